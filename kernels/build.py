@@ -1,0 +1,82 @@
+"""C source files to shared objects, cached by content, flags, compiler and processor."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from kernels import state
+from kernels.errors import BuildError, Unavailable
+
+FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-std=gnu11", "-Wall", "-Werror")
+
+
+@functools.cache
+def compiler() -> tuple[str, str]:
+    """The C compiler's path and the first line of its version. Raises Unavailable."""
+    for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
+        path = shutil.which(name) if name else None
+        if path:
+            told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+            return path, told.stdout.partition("\n")[0]
+    raise Unavailable("no C compiler: install one (Debian: apt-get install gcc) or set CC")
+
+
+@functools.cache
+def processor() -> str:
+    """What `-march=native` depends on: model and feature flags of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()
+    except OSError:
+        return platform.processor()
+    wanted = ("model name", "flags", "Features", "CPU part")
+    return "\n".join(line for line in lines if line.startswith(wanted))
+
+
+def shared(source: Path, flags: tuple[str, ...] = ()) -> Path:
+    """Compile one C file into a shared object and return its path. Raises BuildError, Unavailable."""
+    path, version = compiler()
+    command = [path, *FLAGS, *flags, "-shared", "-fPIC"]
+    key = "\0".join((source.read_text(), *command, version, processor()))
+    digest = hashlib.sha256(key.encode()).hexdigest()[:24]
+    target = state.folder() / "build" / f"{source.stem}-{digest}.so"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _compile(command, source, target)
+    return target
+
+
+def _compile(command: list[str], source: Path, target: Path) -> None:
+    handle, temporary = tempfile.mkstemp(dir=target.parent, suffix=".so")
+    os.close(handle)
+    try:
+        told = subprocess.run(
+            [*command, str(source), "-o", temporary, "-lm"], capture_output=True, text=True, check=False
+        )
+        if told.returncode:
+            complaint = next((x for x in told.stderr.splitlines() if "error" in x), told.stderr[:200])
+            raise BuildError(f"{source.name} does not compile: {complaint}")
+        os.chmod(temporary, 0o700)
+        os.replace(temporary, target)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+@functools.cache
+def load(source: Path, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
+    """`shared`, then loaded into this process; one handle for each source."""
+    return ctypes.CDLL(str(shared(source, flags)))
+
+
+def address(source: Path, symbol: str, flags: tuple[str, ...] = ()) -> int:
+    """The address of a function of a C file, for a compiled caller."""
+    found = ctypes.cast(getattr(load(source, flags), symbol), ctypes.c_void_p).value
+    assert found is not None
+    return found

@@ -1,0 +1,88 @@
+"""What every kind of device can do: memory, code order, clock, quiet, and what it says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kernels.problem import Array, Operand
+    from kernels.variant import Launch, Variant
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the device can hold. Bytes; `caches` from the first level to the last, of one core's view."""
+
+    memory: int
+    cores: int
+    caches: tuple[int, ...]
+
+    @property
+    def last_level_cache(self) -> int:
+        return self.caches[-1] if self.caches else 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Elapsed:
+    """Seconds between two marks: by the wall, and of processor time where that is known, else NaN."""
+
+    wall: float
+    cpu: float
+
+
+class Device(Protocol):
+    """`native`: launches are C functions that one compiled loop on this machine can call."""
+
+    kind: str
+    name: str
+    native: bool
+
+    def adopt(self, variant: Variant[Any]) -> Variant[Any]:
+        """The variant as this device runs it; itself, except on the fake device."""
+
+    def allocate(self, nbytes: int) -> Any:
+        """A block of touched memory."""
+
+    def scatter(self, block: Any, seed: int) -> None:
+        """Fill a block with normal random numbers."""
+
+    def view(self, block: Any, offset: int, operand: Operand) -> Any:
+        """The operand's array `offset` bytes into a block. Sets an address; moves nothing."""
+
+    def put(self, view: Any, array: Array) -> None:
+        """Copy a host array into a view."""
+
+    def get(self, view: Any) -> Array:
+        """Copy a view to the host."""
+
+    def sync(self) -> None:
+        """Wait for everything enqueued."""
+
+    def mark(self) -> Any:
+        """Enqueue a time stamp."""
+
+    def between(self, start: Any, end: Any) -> Elapsed:
+        """Time between two marks that have passed."""
+
+    def flush(self) -> None:
+        """Empty the caches."""
+
+    def hold(self) -> None:
+        """Keep the device from starting what is enqueued, so that the launches stand ready behind the mark."""
+
+    def release(self) -> None:
+        """End `hold`."""
+
+    def repeat(self, launch: Launch, count: int) -> Callable[[], object]:
+        """One call that makes `count` launches, at the least cost between them."""
+
+    def describe(self) -> dict[str, Any]:
+        """What it is: part of the environment's digest."""
+
+    def limits(self) -> Limits:
+        """What it can hold."""

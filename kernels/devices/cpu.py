@@ -1,0 +1,168 @@
+"""The processor this process runs on."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels.devices.base import ALIGNMENT, Elapsed, Limits
+from kernels.errors import UsageError
+from kernels.problem import BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kernels.problem import Array, Operand
+    from kernels.variant import Launch, Variant
+
+NORMALS = (1 << 22) + 64  # a block repeats after 16 MiB and a cache line: no two pages alike within a set
+
+
+def open_device(index: str = "") -> Cpu:
+    if index not in ("", "0"):
+        raise UsageError(f"--device cpu:{index}: there is one CPU device, cpu; --threads says how many cores")
+    return Cpu()
+
+
+class Cpu:
+    """Memory is a byte array; marks are the wall clock and this thread's processor time."""
+
+    kind = "cpu"
+    name = "cpu"
+    native = True
+
+    def adopt(self, variant: Variant[Any]) -> Variant[Any]:
+        return variant
+
+    def allocate(self, nbytes: int) -> Array:
+        import numpy as np
+
+        block = np.empty(nbytes + ALIGNMENT, np.uint8)
+        start = -block.ctypes.data % ALIGNMENT
+        block[:: os.sysconf("SC_PAGESIZE")] = 0  # first touch here, not in a measurement
+        return block[start : start + nbytes]
+
+    def scatter(self, block: Array, seed: int) -> None:
+        import numpy as np
+
+        floats = block[: block.size // 4 * 4].view(np.float32)
+        some = np.random.default_rng(seed).standard_normal(min(NORMALS, floats.size), np.float32)
+        for start in range(0, floats.size, NORMALS):
+            part = floats[start : start + NORMALS]
+            part[:] = some[: part.size]
+
+    def view(self, block: Array, offset: int, operand: Operand) -> Array:
+        import numpy as np
+
+        size = BYTES[operand.dtype]
+        strides, step = [size], operand.ld * size
+        for extent in reversed(operand.shape[:-1]):
+            strides.insert(0, step)
+            step *= extent
+        return np.ndarray(operand.shape, np.float32, block, offset, tuple(strides))
+
+    def put(self, view: Array, array: Array) -> None:
+        view[...] = array
+
+    def get(self, view: Array) -> Array:
+        return view.copy()
+
+    def sync(self) -> None:
+        pass
+
+    def mark(self) -> tuple[int, int]:
+        return time.perf_counter_ns(), time.thread_time_ns()
+
+    def between(self, start: tuple[int, int], end: tuple[int, int]) -> Elapsed:
+        return Elapsed((end[0] - start[0]) * 1e-9, (end[1] - start[1]) * 1e-9)
+
+    def flush(self) -> None:
+        raise NotImplementedError("a CPU is made cold by rotating operands, see micro/_place.py")
+
+    def hold(self) -> None:
+        pass
+
+    def release(self) -> None:
+        pass
+
+    def repeat(self, launch: Launch, count: int) -> Callable[[], object]:
+        def run() -> None:
+            for _ in range(count):
+                launch.call()
+
+        return run
+
+    def describe(self) -> dict[str, Any]:
+        info = _cpuinfo()
+        flags = info.get("flags", "").split()
+        return {
+            "model": info.get("model name", os.uname().machine),
+            "vendor": info.get("vendor_id", "unknown"),
+            "family": info.get("cpu family"),
+            "model_number": info.get("model"),
+            "isa": [name for name, flag in FLAG.items() if flag in flags],
+            "amx": any(flag.startswith("amx") for flag in flags),
+            "caches": list(self.limits().caches),
+        }
+
+    def limits(self) -> Limits:
+        return Limits(_memory(), cores(), _caches())
+
+
+FLAG = {"sse": "sse4_2", "avx": "avx", "avx2": "avx2", "avx512": "avx512f"}
+
+
+def _cpuinfo() -> dict[str, str]:
+    """The first processor's block of /proc/cpuinfo."""
+    try:
+        text = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0]
+    except OSError:
+        return {}
+    pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
+def instruction_sets() -> tuple[str, ...]:
+    """The vector instruction sets this processor has, narrowest first."""
+    flags = _cpuinfo().get("flags", "").split()
+    return tuple(name for name, flag in FLAG.items() if flag in flags) or ("native",)
+
+
+def cores() -> int:
+    """Cores this process may use: affinity, and the cgroup's quota rounded down."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for path in ("/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"):
+        try:
+            words = Path(path).read_text().split()
+            period = words[1] if len(words) > 1 else Path(path).with_name("cpu.cfs_period_us").read_text()
+            if words[0].isdigit():
+                allowed = min(allowed, max(1, int(words[0]) // int(period)))
+        except OSError:
+            continue
+    return allowed
+
+
+def _memory() -> int:
+    """Bytes that can be had now."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _caches() -> tuple[int, ...]:
+    found = []
+    units = {"K": 1 << 10, "M": 1 << 20}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            if (index / "type").read_text().strip() != "Instruction":
+                size = (index / "size").read_text().strip()
+                found.append(int(size[:-1]) * units[size[-1]])
+        except (OSError, KeyError, ValueError):
+            continue
+    return tuple(sorted(found)) or (32 << 10, 1 << 20, 32 << 20)

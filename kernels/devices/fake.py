@@ -1,0 +1,119 @@
+"""A device with a scripted clock and a journal: the order of a measurement can be read off it.
+
+It runs every operation of the suite. Each variant keeps its name, answers with the operation's reference
+and takes the time the script says; `faults` throws at a step of the journal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from kernels.devices.base import Limits
+from kernels.devices.cpu import Cpu, Elapsed
+from kernels.variant import Launch, Variant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kernels.problem import Array, Operand, Problem
+
+
+def open_device(index: str = "") -> Fake:
+    return Fake()
+
+
+def script(variant: str, problem: Problem) -> float:
+    """Seconds of one launch: 100 GFLOP/s, 10 GB/s, 1 us, and up to a fifth more, fixed by the name."""
+    digest = hashlib.sha256(f"{problem.name}/{variant}".encode()).digest()
+    return (1e-6 + problem.flops / 100e9 + problem.bytes / 10e9) * (1 + digest[0] / 1280)
+
+
+class Fake(Cpu):
+    """Host memory, scripted time. Noise: 0.5 % of every launch, from a seed."""
+
+    kind = "fake"
+    name = "fake"
+    native = False
+
+    def __init__(
+        self,
+        seconds: Callable[[str, Problem], float] = script,
+        faults: dict[str, Exception] | None = None,
+        noise: float = 0.005,
+    ) -> None:
+        import numpy as np
+
+        self.journal: list[str] = []
+        self._seconds = seconds
+        self._faults = faults or {}
+        self._noise = noise
+        self._rng = np.random.default_rng(7)
+        self._now = 0.0
+        self._fresh: set[int] = set()
+
+    def _step(self, word: str) -> None:
+        self.journal.append(word)
+        if word in self._faults:
+            raise self._faults[word]
+
+    def adopt(self, variant: Variant[Any]) -> Variant[Any]:
+        """The twin: same name, same work; answers with the reference when its inputs are new."""
+
+        def prepare(problem: Problem, device: object, setting: object) -> Callable[[Sequence[Array]], Launch]:
+            self._step(f"prepare {variant.name}")
+            seconds = self._seconds(variant.name, problem)
+
+            def bind(buffers: Sequence[Array]) -> Launch:
+                def call() -> None:
+                    self._step(f"launch {variant.name}")
+                    self._answer(problem, buffers)
+                    self._now += seconds * float(self._rng.lognormal(0, self._noise))
+
+                return Launch(call)
+
+            return bind
+
+        return dataclasses.replace(
+            variant, device=self.kind, prepare=prepare, missing=lambda: None, parts=lambda problem: (), kernel=lambda: (None, None)
+        )
+
+    def _answer(self, problem: Problem, buffers: Sequence[Array]) -> None:
+        fresh = {x.ctypes.data for x in buffers} & self._fresh
+        if fresh:
+            self._fresh -= fresh
+            x = {o.name: b for o, b in zip(problem.operands(), buffers, strict=True)}
+            outputs = [o.name for o in problem.operands() if o.role != "in"]
+            x[outputs[0]][...] = problem.reference(x)
+
+    def put(self, view: Array, array: Array) -> None:
+        super().put(view, array)
+        self._fresh.add(view.ctypes.data)
+
+
+    def sync(self) -> None:
+        self._step("sync")
+
+    def mark(self) -> Any:
+        self._step("mark")
+        return self._now
+
+    def between(self, start: Any, end: Any) -> Elapsed:
+        self._step("between")
+        return Elapsed(end - start, end - start)
+
+    def flush(self) -> None:
+        self._step("flush")
+
+    def hold(self) -> None:
+        self._step("hold")
+
+    def release(self) -> None:
+        self._step("release")
+
+    def describe(self) -> dict[str, Any]:
+        return {"model": "scripted clock", "vendor": "fake", "isa": [], "caches": list(self.limits().caches)}
+
+    def limits(self) -> Limits:
+        return Limits(memory=8 << 30, cores=2, caches=(32 << 10, 1 << 20, 32 << 20))

@@ -1,0 +1,38 @@
+"""Every deliberate exception of the suite.
+
+SuiteError
+├── UsageError      the person asked for something impossible: one line, exit code 2
+├── Unavailable     a device, library or package is not here; the message says what installs it
+└── KernelError     a kernel is at fault: the case gets a status and a reason
+    ├── BuildError      its source does not compile
+    ├── LaunchError     it crashed, hung or raised
+    └── WrongResult     its answer is not the operation's answer
+"""
+
+
+class SuiteError(Exception):
+    """Base of all below; its text is one line for a person."""
+
+
+class UsageError(SuiteError):
+    """Names the option and the remedy."""
+
+
+class Unavailable(SuiteError):
+    """Names what is missing and the command that installs it."""
+
+
+class KernelError(SuiteError):
+    """A kernel is at fault."""
+
+
+class BuildError(KernelError):
+    """A source does not compile; carries the compiler's first complaint."""
+
+
+class LaunchError(KernelError):
+    """A kernel crashed, hung or raised."""
+
+
+class WrongResult(KernelError):
+    """A kernel's answer is wrong; says in which way."""

@@ -1,0 +1,1 @@
+"""One file is one vendor library, opened on first use."""

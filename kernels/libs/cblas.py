@@ -1,0 +1,40 @@
+"""What the CBLAS libraries have in common: a handle with the addresses that a compiled caller needs."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Blas:
+    """An opened library. Addresses are of cblas_sgemm and cblas_somatcopy; `wide`: 64-bit integers."""
+
+    name: str
+    path: Path
+    version: str
+    kernels: str | None
+    isa: str | None
+    wide: bool
+    sgemm: int
+    omatcopy: int | None
+    set_threads: Callable[[int], object]
+    get_threads: Callable[[], int]
+
+
+def symbol(library: ctypes.CDLL, names: Iterable[str]) -> tuple[str, ctypes._NamedFuncPointer] | None:
+    """The first of `names` that the library exports."""
+    for name in names:
+        try:
+            return name, library[name]
+        except AttributeError:
+            continue
+    return None
+
+
+def address(function: ctypes._NamedFuncPointer) -> int:
+    found = ctypes.cast(function, ctypes.c_void_p).value
+    assert found is not None
+    return found

@@ -1,0 +1,51 @@
+"""Intel's MKL from the `mkl` wheel, through its single dynamic library."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+from pathlib import Path
+
+from kernels.errors import Unavailable
+from kernels.libs.cblas import Blas, address
+
+
+def missing() -> str | None:
+    """Why MKL is not here, told without loading it."""
+    return None if _path() else "mkl is not installed: pip install mkl"
+
+
+@functools.cache
+def _path() -> Path | None:
+    # The file's version is part of its name and moves between releases (.so.2, .so.3).
+    found = sorted((Path(sys.prefix) / "lib").glob("libmkl_rt.so*"))
+    return found[-1] if found else None
+
+
+@functools.cache
+def load(threads: int = 1) -> Blas:
+    """MKL with LP64 integers. Its threading layer is fixed here, at load: none for one thread, else GNU's."""
+    path = _path()
+    if path is None:
+        raise Unavailable(missing() or "")
+    os.environ.setdefault("MKL_INTERFACE_LAYER", "LP64")
+    os.environ.setdefault("MKL_THREADING_LAYER", "SEQUENTIAL" if threads == 1 else "GNU")
+    library = ctypes.CDLL(str(path))
+    told = ctypes.create_string_buffer(198)
+    library.MKL_Get_Version_String(told, len(told))
+    words = told.value.decode().split()
+    version = next((word.removesuffix("-Product") for word in words if word[:4].isdigit()), "unknown")
+    return Blas(
+        name="MKL",
+        path=path,
+        version=f"MKL {version}",
+        kernels=None,  # its banner names no kernel, and on AMD no ISA either
+        isa=None,
+        wide=False,
+        sgemm=address(library["cblas_sgemm"]),
+        omatcopy=None,  # MKL_Somatcopy takes characters, not CBLAS enumerations
+        set_threads=library["MKL_Set_Num_Threads"],
+        get_threads=library["MKL_Get_Max_Threads"],
+    )

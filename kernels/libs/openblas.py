@@ -1,0 +1,79 @@
+"""OpenBLAS as the NumPy and SciPy wheels bundle it, through its own cblas_sgemm entry.
+
+NumPy's wheel exports `scipy_cblas_sgemm64_` (64-bit integers), SciPy's `scipy_cblas_sgemm` (32-bit): two
+libraries with two thread pools. A distribution's own OpenBLAS has plain names.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+from pathlib import Path
+
+from kernels.errors import Unavailable
+from kernels.libs.cblas import Blas, address, symbol
+
+# Kernel families of OpenBLAS's DYNAMIC_ARCH build and the vector instructions they are written in.
+ISA = {
+    "Prescott": "sse3", "Katmai": "sse", "Core2": "ssse3", "Nehalem": "sse4.2", "Sandybridge": "avx",
+    "Haswell": "avx2", "Zen": "avx2", "SkylakeX": "avx512", "Cooperlake": "avx512", "SapphireRapids": "avx512",
+    "ARMV8": "neon", "NEOVERSEN1": "neon", "NEOVERSEV1": "sve", "NEOVERSEN2": "sve",
+}  # fmt: skip
+
+
+def missing(owner: str) -> str | None:
+    """Why `owner`'s OpenBLAS is not here, told without importing it."""
+    if _path(owner) is None:
+        return f"{owner} here bundles no OpenBLAS: install the wheel (pip install {owner})"
+    return None
+
+
+@functools.cache
+def _path(owner: str) -> Path | None:
+    spec = importlib.util.find_spec(owner)
+    if spec is None or spec.origin is None:
+        return None
+    site = Path(spec.origin).parents[1]
+    found = sorted((site / f"{owner}.libs").glob("*openblas*"))
+    found += sorted((site / owner / ".dylibs").glob("*openblas*"))  # macOS wheels
+    return found[0] if found else None
+
+
+@functools.cache
+def load(owner: str) -> Blas:
+    """The OpenBLAS bundled with "numpy" or "scipy". Raises Unavailable."""
+    path = _path(owner)
+    if path is None:
+        raise Unavailable(missing(owner) or "")
+    library = ctypes.CDLL(str(path))
+    for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
+        sgemm = symbol(library, [f"{prefix}cblas_sgemm{suffix}"])
+        if sgemm:
+            break
+    else:
+        raise Unavailable(f"{path.name} exports no cblas_sgemm under a known name")
+
+    def get(name: str) -> ctypes._NamedFuncPointer:
+        return library[f"{prefix}openblas_{name}{suffix}"]
+
+    def text(name: str) -> str:
+        function = get(name)
+        function.restype = ctypes.c_char_p
+        told: bytes = function()
+        return told.decode()
+
+    core = text("get_corename")
+    copy = symbol(library, [f"{prefix}cblas_somatcopy{suffix}"])
+    return Blas(
+        name=f"OpenBLAS of {owner}",
+        path=path,
+        version=" ".join(text("get_config").split()[:2]),
+        kernels=core,
+        isa=ISA.get(core),
+        wide=suffix == "64_",
+        sgemm=address(sgemm[1]),
+        omatcopy=address(copy[1]) if copy else None,
+        set_threads=get("set_num_threads"),
+        get_threads=get("get_num_threads"),
+    )

@@ -1,0 +1,37 @@
+"""Launches of C functions that take one structure."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kernels.variant import Entry, Launch
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+def launch(
+    function: int,
+    argument: ctypes.Structure,
+    names: Sequence[str],
+    buffers: Sequence[Array],
+    *,
+    uses: int = 1,
+    workspace: int = 0,
+    keep: tuple[object, ...] = (),
+) -> Launch:
+    """`function(&argument)` with the buffers' addresses in the fields `names`, in the problem's order."""
+    for name, buffer in zip(names, buffers, strict=True):
+        setattr(argument, name, buffer.ctypes.data)
+    slots = tuple(getattr(type(argument), name).offset for name in names)
+    call, place = CALL(function), ctypes.addressof(argument)
+    kept = (*keep, argument, *buffers)
+
+    def run(keep: object = kept) -> None:
+        call(place)
+
+    return Launch(run, uses, workspace, Entry(function, argument, slots, kept))

@@ -1,0 +1,5 @@
+"""C = alpha · op(A) · op(B) + beta · C."""
+
+from kernels.ops.gemm.problem import Gemm
+
+PROBLEM = Gemm

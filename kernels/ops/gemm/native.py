@@ -1,0 +1,171 @@
+"""Binds the C side of the products: cblas.c around a library, naive.c, blocked.c, transpose.c."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build
+from kernels.native import launch
+from kernels.ops.gemm.problem import Gemm
+
+if TYPE_CHECKING:
+    from kernels.libs.cblas import Blas
+    from kernels.problem import Array
+    from kernels.variant import Bind, Launch, Setting
+
+HERE = Path(__file__).parent
+POINTER, INT64, INT32, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_float
+OPERANDS = (("a", POINTER), ("b", POINTER), ("c", POINTER))
+
+
+class Product(ctypes.Structure):
+    """`product` of cblas.c."""
+
+    _fields_ = (
+        *OPERANDS,
+        ("sgemm", POINTER),
+        *((name, INT64) for name in ("m", "n", "k", "lda", "ldb", "ldc")),
+        *((name, INT32) for name in ("trans_a", "trans_b", "wide")),
+        ("alpha", FLOAT),
+        ("beta", FLOAT),
+    )
+
+
+class Strategy(ctypes.Structure):
+    """`strategy` of cblas.c. The product's fields stand in it directly, so that slots are found by name."""
+
+    _anonymous_ = ("p",)
+    _fields_ = (
+        ("p", Product),
+        ("copy_a", POINTER),
+        ("copy_b", POINTER),
+        ("transpose", POINTER),
+        ("context", POINTER),
+        ("uses", INT64),
+    )
+
+
+class Own(ctypes.Structure):
+    """`product` of naive.c and blocked.c."""
+
+    _fields_ = (
+        *OPERANDS,
+        *((name, INT64) for name in ("m", "n", "k", "a_row", "a_col", "b_row", "b_col", "ldc")),
+        ("alpha", FLOAT),
+        ("beta", FLOAT),
+        ("pack", POINTER),
+    )
+
+
+def _fields(problem: Gemm, blas: Blas) -> dict[str, Any]:
+    a, b, c = problem.operands()
+    return {
+        "sgemm": blas.sgemm, "wide": blas.wide,
+        "m": problem.m, "n": problem.n, "k": problem.k, "lda": a.ld, "ldb": b.ld, "ldc": c.ld,
+        "trans_a": problem.trans[0] == "t", "trans_b": problem.trans[1] == "t",
+        "alpha": problem.alpha, "beta": problem.beta,
+    }  # fmt: skip
+
+
+def _threads(blas: Blas, setting: Setting) -> None:
+    """Set, and read back: libraries cap the number silently."""
+    from kernels.errors import Unavailable
+
+    blas.set_threads(setting.threads)
+    got = blas.get_threads()
+    if got != setting.threads:
+        raise Unavailable(f"{blas.name} runs {got} threads where {setting.threads} were asked")
+
+
+def product(load: Callable[[], Blas]) -> Callable[[Gemm, object, Setting], Bind]:
+    """A library's own cblas_sgemm."""
+
+    def prepare(problem: Gemm, device: object, setting: Setting) -> Bind:
+        blas = load()
+        _threads(blas, setting)
+        function = build.address(HERE / "cblas.c", "cblas_product")
+        fields = _fields(problem, blas)
+
+        def bind(buffers: Sequence[Array]) -> Launch:
+            return launch(function, Product(**fields), "abc", buffers)
+
+        return bind
+
+    return prepare
+
+
+def strategy(
+    load: Callable[[], Blas], symbol: str, uses: int, own: bool
+) -> Callable[[Gemm, object, Setting], Bind]:
+    """Transpose what is stored transposed, with our kernel or the library's, around `uses` products."""
+
+    def prepare(problem: Gemm, device: Any, setting: Setting) -> Bind:
+        from kernels.errors import Unavailable
+
+        blas = load()
+        _threads(blas, setting)
+        function = build.address(HERE / "cblas.c", symbol)
+        fields = _fields(problem, blas) | {"uses": uses}
+        if own:
+            fields["transpose"] = build.address(HERE / "transpose.c", "transpose_tiled")
+        elif blas.omatcopy is None:
+            raise Unavailable(f"{blas.name} exports no cblas_somatcopy")
+        else:
+            width = "64" if blas.wide else "32"
+            fields["transpose"] = build.address(HERE / "cblas.c", f"transpose_omatcopy{width}")
+            fields["context"] = blas.omatcopy
+        copies = []
+        for flag, name, size in zip(problem.trans, ("copy_a", "copy_b"), (problem.m, problem.n), strict=True):
+            if flag == "t":
+                block = device.allocate(4 * size * problem.k)
+                device.scatter(block, size)  # a use without its copy reads normal numbers
+                fields[name] = block.ctypes.data
+                copies.append(block)
+        workspace = sum(block.nbytes for block in copies)
+
+        def bind(buffers: Sequence[Array]) -> Launch:
+            argument = Strategy()
+            for name, value in fields.items():
+                setattr(argument, name, value)
+            return launch(
+                function, argument, "abc", buffers, uses=uses, workspace=workspace, keep=tuple(copies)
+            )
+
+        return bind
+
+    return prepare
+
+
+def own(name: str) -> Callable[[Gemm, object, Setting], Bind]:
+    """naive.c or blocked.c."""
+
+    def prepare(problem: Gemm, device: Any, setting: Setting) -> Bind:
+        from kernels.errors import Unavailable
+
+        if setting.threads != 1:
+            raise Unavailable("our own products run on one thread: --threads 1")
+        source = HERE / f"{name}.c"
+        function = build.address(source, f"gemm_{name}")
+        a, b, c = problem.operands()
+        fields: dict[str, Any] = {"m": problem.m, "n": problem.n, "k": problem.k, "ldc": c.ld}
+        fields |= {"alpha": problem.alpha, "beta": problem.beta}
+        fields["a_row"], fields["a_col"] = (a.ld, 1) if problem.trans[0] == "n" else (1, a.ld)
+        fields["b_row"], fields["b_col"] = (b.ld, 1) if problem.trans[1] == "n" else (1, b.ld)
+        keep: tuple[object, ...] = ()
+        size = 0
+        if name == "blocked":
+            workspace = build.load(source).gemm_blocked_workspace
+            workspace.restype = ctypes.c_int64
+            size = workspace()
+            block = device.allocate(size)
+            fields["pack"], keep = block.ctypes.data, (block,)
+
+        def bind(buffers: Sequence[Array]) -> Launch:
+            return launch(function, Own(**fields), "abc", buffers, workspace=size, keep=keep)
+
+        return bind
+
+    return prepare

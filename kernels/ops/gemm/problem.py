@@ -1,0 +1,149 @@
+"""General matrix product, row-major, as in the BLAS: C = alpha · op(A) · op(B) + beta · C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.problem import BYTES, Evidence, Operand, Problem, axis
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array, Arrays
+
+FREIVALDS_FLOPS = 10e9  # above it a float64 product costs more than the measurement
+DENSE_LIMIT = 16.0  # honest products make at most 5.5 u |A||B| from K = 1 to 26752, half precision 187 u
+SPARSE_NONZEROS = 16
+ENTRIES = 64
+
+
+@dataclass(frozen=True)
+class Gemm(Problem):
+    """op(A) is M×K, op(B) K×N, C M×N. trans "nt": A as it is, B stored N×K and read transposed."""
+
+    op: ClassVar[str] = "gemm"
+    probes: ClassVar[tuple[str, ...]] = ("dense", "sparse")
+
+    m: int = axis("rows of C", low=1)
+    n: int = axis("columns of C", low=1)
+    k: int = axis("terms of each sum", low=1)
+    trans: str = axis(
+        "which operand is stored transposed: A first, then B", "nn", choices=("nn", "nt", "tn", "tt")
+    )
+    dtype: str = axis("element type", "fp32", choices=tuple(BYTES))
+    alpha: float = axis("factor of the product", 1.0)
+    beta: float = axis("factor of the old C", 0.0)
+    ld_pad: int = axis("elements between two rows beyond the row itself", 0, low=0)
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.m * self.n * self.k
+
+    @property
+    def bytes(self) -> float:
+        reads = self.m * self.k + self.k * self.n + (self.m * self.n if self.beta else 0)
+        return float(BYTES[self.dtype] * (reads + self.m * self.n))
+
+    def operands(self) -> tuple[Operand, ...]:
+        a = (self.m, self.k) if self.trans[0] == "n" else (self.k, self.m)
+        b = (self.k, self.n) if self.trans[1] == "n" else (self.n, self.k)
+        return (
+            Operand("a", a, "in", self.dtype, self.ld_pad),
+            Operand("b", b, "in", self.dtype, self.ld_pad),
+            Operand("c", (self.m, self.n), "inout" if self.beta else "out", self.dtype, self.ld_pad),
+        )
+
+    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+        x = super().fill(rng, probe)
+        if probe == "sparse":  # few terms a sum: nothing averages a loss of precision away
+            a, b = self._mathematical(x)
+            idle = rng.permutation(self.k)[SPARSE_NONZEROS:]
+            a[:, idle] = 0
+            b[idle, :] = 0
+        return x
+
+    def _mathematical(self, x: Arrays) -> tuple[Array, Array]:
+        """Views of op(A), M×K, and op(B), K×N."""
+        a = x["a"] if self.trans[0] == "n" else x["a"].T
+        b = x["b"] if self.trans[1] == "n" else x["b"].T
+        return a, b
+
+    def _terms(self, x: Arrays) -> tuple[Array, Array]:
+        """op(A) and op(B) in float64, without the terms of the sum that are zero in every row."""
+        import numpy as np
+
+        a, b = self._mathematical(x)
+        if not a[0].all():
+            used = np.flatnonzero(a.any(axis=0))
+            a, b = a[:, used], b[used, :]
+        return a.astype(np.float64), b.astype(np.float64)
+
+    def reference(self, x: Arrays) -> Array:
+        a, b = self._terms(x)
+        want = self.alpha * (a @ b)
+        return want + self.beta * x["c"] if self.beta else want
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        import numpy as np
+
+        a, b = self._terms(x)
+        bound = DENSE_LIMIT * u * abs(self.alpha) * (np.abs(a) @ np.abs(b))
+        if self.beta:
+            bound += DENSE_LIMIT * u * np.abs(self.beta * x["c"])
+        return bound
+
+    def compare(self, x: Arrays, got: Array, u: float, probe: str) -> list[Evidence]:
+        if probe == "dense" and self.flops > FREIVALDS_FLOPS:
+            return [self._freivalds(x, got, u), self._entries(x, got, u)]
+        return super().compare(x, got, u, probe)
+
+    def _freivalds(self, x: Arrays, got: Array, u: float) -> Evidence:
+        """C·v against op(A)·(op(B)·v) for three normal vectors (Freivalds 1977), bound u |aᵢ| |B| in norms."""
+        import numpy as np
+
+        a, b = self._mathematical(x)
+        v = np.random.default_rng(self.m).standard_normal((self.n, 3))
+        want = self.alpha * _times(a, _times(b, v))
+        scale = abs(self.alpha) * np.sqrt(_squares(a)) * np.sqrt(_squares(b).sum())
+        if self.beta:
+            want = want + self.beta * _times(x["c"], v)
+            scale = scale + abs(self.beta) * np.sqrt(_squares(x["c"]))
+        error = np.abs(_times(got, v) - want)
+        return Evidence("freivalds", error, np.broadcast_to(u * scale[:, None], error.shape))
+
+    def _entries(self, x: Arrays, got: Array, u: float) -> Evidence:
+        """64 entries of C, spread over it and with its corners, each summed in float64."""
+        import numpy as np
+
+        a, b = self._mathematical(x)
+        rng = np.random.default_rng(self.n)
+        i = np.r_[0, self.m - 1, rng.integers(self.m, size=ENTRIES - 2)]
+        j = np.r_[0, self.n - 1, rng.integers(self.n, size=ENTRIES - 2)]
+        rows, columns = a[i].astype(np.float64), b[:, j].T.astype(np.float64)
+        want = self.alpha * (rows * columns).sum(axis=1)
+        bound = DENSE_LIMIT * u * abs(self.alpha) * np.abs(rows * columns).sum(axis=1)
+        if self.beta:
+            want = want + self.beta * x["c"][i, j]
+            bound = bound + DENSE_LIMIT * u * np.abs(self.beta * x["c"][i, j])
+        return Evidence("entries", np.abs(got[i, j] - want), bound)
+
+
+def _blocks(x: Array) -> list[Array]:
+    """Row blocks small enough for a float64 copy of one to be cheap."""
+    rows = max(1, 2**22 // x.shape[1])
+    return [x[i : i + rows] for i in range(0, x.shape[0], rows)]
+
+
+def _times(x: Array, v: Array) -> Array:
+    """x·v in float64."""
+    import numpy as np
+
+    return np.concatenate([block.astype(np.float64) @ v for block in _blocks(x)])
+
+
+def _squares(x: Array) -> Array:
+    """Sum of squares of each row in float64."""
+    import numpy as np
+
+    return np.concatenate([np.einsum("ij,ij->i", block, block, dtype=np.float64) for block in _blocks(x)])

@@ -1,0 +1,178 @@
+"""The products there are: libraries through their C entry, through Python, our own, and strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kernels.errors import UsageError
+from kernels.libs import mkl, openblas
+from kernels.libs import torch as torch_library
+from kernels.ops.gemm import native
+from kernels.ops.gemm.problem import Gemm
+from kernels.variant import Bind, Launch, Variant
+
+if TYPE_CHECKING:
+    from kernels.libs.cblas import Blas
+    from kernels.problem import Array
+
+
+def numpy_matmul(problem: Gemm, device: object, setting: object) -> Bind:
+    import numpy as np
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        a, b, c = buffers
+        left = a if problem.trans[0] == "n" else a.T
+        right = b if problem.trans[1] == "n" else b.T
+        return Launch(partial(np.matmul, left, right, c))
+
+    return bind
+
+
+def torch_mm(problem: Gemm, device: object, setting: Any) -> Bind:
+    import torch
+
+    torch.set_num_threads(setting.threads)
+    torch.set_grad_enabled(False)
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        a, b, c = (torch.from_numpy(x) for x in buffers)
+        left = a if problem.trans[0] == "n" else a.t()
+        right = b if problem.trans[1] == "n" else b.t()
+        return Launch(partial(torch.mm, left, right, out=c))
+
+    return bind
+
+
+def plain(problem: Gemm) -> str | None:
+    """For calls that have neither alpha nor beta."""
+    if problem.alpha != 1 or problem.beta != 0:
+        return "its call has no alpha and beta: --alpha 1 --beta 0"
+    return None
+
+
+def up_to(gflop: float, why: str) -> Callable[[Gemm], str | None]:
+    """Refuse what would take minutes."""
+
+    def accepts(problem: Gemm) -> str | None:
+        return f"{why}: at most {gflop:g} GFLOP here" if problem.flops > gflop * 1e9 else None
+
+    return accepts
+
+
+def transposes(uses: int) -> Callable[[Gemm], str | None]:
+    """For strategies that copy what is stored transposed."""
+
+    def accepts(problem: Gemm) -> str | None:
+        if problem.trans == "nn":
+            return "nothing to transpose in NN"
+        if uses > 1 and problem.beta != 0:
+            return "several uses would each add to C: --beta 0"
+        return None
+
+    return accepts
+
+
+def column_major(problem: Gemm) -> str:
+    """The call a column-major BLAS sees for a row-major product: Cᵀ = op(B)ᵀ·op(A)ᵀ, operands swapped."""
+    first, second = problem.trans[1].upper(), problem.trans[0].upper()
+    return f"row-major {problem.trans.upper()} = column-major sgemm({first},{second}) m={problem.n} n={problem.m}"
+
+
+def numpy_call(problem: Gemm) -> str:
+    """What np.matmul makes of it (numpy/_core/src/umath/matmul.c.src): GEMV for a vector, else GEMM."""
+    if problem.m == 1 or problem.n == 1:
+        return f"row-major {problem.trans.upper()} = cblas_sgemv"
+    return column_major(problem)
+
+
+def _kernel(load: Callable[[], Blas]) -> Callable[[], tuple[str | None, str | None]]:
+    def kernel() -> tuple[str | None, str | None]:
+        library = load()
+        kernels = f" {library.kernels} kernels" if library.kernels else ""
+        return f"{library.version}{kernels}", library.isa
+
+    return kernel
+
+
+LONG_LAUNCH = 5e9  # FLOP: about 0.1 s on one core
+NUMPY = partial(openblas.load, "numpy")
+LIBRARIES: dict[str, tuple[Callable[[], Blas], Callable[[], str | None]]] = {
+    "openblas": (NUMPY, partial(openblas.missing, "numpy")),
+    "openblas-scipy": (partial(openblas.load, "scipy"), partial(openblas.missing, "scipy")),
+    "mkl": (mkl.load, mkl.missing),
+}
+
+
+def _library(name: str) -> Variant[Gemm]:
+    load, missing = LIBRARIES[name]
+    return Variant(
+        name, "cpu", name, native.product(load), missing=missing, blas=column_major, kernel=_kernel(load)
+    )
+
+
+def transpose_first(parameter: str = "") -> Variant[Gemm]:
+    """`transpose-then-nn[:library|:somatcopy]`: our transposition, or OpenBLAS's, then that library's NN."""
+    return _strategy("transpose-then-nn", parameter, "cblas_transpose_first", 1)
+
+
+def kept(parameter: str = "") -> Variant[Gemm]:
+    """`kept-transpose[:uses]`: one copy serves that many products; a use's time holds its share of the copy."""
+    if parameter and not (parameter.isdigit() and int(parameter)):
+        raise UsageError(f"--variant kept-transpose:{parameter}: give the number of uses, as kept-transpose:8")
+    uses = int(parameter or 8)
+    whole = _strategy("kept-transpose", str(uses), "cblas_transpose_first", uses)
+    return replace(whole, parts=_apart(uses))
+
+
+def _apart(uses: int) -> Callable[[Gemm], tuple[tuple[Variant[Gemm], int], ...]]:
+    """The copy and the use, timed apart and summed, where one launch of all uses would last too long."""
+    copy = _strategy("transpose-copy", "", "cblas_copies", 1)
+    use = _strategy("nn-on-copy", "", "cblas_on_copies", 1)
+
+    def parts(problem: Gemm) -> tuple[tuple[Variant[Gemm], int], ...]:
+        return ((copy, uses), (use, 1)) if uses * problem.flops > LONG_LAUNCH else ()
+
+    return parts
+
+
+def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Gemm]:
+    library = parameter if parameter in LIBRARIES else "openblas"
+    load, missing = LIBRARIES[library]
+    if family == "transpose-then-nn" and parameter not in ("", "somatcopy", *LIBRARIES):
+        names = ", ".join(("somatcopy", *LIBRARIES))
+        raise UsageError(f"--variant {family}:{parameter}: after the colon there are {names}")
+    prepare = native.strategy(load, symbol, uses, own=parameter != "somatcopy")
+    return Variant(
+        f"{family}:{parameter}" if parameter else family,
+        "cpu",
+        library,
+        prepare,
+        accepts=transposes(uses),
+        missing=missing,
+        blas=lambda problem: "transposition, then row-major NN = column-major sgemm(N,N)",
+        kernel=_kernel(load),
+    )
+
+
+VARIANTS: tuple[Variant[Gemm], ...] = (
+    *(_library(name) for name in LIBRARIES),
+    Variant(
+        "numpy", "cpu", "openblas", numpy_matmul, accepts=plain, blas=numpy_call, kernel=_kernel(NUMPY), python=True,
+    ),
+    Variant(
+        "torch", "cpu", "torch", torch_mm, accepts=plain, missing=torch_library.missing,
+        blas=column_major, kernel=torch_library.kernel, python=True,
+    ),
+    Variant("naive", "cpu", "suite", native.own("naive"), accepts=up_to(0.3, "the textbook loops are slow")),
+    Variant("blocked", "cpu", "suite", native.own("blocked"), accepts=up_to(40, "our own product")),
+    transpose_first(),
+    transpose_first("somatcopy"),
+    kept("8"),
+)  # fmt: skip
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {
+    "transpose-then-nn": transpose_first,
+    "kept-transpose": kept,
+}

@@ -1,0 +1,5 @@
+"""Reads, copies and triads over contiguous memory."""
+
+from kernels.ops.stream.problem import Stream
+
+PROBLEM = Stream

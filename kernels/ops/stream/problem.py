@@ -1,0 +1,56 @@
+"""Contiguous memory traffic, counted as in STREAM (McCalpin 1995): no write-allocate traffic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.problem import Operand, Problem, axis
+
+if TYPE_CHECKING:
+    from kernels.problem import Array, Arrays
+
+SCALE = 3.0
+
+
+@dataclass(frozen=True)
+class Stream(Problem):
+    """read: y = sum(a); copy: y = a; triad: y = a + 3·b. `size` is the length of each array in bytes."""
+
+    op: ClassVar[str] = "stream"
+
+    kind: str = axis("which traffic", choices=("read", "copy", "triad"))
+    size: int = axis("bytes of each array", low=64)
+
+    @property
+    def count(self) -> int:
+        return self.size // 4
+
+    @property
+    def flops(self) -> float:
+        return {"read": 1.0, "copy": 0.0, "triad": 2.0}[self.kind] * self.count
+
+    @property
+    def bytes(self) -> float:
+        return {"read": 4.0, "copy": 8.0, "triad": 12.0}[self.kind] * self.count
+
+    def operands(self) -> tuple[Operand, ...]:
+        row = (1, self.count)
+        inputs = ("a", "b") if self.kind == "triad" else ("a",)
+        out = (1, 1) if self.kind == "read" else row
+        return (*(Operand(name, row, "in") for name in inputs), Operand("y", out, "out"))
+
+    def reference(self, x: Arrays) -> Array:
+        a: Array = x["a"].astype("f8")
+        if self.kind == "read":
+            return a.sum(keepdims=True)
+        return a if self.kind == "copy" else a + SCALE * x["b"]
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        import numpy as np
+
+        if self.kind == "read":
+            return np.asarray(16 * u * np.abs(x["a"]).sum(keepdims=True, dtype=np.float64))
+        if self.kind == "copy":
+            return np.zeros_like(want)
+        return np.asarray(2 * u * (np.abs(x["a"]) + SCALE * np.abs(x["b"])))

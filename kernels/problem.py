@@ -1,0 +1,142 @@
+"""Problem: one operation at one size. Its fields are its axes; its methods its operands, right answer and cost."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+from kernels.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array: TypeAlias = NDArray[Any]
+    Arrays: TypeAlias = Mapping[str, Array]
+
+BYTES = {"fp32": 4}
+UNIT_ROUNDOFF = {"fp32": 2.0**-24}
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One array of a problem: row-major, `shape` in elements, `ld` elements from a row to the next."""
+
+    name: str
+    shape: tuple[int, ...]
+    role: Literal["in", "out", "inout"]
+    dtype: str = "fp32"
+    pad: int = 0
+
+    @property
+    def ld(self) -> int:
+        return self.shape[-1] + self.pad
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes from the first to the end of the last row, padding included."""
+        rows = 1
+        for extent in self.shape[:-1]:
+            rows *= extent
+        return rows * self.ld * BYTES[self.dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a kernel executes: floating-point operations, and bytes it must move."""
+
+    flops: float
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One comparison of an answer with the truth: |error| and its bound, element by element."""
+
+    test: str
+    error: Array
+    bound: Array
+
+
+def axis(
+    help: str,  # noqa: A002  argparse's own word
+    default: Any = dataclasses.MISSING,
+    *,
+    low: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A field that is an axis: becomes an option, a part of the name and a column."""
+    return dataclasses.field(default=default, metadata={"help": help, "low": low, "choices": choices})
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Base of all operations. Subclasses are frozen dataclasses whose fields are made by `axis`."""
+
+    op: ClassVar[str]
+    probes: ClassVar[tuple[str, ...]] = ("dense",)
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value, rule = getattr(self, field.name), field.metadata
+            option = "--" + field.name.replace("_", "-")
+            if rule["choices"] and value not in rule["choices"]:
+                raise UsageError(f"{option} {value}: there are {', '.join(rule['choices'])}")
+            if rule["low"] is not None and not value >= rule["low"]:
+                raise UsageError(f"{option} {value}: take {rule['low']} or more")
+
+    @property
+    def name(self) -> str:
+        """`op/field:value/…`: required fields always, the others where they differ from their default."""
+        parts = [self.op]
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.default is dataclasses.MISSING or value != field.default:
+                parts.append(f"{field.name}:{value:g}" if isinstance(value, float) else f"{field.name}:{value}")
+        return "/".join(parts)
+
+    @property
+    def flops(self) -> float:
+        """Nominal floating-point operations."""
+        raise NotImplementedError
+
+    @property
+    def bytes(self) -> float:
+        """Nominal bytes: every input read once, every output written once."""
+        raise NotImplementedError
+
+    def operands(self) -> tuple[Operand, ...]:
+        """Inputs first, then outputs; the order in which a kernel takes them."""
+        raise NotImplementedError
+
+    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+        """Fresh host arrays for every operand that is read, normal random unless the probe says else."""
+        import numpy as np
+
+        return {
+            x.name: rng.standard_normal(x.shape, dtype=np.float32)
+            for x in self.operands()
+            if x.role != "out"
+        }
+
+    def reference(self, x: Arrays) -> Array:
+        """The right answer in float64, for the first output operand."""
+        raise NotImplementedError
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        """The largest honest |error| of each element, for a kernel of unit roundoff u (growth included)."""
+        raise NotImplementedError
+
+    def compare(self, x: Arrays, got: Array, u: float, probe: str) -> list[Evidence]:
+        """The answer against the truth; an operation whose reference is too dear overrides it."""
+        import numpy as np
+
+        want = self.reference(x)
+        return [Evidence(probe, np.abs(got - want), self.bound(x, want, u))]
+
+    @property
+    def footprint(self) -> int:
+        """Bytes its operands occupy, padding included."""
+        return sum(x.nbytes for x in self.operands())

@@ -1,0 +1,45 @@
+"""The one folder of per-user state: build cache, ceilings, self-test figures, the canary's history."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from pathlib import Path
+
+VARIABLE = "KERNELGAP_STATE"
+
+
+@functools.cache
+def folder() -> Path:
+    """The state folder, made on first use and readable by its owner alone.
+
+    `$KERNELGAP_STATE`, else `$XDG_CACHE_HOME/kernelgap`, else `~/.cache/kernelgap`; where none of
+    them can be written a temporary folder, which `is_temporary` tells.
+    """
+    asked = os.environ.get(VARIABLE)
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    path = Path(asked) if asked else Path(cache) / "kernelgap"
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if os.access(path, os.W_OK | os.X_OK):
+            return path
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="kernelgap-"))
+
+
+def is_temporary() -> bool:
+    """Whether the state is lost when the machine restarts, because no lasting folder is writable."""
+    return folder().name.startswith("kernelgap-")
+
+
+def write(name: str, text: str) -> Path:
+    """Replace the file `name` in one step, so that a reader never sees half of it."""
+    target = folder() / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent)
+    with os.fdopen(handle, "w") as stream:
+        stream.write(text)
+    os.replace(temporary, target)
+    return target

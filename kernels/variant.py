@@ -1,0 +1,154 @@
+"""Variant: one kernel that solves a problem. Launch: one call of it, ready to be timed."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from kernels.errors import UsageError
+from kernels.problem import UNIT_ROUNDOFF, Problem, Work
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+
+P = TypeVar("P", bound=Problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How, not what. `threads` is fixed per process; `cold` names the operands that are not in cache."""
+
+    threads: int = 1
+    cold: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"threads:{self.threads}" + (f"/cold:{'+'.join(self.cold)}" if self.cold else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The compiled way into a launch: `function(argument)`, a C function and a structure.
+
+    `slots` are the byte offsets in the structure at which the operands' addresses stand, in the
+    problem's order, so that a compiled loop can move a launch without Python.
+    """
+
+    function: int
+    argument: ctypes.Structure
+    slots: tuple[int, ...]
+    keep: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One bound call. `call` enqueues once and does nothing else; one call serves `uses` uses."""
+
+    call: Callable[[], object]
+    uses: int = 1
+    workspace: int = 0
+    entry: Entry | None = None
+
+
+Bind: TypeAlias = "Callable[[Sequence[Any]], Launch]"
+
+
+@dataclass(frozen=True)
+class Variant(Generic[P]):
+    """A row in an operation's table.
+
+    `prepare` compiles, plans, packs and allocates once; the bind it returns only sets addresses.
+    `accepts` is pure: why this kernel cannot, or should not, do a problem. `missing` tells without
+    importing anything why it cannot run on this installation. `work` is what it really executes
+    where that differs from the nominal. `constant` names the inputs it may keep between calls.
+    `parts`, where a launch would be too long, are measured in its place, each once a round, and their
+    times per use summed: (variant, uses).
+    `blas` says which library call it makes, in the library's own column-major terms; `kernel` what its
+    library tells of itself: version and kernel family, instruction set. `python`: each call passes
+    through the interpreter.
+    """
+
+    name: str
+    device: str
+    provider: str
+    prepare: Callable[[P, Device, Setting], Bind]
+    precision: str = "fp32"
+    growth: float = 1.0
+    accepts: Callable[[P], str | None] = lambda problem: None
+    missing: Callable[[], str | None] = lambda: None
+    work: Callable[[P], Work] | None = None
+    constant: tuple[str, ...] = ()
+    parts: Callable[[P], tuple[tuple[Variant[P], int], ...]] = lambda problem: ()
+    blas: Callable[[P], str | None] = lambda problem: None
+    kernel: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)
+    python: bool = False
+
+    @property
+    def u(self) -> float:
+        """Unit roundoff times its error growth."""
+        return UNIT_ROUNDOFF[self.precision] * self.growth
+
+    def executed(self, problem: P) -> Work:
+        return self.work(problem) if self.work else Work(problem.flops, problem.bytes)
+
+
+def operations() -> tuple[str, ...]:
+    """The operations there are: the folders of kernels/ops."""
+    return tuple(sorted(x.parent.name for x in (Path(__file__).parent / "ops").glob("*/problem.py")))
+
+
+@functools.cache
+def problem_type(op: str) -> type[Problem]:
+    """The problem class of an operation."""
+    if op not in operations():
+        raise UsageError(f"no operation {op!r}; there are: {', '.join(operations())}")
+    found: type[Problem] = importlib.import_module(f"kernels.ops.{op}").PROBLEM
+    return found
+
+
+@functools.cache
+def variants(op: str) -> tuple[Variant[Any], ...]:
+    """The table of an operation."""
+    problem_type(op)
+    table: tuple[Variant[Any], ...] = importlib.import_module(f"kernels.ops.{op}.variants").VARIANTS
+    return table
+
+
+@functools.cache
+def find(op: str, name: str) -> Variant[Any]:
+    """A variant by name: a row, `family:parameter`, or a Variant of the user's, `module:NAME` or `file.py:NAME`."""
+    for row in variants(op):
+        if row.name == name:
+            return row
+    family, _, parameter = name.partition(":")
+    made = importlib.import_module(f"kernels.ops.{op}.variants").FAMILIES.get(family)
+    if made is not None:
+        variant: Variant[Any] = made(parameter)
+        return variant
+    if parameter:
+        return _users(name)
+    raise UsageError(f"--variant {name}: there are {', '.join(x.name for x in variants(op))}")
+
+
+def _users(name: str) -> Variant[Any]:
+    place, _, attribute = name.rpartition(":")
+    try:
+        if place.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+            assert spec is not None and spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+        else:
+            module = importlib.import_module(place)
+        found = getattr(module, attribute)
+    except (ImportError, OSError, AttributeError) as error:
+        raise UsageError(f"--variant {name}: {error}") from None
+    if not isinstance(found, Variant):
+        raise UsageError(f"--variant {name}: not a Variant (kernels.variant)")
+    return found

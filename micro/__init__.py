@@ -1,0 +1,1 @@
+"""How kernels are measured. A module without underscore is a benchmark or a command a person runs."""

@@ -1,0 +1,78 @@
+"""Kernels of known cost that tell when the host itself is slow, and the history of what they took.
+
+A warning on times. It never touches a ratio, whose sides shared the round.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from kernels import state
+from kernels.variant import Variant, find, problem_type
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+    from kernels.problem import Problem
+
+LEVELS = {"fma": 0.03, "small": 0.15, "large": 0.25}  # least excess over the median that is told
+SPREADS = 3.0  # … and it must be so many times the spread seen when quiet
+SMALL = 4 << 20
+CACHE_CAP = 64 << 20
+HISTORY = 64  # contests remembered
+
+
+def canaries(device: Device) -> list[tuple[Problem, Variant[Any]]]:
+    """20 µs of multiply-adds, a read of 4 MiB, a read of four last-level caches."""
+    from kernels.devices.cpu import instruction_sets
+
+    fma, stream = problem_type("fma"), problem_type("stream")
+    large = 4 * min(device.limits().last_level_cache, CACHE_CAP)
+    found: list[Problem] = [
+        fma(isa=instruction_sets()[-1]),
+        stream(kind="read", size=SMALL),
+        stream(kind="read", size=large),
+    ]
+    return [(problem, device.adopt(find(problem.op, "c"))) for problem in found]
+
+
+def level(name: str) -> str:
+    """Which threshold a canary answers to, from its problem's name."""
+    if name.startswith("fma/"):
+        return "fma"
+    return "small" if name.endswith(f"size:{SMALL}") else "large"
+
+
+class History:
+    """Medians of earlier contests in one environment, oldest dropped first."""
+
+    def __init__(self, digest: str) -> None:
+        self._file = f"canary/{digest}.json"
+        try:
+            self._seen: dict[str, list[float]] = json.loads((state.folder() / self._file).read_text())
+        except (OSError, ValueError):
+            self._seen = {}
+
+    def slow(self, medians: dict[str, float]) -> str | None:
+        """Which canary was slow, and by how much, against the environment's median; then remember them."""
+        told = [word for name, took in medians.items() if (word := self._judge(name, took))]
+        for name, took in medians.items():
+            self._seen[name] = [*self._seen.get(name, []), took][-HISTORY:]
+        return "; ".join(told) or None
+
+    def save(self) -> None:
+        try:
+            state.write(self._file, json.dumps(self._seen))
+        except OSError:
+            pass  # a warning lost, not a measurement
+
+    def _judge(self, name: str, took: float) -> str | None:
+        seen = sorted(self._seen.get(name, []))
+        if len(seen) < 8:
+            return None
+        median = seen[len(seen) // 2]
+        spread = (seen[len(seen) * 3 // 4] - seen[len(seen) // 4]) / median
+        excess = took / median - 1
+        if excess > max(LEVELS[level(name)], SPREADS * spread):
+            return f"slow host: {name} took {excess:.0%} more than usual here"
+        return None

@@ -1,0 +1,185 @@
+"""The answer against float64, before any timing; a wrong kernel has no time.
+
+Fresh random inputs for every probe, outputs poisoned with NaN, guard lines around every operand. A wrong
+answer is told by what is wrong with it, because that is what its author needs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernels.devices.base import ALIGNMENT
+from kernels.errors import WrongResult
+from micro._place import lines
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.devices.base import Device
+    from kernels.problem import Array, Evidence, Problem
+    from kernels.variant import Bind, Variant
+
+GUARD = 4 * ALIGNMENT
+MARK = 0xA5  # the guards' byte
+LATE = 0.3  # seconds given to an answer that was not there when its call returned
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The worst element: its error, and what it may be."""
+
+    error: float
+    bound: float
+
+
+class Bench:
+    """Operands of one problem with guards around each, apart from the arenas of the measurement."""
+
+    def __init__(self, device: Device, problem: Problem) -> None:
+        self.device, self.problem = device, problem
+        sizes = [GUARD + lines(x.nbytes) * ALIGNMENT for x in problem.operands()]
+        self.block = device.allocate(sum(sizes) + GUARD)
+        self.block[:] = MARK
+        offsets = [sum(sizes[:i]) + GUARD for i in range(len(sizes))]
+        self.views = [
+            device.view(self.block, o, x) for o, x in zip(offsets, problem.operands(), strict=True)
+        ]
+        self.guards = [self.block[o - GUARD : o] for o in (*offsets, self.block.size)]
+
+    def load(self, x: dict[str, Array]) -> None:
+        """Put the inputs; poison the outputs."""
+        import numpy as np
+
+        for operand, view in zip(self.problem.operands(), self.views, strict=True):
+            self.device.put(view, x[operand.name] if operand.role != "out" else np.float32(np.nan))
+
+    def answer(self) -> Array:
+        """The first output, on the host."""
+        self.device.sync()
+        roles = [operand.role != "in" for operand in self.problem.operands()]
+        return self.device.get(self.views[roles.index(True)])
+
+    def refuse_strays(self, x: dict[str, Array]) -> None:
+        """Raise where the kernel wrote to its inputs or beyond its operands."""
+        import numpy as np
+
+        if not all((guard == MARK).all() for guard in self.guards):
+            raise WrongResult("writes outside its operands")
+        for operand, view in zip(self.problem.operands(), self.views, strict=True):
+            if operand.role == "in" and not np.array_equal(self.device.get(view), x[operand.name]):
+                raise WrongResult(f"changes its input {operand.name}")
+
+
+def check(
+    device: Device, problem: Problem, variant: Variant[Any], bind: Bind, seed: int
+) -> tuple[Passed, float]:
+    """Launch once for each probe and compare; also seconds of the last launch.
+
+    Raises WrongResult with the way in which it is wrong.
+    """
+    import numpy as np
+
+    bench = Bench(device, problem)
+    launch = bind(bench.views)
+    took = 0.0
+
+    def call() -> None:
+        nonlocal took
+        start = time.perf_counter()
+        launch.call()
+        device.sync()
+        took = time.perf_counter() - start
+
+    passed = judge(bench, call, variant, np.random.default_rng(seed), problem.probes)
+    return passed, took
+
+
+def judge(
+    bench: Bench, call: Callable[[], object], variant: Variant[Any], rng: np.random.Generator, probes: Any
+) -> Passed:
+    """The probes one after another through one bound call."""
+    import numpy as np
+
+    worst = Passed(0.0, np.inf)
+    earlier: Array | None = None
+    kept: dict[str, Array] = {}
+    for probe in probes:
+        x = bench.problem.fill(rng, probe) | kept
+        kept = {name: x[name] for name in variant.constant}
+        bench.load(x)
+        call()
+        got = bench.answer()
+        for evidence in bench.problem.compare(x, got, variant.u, probe):
+            worst = _weigh(bench, x, got, evidence, earlier, worst)
+        bench.refuse_strays(x)
+        earlier = got
+    return worst
+
+
+def _weigh(
+    bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, earlier: Array | None, worst: Passed
+) -> Passed:
+    import numpy as np
+
+    fits = evidence.error <= evidence.bound  # NaN does not fit
+    if not fits.all():
+        raise WrongResult(explain(bench, x, got, evidence, earlier))
+    share = evidence.error / np.maximum(evidence.bound, np.finfo(np.float64).tiny)
+    at = np.unravel_index(np.argmax(share), share.shape)
+    here = Passed(float(evidence.error[at]), float(evidence.bound[at]))
+    return here if here.error * worst.bound > worst.error * here.bound or worst.bound == np.inf else worst
+
+
+def explain(
+    bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, earlier: Array | None
+) -> str:
+    """In which way the answer is wrong, the most telling way first."""
+    import numpy as np
+
+    empty = np.isnan(got)
+    if empty.any():
+        time.sleep(LATE)
+        if np.isnan(bench.answer()).sum() < empty.sum():
+            return "returns before it is done: its output was still being written"
+        if empty.all():
+            return "writes nothing: every output is as it was"
+        return f"leaves {empty.sum()} of {got.size} outputs unwritten, first at {_first(empty)}"
+    if not np.isfinite(got).all():
+        return f"infinite at {_first(~np.isfinite(got))}"
+    if not got.any():
+        return "answers zeros"
+    if earlier is not None and np.array_equal(got, earlier):
+        return "repeats its answer to earlier inputs"
+    if evidence.test in bench.problem.probes:
+        told = _shape_of_error(bench, x, got, evidence)
+        if told:
+            return told
+    worst = float(np.max(evidence.error / np.maximum(evidence.bound, np.finfo(np.float64).tiny)))
+    bad = evidence.error > evidence.bound
+    return (
+        f"{evidence.test} probe: {bad.sum()} of {bad.size} values off by up to {worst:.3g} times "
+        f"what its precision allows, first at {_first(bad)}"
+    )
+
+
+def _shape_of_error(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence) -> str | None:
+    """Transposed, or off by a factor."""
+    import numpy as np
+
+    want = bench.problem.reference(x)
+    bound = evidence.bound
+    if got.shape[0] == got.shape[1] and (np.abs(got.T - want) <= bound).all():
+        return "answers the transposed result"
+    scale = float((got * want).sum() / max(float((want * want).sum()), 1e-300))
+    if abs(scale - 1) > 1e-3 and (np.abs(got - scale * want) <= 2 * max(abs(scale), 1) * bound).all():
+        return f"off by the factor {scale:.4g}: a scale like alpha is lost or doubled"
+    return None
+
+
+def _first(mask: Array) -> list[int]:
+    import numpy as np
+
+    return [int(i) for i in np.argwhere(mask)[0]]

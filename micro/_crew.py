@@ -1,0 +1,101 @@
+"""The workers of one contest as one: a whole look in one of them, or turns under a token in several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from micro._host import VISIT, Look, Opened
+from micro._plan import Case
+from micro._worker import Died, Workers
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+ACROSS = 1e-3  # seconds of a visit where workers take turns, so that the hand-over does not show
+
+
+class Crew:
+    """Alive for one contest. All methods raise Died when a worker does; `culprit` is then
+    the case that was under way, or −1 where none was."""
+
+    def __init__(self, workers: Workers, cases: Sequence[Case], seed: int) -> None:
+        self._workers, self.cases, self._seed = workers, tuple(cases), seed
+        keys = [workers.key(case) for case in cases]
+        self._keys = list(dict.fromkeys(keys))
+        self._mine = {key: [k == key for k in keys] for key in self._keys}
+        self._home = keys
+        self.culprit = -1
+
+    @property
+    def lockstep(self) -> bool:
+        return len(self._keys) > 1
+
+    def open(self, patience: float) -> Opened:
+        visit = ACROSS if self.lockstep else VISIT
+        opened = [
+            self._call(key, "open", self.cases, self._mine[key], self._seed, visit, patience=patience)
+            for key in self._keys
+        ]
+        if not self.lockstep:
+            only: Opened = opened[0]
+            return only
+        pick = [opened[self._keys.index(key)] for key in self._home]
+        return Opened(
+            tuple(x.launches[i] for i, x in enumerate(pick)),
+            tuple(x.calls[i] for i, x in enumerate(pick)),
+            sum(x.round for x in opened),
+        )
+
+    def look(self, first: int, rounds: int, rng: Generator, patience: float) -> Look:
+        """Rounds `first` to `first + rounds`."""
+        if not self.lockstep:
+            look: Look = self._call(self._keys[0], "look", first, rounds, None, patience=patience)
+            return look
+        return stack([self._round(first + i, rng, patience) for i in range(rounds)])
+
+    def _round(self, number: int, rng: Generator, patience: float) -> Look:
+        """Every case once, in random order, each in its worker while the others block on their pipes."""
+        from dataclasses import replace
+
+        total: Look | None = None
+        for case in rng.permutation(len(self.cases)):
+            one: Look = self._call(self._home[case], "look", number, 1, int(case), patience=patience)
+            if total is None:
+                total = one
+                continue
+            total = replace(
+                total,
+                wall=total.wall + one.wall, cpu=total.cpu + one.cpu, lost=total.lost + one.lost,
+                counters=total.counters + one.counters, faults=total.faults + one.faults,
+                seconds=total.seconds + one.seconds,
+            )  # fmt: skip
+        assert total is not None
+        return total
+
+    def close(self) -> None:
+        for key in self._keys:
+            self._call(key, "close", patience=60.0)
+
+    def _call(self, key: tuple[object, ...], method: str, *arguments: object, patience: float) -> object:
+        worker = self._workers.get(key)
+        try:
+            return worker.call(method, *arguments, patience=patience)
+        except Died:
+            self.culprit = worker.running()
+            self._workers.drop(key)
+            raise
+
+
+def stack(looks: Sequence[Look]) -> Look:
+    import numpy as np
+
+    whole = looks[0]
+    for look in looks[1:]:
+        whole = Look(
+            np.concatenate([whole.wall, look.wall]), np.concatenate([whole.cpu, look.cpu]),
+            np.concatenate([whole.lost, look.lost]), np.concatenate([whole.places, look.places]),
+            whole.canary | look.canary, whole.counters + look.counters, whole.faults + look.faults,
+            whole.seconds + look.seconds,
+        )  # fmt: skip
+    return whole

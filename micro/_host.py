@@ -1,0 +1,349 @@
+"""Where cases live: prepared, checked, placed and visited, in a worker process or in this one."""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kernels.devices.base import ALIGNMENT
+from kernels.errors import LaunchError
+from kernels.variant import Variant, find
+from micro import _check, _loop, _place
+from micro._canary import canaries
+from micro._counters import Counters
+from micro._plan import Case
+from reports import units
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+    from kernels.problem import Array, Problem
+    from kernels.variant import Bind, Launch
+
+VISIT = 60e-6  # seconds of launches in a visit
+LONG = 50e-3  # seconds: longer calls are not warmed up, and no cache holds their operands
+WARM = 2  # with one, operands between L2 and L3 read 11 % slow
+CANARIES = 8  # of each small one at the start of a look
+COLD_SHARE = 4  # cold operands rotate through so many last-level caches …
+CACHE_CAP = 64 << 20  # … of at most this size: a cloud machine reports caches it cannot use
+ROOM = 8 << 20  # bytes of play for placements, at least
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What preparing a case told."""
+
+    seconds: float
+    uses: int
+    workspace: int
+    kernel: str | None
+    isa: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a contest will cost: launches in a visit, seconds of one launch, and of a round, case by case."""
+
+    launches: tuple[int, ...]
+    calls: tuple[float, ...]
+    round: float
+
+
+@dataclass(frozen=True)
+class Look:
+    """Rounds × cases: seconds of one use, share of the visit lost, place of the first operand."""
+
+    wall: Array
+    cpu: Array
+    lost: Array
+    places: Array
+    canary: dict[str, float]
+    counters: Counters
+    faults: int
+    seconds: float
+
+
+@dataclass(eq=False)
+class Timed:
+    """One thing that is visited: a case, or a part of one."""
+
+    problem: Problem
+    variant: Variant[Any]
+    bind: Bind
+    case: int  # its case's position; −1 for a canary
+    uses: int
+    cold: tuple[str, ...] = ()
+    launches: int = 1
+    warm: int = WARM
+    call: float = 0.0
+    sets: int = 1
+    turn: int = 0
+    entry: Any = None
+    launch: Launch | None = None
+
+
+class Host:
+    """Serves one device. `cell`: address of the 32-bit cell that tells which case is under way."""
+
+    def __init__(self, device: Device, cell: int) -> None:
+        self.device = device
+        self._cell = cell
+        self._binds: dict[Case, list[tuple[Variant[Any], Bind, int]]] = {}
+        self._pilot: dict[Case, float] = {}
+        self._blocks: dict[str, Any] = {}
+
+    def prepare(self, case: Case) -> Prepared:
+        """Compile, plan, pack, allocate. Raises whatever the kernel raises."""
+        began = time.perf_counter()
+        variant = self.device.adopt(find(case.problem.op, case.variant))
+        whole = variant.prepare(case.problem, self.device, case.setting)
+        self._binds[case] = [(variant, whole, 1)]
+        bench = _check.Bench(self.device, case.problem)
+        launch = whole(bench.views)
+        if parts := variant.parts(case.problem):
+            self._binds[case] = [
+                (part, part.prepare(case.problem, self.device, case.setting), uses) for part, uses in parts
+            ]
+        kernel, isa = variant.kernel()
+        return Prepared(time.perf_counter() - began, launch.uses, launch.workspace, kernel, isa)
+
+    def check(self, case: Case, seed: int) -> _check.Passed:
+        """One launch for each probe against float64. Raises WrongResult."""
+        variant = self.device.adopt(find(case.problem.op, case.variant))
+        bind = variant.prepare(case.problem, self.device, case.setting)
+        passed, self._pilot[case] = _check.check(self.device, case.problem, variant, bind, seed)
+        return passed
+
+    def open(self, cases: Sequence[Case], mine: Sequence[bool], seed: int, visit: float) -> Opened:
+        """Lay out a contest and find how many launches make a visit. Cases not `mine` only take their place."""
+        self._seed, self._cases = seed, list(cases)
+        self._process = any(case.setting.threads > 1 for case in cases)
+        self._threads = [case.setting.threads for case in cases]
+        self._mine = list(mine)
+        self._timed = [entry for i in range(len(cases)) for entry in self._entries(i)]
+        self._canaries = [
+            Timed(problem, variant, variant.prepare(problem, self.device, cases[0].setting), -1, 1)
+            for problem, variant in canaries(self.device)
+        ]
+        self._lay_out(room=0)
+        for entry in self._own():
+            entry.call = self._calibrate(entry)
+        self._choose_launches(visit)
+        self._single = max(entry.call for entry in self._own()) > LONG
+        if not self._single:
+            self._lay_out(room=None)
+        per_case = [[e for e in self._timed if e.case == i] for i in range(len(cases))]
+        costs = [sum(e.call * (e.launches + e.warm) for e in es) for es in per_case]
+        return Opened(
+            tuple(max((e.launches for e in es), default=1) for es in per_case),
+            tuple(sum(e.call / e.uses for e in es) for es in per_case),
+            sum(costs),
+        )
+
+    def _entries(self, i: int) -> list[Timed]:
+        case = self._cases[i]
+        if case not in self._binds:
+            if self._mine[i]:
+                self.prepare(case)
+            else:
+                variant = self.device.adopt(find(case.problem.op, case.variant))
+                parts = variant.parts(case.problem) or ((variant, 1),)
+                return [Timed(case.problem, part, lambda views: _nothing(), i, n) for part, n in parts]
+        sets = 1
+        if case.setting.cold:
+            cache = min(self.device.limits().last_level_cache, CACHE_CAP)
+            cold = sum(x.nbytes for x in case.problem.operands() if x.name in case.setting.cold)
+            sets = max(2, math.ceil(COLD_SHARE * cache / cold))
+        return [
+            Timed(case.problem, variant, bind, i, uses, case.setting.cold, sets=sets)
+            for variant, bind, uses in self._binds[case]
+        ]
+
+    def _own(self) -> list[Timed]:
+        return [entry for entry in self._timed if self._mine[entry.case]]
+
+    def _lay_out(self, room: int | None) -> None:
+        """Blocks for every operand of every entry in two arenas, inputs and outputs."""
+        everything = [(e, x) for e in self._timed for x in e.problem.operands()]
+        self._sizes = [x.nbytes * (e.sets if x.name in e.cold else 1) for e, x in everything]
+        self._owner = [e for e, _ in everything]
+        self._names = [f"{e.problem.name}/variant:{e.variant.name}#{e.case}" for e in self._owner]
+        self._read = [x.role == "in" for _, x in everything]
+        self._space = {}
+        for arena, flag in (("in", True), ("out", False)):
+            need = sum(_place.lines(s) * ALIGNMENT for s, r in zip(self._sizes, self._read, strict=True) if r == flag)
+            self._space[arena] = need + (max(need, ROOM) if room is None else room)
+            least = max((e.problem.footprint for e in self._canaries), default=0) + (1 << 16)
+            self._reserve(arena, max(self._space[arena], least))
+        for entry in (*self._own(), *self._canaries):
+            entry.entry = None
+
+    def _reserve(self, arena: str, nbytes: int) -> None:
+        if arena in self._blocks and self._blocks[arena].nbytes >= nbytes:
+            return
+        self._blocks.pop(arena, None)
+        free = self.device.limits().memory
+        if nbytes > free:
+            raise LaunchError(
+                f"operands of the whole contest take {units.binary(nbytes)}, {units.binary(free)} are free: "
+                "take smaller sizes or fewer cases"
+            )
+        self._blocks[arena] = self.device.allocate(nbytes)
+        self.device.scatter(self._blocks[arena], seed=len(arena))
+
+    def _draw(self, first: int, rounds: int) -> Array:
+        """Offsets [rounds, blocks]; the same for every worker of a contest."""
+        import numpy as np
+
+        rng = np.random.default_rng((self._seed, first))
+        offsets = np.empty((rounds, len(self._sizes)), np.int64)
+        for arena, flag in (("in", True), ("out", False)):
+            blocks = [i for i, read in enumerate(self._read) if read == flag]
+            sizes = [self._sizes[i] for i in blocks]
+            if self._single:
+                offsets[:, blocks] = _place.fixed(sizes, rounds)
+            else:
+                offsets[:, blocks] = _place.draw(rng, sizes, self._space[arena], rounds)
+            _place.refuse_shared(offsets[:, blocks], sizes, [self._names[i] for i in blocks])
+        return offsets
+
+    def _bound(self, entry: Timed, offsets: Sequence[int], turn: int = 0) -> Launch:
+        """The launch at a placement."""
+        views = []
+        for operand, offset in zip(entry.problem.operands(), offsets, strict=True):
+            block = self._blocks["in" if operand.role == "in" else "out"]
+            shift = turn * operand.nbytes if operand.name in entry.cold else 0
+            views.append(self.device.view(block, int(offset) + shift, operand))
+        return entry.bind(views)
+
+    def _addresses(self, entry: Timed, offsets: Array, keep: list[Any]) -> Array:
+        """What the loop writes into an entry's slots for a visit: a row for each of its placements."""
+        import numpy as np
+
+        turns = [0]
+        if entry.sets > 1:
+            turns = [(entry.turn + i) % entry.sets for i in range(entry.launches)]
+            entry.turn += entry.launches
+        if entry.entry is None:
+            entry.launch = self._bound(entry, offsets)
+            entry.entry = entry.launch.entry or _loop.python_entry(entry.launch)
+        assert entry.launch is not None
+        if entry.launch.entry is None:
+            bound = [self._bound(entry, offsets, turn) for turn in turns]
+            keep += bound
+            return np.array([id(launch.call) for launch in bound], np.int64)
+        rows = []
+        operands = entry.problem.operands()
+        base = [self._blocks["in" if x.role == "in" else "out"].ctypes.data for x in operands]
+        for turn in turns:
+            shift = [turn * x.nbytes if x.name in entry.cold else 0 for x in operands]
+            rows.append(np.array(base) + offsets + shift)
+        return np.concatenate(rows)
+
+    def _visit(self, entries: Sequence[Timed], which: Sequence[int], offsets: Sequence[Array]) -> _loop.Timed:
+        import numpy as np
+
+        visits = _loop.Visits(
+            np.array(which, np.int32), [], [e.launches for e in entries], [e.warm for e in entries],
+            [e.sets > 1 for e in entries], [e.case for e in entries],
+        )  # fmt: skip
+        if not self.device.native:
+            launches = [[self._bound(entries[w], o)] for w, o in zip(which, offsets, strict=True)]
+            return _loop.stepwise(self.device, launches, visits)
+        keep: list[Any] = []
+        places = [self._addresses(entries[w], o, keep) for w, o in zip(which, offsets, strict=True)]
+        visits = replace(visits, places=places)
+        return _loop.compiled([e.entry for e in entries], visits, self._cell, self._process)
+
+    def _offsets(self, row: Array, entry: Timed) -> Array:
+        return row[[i for i, owner in enumerate(self._owner) if owner is entry]]
+
+    def _calibrate(self, entry: Timed) -> float:
+        """Seconds of one launch, from the check where that already told it is long."""
+        case = self._cases[entry.case]
+        pilot = self._pilot.get(case, 0.0)
+        if pilot > LONG and len(self._binds.get(case, ())) == 1:
+            return pilot
+        self._single = True
+        offsets = self._offsets(self._draw(0, 1)[0], entry)
+        entry.launches, entry.warm = 1, 0
+        for _ in range(4):  # a cold first call tells nothing
+            took = float(self._visit([entry], [0], [offsets]).wall[0]) / entry.launches
+            entry.launches = max(1, min(100_000, math.ceil(VISIT / max(took, 1e-9))))
+            if took > LONG:
+                break
+        return max(took, 1e-9)
+
+    def _choose_launches(self, visit: float) -> None:
+        """About `visit` seconds, the same number for all measured cases; a ceiling has its own."""
+        measured = [e for e in self._own() if self._cases[e.case].role == "measured"]
+        fastest = min((e.call for e in measured), default=VISIT)
+        for entry in self._own():
+            call = fastest if self._cases[entry.case].role == "measured" else entry.call
+            entry.launches = max(1, math.ceil(visit / call))
+            entry.warm = 0 if entry.call > LONG or entry.cold else WARM
+
+    def look(self, first: int, rounds: int, only: int | None = None) -> Look:
+        """Visit every case once a round, in fresh random order; `only` one case where workers take turns."""
+        import numpy as np
+
+        began, faults = time.perf_counter(), _faults()
+        counters = Counters.now()
+        rng = np.random.default_rng((self._seed, first, 1))
+        table = self._draw(first, rounds)
+        places = table[:, [self._owner.index(e) for e in self._timed]]
+        entries = [e for e in self._own() if only is None or e.case == only]
+        order = rng.permuted(np.tile(np.arange(len(entries)), (rounds, 1)), axis=1)
+        columns = [[i for i, owner in enumerate(self._owner) if owner is e] for e in entries]
+        offsets = [table[r, columns[e]] for r in range(rounds) for e in order[r]]
+        canary = self._canary() if only is None else {}
+        timed = self._visit(entries, order.ravel().tolist(), offsets)
+        shape = (rounds, len(self._cases))
+        wall, cpu, lost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        at = (np.arange(rounds)[:, None], order)
+        for source, target in ((timed.wall, wall), (timed.cpu, cpu)):
+            visits = np.empty(order.shape)
+            visits[at] = source.reshape(order.shape)
+            for i, entry in enumerate(entries):
+                target[:, entry.case] += visits[:, i] / (entry.launches * entry.uses)
+        share = np.empty(order.shape)
+        threads = np.array([self._threads[e.case] for e in entries])[order]
+        share[at] = 1 - timed.cpu.reshape(order.shape) / threads / timed.wall.reshape(order.shape)
+        for i, entry in enumerate(entries):
+            lost[:, entry.case] = np.maximum(lost[:, entry.case], share[:, i])
+        by_case = places[:, [next(i for i, e in enumerate(self._timed) if e.case == c) for c in range(shape[1])]]
+        return Look(
+            wall, cpu, lost, by_case, canary, Counters.now() - counters, _faults() - faults,
+            time.perf_counter() - began,
+        )  # fmt: skip
+
+    def _canary(self) -> dict[str, float]:
+        """Median seconds of processor time of each canary."""
+        import numpy as np
+
+        medians = {}
+        for entry in self._canaries:
+            entry.launches, entry.warm = 1, 1
+            count = CANARIES if entry.problem.footprint < ROOM else 1
+            offset = np.zeros(len(entry.problem.operands()), np.int64)
+            took = self._visit([entry], [0] * count, [offset] * count).cpu
+            medians[entry.problem.name] = float(np.median(took))
+        return medians
+
+    def close(self) -> None:
+        """Forget a contest's cases and what they hold; the arenas stay."""
+        self._binds.clear()
+        self._pilot.clear()
+        self._timed = []
+
+
+def _faults() -> int:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_minflt + usage.ru_majflt
+
+
+def _nothing() -> Launch:
+    raise AssertionError("a case of another worker is only placed here")

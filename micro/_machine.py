@@ -1,0 +1,98 @@
+"""The environment of a run: what stays the same between two starts, and what was so at this one."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reports.record import Environment
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+
+PACKAGES = ("kernelgap", "numpy", "scipy", "mkl", "torch", "numba")
+
+
+def environment(device: Device, command: str) -> Environment:
+    """Of this machine, for the first line of a run file."""
+    facts = {
+        "device": {"name": device.name, **device.describe()},
+        "cores": device.limits().cores,
+        "affinity": sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "compiler": _compiler(),
+        "commit": _commit(),
+        "huge_pages": _read("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "variables": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(TUNING)},
+    }
+    told = json.dumps(facts, sort_keys=True, default=str)
+    state = {"load": os.getloadavg(), "pressure": _read("/proc/pressure/cpu"), "megahertz": _clock()}
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return Environment(hashlib.sha256(told.encode()).hexdigest()[:16], facts, state, command, started)
+
+
+TUNING = ("OPENBLAS_", "MKL_", "OMP_", "GOMP_", "KMP_", "NPY_", "NUMBA_", "MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")
+
+
+def command_line() -> str:
+    """As a person would type it."""
+    import shlex
+
+    module = Path(sys.argv[0]).with_suffix("")
+    return shlex.join(["python", "-m", f"{module.parent.name}.{module.name}", *sys.argv[1:]])
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _compiler() -> str | None:
+    from kernels import build
+    from kernels.errors import Unavailable
+
+    try:
+        return build.compiler()[1]
+    except Unavailable:
+        return None
+
+
+def _commit() -> str | None:
+    """Of this checkout; a `+` where files in it differ."""
+    root = Path(__file__).parents[1]
+    if not (root / ".git").exists():
+        return None
+    try:
+        told = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--exclude=*"],
+            capture_output=True, text=True, check=False, timeout=10,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return told.stdout.strip() or None
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return None
+
+
+def _clock() -> float | None:
+    for line in (_read("/proc/cpuinfo") or "").splitlines():
+        if line.startswith("cpu MHz"):
+            return float(line.split(":")[1])
+    return None

@@ -1,0 +1,62 @@
+"""Where operands lie: fresh places each round, from one distribution for all cases, none shared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kernels.devices.base import ALIGNMENT
+from kernels.errors import LaunchError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array
+
+
+def lines(nbytes: int) -> int:
+    """Cache lines that hold so many bytes."""
+    return -(-nbytes // ALIGNMENT)
+
+
+def draw(rng: np.random.Generator, sizes: Sequence[int], space: int, rounds: int) -> Array:
+    """Byte offsets [rounds, blocks] of blocks of `sizes` bytes in `space` bytes.
+
+    In each round the blocks lie in random order with random gaps of whole cache lines between them, so
+    every block of one size has the same distribution and no two overlap.
+    """
+    import numpy as np
+
+    units = np.array([lines(size) for size in sizes], np.int64)
+    slack = lines(space) - int(units.sum())
+    if slack < 0:
+        raise ValueError(f"{sum(sizes)} bytes do not fit in {space}")
+    order = rng.permuted(np.tile(np.arange(len(sizes)), (rounds, 1)), axis=1)
+    gaps = np.sort(rng.integers(0, slack, (rounds, len(sizes)), endpoint=True), axis=1)
+    ordered = units[order]
+    starts = gaps + np.cumsum(ordered, axis=1) - ordered
+    offsets = np.empty_like(starts)
+    np.put_along_axis(offsets, order, starts * ALIGNMENT, axis=1)
+    return offsets
+
+
+def fixed(sizes: Sequence[int], rounds: int) -> Array:
+    """One placement for all rounds, block behind block: for operands no cache can hold."""
+    import numpy as np
+
+    units = np.array([lines(size) for size in sizes], np.int64)
+    return np.tile((np.cumsum(units) - units) * ALIGNMENT, (rounds, 1))
+
+
+def refuse_shared(addresses: Array, sizes: Sequence[int], owners: Sequence[str]) -> None:
+    """Raise LaunchError where blocks of two cases overlap in any round."""
+    import numpy as np
+
+    order = np.argsort(addresses, axis=1)
+    start = np.take_along_axis(addresses, order, axis=1)
+    end = start + np.array(sizes)[order]
+    rounds, place = np.nonzero(start[:, 1:] < end[:, :-1])
+    for r, p in zip(rounds, place, strict=True):
+        first, second = owners[order[r, p]], owners[order[r, p + 1]]
+        if first != second:
+            raise LaunchError(f"{first} and {second} share memory in a round: their caches and answers mix")

@@ -1,0 +1,187 @@
+"""Axis values to problems to cases to contests. Pure: opens no device, imports nothing heavy."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias, get_type_hints
+
+from kernels.errors import UsageError
+from kernels.problem import Problem
+from kernels.variant import Setting, find, problem_type
+
+Role: TypeAlias = Literal["measured", "canary", "ceiling"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel on one problem in one setting, or the reason it is skipped."""
+
+    problem: Problem
+    variant: str
+    setting: Setting = Setting()
+    role: Role = "measured"
+    skip: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Unique in its contest, and parsed back by `parse`."""
+        return f"{self.problem.name}/variant:{self.variant}/{self.setting.name}"
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Cases that answer one question and differ in one thing. `pairs`: (baseline, contender) positions."""
+
+    name: str
+    question: str
+    differs: str
+    cases: tuple[Case, ...]
+    pairs: tuple[tuple[int, int], ...] = ()
+    margin: float | None = None
+
+    @property
+    def comparisons(self) -> tuple[tuple[int, int], ...]:
+        """Each case against the first, unless the contest names its pairs."""
+        return self.pairs or tuple((0, i) for i in range(1, len(self.cases)))
+
+    def __post_init__(self) -> None:
+        names = [case.name for case in self.cases]
+        if len(set(names)) < len(names):
+            raise ValueError(f"{self.name}: two cases of one name")
+        flops = {case.problem.flops for case in self.cases}
+        if len(flops) > 1 and not self.differs.startswith("work: differs"):
+            raise UsageError(f"{self.name}: its cases do unequal work; only a contest that says so may compare them")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Seconds of measuring for a whole command; the half-width and the margin of a ratio."""
+
+    seconds: float
+    target: float = 0.01
+    margin: float | None = None
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A file of this folder: its problem, the values its axes have by default, its questions.
+
+    A question is a flag; its function turns what was asked into contests.
+    """
+
+    problem: type[Problem]
+    about: str
+    sweep: dict[str, tuple[Any, ...]]
+    questions: dict[str, Question]
+    variants: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """`build` gives its contests; `refine` further ones from the run so far, until there are none; `answer`
+    the sentences for the top of the report. `seconds`: its budget of measuring."""
+
+    help: str
+    build: Callable[[Asked], list[Contest]]
+    answer: Callable[[Any], list[str]] = lambda run: []
+    seconds: float = 30.0
+    refine: Callable[[Asked, Any], list[Contest]] = lambda asked, run: []
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line said: axis values, variants, settings, the flags that modify a question, and
+    which axes a person named rather than left at their default."""
+
+    axes: dict[str, tuple[Any, ...]]
+    variants: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    flags: frozenset[str]
+    given: frozenset[str] = frozenset()
+
+    def case(self, problem: Problem, variant: str, setting: Setting | None = None) -> Case:
+        """The case, skipped with its reason where the variant is not here or refuses the problem."""
+        row: Any = find(problem.op, variant)
+        return Case(problem, variant, setting or self.settings[0], skip=row.missing() or row.accepts(problem))
+
+
+def values(text: str, kind: type, option: str) -> tuple[Any, ...]:
+    """`5`, `1,8,64`, `64:1024:*2`, `1:9:+4`: the values of an axis. Raises UsageError."""
+    found: list[Any] = []
+    for word in text.split(","):
+        try:
+            found += _range(word, kind) if ":" in word else [kind(word)]
+        except ValueError:
+            what = {int: "a whole number", float: "a number"}.get(kind, "a word")
+            raise UsageError(f"{option} {text}: {word!r} is not {what}, nor a range like 64:1024:*2") from None
+    return tuple(found)
+
+
+def _range(word: str, kind: type) -> list[Any]:
+    first, last, step = word.split(":")
+    value, end, by = kind(first), kind(last), kind(step.lstrip("*+"))
+    if (step[0] == "*" and (by <= 1 or value <= 0)) or (step[0] != "*" and by <= 0):
+        raise ValueError(word)
+    found = []
+    while value <= end:
+        found.append(value)
+        value = value * by if step[0] == "*" else value + by
+    return found
+
+
+def problems(kind: type[Problem], axes: dict[str, tuple[Any, ...]]) -> list[Problem]:
+    """The product of all axis values."""
+    names = [field.name for field in fields(kind) if field.name in axes]
+    combinations = itertools.product(*(axes[name] for name in names))
+    return [kind(**dict(zip(names, one, strict=True))) for one in combinations]
+
+
+def by_variant(asked: Asked, found: Iterable[Problem]) -> list[Contest]:
+    """Without a question each problem is one contest between the variants."""
+    contests = []
+    for problem in found:
+        cases = [asked.case(problem, v, s) for s in asked.settings for v in asked.variants]
+        differs = "variant" if len(asked.settings) == 1 else "variant and threads"
+        contests.append(Contest(problem.name, f"which variant is fastest at {problem.name}?", differs, tuple(cases)))
+    return contests
+
+
+def along(asked: Asked, found: Sequence[Problem], field: str) -> list[Contest]:
+    """`--vary FIELD`: one contest for all problems that agree in everything else, per variant and setting."""
+    if field == "threads":
+        return [
+            Contest(
+                f"{problem.name}/variant:{variant}",
+                f"what do threads bring {variant} at {problem.name}?",
+                "threads",
+                tuple(asked.case(problem, variant, setting) for setting in asked.settings),
+            )
+            for problem in found
+            for variant in asked.variants
+        ]
+    groups: dict[tuple[Any, ...], list[Problem]] = {}
+    for problem in found:
+        rest = tuple(getattr(problem, x.name) for x in fields(problem) if x.name != field)
+        groups.setdefault(rest, []).append(problem)
+    contests = []
+    for same in groups.values():
+        unequal = len({problem.flops for problem in same}) > 1
+        for variant, setting in itertools.product(asked.variants, asked.settings):
+            name = f"{same[0].name}/vary:{field}/variant:{variant}/{setting.name}"
+            cases = tuple(asked.case(problem, variant, setting) for problem in same)
+            differs = f"work: differs ({field})" if unequal else field
+            contests.append(Contest(name, f"what does {field} change for {variant}?", differs, cases))
+    return contests
+
+
+def parse(name: str) -> Case:
+    """A case from its name. Raises UsageError."""
+    op, *words = name.split("/")
+    pairs = dict(word.split(":", 1) for word in words)
+    kind = problem_type(op)
+    hints = get_type_hints(kind)
+    own = {x.name: hints[x.name](pairs.pop(x.name)) for x in fields(kind) if x.name in pairs}
+    cold = tuple(pairs["cold"].split("+")) if "cold" in pairs else ()
+    return Case(kind(**own), pairs["variant"], Setting(int(pairs["threads"]), cold))

@@ -1,0 +1,291 @@
+"""A contest from its plan to its record: stage 1 checks every case, stage 2 measures the survivors."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from kernels.errors import KernelError, Unavailable, UsageError, WrongResult
+from kernels.variant import find
+from micro import _ceiling
+from micro._canary import History
+from micro._check import Passed
+from micro._crew import Crew
+from micro._host import Prepared
+from micro._measure import CONTENDED, FOREIGN, Measurement, measure
+from micro._plan import Budget, Case, Contest
+from micro._worker import Died, Workers
+from reports import record, stats
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Limits
+
+MARGIN, MEMORY_MARGIN = 0.01, 0.04
+PREPARE = 120.0  # seconds: compilers and imports
+PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; twice, for two probes
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Stage 1 of one case."""
+
+    status: record.Status
+    reason: str | None = None
+    prepared: Prepared | None = None
+    passed: Passed | None = None
+
+
+@dataclass(frozen=True)
+class Runner:
+    """What all contests of a command share."""
+
+    workers: Workers
+    limits: Limits
+    history: History
+    until: str = "time"
+    progress: Callable[[str], None] = lambda text: None
+    module: str = "gemm"
+
+    def run(self, contest: Contest, seconds: float, budget: Budget, rounds: int | None = None) -> record.Contest:
+        """The contest's record: a result for every case, a comparison for every pair."""
+        began = time.monotonic()
+        seed = zlib.crc32(contest.name.encode())
+        self._refuse_size(contest)
+        outcomes = [self._stage1(case, seed + i) for i, case in enumerate(contest.cases)]
+        setup = time.monotonic() - began
+        measurement: Measurement | None = None
+        alive = [i for i, outcome in enumerate(outcomes) if outcome.status == "ran"]
+        margin = self._margin(contest, budget)
+        while self.until == "time" and alive and measurement is None:
+            place = {old: new for new, old in enumerate(alive)}
+            pairs = [(place[a], place[b]) for a, b in contest.comparisons if a in place and b in place]
+            survivors = [contest.cases[i] for i in alive]
+            crew = Crew(self.workers, (*survivors, *_ceiling.cases(survivors)), seed)
+            try:
+                measurement = measure(crew, pairs, seconds, budget.target, margin, self.progress, seed, rounds)
+                crew.close()
+            except (KernelError, MemoryError) as error:
+                alive = self._blame(outcomes, alive, crew.culprit, error)
+        told = _Told(self, contest, outcomes, alive, measurement, margin, budget.target)
+        spent = {"measuring": measurement.seconds if measurement else 0.0, "setup": setup}
+        return record.Contest(
+            contest.name, contest.question, contest.differs, told.results(), told.comparisons(), spent
+        )
+
+    def _refuse_size(self, contest: Contest) -> None:
+        from reports import units
+
+        for case in contest.cases:
+            need = 3 * case.problem.footprint  # the check's operands, the arenas, float64 references
+            if need > self.limits.memory:
+                raise UsageError(
+                    f"{case.problem.name} needs {units.binary(need)} of memory, "
+                    f"{units.binary(self.limits.memory)} are free: take smaller --m, --n, --k"
+                )
+
+    def _stage1(self, case: Case, seed: int) -> Outcome:
+        """Prepare, launch, check; whatever a kernel does costs its case alone."""
+        if case.skip:
+            return Outcome("skipped", case.skip)
+        if self.until == "plan":
+            return Outcome("planned")
+        key = self.workers.key(case)
+        patience = max(PATIENCE, FACTOR * 2 * case.problem.flops / SLOW)
+        prepared = None
+        try:
+            self.progress(f"checking {case.name}")
+            prepared = self.workers.get(key).call("prepare", case, patience=PREPARE)
+            if self.until == "build":
+                return Outcome("built", None, prepared)
+            passed = self.workers.get(key).call("check", case, seed, patience=patience)
+            return Outcome("ran", None, prepared, passed)
+        except WrongResult as error:
+            return Outcome("wrong", str(error), prepared)
+        except Unavailable as error:
+            return Outcome("skipped", str(error))
+        except Died as error:
+            self.workers.drop(key)
+            return Outcome("failed", str(error), prepared)
+        except (KernelError, MemoryError) as error:
+            return Outcome("failed", str(error) or "out of memory", prepared)
+
+    def _blame(self, outcomes: list[Outcome], alive: list[int], culprit: int, error: Exception) -> list[int]:
+        """A case that died while it was timed leaves the contest; where none can be named, all fail."""
+        blamed = [alive[culprit]] if 0 <= culprit < len(alive) else list(alive)
+        for i in blamed:
+            outcomes[i] = replace(outcomes[i], status="failed", reason=f"while it was timed: {error}")
+        return [i for i in alive if i not in blamed]
+
+    def _margin(self, contest: Contest, budget: Budget) -> float:
+        given = budget.margin if budget.margin is not None else contest.margin
+        if given is not None:
+            return given
+        bound = any(_ceiling.memory_bound(c.problem, self.limits.last_level_cache) for c in contest.cases)
+        return max(MEMORY_MARGIN, budget.target) if bound else max(MARGIN, budget.target)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A contest's results and comparisons, from what its two stages left."""
+
+    runner: Runner
+    contest: Contest
+    outcomes: Sequence[Outcome]
+    alive: Sequence[int]
+    measurement: Measurement | None
+    margin: float
+    target: float
+
+    def results(self) -> tuple[record.Result, ...]:
+        warnings = self._warnings()
+        found = [self._result(i, outcome, warnings) for i, outcome in enumerate(self.outcomes)]
+        return (*found, *self._ceilings())
+
+    def _blank(self, case: Case) -> record.Result:
+        row: Any = find(case.problem.op, case.variant)
+        return record.Result(
+            name=case.name, contest=self.contest.name, role=case.role, op=case.problem.op,
+            problem=asdict(case.problem), variant=case.variant, device=self.runner.workers.device,
+            threads=case.setting.threads, status="planned", cold=case.setting.cold, precision=row.precision,
+            blas=row.blas(case.problem), repeat=command(self.runner.module, case, self.runner.workers.device),
+        )  # fmt: skip
+
+    def _result(self, i: int, outcome: Outcome, warnings: tuple[str, ...]) -> record.Result:
+        case = self.contest.cases[i]
+        blank = replace(self._blank(case), status=outcome.status, reason=outcome.reason)
+        if outcome.prepared:
+            p = outcome.prepared
+            blank = replace(
+                blank, setup_seconds=p.seconds, workspace=p.workspace, uses=p.uses, kernel=p.kernel,
+                isa_observed=p.isa,
+            )  # fmt: skip
+        if outcome.passed:
+            blank = replace(blank, error=outcome.passed.error, error_bound=outcome.passed.bound)
+        if self.measurement is None or i not in self.alive:
+            return blank
+        at = list(self.alive).index(i)
+        told = _ceiling.share(self.measurement, self._all(), at)
+        timed = self._timed(blank, at, case, warnings)
+        if told.refusal:
+            return replace(timed, status="wrong", reason=told.refusal, seconds=None)
+        return replace(timed, percent_of_ceiling=told.percent, ceiling=told.name)
+
+    def _all(self) -> list[Case]:
+        cases = [self.contest.cases[i] for i in self.alive]
+        return [*cases, *_ceiling.cases(cases)]
+
+    def _timed(self, blank: record.Result, at: int, case: Case, warnings: tuple[str, ...]) -> record.Result:
+        m = self.measurement
+        assert m is not None
+        times = m.times[:, at]
+        median, low, high = stats.order_interval(times[m.accepted])
+        lost = m.lost(at)
+        status: record.Status = "ok"
+        if lost > CONTENDED or "contended" in " ".join(warnings):
+            status = "contended"
+        work = find(case.problem.op, case.variant).executed(case.problem)
+        if lost > CONTENDED:
+            warnings = (*warnings, f"{lost:.0%} of its rounds lost more than 1 % of their time to others")
+        return replace(
+            blank, status=status, clock=m.clocks[at],
+            seconds=record.Seconds(median, _known(low), _known(high), stats.SHOWN),
+            flops_per_second=case.problem.flops / median, bytes_per_second=case.problem.bytes / median,
+            work=asdict(work), samples=_floats(times), wall_samples=_floats(m.look.wall[:, at]),
+            rounds=tuple(range(len(times))), placements=tuple(int(x) for x in m.look.places[:, at]),
+            rejected=tuple(int(r) for r in m.rejected.nonzero()[0]), launches=m.opened.launches[at],
+            faults=m.look.faults, canary=dict(m.canary), warnings=warnings,
+        )  # fmt: skip
+
+    def _ceilings(self) -> list[record.Result]:
+        if self.measurement is None:
+            return []
+        offset = len(self.alive)
+        return [
+            self._timed(self._blank(case), offset + i, case, ())
+            for i, case in enumerate(self._all()[offset:])
+        ]
+
+    def _warnings(self) -> tuple[str, ...]:
+        """Of the whole contest: a slow host, foreign load on several threads, throttled periods."""
+        m = self.measurement
+        if m is None:
+            return ()
+        import numpy as np
+
+        found = []
+        if m.canary and not self.runner.workers.device.startswith("fake"):
+            slow = self.runner.history.slow({name: float(np.median(x)) for name, x in m.canary.items()})
+            if slow:
+                found.append(f"contended: {slow}")
+        counters = m.look.counters
+        if counters.throttled:
+            found.append(f"contended: throttled in {counters.throttled} periods of the cgroup's quota")
+        several = any(case.setting.threads > 1 for case in self.contest.cases)
+        if several and counters.foreign > FOREIGN:
+            found.append(f"contended: others kept {counters.foreign:.2f} cores busy")
+        return tuple(found)
+
+    def comparisons(self) -> tuple[record.Comparison, ...]:
+        return tuple(self._comparison(a, b) for a, b in self.contest.comparisons)
+
+    def _comparison(self, a: int, b: int) -> record.Comparison:
+        first, second = self.contest.cases[a], self.contest.cases[b]
+        blank = record.Comparison(
+            self.contest.name, self.contest.differs, first.name, second.name, None, None, None, stats.SHOWN,
+            "not comparable", None, self.margin, self.target, second.problem.flops / first.problem.flops,
+            notes=self._notes(first, second),
+        )  # fmt: skip
+        for i in (a, b):
+            if i not in self.alive:
+                why = f"{self.contest.cases[i].name} {self.outcomes[i].status}: {self.outcomes[i].reason}"
+                return replace(blank, reason=why)
+        if self.measurement is None:
+            return replace(blank, reason=f"nothing was timed: --until {self.runner.until}")
+        place = list(self.alive)
+        m = self.measurement
+        for i in (a, b):
+            refusal = _ceiling.share(m, self._all(), place.index(i)).refusal
+            if refusal:
+                return replace(blank, reason=f"{self.contest.cases[i].name} wrong: {refusal}")
+        once = "rounds are the most" in m.stopped or len(m.look.wall) < 16
+        judged = stats.judge(m.logs(place.index(a), place.index(b)), self.margin, once)
+        reason = judged.reason or (m.stopped if judged.verdict == "unresolved" else None)
+        if judged.shown is None:
+            return replace(blank, verdict="unresolved", reason=f"{judged.reason}; {m.stopped}")
+        shown = judged.shown
+        notes = blank.notes
+        if shown.lag1 > stats.WANDERS:
+            notes = (*notes, f"the ratio itself wanders: lag-1 autocorrelation {shown.lag1:.2f}")
+        return replace(
+            blank, ratio=shown.center, low=shown.low, high=shown.high, verdict=judged.verdict,
+            reason=reason, notes=notes,
+        )  # fmt: skip
+
+    def _notes(self, first: Case, second: Case) -> tuple[str, ...]:
+        python = [find(case.problem.op, case.variant).python for case in (first, second)]
+        return ("includes the Python call of one side",) if python[0] != python[1] else ()
+
+
+def _floats(values: Any) -> tuple[float, ...]:
+    """Rounded to a picosecond: a sample knows no more."""
+    return tuple(round(float(value), 12) for value in values)
+
+
+def _known(value: float) -> float | None:
+    return value if value == value else None
+
+
+def command(module: str, case: Case, device: str) -> str:
+    """The line that repeats a case."""
+    words = [f"python -m micro.{module}"]
+    for field in fields(case.problem):
+        value = getattr(case.problem, field.name)
+        if value != field.default:
+            words.append(f"--{field.name.replace('_', '-')} {value}")
+    words.append(f"--variant {case.variant} --threads {case.setting.threads}")
+    if case.setting.cold:
+        words.append(f"--cold {','.join(case.setting.cold)}")
+    return " ".join(words) + (f" --device {device}" if device != "cpu" else "")

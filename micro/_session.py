@@ -1,0 +1,120 @@
+"""A command from its contests to its end: environment, run file, progress, what is printed, exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from kernels.devices import open_device
+from kernels.errors import UsageError
+from micro import _machine
+from micro._canary import History
+from micro._plan import Budget, Contest
+from micro._progress import Progress
+from micro._run import Runner
+from micro._worker import Workers
+from reports import formats, store
+from reports.record import Note, Run
+
+EXPORTS = ("json", "csv", "markdown")
+
+
+def run(
+    name: str,
+    contests: Sequence[Contest],
+    budget: Budget,
+    arguments: argparse.Namespace,
+    answer: Callable[[Run], list[str]] = lambda run: [],
+    refine: Callable[[Run], list[Contest]] = lambda run: [],
+) -> int:
+    """Measure the contests, and those that `refine` asks for after them, and say what came of it.
+
+    Raises UsageError.
+    """
+    device = open_device(arguments.device)
+    with ExitStack() as stack:
+        outputs = _open_exports(arguments, stack)
+        environment = _machine.environment(device, _machine.command_line())
+        file = _open(arguments.output, environment)
+        stack.callback(file.close)
+        history = History(environment.digest)
+        stack.callback(history.save)
+        workers = stack.enter_context(Workers(arguments.device))
+        progress = stack.enter_context(Progress(len(contests), arguments.quiet))
+        runner = Runner(workers, device.limits(), history, arguments.until, progress.say, name)
+        left = measure_all(runner, contests, budget, file, progress)
+        while left > 0 and (more := refine(file.run)):
+            left = measure_all(runner, more, replace(budget, seconds=left), file, progress)
+        said = answer(file.run)
+        if said:
+            file.append(Note("answer", {"sentences": said}))
+    _print(file.run, said, arguments, outputs)
+    if arguments.output:
+        print(f"run file: {arguments.output}", file=_for_people(arguments))
+    return 1 if any(r.status in ("wrong", "failed") for r in file.run.results) else 0
+
+
+def measure_all(
+    runner: Runner, contests: Sequence[Contest], budget: Budget, file: store.RunFile, progress: Progress
+) -> float:
+    """One contest after another; time that one leaves over goes to the later ones. Seconds left.
+
+    A contest's share of what is left follows the square root of its work: dear contests get more, but
+    not so much that cheap ones starve.
+    """
+    weights = [max(case.problem.flops + case.problem.bytes for case in c.cases) ** 0.5 for c in contests]
+    left = budget.seconds
+    for i, contest in enumerate(contests):
+        progress.begin(contest.name)
+        seconds = left * weights[i] / sum(weights[i:])
+        done = runner.run(contest, seconds, budget)
+        left = max(left - done.seconds["measuring"], 0.0)
+        file.append(done)
+    return left
+
+
+def _open(path: Path | None, environment: store.Environment) -> store.RunFile:
+    try:
+        return store.RunFile(path, environment)
+    except store.Unreadable as error:
+        raise UsageError(str(error)) from None
+
+
+def _open_exports(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, IO[str]]:
+    """Opened before anything is measured, so that a wrong path costs nothing."""
+    opened: dict[str, IO[str]] = {}
+    for kind in EXPORTS:
+        path = getattr(arguments, kind)
+        if path is None:
+            continue
+        if path == "-":
+            if any(stream is sys.stdout for stream in opened.values()):
+                raise UsageError(f"--{kind} -: another format already goes to stdout; name a file")
+            opened[kind] = sys.stdout
+            continue
+        try:
+            opened[kind] = Path(path).open("w")
+        except OSError as error:
+            raise UsageError(f"--{kind} {path}: {error.strerror}; name a file in a folder that is there") from None
+    return opened
+
+
+def _for_people(arguments: argparse.Namespace) -> IO[str]:
+    taken = any(getattr(arguments, kind) == "-" for kind in EXPORTS)
+    return sys.stderr if taken else sys.stdout
+
+
+def _print(run: Run, said: list[str], arguments: argparse.Namespace, outputs: dict[str, IO[str]]) -> None:
+    people = _for_people(arguments)
+    formats.write("text", run, people, verbose=arguments.verbose)
+    for kind, stream in outputs.items():
+        formats.write(kind, run, stream)
+        if stream is not sys.stdout:
+            stream.close()
+
+

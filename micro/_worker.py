@@ -1,0 +1,200 @@
+"""The process in which kernels run, and the handle on it. A kernel's crash or hang costs one worker."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from kernels.devices import open_device
+from kernels.errors import LaunchError, SuiteError, Unavailable, WrongResult
+from kernels.variant import find
+from micro._host import Host
+from micro._plan import Case
+
+START = 120.0  # seconds a worker may take to import and open its device
+POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+PR_SET_PDEATHSIG = 1
+ERRORS = {kind.__name__: kind for kind in (WrongResult, Unavailable, LaunchError)}
+
+
+class Serves(Protocol):
+    """A host, wherever it lives."""
+
+    def call(self, method: str, *arguments: Any, patience: float) -> Any:
+        """The host's method. Raises KernelError, Unavailable; LaunchError also for a crash or a hang."""
+
+    def running(self) -> int:
+        """The entry that was under way when the worker died, or −1."""
+
+    def close(self) -> None: ...
+
+
+class Died(LaunchError):
+    """The worker is gone, and with it everything prepared in it."""
+
+
+class Local:
+    """The host in this process: for the fake device, whose kernels cannot crash."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def call(self, method: str, *arguments: Any, patience: float) -> Any:
+        return getattr(self.host, method)(*arguments)
+
+    def running(self) -> int:
+        return -1
+
+    def close(self) -> None:
+        pass
+
+
+class Worker:
+    """A child process with a host, pinned to as many cores as it has threads."""
+
+    def __init__(self, device: str, threads: int) -> None:
+        self._cell = tempfile.TemporaryFile()
+        self._cell.write((-1).to_bytes(4, "little", signed=True))
+        self._cell.flush()
+        ours, theirs = os.pipe(), os.pipe()
+        environment = os.environ | dict.fromkeys(POOLS, str(threads))
+        root = str(Path(__file__).parents[1])
+        environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+        handles = (theirs[0], ours[1], self._cell.fileno())
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "micro._worker", device, str(threads), *map(str, handles), str(os.getpid())],
+            env=environment,
+            pass_fds=handles,
+            stdin=subprocess.DEVNULL,
+        )
+        os.close(theirs[0])
+        os.close(ours[1])
+        self._from = Connection(ours[0], writable=False)
+        self._to = Connection(theirs[1], readable=False)
+        self._answer(START)
+
+    def call(self, method: str, *arguments: Any, patience: float) -> Any:
+        try:
+            self._to.send((method, arguments))
+        except (BrokenPipeError, OSError):
+            raise self._death() from None
+        return self._answer(patience)
+
+    def _answer(self, patience: float) -> Any:
+        try:
+            if not self._from.poll(patience):
+                self.close()
+                raise Died(f"hangs: no answer within {patience:.0f} s")
+            kind, told = self._from.recv()
+        except (EOFError, ConnectionError):
+            raise self._death() from None
+        if kind == "ok":
+            return told
+        raise ERRORS.get(kind, LaunchError)(told)
+
+    def _death(self) -> Died:
+        code = self._process.wait()
+        self.close()
+        if code < 0:
+            return Died(f"crashes: its process died of {signal.Signals(-code).name}")
+        return Died(f"ends its process with exit code {code}")
+
+    def running(self) -> int:
+        self._cell.seek(0)
+        return int.from_bytes(self._cell.read(4), "little", signed=True)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._from.close()
+        self._to.close()
+
+
+class Workers:
+    """The workers of a command, one for each set of settings that is fixed per process."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self._alive: dict[tuple[Any, ...], Serves] = {}
+
+    @staticmethod
+    def key(case: Case) -> tuple[Any, ...]:
+        """Threads; with more than one, the thread pool too: two pools in a process spin against each other."""
+        threads = case.setting.threads
+        return (threads,) if threads == 1 else (threads, find(case.problem.op, case.variant).provider)
+
+    def get(self, key: tuple[Any, ...]) -> Serves:
+        if key not in self._alive:
+            if self.device.startswith("fake"):
+                self._alive[key] = Local(Host(open_device(self.device), 0))
+            else:
+                self._alive[key] = Worker(self.device, key[0])
+        return self._alive[key]
+
+    def drop(self, key: tuple[Any, ...]) -> None:
+        """Forget a worker that died."""
+        self._alive.pop(key).close()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        for worker in self._alive.values():
+            worker.close()
+        self._alive.clear()
+
+
+def _pin(threads: int) -> None:
+    """The last cores of those allowed: the first ones serve interrupts more often."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+
+
+def _die_with(parent: int) -> None:
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    except AttributeError:
+        pass  # not Linux: the end of its pipe ends the worker all the same
+    if os.getppid() != parent:
+        sys.exit(0)
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until the pipe ends."""
+    device, threads, read, write, cell, parent = arguments[0], *map(int, arguments[1:])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with(parent)
+    os.dup2(2, 1)  # a kernel's print must not land in a document on stdout
+    _pin(threads)
+    requests, answers = Connection(read, writable=False), Connection(write, readable=False)
+    shared = mmap.mmap(cell, 4)
+    try:
+        host = Host(open_device(device), ctypes.addressof(ctypes.c_int32.from_buffer(shared)))
+    except SuiteError as error:
+        answers.send((type(error).__name__, str(error)))
+        return
+    answers.send(("ok", None))
+    while True:
+        try:
+            method, given = requests.recv()
+        except EOFError:
+            return
+        try:
+            answers.send(("ok", getattr(host, method)(*given)))
+        except SuiteError as error:
+            answers.send((type(error).__name__, str(error)))
+        except Exception as error:
+            answers.send(("LaunchError", f"raises {type(error).__name__}: {str(error).splitlines()[:1]}"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

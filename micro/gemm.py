@@ -1,0 +1,133 @@
+"""Matrix products: does a transposed operand cost more, where, in which library, and is a copy better?"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+from kernels.ops.gemm.problem import Gemm
+from micro._cli import main
+from micro._gemm_answers import crossover_answer, refine_crossover, transpose_answer
+from micro._plan import Asked, Benchmark, Contest, Question
+
+SEED = Gemm(1024, 2048, 26752)  # A 1024×26752, B 2048×26752: FCN-S at batch 1024, forward of its first layer
+EIGHTH = 3344  # of its K: seconds where the whole takes minutes
+SMALL_M = (1, 8, 64, 256)
+SWEEP_M = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+CROSSOVER_M = (1, 4, 16, 64, 256, 1024)
+LIBRARIES = ("openblas", "openblas-scipy", "numpy", "mkl", "torch")
+STRATEGIES = ("transpose-then-nn", "transpose-then-nn:somatcopy")
+
+
+def _base(asked: Asked) -> Gemm:
+    """The seed's product, at an eighth of its K unless --full, with whatever axis a person named."""
+    base = SEED if "full" in asked.flags else replace(SEED, k=EIGHTH)
+    return replace(base, **{name: asked.axes[name][0] for name in asked.given if name in ("m", "n", "k")})
+
+
+def _libraries(asked: Asked) -> tuple[list[str], list[str]]:
+    """Libraries that are here, and those that are not."""
+    wanted = asked.variants if "variant" in asked.given else LIBRARIES
+    here = [name for name in wanted if asked.case(SEED, name).skip is None]
+    return here, [name for name in wanted if name not in here]
+
+
+def strategies(asked: Asked, base: Gemm, extra: tuple[str, ...] = ()) -> Contest:
+    """Three ways to A·Bᵀ: B kept as K×N, B stored N×K and read transposed, B transposed first."""
+    nt = replace(base, trans="nt")
+    names = ("openblas", *STRATEGIES, *extra)
+    cases = (asked.case(base, "openblas"), *(asked.case(nt, name) for name in names))
+    pairs = [(0, i) for i in range(1, len(cases))] + [(1, i) for i in range(2, len(cases))]
+    if "kept-transpose:1" in extra:  # what transposing first costs, against the sum of its parts
+        pairs.append((cases.index(asked.case(nt, "kept-transpose:1")), 3))
+    question = "store B as K×N, read it transposed, or transpose it first?"
+    return Contest(f"strategy/{base.name}", question, "strategy", cases, tuple(pairs))
+
+
+def layouts(asked: Asked, base: Gemm, library: str, others: tuple[str, ...] = ("nt",)) -> Contest:
+    """One library's layouts against its NN."""
+    cases = tuple(asked.case(replace(base, trans=trans), library) for trans in ("nn", *others))
+    name = f"{'-'.join(('nn', *others))}/{base.name}/variant:{library}"
+    return Contest(name, f"does {library} pay for a transposed operand?", "trans", cases)
+
+
+def transpose(asked: Asked) -> list[Contest]:
+    """OP_T against OP_N."""
+    base = _base(asked)
+    here, missing = _libraries(asked)
+    absent = [layouts(asked, base, library) for library in missing]
+    if "full" in asked.flags:
+        rest = [layouts(asked, base, library) for library in here if library != "openblas"]
+        return [strategies(asked, base), *rest, *absent]
+    sizes = asked.axes["m"] if "m" in asked.given else SWEEP_M if "all" in asked.flags else SMALL_M
+    sweep = [layouts(asked, replace(base, m=m), library) for library in here for m in sizes]
+    if "all" not in asked.flags:
+        return [strategies(asked, base), *sweep, *absent]
+    kept = ("kept-transpose:1", "kept-transpose:8")
+    every = [layouts(asked, base, library, ("nt", "tn", "tt")) for library in here]
+    return [strategies(asked, base, kept), *every, *sweep, *_padding(asked, here), *_cold(asked, here), *absent]
+
+
+def _padding(asked: Asked, libraries: list[str]) -> list[Contest]:
+    """A leading dimension that is a power of two against one that is not."""
+    square = Gemm(128, 2048, 2048)
+    found = []
+    for library in libraries:
+        for trans in ("nn", "nt"):
+            cases = tuple(asked.case(replace(square, trans=trans, ld_pad=pad), library) for pad in (0, 16))
+            name = f"ld_pad/{cases[0].problem.name}/variant:{library}"
+            found.append(Contest(name, f"does {library} suffer from rows 2^n apart?", "ld_pad", cases))
+    return found
+
+
+def _cold(asked: Asked, libraries: list[str]) -> list[Contest]:
+    """Operands in cache against operands out of it."""
+    small = Gemm(64, 512, 512)
+    found = []
+    for library in libraries:
+        for trans in ("nn", "nt"):
+            problem = replace(small, trans=trans)
+            warm = asked.settings[0]
+            settings = (warm, replace(warm, cold=("a", "b", "c")))
+            cases = tuple(asked.case(problem, library, setting) for setting in settings)
+            name = f"cold/{problem.name}/variant:{library}"
+            found.append(Contest(name, f"what do cold operands cost {library}?", "cold", cases))
+    return found
+
+
+def crossover_at(asked: Asked, m: int, library: str) -> Contest:
+    """Reading B transposed against transposing it first, at one M."""
+    problem = replace(_base(asked), m=m, trans="nt")
+    cases = (asked.case(problem, library), asked.case(problem, f"transpose-then-nn:{library}"))
+    name = f"crossover/{problem.name}/variant:{library}"
+    return Contest(name, f"does transposing first win with {library} at M = {m}?", "variant", cases)
+
+
+def crossover(asked: Asked) -> list[Contest]:
+    """From which M on transposing first wins."""
+    here, _ = _libraries(asked)
+    reachable = [library for library in here if library not in ("numpy", "torch")]  # those with a C entry
+    return [crossover_at(asked, m, library) for library in reachable for m in CROSSOVER_M]
+
+
+BENCHMARK = Benchmark(
+    Gemm,
+    "Matrix products, C = alpha·op(A)·op(B) + beta·C, row-major.",
+    sweep={"m": (256,), "n": (256,), "k": (256,), "trans": ("nn",)},
+    questions={
+        "transpose": Question(
+            "does multiplying by a transposed matrix cost more? (about 30 s)", transpose, transpose_answer
+        ),
+        "crossover": Question(
+            "from which M on does transposing first win? (about 60 s)",
+            crossover,
+            crossover_answer,
+            seconds=60.0,
+            refine=lambda asked, run: refine_crossover(asked, run, crossover_at),
+        ),
+    },
+    variants=LIBRARIES,
+)
+
+if __name__ == "__main__":
+    sys.exit(main(BENCHMARK, "gemm"))

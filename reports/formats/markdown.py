@@ -1,0 +1,20 @@
+"""The comparisons as a Markdown table, the sentences above it."""
+
+from __future__ import annotations
+
+from typing import IO
+
+from reports import table
+from reports.record import Run
+
+
+def write(run: Run, stream: IO[str]) -> None:
+    for note in run.notes:
+        for sentence in note.data.get("sentences", ()):
+            stream.write(f"{sentence}\n\n")
+    made = table.comparisons(run)
+    stream.write(f"| {' | '.join(made.head)} |\n|{'---|' * len(made.head)}\n")
+    for row in made.rows:
+        stream.write(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n")
+    for remark in (*made.notes, *table.kernels(run), *table.troubles(run)):
+        stream.write(f"\n{remark}\n")

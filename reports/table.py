@@ -1,0 +1,126 @@
+"""Records to tables: text, with no number left to format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reports import units
+from reports.record import Run
+
+
+@dataclass(frozen=True)
+class Table:
+    """Head, rows, and the notes that belong under them."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def comparisons(run: Run) -> Table:
+    """A row for each comparison: ratio first, then verdict, times, share of the ceiling."""
+    rows, notes = [], []
+    for contest in run.contests:
+        by_name = {result.name: result for result in contest.results}
+        for comparison in contest.comparisons:
+            first, second = by_name[comparison.baseline], by_name[comparison.contender]
+            common, contender, baseline = contrast(second.name, first.name)
+            verdict = comparison.verdict
+            for remark in filter(None, (comparison.reason, *comparison.notes)):
+                if remark not in notes:
+                    notes.append(remark)
+                verdict += f" ({notes.index(remark) + 1})"
+            rows.append(
+                (
+                    common, f"{contender} / {baseline}",
+                    units.ratio(comparison.ratio, comparison.low, comparison.high), verdict,
+                    units.seconds(second.seconds.median if second.seconds else None),
+                    units.seconds(first.seconds.median if first.seconds else None),
+                    f"{units.percent(second.percent_of_ceiling)}, {units.percent(first.percent_of_ceiling)}",
+                )
+            )  # fmt: skip
+    head = ("at", "contender / baseline", "ratio, 95 % interval", "verdict", "contender", "baseline", "of ceiling")
+    numbered = tuple(f"({i}) {note}" for i, note in enumerate(notes, start=1))
+    return Table("Ratios of time", head, tuple(rows), numbered)
+
+
+def contrast(contender: str, baseline: str) -> tuple[str, str, str]:
+    """What two names share, and what only each has: `m:1 n:8 variant:x`, `nt`, `nn`."""
+    op, *first = contender.split("/")
+    _, *second = baseline.split("/")
+    shared = [word for word in first if word in second and word != "threads:1"]
+    only = [[word for word in words if word not in others] for words, others in ((first, second), (second, first))]
+    keys = {word.partition(":")[0] for words in only for word in words}
+    lone = len(keys) == 1  # the field need not be named when it is the only one
+    default = {"trans": "nn", "ld_pad": "0", "cold": "warm", "beta": "0", "alpha": "1"}
+    texts = []
+    for words in only:
+        have = dict(word.split(":", 1) for word in words)
+        full = {key: have.get(key, default.get(key, "–")) for key in sorted(keys)}
+        texts.append(" ".join(value if lone or key in ("variant", "trans") else f"{key}:{value}" for key, value in full.items()))
+    return f"{op} {' '.join(shared)}", texts[0], texts[1]
+
+
+def kernels(run: Run) -> tuple[str, ...]:
+    """Which code really ran, and which call reached the library: a line for each variant and layout."""
+    lines: dict[tuple[str, str], str] = {}
+    for result in run.results:
+        if result.role == "measured" and result.seconds and (result.kernel or result.blas):
+            isa = result.isa_observed or "instruction set not told"
+            known = f"{result.kernel} ({isa})" if result.kernel else ""
+            call = (result.blas or "").partition(" m=")[0]
+            key = (result.variant, str(result.problem.get("trans", "")))
+            lines[key] = f"{result.variant}: " + "; ".join(filter(None, (known, call)))
+    return tuple(lines[key] for key in sorted(lines))
+
+
+def ceilings(run: Run) -> tuple[str, ...]:
+    """The fastest median of each bound measured in the contests' own rounds."""
+    best: dict[str, float] = {}
+    for result in run.results:
+        if result.role == "ceiling" and result.seconds:
+            flops = result.op == "fma"
+            name = f"FMA {result.problem['isa']}" if flops else f"read {units.binary(result.problem['size'])}"
+            rate = (result.flops_per_second if flops else result.bytes_per_second) or 0.0
+            best[name] = max(best.get(name, 0.0), rate)
+    return tuple(
+        f"{name} {units.scaled(rate, 'FLOP/s' if name.startswith('FMA') else 'B/s')}" for name, rate in best.items()
+    )
+
+
+def results(run: Run) -> Table:
+    """A row for each case, with the command that repeats it."""
+    rows = []
+    for result in run.results:
+        if result.role != "measured":
+            continue
+        rate = units.scaled(result.flops_per_second, "FLOP/s") if result.flops_per_second else "–"
+        rows.append(
+            (
+                result.name, result.status, units.seconds(result.seconds.median if result.seconds else None), rate,
+                f"{units.percent(result.percent_of_ceiling)} of {result.ceiling}" if result.ceiling else "–",
+                result.reason or "; ".join(result.warnings) or result.repeat,
+            )
+        )  # fmt: skip
+    return Table("Cases", ("case", "status", "time", "rate", "of ceiling", "reason, or the command"), tuple(rows))
+
+
+def troubles(run: Run) -> tuple[str, ...]:
+    """Every case without a time and every warning, once each."""
+    found: dict[str, None] = {}
+    for result in run.results:
+        if result.status in ("skipped", "wrong", "failed"):
+            name = result.variant if result.status == "skipped" else result.name
+            found[f"{name} {result.status}: {result.reason}"] = None
+        for warning in result.warnings:
+            found[f"{result.name}: {warning}"] = None
+    return tuple(found)
+
+
+def seconds(run: Run) -> str:
+    """Time of measuring, and of everything before it."""
+    parts = {key: sum(c.seconds.get(key, 0.0) for c in run.contests) for key in ("measuring", "setup")}
+    return f"measured {parts['measuring']:.1f} s; prepared and checked {parts['setup']:.1f} s"
+
+

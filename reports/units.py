@@ -1,0 +1,44 @@
+"""Base units inside, prefixes outside: how a number looks to a person."""
+
+from __future__ import annotations
+
+import math
+
+
+def scaled(value: float, unit: str, digits: int = 3) -> str:
+    """`4.58 µs`, `118 GFLOP/s`: three figures and an SI prefix."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g} {unit}"
+    step = max(-3, min(5, math.floor(math.log10(abs(value)) / 3 + 1e-9)))
+    prefix = {-3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P"}[step]
+    number = value / 10.0 ** (3 * step)
+    places = max(0, digits - 1 - math.floor(math.log10(abs(number))))
+    return f"{number:.{places}f} {prefix}{unit}"
+
+
+def seconds(value: float | None) -> str:
+    return "–" if value is None else scaled(value, "s")
+
+
+def binary(value: float) -> str:
+    """Bytes with a binary prefix: `4 MiB`."""
+    for prefix in ("", "Ki", "Mi", "Gi", "Ti"):
+        if value < 1024 or prefix == "Ti":
+            return f"{value:.3g} {prefix}B"
+        value /= 1024
+    raise AssertionError
+
+
+def ratio(center: float | None, low: float | None, high: float | None) -> str:
+    """`1.013 [1.009, 1.017]`; as many places as the interval supports."""
+    if center is None:
+        return "–"
+    if low is None or high is None:
+        return f"{center:.3g} [unbounded]"
+    width = max(high - low, 1e-9)
+    places = min(4, max(2, 1 - math.floor(math.log10(width))))
+    return f"{center:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
+
+
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0f} %"

@@ -94,7 +94,9 @@ class Problem:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.default is dataclasses.MISSING or value != field.default:
-                parts.append(f"{field.name}:{value:g}" if isinstance(value, float) else f"{field.name}:{value}")
+                parts.append(
+                    f"{field.name}:{value:g}" if isinstance(value, float) else f"{field.name}:{value}"
+                )
         return "/".join(parts)
 
     @property
@@ -116,9 +118,7 @@ class Problem:
         import numpy as np
 
         return {
-            x.name: rng.standard_normal(x.shape, dtype=np.float32)
-            for x in self.operands()
-            if x.role != "out"
+            x.name: rng.standard_normal(x.shape, dtype=np.float32) for x in self.operands() if x.role != "out"
         }
 
     def reference(self, x: Arrays) -> Array:

@@ -9,7 +9,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kernels import state
-from kernels.variant import Variant, find, problem_type
+from kernels.ops.fma import Fma
+from kernels.ops.stream import Stream
+from kernels.variant import Variant, find
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -26,12 +28,11 @@ def canaries(device: Device) -> list[tuple[Problem, Variant[Any]]]:
     """20 µs of multiply-adds, a read of 4 MiB, a read of four last-level caches."""
     from kernels.devices.cpu import instruction_sets
 
-    fma, stream = problem_type("fma"), problem_type("stream")
     large = 4 * min(device.limits().last_level_cache, CACHE_CAP)
     found: list[Problem] = [
-        fma(isa=instruction_sets()[-1]),
-        stream(kind="read", size=SMALL),
-        stream(kind="read", size=large),
+        Fma(isa=instruction_sets()[-1]),
+        Stream("read", SMALL),
+        Stream("read", large),
     ]
     return [(problem, device.adopt(find(problem.op, "c"))) for problem in found]
 

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kernels.variant import find, problem_type
+from kernels.ops.fma import Fma
+from kernels.ops.stream import Stream
+from kernels.variant import find
 from micro._plan import Case
 from reports import stats, units
 
 if TYPE_CHECKING:
-    from kernels.problem import Array
+    from kernels.problem import Array, Problem
     from micro._measure import Measurement
 
 GATE = 1.05  # the lower end of rate over ceiling above it is no measurement of this work
@@ -22,12 +24,11 @@ def cases(measured: Sequence[Case]) -> list[Case]:
     """Multiply-adds in the widest instructions here, and a read of each working set."""
     from kernels.devices.cpu import instruction_sets
 
-    fma, stream = problem_type("fma"), problem_type("stream")
     setting = measured[0].setting
     plain = type(setting)(threads=setting.threads)
     sizes = dict.fromkeys(max(SMALLEST, case.problem.footprint // 64 * 64) for case in measured)
-    found = [Case(fma(isa=instruction_sets()[-1]), "c", plain, "ceiling")]
-    found += [Case(stream(kind="read", size=size), "c", plain, "ceiling") for size in sizes]
+    found = [Case(Fma(instruction_sets()[-1]), "c", plain, "ceiling")]
+    found += [Case(Stream("read", size), "c", plain, "ceiling") for size in sizes]
     return found
 
 
@@ -77,7 +78,7 @@ def _refusal(rate: Array, name: str) -> str | None:
     return None
 
 
-def memory_bound(problem: Any, last_level: int) -> bool:
+def memory_bound(problem: Problem, last_level: int) -> bool:
     """Whether main memory, rather than arithmetic, is likely to bound it: outside the cache, and fewer
     than eight operations a byte."""
     return problem.footprint > last_level and problem.flops < 8 * problem.bytes

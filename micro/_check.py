@@ -44,9 +44,7 @@ class Bench:
         self.block = device.allocate(sum(sizes) + GUARD)
         self.block[:] = MARK
         offsets = [sum(sizes[:i]) + GUARD for i in range(len(sizes))]
-        self.views = [
-            device.view(self.block, o, x) for o, x in zip(offsets, problem.operands(), strict=True)
-        ]
+        self.views = [device.view(self.block, o, x) for o, x in zip(offsets, problem.operands(), strict=True)]
         self.guards = [self.block[o - GUARD : o] for o in (*offsets, self.block.size)]
 
     def load(self, x: dict[str, Array]) -> None:
@@ -54,7 +52,7 @@ class Bench:
         import numpy as np
 
         for operand, view in zip(self.problem.operands(), self.views, strict=True):
-            self.device.put(view, x[operand.name] if operand.role != "out" else np.float32(np.nan))
+            self.device.put(view, x[operand.name] if operand.role != "out" else np.full(1, np.nan, "f4"))
 
     def answer(self) -> Array:
         """The first output, on the host."""
@@ -133,9 +131,7 @@ def _weigh(
     return here if here.error * worst.bound > worst.error * here.bound or worst.bound == np.inf else worst
 
 
-def explain(
-    bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, earlier: Array | None
-) -> str:
+def explain(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, earlier: Array | None) -> str:
     """In which way the answer is wrong, the most telling way first."""
     import numpy as np
 

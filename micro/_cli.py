@@ -32,13 +32,17 @@ def parser(benchmark: Benchmark, name: str) -> argparse.ArgumentParser:
             text += f" ({', '.join(field.metadata['choices'])})"
         axes.add_argument(_option(field.name), metavar="X", help=text)
     axes.add_argument("--variant", metavar="NAMES", help="which kernels, comma-separated (see --list)")
-    axes.add_argument("--shapes", metavar="FILE", type=Path, help="problems from a JSON file, as micro/shapes/*.json")
+    axes.add_argument(
+        "--shapes", metavar="FILE", type=Path, help="problems from a JSON file, as micro/shapes/*.json"
+    )
     axes.add_argument("--vary", metavar="FIELD", help="contests along this field instead of between variants")
     questions = made.add_argument_group("questions")
     for flag, question in benchmark.questions.items():
         questions.add_argument(_option(flag), action="store_true", help=question.help)
     questions.add_argument("--full", action="store_true", help="the question at its full size")
-    questions.add_argument("--all", action="store_true", help="the question with everything that belongs to it")
+    questions.add_argument(
+        "--all", action="store_true", help="the question with everything that belongs to it"
+    )
     _common(made)
     return made
 
@@ -47,10 +51,14 @@ def _common(made: argparse.ArgumentParser) -> None:
     how = made.add_argument_group("how")
     how.add_argument("--device", default="cpu", help="cpu, fake (default cpu)")
     how.add_argument("--threads", default="1", metavar="N", help="threads of the libraries (default 1)")
-    how.add_argument("--cold", default="", metavar="OPERANDS", help="operands out of cache, such as a,b; or all")
+    how.add_argument(
+        "--cold", default="", metavar="OPERANDS", help="operands out of cache, such as a,b; or all"
+    )
     how.add_argument("--budget", metavar="TIME", help="time of measuring for the whole command, such as 20s")
     how.add_argument("--target", default="1%", metavar="SHARE", help="half-width of a ratio to stop at (1%%)")
-    how.add_argument("--margin", metavar="SHARE", help="smallest difference that is one (the target; DRAM 4%%)")
+    how.add_argument(
+        "--margin", metavar="SHARE", help="smallest difference that is one (the target; DRAM 4%%)"
+    )
     how.add_argument("--only", metavar="REGEX", help="only contests whose name holds this")
     how.add_argument("--not", dest="without", metavar="REGEX", help="no contests whose name holds this")
     how.add_argument("--list", action="store_true", help="print the plan and stop")
@@ -156,7 +164,9 @@ def _contests(benchmark: Benchmark, arguments: argparse.Namespace, asked: Asked)
     if question:
         contests: list[Contest] = question.build(asked)
         return contests
-    found = _shapes(benchmark, arguments.shapes) if arguments.shapes else problems(benchmark.problem, asked.axes)
+    found = (
+        _shapes(benchmark, arguments.shapes) if arguments.shapes else problems(benchmark.problem, asked.axes)
+    )
     if arguments.vary:
         names = [field.name for field in fields(benchmark.problem)] + ["threads"]
         if arguments.vary not in names:
@@ -186,7 +196,9 @@ def _shapes(benchmark: Benchmark, path: Path) -> list[Any]:
     except OSError as error:
         raise UsageError(f"--shapes {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"--shapes {path}: not a list of problems like micro/shapes/fc.json ({error})") from None
+        raise UsageError(
+            f"--shapes {path}: not a list of problems like micro/shapes/fc.json ({error})"
+        ) from None
 
 
 def _chosen(contests: list[Contest], arguments: argparse.Namespace) -> list[Contest]:
@@ -198,7 +210,9 @@ def _chosen(contests: list[Contest], arguments: argparse.Namespace) -> list[Cont
     except re.error as error:
         raise UsageError(f"--only/--not: no regular expression: {error}") from None
     if not contests:
-        raise UsageError("nothing is left to measure: widen --only, --not or the axes (--list shows the plan)")
+        raise UsageError(
+            "nothing is left to measure: widen --only, --not or the axes (--list shows the plan)"
+        )
     return contests
 
 
@@ -208,7 +222,9 @@ def _budget(benchmark: Benchmark, arguments: argparse.Namespace) -> Budget:
     if question and (arguments.full or arguments.all):
         seconds = 180.0
     if arguments.budget is not None:
-        seconds = _number(arguments.budget, {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}, "--budget", "20s or 3m")
+        seconds = _number(
+            arguments.budget, {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}, "--budget", "20s or 3m"
+        )
     share = {"%": 0.01}
     margin = _number(arguments.margin, share, "--margin", "1%") if arguments.margin else None
     return Budget(seconds, _number(arguments.target, share, "--target", "1%"), margin)

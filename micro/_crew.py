@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from micro._host import VISIT, Look, Opened
 from micro._plan import Case
@@ -77,7 +77,7 @@ class Crew:
         for key in self._keys:
             self._call(key, "close", patience=60.0)
 
-    def _call(self, key: tuple[object, ...], method: str, *arguments: object, patience: float) -> object:
+    def _call(self, key: tuple[object, ...], method: str, *arguments: Any, patience: float) -> Any:
         worker = self._workers.get(key)
         try:
             return worker.call(method, *arguments, patience=patience)

@@ -71,13 +71,17 @@ def transpose_answer(run: Run) -> list[str]:
 
 def _first_or_not(seed: list[tuple[Comparison, Any, Any]]) -> list[str]:
     """Whether transposing first pays, against reading B transposed."""
-    found = [c for c, a, b in seed if a.variant == "openblas" and a.problem.trans == "nt" and "then" in b.variant]
+    found = [
+        c for c, a, b in seed if a.variant == "openblas" and a.problem.trans == "nt" and "then" in b.variant
+    ]
     if not found:
         return []
     best = min(found, key=lambda c: c.ratio or math.inf)
     word = {"faster": "pays", "slower": "does not pay", "same": "changes nothing"}
     shown = units.ratio(best.ratio, best.low, best.high)
-    return [f"Transposing it first {word.get(best.verdict, 'is undecided')}: {shown} times the direct product."]
+    return [
+        f"Transposing it first {word.get(best.verdict, 'is undecided')}: {shown} times the direct product."
+    ]
 
 
 def _range(run: Run) -> list[str]:
@@ -147,5 +151,7 @@ def crossover_answer(run: Run) -> list[str]:
         elif bracket.low is None:
             said.append(f"With {library} transposing first wins from M = {bracket.high}, the smallest tried.")
         else:
-            said.append(f"With {library} transposing first starts to win between M = {bracket.low} and {bracket.high}.")
+            said.append(
+                f"With {library} transposing first starts to win between M = {bracket.low} and {bracket.high}."
+            )
     return said

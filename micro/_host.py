@@ -174,7 +174,9 @@ class Host:
         self._read = [x.role == "in" for _, x in everything]
         self._space = {}
         for arena, flag in (("in", True), ("out", False)):
-            need = sum(_place.lines(s) * ALIGNMENT for s, r in zip(self._sizes, self._read, strict=True) if r == flag)
+            need = sum(
+                _place.lines(s) * ALIGNMENT for s, r in zip(self._sizes, self._read, strict=True) if r == flag
+            )
             self._space[arena] = need + (max(need, ROOM) if room is None else room)
             least = max((e.problem.footprint for e in self._canaries), default=0) + (1 << 16)
             self._reserve(arena, max(self._space[arena], least))
@@ -210,7 +212,7 @@ class Host:
             _place.refuse_shared(offsets[:, blocks], sizes, [self._names[i] for i in blocks])
         return offsets
 
-    def _bound(self, entry: Timed, offsets: Sequence[int], turn: int = 0) -> Launch:
+    def _bound(self, entry: Timed, offsets: Array, turn: int = 0) -> Launch:
         """The launch at a placement."""
         views = []
         for operand, offset in zip(entry.problem.operands(), offsets, strict=True):
@@ -314,7 +316,9 @@ class Host:
         share[at] = 1 - timed.cpu.reshape(order.shape) / threads / timed.wall.reshape(order.shape)
         for i, entry in enumerate(entries):
             lost[:, entry.case] = np.maximum(lost[:, entry.case], share[:, i])
-        by_case = places[:, [next(i for i, e in enumerate(self._timed) if e.case == c) for c in range(shape[1])]]
+        by_case = places[
+            :, [next(i for i, e in enumerate(self._timed) if e.case == c) for c in range(shape[1])]
+        ]
         return Look(
             wall, cpu, lost, by_case, canary, Counters.now() - counters, _faults() - faults,
             time.perf_counter() - began,

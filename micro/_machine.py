@@ -11,7 +11,7 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reports.record import Environment
 
@@ -41,7 +41,18 @@ def environment(device: Device, command: str) -> Environment:
     return Environment(hashlib.sha256(told.encode()).hexdigest()[:16], facts, state, command, started)
 
 
-TUNING = ("OPENBLAS_", "MKL_", "OMP_", "GOMP_", "KMP_", "NPY_", "NUMBA_", "MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")
+TUNING = (
+    "OPENBLAS_",
+    "MKL_",
+    "OMP_",
+    "GOMP_",
+    "KMP_",
+    "NPY_",
+    "NUMBA_",
+    "MALLOC_",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+)
 
 
 def command_line() -> str:

@@ -34,6 +34,7 @@ class Measurement:
     rejected: Array
     judgments: tuple[stats.Judgment, ...]
     stopped: str
+    once: bool
     seconds: float
     canary: dict[str, list[float]]
 
@@ -49,8 +50,8 @@ class Measurement:
         """Which rounds count: those not rejected, or all where too few are left for an interval."""
         import numpy as np
 
-        few = (~self.rejected).sum() < stats.FEWEST
-        return np.ones_like(self.rejected) if few else ~self.rejected
+        few = int((~self.rejected).sum()) < stats.FEWEST
+        return np.asarray(~self.rejected | few)
 
     def logs(self, baseline: int, contender: int) -> Array:
         """Logarithms of the ratio in each accepted round."""
@@ -109,15 +110,21 @@ def measure(
         if all(judgment.settled(target) for judgment in judgments) and (pairs or goal >= ENOUGH):
             return found.measurement(judgments, "the answer is known", spent)
         if spent >= seconds:
-            return found.measurement(judgments, f"the budget of {seconds:.3g} s is spent", spent)
-    return found.measurement(found.judge(), f"{found.taken} rounds are the most", time.monotonic() - began)
+            return found.measurement(judgments, "the budget ran out", spent)
+    why = "the budget ran out" if once else "the most rounds were taken"
+    return found.measurement(found.judge(), why, time.monotonic() - began)
 
 
 class _Rounds:
     """What has been taken so far."""
 
     def __init__(
-        self, cases: Sequence[Case], pairs: Sequence[tuple[int, int]], opened: Opened, margin: float, once: bool
+        self,
+        cases: Sequence[Case],
+        pairs: Sequence[tuple[int, int]],
+        opened: Opened,
+        margin: float,
+        once: bool,
     ) -> None:
         self.cases, self.pairs, self.opened, self.margin, self.once = cases, pairs, opened, margin, once
         self.clocks = clocks(cases, opened)
@@ -146,15 +153,21 @@ class _Rounds:
 
     def judge(self) -> tuple[stats.Judgment, ...]:
         whole = self.measurement((), "", 0.0)
-        self.judgments = tuple(
-            stats.judge(whole.logs(*pair), self.margin, self.once) for pair in self.pairs
-        )
+        self.judgments = tuple(stats.judge(whole.logs(*pair), self.margin, self.once) for pair in self.pairs)
         return self.judgments
 
     def measurement(self, judgments: tuple[stats.Judgment, ...], stopped: str, seconds: float) -> Measurement:
         look = stack(self.looks)
         return Measurement(
-            look, self.opened, self.clocks, self.rejected(look), judgments, stopped, seconds, self.canary
+            look,
+            self.opened,
+            self.clocks,
+            self.rejected(look),
+            judgments,
+            stopped,
+            self.once,
+            seconds,
+            self.canary,
         )
 
     def say(self) -> str:

@@ -35,7 +35,7 @@ def draw(rng: np.random.Generator, sizes: Sequence[int], space: int, rounds: int
     gaps = np.sort(rng.integers(0, slack, (rounds, len(sizes)), endpoint=True), axis=1)
     ordered = units[order]
     starts = gaps + np.cumsum(ordered, axis=1) - ordered
-    offsets = np.empty_like(starts)
+    offsets: Array = np.empty_like(starts)
     np.put_along_axis(offsets, order, starts * ALIGNMENT, axis=1)
     return offsets
 
@@ -45,7 +45,8 @@ def fixed(sizes: Sequence[int], rounds: int) -> Array:
     import numpy as np
 
     units = np.array([lines(size) for size in sizes], np.int64)
-    return np.tile((np.cumsum(units) - units) * ALIGNMENT, (rounds, 1))
+    offsets: Array = np.tile((np.cumsum(units) - units) * ALIGNMENT, (rounds, 1))
+    return offsets
 
 
 def refuse_shared(addresses: Array, sizes: Sequence[int], owners: Sequence[str]) -> None:

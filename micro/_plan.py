@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias, get_type_hints
 
 from kernels.errors import UsageError
@@ -20,7 +20,7 @@ class Case:
 
     problem: Problem
     variant: str
-    setting: Setting = Setting()
+    setting: Setting = field(default_factory=Setting)
     role: Role = "measured"
     skip: str | None = None
 
@@ -52,7 +52,9 @@ class Contest:
             raise ValueError(f"{self.name}: two cases of one name")
         flops = {case.problem.flops for case in self.cases}
         if len(flops) > 1 and not self.differs.startswith("work: differs"):
-            raise UsageError(f"{self.name}: its cases do unequal work; only a contest that says so may compare them")
+            raise UsageError(
+                f"{self.name}: its cases do unequal work; only a contest that says so may compare them"
+            )
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,9 @@ def values(text: str, kind: type, option: str) -> tuple[Any, ...]:
             found += _range(word, kind) if ":" in word else [kind(word)]
         except ValueError:
             what = {int: "a whole number", float: "a number"}.get(kind, "a word")
-            raise UsageError(f"{option} {text}: {word!r} is not {what}, nor a range like 64:1024:*2") from None
+            raise UsageError(
+                f"{option} {text}: {word!r} is not {what}, nor a range like 64:1024:*2"
+            ) from None
     return tuple(found)
 
 
@@ -144,7 +148,9 @@ def by_variant(asked: Asked, found: Iterable[Problem]) -> list[Contest]:
     for problem in found:
         cases = [asked.case(problem, v, s) for s in asked.settings for v in asked.variants]
         differs = "variant" if len(asked.settings) == 1 else "variant and threads"
-        contests.append(Contest(problem.name, f"which variant is fastest at {problem.name}?", differs, tuple(cases)))
+        contests.append(
+            Contest(problem.name, f"which variant is fastest at {problem.name}?", differs, tuple(cases))
+        )
     return contests
 
 

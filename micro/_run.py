@@ -49,7 +49,9 @@ class Runner:
     progress: Callable[[str], None] = lambda text: None
     module: str = "gemm"
 
-    def run(self, contest: Contest, seconds: float, budget: Budget, rounds: int | None = None) -> record.Contest:
+    def run(
+        self, contest: Contest, seconds: float, budget: Budget, rounds: int | None = None
+    ) -> record.Contest:
         """The contest's record: a result for every case, a comparison for every pair."""
         began = time.monotonic()
         seed = zlib.crc32(contest.name.encode())
@@ -65,7 +67,9 @@ class Runner:
             survivors = [contest.cases[i] for i in alive]
             crew = Crew(self.workers, (*survivors, *_ceiling.cases(survivors)), seed)
             try:
-                measurement = measure(crew, pairs, seconds, budget.target, margin, self.progress, seed, rounds)
+                measurement = measure(
+                    crew, pairs, seconds, budget.target, margin, self.progress, seed, rounds
+                )
                 crew.close()
             except (KernelError, MemoryError) as error:
                 alive = self._blame(outcomes, alive, crew.culprit, error)
@@ -250,8 +254,7 @@ class _Told:
             refusal = _ceiling.share(m, self._all(), place.index(i)).refusal
             if refusal:
                 return replace(blank, reason=f"{self.contest.cases[i].name} wrong: {refusal}")
-        once = "rounds are the most" in m.stopped or len(m.look.wall) < 16
-        judged = stats.judge(m.logs(place.index(a), place.index(b)), self.margin, once)
+        judged = stats.judge(m.logs(place.index(a), place.index(b)), self.margin, m.once)
         reason = judged.reason or (m.stopped if judged.verdict == "unresolved" else None)
         if judged.shown is None:
             return replace(blank, verdict="unresolved", reason=f"{judged.reason}; {m.stopped}")

@@ -14,13 +14,16 @@ from kernels.devices import open_device
 from kernels.errors import UsageError
 from micro import _machine
 from micro._canary import History
+from micro._host import LONG, WARM
 from micro._plan import Budget, Contest
 from micro._progress import Progress
 from micro._run import Runner
 from micro._worker import Workers
 from reports import formats, store
-from reports.record import Note, Run
+from reports.record import Environment, Note, Run
+from reports.stats import LOOKS
 
+RATE, BANDWIDTH = 100e9, 20e9  # of one core, for a first guess
 EXPORTS = ("json", "csv", "markdown")
 
 
@@ -62,23 +65,33 @@ def run(
 def measure_all(
     runner: Runner, contests: Sequence[Contest], budget: Budget, file: store.RunFile, progress: Progress
 ) -> float:
-    """One contest after another; time that one leaves over goes to the later ones. Seconds left.
+    """One contest after another; what one leaves over goes to the later ones. Seconds left.
 
-    A contest's share of what is left follows the square root of its work: dear contests get more, but
-    not so much that cheap ones starve.
+    First each gets what its first look takes, then all share the rest equally; a budget too small for
+    the first looks is shared in their proportion.
     """
-    weights = [max(case.problem.flops + case.problem.bytes for case in c.cases) ** 0.5 for c in contests]
+    needs = [_first_look(contest) for contest in contests]
     left = budget.seconds
     for i, contest in enumerate(contests):
         progress.begin(contest.name)
-        seconds = left * weights[i] / sum(weights[i:])
+        rest = left - sum(needs[i:])
+        seconds = needs[i] + rest / len(needs[i:]) if rest > 0 else left * needs[i] / sum(needs[i:])
         done = runner.run(contest, seconds, budget)
         left = max(left - done.seconds["measuring"], 0.0)
         file.append(done)
     return left
 
 
-def _open(path: Path | None, environment: store.Environment) -> store.RunFile:
+def _first_look(contest: Contest) -> float:
+    """Seconds, roughly: eight rounds of every case, warmed up where that is done."""
+    total = 0.0
+    for case in contest.cases:
+        call = case.problem.flops / RATE + case.problem.bytes / BANDWIDTH
+        total += 0.0 if case.skip else call * (1 if call > LONG else 1 + WARM)
+    return LOOKS[0] * total + 0.05
+
+
+def _open(path: Path | None, environment: Environment) -> store.RunFile:
     try:
         return store.RunFile(path, environment)
     except store.Unreadable as error:
@@ -100,7 +113,9 @@ def _open_exports(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, 
         try:
             opened[kind] = Path(path).open("w")
         except OSError as error:
-            raise UsageError(f"--{kind} {path}: {error.strerror}; name a file in a folder that is there") from None
+            raise UsageError(
+                f"--{kind} {path}: {error.strerror}; name a file in a folder that is there"
+            ) from None
     return opened
 
 
@@ -116,5 +131,3 @@ def _print(run: Run, said: list[str], arguments: argparse.Namespace, outputs: di
         formats.write(kind, run, stream)
         if stream is not sys.stdout:
             stream.close()
-
-

@@ -65,7 +65,14 @@ def transpose(asked: Asked) -> list[Contest]:
         return [strategies(asked, base), *sweep, *absent]
     kept = ("kept-transpose:1", "kept-transpose:8")
     every = [layouts(asked, base, library, ("nt", "tn", "tt")) for library in here]
-    return [strategies(asked, base, kept), *every, *sweep, *_padding(asked, here), *_cold(asked, here), *absent]
+    return [
+        strategies(asked, base, kept),
+        *every,
+        *sweep,
+        *_padding(asked, here),
+        *_cold(asked, here),
+        *absent,
+    ]
 
 
 def _padding(asked: Asked, libraries: list[str]) -> list[Contest]:

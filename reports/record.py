@@ -75,7 +75,9 @@ class Result:
 
     def __post_init__(self) -> None:
         if (self.seconds is not None) != (self.status in TIMED):
-            raise ValueError(f"{self.name}: a result {self.status} {'has' if self.seconds else 'lacks'} a time")
+            raise ValueError(
+                f"{self.name}: a result {self.status} {'has' if self.seconds else 'lacks'} a time"
+            )
         if self.status in REASONED and not self.reason:
             raise ValueError(f"{self.name}: a result {self.status} without its reason")
 

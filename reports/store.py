@@ -23,7 +23,9 @@ class RunFile:
             try:
                 self._stream = path.open("wb")
             except OSError as error:
-                raise Unreadable(f"-o {path}: {error.strerror}; name a file in a folder that is there") from None
+                raise Unreadable(
+                    f"-o {path}: {error.strerror}; name a file in a folder that is there"
+                ) from None
             self._write(environment)
 
     def append(self, record: Contest | Note) -> None:
@@ -64,7 +66,9 @@ def read(path: Path) -> Run:
         if not isinstance(head, dict) or head.get("kind") != "environment":
             raise Unreadable(f"{path} is no run file: its first line is not an environment record")
         if head.get("format", 0) > FORMAT:
-            raise Unreadable(f"{path} has format {head['format']}, this version reads up to {FORMAT}: update it")
+            raise Unreadable(
+                f"{path} has format {head['format']}, this version reads up to {FORMAT}: update it"
+            )
         run = Run(msgspec.convert(head, Environment))
         return _collect(run, path, lines[1:])
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:

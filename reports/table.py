@@ -40,7 +40,15 @@ def comparisons(run: Run) -> Table:
                     f"{units.percent(second.percent_of_ceiling)}, {units.percent(first.percent_of_ceiling)}",
                 )
             )  # fmt: skip
-    head = ("at", "contender / baseline", "ratio, 95 % interval", "verdict", "contender", "baseline", "of ceiling")
+    head = (
+        "at",
+        "contender / baseline",
+        "ratio, 95 % interval",
+        "verdict",
+        "contender",
+        "baseline",
+        "of ceiling",
+    )
     numbered = tuple(f"({i}) {note}" for i, note in enumerate(notes, start=1))
     return Table("Ratios of time", head, tuple(rows), numbered)
 
@@ -50,15 +58,23 @@ def contrast(contender: str, baseline: str) -> tuple[str, str, str]:
     op, *first = contender.split("/")
     _, *second = baseline.split("/")
     shared = [word for word in first if word in second and word != "threads:1"]
-    only = [[word for word in words if word not in others] for words, others in ((first, second), (second, first))]
+    only = [
+        [word for word in words if word not in others] for words, others in ((first, second), (second, first))
+    ]
     keys = {word.partition(":")[0] for words in only for word in words}
     lone = len(keys) == 1  # the field need not be named when it is the only one
     default = {"trans": "nn", "ld_pad": "0", "cold": "warm", "beta": "0", "alpha": "1"}
+    shared = [word.removeprefix("variant:") for word in shared]
     texts = []
     for words in only:
         have = dict(word.split(":", 1) for word in words)
         full = {key: have.get(key, default.get(key, "–")) for key in sorted(keys)}
-        texts.append(" ".join(value if lone or key in ("variant", "trans") else f"{key}:{value}" for key, value in full.items()))
+        texts.append(
+            " ".join(
+                value if lone or key in ("variant", "trans") else f"{key}:{value}"
+                for key, value in full.items()
+            )
+        )
     return f"{op} {' '.join(shared)}", texts[0], texts[1]
 
 
@@ -85,7 +101,8 @@ def ceilings(run: Run) -> tuple[str, ...]:
             rate = (result.flops_per_second if flops else result.bytes_per_second) or 0.0
             best[name] = max(best.get(name, 0.0), rate)
     return tuple(
-        f"{name} {units.scaled(rate, 'FLOP/s' if name.startswith('FMA') else 'B/s')}" for name, rate in best.items()
+        f"{name} {units.scaled(rate, 'FLOP/s' if name.startswith('FMA') else 'B/s')}"
+        for name, rate in best.items()
     )
 
 
@@ -103,7 +120,9 @@ def results(run: Run) -> Table:
                 result.reason or "; ".join(result.warnings) or result.repeat,
             )
         )  # fmt: skip
-    return Table("Cases", ("case", "status", "time", "rate", "of ceiling", "reason, or the command"), tuple(rows))
+    return Table(
+        "Cases", ("case", "status", "time", "rate", "of ceiling", "reason, or the command"), tuple(rows)
+    )
 
 
 def troubles(run: Run) -> tuple[str, ...]:
@@ -122,5 +141,3 @@ def seconds(run: Run) -> str:
     """Time of measuring, and of everything before it."""
     parts = {key: sum(c.seconds.get(key, 0.0) for c in run.contests) for key in ("measuring", "setup")}
     return f"measured {parts['measuring']:.1f} s; prepared and checked {parts['setup']:.1f} s"
-
-

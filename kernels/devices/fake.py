@@ -10,14 +10,14 @@ import dataclasses
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from kernels.devices.base import Limits
-from kernels.devices.cpu import Cpu, Elapsed
+from kernels.devices.base import Elapsed, Limits
+from kernels.devices.cpu import Cpu
 from kernels.variant import Launch, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kernels.problem import Array, Operand, Problem
+    from kernels.problem import Array, Problem
 
 
 def open_device(index: str = "") -> Fake:
@@ -76,7 +76,12 @@ class Fake(Cpu):
             return bind
 
         return dataclasses.replace(
-            variant, device=self.kind, prepare=prepare, missing=lambda: None, parts=lambda problem: (), kernel=lambda: (None, None)
+            variant,
+            device=self.kind,
+            prepare=prepare,
+            missing=lambda: None,
+            parts=lambda problem: (),
+            kernel=lambda: (None, None),
         )
 
     def _answer(self, problem: Problem, buffers: Sequence[Array]) -> None:
@@ -90,7 +95,6 @@ class Fake(Cpu):
     def put(self, view: Array, array: Array) -> None:
         super().put(view, array)
         self._fresh.add(view.ctypes.data)
-
 
     def sync(self) -> None:
         self._step("sync")

@@ -2,4 +2,6 @@
 
 from kernels.ops.fma.problem import Fma
 
+__all__ = ["PROBLEM", "Fma"]
+
 PROBLEM = Fma

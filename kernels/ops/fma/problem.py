@@ -59,7 +59,8 @@ class Fma(Problem):
     def reference(self, x: Arrays) -> Array:
         fixed = 2.0 * x["d"].astype("f8")
         start: Array = x["x"].astype("f8")
-        return fixed + (start - fixed) * 0.5 ** float(min(self.steps, 1000))
+        end: Array = fixed + (start - fixed) * 0.5 ** float(min(self.steps, 1000))
+        return end
 
     def bound(self, x: Arrays, want: Array, u: float) -> Array:
         import numpy as np

@@ -2,4 +2,6 @@
 
 from kernels.ops.gemm.problem import Gemm
 
+__all__ = ["PROBLEM", "Gemm"]
+
 PROBLEM = Gemm

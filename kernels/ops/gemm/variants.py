@@ -121,7 +121,9 @@ def transpose_first(parameter: str = "") -> Variant[Gemm]:
 def kept(parameter: str = "") -> Variant[Gemm]:
     """`kept-transpose[:uses]`: one copy serves that many products; a use's time holds its share of the copy."""
     if parameter and not (parameter.isdigit() and int(parameter)):
-        raise UsageError(f"--variant kept-transpose:{parameter}: give the number of uses, as kept-transpose:8")
+        raise UsageError(
+            f"--variant kept-transpose:{parameter}: give the number of uses, as kept-transpose:8"
+        )
     uses = int(parameter or 8)
     whole = _strategy("kept-transpose", str(uses), "cblas_transpose_first", uses)
     return replace(whole, parts=_apart(uses))

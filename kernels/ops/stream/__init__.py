@@ -2,4 +2,6 @@
 
 from kernels.ops.stream.problem import Stream
 
+__all__ = ["PROBLEM", "Stream"]
+
 PROBLEM = Stream

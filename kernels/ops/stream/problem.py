@@ -43,8 +43,12 @@ class Stream(Problem):
     def reference(self, x: Arrays) -> Array:
         a: Array = x["a"].astype("f8")
         if self.kind == "read":
-            return a.sum(keepdims=True)
-        return a if self.kind == "copy" else a + SCALE * x["b"]
+            total: Array = a.sum(keepdims=True)
+            return total
+        if self.kind == "copy":
+            return a
+        triad: Array = a + SCALE * x["b"]
+        return triad
 
     def bound(self, x: Arrays, want: Array, u: float) -> Array:
         import numpy as np

@@ -1,0 +1,37 @@
+"""Distribution kernelgap: what is installed, and what each extra adds."""
+
+from setuptools import find_packages, setup
+
+EXTRAS = {
+    "torch": ["torch>=2.6"],
+    "mkl": ["mkl>=2025"],
+    "test": ["pytest>=8", "pytest-xdist>=3"],
+    "dev": [
+        "pytest>=8",
+        "pytest-xdist>=3",
+        "ruff>=0.9",
+        "mypy>=1.14",
+        "scipy-stubs>=1.15",
+        "types-psutil>=6",
+    ],
+}
+
+setup(
+    name="kernelgap",
+    version="1.0.0",
+    description="Explains, down to the kernel, why a deep-learning step takes the time it takes",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=find_packages(include=["kernels*", "micro*", "reports*"]),
+    package_data={"": ["*.c", "*.json"]},
+    install_requires=[
+        "numpy>=2.0",
+        "scipy>=1.14",
+        "msgspec>=0.19",
+        "rich>=13",
+        "threadpoolctl>=3.5",
+        "psutil>=6",
+        "matplotlib>=3.9",
+    ],
+    extras_require=EXTRAS,
+)

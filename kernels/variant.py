@@ -6,6 +6,7 @@ import ctypes
 import functools
 import importlib
 import importlib.util
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +72,7 @@ class Variant(Generic[P]):
     times per use summed: (variant, uses).
     `blas` says which library call it makes, in the library's own column-major terms; `kernel` what its
     library tells of itself: version and kernel family, instruction set. `python`: each call passes
-    through the interpreter.
+    through the interpreter. `calls` of the kernel are in one launch.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Variant(Generic[P]):
     blas: Callable[[P], str | None] = lambda problem: None
     kernel: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)
     python: bool = False
+    calls: int = 1
 
     @property
     def u(self) -> float:
@@ -122,10 +124,15 @@ def variants(op: str) -> tuple[Variant[Any], ...]:
 
 @functools.cache
 def find(op: str, name: str) -> Variant[Any]:
-    """A variant by name: a row, `family:parameter`, or a Variant of the user's, `module:NAME` or `file.py:NAME`."""
+    """A variant by name: a row; `family:parameter`; `row*20`, twenty calls as one launch, `row*20~b` its twin;
+    or a Variant of the user's, `module:NAME` or `file.py:NAME`. Raises UsageError."""
     for row in variants(op):
         if row.name == name:
             return row
+    if times := re.fullmatch(r"(.+)\*(\d+)(~\w+)?", name):
+        from kernels.repeated import repeated
+
+        return repeated(find(op, times[1]), int(times[2]), name)
     family, _, parameter = name.partition(":")
     made = importlib.import_module(f"kernels.ops.{op}.variants").FAMILIES.get(family)
     if made is not None:

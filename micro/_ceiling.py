@@ -59,10 +59,11 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int) -> Sh
         elif other.role == "ceiling" and bound.size == size:
             read = bound.bytes * threads / times[:, i]
     assert flops is not None and read is not None
+    inputs = sum(x.nbytes for x in problem.operands() if x.role == "in")  # writes may pass beside reads
     work = find(problem.op, case.variant).executed(problem)
-    nominal = np.maximum(problem.flops / flops, problem.bytes / read)
-    executed = np.maximum(work.flops / flops, work.bytes / read)
-    by_flops = np.median(problem.flops / flops) >= np.median(problem.bytes / read)
+    nominal = np.maximum(problem.flops / flops, inputs / read)
+    executed = np.maximum(work.flops / flops, inputs * (work.bytes / problem.bytes) / read)
+    by_flops = np.median(problem.flops / flops) >= np.median(inputs / read)
     name = f"FMA {isa}" if by_flops else f"read {units.binary(size)}"
     return Share(
         100 * float(np.median(nominal / times[:, index])), name, _refusal(executed / times[:, index], name)

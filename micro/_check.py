@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices.base import ALIGNMENT
 from kernels.errors import WrongResult
+from kernels.problem import BYTES
 from micro._place import lines
 
 if TYPE_CHECKING:
     import numpy as np
 
     from kernels.devices.base import Device
-    from kernels.problem import Array, Evidence, Problem
+    from kernels.problem import Array, Evidence, Operand, Problem
     from kernels.variant import Bind, Variant
 
 GUARD = 4 * ALIGNMENT
@@ -44,8 +45,22 @@ class Bench:
         self.block = device.allocate(sum(sizes) + GUARD)
         self.block[:] = MARK
         offsets = [sum(sizes[:i]) + GUARD for i in range(len(sizes))]
-        self.views = [device.view(self.block, o, x) for o, x in zip(offsets, problem.operands(), strict=True)]
-        self.guards = [self.block[o - GUARD : o] for o in (*offsets, self.block.size)]
+        self._places = list(zip(offsets, problem.operands(), strict=True))
+        self.views = self.at(0)
+        ends = [offset + x.nbytes for offset, x in self._places]
+        between = zip([0, *ends], [*offsets, self.block.size], strict=True)
+        self.guards = [self.block[end:start] for end, start in between]
+        self.paddings = [self._padding(offset, x) for offset, x in self._places if x.pad]
+
+    def at(self, shift: int) -> list[Any]:
+        """The operands, or what lies so many bytes behind them, within the guards."""
+        return [self.device.view(self.block, offset + shift, x) for offset, x in self._places]
+
+    def _padding(self, offset: int, x: Operand) -> Any:
+        """What lies between the rows of an operand and behind the last."""
+        row = x.shape[-1]
+        between = replace(x, shape=(*x.shape[:-1], x.pad), pad=row)
+        return self.device.view(self.block, offset + row * BYTES[x.dtype], between)
 
     def load(self, x: dict[str, Array]) -> None:
         """Put the inputs; poison the outputs."""
@@ -64,7 +79,8 @@ class Bench:
         """Raise where the kernel wrote to its inputs or beyond its operands."""
         import numpy as np
 
-        if not all((guard == MARK).all() for guard in self.guards):
+        beyond = [*self.guards, *(self.device.get(padding).view(np.uint8) for padding in self.paddings)]
+        if not all((guard == MARK).all() for guard in beyond):
             raise WrongResult("writes outside its operands")
         for operand, view in zip(self.problem.operands(), self.views, strict=True):
             if operand.role == "in" and not np.array_equal(self.device.get(view), x[operand.name]):
@@ -81,6 +97,7 @@ def check(
     import numpy as np
 
     bench = Bench(device, problem)
+    bind(bench.at(ALIGNMENT))  # a kernel that keeps to the first operands it was given answers there
     launch = bind(bench.views)
     took = 0.0
 
@@ -135,10 +152,10 @@ def explain(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, e
     """In which way the answer is wrong, the most telling way first."""
     import numpy as np
 
-    empty = np.isnan(got)
+    empty = _untouched(bench, x, got)
     if empty.any():
         time.sleep(LATE)
-        if np.isnan(bench.answer()).sum() < empty.sum():
+        if _untouched(bench, x, bench.answer()).sum() < empty.sum():
             return "returns before it is done: its output was still being written"
         if empty.all():
             return "writes nothing: every output is as it was"
@@ -159,6 +176,15 @@ def explain(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, e
         f"{evidence.test} probe: {bad.sum()} of {bad.size} values off by up to {worst:.3g} times "
         f"what its precision allows, first at {_first(bad)}"
     )
+
+
+def _untouched(bench: Bench, x: dict[str, Array], got: Array) -> Array:
+    """Which outputs are as they were before the launch: poisoned, or the old values."""
+    import numpy as np
+
+    name = next(operand.name for operand in bench.problem.operands() if operand.role != "in")
+    empty: Array = np.isnan(got) if name not in x else got == x[name]
+    return empty
 
 
 def _shape_of_error(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence) -> str | None:

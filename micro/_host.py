@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 VISIT = 60e-6  # seconds of launches in a visit
 LONG = 50e-3  # seconds: longer calls are not warmed up, and no cache holds their operands
-WARM = 2  # with one, operands between L2 and L3 read 11 % slow
+WARM = 2  # calls; with one, operands between L2 and L3 read 11 % slow
 CANARIES = 8  # of each small one at the start of a look
 COLD_SHARE = 4  # cold operands rotate through so many last-level caches …
 CACHE_CAP = 64 << 20  # … of at most this size: a cloud machine reports caches it cannot use
@@ -286,7 +286,8 @@ class Host:
         for entry in self._own():
             call = fastest if self._cases[entry.case].role == "measured" else entry.call
             entry.launches = max(1, math.ceil(visit / call))
-            entry.warm = 0 if entry.call > LONG or entry.cold else WARM
+            warm = math.ceil(WARM / entry.variant.calls)
+            entry.warm = 0 if entry.call > LONG or entry.cold else warm
 
     def look(self, first: int, rounds: int, only: int | None = None) -> Look:
         """Visit every case once a round, in fresh random order; `only` one case where workers take turns."""

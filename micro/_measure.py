@@ -21,20 +21,21 @@ FOREIGN = 0.05  # cores busy with others that make a run of several threads cont
 CONTENDED = 0.2  # share of rounds rejected, or of time lost, that marks a result
 BREATH = 0.5  # seconds between two signs of life
 ENOUGH = 32  # rounds of a case that is compared with nothing
+OVERRUN = 1.3  # of its budget a contest of few rounds may take: its rounds were only estimated
 FEW = 16  # a budget for fewer rounds has one look
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Rounds × cases in the order taken, and what was said of them when they ended."""
+    """Rounds × cases in the order taken; what was said of each pair when the rounds were stopped, why they
+    were, and the seconds until then."""
 
     look: Look
     opened: Opened
     clocks: tuple[str, ...]
     rejected: Array
-    judgments: tuple[stats.Judgment, ...]
+    judgments: dict[tuple[int, int], stats.Judgment]
     stopped: str
-    once: bool
     seconds: float
     canary: dict[str, list[float]]
 
@@ -50,8 +51,8 @@ class Measurement:
         """Which rounds count: those not rejected, or all where too few are left for an interval."""
         import numpy as np
 
-        few = int((~self.rejected).sum()) < stats.FEWEST
-        return np.asarray(~self.rejected | few)
+        kept: Any = ~self.rejected
+        return kept if kept.sum() >= stats.FEWEST else np.ones_like(kept)
 
     def logs(self, baseline: int, contender: int) -> Array:
         """Logarithms of the ratio in each accepted round."""
@@ -84,9 +85,12 @@ def measure(
     progress: Callable[[str], None],
     seed: int,
     rounds: int | None = None,
+    at_least: int = 0,
 ) -> Measurement:
     """Run rounds until the ratio of every pair of cases (baseline, contender) is known: looks double up to
-    the budget of `seconds`. `rounds` fixes their number instead. Without a pair, ENOUGH rounds are taken."""
+    the budget of `seconds`. `rounds` fixes their number instead. Without a pair, ENOUGH rounds are taken.
+    `at_least`: go on to so many accepted rounds after the answer is known; the self-test wants them.
+    """
     import numpy as np
 
     patience = 60.0 + 2 * seconds
@@ -94,25 +98,30 @@ def measure(
     began = time.monotonic()
     affordable = rounds or int(seconds / max(opened.round, 1e-9))
     once = rounds is not None or affordable < FEW
-    schedule: Sequence[int] = [max(1, affordable)] if once else stats.LOOKS
     rng = np.random.default_rng(seed)
     found = _Rounds(crew.cases, pairs, opened, margin, once)
-    for goal in schedule:
-        while (missing := goal - found.accepted) > 0:
-            spent = time.monotonic() - began
-            if found.looks and spent >= seconds * (1.3 if once else 1) and rounds is None:
-                break
+    limit = began + (np.inf if rounds else seconds * (OVERRUN if once else 1))
+
+    def reach(goal: int) -> None:
+        while (missing := goal - found.accepted) > 0 and (not found.looks or time.monotonic() < limit):
             chunk = max(1, min(missing, int(BREATH / max(opened.round, 1e-9))))
             found.take(crew.look(found.taken, chunk, rng, patience))
             progress(found.say())
-        judgments = found.judge()
-        spent = time.monotonic() - began
-        if all(judgment.settled(target) for judgment in judgments) and (pairs or goal >= ENOUGH):
-            return found.measurement(judgments, "the answer is known", spent)
-        if spent >= seconds:
-            return found.measurement(judgments, "the budget ran out", spent)
-    why = "the budget ran out" if once else "the most rounds were taken"
-    return found.measurement(found.judge(), why, time.monotonic() - began)
+
+    stopped = "the most rounds were taken"
+    for goal in [max(1, affordable)] if once else stats.LOOKS:
+        reach(goal)
+        settled = all(judgment.settled(target) for judgment in found.judge().values())
+        if settled and (pairs or goal >= ENOUGH):
+            stopped = "the answer is known"
+            break
+        if once or time.monotonic() >= limit:
+            stopped = "the budget ran out"
+            break
+    spent = time.monotonic() - began
+    limit = np.inf
+    reach(at_least)
+    return found.measurement(stopped, spent)
 
 
 class _Rounds:
@@ -130,7 +139,7 @@ class _Rounds:
         self.clocks = clocks(cases, opened)
         self.looks: list[Look] = []
         self.canary: dict[str, list[float]] = {}
-        self.judgments: tuple[stats.Judgment, ...] = ()
+        self.judgments: dict[tuple[int, int], stats.Judgment] = {}
 
     @property
     def taken(self) -> int:
@@ -142,36 +151,36 @@ class _Rounds:
 
     def rejected(self, look: Look) -> Array:
         """Rounds in which a visit timed by the wall lost more than a hundredth of its time."""
-        short = [clock == "wall" and case.setting.threads == 1 for clock, case in
-                 zip(self.clocks, self.cases, strict=True)]  # fmt: skip
-        return (look.lost[:, short] > LOST).any(axis=1)
+        import numpy as np
+
+        short = [
+            clock == "wall" and case.setting.threads == 1
+            for clock, case in zip(self.clocks, self.cases, strict=True)
+        ]
+        lost: Array = look.lost[:, short]
+        found: Any = (lost > LOST).any(axis=1)
+        return np.asarray(found)
 
     def take(self, look: Look) -> None:
         self.looks.append(look)
         for name, took in look.canary.items():
             self.canary.setdefault(name, []).append(took)
 
-    def judge(self) -> tuple[stats.Judgment, ...]:
-        whole = self.measurement((), "", 0.0)
-        self.judgments = tuple(stats.judge(whole.logs(*pair), self.margin, self.once) for pair in self.pairs)
+    def judge(self) -> dict[tuple[int, int], stats.Judgment]:
+        so_far = self.measurement("", 0.0)
+        self.judgments = {
+            (a, b): stats.judge(so_far.logs(a, b), self.margin, self.once) for a, b in self.pairs
+        }
         return self.judgments
 
-    def measurement(self, judgments: tuple[stats.Judgment, ...], stopped: str, seconds: float) -> Measurement:
+    def measurement(self, stopped: str, seconds: float) -> Measurement:
         look = stack(self.looks)
         return Measurement(
-            look,
-            self.opened,
-            self.clocks,
-            self.rejected(look),
-            judgments,
-            stopped,
-            self.once,
-            seconds,
-            self.canary,
+            look, self.opened, self.clocks, self.rejected(look), self.judgments, stopped, seconds, self.canary
         )
 
     def say(self) -> str:
         """`32 rounds, ratio ±0.8 %`."""
-        halves = [j.shown.half for j in self.judgments if j.shown]
+        halves = [j.shown.half for j in self.judgments.values() if j.shown]
         width = f", ratio ±{max(halves):.2%}" if halves else ""
         return f"{self.taken} rounds{width}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import KernelError, Unavailable, UsageError, WrongResult
@@ -48,36 +48,41 @@ class Runner:
     until: str = "time"
     progress: Callable[[str], None] = lambda text: None
     module: str = "gemm"
+    checked: dict[Case, Outcome] = field(default_factory=dict)
 
-    def run(
-        self, contest: Contest, seconds: float, budget: Budget, rounds: int | None = None
-    ) -> record.Contest:
+    def run(self, contest: Contest, seconds: float, budget: Budget) -> record.Contest:
         """The contest's record: a result for every case, a comparison for every pair."""
+        return self.take(contest, seconds, budget)[0]
+
+    def take(
+        self, contest: Contest, seconds: float, budget: Budget, at_least: int = 0
+    ) -> tuple[record.Contest, Measurement | None]:
+        """As `run`, with the measurement behind it; `at_least` rounds go on after the answer is known."""
         began = time.monotonic()
         seed = zlib.crc32(contest.name.encode())
         self._refuse_size(contest)
         outcomes = [self._stage1(case, seed + i) for i, case in enumerate(contest.cases)]
         setup = time.monotonic() - began
-        measurement: Measurement | None = None
         alive = [i for i, outcome in enumerate(outcomes) if outcome.status == "ran"]
         margin = self._margin(contest, budget)
+        measurement: Measurement | None = None
         while self.until == "time" and alive and measurement is None:
-            place = {old: new for new, old in enumerate(alive)}
-            pairs = [(place[a], place[b]) for a, b in contest.comparisons if a in place and b in place]
             survivors = [contest.cases[i] for i in alive]
             crew = Crew(self.workers, (*survivors, *_ceiling.cases(survivors)), seed)
+            pairs = _renumbered(contest, alive)
             try:
                 measurement = measure(
-                    crew, pairs, seconds, budget.target, margin, self.progress, seed, rounds
+                    crew, pairs, seconds, budget.target, margin, self.progress, seed, at_least=at_least
                 )
                 crew.close()
             except (KernelError, MemoryError) as error:
                 alive = self._blame(outcomes, alive, crew.culprit, error)
         told = _Told(self, contest, outcomes, alive, measurement, margin, budget.target)
         spent = {"measuring": measurement.seconds if measurement else 0.0, "setup": setup}
-        return record.Contest(
+        done = record.Contest(
             contest.name, contest.question, contest.differs, told.results(), told.comparisons(), spent
         )
+        return done, measurement
 
     def _refuse_size(self, contest: Contest) -> None:
         from reports import units
@@ -91,7 +96,12 @@ class Runner:
                 )
 
     def _stage1(self, case: Case, seed: int) -> Outcome:
-        """Prepare, launch, check; whatever a kernel does costs its case alone."""
+        """Prepare, launch, check, once in a command; whatever a kernel does costs its case alone."""
+        if case not in self.checked:
+            self.checked[case] = self._check(case, seed)
+        return self.checked[case]
+
+    def _check(self, case: Case, seed: int) -> Outcome:
         if case.skip:
             return Outcome("skipped", case.skip)
         if self.until == "plan":
@@ -129,6 +139,12 @@ class Runner:
             return given
         bound = any(_ceiling.memory_bound(c.problem, self.limits.last_level_cache) for c in contest.cases)
         return max(MEMORY_MARGIN, budget.target) if bound else max(MARGIN, budget.target)
+
+
+def _renumbered(contest: Contest, alive: Sequence[int]) -> list[tuple[int, int]]:
+    """The pairs whose both cases survived, by their places among the survivors."""
+    place = {old: new for new, old in enumerate(alive)}
+    return [(place[a], place[b]) for a, b in contest.comparisons if a in place and b in place]
 
 
 @dataclass(frozen=True)
@@ -254,7 +270,7 @@ class _Told:
             refusal = _ceiling.share(m, self._all(), place.index(i)).refusal
             if refusal:
                 return replace(blank, reason=f"{self.contest.cases[i].name} wrong: {refusal}")
-        judged = stats.judge(m.logs(place.index(a), place.index(b)), self.margin, m.once)
+        judged = m.judgments[place.index(a), place.index(b)]
         reason = judged.reason or (m.stopped if judged.verdict == "unresolved" else None)
         if judged.shown is None:
             return replace(blank, verdict="unresolved", reason=f"{judged.reason}; {m.stopped}")
@@ -284,10 +300,10 @@ def _known(value: float) -> float | None:
 def command(module: str, case: Case, device: str) -> str:
     """The line that repeats a case."""
     words = [f"python -m micro.{module}"]
-    for field in fields(case.problem):
-        value = getattr(case.problem, field.name)
-        if value != field.default:
-            words.append(f"--{field.name.replace('_', '-')} {value}")
+    for axis in fields(case.problem):
+        value = getattr(case.problem, axis.name)
+        if value != axis.default:
+            words.append(f"--{axis.name.replace('_', '-')} {value}")
     words.append(f"--variant {case.variant} --threads {case.setting.threads}")
     if case.setting.cold:
         words.append(f"--cold {','.join(case.setting.cold)}")

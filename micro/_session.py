@@ -43,7 +43,7 @@ def run(
     with ExitStack() as stack:
         outputs = _open_exports(arguments, stack)
         environment = _machine.environment(device, _machine.command_line())
-        file = _open(arguments.output, environment)
+        file = open_run_file(arguments.output, environment)
         stack.callback(file.close)
         history = History(environment.digest)
         stack.callback(history.save)
@@ -91,7 +91,8 @@ def _first_look(contest: Contest) -> float:
     return LOOKS[0] * total + 0.05
 
 
-def _open(path: Path | None, environment: Environment) -> store.RunFile:
+def open_run_file(path: Path | None, environment: Environment) -> store.RunFile:
+    """A new run file, or one that is only kept in memory. Raises UsageError."""
     try:
         return store.RunFile(path, environment)
     except store.Unreadable as error:

@@ -62,6 +62,7 @@ class Worker:
     """A child process with a host, pinned to as many cores as it has threads."""
 
     def __init__(self, device: str, threads: int) -> None:
+        self._running = -1
         self._cell = tempfile.TemporaryFile()
         self._cell.write((-1).to_bytes(4, "little", signed=True))
         self._cell.flush()
@@ -117,12 +118,17 @@ class Worker:
         return Died(f"ends its process with exit code {code}")
 
     def running(self) -> int:
-        self._cell.seek(0)
-        return int.from_bytes(self._cell.read(4), "little", signed=True)
+        return self._running
+
+    def _read_cell(self) -> int:
+        return int.from_bytes(os.pread(self._cell.fileno(), 4, 0), "little", signed=True)
 
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
+        if not self._cell.closed:
+            self._running = self._read_cell()
+            self._cell.close()
         self._from.close()
         self._to.close()
 

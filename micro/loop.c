@@ -59,17 +59,3 @@ void run_look(const entry *entries, int64_t visits, const int32_t *which, const 
     }
     *running = -1;
 }
-
-/* `count` launches of another entry as one: exact multiples of a work. */
-typedef struct {
-    void (*function)(void *);
-    void *argument;
-    int64_t count;
-} repetition;
-
-void run_repeated(const repetition *r)
-{
-    for (int64_t i = 0; i < r->count; i++) r->function(r->argument);
-}
-
-void run_nothing(const void *argument) { (void)argument; }

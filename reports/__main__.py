@@ -12,7 +12,9 @@ from reports import formats, store
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code; 2 where a file is no run file."""
-    parser = argparse.ArgumentParser("python -m reports", description="What run files say.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        "python -m reports", description="What run files say.", allow_abbrev=False
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     show = commands.add_parser("show", help="print run files as the run itself did")
     show.add_argument("files", nargs="+", type=Path, metavar="FILE")

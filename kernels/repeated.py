@@ -1,0 +1,62 @@
+"""A variant whose launch is several calls of another: an exact multiple of its work."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build
+from kernels.errors import Unavailable
+from kernels.native import CALL
+from kernels.problem import Work
+from kernels.variant import Entry, Launch, Variant
+
+if TYPE_CHECKING:
+    from kernels.problem import Array, Problem
+    from kernels.variant import Bind
+
+SOURCE = Path(__file__).with_name("repeated.c")
+
+
+def repeated(inner: Variant[Any], count: int, name: str) -> Variant[Any]:
+    """`count` calls of `inner` counted as one use; for kernels with a C entry."""
+
+    def prepare(problem: Any, device: Any, setting: Any) -> Bind:
+        bound = inner.prepare(problem, device, setting)
+        function = build.address(SOURCE, "call_repeatedly")
+
+        def bind(buffers: Sequence[Array]) -> Launch:
+            launch = bound(buffers)
+            if launch.entry is None:
+                raise Unavailable(f"{inner.name} has no C entry to be repeated")
+            return _wrap(launch, launch.entry, function, count)
+
+        return bind
+
+    def work(problem: Problem) -> Work:
+        once = inner.executed(problem)
+        return Work(count * once.flops, count * once.bytes)
+
+    return replace(inner, name=name, prepare=prepare, work=work, calls=count)
+
+
+def _wrap(launch: Launch, entry: Entry, function: int, count: int) -> Launch:
+    class Repetition(ctypes.Structure):
+        _fields_ = (
+            ("function", ctypes.c_void_p),
+            ("count", ctypes.c_int64),
+            ("argument", type(entry.argument)),
+        )
+
+    whole = Repetition(entry.function, count, entry.argument)
+    head = Repetition.argument.offset
+    call, place = CALL(function), ctypes.addressof(whole)
+    slots = tuple(head + slot for slot in entry.slots)
+
+    def run(keep: object = (whole, entry.keep)) -> None:
+        call(place)
+
+    return Launch(run, launch.uses, launch.workspace, Entry(function, whole, slots, (entry.keep,)))

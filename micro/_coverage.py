@@ -1,0 +1,59 @@
+"""How often the 95 % interval holds the truth at the moment a contest stops, on scripted noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reports import stats
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array
+
+WIDTHS = (0.003, 0.01, 0.03)  # standard deviation of a round's ratio, from narrow to wide
+PROMISED = {"independent": 0.95, "drifting": 0.95, "lag-1 0.3": 0.94, "lag-1 0.5": 0.94}
+TARGET = MARGIN = 0.01
+
+
+def noise(kind: str, rng: np.random.Generator, rounds: int) -> Array:
+    """Logarithms of ratios around 0: heavy tails (t with 3 degrees) and 5 % of spikes to one side.
+
+    Drift is common to both sides of a round, as a clock's is, and so enters only through its change
+    between the two visits.
+    """
+    import numpy as np
+    from scipy.signal import lfilter
+
+    x = rng.standard_t(3, rounds) / np.sqrt(3.0)
+    spikes = rng.random(rounds) < 0.05
+    x = x + spikes * rng.exponential(3.0, rounds) * rng.choice((-1.0, 1.0), rounds)
+    if kind.startswith("lag-1"):
+        r = float(kind.split()[1])
+        x = lfilter([np.sqrt(1 - r * r)], [1.0, -r], x)
+    if kind == "drifting":
+        phase = np.cumsum(rng.normal(0, 0.3, rounds + 1))
+        x = x + np.diff(np.sin(phase / 20))
+    return np.asarray(x)
+
+
+def at_stopping(kind: str, width: float, trials: int, seed: int = 1) -> float:
+    """Share of trials whose interval holds the truth when they stop."""
+    import numpy as np
+
+    rng = np.random.default_rng((seed, round(width * 1e6)))
+    held = 0
+    for _ in range(trials):
+        x = width * noise(kind, rng, stats.LOOKS[-1])
+        for look in stats.LOOKS:
+            judgment = stats.judge(x[:look], MARGIN)
+            if judgment.settled(TARGET):
+                break
+        assert judgment.shown is not None
+        held += judgment.shown.low <= 1.0 <= judgment.shown.high
+    return held / trials
+
+
+def worst(kind: str, trials: int) -> float:
+    """The worst of the three widths."""
+    return min(at_stopping(kind, width, trials) for width in WIDTHS)

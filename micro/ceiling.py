@@ -1,0 +1,122 @@
+"""What this processor can do at best: multiply-adds by instruction set, traffic by cache level (20 s)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import ceilings
+from kernels.errors import SuiteError
+from kernels.ops.fma import Fma
+from kernels.ops.stream import Stream
+from micro._plan import Budget, Case, Contest
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Limits
+    from reports.record import Run
+
+LANES, STEPS = 16, 16384  # as many operations for every instruction set: fewer steps of wider vectors
+BUDGET = Budget(seconds=10.0, target=0.02)
+
+
+def contests(isas: Sequence[str], caches: Sequence[int]) -> list[Contest]:
+    """One between the instruction sets; one between read, copy and triad at each level."""
+    fmas = [Fma(isa) for isa in isas]
+    found = [
+        Contest(
+            "peak", "how fast are multiply-adds?", "isa",
+            tuple(Case(Fma(x.isa, STEPS * LANES // x.lanes), "c") for x in fmas),
+        )
+    ]  # fmt: skip
+    for working_set in levels(caches):
+        cases = tuple(
+            Case(Stream(kind, working_set // arrays // 64 * 64), "c")
+            for kind, arrays in (("read", 1), ("copy", 2), ("triad", 3))
+        )
+        name, question = f"bandwidth/{working_set}", f"how fast is traffic within {working_set} bytes?"
+        found.append(Contest(name, question, "work: differs (bytes a second are compared)", cases))
+    return found
+
+
+def levels(caches: Sequence[int]) -> list[int]:
+    """Half of each cache, and four last-level caches (64 MiB at most of what is reported) for main memory."""
+    return [size // 2 for size in caches] + [4 * min(caches[-1], 64 << 20)]
+
+
+def collect(run: Run) -> ceilings.Ceilings:
+    """The medians of a run."""
+    flops: dict[str, float] = {}
+    bandwidth: dict[str, dict[int, float]] = {}
+    for result in run.results:
+        if result.role != "measured" or result.seconds is None:
+            continue
+        if result.op == "fma" and result.flops_per_second:
+            flops[result.problem["isa"]] = result.flops_per_second
+        elif result.bytes_per_second:
+            working_set = int(result.contest.split("/")[1])
+            bandwidth.setdefault(result.problem["kind"], {})[working_set] = result.bytes_per_second
+    return ceilings.Ceilings(run.environment.started, run.environment.digest, flops, bandwidth)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code; 1 where a kernel failed."""
+    parser = argparse.ArgumentParser("python -m micro.ceiling", description=__doc__, allow_abbrev=False)
+    parser.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    parser.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+    arguments = parser.parse_args(argv)
+    try:
+        return _run(arguments)
+    except SuiteError as error:
+        print(f"micro.ceiling: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from kernels.devices import open_device
+    from kernels.devices.cpu import instruction_sets
+    from micro import _machine
+    from micro._canary import History
+    from micro._progress import Progress
+    from micro._run import Runner
+    from micro._session import measure_all, open_run_file
+    from micro._worker import Workers
+
+    device: Any = open_device("cpu")
+    environment = _machine.environment(device, _machine.command_line())
+    limits: Limits = device.limits()
+    asked = contests(instruction_sets(), limits.caches)
+    with ExitStack() as stack:
+        file = open_run_file(arguments.output, environment)
+        stack.callback(file.close)
+        workers = stack.enter_context(Workers("cpu"))
+        progress = stack.enter_context(Progress(len(asked), arguments.quiet))
+        runner = Runner(workers, limits, History(environment.digest), progress=progress.say, module="ceiling")
+        measure_all(runner, asked, BUDGET, file, progress)
+    found = collect(file.run)
+    ceilings.save(found)
+    for line in say(found):
+        print(line)
+    return 1 if any(result.status in ("wrong", "failed") for result in file.run.results) else 0
+
+
+def say(found: ceilings.Ceilings) -> list[str]:
+    """A line a kind."""
+    from reports import units
+
+    lines = [
+        "multiply-adds: " + ", ".join(f"{k} {units.scaled(v, 'FLOP/s')}" for k, v in found.flops.items())
+    ]
+    for kind, rates in found.bandwidth.items():
+        rows = (f"{units.binary(size)} {units.scaled(rate, 'B/s')}" for size, rate in rates.items())
+        lines.append(f"{kind}: " + ", ".join(rows))
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from micro._plan import Asked, Contest, parse
@@ -37,7 +37,7 @@ class Band:
 SEED_NT = Band("NT/NN at the seed's M and N, OpenBLAS", 0.9, 1.15, True)
 TRANSPOSE_FIRST = Band("Transposing first over NN, OpenBLAS's somatcopy", 1.0, math.inf, True)
 ADDITIVE = Band("Transposing first over the sum of its parts", 0.9, 1.1, True)
-SMALL_BATCH = Band("NT/NN of OpenBLAS at M = {m}", 1.1, math.inf, False)
+SMALL_BATCH = Band("NT/NN of OpenBLAS's AVX-512 kernels at M = {m}, N = {n}", 1.1, math.inf, False)
 
 
 def _known(run: Run, kind: str) -> Iterator[tuple[Comparison, Any, Any]]:
@@ -62,11 +62,26 @@ def transpose_answer(run: Run) -> list[str]:
     said += _first_or_not(seed)
     said += _range(run)
     said += [band for c, a, b in seed for band in _bands(c, a, b)]
-    for comparison, _, second in _known(run, "nn-nt/"):
-        if second.variant == "openblas" and 4 <= second.problem.m <= 16:
-            band = Band(SMALL_BATCH.what.format(m=second.problem.m), 1.1, math.inf, False)
-            said.append(band.say(comparison))
+    said += _small_batch(run)
     return said
+
+
+def _small_batch(run: Run) -> Iterator[str]:
+    """The band of M = 4 … 16 is one of OpenBLAS's AVX-512 kernels; another family is told beside it."""
+    kernels = {result.name: (result.kernel, result.isa_observed) for result in run.results}
+    for comparison, _, second in _known(run, "nn-nt/"):
+        m, n = second.problem.m, second.problem.n
+        if second.variant != "openblas" or not 4 <= m <= 16:
+            continue
+        kernel, isa = kernels[comparison.contender]
+        if isa == "avx512":
+            yield replace(SMALL_BATCH, what=SMALL_BATCH.what.format(m=m, n=n)).say(comparison)
+        else:
+            shown = units.ratio(comparison.ratio, comparison.low, comparison.high)
+            yield (
+                f"NT/NN of OpenBLAS at M = {m}, N = {n}: {shown}; the band above 1.1 is of its AVX-512 kernels, "
+                f"this process runs {kernel}: not comparable (OPENBLAS_CORETYPE=SkylakeX shows them)."
+            )
 
 
 def _first_or_not(seed: list[tuple[Comparison, Any, Any]]) -> list[str]:

@@ -11,8 +11,9 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kernels.state import folder as state_folder
 from reports.record import Environment
 
 if TYPE_CHECKING:
@@ -36,9 +37,15 @@ def environment(device: Device, command: str) -> Environment:
         "variables": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(TUNING)},
     }
     told = json.dumps(facts, sort_keys=True, default=str)
-    state = {"load": os.getloadavg(), "pressure": _read("/proc/pressure/cpu"), "megahertz": _clock()}
+    digest = hashlib.sha256(told.encode()).hexdigest()[:16]
+    state = {
+        "load": os.getloadavg(),
+        "pressure": _read("/proc/pressure/cpu"),
+        "megahertz": _clock(),
+        "selftest": _selftest(digest),
+    }
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return Environment(hashlib.sha256(told.encode()).hexdigest()[:16], facts, state, command, started)
+    return Environment(digest, facts, state, command, started)
 
 
 TUNING = (
@@ -61,6 +68,15 @@ def command_line() -> str:
 
     module = Path(sys.argv[0]).with_suffix("")
     return shlex.join(["python", "-m", f"{module.parent.name}.{module.name}", *sys.argv[1:]])
+
+
+def _selftest(digest: str) -> dict[str, Any] | None:
+    """The figures of the last self-test in this environment."""
+    try:
+        found: dict[str, Any] = json.loads((state_folder() / f"selftest/{digest}.json").read_text())
+        return found
+    except (OSError, ValueError):
+        return None
 
 
 def _version(name: str) -> str | None:

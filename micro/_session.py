@@ -49,6 +49,8 @@ def run(
         stack.callback(history.save)
         workers = stack.enter_context(Workers(arguments.device))
         progress = stack.enter_context(Progress(len(contests), arguments.quiet))
+        if not arguments.quiet:
+            print(_forecast(contests, budget), file=sys.stderr, flush=True)
         runner = Runner(workers, device.limits(), history, arguments.until, progress.say, name)
         left = measure_all(runner, contests, budget, file, progress)
         while left > 0 and (more := refine(file.run)):
@@ -80,6 +82,16 @@ def measure_all(
         left = max(left - done.seconds["measuring"], 0.0)
         file.append(done)
     return left
+
+
+def _forecast(contests: Sequence[Contest], budget: Budget) -> str:
+    """What is about to happen: contests, and at most how long."""
+    cases = {case for contest in contests for case in contest.cases if not case.skip}
+    checks = sum(4 * case.problem.flops / RATE + 8 * case.problem.footprint / 1e9 + 0.1 for case in cases)
+    return (
+        f"{len(contests)} contests of {len(cases)} cases: at most {budget.seconds:.0f} s of measuring, "
+        f"about {checks:.0f} s to prepare and check them"
+    )
 
 
 def _first_look(contest: Contest) -> float:

@@ -14,6 +14,7 @@ SEED = Gemm(1024, 2048, 26752)  # A 1024×26752, B 2048×26752: FCN-S at batch 1
 EIGHTH = 3344  # of its K: seconds where the whole takes minutes
 SMALL_M = (1, 8, 64, 256)
 SWEEP_M = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+IN_CACHE_M = (4, 8, 16)  # with N = K = 2048: B within a last-level cache
 CROSSOVER_M = (1, 4, 16, 64, 256, 1024)
 LIBRARIES = ("openblas", "openblas-scipy", "numpy", "mkl", "torch")
 STRATEGIES = ("transpose-then-nn", "transpose-then-nn:somatcopy")
@@ -61,6 +62,12 @@ def transpose(asked: Asked) -> list[Contest]:
         return [strategies(asked, base), *rest, *absent]
     sizes = asked.axes["m"] if "m" in asked.given else SWEEP_M if "all" in asked.flags else SMALL_M
     sweep = [layouts(asked, replace(base, m=m), library) for library in here for m in sizes]
+    sweep += [
+        layouts(asked, Gemm(m, 2048, 2048), library)
+        for library in here
+        for m in IN_CACHE_M
+        if "all" in asked.flags
+    ]
     if "all" not in asked.flags:
         return [strategies(asked, base), *sweep, *absent]
     kept = ("kept-transpose:1", "kept-transpose:8")

@@ -79,16 +79,20 @@ def contrast(contender: str, baseline: str) -> tuple[str, str, str]:
 
 
 def kernels(run: Run) -> tuple[str, ...]:
-    """Which code really ran, and which call reached the library: a line for each variant and layout."""
-    lines: dict[tuple[str, str], str] = {}
+    """Which code really ran, and which call of the library each layout became: a line for each variant."""
+    told: dict[str, str] = {}
+    calls: dict[str, dict[str, None]] = {}
     for result in run.results:
-        if result.role == "measured" and result.seconds and (result.kernel or result.blas):
-            isa = result.isa_observed or "instruction set not told"
-            known = f"{result.kernel} ({isa})" if result.kernel else ""
-            call = (result.blas or "").partition(" m=")[0]
-            key = (result.variant, str(result.problem.get("trans", "")))
-            lines[key] = f"{result.variant}: " + "; ".join(filter(None, (known, call)))
-    return tuple(lines[key] for key in sorted(lines))
+        if result.role != "measured" or not result.seconds or not (result.kernel or result.blas):
+            continue
+        isa = result.isa_observed or "instruction set not told"
+        told[result.variant] = f"{result.kernel} ({isa})" if result.kernel else ""
+        if result.blas:
+            calls.setdefault(result.variant, {})[result.blas.partition(" m=")[0]] = None
+    return tuple(
+        f"{variant}: " + "; ".join(filter(None, (about, ", ".join(calls.get(variant, ())))))
+        for variant, about in told.items()
+    )
 
 
 def ceilings(run: Run) -> tuple[str, ...]:
@@ -135,6 +139,22 @@ def troubles(run: Run) -> tuple[str, ...]:
         for warning in result.warnings:
             found[f"{result.name}: {warning}"] = None
     return tuple(found)
+
+
+def selftest(run: Run) -> tuple[str, ...]:
+    """What the last self-test of this environment found of the harness itself."""
+    known = run.environment.state.get("selftest")
+    if not known:
+        return ("No self-test in this environment yet: python -m micro.selftest (a minute or two).",)
+    held = [figure for figure in known["figures"] if figure["promised"]]
+    missed = [figure["name"] for figure in held if not figure["held"]]
+    rest = "" if not missed else "; not held: " + ", ".join(missed)
+    chosen = (
+        figure for figure in known["figures"] if figure["name"].startswith(("identical pairs not", "+5"))
+    )
+    told = "; ".join(f"{figure['name']} {figure['found']}" for figure in chosen)
+    count = len(held) - len(missed)
+    return (f"Self-test here, {known['started'][:10]}: {count} of {len(held)} figures held{rest}. {told}.",)
 
 
 def seconds(run: Run) -> str:

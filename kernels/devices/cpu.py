@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Operand
     from kernels.variant import Launch, Variant
 
+HUGE_PAGE = 2 << 20  # bytes
 NORMALS = (1 << 22) + 64  # a block repeats after 16 MiB and a cache line: no two pages alike within a set
 
 
@@ -39,8 +40,11 @@ class Cpu:
     def allocate(self, nbytes: int) -> Array:
         import numpy as np
 
-        block = np.empty(nbytes + ALIGNMENT, np.uint8)
-        start = -block.ctypes.data % ALIGNMENT
+        # NumPy asks for huge pages; from their boundary on all of a large block gets them, so that two
+        # processes have the same mix of pages.
+        alignment = HUGE_PAGE if nbytes >= 2 * HUGE_PAGE else ALIGNMENT
+        block = np.empty(nbytes + alignment, np.uint8)
+        start = -block.ctypes.data % alignment
         block[:: os.sysconf("SC_PAGESIZE")] = 0  # first touch here, not in a measurement
         return block[start : start + nbytes]
 

@@ -26,7 +26,10 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     if verbose or not made.rows:
         _table(console, table.results(run))
     for title, lines in (
-        ("Row-major operands. What ran:", table.kernels(run)),
+        (
+            "What ran (operands row-major; NN = sgemm(N,N) names the column-major call a BLAS makes of it):",
+            table.kernels(run),
+        ),
         ("Ceilings in the same rounds:", (", ".join(table.ceilings(run)),)),
         ("Not as it should be:", table.troubles(run)),
     ):
@@ -34,6 +37,8 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
             console.print(title, markup=False)
             for line in lines:
                 console.print(f"  {line}", markup=False, soft_wrap=True)
+    for line in table.selftest(run):
+        console.print(line, markup=False, soft_wrap=True)
     facts = run.environment.facts
     device = facts.get("device", {})
     console.print(

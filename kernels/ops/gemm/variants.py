@@ -78,13 +78,13 @@ def transposes(uses: int) -> Callable[[Gemm], str | None]:
 def column_major(problem: Gemm) -> str:
     """The call a column-major BLAS sees for a row-major product: Cᵀ = op(B)ᵀ·op(A)ᵀ, operands swapped."""
     first, second = problem.trans[1].upper(), problem.trans[0].upper()
-    return f"row-major {problem.trans.upper()} = column-major sgemm({first},{second}) m={problem.n} n={problem.m}"
+    return f"{problem.trans.upper()} = sgemm({first},{second}) m={problem.n} n={problem.m}"
 
 
 def numpy_call(problem: Gemm) -> str:
     """What np.matmul makes of it (numpy/_core/src/umath/matmul.c.src): GEMV for a vector, else GEMM."""
     if problem.m == 1 or problem.n == 1:
-        return f"row-major {problem.trans.upper()} = cblas_sgemv"
+        return f"{problem.trans.upper()} = cblas_sgemv"
     return column_major(problem)
 
 
@@ -154,7 +154,7 @@ def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Ge
         prepare,
         accepts=transposes(uses),
         missing=missing,
-        blas=lambda problem: "transposition, then row-major NN = column-major sgemm(N,N)",
+        blas=lambda problem: "transposition, then NN = sgemm(N,N)",
         kernel=_kernel(load),
     )
 

@@ -170,8 +170,9 @@ def explain(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, e
         told = _shape_of_error(bench, x, got, evidence)
         if told:
             return told
-    worst = float(np.max(evidence.error / np.maximum(evidence.bound, np.finfo(np.float64).tiny)))
-    bad = evidence.error > evidence.bound
+    with np.errstate(over="ignore"):  # a bound of zero
+        worst = float(np.max(evidence.error / np.maximum(evidence.bound, np.finfo(np.float64).tiny)))
+    bad = ~(evidence.error <= evidence.bound)  # NaN is bad too
     return (
         f"{evidence.test} probe: {bad.sum()} of {bad.size} values off by up to {worst:.3g} times "
         f"what its precision allows, first at {_first(bad)}"

@@ -36,16 +36,16 @@ def environment(device: Device, command: str) -> Environment:
         "huge_pages": _read("/sys/kernel/mm/transparent_hugepage/enabled"),
         "variables": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(TUNING)},
     }
-    told = json.dumps(facts, sort_keys=True, default=str)
-    digest = hashlib.sha256(told.encode()).hexdigest()[:16]
+    machine = _digest({name: fact for name, fact in facts.items() if name != "commit"})
     state = {
+        "machine": machine,
         "load": os.getloadavg(),
         "pressure": _read("/proc/pressure/cpu"),
         "megahertz": _clock(),
-        "selftest": _selftest(digest),
+        "selftest": _selftest(machine),
     }
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return Environment(digest, facts, state, command, started)
+    return Environment(_digest(facts), facts, state, command, started)
 
 
 TUNING = (
@@ -70,10 +70,15 @@ def command_line() -> str:
     return shlex.join(["python", "-m", f"{module.parent.name}.{module.name}", *sys.argv[1:]])
 
 
-def _selftest(digest: str) -> dict[str, Any] | None:
-    """The figures of the last self-test in this environment."""
+def _digest(facts: dict[str, Any]) -> str:
+    told = json.dumps(facts, sort_keys=True, default=str)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def _selftest(machine: str) -> dict[str, Any] | None:
+    """The figures of the last self-test on this installation, whatever our own commit was."""
     try:
-        found: dict[str, Any] = json.loads((state_folder() / f"selftest/{digest}.json").read_text())
+        found: dict[str, Any] = json.loads((state_folder() / f"selftest/{machine}.json").read_text())
         return found
     except (OSError, ValueError):
         return None

@@ -27,7 +27,8 @@ class Case:
     @property
     def name(self) -> str:
         """Unique in its contest, and parsed back by `parse`."""
-        return f"{self.problem.name}/variant:{self.variant}/{self.setting.name}"
+        variant = self.variant.replace("%", "%25").replace("/", "%2F")  # a file's path parses back
+        return f"{self.problem.name}/variant:{variant}/{self.setting.name}"
 
 
 @dataclass(frozen=True)
@@ -190,4 +191,5 @@ def parse(name: str) -> Case:
     hints = get_type_hints(kind)
     own = {x.name: hints[x.name](pairs.pop(x.name)) for x in fields(kind) if x.name in pairs}
     cold = tuple(pairs["cold"].split("+")) if "cold" in pairs else ()
-    return Case(kind(**own), pairs["variant"], Setting(int(pairs["threads"]), cold))
+    variant = pairs["variant"].replace("%2F", "/").replace("%25", "%")
+    return Case(kind(**own), variant, Setting(int(pairs["threads"]), cold))

@@ -84,7 +84,7 @@ class Selftest:
         with ExitStack() as stack:
             self._file = open_run_file(self._arguments.output, environment)
             stack.callback(self._file.close)
-            history = History(environment.digest)
+            history = History(environment.state["machine"])
             stack.callback(history.save)
             self._workers = stack.enter_context(Workers("cpu"))
             self._progress = stack.enter_context(
@@ -246,7 +246,7 @@ class Selftest:
         for figure in figures:
             print(figure.say(), file=out)
         kept = {"started": environment.started, "figures": [asdict(figure) for figure in figures]}
-        state.write(f"selftest/{environment.digest}.json", json.dumps(kept))
+        state.write(f"selftest/{environment.state['machine']}.json", json.dumps(kept))
         if self._arguments.json == "-":
             print(json.dumps(kept))
         elif self._arguments.json:

@@ -45,7 +45,7 @@ def run(
         environment = _machine.environment(device, _machine.command_line())
         file = open_run_file(arguments.output, environment)
         stack.callback(file.close)
-        history = History(environment.digest)
+        history = History(environment.state["machine"])
         stack.callback(history.save)
         workers = stack.enter_context(Workers(arguments.device))
         progress = stack.enter_context(Progress(len(contests), arguments.quiet))

@@ -96,7 +96,9 @@ def _run(arguments: argparse.Namespace) -> int:
         stack.callback(file.close)
         workers = stack.enter_context(Workers("cpu"))
         progress = stack.enter_context(Progress(len(asked), arguments.quiet))
-        runner = Runner(workers, limits, History(environment.digest), progress=progress.say, module="ceiling")
+        runner = Runner(
+            workers, limits, History(environment.state["machine"]), progress=progress.say, module="ceiling"
+        )
         measure_all(runner, asked, BUDGET, file, progress)
     found = collect(file.run)
     ceilings.save(found)

@@ -131,14 +131,19 @@ def results(run: Run) -> Table:
 
 def troubles(run: Run) -> tuple[str, ...]:
     """Every case without a time and every warning, once each."""
-    found: dict[str, None] = {}
+    found: dict[str, list[str]] = {}
     for result in run.results:
         if result.status in ("skipped", "wrong", "failed"):
             name = result.variant if result.status == "skipped" else result.name
-            found[f"{name} {result.status}: {result.reason}"] = None
+            found.setdefault(f"{result.status}: {result.reason}", []).append(name)
         for warning in result.warnings:
-            found[f"{result.name}: {warning}"] = None
-    return tuple(found)
+            found.setdefault(warning, []).append(result.name)
+    told = []
+    for reason, names in found.items():
+        distinct = list(dict.fromkeys(names))
+        others = f" and {len(distinct) - 1} more" if len(distinct) > 1 else ""
+        told.append(f"{distinct[0]}{others}: {reason}")
+    return tuple(told)
 
 
 def selftest(run: Run) -> tuple[str, ...]:

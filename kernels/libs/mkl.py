@@ -25,13 +25,16 @@ def _path() -> Path | None:
 
 
 @functools.cache
-def load(threads: int = 1) -> Blas:
-    """MKL with LP64 integers. Its threading layer is fixed here, at load: none for one thread, else GNU's."""
+def load() -> Blas:
+    """MKL with LP64 integers. Its threading layer is fixed here, at load: none for one thread, else GNU's.
+
+    How many threads it may have is told by MKL_NUM_THREADS, which a worker's environment sets.
+    """
     path = _path()
     if path is None:
         raise Unavailable(missing() or "")
     os.environ.setdefault("MKL_INTERFACE_LAYER", "LP64")
-    os.environ.setdefault("MKL_THREADING_LAYER", "SEQUENTIAL" if threads == 1 else "GNU")
+    os.environ.setdefault("MKL_THREADING_LAYER", "SEQUENTIAL" if os.environ.get("MKL_NUM_THREADS", "1") == "1" else "GNU")
     library = ctypes.CDLL(str(path))
     told = ctypes.create_string_buffer(198)
     library.MKL_Get_Version_String(told, len(told))

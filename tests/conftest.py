@@ -1,0 +1,64 @@
+"""What several test files share: a state folder of their own, the command line in this process."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left: its exit code and its two streams."""
+
+    code: object
+    out: str
+    err: str
+
+
+@pytest.fixture
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state folder that nobody else reads or writes."""
+    from kernels import state
+
+    monkeypatch.setenv(state.VARIABLE, str(tmp_path / "state"))
+    state.folder.cache_clear()
+    yield tmp_path / "state"
+    state.folder.cache_clear()
+
+
+@pytest.fixture
+def light_fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fake device with small caches: the large canary then reads 8 MiB instead of 128."""
+    from kernels.devices.base import Limits
+    from kernels.devices.fake import Fake
+
+    monkeypatch.setattr(
+        Fake, "limits", lambda self: Limits(memory=8 << 30, cores=2, caches=(32 << 10, 1 << 20, 2 << 20))
+    )
+
+
+@pytest.fixture
+def gemm(
+    capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None
+) -> Iterator[Callable[..., Ran]]:
+    """`gemm("--m", "8")`: the command `python -m micro.gemm --m 8`, in this process."""
+    from micro._cli import main
+    from micro.gemm import BENCHMARK
+
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(*argv: str) -> Ran:
+        code: object
+        try:
+            code = main(BENCHMARK, "gemm", argv)
+        except SystemExit as end:
+            code = end.code
+        told = capsys.readouterr()
+        return Ran(code, told.out, told.err)
+
+    yield run
+    signal.signal(signal.SIGTERM, before)

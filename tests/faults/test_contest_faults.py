@@ -1,0 +1,187 @@
+"""What a kernel does costs its own case: the others of its contest are measured, and no process is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kernels.devices import open_device
+from kernels.ops.gemm.problem import Gemm
+from micro import _run
+from micro._canary import History
+from micro._plan import Budget, Case, Contest
+from micro._worker import Workers
+from reports import record
+
+ROOT = Path(__file__).parents[2]
+PRODUCT = Gemm(32, 32, 32)
+GOOD = ("openblas", "numpy")
+VERDICTS = ("slower", "faster", "same", "unresolved")
+PATIENCE = 2.0  # seconds for a kernel that hangs, in place of ten
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> object:
+    """A short patience; and every child that a test started is gone when it ends."""
+    monkeypatch.setattr(_run, "PATIENCE", PATIENCE)
+    before = children()
+    yield
+    assert children() <= before
+
+
+def children() -> set[int]:
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+def wrong(name: str) -> str:
+    return f"tests.wrong.kernels:{name}"
+
+
+def contest(*variants: str) -> record.Contest:
+    """The record of a contest between variants of one small product."""
+    cases = tuple(Case(PRODUCT, variant) for variant in variants)
+    asked = Contest("faults", "what does a fault cost?", "variant", cases)
+    with Workers("cpu") as workers:
+        runner = _run.Runner(workers, open_device("cpu").limits(), History("faults"))
+        return runner.run(asked, 0.3, Budget(0.3))
+
+
+def by_variant(told: record.Contest) -> dict[str, record.Result]:
+    return {result.variant: result for result in told.results if result.role == "measured"}
+
+
+def assert_measured(told: record.Contest, variant: str) -> None:
+    result = by_variant(told)[variant]
+    assert result.status in record.TIMED, result.reason
+    assert result.seconds is not None and result.seconds.median > 0
+
+
+def comparison(told: record.Contest, contender: str) -> record.Comparison:
+    found = [one for one in told.comparisons if one.contender.endswith(f"variant:{contender}/threads:1")]
+    assert len(found) == 1
+    return found[0]
+
+
+def assert_compared(told: record.Contest, contender: str) -> None:
+    one = comparison(told, contender)
+    assert one.verdict in VERDICTS
+    assert one.ratio is not None or one.reason
+
+
+def test_three_faulty_kernels_cost_themselves_only() -> None:
+    faulty = {
+        "SEGFAULT": r"^crashes: its process died of SIGSEGV$",
+        "LOOPS": r"^hangs: no answer within 2 s$",
+        "RAISES": r"^raises ArithmeticError: .*no such product",
+    }
+    told = contest(*GOOD, *map(wrong, faulty))
+    for variant in GOOD:
+        assert_measured(told, variant)
+    assert_compared(told, "numpy")
+    for name, reason in faulty.items():
+        result = by_variant(told)[wrong(name)]
+        assert (result.status, result.seconds) == ("failed", None)
+        assert re.search(reason, result.reason or "")
+        one = comparison(told, wrong(name))
+        assert (one.verdict, one.ratio) == ("not comparable", None)
+        assert re.search(reason.strip("^"), one.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("SEGFAULT_WHEN_TIMED", "while it was timed: crashes: its process died of SIGSEGV"),
+        pytest.param(
+            "RAISES_WHEN_TIMED",
+            "while it was timed: raises ArithmeticError",
+            marks=pytest.mark.xfail(strict=True, reason="Crew names a culprit only where its worker died"),
+        ),
+    ],
+)
+def test_kernel_that_fails_when_timed_costs_itself_only(name: str, reason: str) -> None:
+    told = contest(GOOD[0], wrong(name), GOOD[1])
+    for variant in GOOD:
+        assert_measured(told, variant)
+    assert_compared(told, "numpy")
+    result = by_variant(told)[wrong(name)]
+    assert result.status == "failed"
+    assert (result.reason or "").startswith(reason)
+    assert result.error is not None  # it had passed its check
+
+
+# The parent killed
+
+
+PARENT = """
+from kernels.ops.gemm.problem import Gemm
+from micro._plan import Case
+from micro._worker import Worker
+
+worker = Worker("cpu", 1)
+print(worker._process.pid, flush=True)
+worker.call("check", Case(Gemm(8, 8, 8), "tests.wrong.kernels:LOOPS"), 1, patience=60.0)
+"""
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody has waited for yet does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_for(true: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if true():
+            return True
+        time.sleep(0.02)
+    return true()
+
+
+def test_worker_dies_with_its_parent_even_in_a_kernel_that_hangs() -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT
+    ) as parent:
+        assert parent.stdout is not None
+        worker = psutil.Process(int(parent.stdout.readline()))
+        started = worker.cpu_times().user
+        assert wait_for(lambda: worker.cpu_times().user > started + 0.3, 20.0), "it is not in its kernel"
+        parent.send_signal(signal.SIGKILL)
+    assert parent.returncode == -signal.SIGKILL
+    assert wait_for(lambda: not alive(worker.pid), 5.0)
+
+
+# The command
+
+
+@pytest.mark.parametrize("crashes", ["tests.wrong.kernels:SEGFAULT", "tests/wrong/kernels.py:SEGFAULT"])
+def test_command_with_a_crashing_kernel_exits_1_and_its_json_is_whole(tmp_path: Path, crashes: str) -> None:
+    words = ["--m", "32", "--n", "32", "--k", "32", "--budget", "1s", "--json", "-"]
+    words += ["--variant", f"openblas,{crashes}"]
+    told = subprocess.run(
+        [sys.executable, "-m", "micro.gemm", *words],
+        capture_output=True, text=True, check=False, cwd=ROOT, timeout=60,
+        env=os.environ | {"KERNELGAP_STATE": str(tmp_path)},
+    )  # fmt: skip
+    assert told.returncode == 1, told.stderr
+    assert "Traceback" not in told.stderr
+    document = json.loads(told.stdout)
+    results = {one["variant"]: one for one in document["results"] if one["role"] == "measured"}
+    crashed = results[crashes]
+    assert (crashed["status"], crashed["seconds"]) == ("failed", None)
+    assert crashed["reason"] == "crashes: its process died of SIGSEGV"
+    assert results["openblas"]["status"] in record.TIMED
+    assert [one["verdict"] for one in document["comparisons"]] == ["not comparable"]

@@ -1,0 +1,123 @@
+"""Exports of a run on the fake device can be parsed by those who know nothing of the suite."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports import formats, store
+from reports.__main__ import main
+from reports.formats import csv as csv_format
+from reports.record import Note, Run
+from tests.conftest import Ran
+
+KINDS = ("text", "json", "csv", "markdown")
+
+
+@pytest.fixture
+def files(gemm: Callable[..., Ran], tmp_path: Path) -> Iterator[Path]:
+    """A folder with every export of one run, and what was printed, in `text`."""
+    exports = [word for kind in KINDS[1:] for word in (f"--{kind}", str(tmp_path / kind))]
+    ran = gemm(
+        "--m", "8", "--n", "8", "--k", "8", "--trans", "nn,nt", "--vary", "trans",
+        "--variant", "openblas,numpy", "--alpha", "2", "--device", "fake", "-q",
+        "-o", str(tmp_path / "run"), *exports,
+    )  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    report, where, _ = ran.out.rpartition("run file: ")
+    assert where
+    (tmp_path / "text").write_text(report)
+    yield tmp_path
+
+
+def strict(text: str) -> Any:
+    """JSON without the numbers that JSON does not know."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_json(files: Path) -> None:
+    document = strict((files / "json").read_text())
+    assert set(document) >= {"format", "environment", "results", "comparisons"}
+    run = store.read(files / "run")
+    assert [x["name"] for x in document["results"]] == [x.name for x in run.results]
+    names = {x["name"] for x in document["results"]}
+    for comparison in document["comparisons"]:
+        assert {comparison["baseline"], comparison["contender"]} <= names
+
+
+def test_csv(files: Path) -> None:
+    text = (files / "csv").read_text()
+    rows = list(csv.DictReader(io.StringIO(text), strict=True))
+    run = store.read(files / "run")
+    assert len(rows) == len(run.results)
+    for row, result in zip(rows, run.results, strict=True):
+        assert None not in row and None not in row.values()
+        assert (row["name"], row["status"]) == (result.name, result.status)
+        median = result.seconds.median if result.seconds else None
+        assert (float(row["median_seconds"]) if row["median_seconds"] else None) == median
+        assert all(row[axis] == str(value) for axis, value in result.problem.items())
+    assert tuple(next(csv.reader(io.StringIO(text))))[: len(csv_format.COLUMNS)] == csv_format.COLUMNS
+
+
+def test_markdown(files: Path) -> None:
+    lines = (files / "markdown").read_text().splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert {line.replace("\\|", "").count("|") for line in rows} == {rows[0].count("|")}
+    assert set(rows[1]) == {"|", "-"}
+    assert len(rows) == 2 + len(store.read(files / "run").comparisons)
+
+
+def test_the_run_file_gives_every_format_again(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for kind in KINDS:
+        flags = [] if kind == "text" else [f"--{kind}"]
+        assert main(["show", str(files / "run"), *flags]) == 0
+        assert capsys.readouterr().out == (files / kind).read_text(), kind
+
+
+def hostile(run: Run) -> Run:
+    """The run with words that mean something to one format or another."""
+    words = 'a|b "c", d\n[bold]e[/bold] [/nothing] é\t<f>'
+    contest = run.contests[0]
+    first, *rest = contest.results
+    bad = replace(first, status="failed", seconds=None, reason=words)
+    compared = tuple(replace(x, verdict="not comparable", reason=words) for x in contest.comparisons)
+    contest = replace(contest, results=(bad, *rest), comparisons=compared)
+    return replace(
+        run, contests=(contest, *run.contests[1:]), notes=(Note("answer", {"sentences": [words]}),)
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hostile_words_break_no_format(files: Path, kind: str) -> None:
+    run = hostile(store.read(files / "run"))
+    stream = io.StringIO()
+    formats.write(kind, run, stream, verbose=True)
+    text = stream.getvalue()
+    if kind == "json":
+        assert strict(text)["results"][0]["reason"] == run.results[0].reason
+    elif kind == "csv":
+        rows = list(csv.DictReader(io.StringIO(text), strict=True))
+        assert len(rows) == len(run.results)
+        assert rows[0]["reason"] == run.results[0].reason
+    else:
+        assert "[bold]e[/bold] [/nothing]" in text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_of_nothing_can_be_written(kind: str) -> None:
+    from reports.record import Environment
+
+    stream = io.StringIO()
+    formats.write(kind, Run(Environment("0", {}, {}, "", "")), stream)
+    assert stream.getvalue()

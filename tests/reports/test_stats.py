@@ -1,0 +1,242 @@
+"""The interval against its formula and against numbers worked out once; verdicts; order statistics; Wilson."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats as known
+
+from reports import stats
+from reports.stats import AT_THE_MARGIN, FEWEST, judge, order_interval, wilson
+
+
+def formula(x: np.ndarray, alpha: float) -> tuple[float, float, float, float]:
+    """Center, ends and lag-1 autocorrelation from SciPy's own parts."""
+    n, h = len(x), len(x) - 2 * (len(x) // 4)
+    center = float(known.trim_mean(x, 0.25))
+    w = np.asarray(known.mstats.winsorize(x, (0.25, 0.25)))
+    d = w - w.mean()
+    raw = float((d[1:] * d[:-1]).sum() / (d * d).sum()) if d.any() else 0.0
+    r = min(0.9, max(0.0, raw + (1 + 4 * max(raw, 0.0)) / n))
+    tau = (1 + r) / (1 - r)
+    error = math.sqrt((n - 1) * w.var(ddof=1) / (h * (h - 1))) * math.sqrt(tau)
+    half = float(known.t.ppf(1 - alpha / 2, max(2.0, h / tau - 1))) * error
+    return math.exp(center), math.exp(center - half), math.exp(center + half), r
+
+
+def rounds(n: int, seed: int, lag: float = 0.0, center: float = 0.0, spread: float = 0.01) -> np.ndarray:
+    """Logarithms of ratios whose neighbors correlate."""
+    rng = np.random.default_rng(seed)
+    noise = rng.standard_t(3, n)
+    for i in range(1, n):
+        noise[i] = lag * noise[i - 1] + math.sqrt(1 - lag * lag) * noise[i]
+    return center + spread * noise
+
+
+@pytest.mark.parametrize("n", [6, 7, 8, 9, 16, 31, 256])
+@pytest.mark.parametrize("lag", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("alpha", [0.05, 0.01, 0.05 / 3])
+def test_interval_is_its_formula(n: int, lag: float, alpha: float) -> None:
+    x = rounds(n, seed=n, lag=lag, center=0.1)
+    found = stats.interval(x, alpha)
+    assert found is not None
+    assert (found.center, found.low, found.high, found.lag1) == pytest.approx(formula(x, alpha), rel=1e-9)
+
+
+def test_interval_worked_out_by_hand() -> None:
+    """Eight rounds of 0 … 7 in mixed order: the middle four have the mean 3.5; winsorized to 2 … 5 the
+    squares sum to 14, so that the variance is 2 and the standard error √(7 · 2 / 12)."""
+    x = np.array([3.0, 6.0, 1.0, 4.0, 7.0, 0.0, 5.0, 2.0]) / 100
+    found = stats.interval(x, 0.05)
+    assert found is not None
+    w = [3, 5, 2, 4, 5, 2, 5, 2]
+    assert sum((a - 3.5) * (b - 3.5) for a, b in itertools.pairwise(w)) == -9.75
+    assert found.lag1 == 0.0  # −9.75/14 and 1/8 for the bias is still negative
+    half = 3.182446305284263 * math.sqrt(7 * 2 / 12) / 100  # t, 97.5 %, three degrees
+    assert math.log(found.center) == pytest.approx(0.035)
+    assert math.log(found.high) == pytest.approx(0.035 + half)
+    assert math.log(found.low) == pytest.approx(0.035 - half)
+    assert found.half == pytest.approx((found.high - found.low) / 2 / found.center)
+
+
+def test_order_of_the_rounds_matters_only_for_the_width() -> None:
+    x = np.array([0.0, 1.0] * 8) / 100
+    sorted_, mixed = stats.interval(np.sort(x), 0.05), stats.interval(x, 0.05)
+    assert sorted_ is not None and mixed is not None
+    assert sorted_.center == mixed.center
+    assert sorted_.lag1 > 0.8 and mixed.lag1 == 0.0
+    assert sorted_.half > 3 * mixed.half
+
+
+def test_outliers_up_to_a_quarter_do_not_move_the_center() -> None:
+    x = rounds(16, seed=1)
+    wild = x.copy()
+    wild[np.argsort(x)[-4:]] = 5.0
+    plain, moved = stats.interval(x, 0.05), stats.interval(wild, 0.05)
+    assert plain is not None and moved is not None
+    assert moved.center == pytest.approx(plain.center, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", range(FEWEST))
+def test_no_interval_from_fewer_than_six_rounds(n: int) -> None:
+    assert stats.interval(np.zeros(n), 0.05) is None
+    judged = judge(np.zeros(n), 0.01)
+    assert (judged.shown, judged.verdict, judged.rounds) == (None, "unresolved", n)
+    assert str(n) in (judged.reason or "") and str(FEWEST) in (judged.reason or "")
+    assert not judged.settled(1.0)
+
+
+def test_rounds_without_any_spread_have_a_width_of_zero() -> None:
+    found = stats.interval(np.full(8, 0.02), 0.05)
+    assert found is not None
+    assert found.low == found.center == found.high == pytest.approx(math.exp(0.02))
+
+
+def test_lag1_stays_between_0_and_0_9() -> None:
+    assert stats.lag1(np.array([0.0, 1.0] * 8)) == 0.0
+    assert stats.lag1(np.arange(100.0)) == 0.9
+    assert stats.lag1(np.zeros(10)) == pytest.approx(0.1)  # the bias of ten rounds
+
+
+@pytest.mark.parametrize("lag", [0.0, 0.6])
+def test_the_bias_of_lag1_is_corrected(lag: float) -> None:
+    x = rounds(16, seed=2, lag=lag)
+    d = x - x.mean()
+    raw = float((d[1:] * d[:-1]).sum() / (d * d).sum())
+    assert stats.lag1(x) == pytest.approx(max(0.0, raw + (1 + 4 * max(raw, 0.0)) / 16))
+    assert stats.lag1(x) > max(0.0, raw) or lag == 0.0
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"),
+    [(1.05, "slower"), (1.02, "slower"), (1.0, "same"), (1.005, "same"), (0.995, "same"), (0.98, "faster"),
+     (0.5, "faster"), (3.0, "slower")],
+)  # fmt: skip
+def test_verdicts(ratio: float, verdict: str) -> None:
+    judged = judge(rounds(64, seed=3, center=math.log(ratio), spread=0.003), 0.01)
+    assert (judged.verdict, judged.reason, judged.rounds) == (verdict, None, 64)
+    assert judged.settled(0.01)
+    assert not judged.settled(1e-6)
+
+
+def test_too_much_noise_is_unresolved_without_a_reason() -> None:
+    judged = judge(rounds(16, seed=3, center=math.log(1.02), spread=0.05), 0.01)
+    assert (judged.verdict, judged.reason) == ("unresolved", None)
+    assert not judged.settled(1.0)
+
+
+@pytest.mark.parametrize("ratio", [1.01, 0.99])
+def test_at_the_margin(ratio: float) -> None:
+    judged = judge(rounds(64, seed=3, center=math.log(ratio), spread=0.0005), 0.01)
+    assert (judged.verdict, judged.reason) == ("unresolved", AT_THE_MARGIN)
+    assert judged.settled(0.01)
+
+
+def test_a_wider_margin_calls_the_same_what_a_narrow_one_calls_slower() -> None:
+    x = rounds(64, seed=3, center=math.log(1.02), spread=0.003)
+    assert (judge(x, 0.01).verdict, judge(x, 0.04).verdict) == ("slower", "same")
+
+
+def test_the_verdict_needs_more_than_the_interval_shown() -> None:
+    """Of rising ratios the first to be called slower has a 99 % interval above the margin, and not only 95 %."""
+    for center in np.linspace(0.0, 0.05, 200):
+        x = rounds(16, seed=5, center=float(center))
+        judged = judge(x, 0.01, last_only=True)
+        strict, shown = stats.interval(x, 0.01), stats.interval(x, 0.05)
+        assert strict is not None and shown is not None
+        assert (judged.verdict == "slower") == (strict.low > 1.01)
+        assert judged.shown == shown
+        assert strict.low < shown.low < shown.high < strict.high
+
+
+def test_one_of_several_looks_spends_a_third_of_the_error() -> None:
+    x = rounds(16, seed=6)
+    assert judge(x, 0.01).shown == stats.interval(x, 0.05 / 3)
+    assert judge(x, 0.01, last_only=True).shown == stats.interval(x, 0.05)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_exchanging_the_sides_turns_the_answer_round(seed: int) -> None:
+    x = rounds(32, seed, lag=0.3, center=0.05 * (seed % 3 - 1), spread=0.004)
+    one, other = judge(x, 0.01), judge(-x, 0.01)
+    turned = {"slower": "faster", "faster": "slower"}
+    assert other.verdict == turned.get(one.verdict, one.verdict)
+    assert one.shown is not None and other.shown is not None
+    assert other.shown.low == pytest.approx(1 / one.shown.high)
+    assert other.shown.high == pytest.approx(1 / one.shown.low)
+
+
+def test_coverage_of_independent_rounds() -> None:
+    """Of 400 seeds; nominal 95 %, conservative because the interval is widened for the unknown lag."""
+    held = 0
+    for seed in range(400):
+        found = stats.interval(rounds(16, seed), 0.05)
+        assert found is not None
+        held += found.low <= 1.0 <= found.high
+    assert held >= 0.93 * 400
+
+
+# Ranks of the tightest interval of the median at 95 %, from binomial tables (Conover 1999, table A3).
+RANKS = {
+    6: (1, 6),
+    7: (1, 7),
+    8: (1, 8),
+    9: (2, 8),
+    10: (2, 9),
+    12: (3, 10),
+    16: (4, 13),
+    20: (6, 15),
+    30: (10, 21),
+}
+
+
+@pytest.mark.parametrize("n", RANKS)
+def test_order_interval_covers_what_it_says(n: int) -> None:
+    middle, low, high = order_interval(np.random.default_rng(n).permutation(np.arange(1.0, n + 1)))
+    assert middle == (n + 1) / 2
+    assert 1 - 2 * known.binom.cdf(low - 1, n, 0.5) >= 0.95
+    assert low + high == n + 1
+
+
+WIDE = pytest.mark.xfail(
+    strict=True, reason="bug, reports/stats.py order_interval: one rank too wide from nine values on"
+)
+
+
+@pytest.mark.parametrize("n", [n if n < 9 else pytest.param(n, marks=WIDE) for n in RANKS])
+def test_order_interval_is_no_wider_than_needed(n: int) -> None:
+    _, low, high = order_interval(np.arange(1.0, n + 1))
+    assert (low, high) == RANKS[n]
+
+
+@pytest.mark.parametrize("n", range(1, FEWEST))
+def test_order_interval_of_few_values_is_unbounded(n: int) -> None:
+    middle, low, high = order_interval(np.arange(1.0, n + 1))
+    assert middle == (n + 1) / 2
+    assert math.isnan(low) and math.isnan(high)
+
+
+@pytest.mark.parametrize(
+    ("hits", "trials", "low", "high"),
+    [
+        (0, 10, 0.0, 0.27753),
+        (5, 10, 0.23659, 0.76341),
+        (10, 10, 0.72247, 1.0),
+        (1, 20, 0.00888, 0.23613),
+        (15, 148, 0.06238, 0.16049),  # Newcombe 1998: 81/263 and 15/148
+        (81, 263, 0.25529, 0.36621),
+        (0, 20, 0.0, 0.16113),
+        (1, 29, 0.00611, 0.17177),
+    ],
+)
+def test_wilson(hits: int, trials: int, low: float, high: float) -> None:
+    assert wilson(hits, trials) == pytest.approx((low, high), abs=5e-5)
+    exact = known.binomtest(hits, trials).proportion_ci(method="wilson")
+    assert wilson(hits, trials) == pytest.approx((exact.low, exact.high), abs=1e-12)
+
+
+def test_wilson_of_nothing_knows_nothing() -> None:
+    assert wilson(0, 0) == (0.0, 1.0)

@@ -1,0 +1,257 @@
+"""No wrong kernel is timed, each is told what is wrong with it, and no right one is refused."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from kernels.devices import open_device
+from kernels.errors import LaunchError, UsageError, WrongResult
+from kernels.ops.gemm.problem import Gemm
+from kernels.variant import Setting, Variant, find
+from micro import _ceiling, _check, _host, _place
+from micro._plan import Case
+from micro._worker import Died, Worker
+from tests.wrong import kernels
+
+CPU = open_device("cpu")
+SQUARE = Gemm(24, 24, 40)
+ODD = Gemm(7, 9, 13, "nt")  # no operand ends with a cache line
+ADDS = Gemm(17, 23, 33, "tn", alpha=2.5, beta=0.5, ld_pad=3)
+ALLOWS = "times what its precision allows"
+OFF = f"^dense probe: .* {ALLOWS}"
+PAST_DENSE = f"^(dense|sparse) probe: .* {ALLOWS}"
+UNTOUCHED = "^writes nothing: every output is as it was$"
+OUTSIDE = "^writes outside its operands$"
+LATE = "^returns before it is done"
+
+REFUSED = [
+    ("WRITES_NOTHING", SQUARE, UNTOUCHED),
+    ("WRITES_NOTHING", ADDS, UNTOUCHED),
+    ("LAST_ROW_MISSING", SQUARE, r"^leaves 24 of 576 outputs unwritten, first at \[23, 0\]$"),
+    ("LAST_ROW_MISSING", ADDS, r"^leaves 23 of 391 outputs unwritten, first at \[16, 0\]$"),
+    ("LAST_ROW_ZERO", SQUARE, rf"^dense probe: 24 of 576 .* {ALLOWS}, first at \[23, 0\]$"),
+    ("LAST_TERM_MISSING", SQUARE, OFF),
+    ("LAST_TERM_MISSING", ADDS, OFF),
+    ("LAST_TERM_MISSING", Gemm(8, 8, 26752), OFF),
+    ("LAST_TERM_MISSING_ONCE", SQUARE, r"^dense probe: 1 of 576 .* first at \[12, 12\]$"),
+    ("LAST_TERM_MISSING_ONCE", Gemm(8, 8, 26752), r"^dense probe: 1 of 64 .* first at \[4, 4\]$"),
+    ("ZEROS", SQUARE, "^answers zeros$"),
+    ("ZEROS", ADDS, "^answers zeros$"),
+    ("INFINITE", SQUARE, r"^infinite at \[0, 23\]$"),
+    ("TRANSPOSED", SQUARE, "^answers the transposed result$"),
+    ("TRANSPOSED", ODD, OFF),
+    ("ALPHA_IGNORED", Gemm(24, 24, 40, alpha=2.5), r"^off by the factor 0\.4: a scale like alpha"),
+    ("ALPHA_IGNORED", ADDS, OFF),
+    ("BETA_IGNORED", ADDS, OFF),
+    ("READS_OLD_OUTPUT", SQUARE, "every output is as it was"),  # NaN like the poison it was made of
+    ("OUTPUT_OF_ITS_OWN", SQUARE, UNTOUCHED),
+    ("OUTPUT_OF_ITS_OWN", ADDS, UNTOUCHED),
+    ("FIRST_OUTPUT", SQUARE, r"^leaves 16 of 576 outputs unwritten, first at \[0, 0\]$"),
+    ("FIRST_OUTPUT", Gemm(1, 8, 20), UNTOUCHED),
+    ("CACHED", SQUARE, "^repeats its answer to earlier inputs$"),
+    ("CACHED", ADDS, "^repeats its answer to earlier inputs$"),
+    ("RETURNS_EARLY", SQUARE, LATE),
+    ("RETURNS_EARLY", ADDS, LATE),
+    ("WRITES_PADDING", ADDS, OUTSIDE),
+    ("WRITES_PADDING", Gemm(2, 3, 5, ld_pad=1), OUTSIDE),
+    ("WRITES_PAST_END", SQUARE, OUTSIDE),
+    ("WRITES_PAST_END", ODD, OUTSIDE),
+    ("WRITES_PAST_END", ADDS, OUTSIDE),
+    ("WRITES_BEFORE_START", ODD, OUTSIDE),
+    ("CHANGES_INPUT", SQUARE, "^changes its input b$"),
+    ("CHANGES_INPUT", ADDS, "^changes its input b$"),
+]
+LOSSY = ("HALF_INPUTS", "HALF_OUTPUT", "TF32_INPUTS", "SPLIT_BF16")
+DIES = {
+    "RAISES": (LaunchError, "^raises ArithmeticError: .*no such product"),
+    "SEGFAULT": (Died, "^crashes: its process died of SIGSEGV$"),
+    "LOOPS": (Died, "^hangs: no answer within 1 s$"),
+    "ENDS_PROCESS": (Died, "^ends its process with exit code 3$"),
+}
+WHEN_TIMED = ("SEGFAULT_WHEN_TIMED", "RAISES_WHEN_TIMED")  # see tests/faults
+
+HONEST = ("openblas", "openblas-scipy", "numpy", "blocked", "naive", "transpose-then-nn", "kept-transpose:2")
+CHECKS = 2000
+TERMS, ELEMENTS = 3e7, 1.5e6  # of a product, and of its inputs, so that the whole takes seconds
+
+
+def check(name: str, problem: Gemm, seed: int = 1) -> _check.Passed:
+    found = find("gemm", name)
+    return _check.check(CPU, problem, found, found.prepare(problem, CPU, Setting()), seed)[0]
+
+
+def wrong(name: str) -> str:
+    return f"tests.wrong.kernels:{name}"
+
+
+@pytest.mark.parametrize(("name", "problem", "reason"), REFUSED)
+def test_wrong_kernel_is_told_what_is_wrong(name: str, problem: Gemm, reason: str) -> None:
+    with pytest.raises(WrongResult, match=reason):
+        check(wrong(name), problem)
+
+
+@pytest.mark.parametrize("k", [64, 1024, 26752])
+@pytest.mark.parametrize("name", LOSSY)
+def test_lost_precision_is_refused_at_every_k(name: str, k: int) -> None:
+    for seed in range(5):
+        with pytest.raises(WrongResult, match=PAST_DENSE):
+            check(wrong(name), Gemm(8, 8, k), seed)
+
+
+@pytest.mark.parametrize("k", [1024, 26752])
+def test_split_bf16_needs_the_sparse_probe(k: int) -> None:
+    """Over many terms its losses average out; over sixteen they do not."""
+    with pytest.raises(WrongResult, match=f"^sparse probe: .* {ALLOWS}"):
+        check(wrong("SPLIT_BF16"), Gemm(8, 8, k))
+
+
+@pytest.mark.parametrize("name", DIES)
+def test_kernel_that_does_not_come_back(name: str) -> None:
+    kind, reason = DIES[name]
+    worker = Worker("cpu", 1)
+    try:
+        with pytest.raises(kind, match=reason):
+            worker.call("check", Case(SQUARE, wrong(name)), 1, patience=1.0)
+    finally:
+        worker.close()
+
+
+def test_every_wrong_kernel_is_tested() -> None:
+    there = {name for name, found in vars(kernels).items() if isinstance(found, Variant)}
+    assert there == {name for name, *_ in REFUSED} | {*LOSSY, *DIES, *WHEN_TIMED}
+
+
+@pytest.mark.parametrize("place", ["tests.wrong.kernels", kernels.__file__])
+def test_wrong_kernels_are_found_by_module_and_by_file(place: str) -> None:
+    assert find("gemm", f"{place}:ZEROS").name == "ZEROS"
+    with pytest.raises(UsageError, match="not a Variant"):
+        find("gemm", f"{place}:LATE")
+    with pytest.raises(UsageError, match="NO_SUCH"):
+        find("gemm", f"{place}:NO_SUCH")
+
+
+# Right kernels
+
+
+def shape(rng: np.random.Generator) -> tuple[int, int, int]:
+    """m, n to 400 and k to 26752, each as likely in every octave, none of a size that takes long."""
+    while True:
+        m, n, k = (int(math.exp(rng.uniform(0, math.log(top + 1)))) for top in (400, 400, 26752))
+        if m * n * k <= TERMS and (m + n) * k <= ELEMENTS:
+            return m, n, k
+
+
+def problem(rng: np.random.Generator) -> Gemm:
+    return Gemm(
+        *shape(rng),
+        trans=str(rng.choice(["nn", "nt", "tn", "tt"])),
+        alpha=float(rng.choice([1, 1, -0.7, 2.5])),
+        beta=float(rng.choice([0, 0, 1, -0.3])),
+        ld_pad=int(rng.choice([0, 0, 1, 5, 16])),
+    )
+
+
+def test_no_honest_product_is_refused() -> None:
+    """2,000 random shapes and layouts."""
+    rng = np.random.default_rng(20240607)
+    here = [name for name in HONEST if not find("gemm", name).missing()]
+    refused, checked = [], dict.fromkeys(here, 0)
+    while sum(checked.values()) < CHECKS:
+        one, name = problem(rng), str(rng.choice(here))
+        if find("gemm", name).accepts(one):
+            continue
+        checked[name] += 1
+        try:
+            check(name, one, seed=sum(checked.values()))
+        except WrongResult as error:
+            refused.append(f"{one.name}/variant:{name}: {error}")
+    assert refused == []
+    assert min(checked.values()) > CHECKS // 40, checked
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.0])
+@pytest.mark.parametrize("beta", [0.0, 1.0])
+def test_no_honest_product_is_refused_where_little_is_to_do(alpha: float, beta: float) -> None:
+    for one in (Gemm(1, 1, 1, alpha=alpha, beta=beta), Gemm(3, 1, 17, "tt", alpha=alpha, beta=beta)):
+        for name in ("openblas", "naive", "blocked"):
+            check(name, one)
+
+
+# Right kernels that execute less than the nominal work
+
+
+def measured(variant: str, rate: float) -> tuple[SimpleNamespace, list[Case]]:
+    """A case at `rate` times its ceiling by nominal work in 32 rounds with a little noise, and its ceilings."""
+    one = Case(Gemm(256, 256, 256), variant)
+    cases = [one, *_ceiling.cases([one])]
+    rng = np.random.default_rng(5)
+    times = rng.lognormal(0, 0.01, (32, len(cases)))
+    flop_rate, byte_rate = 100e9, 1e15  # arithmetic is the nearer bound
+    times[:, 0] *= one.problem.flops / flop_rate / rate
+    times[:, 1] *= cases[1].problem.flops / flop_rate
+    times[:, 2:] *= cases[2].problem.bytes / byte_rate
+    return SimpleNamespace(times=times, accepted=np.ones(32, bool)), cases
+
+
+def test_faster_than_its_ceiling_is_refused() -> None:
+    told = _ceiling.share(*measured("tests.wrong.honest:SILENT", 1.3), 0)
+    assert told.refusal is not None
+    assert told.refusal.startswith("1.30 times its ceiling (FMA ")
+    assert told.refusal.endswith("it cannot have done this work")
+
+
+def test_less_work_that_is_declared_is_not_refused() -> None:
+    told = _ceiling.share(*measured("tests.wrong.honest:DECLARES", 1.3), 0)
+    assert told.refusal is None
+    assert told.percent == pytest.approx(130, rel=0.02)  # by nominal work, all the same
+
+
+def test_below_its_ceiling_nothing_need_be_declared() -> None:
+    assert _ceiling.share(*measured("tests.wrong.honest:SILENT", 1.03), 0).refusal is None
+
+
+def test_declared_work_is_held_to_the_ceiling_too() -> None:
+    assert _ceiling.share(*measured("tests.wrong.honest:DECLARES", 2.2), 0).refusal is not None
+
+
+def test_product_of_fewer_multiplications_passes_its_check() -> None:
+    check("tests.wrong.honest:DECLARES", Gemm(64, 96, 32, "tt"))
+
+
+# Two cases on one buffer
+
+
+def test_cases_that_share_a_buffer_are_refused() -> None:
+    addresses = np.array([[0, 128, 256], [0, 356, 229]])  # by one byte, in the second round
+    with pytest.raises(LaunchError, match=r"^left and right share memory in a round"):
+        _place.refuse_shared(addresses, [128, 128, 128], ["right", "right", "left"])
+
+
+@pytest.mark.xfail(strict=True, reason="only neighbors are compared", raises=pytest.fail.Exception)
+def test_block_within_another_s_second_block_is_refused() -> None:
+    addresses = np.array([[0, 10, 30]])
+    with pytest.raises(LaunchError, match="share memory"):
+        _place.refuse_shared(addresses, [1000, 10, 10], ["left", "left", "right"])
+
+
+def test_cases_side_by_side_are_not_refused() -> None:
+    _place.refuse_shared(np.array([[0, 128], [128, 0]]), [128, 128], ["left", "right"])
+
+
+def test_look_with_overlapping_places_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_host, "canaries", lambda device: [])
+    cell = ctypes.c_int32(-1)
+    host = _host.Host(CPU, ctypes.addressof(cell))
+    cases = [Case(SQUARE, "openblas"), Case(SQUARE, "naive")]
+    host.open(cases, [True, True], 1, 60e-6)
+    assert host.look(0, 2).wall.shape == (2, 2)
+    monkeypatch.setattr(_place, "draw", lambda rng, sizes, space, rounds: np.zeros((rounds, len(sizes)), int))
+    with pytest.raises(LaunchError, match="share memory") as told:
+        host.look(2, 2)
+    for case in cases:
+        assert f"{case.problem.name}/variant:{case.variant}" in str(told.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
@@ -71,6 +72,13 @@ def axis(
     return dataclasses.field(default=default, metadata={"help": help, "low": low, "choices": choices})
 
 
+def plain(value: object) -> str:
+    """A field's value in a name: exact, and a whole number without its `.0`."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return str(value)
+
+
 @dataclass(frozen=True)
 class Problem:
     """Base of all operations. Subclasses are frozen dataclasses whose fields are made by `axis`."""
@@ -84,6 +92,8 @@ class Problem:
             option = "--" + field.name.replace("_", "-")
             if rule["choices"] and value not in rule["choices"]:
                 raise UsageError(f"{option} {value}: there are {', '.join(rule['choices'])}")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UsageError(f"{option} {value}: take a finite number")
             if rule["low"] is not None and not value >= rule["low"]:
                 raise UsageError(f"{option} {value}: take {rule['low']} or more")
 
@@ -94,9 +104,7 @@ class Problem:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.default is dataclasses.MISSING or value != field.default:
-                parts.append(
-                    f"{field.name}:{value:g}" if isinstance(value, float) else f"{field.name}:{value}"
-                )
+                parts.append(f"{field.name}:{plain(value)}")
         return "/".join(parts)
 
     @property

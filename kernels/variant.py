@@ -154,8 +154,9 @@ def _users(name: str) -> Variant[Any]:
         else:
             module = importlib.import_module(place)
         found = getattr(module, attribute)
-    except (ImportError, OSError, AttributeError) as error:
-        raise UsageError(f"--variant {name}: {error}") from None
+    except Exception as error:  # the file is the user's: anything may be wrong with it
+        told = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise UsageError(f"--variant {name}: {told}") from None
     if not isinstance(found, Variant):
         raise UsageError(f"--variant {name}: not a Variant (kernels.variant)")
     return found

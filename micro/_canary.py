@@ -51,8 +51,9 @@ class History:
         self._file = f"canary/{digest}.json"
         try:
             self._seen: dict[str, list[float]] = json.loads((state.folder() / self._file).read_text())
-        except (OSError, ValueError):
-            self._seen = {}
+            self._seen = {str(k): [float(x) for x in v] for k, v in self._seen.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            self._seen = {}  # none yet, or of another make: it only costs the warning
 
     def slow(self, medians: dict[str, float]) -> str | None:
         """Which canary was slow, and by how much, against the environment's median; then remember them."""

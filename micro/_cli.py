@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, NoReturn, get_type_hints
 
 from kernels.errors import SuiteError, UsageError
 from kernels.variant import Setting, find
@@ -19,9 +19,16 @@ from micro._plan import Asked, Benchmark, Budget, Contest, along, by_variant, pr
 LADDER = ("plan", "build", "run", "check", "time")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; --help shows the options\n")
+
+
 def parser(benchmark: Benchmark, name: str) -> argparse.ArgumentParser:
     """Options of the axes, the questions, and those of every command."""
-    made = argparse.ArgumentParser(
+    made = _Parser(
         f"python -m micro.{name}", description=benchmark.about, allow_abbrev=False,
         epilog="An axis takes a value, a comma list or a range: --m 64,128,256, --m 64:1024:*2.",
     )  # fmt: skip
@@ -128,7 +135,7 @@ def _asked(benchmark: Benchmark, arguments: argparse.Namespace) -> Asked:
     for setting in settings:
         if not 1 <= setting.threads <= cores():
             raise UsageError(f"--threads {setting.threads}: this process may use 1 to {cores()} cores")
-    named = tuple(arguments.variant.split(",")) if arguments.variant else benchmark.variants
+    named = values(arguments.variant, str, "--variant") if arguments.variant else benchmark.variants
     for variant in named:
         find(benchmark.problem.op, variant)
     flags = {flag for flag in (*benchmark.questions, "full", "all") if getattr(arguments, flag)}
@@ -183,6 +190,8 @@ def _spread(benchmark: Benchmark, found: list[Any], asked: Asked, field: str) ->
 
     if field == "threads":
         return found
+    if field not in asked.axes:
+        raise UsageError(f"--vary {field}: give its values, as {_option(field)} X,Y")
     return [replace(problem, **{field: value}) for problem in found for value in asked.axes[field]]
 
 
@@ -191,11 +200,17 @@ def _shapes(benchmark: Benchmark, path: Path) -> list[Any]:
 
     try:
         rows = json.loads(path.read_text())["problems"]
-        names = {field.name for field in fields(benchmark.problem)}
-        return [benchmark.problem(**{k: v for k, v in row.items() if k in names}) for row in rows]
+        hints = get_type_hints(benchmark.problem)
+        names = [field.name for field in fields(benchmark.problem)]
+        known = [{name: row[name] for name in names if name in row} for row in rows]
+        for row in known:
+            for name, value in row.items():
+                if type(value) is not hints[name] and not (hints[name] is float and type(value) is int):
+                    raise TypeError(f"{name}: {value!r}")
+        return [benchmark.problem(**row) for row in known]
     except OSError as error:
         raise UsageError(f"--shapes {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
             f"--shapes {path}: not a list of problems like micro/shapes/fc.json ({error})"
         ) from None
@@ -236,7 +251,7 @@ def _number(text: str, units: dict[str, float], option: str, example: str) -> fl
         value = float(match[1]) * (units[match[2]] if match[2] else 1.0) if match else 0.0
     except (ValueError, KeyError):
         value = 0.0
-    if value <= 0:
+    if not 0 < value < float("inf"):
         raise UsageError(f"{option} {text}: give a positive number such as {example}")
     return value
 

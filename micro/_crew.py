@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernels.errors import KernelError
 from micro._host import VISIT, Look, Opened
 from micro._plan import Case
 from micro._worker import Died, Workers
@@ -81,9 +82,10 @@ class Crew:
         worker = self._workers.get(key)
         try:
             return worker.call(method, *arguments, patience=patience)
-        except Died:
+        except KernelError as error:
             self.culprit = worker.running()
-            self._workers.drop(key)
+            if isinstance(error, Died):
+                self._workers.drop(key)
             raise
 
 

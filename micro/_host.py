@@ -92,6 +92,7 @@ class Host:
         self.device = device
         self._cell = cell
         self._binds: dict[Case, list[tuple[Variant[Any], Bind, int]]] = {}
+        self._whole: dict[Case, Bind] = {}
         self._pilot: dict[Case, float] = {}
         self._blocks: dict[str, Any] = {}
 
@@ -101,6 +102,7 @@ class Host:
         variant = self.device.adopt(find(case.problem.op, case.variant))
         whole = variant.prepare(case.problem, self.device, case.setting)
         self._binds[case] = [(variant, whole, 1)]
+        self._whole[case] = whole
         bench = _check.Bench(self.device, case.problem)
         launch = whole(bench.views)
         if parts := variant.parts(case.problem):
@@ -113,7 +115,9 @@ class Host:
     def check(self, case: Case, seed: int) -> _check.Passed:
         """One launch for each probe against float64. Raises WrongResult."""
         variant = self.device.adopt(find(case.problem.op, case.variant))
-        bind = variant.prepare(case.problem, self.device, case.setting)
+        if case not in self._whole:
+            self.prepare(case)
+        bind = self._whole[case]
         passed, self._pilot[case] = _check.check(self.device, case.problem, variant, bind, seed)
         return passed
 
@@ -341,6 +345,7 @@ class Host:
     def close(self) -> None:
         """Forget a contest's cases and what they hold; the arenas stay."""
         self._binds.clear()
+        self._whole.clear()
         self._pilot.clear()
         self._timed = []
 

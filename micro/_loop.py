@@ -54,13 +54,16 @@ class _Entry(ctypes.Structure):
 
 
 class _Callable(ctypes.Structure):
-    _fields_ = (("callable", ctypes.c_void_p),)
+    _fields_ = (("callable", ctypes.c_void_p), ("stop", ctypes.c_void_p))
+
+
+STOP = ctypes.c_int32(0)  # set by a Python launch that raised
 
 
 def python_entry(launch: Launch) -> Entry:
     """The entry of a launch that only Python can call; its one slot is the callable itself."""
     function = build.address(PYTHON, "call_python")
-    return Entry(function, _Callable(id(launch.call)), (0,), (launch,))
+    return Entry(function, _Callable(id(launch.call), ctypes.addressof(STOP)), (0,), (launch,))
 
 
 @functools.cache
@@ -89,10 +92,11 @@ def compiled(entries: Sequence[Entry], visits: Visits, running: int, process: bo
     addresses = np.concatenate(visits.places).astype(np.int64) if visits.places else np.zeros(0, np.int64)
     wall, cpu = np.empty(len(which)), np.empty(len(which))
     pointer = ctypes.c_void_p
+    STOP.value = 0
     _runner()(
         ctypes.byref(table), ctypes.c_int64(len(which)), pointer(which.ctypes.data), pointer(start.ctypes.data),
         pointer(addresses.ctypes.data), pointer(wall.ctypes.data), pointer(cpu.ctypes.data),
-        ctypes.c_int32(process), pointer(running),
+        ctypes.c_int32(process), pointer(running), ctypes.byref(STOP),
     )  # fmt: skip
     return Timed(wall, cpu)
 

@@ -21,6 +21,7 @@ FOREIGN = 0.05  # cores busy with others that make a run of several threads cont
 CONTENDED = 0.2  # share of rounds rejected, or of time lost, that marks a result
 BREATH = 0.5  # seconds between two signs of life
 ENOUGH = 32  # rounds of a case that is compared with nothing
+REJECTIONS = 8  # rounds taken for one accepted, at most
 OVERRUN = 1.3  # of its budget a contest of few rounds may take: its rounds were only estimated
 FEW = 16  # a budget for fewer rounds has one look
 
@@ -103,7 +104,10 @@ def measure(
     limit = began + (np.inf if rounds else seconds * (OVERRUN if once else 1))
 
     def reach(goal: int) -> None:
+        most = found.taken + REJECTIONS * goal
         while (missing := goal - found.accepted) > 0 and (not found.looks or time.monotonic() < limit):
+            if found.taken >= most:
+                return  # a machine that rejects every round would keep us here for ever
             chunk = max(1, min(missing, int(BREATH / max(opened.round, 1e-9))))
             found.take(crew.look(found.taken, chunk, rng, patience))
             progress(found.say())

@@ -56,8 +56,13 @@ def refuse_shared(addresses: Array, sizes: Sequence[int], owners: Sequence[str])
     order = np.argsort(addresses, axis=1)
     start = np.take_along_axis(addresses, order, axis=1)
     end = start + np.array(sizes)[order]
-    rounds, place = np.nonzero(start[:, 1:] < end[:, :-1])
+    reach = np.maximum.accumulate(end, axis=1)  # a long block may hold several others
+    rounds, place = np.nonzero(start[:, 1:] < reach[:, :-1])
     for r, p in zip(rounds, place, strict=True):
-        first, second = owners[order[r, p]], owners[order[r, p + 1]]
-        if first != second:
-            raise LaunchError(f"{first} and {second} share memory in a round: their caches and answers mix")
+        inside = np.flatnonzero(end[r, : p + 1] > start[r, p + 1])
+        for holder in inside:
+            first, second = owners[order[r, holder]], owners[order[r, p + 1]]
+            if first != second:
+                raise LaunchError(
+                    f"{first} and {second} share memory in a round: their caches and answers mix"
+                )

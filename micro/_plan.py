@@ -115,12 +115,18 @@ def values(text: str, kind: type, option: str) -> tuple[Any, ...]:
     found: list[Any] = []
     for word in text.split(","):
         try:
-            found += _range(word, kind) if ":" in word else [kind(word)]
-        except ValueError:
+            found += _range(word, kind) if ":" in word and kind is not str else [kind(word)]
+        except (ValueError, OverflowError):
             what = {int: "a whole number", float: "a number"}.get(kind, "a word")
             raise UsageError(
                 f"{option} {text}: {word!r} is not {what}, nor a range like 64:1024:*2"
             ) from None
+    if not found:
+        raise UsageError(
+            f"{option} {text}: an empty range; give first:last:step with the first below the last"
+        )
+    if len(set(found)) < len(found):
+        raise UsageError(f"{option} {text}: a value is named twice")
     return tuple(found)
 
 

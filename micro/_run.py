@@ -18,7 +18,7 @@ from micro._host import Prepared
 from micro._measure import CONTENDED, FOREIGN, Measurement, measure
 from micro._plan import Budget, Case, Contest
 from micro._worker import Died, Workers
-from reports import record, stats
+from reports import record, stats, units
 
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 MARGIN, MEMORY_MARGIN = 0.01, 0.04
 PREPARE = 120.0  # seconds: compilers and imports
 PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; twice, for two probes
+
+
+def refuse_size(contests: Sequence[Contest], limits: Limits) -> None:
+    """Raise UsageError, before anything is allocated, where a case cannot fit."""
+    for case in (case for contest in contests for case in contest.cases):
+        need = 3 * case.problem.footprint  # the check's operands, the arenas, float64 references
+        if need > limits.memory:
+            raise UsageError(
+                f"{case.problem.name} needs {units.binary(need)} of memory, "
+                f"{units.binary(limits.memory)} are free: take smaller --m, --n, --k"
+            )
 
 
 @dataclass(frozen=True)
@@ -60,7 +71,6 @@ class Runner:
         """As `run`, with the measurement behind it; `at_least` rounds go on after the answer is known."""
         began = time.monotonic()
         seed = zlib.crc32(contest.name.encode())
-        self._refuse_size(contest)
         outcomes = [self._stage1(case, seed + i) for i, case in enumerate(contest.cases)]
         setup = time.monotonic() - began
         alive = [i for i, outcome in enumerate(outcomes) if outcome.status == "ran"]
@@ -75,7 +85,7 @@ class Runner:
                     crew, pairs, seconds, budget.target, margin, self.progress, seed, at_least=at_least
                 )
                 crew.close()
-            except (KernelError, MemoryError) as error:
+            except (KernelError, Unavailable, MemoryError) as error:
                 alive = self._blame(outcomes, alive, crew.culprit, error)
         told = _Told(self, contest, outcomes, alive, measurement, margin, budget.target)
         spent = {"measuring": measurement.seconds if measurement else 0.0, "setup": setup}
@@ -83,17 +93,6 @@ class Runner:
             contest.name, contest.question, contest.differs, told.results(), told.comparisons(), spent
         )
         return done, measurement
-
-    def _refuse_size(self, contest: Contest) -> None:
-        from reports import units
-
-        for case in contest.cases:
-            need = 3 * case.problem.footprint  # the check's operands, the arenas, float64 references
-            if need > self.limits.memory:
-                raise UsageError(
-                    f"{case.problem.name} needs {units.binary(need)} of memory, "
-                    f"{units.binary(self.limits.memory)} are free: take smaller --m, --n, --k"
-                )
 
     def _stage1(self, case: Case, seed: int) -> Outcome:
         """Prepare, launch, check, once in a command; whatever a kernel does costs its case alone."""
@@ -303,7 +302,9 @@ def command(module: str, case: Case, device: str) -> str:
     for axis in fields(case.problem):
         value = getattr(case.problem, axis.name)
         if value != axis.default:
-            words.append(f"--{axis.name.replace('_', '-')} {value}")
+            words.append(
+                f"--{axis.name.replace('_', '-')}{'=' if str(value).startswith('-') else ' '}{value}"
+            )
     words.append(f"--variant {case.variant} --threads {case.setting.threads}")
     if case.setting.cold:
         words.append(f"--cold {','.join(case.setting.cold)}")

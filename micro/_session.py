@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from kernels.devices import open_device
 from kernels.errors import UsageError
@@ -17,11 +17,14 @@ from micro._canary import History
 from micro._host import LONG, WARM
 from micro._plan import Budget, Contest
 from micro._progress import Progress
-from micro._run import Runner
+from micro._run import Runner, refuse_size
 from micro._worker import Workers
 from reports import formats, store
 from reports.record import Environment, Note, Run
 from reports.stats import LOOKS
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
 
 RATE, BANDWIDTH = 100e9, 20e9  # of one core, for a first guess
 EXPORTS = ("json", "csv", "markdown")
@@ -40,12 +43,34 @@ def run(
     Raises UsageError.
     """
     device = open_device(arguments.device)
+    refuse_size(contests, device.limits())
     with ExitStack() as stack:
         outputs = _open_exports(arguments, stack)
         environment = _machine.environment(device, _machine.command_line())
         file = open_run_file(arguments.output, environment)
         stack.callback(file.close)
-        history = History(environment.state["machine"])
+        _measure(name, contests, budget, arguments, device, file, refine)
+        said = answer(file.run)
+        if said:
+            file.append(Note("answer", {"sentences": said}))
+        _print(file.run, arguments, outputs)
+    if arguments.output:
+        print(f"run file: {arguments.output}", file=_for_people(arguments))
+    return 1 if any(r.status in ("wrong", "failed") for r in file.run.results) else 0
+
+
+def _measure(
+    name: str,
+    contests: Sequence[Contest],
+    budget: Budget,
+    arguments: argparse.Namespace,
+    device: Device,
+    file: store.RunFile,
+    refine: Callable[[Run], list[Contest]],
+) -> None:
+    """All contests into the run file, with workers that end here."""
+    with ExitStack() as stack:
+        history = History(file.run.environment.state["machine"])
         stack.callback(history.save)
         workers = stack.enter_context(Workers(arguments.device))
         progress = stack.enter_context(Progress(len(contests), arguments.quiet))
@@ -55,13 +80,6 @@ def run(
         left = measure_all(runner, contests, budget, file, progress)
         while left > 0 and (more := refine(file.run)):
             left = measure_all(runner, more, replace(budget, seconds=left), file, progress)
-        said = answer(file.run)
-        if said:
-            file.append(Note("answer", {"sentences": said}))
-    _print(file.run, said, arguments, outputs)
-    if arguments.output:
-        print(f"run file: {arguments.output}", file=_for_people(arguments))
-    return 1 if any(r.status in ("wrong", "failed") for r in file.run.results) else 0
 
 
 def measure_all(
@@ -124,7 +142,7 @@ def _open_exports(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, 
             opened[kind] = sys.stdout
             continue
         try:
-            opened[kind] = Path(path).open("w")
+            opened[kind] = stack.enter_context(Path(path).open("w"))
         except OSError as error:
             raise UsageError(
                 f"--{kind} {path}: {error.strerror}; name a file in a folder that is there"
@@ -137,10 +155,8 @@ def _for_people(arguments: argparse.Namespace) -> IO[str]:
     return sys.stderr if taken else sys.stdout
 
 
-def _print(run: Run, said: list[str], arguments: argparse.Namespace, outputs: dict[str, IO[str]]) -> None:
+def _print(run: Run, arguments: argparse.Namespace, outputs: dict[str, IO[str]]) -> None:
     people = _for_people(arguments)
     formats.write("text", run, people, verbose=arguments.verbose)
     for kind, stream in outputs.items():
         formats.write(kind, run, stream)
-        if stream is not sys.stdout:
-            stream.close()

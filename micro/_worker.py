@@ -33,7 +33,7 @@ class Serves(Protocol):
         """The host's method. Raises KernelError, Unavailable; LaunchError also for a crash or a hang."""
 
     def running(self) -> int:
-        """The entry that was under way when the worker died, or −1."""
+        """The case that was under way when the worker died or raised, or −1."""
 
     def close(self) -> None: ...
 
@@ -49,7 +49,12 @@ class Local:
         self.host = host
 
     def call(self, method: str, *arguments: Any, patience: float) -> Any:
-        return getattr(self.host, method)(*arguments)
+        try:
+            return getattr(self.host, method)(*arguments)
+        except SuiteError:
+            raise
+        except Exception as error:
+            raise LaunchError(_told(error)) from error
 
     def running(self) -> int:
         return -1
@@ -118,7 +123,7 @@ class Worker:
         return Died(f"ends its process with exit code {code}")
 
     def running(self) -> int:
-        return self._running
+        return self._running if self._cell.closed else self._read_cell()
 
     def _read_cell(self) -> int:
         return int.from_bytes(os.pread(self._cell.fileno(), 4, 0), "little", signed=True)
@@ -156,7 +161,8 @@ class Workers:
 
     def drop(self, key: tuple[Any, ...]) -> None:
         """Forget a worker that died."""
-        self._alive.pop(key).close()
+        if (worker := self._alive.pop(key, None)) is not None:
+            worker.close()
 
     def __enter__(self) -> Workers:
         return self
@@ -165,6 +171,11 @@ class Workers:
         for worker in self._alive.values():
             worker.close()
         self._alive.clear()
+
+
+def _told(error: Exception) -> str:
+    """One line of what a kernel raised."""
+    return f"raises {type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 def _pin(threads: int) -> None:
@@ -207,7 +218,7 @@ def main(arguments: list[str]) -> None:
         except SuiteError as error:
             answers.send((type(error).__name__, str(error)))
         except Exception as error:
-            answers.send(("LaunchError", f"raises {type(error).__name__}: {str(error).splitlines()[:1]}"))
+            answers.send(("LaunchError", _told(error)))
 
 
 if __name__ == "__main__":

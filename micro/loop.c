@@ -37,10 +37,10 @@ static void rotate(const entry *e, const int64_t *addresses)
 /* wall, cpu: seconds of each visit, all its launches together. The processor-time clock is a system
  * call of half a microsecond and brackets the wall clock. process: time of all threads, not this one.
  * running: the label of the
- * entry under way, for whoever must say which one crashed. */
+ * entry under way, for whoever must say which one crashed. stop: set by an entry that cannot go on. */
 void run_look(const entry *entries, int64_t visits, const int32_t *which, const int64_t *start,
               const int64_t *addresses, double *wall, double *cpu, int32_t process,
-              volatile int32_t *running)
+              volatile int32_t *running, const volatile int32_t *stop)
 {
     clockid_t own = process ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID;
     for (int64_t v = 0; v < visits; v++) {
@@ -54,6 +54,7 @@ void run_look(const entry *entries, int64_t visits, const int32_t *which, const 
         else
             for (int64_t i = 0; i < e->launches; i++) e->function(e->argument);
         double wall1 = seconds(CLOCK_MONOTONIC), own1 = seconds(own);
+        if (*stop) return;
         wall[v] = wall1 - wall0;
         cpu[v] = own1 - own0;
     }

@@ -4,13 +4,19 @@ extern void *PyObject_CallNoArgs(void *);
 extern void *PyErr_Occurred(void);
 extern void Py_DecRef(void *);
 
+#include <stdint.h>
+
 typedef struct {
     void *callable;
+    volatile int32_t *stop;
 } argument;
 
 void call_python(const argument *p)
 {
-    if (PyErr_Occurred()) return; /* the first error ends the look */
+    if (PyErr_Occurred()) return;
     void *result = PyObject_CallNoArgs(p->callable);
-    if (result) Py_DecRef(result);
+    if (result)
+        Py_DecRef(result);
+    else
+        *p->stop = 1; /* the error ends the look */
 }

@@ -121,8 +121,8 @@ def order_interval(x: Floats, confidence: float = SHOWN) -> tuple[float, float, 
     middle = float(np.median(ordered))
     if n < FEWEST:
         return middle, math.nan, math.nan
-    rank = int(bdtrik((1 - confidence) / 2, n, 0.5))
-    return middle, float(ordered[max(rank - 1, 0)]), float(ordered[min(n - rank, n - 1)])
+    below = int(bdtrik((1 - confidence) / 2, n, 0.5))  # so many values lie under the interval
+    return middle, float(ordered[below]), float(ordered[n - 1 - below])
 
 
 def wilson(hits: int, trials: int, confidence: float = SHOWN) -> tuple[float, float]:

@@ -65,7 +65,9 @@ def read(path: Path) -> Run:
         head = msgspec.json.decode(lines[0])
         if not isinstance(head, dict) or head.get("kind") != "environment":
             raise Unreadable(f"{path} is no run file: its first line is not an environment record")
-        if head.get("format", 0) > FORMAT:
+        if not isinstance(head.get("format"), int):
+            raise Unreadable(f"{path} is no run file: its environment record names no format")
+        if head["format"] > FORMAT:
             raise Unreadable(
                 f"{path} has format {head['format']}, this version reads up to {FORMAT}: update it"
             )
@@ -87,6 +89,8 @@ def _collect(run: Run, path: Path, lines: list[bytes]) -> Run:
             if number == len(lines) + 1:
                 break  # cut short by a kill: the contest in flight
             raise Unreadable(f"{path}, line {number}: not JSON; the file is damaged") from None
+        if not isinstance(record, dict):
+            raise Unreadable(f"{path}, line {number}: not a record; the file is damaged")
         if record.get("kind") == "contest":
             contests.append(msgspec.convert(record, Contest))
         elif record.get("kind") == "note":

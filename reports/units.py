@@ -9,6 +9,7 @@ def scaled(value: float, unit: str, digits: int = 3) -> str:
     """`4.58 µs`, `118 GFLOP/s`: three figures and an SI prefix."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}"
+    value = float(f"{value:.{digits - 1}e}")  # rounded first: 999.9 µs is 1.00 ms
     step = max(-3, min(5, math.floor(math.log10(abs(value)) / 3 + 1e-9)))
     prefix = {-3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P"}[step]
     number = value / 10.0 ** (3 * step)
@@ -24,7 +25,7 @@ def binary(value: float) -> str:
     """Bytes with a binary prefix: `4 MiB`."""
     for prefix in ("", "Ki", "Mi", "Gi", "Ti"):
         if value < 1024 or prefix == "Ti":
-            return f"{value:.3g} {prefix}B"
+            return f"{value:.0f} {prefix}B" if value >= 100 else f"{value:.3g} {prefix}B"
         value /= 1024
     raise AssertionError
 
@@ -36,7 +37,7 @@ def ratio(center: float | None, low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return f"{center:.3g} [unbounded]"
     width = max(high - low, 1e-9)
-    places = min(4, max(2, 1 - math.floor(math.log10(width))))
+    places = 4 if width < 0.002 else 3 if width < 0.05 else 2
     return f"{center:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
 
 

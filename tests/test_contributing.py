@@ -24,7 +24,9 @@ def recipes() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("title", "text"), recipes(), ids=[title for title, _ in recipes()])
 def test_recipe(title: str, text: str, tmp_path: Path) -> None:
     for name in ("kernels", "micro", "reports"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "reference"))
+        shutil.copytree(
+            ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "reference")
+        )
     for path, code in re.findall(r"```python\n# file: (\S+)\n(.*?)```", text, flags=re.S):
         target = tmp_path / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -34,7 +34,9 @@ def load() -> Blas:
     if path is None:
         raise Unavailable(missing() or "")
     os.environ.setdefault("MKL_INTERFACE_LAYER", "LP64")
-    os.environ.setdefault("MKL_THREADING_LAYER", "SEQUENTIAL" if os.environ.get("MKL_NUM_THREADS", "1") == "1" else "GNU")
+    os.environ.setdefault(
+        "MKL_THREADING_LAYER", "SEQUENTIAL" if os.environ.get("MKL_NUM_THREADS", "1") == "1" else "GNU"
+    )
     library = ctypes.CDLL(str(path))
     told = ctypes.create_string_buffer(198)
     library.MKL_Get_Version_String(told, len(told))

@@ -104,7 +104,6 @@ def test_three_faulty_kernels_cost_themselves_only() -> None:
         pytest.param(
             "RAISES_WHEN_TIMED",
             "while it was timed: raises ArithmeticError",
-            marks=pytest.mark.xfail(strict=True, reason="Crew names a culprit only where its worker died"),
         ),
     ],
 )

@@ -169,16 +169,12 @@ def quiet(own_state: Path, light_fake: None) -> None:
     """Neither history nor large arenas."""
 
 
-ESCAPES = "bug, micro/_worker.py Local.call: an error that is not the suite's own escapes as a traceback"
-
-
 def errors(step: str) -> list[Any]:
     """Three errors at one step."""
-    mark = pytest.mark.xfail(raises=(RuntimeError, ValueError), strict=True, reason=ESCAPES)
     return [
         pytest.param(step, LaunchError("the device says no"), id=f"{step}, LaunchError"),
         pytest.param(step, MemoryError("the device says no"), id=f"{step}, MemoryError"),
-        pytest.param(step, RuntimeError("the device says no"), id=f"{step}, RuntimeError", marks=mark),
+        pytest.param(step, RuntimeError("the device says no"), id=f"{step}, RuntimeError"),
     ]
 
 
@@ -225,10 +221,6 @@ def test_what_is_not_here_is_skipped(quiet: None) -> None:
     assert second.status == "ok"
 
 
-@pytest.mark.xfail(
-    raises=Unavailable, strict=True,
-    reason="bug, micro/_run.py Runner.run: Unavailable while a contest is opened ends the whole command",
-)  # fmt: skip
 def test_a_missing_ceiling_costs_the_times_not_the_command(quiet: None) -> None:
     told = run(Local(Host(fake({"prepare c": Unavailable("no C compiler")}), 0)), CONTEST)
     assert [result.status for result in measured(told)] == ["failed", "failed"]
@@ -265,10 +257,6 @@ def test_a_crash_of_no_case_in_particular_costs_all(quiet: None, culprit: int) -
     assert [result.status for result in found] == ["failed", "failed"]
 
 
-@pytest.mark.xfail(
-    raises=KeyError, strict=True,
-    reason="bug, micro/_worker.py Workers.drop: a worker that dies at its start was never filed, so KeyError",
-)  # fmt: skip
 def test_a_worker_that_dies_at_its_start_fails_its_case(quiet: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from micro import _worker
 

@@ -201,12 +201,7 @@ def test_order_interval_covers_what_it_says(n: int) -> None:
     assert low + high == n + 1
 
 
-WIDE = pytest.mark.xfail(
-    strict=True, reason="bug, reports/stats.py order_interval: one rank too wide from nine values on"
-)
-
-
-@pytest.mark.parametrize("n", [n if n < 9 else pytest.param(n, marks=WIDE) for n in RANKS])
+@pytest.mark.parametrize("n", [n if n < 9 else pytest.param(n) for n in RANKS])
 def test_order_interval_is_no_wider_than_needed(n: int) -> None:
     _, low, high = order_interval(np.arange(1.0, n + 1))
     assert (low, high) == RANKS[n]

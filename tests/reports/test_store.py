@@ -167,14 +167,10 @@ SOUND = (
     "head lacks its digest", "middle line cut short", "middle line not UTF-8", "a result without a name",
     "an ok result without a time", "a status nobody knows", "future format",
 )  # fmt: skip
-ESCAPES = pytest.mark.xfail(
-    raises=(TypeError, AttributeError), strict=True,
-    reason="bug, reports/store.py read: JSON of another shape escapes as a traceback",
-)  # fmt: skip
 DAMAGE = (
     *SOUND,
     *(
-        pytest.param(how, marks=ESCAPES)
+        pytest.param(how)
         for how in ("format is a word", "format is null", "a line that is a list", "a line that is a number")
     ),
 )

@@ -232,7 +232,6 @@ def test_cases_that_share_a_buffer_are_refused() -> None:
         _place.refuse_shared(addresses, [128, 128, 128], ["right", "right", "left"])
 
 
-@pytest.mark.xfail(strict=True, reason="only neighbors are compared", raises=pytest.fail.Exception)
 def test_block_within_another_s_second_block_is_refused() -> None:
     addresses = np.array([[0, 10, 30]])
     with pytest.raises(LaunchError, match="share memory"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -120,7 +121,7 @@ def transpose_first(parameter: str = "") -> Variant[Gemm]:
 
 def kept(parameter: str = "") -> Variant[Gemm]:
     """`kept-transpose[:uses]`: one copy serves that many products; a use's time holds its share of the copy."""
-    if parameter and not (parameter.isdigit() and int(parameter)):
+    if parameter and not (re.fullmatch("[0-9]+", parameter) and int(parameter)):
         raise UsageError(
             f"--variant kept-transpose:{parameter}: give the number of uses, as kept-transpose:8"
         )

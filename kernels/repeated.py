@@ -40,7 +40,7 @@ def repeated(inner: Variant[Any], count: int, name: str) -> Variant[Any]:
         once = inner.executed(problem)
         return Work(count * once.flops, count * once.bytes)
 
-    return replace(inner, name=name, prepare=prepare, work=work, calls=count)
+    return replace(inner, name=name, prepare=prepare, work=work)
 
 
 def _wrap(launch: Launch, entry: Entry, function: int, count: int) -> Launch:
@@ -59,4 +59,9 @@ def _wrap(launch: Launch, entry: Entry, function: int, count: int) -> Launch:
     def run(keep: object = (whole, entry.keep)) -> None:
         call(place)
 
-    return Launch(run, launch.uses, launch.workspace, Entry(function, whole, slots, (entry.keep,)))
+    return Launch(
+        run,
+        launch.uses,
+        launch.workspace,
+        Entry(function, whole, slots, (entry.keep,), (entry.function, head)),
+    )

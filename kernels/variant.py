@@ -38,13 +38,15 @@ class Entry:
     """The compiled way into a launch: `function(argument)`, a C function and a structure.
 
     `slots` are the byte offsets in the structure at which the operands' addresses stand, in the
-    problem's order, so that a compiled loop can move a launch without Python.
+    problem's order, so that a compiled loop can move a launch without Python. `single`: the function and
+    the offset of its argument that make one call, where a launch is several.
     """
 
     function: int
     argument: ctypes.Structure
     slots: tuple[int, ...]
     keep: tuple[object, ...] = ()
+    single: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Variant(Generic[P]):
     times per use summed: (variant, uses).
     `blas` says which library call it makes, in the library's own column-major terms; `kernel` what its
     library tells of itself: version and kernel family, instruction set. `python`: each call passes
-    through the interpreter. `calls` of the kernel are in one launch.
+    through the interpreter.
     """
 
     name: str
@@ -89,7 +91,6 @@ class Variant(Generic[P]):
     blas: Callable[[P], str | None] = lambda problem: None
     kernel: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)
     python: bool = False
-    calls: int = 1
 
     @property
     def u(self) -> float:

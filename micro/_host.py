@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 VISIT = 60e-6  # seconds of launches in a visit
 LONG = 50e-3  # seconds: longer calls are not warmed up, and no cache holds their operands
+TOLD = 1e-3  # seconds: the second call that takes as long tells enough of it
 WARM = 2  # calls; with one, operands between L2 and L3 read 11 % slow
 CANARIES = 8  # of each small one at the start of a look
 COLD_SHARE = 4  # cold operands rotate through so many last-level caches …
@@ -275,12 +276,13 @@ class Host:
             return pilot
         self._single = True
         offsets = self._offsets(self._draw(0, 1)[0], entry)
-        entry.launches, entry.warm = 1, 0
+        entry.launches, entry.warm, entry.call = 1, 0, 0.0 if pilot < LONG else pilot
         for _ in range(4):  # a cold first call tells nothing
             took = float(self._visit([entry], [0], [offsets]).wall[0]) / entry.launches
             entry.launches = max(1, min(100_000, math.ceil(VISIT / max(took, 1e-9))))
-            if took > LONG:
+            if took > TOLD and entry.call:
                 break
+            entry.call = took
         return max(took, 1e-9)
 
     def _choose_launches(self, visit: float) -> None:
@@ -290,8 +292,7 @@ class Host:
         for entry in self._own():
             call = fastest if self._cases[entry.case].role == "measured" else entry.call
             entry.launches = max(1, math.ceil(visit / call))
-            warm = math.ceil(WARM / entry.variant.calls)
-            entry.warm = 0 if entry.call > LONG or entry.cold else warm
+            entry.warm = 0 if entry.call > LONG or entry.cold else WARM
 
     def look(self, first: int, rounds: int, only: int | None = None) -> Look:
         """Visit every case once a round, in fresh random order; `only` one case where workers take turns."""

@@ -22,7 +22,7 @@ PYTHON = Path(__file__).with_name("python_call.c")
 
 @dataclass(frozen=True)
 class Visits:
-    """A look's plan. Per visit: which case; per case: launches in a visit, untimed launches before it,
+    """A look's plan. Per visit: which case; per case: launches in a visit, untimed calls before it,
     whether each launch takes a placement of its own (`cold`), and the label by which a crash is told.
 
     `places[v]` are the operands' addresses of visit v in order, for each of its placements.
@@ -50,6 +50,8 @@ class _Entry(ctypes.Structure):
         ("argument", ctypes.c_void_p),
         ("slots", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("slot_count", "launches", "warm", "step", "label")),
+        ("single", ctypes.c_void_p),
+        ("single_offset", ctypes.c_int64),
     )
 
 
@@ -82,9 +84,10 @@ def compiled(entries: Sequence[Entry], visits: Visits, running: int, process: bo
     table = (_Entry * len(entries))()
     for i, entry in enumerate(entries):
         step = len(entry.slots) if visits.cold[i] else 0
+        single = entry.single or (entry.function, 0)
         table[i] = _Entry(
             entry.function, ctypes.addressof(entry.argument), slots[i].ctypes.data, len(entry.slots),
-            visits.launches[i], visits.warm[i], step, visits.labels[i],
+            visits.launches[i], visits.warm[i], step, visits.labels[i], *single,
         )  # fmt: skip
     which = np.ascontiguousarray(visits.which, np.int32)
     lengths = [len(place) for place in visits.places]

@@ -11,6 +11,8 @@ typedef struct {
     char *argument;
     const int64_t *slots;
     int64_t slot_count, launches, warm, step, label;
+    void (*single)(void *); /* one call, where a launch is several, of the argument so far on */
+    int64_t single_offset;
 } entry;
 
 static double seconds(clockid_t clock)
@@ -47,7 +49,7 @@ void run_look(const entry *entries, int64_t visits, const int32_t *which, const 
         const entry *e = entries + which[v];
         *running = (int32_t)e->label;
         place(e, addresses + start[v]);
-        for (int64_t i = 0; i < e->warm; i++) e->function(e->argument);
+        for (int64_t i = 0; i < e->warm; i++) e->single(e->argument + e->single_offset);
         double own0 = seconds(own), wall0 = seconds(CLOCK_MONOTONIC);
         if (e->step)
             rotate(e, addresses + start[v]);

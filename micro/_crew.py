@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels.errors import KernelError
 from micro._host import VISIT, Look, Opened
+from micro._place import orders
 from micro._plan import Case
 from micro._worker import Died, Workers
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
 
 ACROSS = 1e-3  # seconds of a visit where workers take turns, so that the hand-over does not show
 
@@ -48,19 +46,19 @@ class Crew:
             sum(x.round for x in opened),
         )
 
-    def look(self, first: int, rounds: int, rng: Generator, patience: float) -> Look:
+    def look(self, first: int, rounds: int, patience: float) -> Look:
         """Rounds `first` to `first + rounds`."""
         if not self.lockstep:
             look: Look = self._call(self._keys[0], "look", first, rounds, None, patience=patience)
             return look
-        return stack([self._round(first + i, rng, patience) for i in range(rounds)])
+        return stack([self._round(first + i, patience) for i in range(rounds)])
 
-    def _round(self, number: int, rng: Generator, patience: float) -> Look:
+    def _round(self, number: int, patience: float) -> Look:
         """Every case once, in random order, each in its worker while the others block on their pipes."""
         from dataclasses import replace
 
         total: Look | None = None
-        for case in rng.permutation(len(self.cases)):
+        for case in orders(self._seed, number, 1, len(self.cases))[0]:
             one: Look = self._call(self._home[case], "look", number, 1, int(case), patience=patience)
             if total is None:
                 total = one

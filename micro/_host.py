@@ -300,11 +300,10 @@ class Host:
 
         began, faults = time.perf_counter(), _faults()
         counters = Counters.now()
-        rng = np.random.default_rng((self._seed, first, 1))
         table = self._draw(first, rounds)
         places = table[:, [self._owner.index(e) for e in self._timed]]
         entries = [e for e in self._own() if only is None or e.case == only]
-        order = rng.permuted(np.tile(np.arange(len(entries)), (rounds, 1)), axis=1)
+        order = _place.orders(self._seed, first, rounds, len(entries))
         columns = [[i for i, owner in enumerate(self._owner) if owner is e] for e in entries]
         offsets = [table[r, columns[e]] for r in range(rounds) for e in order[r]]
         canary = self._canary() if only is None else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -84,7 +85,6 @@ def measure(
     target: float,
     margin: float,
     progress: Callable[[str], None],
-    seed: int,
     rounds: int | None = None,
     at_least: int = 0,
 ) -> Measurement:
@@ -92,16 +92,13 @@ def measure(
     the budget of `seconds`. `rounds` fixes their number instead. Without a pair, ENOUGH rounds are taken.
     `at_least`: go on to so many accepted rounds after the answer is known; the self-test wants them.
     """
-    import numpy as np
-
     patience = 60.0 + 2 * seconds
     opened = crew.open(patience)
     began = time.monotonic()
     affordable = rounds or int(seconds / max(opened.round, 1e-9))
     once = rounds is not None or affordable < FEW
-    rng = np.random.default_rng(seed)
     found = _Rounds(crew.cases, pairs, opened, margin, once)
-    limit = began + (np.inf if rounds else seconds * (OVERRUN if once else 1))
+    limit = began + (math.inf if rounds else seconds * (OVERRUN if once else 1))
 
     def reach(goal: int) -> None:
         most = found.taken + REJECTIONS * goal
@@ -109,7 +106,7 @@ def measure(
             if found.taken >= most:
                 return  # a machine that rejects every round would keep us here for ever
             chunk = max(1, min(missing, int(BREATH / max(opened.round, 1e-9))))
-            found.take(crew.look(found.taken, chunk, rng, patience))
+            found.take(crew.look(found.taken, chunk, patience))
             progress(found.say())
 
     stopped = "the most rounds were taken"
@@ -123,7 +120,7 @@ def measure(
             stopped = "the budget ran out"
             break
     spent = time.monotonic() - began
-    limit = np.inf
+    limit = math.inf
     reach(at_least)
     return found.measurement(stopped, spent)
 

@@ -40,6 +40,19 @@ def draw(rng: np.random.Generator, sizes: Sequence[int], space: int, rounds: int
     return offsets
 
 
+def orders(seed: int, first: int, rounds: int, count: int) -> Array:
+    """The order of visits in rounds `first` …, [rounds, count]: uniformly random in each; every odd round
+    runs its predecessor's backwards, so that a steady drift falls on both sides of a ratio alike."""
+    import numpy as np
+
+    found = np.empty((rounds, count), np.int64)
+    for i in range(rounds):
+        number = first + i
+        order = np.random.default_rng((seed, number // 2, 1)).permutation(count)
+        found[i] = order[::-1] if number % 2 else order
+    return found
+
+
 def fixed(sizes: Sequence[int], rounds: int) -> Array:
     """One placement for all rounds, block behind block: for operands no cache can hold."""
     import numpy as np

@@ -82,7 +82,7 @@ class Runner:
             pairs = _renumbered(contest, alive)
             try:
                 measurement = measure(
-                    crew, pairs, seconds, budget.target, margin, self.progress, seed, at_least=at_least
+                    crew, pairs, seconds, budget.target, margin, self.progress, at_least=at_least
                 )
                 crew.close()
             except (KernelError, Unavailable, MemoryError) as error:

@@ -215,7 +215,7 @@ class Selftest:
         import numpy as np
 
         crew = Crew(self._workers, cases, seed=rounds)
-        done = measure(crew, [(1, 0)], 10.0, 0.01, 0.01, lambda text: None, rounds, rounds)
+        done = measure(crew, [(1, 0)], 10.0, 0.01, 0.01, lambda text: None, rounds)
         crew.close()
         times: Any = done.look.wall[done.accepted]
         return stats.interval(done.logs(1, 0), 0.05), float(np.median(times[:, 0]))

@@ -87,15 +87,16 @@ def measure_all(
 ) -> float:
     """One contest after another; what one leaves over goes to the later ones. Seconds left.
 
-    First each gets what its first look takes, then all share the rest equally; a budget too small for
-    the first looks is shared in their proportion.
+    First each gets what its first look takes, then all share the rest, case by case; a budget too small
+    for the first looks is shared in their proportion.
     """
     needs = [_first_look(contest) for contest in contests]
     left = budget.seconds
     for i, contest in enumerate(contests):
         progress.begin(contest.name)
         rest = left - sum(needs[i:])
-        seconds = needs[i] + rest / len(needs[i:]) if rest > 0 else left * needs[i] / sum(needs[i:])
+        share = len(contest.cases) / sum(len(later.cases) for later in contests[i:])
+        seconds = needs[i] + rest * share if rest > 0 else left * needs[i] / sum(needs[i:])
         done = runner.run(contest, seconds, budget)
         left = max(left - done.seconds["measuring"], 0.0)
         file.append(done)

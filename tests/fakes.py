@@ -60,7 +60,7 @@ class Scripted:
     def open(self, patience: float) -> Opened:
         return self.opened
 
-    def look(self, first: int, rounds: int, rng: object, patience: float) -> Look:
+    def look(self, first: int, rounds: int, patience: float) -> Look:
         import numpy as np
 
         self.looks += 1

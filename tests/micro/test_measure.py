@@ -44,7 +44,7 @@ def crew(ratio: float, noise: float, cases: Sequence[Case] = (FIRST, SECOND)) ->
 def taken(
     ratio: float = 1.0, noise: float = 0.005, seconds: float = 30.0, margin: float = 0.01, **more: Any
 ) -> Measurement:
-    return measure(crew(ratio, noise), [(0, 1)], seconds, 0.01, margin, lambda text: None, 1, **more)
+    return measure(crew(ratio, noise), [(0, 1)], seconds, 0.01, margin, lambda text: None, **more)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_a_small_budget_has_one_look_at_its_last_round() -> None:
     row = ([CALL, 1.2 * CALL], [CALL, CALL], [0.0, 0.0])
     said: list[str] = []
     scripted: Any = Scripted((FIRST, SECOND), SHORT, lambda number: row)
-    m = measure(scripted, [(0, 1)], 10.5 * SHORT.round, 0.01, 0.01, said.append, 1)
+    m = measure(scripted, [(0, 1)], 10.5 * SHORT.round, 0.01, 0.01, said.append)
     assert (len(m.times), scripted.looks, len(said)) == (10, 1, 1)
     assert m.stopped == "the answer is known"
 
 
 def test_a_case_alone_takes_enough_rounds() -> None:
-    m = measure(crew(1.0, 0.005, (FIRST,)), [], 30.0, 0.01, 0.01, lambda text: None, 1)
+    m = measure(crew(1.0, 0.005, (FIRST,)), [], 30.0, 0.01, 0.01, lambda text: None)
     assert (len(m.times), m.stopped) == (ENOUGH, "the answer is known")
 
 
@@ -119,7 +119,7 @@ def lossy(lost: Callable[[int], Sequence[float]], opened: Opened = SHORT, **more
 
     cases = more.pop("cases", (FIRST, SECOND))
     scripted: Any = Scripted(cases, opened, row, more.pop("most", 5000))
-    return measure(scripted, [(0, 1)], more.pop("seconds", 30.0), 0.01, 0.01, lambda text: None, 1, **more)
+    return measure(scripted, [(0, 1)], more.pop("seconds", 30.0), 0.01, 0.01, lambda text: None, **more)
 
 
 @pytest.mark.parametrize("case", [0, 1])
@@ -194,7 +194,7 @@ def test_the_clock_of_a_case(call: float, launches: int, threads: int, clock: st
 def test_each_case_is_told_by_its_own_clock() -> None:
     opened = Opened((4, 1), (CALL, 2e-3), 1e-2)
     scripted: Any = Scripted((FIRST, SECOND), opened, lambda number: ([1.0, 2.0], [3.0, 4.0], [0.0, 0.0]))
-    m = measure(scripted, [(0, 1)], 30.0, 0.01, 0.01, lambda text: None, 1)
+    m = measure(scripted, [(0, 1)], 30.0, 0.01, 0.01, lambda text: None)
     assert m.times.tolist() == [[1.0, 4.0]] * len(m.times)
     assert m.logs(0, 1) == pytest.approx([1.3862943611] * len(m.times))
 

@@ -7,7 +7,7 @@ import pytest
 
 from kernels.devices.base import ALIGNMENT
 from kernels.errors import LaunchError
-from micro._place import draw, fixed, lines, refuse_shared
+from micro._place import draw, fixed, lines, orders, refuse_shared
 
 ROUNDS = 400
 LAYOUTS = [
@@ -125,3 +125,18 @@ def test_a_host_never_measures_cases_that_share_memory(monkeypatch: pytest.Monke
     monkeypatch.setattr(_place, "draw", lambda rng, sizes, space, rounds: np.zeros((rounds, len(sizes)), int))
     with pytest.raises(LaunchError, match="share memory"):
         host.look(1, 1)
+
+
+def test_odd_rounds_run_their_predecessor_backwards_whatever_the_chunk() -> None:
+    whole = orders(seed=3, first=0, rounds=8, count=5)
+    assert (whole[1::2] == whole[::2, ::-1]).all()
+    assert len({tuple(order) for order in whole[::2]}) > 1
+    apart = [orders(3, number, 1, 5)[0] for number in range(8)]
+    assert (whole == apart).all()
+
+
+def test_every_case_is_in_every_place_equally_often() -> None:
+    found = orders(seed=5, first=0, rounds=4000, count=4)
+    for case in range(4):
+        counts = (found == case).sum(axis=0)
+        assert abs(counts - 1000).max() < 5 * 1000**0.5

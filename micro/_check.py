@@ -142,9 +142,10 @@ def _weigh(
     fits = evidence.error <= evidence.bound  # NaN does not fit
     if not fits.all():
         raise WrongResult(explain(bench, x, got, evidence, earlier))
-    share = evidence.error / np.maximum(evidence.bound, np.finfo(np.float64).tiny)
+    share = np.divide(evidence.error, evidence.bound, out=evidence.error, where=evidence.bound > 0)
     at = np.unravel_index(np.argmax(share), share.shape)
-    here = Passed(float(evidence.error[at]), float(evidence.bound[at]))
+    bound = float(evidence.bound[at])
+    here = Passed(float(share[at]) * bound, bound)
     return here if here.error * worst.bound > worst.error * here.bound or worst.bound == np.inf else worst
 
 

@@ -250,7 +250,7 @@ def test_bound_itself_passes_and_beyond_it_does_not() -> None:
     bench, x = loaded(SQUARE)
     got, nothing = SQUARE.reference(x), Passed(0.0, np.inf)
     bound = np.full((6, 6), 0.5)
-    exact = Evidence("entries", bound, bound)
+    exact = Evidence("entries", bound.copy(), bound)
     assert _check._weigh(bench, x, got, exact, None, nothing) == Passed(0.5, 0.5)
     for error in (np.nextafter(0.5, 1), np.nan):
         bad = Evidence("entries", np.full((6, 6), error), bound)

@@ -145,8 +145,10 @@ def main(argv: Sequence[str]) -> int:
     import numpy as np
 
     parser = argparse.ArgumentParser("rate.py", description="The suite's rate against a plain C loop.")
-    parser.add_argument("sizes", nargs="*", type=int, choices=[*ROUNDS], default=[*ROUNDS], metavar="SIZE")
-    sizes = parser.parse_args(argv).sizes
+    parser.add_argument("sizes", nargs="*", type=int, metavar="SIZE", help="edges of square products")
+    sizes = parser.parse_args(argv).sizes or [*ROUNDS]
+    if unknown := set(sizes) - set(ROUNDS):
+        parser.error(f"{sorted(unknown)}: there are {[*ROUNDS]}")
     rng, all_held = np.random.default_rng(), True
     try:
         with tempfile.TemporaryDirectory() as folder:

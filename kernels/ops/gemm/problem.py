@@ -89,7 +89,9 @@ class Gemm(Problem):
         import numpy as np
 
         a, b = self._terms(x)
-        bound = DENSE_LIMIT * u * abs(self.alpha) * (np.abs(a) @ np.abs(b))
+        # A bound need not be exact: single precision halves its cost.
+        bound: Array = np.abs(a).astype(np.float32) @ np.abs(b).astype(np.float32)
+        bound *= DENSE_LIMIT * u * abs(self.alpha)
         if self.beta:
             bound += DENSE_LIMIT * u * np.abs(self.beta * x["c"])
         return bound

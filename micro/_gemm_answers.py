@@ -12,6 +12,7 @@ from reports import units
 from reports.record import Comparison, Run
 
 CLAIM = "the text of 2017 said 3 times"
+SEED_SIZE = (1024, 2048)  # M and N
 NEAR = 1.25  # bounds of a crossover this near to each other are near enough
 
 
@@ -37,7 +38,7 @@ class Band:
 SEED_NT = Band("NT/NN at the seed's M and N, OpenBLAS", 0.9, 1.15, True)
 TRANSPOSE_FIRST = Band("Transposing first over NN, OpenBLAS's somatcopy", 1.0, math.inf, True)
 ADDITIVE = Band("Transposing first over the sum of its parts", 0.9, 1.1, True)
-SMALL_BATCH = Band("NT/NN of OpenBLAS's AVX-512 kernels at M = {m}, N = {n}", 1.1, math.inf, False)
+SMALL_BATCH = Band("NT/NN of OpenBLAS's AVX-512 kernels at M = {m}, N = {n}, K = {k}", 1.1, math.inf, False)
 
 
 def _known(run: Run, kind: str) -> Iterator[tuple[Comparison, Any, Any]]:
@@ -70,17 +71,17 @@ def _small_batch(run: Run) -> Iterator[str]:
     """The band of M = 4 … 16 is one of OpenBLAS's AVX-512 kernels; another family is told beside it."""
     kernels = {result.name: (result.kernel, result.isa_observed) for result in run.results}
     for comparison, _, second in _known(run, "nn-nt/"):
-        m, n = second.problem.m, second.problem.n
+        m, n, k = second.problem.m, second.problem.n, second.problem.k
         if second.variant != "openblas" or not 4 <= m <= 16:
             continue
         kernel, isa = kernels[comparison.contender]
         if isa == "avx512":
-            yield replace(SMALL_BATCH, what=SMALL_BATCH.what.format(m=m, n=n)).say(comparison)
+            yield replace(SMALL_BATCH, what=SMALL_BATCH.what.format(m=m, n=n, k=k)).say(comparison)
         else:
             shown = units.ratio(comparison.ratio, comparison.low, comparison.high)
             yield (
-                f"NT/NN of OpenBLAS at M = {m}, N = {n}: {shown}; the band above 1.1 is of its AVX-512 kernels, "
-                f"this process runs {kernel}: not comparable (OPENBLAS_CORETYPE=SkylakeX shows them)."
+                f"NT/NN of OpenBLAS at M = {m}, N = {n}, K = {k}: {shown}; the band above 1.1 is of its "
+                f"AVX-512 kernels, this process runs {kernel}: not comparable (OPENBLAS_CORETYPE=SkylakeX shows them)."
             )
 
 
@@ -110,6 +111,8 @@ def _range(run: Run) -> list[str]:
 
 
 def _bands(comparison: Comparison, first: Any, second: Any) -> Iterator[str]:
+    if (second.problem.m, second.problem.n) != SEED_SIZE:
+        return  # the bands are of the seed's M and N
     if first.problem.trans == "nn" and second.variant == "openblas":
         yield SEED_NT.say(comparison)
     if first.problem.trans == "nn" and second.variant == "transpose-then-nn:somatcopy":

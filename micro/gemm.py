@@ -40,7 +40,7 @@ def strategies(asked: Asked, base: Gemm, extra: tuple[str, ...] = ()) -> Contest
     cases = (asked.case(base, "openblas"), *(asked.case(nt, name) for name in names))
     pairs = [(0, i) for i in range(1, len(cases))] + [(1, i) for i in range(2, len(cases))]
     if "kept-transpose:1" in extra:  # what transposing first costs, against the sum of its parts
-        pairs.append((cases.index(asked.case(nt, "kept-transpose:1")), 3))
+        pairs.append((cases.index(asked.case(nt, "kept-transpose:1")), 2))
     question = "store B as K×N, read it transposed, or transpose it first?"
     return Contest(f"strategy/{base.name}", question, "strategy", cases, tuple(pairs))
 

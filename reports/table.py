@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from reports import units
@@ -137,11 +138,15 @@ def troubles(run: Run) -> tuple[str, ...]:
             name = result.variant if result.status == "skipped" else result.name
             found.setdefault(f"{result.status}: {result.reason}", []).append(name)
         for warning in result.warnings:
-            found.setdefault(warning, []).append(result.name)
+            # Figures differ from case to case; one line holds all of a kind, with the first one's figure.
+            kind = next(
+                (k for k in found if re.sub(r"[\d.]+", "", k) == re.sub(r"[\d.]+", "", warning)), warning
+            )
+            found.setdefault(kind, []).append(result.name)
     told = []
     for reason, names in found.items():
         distinct = list(dict.fromkeys(names))
-        others = f" and {len(distinct) - 1} more" if len(distinct) > 1 else ""
+        others = f" and {len(distinct) - 1} more like it" if len(distinct) > 1 else ""
         told.append(f"{distinct[0]}{others}: {reason}")
     return tuple(told)
 

@@ -26,7 +26,9 @@ def folder() -> Path:
             return path
     except OSError:
         pass
-    return Path(tempfile.mkdtemp(prefix="kernelgap-"))
+    temporary = tempfile.mkdtemp(prefix="kernelgap-")
+    os.environ[VARIABLE] = temporary  # the same one for the workers
+    return Path(temporary)
 
 
 def is_temporary() -> bool:

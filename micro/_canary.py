@@ -20,15 +20,14 @@ if TYPE_CHECKING:
 LEVELS = {"fma": 0.03, "small": 0.15, "large": 0.25}  # least excess over the median that is told
 SPREADS = 3.0  # … and it must be so many times the spread seen when quiet
 SMALL = 4 << 20
-CACHE_CAP = 64 << 20
-HISTORY = 64  # contests remembered
+HISTORY = 64  # commands remembered
 
 
 def canaries(device: Device) -> list[tuple[Problem, Variant[Any]]]:
     """20 µs of multiply-adds, a read of 4 MiB, a read of four last-level caches."""
     from kernels.devices.cpu import instruction_sets
 
-    large = 4 * min(device.limits().last_level_cache, CACHE_CAP)
+    large = 4 * device.limits().usable_cache
     found: list[Problem] = [
         Fma(isa=instruction_sets()[-1]),
         Stream("read", SMALL),
@@ -45,10 +44,11 @@ def level(name: str) -> str:
 
 
 class History:
-    """Medians of earlier contests in one environment, oldest dropped first."""
+    """Medians of earlier commands on one installation, oldest dropped first."""
 
     def __init__(self, digest: str) -> None:
         self._file = f"canary/{digest}.json"
+        self._now: dict[str, list[float]] = {}
         try:
             self._seen: dict[str, list[float]] = json.loads((state.folder() / self._file).read_text())
             self._seen = {str(k): [float(x) for x in v] for k, v in self._seen.items()}
@@ -56,13 +56,17 @@ class History:
             self._seen = {}  # none yet, or of another make: it only costs the warning
 
     def slow(self, medians: dict[str, float]) -> str | None:
-        """Which canary was slow, and by how much, against the environment's median; then remember them."""
+        """Which canary was slow, and by how much, against the median of earlier commands; quiet ones are remembered."""
         told = [word for name, took in medians.items() if (word := self._judge(name, took))]
-        for name, took in medians.items():
-            self._seen[name] = [*self._seen.get(name, []), took][-HISTORY:]
+        if not told:
+            for name, took in medians.items():
+                self._now.setdefault(name, []).append(took)
         return "; ".join(told) or None
 
     def save(self) -> None:
+        """One value a command, its median over the contests that were not slow."""
+        for name, took in self._now.items():
+            self._seen[name] = [*self._seen.get(name, []), sorted(took)[len(took) // 2]][-HISTORY:]
         try:
             state.write(self._file, json.dumps(self._seen))
         except OSError:

@@ -16,6 +16,7 @@ from kernels.errors import SuiteError, UsageError
 from kernels.variant import Setting, find
 from micro._plan import Asked, Benchmark, Budget, Contest, along, by_variant, problems, values
 
+SHARE = {"%": 0.01}
 LADDER = ("plan", "build", "run", "check", "time")
 
 
@@ -59,7 +60,10 @@ def _common(made: argparse.ArgumentParser) -> None:
     how.add_argument("--device", default="cpu", help="cpu, fake (default cpu)")
     how.add_argument("--threads", default="1", metavar="N", help="threads of the libraries (default 1)")
     how.add_argument(
-        "--cold", default="", metavar="OPERANDS", help="operands out of cache, such as a,b; or all"
+        "--cold",
+        default="",
+        metavar="OPERANDS",
+        help="operands out of cache, such as a,b; or all (the others are not warmed up)",
     )
     how.add_argument("--budget", metavar="TIME", help="time of measuring for the whole command, such as 20s")
     how.add_argument("--target", default="1%", metavar="SHARE", help="half-width of a ratio to stop at (1%%)")
@@ -82,14 +86,17 @@ def _common(made: argparse.ArgumentParser) -> None:
 def main(benchmark: Benchmark, name: str, argv: Sequence[str] | None = None) -> int:
     """Run a benchmark's command line; the exit code. 2 for usage, 1 for a wrong or failed case."""
     arguments = parser(benchmark, name).parse_args(argv)
-    _end_on_signals()
+    end_on_signals()
     try:
         return _main(benchmark, name, arguments)
     except SuiteError as error:
         print(f"micro.{name}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"micro.{name}: interrupted; contests that had ended are kept", file=sys.stderr)
+        print(
+            f"micro.{name}: interrupted; contests that had ended are in the run file where -o named one",
+            file=sys.stderr,
+        )
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -240,9 +247,8 @@ def _budget(benchmark: Benchmark, arguments: argparse.Namespace) -> Budget:
         seconds = _number(
             arguments.budget, {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}, "--budget", "20s or 3m"
         )
-    share = {"%": 0.01}
-    margin = _number(arguments.margin, share, "--margin", "1%") if arguments.margin else None
-    return Budget(seconds, _number(arguments.target, share, "--target", "1%"), margin)
+    margin = _number(arguments.margin, SHARE, "--margin", "1%") if arguments.margin else None
+    return Budget(seconds, _number(arguments.target, SHARE, "--target", "1%"), margin)
 
 
 def _number(text: str, units: dict[str, float], option: str, example: str) -> float:
@@ -251,7 +257,7 @@ def _number(text: str, units: dict[str, float], option: str, example: str) -> fl
         value = float(match[1]) * (units[match[2]] if match[2] else 1.0) if match else 0.0
     except (ValueError, KeyError):
         value = 0.0
-    if not 0 < value < float("inf"):
+    if not 0 < value < float("inf") or (units == SHARE and value >= 1):
         raise UsageError(f"{option} {text}: give a positive number such as {example}")
     return value
 
@@ -260,7 +266,7 @@ def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _end_on_signals() -> None:
+def end_on_signals() -> None:
     """A terminated command ends like an interrupted one, its workers with it, and says 143."""
 
     def end(number: int, frame: object) -> None:

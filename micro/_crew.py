@@ -20,7 +20,9 @@ class Crew:
 
     def __init__(self, workers: Workers, cases: Sequence[Case], seed: int) -> None:
         self._workers, self.cases, self._seed = workers, tuple(cases), seed
-        keys = [workers.key(case) for case in cases]
+        # A ceiling has no thread pool: it is visited where the first case lives.
+        home = workers.key(cases[0])
+        keys = [workers.key(case) if case.role == "measured" else home for case in cases]
         self._keys = list(dict.fromkeys(keys))
         self._mine = {key: [k == key for k in keys] for key in self._keys}
         self._home = keys
@@ -31,35 +33,31 @@ class Crew:
         return len(self._keys) > 1
 
     def open(self, patience: float) -> Opened:
-        visit = ACROSS if self.lockstep else VISIT
         opened = [
-            self._call(key, "open", self.cases, self._mine[key], self._seed, visit, patience=patience)
+            self._call(key, "open", self.cases, self._mine[key], self._seed, patience=patience)
             for key in self._keys
         ]
-        if not self.lockstep:
-            only: Opened = opened[0]
-            return only
-        pick = [opened[self._keys.index(key)] for key in self._home]
-        return Opened(
-            tuple(x.launches[i] for i, x in enumerate(pick)),
-            tuple(x.calls[i] for i, x in enumerate(pick)),
-            sum(x.round for x in opened),
-        )
+        calls = [opened[self._keys.index(key)][i] for i, key in enumerate(self._home)]
+        visit = ACROSS if self.lockstep else VISIT
+        settled = [self._call(key, "settle", calls, visit, patience=patience) for key in self._keys]
+        alike: Opened = settled[0]
+        return alike
 
     def look(self, first: int, rounds: int, patience: float) -> Look:
         """Rounds `first` to `first + rounds`."""
         if not self.lockstep:
             look: Look = self._call(self._keys[0], "look", first, rounds, None, patience=patience)
             return look
-        return stack([self._round(first + i, patience) for i in range(rounds)])
+        return stack([self._round(first + i, patience, canary=i == 0) for i in range(rounds)])
 
-    def _round(self, number: int, patience: float) -> Look:
+    def _round(self, number: int, patience: float, canary: bool) -> Look:
         """Every case once, in random order, each in its worker while the others block on their pipes."""
         from dataclasses import replace
 
         total: Look | None = None
         for case in orders(self._seed, number, 1, len(self.cases))[0]:
-            one: Look = self._call(self._home[case], "look", number, 1, int(case), patience=patience)
+            sings = canary and total is None
+            one: Look = self._call(self._home[case], "look", number, 1, int(case), sings, patience=patience)
             if total is None:
                 total = one
                 continue

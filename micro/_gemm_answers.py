@@ -136,7 +136,7 @@ def brackets(run: Run) -> dict[str, Bracket]:
         seen.setdefault(first.variant, {})[first.problem.m] = comparison.verdict
     found = {}
     for library, verdicts in seen.items():
-        losing = [m for m, verdict in verdicts.items() if verdict != "faster"]
+        losing = [m for m, verdict in verdicts.items() if verdict in ("slower", "same")]
         low = max(losing, default=None)
         winning = [m for m, verdict in verdicts.items() if verdict == "faster" and (low is None or m > low)]
         found[library] = Bracket(low, min(winning, default=None))
@@ -160,11 +160,13 @@ def crossover_answer(run: Run) -> list[str]:
     ratios = {(b.variant, b.problem.m): c for c, b, _ in _known(run, "crossover/")}
     for library, bracket in brackets(run).items():
         if bracket.high is None:
-            last = ratios[library, bracket.low or 1]
+            top = max(m for known, m in ratios if known == library)
+            last = ratios[library, top]
             shown = units.ratio(last.ratio, last.low, last.high)
+            surely = f"does not win up to M = {bracket.low}" if bracket.low else "is seen to win nowhere"
             said.append(
-                f"With {library} transposing first never wins up to M = {bracket.low}: there it takes {shown} "
-                "times the direct product."
+                f"With {library} transposing first {surely}; at M = {top}, the largest tried, it takes {shown} "
+                f"times the direct product ({last.verdict})."
             )
         elif bracket.low is None:
             said.append(f"With {library} transposing first wins from M = {bracket.high}, the smallest tried.")

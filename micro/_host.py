@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import resource
 import time
@@ -28,8 +29,7 @@ LONG = 50e-3  # seconds: longer calls are not warmed up, and no cache holds thei
 TOLD = 1e-3  # seconds: the second call that takes as long tells enough of it
 WARM = 2  # calls; with one, operands between L2 and L3 read 11 % slow
 CANARIES = 8  # of each small one at the start of a look
-COLD_SHARE = 4  # cold operands rotate through so many last-level caches …
-CACHE_CAP = 64 << 20  # … of at most this size: a cloud machine reports caches it cannot use
+COLD_SHARE = 4  # cold operands rotate through so many last-level caches
 ROOM = 8 << 20  # bytes of play for placements, at least
 
 
@@ -46,10 +46,10 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a contest will cost: launches in a visit, seconds of one launch, and of a round, case by case."""
+    """What a contest will cost, case by case: launches in a visit and its seconds; and seconds of a round."""
 
     launches: tuple[int, ...]
-    calls: tuple[float, ...]
+    visits: tuple[float, ...]
     round: float
 
 
@@ -91,7 +91,8 @@ class Host:
 
     def __init__(self, device: Device, cell: int) -> None:
         self.device = device
-        self._cell = cell
+        self._spare = ctypes.c_int32(-1)  # where nobody watches
+        self._cell = cell or ctypes.addressof(self._spare)
         self._binds: dict[Case, list[tuple[Variant[Any], Bind, int]]] = {}
         self._whole: dict[Case, Bind] = {}
         self._pilot: dict[Case, float] = {}
@@ -102,10 +103,10 @@ class Host:
         began = time.perf_counter()
         variant = self.device.adopt(find(case.problem.op, case.variant))
         whole = variant.prepare(case.problem, self.device, case.setting)
-        self._binds[case] = [(variant, whole, 1)]
         self._whole[case] = whole
         bench = _check.Bench(self.device, case.problem)
         launch = whole(bench.views)
+        self._binds[case] = [(variant, whole, launch.uses)]
         if parts := variant.parts(case.problem):
             self._binds[case] = [
                 (part, part.prepare(case.problem, self.device, case.setting), uses) for part, uses in parts
@@ -122,31 +123,47 @@ class Host:
         passed, self._pilot[case] = _check.check(self.device, case.problem, variant, bind, seed)
         return passed
 
-    def open(self, cases: Sequence[Case], mine: Sequence[bool], seed: int, visit: float) -> Opened:
-        """Lay out a contest and find how many launches make a visit. Cases not `mine` only take their place."""
-        self._seed, self._cases = seed, list(cases)
+    def open(self, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> list[list[float]]:
+        """Lay out a contest; seconds of one launch of each part of each case. Cases not `mine` take their
+        place here and are launched by another worker: they have no seconds."""
+        ctypes.c_int32.from_address(self._cell).value = -1
+        self._seed, self._cases, self._mine = seed, list(cases), list(mine)
         self._process = any(case.setting.threads > 1 for case in cases)
-        self._threads = [case.setting.threads for case in cases]
-        self._mine = list(mine)
         self._timed = [entry for i in range(len(cases)) for entry in self._entries(i)]
         self._canaries = [
             Timed(problem, variant, variant.prepare(problem, self.device, cases[0].setting), -1, 1)
             for problem, variant in canaries(self.device)
         ]
         self._lay_out(room=0)
-        for entry in self._own():
-            entry.call = self._calibrate(entry)
-        self._choose_launches(visit)
-        self._single = max(entry.call for entry in self._own()) > LONG
+        return [
+            [self._calibrate(entry) for entry in self._timed if entry.case == i] if mine[i] else []
+            for i in range(len(cases))
+        ]
+
+    def settle(self, calls: Sequence[Sequence[float]], visit: float) -> Opened:
+        """How a contest is run, decided alike in all its workers from the seconds of every launch."""
+        for i, case_calls in enumerate(calls):
+            for entry, call in zip(self._of(i), case_calls, strict=True):
+                entry.call = call
+        measured = [e for e in self._timed if self._cases[e.case].role == "measured"]
+        fastest = min((e.call for e in measured), default=VISIT)
+        for entry in self._timed:  # the same number of launches for all measured cases; a ceiling has its own
+            call = fastest if entry in measured else entry.call
+            entry.launches = max(1, math.ceil(visit / call))
+            entry.warm = 0 if entry.call > LONG or entry.cold else WARM
+        cache = self.device.limits().usable_cache
+        self._single = all(e.call > LONG and e.problem.footprint > cache for e in measured)
         if not self._single:
             self._lay_out(room=None)
-        per_case = [[e for e in self._timed if e.case == i] for i in range(len(cases))]
-        costs = [sum(e.call * (e.launches + e.warm) for e in es) for es in per_case]
+        cases = range(len(self._cases))
         return Opened(
-            tuple(max((e.launches for e in es), default=1) for es in per_case),
-            tuple(sum(e.call / e.uses for e in es) for es in per_case),
-            sum(costs),
+            tuple(max(e.launches for e in self._of(i)) for i in cases),
+            tuple(max(e.call * e.launches for e in self._of(i)) for i in cases),
+            sum(e.call * (e.launches + e.warm) for e in self._timed),
         )
+
+    def _of(self, case: int) -> list[Timed]:
+        return [entry for entry in self._timed if entry.case == case]
 
     def _entries(self, i: int) -> list[Timed]:
         case = self._cases[i]
@@ -159,7 +176,7 @@ class Host:
                 return [Timed(case.problem, part, lambda views: _nothing(), i, n) for part, n in parts]
         sets = 1
         if case.setting.cold:
-            cache = min(self.device.limits().last_level_cache, CACHE_CAP)
+            cache = self.device.limits().usable_cache
             cold = sum(x.nbytes for x in case.problem.operands() if x.name in case.setting.cold)
             sets = max(2, math.ceil(COLD_SHARE * cache / cold))
         return [
@@ -285,16 +302,7 @@ class Host:
             entry.call = took
         return max(took, 1e-9)
 
-    def _choose_launches(self, visit: float) -> None:
-        """About `visit` seconds, the same number for all measured cases; a ceiling has its own."""
-        measured = [e for e in self._own() if self._cases[e.case].role == "measured"]
-        fastest = min((e.call for e in measured), default=VISIT)
-        for entry in self._own():
-            call = fastest if self._cases[entry.case].role == "measured" else entry.call
-            entry.launches = max(1, math.ceil(visit / call))
-            entry.warm = 0 if entry.call > LONG or entry.cold else WARM
-
-    def look(self, first: int, rounds: int, only: int | None = None) -> Look:
+    def look(self, first: int, rounds: int, only: int | None = None, canary: bool = True) -> Look:
         """Visit every case once a round, in fresh random order; `only` one case where workers take turns."""
         import numpy as np
 
@@ -306,7 +314,7 @@ class Host:
         order = _place.orders(self._seed, first, rounds, len(entries))
         columns = [[i for i, owner in enumerate(self._owner) if owner is e] for e in entries]
         offsets = [table[r, columns[e]] for r in range(rounds) for e in order[r]]
-        canary = self._canary() if only is None else {}
+        medians = self._canary() if canary else {}
         timed = self._visit(entries, order.ravel().tolist(), offsets)
         shape = (rounds, len(self._cases))
         wall, cpu, lost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -317,15 +325,16 @@ class Host:
             for i, entry in enumerate(entries):
                 target[:, entry.case] += visits[:, i] / (entry.launches * entry.uses)
         share = np.empty(order.shape)
-        threads = np.array([self._threads[e.case] for e in entries])[order]
-        share[at] = 1 - timed.cpu.reshape(order.shape) / threads / timed.wall.reshape(order.shape)
+        share[at] = 1 - timed.cpu.reshape(order.shape) / timed.wall.reshape(order.shape)
         for i, entry in enumerate(entries):
+            if self._cases[entry.case].setting.threads > 1:
+                continue  # its threads need not all work all the time: others' load is told by the counters
             lost[:, entry.case] = np.maximum(lost[:, entry.case], share[:, i])
         by_case = places[
             :, [next(i for i, e in enumerate(self._timed) if e.case == c) for c in range(shape[1])]
         ]
         return Look(
-            wall, cpu, lost, by_case, canary, Counters.now() - counters, _faults() - faults,
+            wall, cpu, lost, by_case, medians, Counters.now() - counters, _faults() - faults,
             time.perf_counter() - began,
         )  # fmt: skip
 

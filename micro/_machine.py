@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import secrets
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -39,6 +40,7 @@ def environment(device: Device, command: str) -> Environment:
     machine = _digest({name: fact for name, fact in facts.items() if name != "commit"})
     state = {
         "machine": machine,
+        "seed": 0 if device.kind == "fake" else secrets.randbits(31),
         "load": os.getloadavg(),
         "pressure": _read("/proc/pressure/cpu"),
         "megahertz": _clock(),

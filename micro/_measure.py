@@ -70,12 +70,10 @@ class Measurement:
 
 
 def clocks(cases: Sequence[Case], opened: Opened) -> tuple[str, ...]:
-    """Wall below a millisecond, where the CPU clock's half microsecond would show; above it, at one
-    thread, processor time, which a busy neighbor does not move."""
-    return tuple(
-        "cpu" if call * launches >= CPU_CLOCK and case.setting.threads == 1 else "wall"
-        for case, call, launches in zip(cases, opened.calls, opened.launches, strict=True)
-    )
+    """Wall below a millisecond, where the CPU clock's half microsecond would show; above it processor time,
+    which a busy neighbor does not move. With several threads in the contest the wall for all."""
+    several = any(case.setting.threads > 1 for case in cases)
+    return tuple("cpu" if visit >= CPU_CLOCK and not several else "wall" for visit in opened.visits)
 
 
 def measure(
@@ -155,7 +153,7 @@ class _Rounds:
         import numpy as np
 
         short = [
-            clock == "wall" and case.setting.threads == 1
+            clock == "wall" and case.setting.threads == 1 and case.role == "measured"
             for clock, case in zip(self.clocks, self.cases, strict=True)
         ]
         lost: Array = look.lost[:, short]

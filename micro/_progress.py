@@ -19,7 +19,7 @@ class Progress:
         if self._terminal and not self._quiet:
             from rich.console import Console
 
-            self._status = Console(stderr=True).status("starting")
+            self._status = Console(stderr=True).status("starting", refresh_per_second=2)
             self._status.start()
         return self
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from reports import record, stats, units
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
 
-MARGIN, MEMORY_MARGIN = 0.01, 0.04
+MEMORY_MARGIN = 0.04
 PREPARE = 120.0  # seconds: compilers and imports
 PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; twice, for two probes
 
@@ -59,6 +60,7 @@ class Runner:
     until: str = "time"
     progress: Callable[[str], None] = lambda text: None
     module: str = "gemm"
+    seed: int = 0
     checked: dict[Case, Outcome] = field(default_factory=dict)
 
     def run(self, contest: Contest, seconds: float, budget: Budget) -> record.Contest:
@@ -70,7 +72,7 @@ class Runner:
     ) -> tuple[record.Contest, Measurement | None]:
         """As `run`, with the measurement behind it; `at_least` rounds go on after the answer is known."""
         began = time.monotonic()
-        seed = zlib.crc32(contest.name.encode())
+        seed = zlib.crc32(contest.name.encode()) ^ self.seed
         outcomes = [self._stage1(case, seed + i) for i, case in enumerate(contest.cases)]
         setup = time.monotonic() - began
         alive = [i for i, outcome in enumerate(outcomes) if outcome.status == "ran"]
@@ -84,14 +86,18 @@ class Runner:
                 measurement = measure(
                     crew, pairs, seconds, budget.target, margin, self.progress, at_least=at_least
                 )
-                crew.close()
             except (KernelError, Unavailable, MemoryError) as error:
                 alive = self._blame(outcomes, alive, crew.culprit, error)
+            with suppress(KernelError):  # what dies now has been measured
+                crew.close()
         told = _Told(self, contest, outcomes, alive, measurement, margin, budget.target)
         spent = {"measuring": measurement.seconds if measurement else 0.0, "setup": setup}
+        system = asdict(measurement.look.counters) if measurement else {}
+        stopped = measurement.stopped if measurement else None
         done = record.Contest(
-            contest.name, contest.question, contest.differs, told.results(), told.comparisons(), spent
-        )
+            contest.name, contest.question, contest.differs, told.results(), told.comparisons(), spent,
+            stopped=stopped, system=system,
+        )  # fmt: skip
         return done, measurement
 
     def _stage1(self, case: Case, seed: int) -> Outcome:
@@ -106,13 +112,14 @@ class Runner:
         if self.until == "plan":
             return Outcome("planned")
         key = self.workers.key(case)
-        patience = max(PATIENCE, FACTOR * 2 * case.problem.flops / SLOW)
         prepared = None
         try:
             self.progress(f"checking {case.name}")
             prepared = self.workers.get(key).call("prepare", case, patience=PREPARE)
             if self.until == "build":
                 return Outcome("built", None, prepared)
+            flops = find(case.problem.op, case.variant).executed(case.problem).flops * prepared.uses
+            patience = max(PATIENCE, FACTOR * 2 * flops / SLOW)
             passed = self.workers.get(key).call("check", case, seed, patience=patience)
             return Outcome("ran", None, prepared, passed)
         except WrongResult as error:
@@ -136,8 +143,8 @@ class Runner:
         given = budget.margin if budget.margin is not None else contest.margin
         if given is not None:
             return given
-        bound = any(_ceiling.memory_bound(c.problem, self.limits.last_level_cache) for c in contest.cases)
-        return max(MEMORY_MARGIN, budget.target) if bound else max(MARGIN, budget.target)
+        bound = any(_ceiling.memory_bound(c.problem, self.limits.usable_cache) for c in contest.cases)
+        return max(MEMORY_MARGIN, budget.target) if bound else budget.target
 
 
 def _renumbered(contest: Contest, alive: Sequence[int]) -> list[tuple[int, int]]:
@@ -189,7 +196,7 @@ class _Told:
         told = _ceiling.share(self.measurement, self._all(), at)
         timed = self._timed(blank, at, case, warnings)
         if told.refusal:
-            return replace(timed, status="wrong", reason=told.refusal, seconds=None)
+            return replace(blank, status="wrong", reason=told.refusal)
         return replace(timed, percent_of_ceiling=told.percent, ceiling=told.name)
 
     def _all(self) -> list[Case]:
@@ -212,7 +219,8 @@ class _Told:
             blank, status=status, clock=m.clocks[at],
             seconds=record.Seconds(median, _known(low), _known(high), stats.SHOWN),
             flops_per_second=case.problem.flops / median, bytes_per_second=case.problem.bytes / median,
-            work=asdict(work), samples=_floats(times), wall_samples=_floats(m.look.wall[:, at]),
+            work=asdict(work), samples=_floats(times),
+            wall_samples=_floats(m.look.wall[:, at]) if m.clocks[at] == "cpu" else (),
             rounds=tuple(range(len(times))), placements=tuple(int(x) for x in m.look.places[:, at]),
             rejected=tuple(int(r) for r in m.rejected.nonzero()[0]), launches=m.opened.launches[at],
             faults=m.look.faults, canary=dict(m.canary), warnings=warnings,
@@ -254,7 +262,7 @@ class _Told:
         first, second = self.contest.cases[a], self.contest.cases[b]
         blank = record.Comparison(
             self.contest.name, self.contest.differs, first.name, second.name, None, None, None, stats.SHOWN,
-            "not comparable", None, self.margin, self.target, second.problem.flops / first.problem.flops,
+            "not comparable", None, self.margin, self.target, self._executed(second) / max(self._executed(first), 1.0),
             notes=self._notes(first, second),
         )  # fmt: skip
         for i in (a, b):
@@ -282,6 +290,11 @@ class _Told:
             reason=reason, notes=notes,
         )  # fmt: skip
 
+    def _executed(self, case: Case) -> float:
+        """FLOPs, or bytes where it has none: for the ratio of the work."""
+        work = find(case.problem.op, case.variant).executed(case.problem)
+        return work.flops or work.bytes
+
     def _notes(self, first: Case, second: Case) -> tuple[str, ...]:
         python = [find(case.problem.op, case.variant).python for case in (first, second)]
         return ("includes the Python call of one side",) if python[0] != python[1] else ()
@@ -298,6 +311,8 @@ def _known(value: float) -> float | None:
 
 def command(module: str, case: Case, device: str) -> str:
     """The line that repeats a case."""
+    if case.role == "ceiling":
+        return "python -m micro.ceiling"
     words = [f"python -m micro.{module}"]
     for axis in fields(case.problem):
         value = getattr(case.problem, axis.name)

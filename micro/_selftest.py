@@ -90,8 +90,14 @@ class Selftest:
             self._progress = stack.enter_context(
                 Progress(3 if self._arguments.full else 2, self._arguments.quiet)
             )
+            seed = int(environment.state["seed"])
             self._runner = Runner(
-                self._workers, device.limits(), history, progress=self._progress.say, module="selftest"
+                self._workers,
+                device.limits(),
+                history,
+                progress=self._progress.say,
+                module="selftest",
+                seed=seed,
             )
             began = time.monotonic()
             figures = self._figures("quiet", 0)
@@ -257,7 +263,10 @@ class Selftest:
 @contextmanager
 def spinners() -> Iterator[None]:
     """A busy process pinned to every core this one may use."""
-    code = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
+    code = (
+        "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\n"
+        "parent = os.getppid()\nwhile os.getppid() == parent: pass"  # none outlives a killed self-test
+    )
     busy = [
         subprocess.Popen([sys.executable, "-c", code, str(core)]) for core in sorted(os.sched_getaffinity(0))
     ]

@@ -70,15 +70,16 @@ def _measure(
 ) -> None:
     """All contests into the run file, with workers that end here."""
     with ExitStack() as stack:
+        seed = int(file.run.environment.state["seed"])
         history = History(file.run.environment.state["machine"])
         stack.callback(history.save)
         workers = stack.enter_context(Workers(arguments.device))
         progress = stack.enter_context(Progress(len(contests), arguments.quiet))
         if not arguments.quiet:
             print(_forecast(contests, budget), file=sys.stderr, flush=True)
-        runner = Runner(workers, device.limits(), history, arguments.until, progress.say, name)
+        runner = Runner(workers, device.limits(), history, arguments.until, progress.say, name, seed)
         left = measure_all(runner, contests, budget, file, progress)
-        while left > 0 and (more := refine(file.run)):
+        while left > 0 and (more := _fresh(refine(file.run), file.run)):
             left = measure_all(runner, more, replace(budget, seconds=left), file, progress)
 
 
@@ -101,6 +102,12 @@ def measure_all(
         left = max(left - done.seconds["measuring"], 0.0)
         file.append(done)
     return left
+
+
+def _fresh(contests: list[Contest], run: Run) -> list[Contest]:
+    """Those that have not been run: one that failed would be asked for again and again."""
+    known = {contest.contest for contest in run.contests}
+    return [contest for contest in contests if contest.name not in known]
 
 
 def _forecast(contests: Sequence[Contest], budget: Budget) -> str:

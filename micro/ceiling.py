@@ -13,6 +13,7 @@ from kernels import ceilings
 from kernels.errors import SuiteError
 from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
+from micro._cli import end_on_signals
 from micro._plan import Budget, Case, Contest
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ LANES, STEPS = 16, 16384  # as many operations for every instruction set: fewer 
 BUDGET = Budget(seconds=10.0, target=0.02)
 
 
-def contests(isas: Sequence[str], caches: Sequence[int]) -> list[Contest]:
+def contests(isas: Sequence[str], caches: Sequence[int], usable: int) -> list[Contest]:
     """One between the instruction sets; one between read, copy and triad at each level."""
     fmas = [Fma(isa) for isa in isas]
     found = [
@@ -32,7 +33,7 @@ def contests(isas: Sequence[str], caches: Sequence[int]) -> list[Contest]:
             tuple(Case(Fma(x.isa, STEPS * LANES // x.lanes), "c") for x in fmas),
         )
     ]  # fmt: skip
-    for working_set in levels(caches):
+    for working_set in levels(caches, usable):
         cases = tuple(
             Case(Stream(kind, working_set // arrays // 64 * 64), "c")
             for kind, arrays in (("read", 1), ("copy", 2), ("triad", 3))
@@ -42,9 +43,9 @@ def contests(isas: Sequence[str], caches: Sequence[int]) -> list[Contest]:
     return found
 
 
-def levels(caches: Sequence[int]) -> list[int]:
-    """Half of each cache, and four last-level caches (64 MiB at most of what is reported) for main memory."""
-    return [size // 2 for size in caches] + [4 * min(caches[-1], 64 << 20)]
+def levels(caches: Sequence[int], usable: int) -> list[int]:
+    """Half of each cache, and four usable last-level caches for main memory."""
+    return [size // 2 for size in caches] + [4 * usable]
 
 
 def collect(run: Run) -> ceilings.Ceilings:
@@ -68,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress")
     arguments = parser.parse_args(argv)
+    end_on_signals()
     try:
         return _run(arguments)
     except SuiteError as error:
@@ -90,14 +92,19 @@ def _run(arguments: argparse.Namespace) -> int:
     device: Any = open_device("cpu")
     environment = _machine.environment(device, _machine.command_line())
     limits: Limits = device.limits()
-    asked = contests(instruction_sets(), limits.caches)
+    asked = contests(instruction_sets(), limits.caches, limits.usable_cache)
     with ExitStack() as stack:
         file = open_run_file(arguments.output, environment)
         stack.callback(file.close)
         workers = stack.enter_context(Workers("cpu"))
         progress = stack.enter_context(Progress(len(asked), arguments.quiet))
         runner = Runner(
-            workers, limits, History(environment.state["machine"]), progress=progress.say, module="ceiling"
+            workers,
+            limits,
+            History(environment.state["machine"]),
+            progress=progress.say,
+            module="ceiling",
+            seed=int(environment.state["seed"]),
         )
         measure_all(runner, asked, BUDGET, file, progress)
     found = collect(file.run)

@@ -11,6 +11,7 @@ from kernels.errors import SuiteError
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.stream import Stream
+from micro._cli import end_on_signals
 from micro._plan import Budget, Case, Contest
 
 NAME = "selftest"
@@ -62,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON (- is stdout)")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress")
     arguments = parser.parse_args(argv)
+    end_on_signals()
     from micro._selftest import Selftest
 
     try:

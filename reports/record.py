@@ -60,7 +60,7 @@ class Result:
     percent_of_ceiling: float | None = None
     ceiling: str | None = None
     samples: tuple[float, ...] = ()
-    wall_samples: tuple[float, ...] = ()
+    wall_samples: tuple[float, ...] = ()  # where the samples are processor time
     rounds: tuple[int, ...] = ()
     placements: tuple[int, ...] = ()
     rejected: tuple[int, ...] = ()
@@ -113,6 +113,8 @@ class Contest:
     results: tuple[Result, ...]
     comparisons: tuple[Comparison, ...]
     seconds: dict[str, float] = field(default_factory=dict)
+    stopped: str | None = None
+    system: dict[str, float] = field(default_factory=dict)  # seconds busy, stolen, waiting; throttled periods
     kind: str = "contest"
 
 

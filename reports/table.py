@@ -23,7 +23,7 @@ def comparisons(run: Run) -> Table:
     """A row for each comparison: ratio first, then verdict, times, share of the ceiling."""
     rows, notes = [], []
     for contest in run.contests:
-        by_name = {result.name: result for result in contest.results}
+        by_name = {result.name: result for result in contest.results if result.role == "measured"}
         for comparison in contest.comparisons:
             first, second = by_name[comparison.baseline], by_name[comparison.contender]
             common, contender, baseline = contrast(second.name, first.name)

@@ -23,8 +23,9 @@ class Limits:
     caches: tuple[int, ...]
 
     @property
-    def last_level_cache(self) -> int:
-        return self.caches[-1] if self.caches else 32 << 20
+    def usable_cache(self) -> int:
+        """The last level, 64 MiB at most: a cloud machine reports caches it must share."""
+        return min(self.caches[-1] if self.caches else 32 << 20, 64 << 20)
 
 
 @dataclass(frozen=True, slots=True)

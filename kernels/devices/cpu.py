@@ -83,7 +83,7 @@ class Cpu:
         return Elapsed((end[0] - start[0]) * 1e-9, (end[1] - start[1]) * 1e-9)
 
     def flush(self) -> None:
-        raise NotImplementedError("a CPU is made cold by rotating operands, see micro/_place.py")
+        raise NotImplementedError("a CPU is made cold by rotating operands, see micro/_host.py")
 
     def hold(self) -> None:
         pass

@@ -121,7 +121,7 @@ def test_a_contest(no_canaries: None) -> None:
     assert set(probes[:launched]) <= {"prepare openblas"}
     assert probes[launched:] == ["launch openblas", "sync", "sync"] * 2  # dense and sparse; timed, then read
     one, many = visit("openblas", 1, 0), visit("openblas", 4, 0)
-    assert heard(device, lambda: host.open([FIRST], [True], 1, VISIT)) == one + many * 3
+    assert heard(device, lambda: host.settle(host.open([FIRST], [True], 1), VISIT)) == one + many * 3
     assert heard(device, lambda: host.look(0, 3)) == visit("openblas", 4) * 3
     assert heard(device, host.close) == []
 
@@ -129,7 +129,7 @@ def test_a_contest(no_canaries: None) -> None:
 def test_a_round_visits_every_case_once_in_fresh_order(no_canaries: None) -> None:
     device = fake()
     host = Host(device, 0)
-    host.open([FIRST, SECOND], [True, True], 1, VISIT)
+    host.settle(host.open([FIRST, SECOND], [True, True], 1), VISIT)
     words = heard(device, lambda: host.look(0, 16))
     length = len(visit("X", 4))
     visits = [words[i : i + length] for i in range(0, len(words), length)]
@@ -143,7 +143,7 @@ def test_the_order_of_a_look_depends_on_seed_and_round_alone(no_canaries: None) 
     def order(seed: int, first: int) -> list[str]:
         device = fake()
         host = Host(device, 0)
-        host.open([FIRST, SECOND], [True, True], seed, VISIT)
+        host.settle(host.open([FIRST, SECOND], [True, True], seed), VISIT)
         return heard(device, lambda: host.look(first, 16))
 
     assert order(1, 0) == order(1, 0)
@@ -154,7 +154,7 @@ def test_the_order_of_a_look_depends_on_seed_and_round_alone(no_canaries: None) 
 def test_canaries_come_before_the_rounds(light_fake: None) -> None:
     device = fake()
     host = Host(device, 0)
-    opening = heard(device, lambda: host.open([FIRST], [True], 1, VISIT))
+    opening = heard(device, lambda: host.settle(host.open([FIRST], [True], 1), VISIT))
     assert opening[:4] == ["prepare openblas", "prepare c", "prepare c", "prepare c"]
     words = heard(device, lambda: host.look(0, 2))
     rounds = visit("openblas", 4) * 2

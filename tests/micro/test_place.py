@@ -120,7 +120,8 @@ def test_a_host_never_measures_cases_that_share_memory(monkeypatch: pytest.Monke
 
     monkeypatch.setattr("micro._host.canaries", lambda device: [])
     host = Host(Fake(lambda name, problem: 1e-5), 0)
-    host.open([Case(Gemm(8, 8, 8), name) for name in ("openblas", "naive")], [True, True], 1, VISIT)
+    cases = [Case(Gemm(8, 8, 8), name) for name in ("openblas", "naive")]
+    host.settle(host.open(cases, [True, True], 1), VISIT)
     host.look(0, 1)
     monkeypatch.setattr(_place, "draw", lambda rng, sizes, space, rounds: np.zeros((rounds, len(sizes)), int))
     with pytest.raises(LaunchError, match="share memory"):

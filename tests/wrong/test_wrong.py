@@ -247,7 +247,7 @@ def test_look_with_overlapping_places_is_refused(monkeypatch: pytest.MonkeyPatch
     cell = ctypes.c_int32(-1)
     host = _host.Host(CPU, ctypes.addressof(cell))
     cases = [Case(SQUARE, "openblas"), Case(SQUARE, "naive")]
-    host.open(cases, [True, True], 1, 60e-6)
+    host.settle(host.open(cases, [True, True], 1), 60e-6)
     assert host.look(0, 2).wall.shape == (2, 2)
     monkeypatch.setattr(_place, "draw", lambda rng, sizes, space, rounds: np.zeros((rounds, len(sizes)), int))
     with pytest.raises(LaunchError, match="share memory") as told:

@@ -103,7 +103,10 @@ def measure(
         while (missing := goal - found.accepted) > 0 and (not found.looks or time.monotonic() < limit):
             if found.taken >= most:
                 return  # a machine that rejects every round would keep us here for ever
-            chunk = max(1, min(missing, int(BREATH / max(opened.round, 1e-9))))
+            # No longer than a sign of life, nor than the budget: rounds cost what they did so far.
+            took = (time.monotonic() - began) / found.taken if found.taken else opened.round
+            longest = min(BREATH, max(limit - time.monotonic(), 0.0))
+            chunk = max(1, min(missing, int(longest / max(took, opened.round, 1e-9))))
             found.take(crew.look(found.taken, chunk, patience))
             progress(found.say())
 

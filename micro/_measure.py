@@ -105,7 +105,7 @@ def measure(
                 return  # a machine that rejects every round would keep us here for ever
             # No longer than a sign of life, nor than the budget: rounds cost what they did so far.
             took = (time.monotonic() - began) / found.taken if found.taken else opened.round
-            longest = min(BREATH, max(limit - time.monotonic(), 0.0))
+            longest = min(BREATH, max(limit - time.monotonic(), 0.0)) if found.taken else BREATH
             chunk = max(1, min(missing, int(longest / max(took, opened.round, 1e-9))))
             found.take(crew.look(found.taken, chunk, patience))
             progress(found.say())

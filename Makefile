@@ -1,13 +1,15 @@
-# run · test · check · soak · golden · clean. Needs Python 3.11 or later and a C compiler.
+# setup · run · test · check · soak · golden · clean. Needs Python 3.11 or later and a C compiler.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test check heavy soak golden clean
+.PHONY: setup run test check heavy soak golden clean
 
 .venv/done: setup.py constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	touch $@
+
+setup: .venv/done ## the environment in .venv
 
 run: .venv/done ## the first question, on this machine
 	$(BIN)/python -m micro.gemm --transpose

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import KernelError, Unavailable, UsageError, WrongResult
@@ -192,16 +193,27 @@ class _Told:
             blank = replace(blank, error=outcome.passed.error, error_bound=outcome.passed.bound)
         if self.measurement is None or i not in self.alive:
             return blank
-        at = list(self.alive).index(i)
-        told = _ceiling.share(self.measurement, self._all(), at)
-        timed = self._timed(blank, at, case, warnings)
+        told = self._shares[i]
         if told.refusal:
             return replace(blank, status="wrong", reason=told.refusal)
+        timed = self._timed(blank, self._place[i], case, warnings)
         return replace(timed, percent_of_ceiling=told.percent, ceiling=told.name)
 
+    @cached_property
     def _all(self) -> list[Case]:
         cases = [self.contest.cases[i] for i in self.alive]
         return [*cases, *_ceiling.cases(cases)]
+
+    @cached_property
+    def _place(self) -> dict[int, int]:
+        """A case's column in the measurement."""
+        return {old: new for new, old in enumerate(self.alive)}
+
+    @cached_property
+    def _shares(self) -> dict[int, _ceiling.Share]:
+        """Of its ceiling, by case."""
+        assert self.measurement is not None
+        return {i: _ceiling.share(self.measurement, self._all, at) for i, at in self._place.items()}
 
     def _timed(self, blank: record.Result, at: int, case: Case, warnings: tuple[str, ...]) -> record.Result:
         m = self.measurement
@@ -231,8 +243,7 @@ class _Told:
             return []
         offset = len(self.alive)
         return [
-            self._timed(self._blank(case), offset + i, case, ())
-            for i, case in enumerate(self._all()[offset:])
+            self._timed(self._blank(case), offset + i, case, ()) for i, case in enumerate(self._all[offset:])
         ]
 
     def _warnings(self) -> tuple[str, ...]:
@@ -271,13 +282,11 @@ class _Told:
                 return replace(blank, reason=why)
         if self.measurement is None:
             return replace(blank, reason=f"nothing was timed: --until {self.runner.until}")
-        place = list(self.alive)
         m = self.measurement
         for i in (a, b):
-            refusal = _ceiling.share(m, self._all(), place.index(i)).refusal
-            if refusal:
+            if refusal := self._shares[i].refusal:
                 return replace(blank, reason=f"{self.contest.cases[i].name} wrong: {refusal}")
-        judged = m.judgments[place.index(a), place.index(b)]
+        judged = m.judgments[self._place[a], self._place[b]]
         reason = judged.reason or (m.stopped if judged.verdict == "unresolved" else None)
         if judged.shown is None:
             return replace(blank, verdict="unresolved", reason=f"{judged.reason}; {m.stopped}")

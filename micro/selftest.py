@@ -30,7 +30,6 @@ CALLS = {"+5 %": (20, 21), "+2 %": (50, 51)}  # in one launch: the truth is thei
 FIXED = 128  # rounds at which the interval of identical pairs is judged
 SECONDS = {"identical": 2.0, "+5 %": 2.0, "+2 %": 4.0}  # of measuring, at most
 BUDGET = Budget(seconds=2.0)
-MICROSECONDS = (1, 10, 100)
 
 
 def pair(kind: str, number: int, problem: Gemm | Stream, variant: str) -> Contest:

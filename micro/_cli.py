@@ -242,7 +242,7 @@ def _budget(benchmark: Benchmark, arguments: argparse.Namespace) -> Budget:
     question = _question(benchmark, arguments)
     seconds = question.seconds if question else 30.0
     if question and (arguments.full or arguments.all):
-        seconds = 180.0
+        seconds = 240.0
     if arguments.budget is not None:
         seconds = _number(
             arguments.budget, {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}, "--budget", "20s or 3m"

@@ -54,6 +54,19 @@ def at_stopping(kind: str, width: float, trials: int, seed: int = 1) -> float:
     return held / trials
 
 
+def at_one_look(kind: str, rounds: int, trials: int, seed: int = 1) -> float:
+    """Share of trials whose interval from one look at few rounds holds the truth."""
+    import numpy as np
+
+    rng = np.random.default_rng((seed, rounds))
+    held = 0
+    for _ in range(trials):
+        shown = stats.judge(WIDTHS[1] * noise(kind, rng, rounds), MARGIN, last_only=True).shown
+        assert shown is not None
+        held += shown.low <= 1.0 <= shown.high
+    return held / trials
+
+
 def worst(kind: str, trials: int) -> float:
     """The worst of the three widths."""
     return min(at_stopping(kind, width, trials) for width in WIDTHS)

@@ -23,8 +23,7 @@ CONTENDED = 0.2  # share of rounds rejected, or of time lost, that marks a resul
 BREATH = 0.5  # seconds between two signs of life
 ENOUGH = 32  # rounds of a case that is compared with nothing
 REJECTIONS = 8  # rounds taken for one accepted, at most
-OVERRUN = 1.3  # of its budget a contest of few rounds may take: its rounds were only estimated
-FEW = 16  # a budget for fewer rounds has one look
+OVERRUN = 1.1  # of its budget a contest of few rounds may take: its rounds were only estimated
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def measure(
     opened = crew.open(patience)
     began = time.monotonic()
     affordable = rounds or int(seconds / max(opened.round, 1e-9))
-    once = rounds is not None or affordable < FEW
+    once = rounds is not None or affordable < stats.FEW
     found = _Rounds(crew.cases, pairs, opened, margin, once)
     limit = began + (math.inf if rounds else seconds * (OVERRUN if once else 1))
 

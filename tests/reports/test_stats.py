@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats as known
 
+from micro import _coverage
 from reports import stats
 from reports.stats import AT_THE_MARGIN, FEWEST, judge, order_interval, wilson
 
@@ -145,7 +146,7 @@ def test_the_verdict_needs_more_than_the_interval_shown() -> None:
     for center in np.linspace(0.0, 0.05, 200):
         x = rounds(16, seed=5, center=float(center))
         judged = judge(x, 0.01, last_only=True)
-        strict, shown = stats.interval(x, 0.01), stats.interval(x, 0.05)
+        strict, shown = stats.interval(x, 0.01, 0.125), stats.interval(x, 0.05, 0.125)
         assert strict is not None and shown is not None
         assert (judged.verdict == "slower") == (strict.low > 1.01)
         assert judged.shown == shown
@@ -155,7 +156,9 @@ def test_the_verdict_needs_more_than_the_interval_shown() -> None:
 def test_one_of_several_looks_spends_a_third_of_the_error() -> None:
     x = rounds(16, seed=6)
     assert judge(x, 0.01).shown == stats.interval(x, 0.05 / 3)
-    assert judge(x, 0.01, last_only=True).shown == stats.interval(x, 0.05)
+    assert judge(x, 0.01, last_only=True).shown == stats.interval(x, 0.05, 0.125)
+    many = rounds(128, seed=6)
+    assert judge(many, 0.01, last_only=True).shown == stats.interval(many, 0.05)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -177,6 +180,12 @@ def test_coverage_of_independent_rounds() -> None:
         assert found is not None
         held += found.low <= 1.0 <= found.high
     assert held >= 0.93 * 400
+
+
+@pytest.mark.parametrize(("kind", "least"), [("independent", 0.95), ("drifting", 0.95), ("lag-1 0.5", 0.92)])
+def test_coverage_of_one_look_at_few_rounds(kind: str, least: float) -> None:
+    """A contest of long calls affords twelve to thirty rounds; an eighth is trimmed at each end."""
+    assert min(_coverage.at_one_look(kind, n, 1000) for n in (12, 20)) >= least
 
 
 # Ranks of the tightest interval of the median at 95 %, from binomial tables (Conover 1999, table A3).

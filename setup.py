@@ -5,10 +5,11 @@ from setuptools import find_packages, setup
 EXTRAS = {
     "torch": ["torch>=2.6"],
     "mkl": ["mkl>=2025"],
-    "test": ["pytest>=8", "pytest-xdist>=3"],
+    "test": ["pytest>=8", "pytest-xdist>=3", "pyperf>=2.8"],
     "dev": [
         "pytest>=8",
         "pytest-xdist>=3",
+        "pyperf>=2.8",
         "ruff>=0.9",
         "mypy>=1.14",
         "scipy-stubs>=1.15",

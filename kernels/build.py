@@ -44,12 +44,15 @@ def shared(source: Path, flags: tuple[str, ...] = ()) -> Path:
     """Compile one C file into a shared object and return its path. Raises BuildError, Unavailable."""
     path, version = compiler()
     command = [path, *FLAGS, *flags, "-shared", "-fPIC"]
-    key = "\0".join((source.read_text(), *command, version, processor()))
+    key = "\0".join((source.read_text("utf-8"), *command, version, processor()))
     digest = hashlib.sha256(key.encode()).hexdigest()[:24]
     target = state.folder() / "build" / f"{source.stem}-{digest}.so"
     if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _compile(command, source, target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _compile(command, source, target)
+        except OSError as error:  # a full disk, a folder made read-only since
+            raise BuildError(f"{source.name} cannot be built in {target.parent}: {error.strerror}") from None
     return target
 
 
@@ -72,7 +75,12 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
 @functools.cache
 def load(source: Path, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
     """`shared`, then loaded into this process; one handle for each source."""
-    return ctypes.CDLL(str(shared(source, flags)))
+    path = shared(source, flags)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:  # damaged since it was built
+        path.unlink()
+        return ctypes.CDLL(str(shared(source, flags)))
 
 
 def address(source: Path, symbol: str, flags: tuple[str, ...] = ()) -> int:

@@ -27,7 +27,7 @@ def save(ceilings: Ceilings) -> None:
 def load() -> Ceilings | None:
     """The last ones of this user, or None where there are none that can be read."""
     try:
-        told = json.loads((state.folder() / FILE).read_text())
+        told = json.loads((state.folder() / FILE).read_bytes())
         bandwidth = {
             kind: {int(size): rate for size, rate in rates.items()}
             for kind, rates in told["bandwidth"].items()

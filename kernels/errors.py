@@ -9,6 +9,8 @@ SuiteError
     └── WrongResult     its answer is not the operation's answer
 """
 
+from typing import Any
+
 
 class SuiteError(Exception):
     """Base of all below; its text is one line for a person."""
@@ -35,4 +37,6 @@ class LaunchError(KernelError):
 
 
 class WrongResult(KernelError):
-    """A kernel's answer is wrong; says in which way."""
+    """A kernel's answer is wrong; says in which way. `found` is what was compared, where something was."""
+
+    found: Any = None

@@ -41,7 +41,7 @@ def write(name: str, text: str) -> Path:
     target = folder() / name
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent)
-    with os.fdopen(handle, "w") as stream:
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
         stream.write(text)
     os.replace(temporary, target)
     return target

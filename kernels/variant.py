@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-import importlib.util
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -126,7 +125,7 @@ def variants(op: str) -> tuple[Variant[Any], ...]:
 @functools.cache
 def find(op: str, name: str) -> Variant[Any]:
     """A variant by name: a row; `family:parameter`; `row*20`, twenty calls as one launch, `row*20~b` its twin;
-    or a Variant of the user's, `module:NAME` or `file.py:NAME`. Raises UsageError."""
+    or the user's own, `module:NAME` or `file.py:NAME`. Raises UsageError."""
     for row in variants(op):
         if row.name == name:
             return row
@@ -140,24 +139,7 @@ def find(op: str, name: str) -> Variant[Any]:
         variant: Variant[Any] = made(parameter)
         return variant
     if parameter:
-        return _users(name)
+        from kernels.users import load
+
+        return load(name)
     raise UsageError(f"--variant {name}: there are {', '.join(x.name for x in variants(op))}")
-
-
-def _users(name: str) -> Variant[Any]:
-    place, _, attribute = name.rpartition(":")
-    try:
-        if place.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(Path(place).stem, place)
-            assert spec is not None and spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-        else:
-            module = importlib.import_module(place)
-        found = getattr(module, attribute)
-    except Exception as error:  # the file is the user's: anything may be wrong with it
-        told = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        raise UsageError(f"--variant {name}: {told}") from None
-    if not isinstance(found, Variant):
-        raise UsageError(f"--variant {name}: not a Variant (kernels.variant)")
-    return found

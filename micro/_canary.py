@@ -50,7 +50,7 @@ class History:
         self._file = f"canary/{digest}.json"
         self._now: dict[str, list[float]] = {}
         try:
-            self._seen: dict[str, list[float]] = json.loads((state.folder() / self._file).read_text())
+            self._seen: dict[str, list[float]] = json.loads((state.folder() / self._file).read_bytes())
             self._seen = {str(k): [float(x) for x in v] for k, v in self._seen.items()}
         except (OSError, ValueError, TypeError, AttributeError):
             self._seen = {}  # none yet, or of another make: it only costs the warning

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kernels.devices.base import ALIGNMENT
 from kernels.errors import WrongResult
 from kernels.problem import BYTES
+from micro._evidence import Found
 from micro._place import lines
 
 if TYPE_CHECKING:
@@ -128,7 +129,11 @@ def judge(
         call()
         got = bench.answer()
         for evidence in bench.problem.compare(x, got, variant.u, probe):
-            worst = _weigh(bench, x, got, evidence, earlier, worst)
+            try:
+                worst = _weigh(bench, x, got, evidence, earlier, worst)
+            except WrongResult as error:
+                error.found = Found(probe, x, got, evidence)
+                raise
         bench.refuse_strays(x)
         earlier = got
     return worst

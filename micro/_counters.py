@@ -10,7 +10,8 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Running totals, or the difference of two. Seconds, but for `throttled`, which counts periods."""
+    """Running totals, or the difference of two. Seconds, but for `throttled`, which counts periods, and
+    `moved`, which counts looks during which the process lost or gained cores."""
 
     clock: float = 0.0
     busy: float = 0.0
@@ -18,6 +19,7 @@ class Counters:
     steal: float = 0.0
     pressure: float = 0.0
     throttled: int = 0
+    moved: int = 0
 
     @classmethod
     def now(cls) -> Counters:

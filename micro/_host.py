@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import resource
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices.base import ALIGNMENT
-from kernels.errors import LaunchError
+from kernels.errors import LaunchError, WrongResult
 from kernels.variant import Variant, find
-from micro import _check, _loop, _place
+from micro import _check, _evidence, _loop, _place
 from micro._canary import canaries
 from micro._counters import Counters
 from micro._plan import Case
@@ -114,13 +116,19 @@ class Host:
         kernel, isa = variant.kernel()
         return Prepared(time.perf_counter() - began, launch.uses, launch.workspace, kernel, isa)
 
-    def check(self, case: Case, seed: int) -> _check.Passed:
-        """One launch for each probe against float64. Raises WrongResult."""
+    def check(self, case: Case, seed: int, evidence: Path | None = None, keep: bool = False) -> _check.Passed:
+        """One launch for each probe against float64. Raises WrongResult, its evidence in a folder if one
+        is given, with the operands if they are to be kept."""
         variant = self.device.adopt(find(case.problem.op, case.variant))
         if case not in self._whole:
             self.prepare(case)
         bind = self._whole[case]
-        passed, self._pilot[case] = _check.check(self.device, case.problem, variant, bind, seed)
+        try:
+            passed, self._pilot[case] = _check.check(self.device, case.problem, variant, bind, seed)
+        except WrongResult as error:
+            if evidence is not None and error.found is not None:
+                _evidence.write(evidence, case, seed, str(error), error.found, keep)
+            raise
         return passed
 
     def open(self, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> list[list[float]]:
@@ -128,6 +136,7 @@ class Host:
         place here and are launched by another worker: they have no seconds."""
         ctypes.c_int32.from_address(self._cell).value = -1
         self._seed, self._cases, self._mine = seed, list(cases), list(mine)
+        self._cores = _cores()
         self._process = any(case.setting.threads > 1 for case in cases)
         self._timed = [entry for i in range(len(cases)) for entry in self._entries(i)]
         self._canaries = [
@@ -334,8 +343,9 @@ class Host:
             :, [next(i for i, e in enumerate(self._timed) if e.case == c) for c in range(shape[1])]
         ]
         return Look(
-            wall, cpu, lost, by_case, medians, Counters.now() - counters, _faults() - faults,
-            time.perf_counter() - began,
+            wall, cpu, lost, by_case, medians,
+            replace(Counters.now() - counters, moved=int(_cores() != self._cores)),
+            _faults() - faults, time.perf_counter() - began,
         )  # fmt: skip
 
     def _canary(self) -> dict[str, float]:
@@ -362,6 +372,11 @@ class Host:
 def _faults() -> int:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_minflt + usage.ru_majflt
+
+
+def _cores() -> frozenset[int]:
+    """Those this process may run on; a container or an administrator may take one away at any time."""
+    return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()
 
 
 def _nothing() -> Launch:

@@ -68,6 +68,8 @@ def command_line() -> str:
     """As a person would type it."""
     import shlex
 
+    if not Path(sys.argv[0]).resolve().is_relative_to(Path(__file__).parents[1]):
+        return f"from Python: {Path(sys.argv[0]).name or 'interactive'}"
     module = Path(sys.argv[0]).with_suffix("")
     return shlex.join(["python", "-m", f"{module.parent.name}.{module.name}", *sys.argv[1:]])
 
@@ -80,7 +82,7 @@ def _digest(facts: dict[str, Any]) -> str:
 def _selftest(machine: str) -> dict[str, Any] | None:
     """The figures of the last self-test on this installation, whatever our own commit was."""
     try:
-        found: dict[str, Any] = json.loads((state_folder() / f"selftest/{machine}.json").read_text())
+        found: dict[str, Any] = json.loads((state_folder() / f"selftest/{machine}.json").read_bytes())
         return found
     except (OSError, ValueError):
         return None

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import KernelError, Unavailable, UsageError, WrongResult
 from kernels.variant import find
-from micro import _ceiling
+from micro import _ceiling, _evidence
 from micro._canary import History
 from micro._check import Passed
 from micro._crew import Crew
@@ -62,6 +63,8 @@ class Runner:
     progress: Callable[[str], None] = lambda text: None
     module: str = "gemm"
     seed: int = 0
+    evidence: Path | None = None  # folder for what wrong kernels leave
+    keep_wrong: bool = False
     checked: dict[Case, Outcome] = field(default_factory=dict)
 
     def run(self, contest: Contest, seconds: float, budget: Budget) -> record.Contest:
@@ -121,7 +124,9 @@ class Runner:
                 return Outcome("built", None, prepared)
             flops = find(case.problem.op, case.variant).executed(case.problem).flops * prepared.uses
             patience = max(PATIENCE, FACTOR * 2 * flops / SLOW)
-            passed = self.workers.get(key).call("check", case, seed, patience=patience)
+            passed = self.workers.get(key).call(
+                "check", case, seed, self.evidence, self.keep_wrong, patience=patience
+            )
             return Outcome("ran", None, prepared, passed)
         except WrongResult as error:
             return Outcome("wrong", str(error), prepared)
@@ -183,6 +188,9 @@ class _Told:
     def _result(self, i: int, outcome: Outcome, warnings: tuple[str, ...]) -> record.Result:
         case = self.contest.cases[i]
         blank = replace(self._blank(case), status=outcome.status, reason=outcome.reason)
+        if outcome.status == "wrong" and self.runner.evidence is not None:
+            left = _evidence.path(self.runner.evidence, case)
+            blank = replace(blank, evidence=str(left) if left.exists() else None)
         if outcome.prepared:
             p = outcome.prepared
             blank = replace(
@@ -261,6 +269,8 @@ class _Told:
         counters = m.look.counters
         if counters.throttled:
             found.append(f"contended: throttled in {counters.throttled} periods of the cgroup's quota")
+        if counters.moved:
+            found.append("contended: the cores it may run on were changed while it was measured")
         several = any(case.setting.threads > 1 for case in self.contest.cases)
         if several and counters.foreign > FOREIGN:
             found.append(f"contended: others kept {counters.foreign:.2f} cores busy")

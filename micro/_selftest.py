@@ -9,22 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kernels import state
 from kernels.devices import open_device
 from kernels.ops.fma import Fma
-from micro import _coverage, _machine, selftest
-from micro._canary import History
+from micro import _coverage, selftest
 from micro._crew import Crew
 from micro._measure import measure
 from micro._plan import Case
-from micro._progress import Progress
-from micro._run import Runner
-from micro._session import open_run_file
-from micro._worker import Workers
+from micro._session import session
 from reports import record, stats
 
 if TYPE_CHECKING:
@@ -80,25 +76,9 @@ class Selftest:
 
     def run(self) -> int:
         device = open_device("cpu")
-        environment = _machine.environment(device, _machine.command_line())
-        with ExitStack() as stack:
-            self._file = open_run_file(self._arguments.output, environment)
-            stack.callback(self._file.close)
-            history = History(environment.state["machine"])
-            stack.callback(history.save)
-            self._workers = stack.enter_context(Workers("cpu"))
-            self._progress = stack.enter_context(
-                Progress(3 if self._arguments.full else 2, self._arguments.quiet)
-            )
-            seed = int(environment.state["seed"])
-            self._runner = Runner(
-                self._workers,
-                device.limits(),
-                history,
-                progress=self._progress.say,
-                module="selftest",
-                seed=seed,
-            )
+        phases = 3 if self._arguments.full else 2
+        with session("selftest", device, self._arguments.output, phases, quiet=self._arguments.quiet) as at:
+            self._file, self._progress, self._runner = at.file, at.progress, at.runner
             began = time.monotonic()
             figures = self._figures("quiet", 0)
             figures += [*self._biases(), *self._memory()]
@@ -110,7 +90,7 @@ class Selftest:
                 Figure("whole self-test", f"{time.monotonic() - began:.0f} s", "", True),
             ]
             self._file.append(record.Note("selftest", {"figures": [asdict(figure) for figure in figures]}))
-        self._say(figures, environment)
+        self._say(figures, at.environment)
         return 0 if all(figure.held or figure.busy for figure in figures) else 1
 
     def _figures(self, condition: str, column: int) -> list[Figure]:
@@ -220,7 +200,7 @@ class Selftest:
         """First over second in fixed rounds, and the median seconds of a launch of the first."""
         import numpy as np
 
-        crew = Crew(self._workers, cases, seed=rounds)
+        crew = Crew(self._runner.workers, cases, seed=rounds)
         done = measure(crew, [(1, 0)], 10.0, 0.01, 0.01, lambda text: None, rounds)
         crew.close()
         times: Any = done.look.wall[done.accepted]

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from kernels.devices import open_device
 from kernels.errors import UsageError
 from micro import _machine
+from micro._asked import Planned
 from micro._canary import History
+from micro._evidence import beside
 from micro._host import LONG, WARM
 from micro._plan import Budget, Contest
 from micro._progress import Progress
@@ -27,65 +32,129 @@ if TYPE_CHECKING:
     from kernels.devices.base import Device
 
 RATE, BANDWIDTH = 100e9, 20e9  # of one core, for a first guess
-EXPORTS = ("json", "csv", "markdown")
+EXPORTS = tuple(kind for kind in formats.kinds() if kind != "text")
 
 
-def run(
-    name: str,
-    contests: Sequence[Contest],
-    budget: Budget,
-    arguments: argparse.Namespace,
-    answer: Callable[[Run], list[str]] = lambda run: [],
-    refine: Callable[[Run], list[Contest]] = lambda run: [],
-) -> int:
-    """Measure the contests, and those that `refine` asks for after them, and say what came of it.
+@dataclass(frozen=True)
+class Session:
+    """What every command has: a run file, a runner with its workers, signs of life."""
 
-    Raises UsageError.
-    """
-    device = open_device(arguments.device)
-    refuse_size(contests, device.limits())
-    with ExitStack() as stack:
-        outputs = _open_exports(arguments, stack)
-        environment = _machine.environment(device, _machine.command_line())
-        file = open_run_file(arguments.output, environment)
-        stack.callback(file.close)
-        _measure(name, contests, budget, arguments, device, file, refine)
-        said = answer(file.run)
-        if said:
-            file.append(Note("answer", {"sentences": said}))
-        _print(file.run, arguments, outputs)
-    if arguments.output:
-        print(f"run file: {arguments.output}", file=_for_people(arguments))
-    return 1 if any(r.status in ("wrong", "failed") for r in file.run.results) else 0
+    environment: Environment
+    file: store.RunFile
+    runner: Runner
+    progress: Progress
 
 
-def _measure(
-    name: str,
-    contests: Sequence[Contest],
-    budget: Budget,
-    arguments: argparse.Namespace,
+@contextmanager
+def session(
+    module: str,
     device: Device,
-    file: store.RunFile,
-    refine: Callable[[Run], list[Contest]],
-) -> None:
-    """All contests into the run file, with workers that end here."""
+    output: Path | None,
+    contests: int,
+    *,
+    quiet: bool = False,
+    resume: bool = False,
+    until: str = "time",
+    keep_wrong: bool = False,
+) -> Iterator[Session]:
+    """Open until the last contest is measured; its workers end with it. Raises UsageError."""
     with ExitStack() as stack:
-        seed = int(file.run.environment.state["seed"])
-        history = History(file.run.environment.state["machine"])
+        environment = _machine.environment(device, _machine.command_line())
+        try:
+            file = store.RunFile(output, environment, resume)
+        except store.Unreadable as error:
+            raise UsageError(str(error)) from None
+        stack.callback(file.close)
+        history = History(environment.state["machine"])
         stack.callback(history.save)
-        workers = stack.enter_context(Workers(arguments.device))
-        progress = stack.enter_context(Progress(len(contests), arguments.quiet))
-        if not arguments.quiet:
-            print(_forecast(contests, budget), file=sys.stderr, flush=True)
-        runner = Runner(workers, device.limits(), history, arguments.until, progress.say, name, seed)
-        left = measure_all(runner, contests, budget, file, progress)
-        while left > 0 and (more := _fresh(refine(file.run), file.run)):
-            left = measure_all(runner, more, replace(budget, seconds=left), file, progress)
+        workers = stack.enter_context(Workers(device.name))
+        progress = stack.enter_context(Progress(contests, quiet))
+        seed = int(file.run.environment.state["seed"])
+        evidence = beside(output) if output else None
+        runner = Runner(
+            workers, device.limits(), history, until, progress.say, module, seed, evidence, keep_wrong
+        )
+        yield Session(environment, file, runner, progress)
 
 
-def measure_all(
-    runner: Runner, contests: Sequence[Contest], budget: Budget, file: store.RunFile, progress: Progress
-) -> float:
+def run(plan: Planned) -> int:
+    """Measure a plan and say what came of it; the exit code.
+
+    Where it is interrupted, or the run file is full, it says what came until then. Raises UsageError.
+    """
+    arguments, failed = plan.arguments, 0
+    with ExitStack() as stack:
+        outputs = _open_outputs(arguments, stack)
+        with _opened(plan) as at:
+            try:
+                _measure(at, plan)
+            except (KeyboardInterrupt, SystemExit) as stop:
+                failed = 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
+                print(_interrupted(plan, at.file), file=sys.stderr)
+            except store.Unwritable as error:
+                failed = 1
+                print(f"micro.{plan.name}: {error}", file=sys.stderr)
+        failed = _say(at.file.run, arguments, outputs) or failed
+    return failed or int(any(r.status in ("wrong", "failed") for r in at.file.run.results))
+
+
+def measured(plan: Planned) -> Run:
+    """The run of a plan, for a caller in Python. Raises UsageError; what a kernel does is in the results."""
+    with _opened(plan) as at:
+        _measure(at, plan)
+    return at.file.run
+
+
+def _opened(plan: Planned) -> AbstractContextManager[Session]:
+    arguments = plan.arguments
+    device = open_device(arguments.device)
+    refuse_size(plan.contests, device.limits())
+    return session(
+        plan.name, device, arguments.output, len(plan.contests),
+        quiet=arguments.quiet, resume=arguments.resume, until=arguments.until, keep_wrong=arguments.keep_wrong,
+    )  # fmt: skip
+
+
+def _measure(at: Session, plan: Planned) -> None:
+    """All contests that are left, and those that its question asks for after them, into the run file; what
+    those before them took is off the budget."""
+    left = _left(plan.contests, at.file.run, at.file.path)
+    if not plan.arguments.quiet:
+        print(_forecast(left, plan.budget), file=sys.stderr, flush=True)
+    taken = sum(done.seconds.get("measuring", 0.0) for done in at.file.run.contests)
+    share = sum(map(_first_look, left)) / (sum(map(_first_look, plan.contests)) or 1.0)
+    rest = max(plan.budget.seconds - taken, plan.budget.seconds * share)
+    rest = measure_all(at, left, replace(plan.budget, seconds=rest))
+    while rest > 0 and (more := _fresh(plan.refine(at.file.run), at.file.run)):
+        rest = measure_all(at, more, replace(plan.budget, seconds=rest))
+    said = plan.answer(at.file.run)
+    if said and said not in [note.data.get("sentences") for note in at.file.run.notes]:
+        at.file.append(Note("answer", {"sentences": said}))
+
+
+def _left(contests: Sequence[Contest], run: Run, path: Path | None) -> list[Contest]:
+    """The contests that a resumed run file does not hold yet. Raises UsageError."""
+    done = {contest.contest: contest for contest in run.contests}
+    for contest in contests:
+        if (known := done.get(contest.name)) is None:
+            continue
+        names = [result.name for result in known.results if result.role == "measured"]
+        halfway = any(result.status in ("planned", "built", "ran") for result in known.results)
+        if halfway or names != [case.name for case in contest.cases]:
+            how = "stopped by --until" if halfway else "with other cases"
+            raise UsageError(
+                f"-o {path}: it holds {contest.name} {how}, from `{run.environment.command}`: name another file"
+            )
+    return [contest for contest in contests if contest.name not in done]
+
+
+def _interrupted(plan: Planned, file: store.RunFile) -> str:
+    kept = f"they are in {file.path}, --resume goes on" if file.path else "-o FILE would have kept them"
+    ended = f"{len(file.run.contests)} of {len(plan.contests)} contests had ended"
+    return f"micro.{plan.name}: interrupted; {ended}: {kept}"
+
+
+def measure_all(at: Session, contests: Sequence[Contest], budget: Budget) -> float:
     """One contest after another; what one leaves over goes to the later ones. Seconds left.
 
     First each gets what its first look takes, then all share the rest, case by case; a budget too small
@@ -94,13 +163,13 @@ def measure_all(
     needs = [_first_look(contest) for contest in contests]
     left = budget.seconds
     for i, contest in enumerate(contests):
-        progress.begin(contest.name)
+        at.progress.begin(contest.name)
         rest = left - sum(needs[i:])
         share = len(contest.cases) / sum(len(later.cases) for later in contests[i:])
         seconds = needs[i] + rest * share if rest > 0 else left * needs[i] / sum(needs[i:])
-        done = runner.run(contest, seconds, budget)
+        done = at.runner.run(contest, seconds, budget)
         left = max(left - done.seconds["measuring"], 0.0)
-        file.append(done)
+        at.file.append(done)
     return left
 
 
@@ -129,15 +198,7 @@ def _first_look(contest: Contest) -> float:
     return LOOKS[0] * total + 0.05
 
 
-def open_run_file(path: Path | None, environment: Environment) -> store.RunFile:
-    """A new run file, or one that is only kept in memory. Raises UsageError."""
-    try:
-        return store.RunFile(path, environment)
-    except store.Unreadable as error:
-        raise UsageError(str(error)) from None
-
-
-def _open_exports(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, IO[str]]:
+def _open_outputs(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, IO[str]]:
     """Opened before anything is measured, so that a wrong path costs nothing."""
     opened: dict[str, IO[str]] = {}
     for kind in EXPORTS:
@@ -147,15 +208,27 @@ def _open_exports(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, 
         if path == "-":
             if any(stream is sys.stdout for stream in opened.values()):
                 raise UsageError(f"--{kind} -: another format already goes to stdout; name a file")
-            opened[kind] = sys.stdout
+            opened[kind] = _utf8(sys.stdout)
             continue
         try:
-            opened[kind] = stack.enter_context(Path(path).open("w"))
+            opened[kind] = stack.enter_context(Path(path).open("w", encoding="utf-8"))
         except OSError as error:
             raise UsageError(
                 f"--{kind} {path}: {error.strerror}; name a file in a folder that is there"
             ) from None
+    if arguments.figures is not None:
+        try:
+            arguments.figures.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--figures {arguments.figures}: {error.strerror}; name a folder") from None
     return opened
+
+
+def _utf8(stream: IO[str]) -> IO[str]:
+    """A document is UTF-8 whatever the terminal's encoding is."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding="utf-8")
+    return stream
 
 
 def _for_people(arguments: argparse.Namespace) -> IO[str]:
@@ -163,8 +236,37 @@ def _for_people(arguments: argparse.Namespace) -> IO[str]:
     return sys.stderr if taken else sys.stdout
 
 
-def _print(run: Run, arguments: argparse.Namespace, outputs: dict[str, IO[str]]) -> None:
-    people = _for_people(arguments)
-    formats.write("text", run, people, verbose=arguments.verbose)
-    for kind, stream in outputs.items():
+def _say(run: Run, arguments: argparse.Namespace, outputs: dict[str, IO[str]]) -> int:
+    """Report, exports, pictures; 1 where one of them cannot be written, which costs that one alone."""
+    people, code = _for_people(arguments), 0
+
+    def text() -> None:
+        formats.write("text", run, people, verbose=arguments.verbose)
+        people.flush()
+
+    def export(kind: str, stream: IO[str]) -> None:
         formats.write(kind, run, stream)
+        stream.flush()
+
+    def draw() -> None:
+        from reports import figures
+
+        for path in figures.draw(run, arguments.figures):
+            print(f"picture: {path}", file=people)
+
+    wanted: list[tuple[str, Callable[[], None], IO[str]]] = [("stdout", text, people)]
+    wanted += [(f"--{kind}", partial(export, kind, stream), stream) for kind, stream in outputs.items()]
+    if arguments.figures:
+        wanted.append((f"--figures {arguments.figures}", draw, people))
+    for option, write, stream in wanted:
+        try:
+            write()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # what is still buffered goes nowhere
+            print(f"{option}: {error.strerror}", file=sys.stderr)
+            code = 1
+    if arguments.output:
+        print(f"run file: {arguments.output}", file=people)
+    return code

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import ceilings
-from kernels.errors import SuiteError
 from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
-from micro._cli import end_on_signals
+from micro._cli import guarded
 from micro._plan import Budget, Case, Contest
 
 if TYPE_CHECKING:
@@ -69,49 +67,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress")
     arguments = parser.parse_args(argv)
-    end_on_signals()
-    try:
-        return _run(arguments)
-    except SuiteError as error:
-        print(f"micro.ceiling: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return guarded("micro.ceiling", lambda: _run(arguments))
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from kernels.devices import open_device
     from kernels.devices.cpu import instruction_sets
-    from micro import _machine
-    from micro._canary import History
-    from micro._progress import Progress
-    from micro._run import Runner
-    from micro._session import measure_all, open_run_file
-    from micro._worker import Workers
+    from micro._session import measure_all, session
 
     device: Any = open_device("cpu")
-    environment = _machine.environment(device, _machine.command_line())
     limits: Limits = device.limits()
     asked = contests(instruction_sets(), limits.caches, limits.usable_cache)
-    with ExitStack() as stack:
-        file = open_run_file(arguments.output, environment)
-        stack.callback(file.close)
-        workers = stack.enter_context(Workers("cpu"))
-        progress = stack.enter_context(Progress(len(asked), arguments.quiet))
-        runner = Runner(
-            workers,
-            limits,
-            History(environment.state["machine"]),
-            progress=progress.say,
-            module="ceiling",
-            seed=int(environment.state["seed"]),
-        )
-        measure_all(runner, asked, BUDGET, file, progress)
-    found = collect(file.run)
+    with session("ceiling", device, arguments.output, len(asked), quiet=arguments.quiet) as at:
+        measure_all(at, asked, BUDGET)
+    found = collect(at.file.run)
     ceilings.save(found)
     for line in say(found):
         print(line)
-    return 1 if any(result.status in ("wrong", "failed") for result in file.run.results) else 0
+    return 1 if any(result.status in ("wrong", "failed") for result in at.file.run.results) else 0
 
 
 def say(found: ceilings.Ceilings) -> list[str]:

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernels.errors import SuiteError
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.stream import Stream
-from micro._cli import end_on_signals
+from micro._cli import guarded
 from micro._plan import Budget, Case, Contest
 
 NAME = "selftest"
@@ -62,16 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON (- is stdout)")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress")
     arguments = parser.parse_args(argv)
-    end_on_signals()
     from micro._selftest import Selftest
 
-    try:
-        return Selftest(arguments).run()
-    except SuiteError as error:
-        print(f"micro.{NAME}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return guarded(f"micro.{NAME}", Selftest(arguments).run)
 
 
 if __name__ == "__main__":

@@ -1,38 +1,154 @@
-"""`python -m reports show FILE…`: what run files say."""
+"""`python -m reports show FILE…`, `compare A B`, `export FILE --to FORMAT`: what run files say, and to whom."""
 
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO, TYPE_CHECKING, NoReturn
 
 from reports import formats, store
 
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from reports.record import Run
+
+    Commands = _SubParsersAction["_Parser"]
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; --help shows the options\n")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code; 2 where a file is no run file."""
-    parser = argparse.ArgumentParser(
-        "python -m reports", description="What run files say.", allow_abbrev=False
-    )
+    """The exit code; 2 where a file is no run file, or cannot be written."""
+    parser = _Parser("python -m reports", description="What run files say.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
-    show = commands.add_parser("show", help="print run files as the run itself did")
-    show.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    show.add_argument("-v", dest="verbose", action="store_true", help="every case with its command")
-    for kind in ("json", "csv", "markdown"):
-        show.add_argument(f"--{kind}", action="store_true", help=f"as {kind}")
+    for add in (_add_show, _add_compare, _add_export):
+        add(commands)
     arguments = parser.parse_args(argv)
-    kind = next((k for k in ("json", "csv", "markdown") if getattr(arguments, k)), "text")
     try:
-        runs = [(path, store.read(path)) for path in arguments.files]
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+        return code
     except store.Unreadable as error:
-        print(f"reports show: {error}", file=sys.stderr)
+        print(f"reports {arguments.command}: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+def _add_show(commands: Commands) -> None:
+    made = commands.add_parser("show", help="print run files as the run itself did", allow_abbrev=False)
+    made.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    made.add_argument("-v", dest="verbose", action="store_true", help="every case with its command")
+    kinds = made.add_mutually_exclusive_group()
+    for kind in formats.kinds():
+        if kind != "text":
+            kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, help=f"as {kind}")
+    made.add_argument("--figures", type=Path, metavar="DIR", help="draw pictures into this folder")
+    made.set_defaults(run=show, kind="text")
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Print run files, as text unless another format is asked for."""
+    runs = [(path, store.read(path)) for path in arguments.files]
     for path, run in runs:
         if len(runs) > 1:
             print(path)
-        formats.write(kind, run, sys.stdout, verbose=arguments.verbose)
+        formats.write(arguments.kind, run, _stdout(arguments.kind), verbose=arguments.verbose)
+        if arguments.figures:
+            _draw(run, arguments.figures, path.stem if len(runs) > 1 else "", arguments.kind)
     return 0
+
+
+def _draw(run: Run, folder: Path, stem: str, kind: str) -> None:
+    from reports import figures
+
+    try:
+        for path in figures.draw(run, folder, stem):
+            print(f"picture: {path}", file=sys.stdout if kind == "text" else sys.stderr)
+    except OSError as error:
+        raise store.Unreadable(f"--figures {folder}: {error.strerror}; name a folder") from None
+
+
+def _add_compare(commands: Commands) -> None:
+    made = commands.add_parser(
+        "compare", help="two runs: where they ran first, then their times", allow_abbrev=False
+    )
+    made.add_argument("files", nargs=2, type=Path, metavar="FILE")
+    made.add_argument("--margin", type=share, default=0.01, metavar="SHARE", help="smallest difference (1%%)")
+    made.add_argument(
+        "--gate", type=share, metavar="SHARE",
+        help="exit 1 where the second is slower for certain, by so much or more",
+    )  # fmt: skip
+    made.set_defaults(run=compare)
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """The second run against the first. 1 where the gate holds it back."""
+    from reports.compare import runs
+
+    both = runs(*map(store.read, arguments.files), arguments.margin)
+    formats.write("text", both, sys.stdout)
+    slower = [c for c in both.comparisons if c.verdict == "slower" and c.ratio is not None]
+    return int(arguments.gate is not None and any((c.ratio or 0) >= 1 + arguments.gate for c in slower))
+
+
+def share(text: str) -> float:
+    """`5%` or `0.05`."""
+    value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    if not 0 < value < 1:
+        raise ValueError(text)
+    return value
+
+
+def _add_export(commands: Commands) -> None:
+    made = commands.add_parser("export", help="a run file in another program's format", allow_abbrev=False)
+    made.add_argument("file", type=Path, metavar="FILE")
+    made.add_argument("--to", dest="kind", required=True, choices=formats.kinds(), help="the format")
+    made.add_argument(
+        "-o", dest="output", type=Path, default=Path("-"), metavar="OUT", help="write it here (- is stdout)"
+    )
+    made.set_defaults(run=export)
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Write one run in one format."""
+    run, output = store.read(arguments.file), arguments.output
+    for line in run.damaged:
+        print(f"reports export: {line}", file=sys.stderr)
+    if output == Path("-"):
+        formats.write(arguments.kind, run, _stdout(arguments.kind))
+        return 0
+    try:
+        if output.exists() and output.samefile(arguments.file):
+            print(f"reports export: -o {output}: it is the run file itself; name another", file=sys.stderr)
+            return 2
+        with output.open("w", encoding="utf-8") as stream:
+            formats.write(arguments.kind, run, stream)
+    except OSError as error:
+        print(
+            f"reports export: -o {output}: {error.strerror}; name a file in a folder that is there",
+            file=sys.stderr,
+        )
+        return 2
+    return 0
+
+
+def _stdout(kind: str) -> IO[str]:
+    """What is for programs is UTF-8, whatever the terminal's encoding is."""
+    if kind != "text" and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    return sys.stdout
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ class Result:
     samples: tuple[float, ...] = ()
     wall_samples: tuple[float, ...] = ()  # where the samples are processor time
     rounds: tuple[int, ...] = ()
+    processes: tuple[int, ...] = ()  # of each sample, where there were several one after another
     placements: tuple[int, ...] = ()
     rejected: tuple[int, ...] = ()
     launches: int | None = None
@@ -72,6 +73,7 @@ class Result:
     workspace: int = 0
     warnings: tuple[str, ...] = ()
     repeat: str = ""
+    evidence: str | None = None
 
     def __post_init__(self) -> None:
         if (self.seconds is not None) != (self.status in TIMED):
@@ -147,6 +149,7 @@ class Run:
     environment: Environment
     contests: tuple[Contest, ...] = ()
     notes: tuple[Note, ...] = ()
+    damaged: tuple[str, ...] = ()  # lines of the file that were passed over, and why
 
     @property
     def results(self) -> tuple[Result, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -76,9 +77,10 @@ def lag1(w: Floats) -> float:
     return min(0.9, max(0.0, r + (1 + 4 * max(r, 0.0)) / n))
 
 
-def interval(x: Floats, alpha: float, trimmed: float = 0.25) -> Interval | None:
+def interval(x: Floats, alpha: float, trimmed: float = 0.25, independent: bool = False) -> Interval | None:
     """1 − alpha interval of the ratio: trimmed mean, Student t on the winsorized variance (Tukey and
-    McLaughlin 1963), widened by the root of tau = (1 + r)/(1 − r) for autocorrelated rounds."""
+    McLaughlin 1963), widened by the root of tau = (1 + r)/(1 − r) for autocorrelated rounds, unless they
+    are known to be independent."""
     import numpy as np
 
     n = len(x)
@@ -89,7 +91,7 @@ def interval(x: Floats, alpha: float, trimmed: float = 0.25) -> Interval | None:
     ordered = np.sort(x)
     center = float(ordered[k : n - k].mean())
     w = np.clip(x, ordered[k], ordered[n - k - 1])
-    r = lag1(w)
+    r = 0.0 if independent else lag1(w)
     tau = (1 + r) / (1 - r)
     deviation = float(w.std(ddof=1)) * math.sqrt((n - 1) / (h * (h - 1)))
     half = _quantile(max(2.0, h / tau - 1), 1 - alpha / 2) * deviation * math.sqrt(tau)
@@ -108,14 +110,45 @@ def judge(x: Floats, margin: float, last_only: bool = False) -> Judgment:
     strict = interval(x, (1 - JUDGED) / share, trimmed)
     if shown is None or strict is None:
         return Judgment(None, "unresolved", f"{len(x)} accepted rounds, an interval needs {FEWEST}", len(x))
+    return _verdict(shown, strict, margin, len(x))
+
+
+def across(x: Floats, margin: float, family: int) -> Judgment:
+    """What processes say, a ratio from each pair. `family`: so many comparisons share the verdicts' error
+    (Bonferroni 1936), so that a whole run is wrong in one of a hundred at most."""
+    shown = interval(x, 1 - SHOWN, 0.125, independent=True)
+    strict = interval(x, (1 - JUDGED) / family, 0.125, independent=True)
+    if shown is None or strict is None:
+        return Judgment(None, "unresolved", f"{len(x)} processes, an interval needs {FEWEST}", len(x))
+    return _verdict(shown, strict, margin, len(x))
+
+
+def between(first: Sequence[float], second: Sequence[float], margin: float, family: int) -> Judgment:
+    """Two groups of processes that were not paired: logarithms of times; Welch's t (1947)."""
+    import numpy as np
+
+    a, b = np.array(first), np.array(second)
+    parts = [float(x.var(ddof=1)) / len(x) for x in (a, b)]
+    center, error = float(b.mean() - a.mean()), math.sqrt(sum(parts))
+    degrees = sum(parts) ** 2 / max(
+        sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b), strict=True)), 1e-300
+    )
+    found = []
+    for alpha in (1 - SHOWN, (1 - JUDGED) / family):
+        half = _quantile(max(1.0, degrees), 1 - alpha / 2) * error
+        found.append(Interval(math.exp(center), math.exp(center - half), math.exp(center + half), 0.0))
+    return _verdict(found[0], found[1], margin, min(len(a), len(b)))
+
+
+def _verdict(shown: Interval, strict: Interval, margin: float, rounds: int) -> Judgment:
     if strict.low > 1 + margin:
-        return Judgment(shown, "slower", None, len(x))
+        return Judgment(shown, "slower", None, rounds)
     if strict.high < 1 - margin:
-        return Judgment(shown, "faster", None, len(x))
+        return Judgment(shown, "faster", None, rounds)
     if strict.low >= 1 - margin and strict.high <= 1 + margin:
-        return Judgment(shown, "same", None, len(x))
+        return Judgment(shown, "same", None, rounds)
     reason = AT_THE_MARGIN if strict.half < margin / 4 else None
-    return Judgment(shown, "unresolved", reason, len(x))
+    return Judgment(shown, "unresolved", reason, rounds)
 
 
 def order_interval(x: Floats, confidence: float = SHOWN) -> tuple[float, float, float]:

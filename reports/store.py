@@ -2,35 +2,93 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 from reports.record import FORMAT, Contest, Environment, Note, Run
 
+BEGINNING = b'{"digest":"'
+LONGEST = 256 << 20  # bytes of a line; more is no record of ours
+
 
 class Unreadable(Exception):
-    """A file that is no run file; says what it is instead and what to do."""
+    """A file that is no run file, or none to write to; says what it is instead and what to do."""
+
+
+class Unwritable(Exception):
+    """A record that could not be written; those before it are in the file, whole."""
 
 
 class RunFile:
-    """Appends records; each is on disk when `append` returns. Without a path it only keeps the run."""
+    """Appends records; each is on disk when `append` returns. Without a path it only keeps the run.
 
-    def __init__(self, path: Path | None, environment: Environment) -> None:
+    A file belongs to one run at a time, and one that holds a run already is only opened to `resume` it:
+    its records are kept, a last line cut short is dropped. Raises Unreadable.
+    """
+
+    def __init__(self, path: Path | None, environment: Environment, resume: bool = False) -> None:
         self.run = Run(environment)
+        self.path = path
         self._stream: IO[bytes] | None = None
-        if path is not None:
-            try:
-                self._stream = path.open("wb")
-            except OSError as error:
-                raise Unreadable(
-                    f"-o {path}: {error.strerror}; name a file in a folder that is there"
-                ) from None
+        if path is None:
+            return
+        try:
+            # Unbuffered: what could not be written must not be tried again when the file is closed.
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._stream = os.fdopen(handle, "r+b", buffering=0)
+            self._regular = stat.S_ISREG(os.fstat(handle).st_mode)
+        except OSError as error:
+            raise Unreadable(f"-o {path}: {error.strerror}; name a file in a folder that is there") from None
+        try:
+            self._begin(path, environment, resume)
+        except Exception:
+            self.close()
+            raise
+
+    def _begin(self, path: Path, environment: Environment, resume: bool) -> None:
+        assert self._stream is not None
+        if self._regular:
+            _lock(self._stream, path)
+            if resume and _cut_at_once(path):
+                os.truncate(self._stream.fileno(), 0)
+        if not self._regular or not os.fstat(self._stream.fileno()).st_size:
             self._write(environment)
+        elif resume:
+            self._resume(path, environment)
+        else:
+            raise Unreadable(
+                f"-o {path}: there is something in it already; --resume goes on with a run, or name another file"
+            )
+
+    def _resume(self, path: Path, environment: Environment) -> None:
+        """Take up the run in the file."""
+        from reports.compare import environments
+
+        assert self._stream is not None
+        self.run = read(path)
+        if self.run.environment.digest != environment.digest:
+            changed = "; ".join(environments(self.run.environment, environment)) or "its digest"
+            raise Unreadable(
+                f"-o {path}: its run was made in another environment ({changed}): name another file"
+            )
+        end, last = 0, b"\n"
+        with path.open("rb") as stream:
+            for _, last in _lines(stream):
+                if last.endswith(b"\n") or _decoded(last) is not None:
+                    end += len(last)
+        os.truncate(self._stream.fileno(), end)
+        self._stream.seek(end)
+        if not last.endswith(b"\n") and _decoded(last) is not None:
+            self._stream.write(b"\n")
 
     def append(self, record: Contest | Note) -> None:
-        from dataclasses import replace
-
+        """Raises Unwritable; the record is then in `run`, and the file ends with the one before."""
         if isinstance(record, Contest):
             self.run = replace(self.run, contests=(*self.run.contests, record))
         else:
@@ -42,57 +100,116 @@ class RunFile:
             return
         import msgspec
 
-        self._stream.write(msgspec.json.encode(record) + b"\n")
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
+        rest = memoryview(msgspec.json.encode(record) + b"\n")
+        start = self._stream.tell() if self._regular else 0
+        try:
+            while rest:
+                rest = rest[self._stream.write(rest) :]
+            if self._regular:
+                os.fsync(self._stream.fileno())
+        except OSError as error:
+            if self._regular:
+                with suppress(OSError):
+                    os.truncate(self._stream.fileno(), start)
+            finished = len(self.run.contests) - isinstance(record, Contest)
+            raise Unwritable(
+                f"-o {self.path}: {error.strerror}; {finished} finished contests are in it: "
+                "make room and go on with --resume"
+            ) from None
 
     def close(self) -> None:
         if self._stream is not None:
             self._stream.close()
 
 
-def read(path: Path) -> Run:
-    """A run file's records; unknown kinds are passed over. Raises Unreadable."""
+def _cut_at_once(path: Path) -> bool:
+    """Whether a kill left nothing but the beginning of the first line."""
+    with path.open("rb") as stream:
+        start = stream.readline(LONGEST)
+    return BEGINNING.startswith(start[: len(BEGINNING)]) and not start.endswith(b"\n")
+
+
+def _lock(stream: IO[bytes], path: Path) -> None:
+    """For as long as the stream is open. A file system without locks is trusted."""
+    try:
+        import fcntl
+
+        fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:
+        return
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            raise Unreadable(f"-o {path}: another run is writing it; name another file") from None
+
+
+def _lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Numbered lines, none longer than a record can be."""
+    number = 0
+    stream.seek(0)
+    while line := stream.readline(LONGEST):
+        number += 1
+        yield number, line
+        if len(line) == LONGEST and not line.endswith(b"\n"):
+            return
+
+
+def _decoded(line: bytes) -> dict[str, Any] | None:
+    """A record as it stands in a line, or None where there is none."""
     import msgspec
 
     try:
-        lines = path.read_bytes().splitlines()
+        found = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def read(path: Path) -> Run:
+    """A run file's records; unknown kinds are passed over, damaged lines too, and told. Raises Unreadable."""
+    import msgspec
+
+    try:
+        with path.open("rb") as stream:
+            lines = _lines(stream)
+            _, first = next(lines, (1, b""))
+            if not first:
+                raise Unreadable(f"{path} is empty: no run was written to it")
+            run = Run(msgspec.convert(_head(path, first), Environment))
+            return _collect(run, path, lines)
     except OSError as error:
         raise Unreadable(f"{path}: {error.strerror}") from None
-    if not lines:
-        raise Unreadable(f"{path} is empty: no run was written to it")
-    try:
-        head = msgspec.json.decode(lines[0])
-        if not isinstance(head, dict) or head.get("kind") != "environment":
-            raise Unreadable(f"{path} is no run file: its first line is not an environment record")
-        if not isinstance(head.get("format"), int):
-            raise Unreadable(f"{path} is no run file: its environment record names no format")
-        if head["format"] > FORMAT:
-            raise Unreadable(
-                f"{path} has format {head['format']}, this version reads up to {FORMAT}: update it"
-            )
-        run = Run(msgspec.convert(head, Environment))
-        return _collect(run, path, lines[1:])
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    except msgspec.ValidationError as error:
         raise Unreadable(f"{path} is no run file: {error}") from None
 
 
-def _collect(run: Run, path: Path, lines: list[bytes]) -> Run:
+def _head(path: Path, line: bytes) -> dict[str, Any]:
+    head = _decoded(line) if len(line) < LONGEST else None
+    if head is None or head.get("kind") != "environment":
+        raise Unreadable(f"{path} is no run file: its first line is not an environment record")
+    if not isinstance(head.get("format"), int):
+        raise Unreadable(f"{path} is no run file: its environment record names no format")
+    if head["format"] > FORMAT:
+        raise Unreadable(f"{path} has format {head['format']}, this version reads up to {FORMAT}: update it")
+    return head
+
+
+def _collect(run: Run, path: Path, lines: Iterator[tuple[int, bytes]]) -> Run:
     import msgspec
 
     contests: list[Contest] = []
     notes: list[Note] = []
-    for number, line in enumerate(lines, start=2):
+    damaged: list[str] = []
+    for number, line in lines:
+        record = _decoded(line)
+        if record is None and not line.endswith(b"\n") and len(line) < LONGEST:
+            break  # cut short by a kill: the contest in flight
         try:
-            record: dict[str, Any] = msgspec.json.decode(line)
-        except msgspec.DecodeError:
-            if number == len(lines) + 1:
-                break  # cut short by a kill: the contest in flight
-            raise Unreadable(f"{path}, line {number}: not JSON; the file is damaged") from None
-        if not isinstance(record, dict):
-            raise Unreadable(f"{path}, line {number}: not a record; the file is damaged")
-        if record.get("kind") == "contest":
-            contests.append(msgspec.convert(record, Contest))
-        elif record.get("kind") == "note":
-            notes.append(msgspec.convert(record, Note))
-    return Run(run.environment, tuple(contests), tuple(notes))
+            if record is None:
+                damaged.append(f"{path}, line {number}: not a record; passed over")
+            elif record.get("kind") == "contest":
+                contests.append(msgspec.convert(record, Contest))
+            elif record.get("kind") == "note":
+                notes.append(msgspec.convert(record, Note))
+        except msgspec.ValidationError as error:
+            damaged.append(f"{path}, line {number}: {error}; passed over")
+    return replace(run, contests=tuple(contests), notes=tuple(notes), damaged=tuple(damaged))

@@ -65,18 +65,23 @@ def contrast(contender: str, baseline: str) -> tuple[str, str, str]:
     keys = {word.partition(":")[0] for words in only for word in words}
     lone = len(keys) == 1  # the field need not be named when it is the only one
     default = {"trans": "nn", "ld_pad": "0", "cold": "warm", "beta": "0", "alpha": "1"}
-    shared = [word.removeprefix("variant:") for word in shared]
+    shared = [_plain(word.removeprefix("variant:")) for word in shared]
     texts = []
     for words in only:
         have = dict(word.split(":", 1) for word in words)
         full = {key: have.get(key, default.get(key, "–")) for key in sorted(keys)}
         texts.append(
             " ".join(
-                value if lone or key in ("variant", "trans") else f"{key}:{value}"
+                _plain(value if lone or key in ("variant", "trans") else f"{key}:{value}")
                 for key, value in full.items()
             )
         )
     return f"{op} {' '.join(shared)}", texts[0], texts[1]
+
+
+def _plain(word: str) -> str:
+    """A file's path in a name, as it was typed."""
+    return word.replace("%2F", "/").replace("%25", "%")
 
 
 def kernels(run: Run) -> tuple[str, ...]:
@@ -94,6 +99,13 @@ def kernels(run: Run) -> tuple[str, ...]:
         f"{variant}: " + "; ".join(filter(None, (about, ", ".join(calls.get(variant, ())))))
         for variant, about in told.items()
     )
+
+
+def steered(run: Run) -> str | None:
+    """The variables that choose a library's kernels or threads here, which nobody sees on the command line."""
+    variables = run.environment.facts.get("variables") or {}
+    told = ", ".join(f"{name}={value}" for name, value in variables.items())
+    return f"Set in this environment, and obeyed by the libraries: {told}." if told else None
 
 
 def ceilings(run: Run) -> tuple[str, ...]:
@@ -131,19 +143,20 @@ def results(run: Run) -> Table:
 
 
 def troubles(run: Run) -> tuple[str, ...]:
-    """Every case without a time and every warning, once each."""
+    """Damaged lines, every case without a time and every warning, once each."""
     found: dict[str, list[str]] = {}
     for result in run.results:
         if result.status in ("skipped", "wrong", "failed"):
             name = result.variant if result.status == "skipped" else result.name
-            found.setdefault(f"{result.status}: {result.reason}", []).append(name)
+            evidence = f" (evidence: {result.evidence})" if result.evidence else ""
+            found.setdefault(f"{result.status}: {result.reason}{evidence}", []).append(name)
         for warning in result.warnings:
             # Figures differ from case to case; one line holds all of a kind, with the first one's figure.
             kind = next(
                 (k for k in found if re.sub(r"[\d.]+", "", k) == re.sub(r"[\d.]+", "", warning)), warning
             )
             found.setdefault(kind, []).append(result.name)
-    told = []
+    told = list(run.damaged)
     for reason, names in found.items():
         distinct = list(dict.fromkeys(names))
         others = f" and {len(distinct) - 1} more like it" if len(distinct) > 1 else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,15 +149,39 @@ def cores() -> int:
     return allowed
 
 
+CGROUP_MEMORY = (  # limit and usage, second and first version
+    ("memory.max", "memory.current"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+)
+
+
 def _memory() -> int:
-    """Bytes that can be had now."""
+    """Bytes that can be had now: of the machine, of the cgroup, of this process's own limit."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    free = [page * os.sysconf("SC_PHYS_PAGES")]
+    for line in _text("/proc/meminfo").splitlines():
+        if line.startswith("MemAvailable"):
+            free.append(int(line.split()[1]) * 1024)
+    for limit, usage in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        most, used = _text(f"/sys/fs/cgroup/{limit}").strip(), _text(f"/sys/fs/cgroup/{usage}").strip()
+        if most.isdigit() and used.isdigit():
+            stat = _text(f"/sys/fs/cgroup/{Path(limit).parent / 'memory.stat'}").split()
+            files = stat[stat.index("inactive_file") + 1] if "inactive_file" in stat else "0"
+            free.append(int(most) - int(used) + int(files))  # files in memory give way
+    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if soft != resource.RLIM_INFINITY:
+        free.append(soft - int((_text("/proc/self/statm").split() or ["0"])[0]) * page)
+    return max(0, min(free))
+
+
+def _text(path: str) -> str:
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable"):
-                return int(line.split()[1]) * 1024
+        return Path(path).read_text()
     except OSError:
-        pass
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return ""
 
 
 def _caches() -> tuple[int, ...]:

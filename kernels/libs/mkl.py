@@ -37,7 +37,12 @@ def load() -> Blas:
     os.environ.setdefault(
         "MKL_THREADING_LAYER", "SEQUENTIAL" if os.environ.get("MKL_NUM_THREADS", "1") == "1" else "GNU"
     )
-    library = ctypes.CDLL(str(path))
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise Unavailable(
+            f"mkl is installed but cannot be loaded ({error}): pip install --force-reinstall mkl"
+        ) from None
     told = ctypes.create_string_buffer(198)
     library.MKL_Get_Version_String(told, len(told))
     words = told.value.decode().split()

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from typing import IO
 
 from reports.record import Run
+
+
+def kinds() -> list[str]:
+    """The formats there are, in order of name; none is imported."""
+    return sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.name.startswith("_"))
 
 
 def write(kind: str, run: Run, stream: IO[str], *, verbose: bool = False) -> None:

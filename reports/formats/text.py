@@ -37,12 +37,13 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
             console.print(title, markup=False)
             for line in lines:
                 console.print(f"  {line}", markup=False, soft_wrap=True)
-    for line in table.selftest(run):
+    for line in filter(None, (table.steered(run), *table.selftest(run))):
         console.print(line, markup=False, soft_wrap=True)
     facts = run.environment.facts
     device = facts.get("device", {})
+    scopes = list(dict.fromkeys(c.scope for c in run.comparisons)) or ["within this process"]
     console.print(
-        f"{device.get('model')}, {facts.get('cores')} cores; intervals hold within this process; {table.seconds(run)}.",
+        f"{device.get('model')}, {facts.get('cores')} cores; intervals hold {', '.join(scopes)}; {table.seconds(run)}.",
         markup=False,
         soft_wrap=True,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from micro._machine import TUNING
 from tests.conftest import Ran
 
 HERE = Path(__file__).parent
@@ -26,6 +27,8 @@ def _one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernels.devices.cpu.instruction_sets", lambda: ("avx", "avx2"))
     monkeypatch.setattr("kernels.libs.openblas.missing", lambda owner: None)
     monkeypatch.delenv("COLUMNS", raising=False)
+    for name in [name for name in os.environ if name.startswith(TUNING)]:
+        monkeypatch.delenv(name)
 
 
 def body(text: str) -> str:

@@ -43,7 +43,7 @@ BAD = [
     "--variant transpose-then-nn:x",
     "--variant no_such_module:ROW",
     "--variant no_such_file.py:ROW",
-    "--variant json:loads",
+    "--variant json:__name__",
     "--vary banana",
     "--only [",
     "--not [",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -162,21 +163,17 @@ def damaged(whole: bytes, how: str) -> bytes:
     }[how]
 
 
-SOUND = (
+REFUSED = (
     "empty", "one empty line", "junk", "text", "a number", "a list", "another kind first", "head cut short",
-    "head lacks its digest", "middle line cut short", "middle line not UTF-8", "a result without a name",
-    "an ok result without a time", "a status nobody knows", "future format",
+    "head lacks its digest", "future format", "format is a word", "format is null",
 )  # fmt: skip
-DAMAGE = (
-    *SOUND,
-    *(
-        pytest.param(how)
-        for how in ("format is a word", "format is null", "a line that is a list", "a line that is a number")
-    ),
-)
+PASSED_OVER = (
+    "middle line cut short", "middle line not UTF-8", "a result without a name", "an ok result without a time",
+    "a status nobody knows", "a line that is a list", "a line that is a number",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("how", DAMAGE)
+@pytest.mark.parametrize("how", REFUSED)
 def test_a_damaged_file_is_refused_by_name(path: Path, how: str) -> None:
     path.write_bytes(damaged(path.read_bytes(), how))
     with pytest.raises(store.Unreadable) as told:
@@ -185,10 +182,124 @@ def test_a_damaged_file_is_refused_by_name(path: Path, how: str) -> None:
     assert len(str(told.value).splitlines()) == 1
 
 
-def test_the_line_of_the_damage_is_named(path: Path) -> None:
-    path.write_bytes(damaged(path.read_bytes(), "middle line cut short"))
-    with pytest.raises(store.Unreadable, match="line 2: "):
+@pytest.mark.parametrize("how", PASSED_OVER)
+def test_a_damaged_line_costs_itself_and_is_told(path: Path, how: str) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(damaged(whole, how) + whole.splitlines(keepends=True)[-1])
+    run = store.read(path)
+    assert run.contests[-1] == RUN.contests[1]
+    (told,) = run.damaged
+    assert told.startswith(f"{path}, line 2: ") and told.endswith("passed over")
+
+
+def test_a_gigantic_file_that_is_no_run_is_refused_at_once(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(store, "LONGEST", 1 << 20)
+    path = tmp_path / "run.jsonl"
+    with path.open("wb") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(store.Unreadable, match="no run file"):
         store.read(path)
+
+
+def test_what_follows_a_line_no_record_can_be_is_given_up(path: Path, monkeypatch: Any) -> None:
+    size = path.stat().st_size
+    monkeypatch.setattr(store, "LONGEST", max(1 << 16, size))
+    with path.open("r+b") as stream:
+        stream.truncate(1 << 40)
+    run = store.read(path)
+    assert run.contests == RUN.contests
+    assert "line 5: not a record" in run.damaged[0]
+
+
+# Resuming
+
+
+def test_a_file_that_holds_something_is_not_written_over(path: Path) -> None:
+    whole = path.read_bytes()
+    with pytest.raises(store.Unreadable, match=r"--resume goes on with a run, or name another file"):
+        store.RunFile(path, ENVIRONMENT)
+    assert path.read_bytes() == whole
+
+
+def test_resuming_keeps_what_is_there(path: Path) -> None:
+    file = store.RunFile(path, replace(ENVIRONMENT, command="another", state={}), resume=True)
+    assert file.run == RUN
+    file.append(replace(CONTEST, contest="e"))
+    file.close()
+    read = store.read(path)
+    assert [contest.contest for contest in read.contests] == ["c", "d", "e"]
+    assert read.environment == ENVIRONMENT
+
+
+def test_resuming_begins_a_file_that_is_not_there_yet(tmp_path: Path) -> None:
+    file = store.RunFile(tmp_path / "run.jsonl", ENVIRONMENT, resume=True)
+    file.append(CONTEST)
+    file.close()
+    assert store.read(tmp_path / "run.jsonl") == Run(ENVIRONMENT, (CONTEST,))
+
+
+def test_resuming_after_a_kill_at_any_byte(path: Path) -> None:
+    """Whatever was cut is measured again; nothing that was whole is lost, nothing is there twice."""
+    whole = path.read_bytes()
+    ends = [i + 1 for i, byte in enumerate(whole) if byte == ord("\n")]
+    for end in [*range(ends[0] + 1), *range(ends[0], len(whole) + 1, 7), *(e - 1 for e in ends), *ends]:
+        path.write_bytes(whole[:end])
+        kept = store.read(path).contests if end >= ends[0] - 1 else ()
+        file = store.RunFile(path, ENVIRONMENT, resume=True)
+        assert file.run.contests == kept
+        file.append(replace(CONTEST, contest="e"))
+        file.close()
+        read = store.read(path)
+        assert (read.contests, read.damaged) == ((*kept, replace(CONTEST, contest="e")), ()), end
+
+
+def test_resuming_elsewhere_is_refused_and_the_difference_named(path: Path) -> None:
+    whole = path.read_bytes()
+    other = replace(ENVIRONMENT, digest="4567", facts=ENVIRONMENT.facts | {"cores": 3})
+    with pytest.raises(store.Unreadable, match=r"another environment \(cores: 2 → 3\): name another file"):
+        store.RunFile(path, other, resume=True)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("how", [how for how in REFUSED if how not in ("empty", "head cut short")])
+def test_resuming_what_is_no_run_leaves_it_alone(path: Path, how: str) -> None:
+    path.write_bytes(junk := damaged(path.read_bytes(), how))
+    with pytest.raises(store.Unreadable):
+        store.RunFile(path, ENVIRONMENT, resume=True)
+    assert path.read_bytes() == junk
+
+
+def test_a_file_belongs_to_one_run_at_a_time(path: Path) -> None:
+    first = store.RunFile(path, ENVIRONMENT, resume=True)
+    with pytest.raises(store.Unreadable, match="another run is writing it"):
+        store.RunFile(path, ENVIRONMENT, resume=True)
+    first.close()
+    store.RunFile(path, ENVIRONMENT, resume=True).close()
+
+
+def test_a_full_disk_leaves_whole_records(path: Path) -> None:
+    """A limit on the size of files fails a write as a full disk does."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    file = store.RunFile(path, ENVIRONMENT, resume=True)
+    before = path.stat().st_size
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before + 100, limit[1]))
+        with pytest.raises(store.Unwritable, match=r"2 finished contests are in it: .*--resume"):
+            file.append(replace(CONTEST, contest="e"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert len(file.run.contests) == 3  # it can still be printed
+    file.close()
+    assert path.stat().st_size == before
+    assert store.read(path) == RUN
+
+
+def test_a_run_written_to_no_regular_file() -> None:
+    file = store.RunFile(Path("/dev/null"), ENVIRONMENT)
+    file.append(CONTEST)
+    file.close()
+    with pytest.raises(store.Unwritable, match="No space left"):
+        store.RunFile(Path("/dev/full"), ENVIRONMENT)
 
 
 @pytest.mark.parametrize("name", ["missing.jsonl", ".", "missing/run.jsonl"])
@@ -245,7 +356,7 @@ def show(capsys: pytest.CaptureFixture[str]) -> Show:
     return run
 
 
-@pytest.mark.parametrize("how", DAMAGE)
+@pytest.mark.parametrize("how", REFUSED)
 def test_show_refuses_a_damaged_file_with_one_line(show: Show, path: Path, how: str) -> None:
     path.write_bytes(damaged(path.read_bytes(), how))
     ran = show(path)

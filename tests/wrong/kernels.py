@@ -153,7 +153,7 @@ READS_OLD_OUTPUT = made("READS_OLD_OUTPUT", reads_old_output)
 
 
 def output_of_its_own(problem: Gemm, device: object, setting: object) -> Bind:
-    own = np.empty((problem.m, problem.n), np.float32)
+    own = np.zeros((problem.m, problem.n), np.float32)
 
     def product(problem: Gemm, left: Array, right: Array, c: Array) -> None:
         honest(problem, left, right, own)

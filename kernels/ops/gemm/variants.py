@@ -33,8 +33,7 @@ def numpy_matmul(problem: Gemm, device: object, setting: object) -> Bind:
 
 
 def torch_mm(problem: Gemm, device: object, setting: Any) -> Bind:
-    import torch
-
+    torch = torch_library.load()
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)
 

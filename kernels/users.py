@@ -1,0 +1,79 @@
+"""A kernel of the user's own: a Variant, or any function that is called as `function(problem, *operands)`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from kernels.devices.base import ALIGNMENT
+from kernels.errors import UsageError
+from kernels.variant import Bind, Launch, Variant
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+
+
+def load(name: str) -> Variant[Any]:
+    """`module:NAME` or `file.py:NAME`. Raises UsageError.
+
+    A function gets arrays in the problem's order, inputs first, and writes the outputs; or it returns a
+    Launch, which is then what is timed. Its attribute `precision` says what it computes in, fp32 if none.
+    """
+    place, _, attribute = name.rpartition(":")
+    try:
+        module = _module(place)
+        found = getattr(module, attribute)
+    except Exception as error:  # the file is the user's: anything may be wrong with it
+        told = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise UsageError(f"--variant {name}: {told}") from None
+    if isinstance(found, Variant):
+        return found
+    if not callable(found):
+        raise UsageError(f"--variant {name}: neither a function nor a Variant (kernels.variant)")
+    return Variant(
+        name, "cpu", "user", partial(_prepare, found), getattr(found, "precision", "fp32"),
+        kernel=lambda: (_digest(module), None), python=True,
+    )  # fmt: skip
+
+
+def _module(place: str) -> ModuleType:
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _digest(module: ModuleType) -> str | None:
+    """Its file, and what was in it."""
+    if module.__file__ is None:
+        return None
+    content = Path(module.__file__).read_bytes()
+    return f"{Path(module.__file__).name} sha256:{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+def _prepare(function: Callable[..., Any], problem: Any, device: Device, setting: object) -> Bind:
+    """Called once on scratch operands: its compilers run here, and it shows whether it returns a Launch."""
+    sizes = [-(-x.nbytes // ALIGNMENT) * ALIGNMENT for x in problem.operands()]
+    block = device.allocate(sum(sizes))
+    offsets = itertools.accumulate(sizes, initial=0)
+    device.scatter(block, seed=1)  # garbage would overflow, and warn
+    views = [device.view(block, at, x) for at, x in zip(offsets, problem.operands(), strict=False)]
+    launches = isinstance(function(problem, *views), Launch)
+
+    def bind(views: Sequence[Any]) -> Launch:
+        if not launches:
+            return Launch(partial(function, problem, *views))
+        launch: Launch = function(problem, *views)
+        return launch
+
+    return bind

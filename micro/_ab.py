@@ -1,0 +1,187 @@
+"""Both arms of a comparison in fresh processes in lockstep, pair after pair, and what the pairs say."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import secrets
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kernels.devices import open_device
+from kernels.errors import KernelError, UsageError
+from micro import _machine
+from micro._ab_told import NAMES, Case, Limits, contests, differing, held_back, sentences
+from micro._arms import Arm
+from micro._plan import parse
+from micro._progress import Progress
+from reports import formats, record, store
+
+VISIT = 1e-3  # seconds: the hand-over between two processes does not show
+TURN = 4  # rounds before the other arm has its turn
+
+
+def run(arguments: argparse.Namespace, limits: Limits) -> int:
+    """The exit code. Raises UsageError."""
+    with ExitStack() as stack:
+        plans = _plans(arguments)
+        names, apart = _common(plans)
+        threads = {parse(name).setting.threads for name in names}
+        if len(threads) > 1:
+            raise UsageError("--threads: one value in a comparison of arms, their processes are pinned alike")
+        environment = _machine.environment(open_device("cpu"), _machine.command_line())
+        try:
+            file = store.RunFile(arguments.output, environment)
+        except store.Unreadable as error:
+            raise UsageError(str(error)) from None
+        stack.callback(file.close)
+        cases = [Case(name) for name in names]
+        progress = stack.enter_context(Progress(limits.processes, arguments.quiet))
+        stopped, canary = _take(arguments, cases, limits, threads.pop(), progress)
+        for contest in contests(cases, limits, canary, environment.command):
+            file.append(contest)
+        differs = differing(plans)
+        data = {"a": plans[0], "b": plans[1], "differs": differs, "only": apart, **asdict(limits)}
+        file.append(record.Note("ab", data))
+        tripped = [c for c in cases if limits.gate is not None and held_back(c, limits, len(cases))]
+        file.append(
+            record.Note("answer", {"sentences": sentences(file.run, limits, differs, apart, tripped)})
+        )
+    _print(file.run, arguments)
+    if stopped:
+        return stopped
+    return int(bool(tripped) or any(r.status in ("wrong", "failed") for r in file.run.results))
+
+
+def _plans(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Cases and environment of each arm."""
+    found = []
+    for letter in NAMES:
+        with _arm(arguments, letter, 1) as arm:
+            try:
+                found.append(arm.call("plan", words=arguments.words, patience=60.0))
+            except KernelError as error:
+                raise UsageError(f"arm {letter}: {error}") from None
+    return found
+
+
+@contextmanager
+def _arm(arguments: argparse.Namespace, letter: str, threads: int) -> Iterator[Arm]:
+    python = getattr(arguments, f"python_{letter}") or sys.executable
+    repo = getattr(arguments, f"repo_{letter}") or Path(__file__).parents[1]
+    try:
+        arm = Arm(letter, python, repo.resolve(), threads)
+    except OSError as error:
+        raise UsageError(f"--python-{letter} {python}: {error.strerror}") from None
+    try:
+        yield arm
+    finally:
+        arm.close()
+
+
+def _common(plans: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """Cases that both arms can measure; and what is said of the others. Raises UsageError."""
+    by_name = [{case["name"]: case["skip"] for case in plan["cases"]} for plan in plans]
+    common = [name for name, skip in by_name[0].items() if not skip and by_name[1].get(name, "") is None]
+    apart = []
+    for name in dict.fromkeys([*by_name[0], *by_name[1]]):
+        for letter, known in zip(NAMES, by_name, strict=True):
+            if name not in known:
+                apart.append(f"{name}: not in arm {letter}")
+            elif known[name]:
+                apart.append(f"{name}: skipped in arm {letter}: {known[name]}")
+    if not common:
+        raise UsageError(
+            f"no case that both arms can measure: {'; '.join(apart[:3]) or 'none was asked for'}"
+        )
+    return common, apart
+
+
+def _take(
+    arguments: argparse.Namespace, cases: Sequence[Case], limits: Limits, threads: int, progress: Progress
+) -> tuple[int, dict[str, list[float]]]:
+    """All pairs of processes; the exit code of what stopped them early, and the canaries of each process."""
+    canary: dict[str, list[float]] = {}
+    chance = random.Random(secrets.randbits(31))
+    for number in range(limits.processes):
+        progress.begin(f"processes {number + 1} of {limits.processes} an arm, {len(cases)} cases")
+        began = time.monotonic()
+        slice_ = limits.seconds / limits.processes / len(cases)
+        try:
+            with ExitStack() as stack:
+                arms = [stack.enter_context(_arm(arguments, letter, threads)) for letter in NAMES]
+                for i, case in enumerate(chance.sample(list(cases), len(cases))):
+                    if not case.failed:
+                        told = _visit(arms, case, slice_, chance, first=number == 0, canary=i == 0)
+                        for name, seconds in told.items():
+                            canary.setdefault(name, []).append(seconds)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            print(
+                f"micro.ab: interrupted after {number} of {limits.processes} processes an arm",
+                file=sys.stderr,
+            )
+            for case in cases:  # the pair in flight
+                del case.wall[number:], case.cpu[number:]
+            return (130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))), canary
+        progress.say(f"took {time.monotonic() - began:.0f} s")
+    return 0, canary
+
+
+def _visit(
+    arms: Sequence[Arm], case: Case, seconds: float, chance: random.Random, *, first: bool, canary: bool
+) -> dict[str, float]:
+    """One case in one pair of processes: alike in placement and launches, turns in random order."""
+    seed = chance.getrandbits(31)
+    calls: list[list[float]] = []
+    about = []
+    for arm in arms:
+        try:
+            about.append(arm.call("prepare", case=case.name, seed=seed if first else None, patience=300.0))
+            calls.append(arm.call("open", case=case.name, seed=seed, patience=120.0)["calls"])
+        except KernelError as error:
+            case.failed[arm.letter] = (type(error).__name__, str(error))
+            return {}
+    case.about = case.about or about
+    least = [min(both) for both in zip(*calls, strict=True)]
+    for arm in arms:
+        settled = arm.call("settle", calls=least, visit=VISIT, patience=120.0)
+    case.launches, case.visit = settled["launches"], settled["visit"]
+    rounds = TURN if 8 * TURN * settled["round"] < seconds else 1
+    wall: list[list[float]] = [[], []]
+    cpu: list[list[float]] = [[], []]
+    told: dict[str, float] = {}
+    began, at = time.monotonic(), 0
+    end = began + seconds
+    while at < 2 * rounds or time.monotonic() < end:
+        for i in chance.sample((0, 1), 2):
+            look = arms[i].call(
+                "look", first=at, rounds=rounds, canary=canary and at == 0, patience=60.0 + 20 * seconds
+            )
+            wall[i] += look["wall"]
+            cpu[i] += look["cpu"]
+            case.lost += look["lost"]
+            told = look["canary"] or told
+        at += rounds
+    case.seconds += time.monotonic() - began
+    case.wall.append(wall)
+    case.cpu.append(cpu)
+    for arm in arms:
+        arm.call("close", patience=60.0)
+    return told
+
+
+def _print(run: record.Run, arguments: argparse.Namespace) -> None:
+    people = sys.stderr if arguments.json == "-" else sys.stdout
+    formats.write("text", run, people)
+    if arguments.json == "-":
+        formats.write("json", run, sys.stdout)
+    elif arguments.json:
+        with Path(arguments.json).open("w", encoding="utf-8") as stream:
+            formats.write("json", run, stream)
+    if arguments.output:
+        print(f"run file: {arguments.output}", file=people)

@@ -1,0 +1,67 @@
+"""Two checkouts or two environments against each other, in fresh processes that take turns.
+
+`python -m micro.ab --repo-a OLD --repo-b NEW -- micro.gemm --m 64:1024:*2 --variant openblas`
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernels.errors import UsageError
+from micro._asked import SHARE, TIME, number
+from micro._cli import guarded
+
+ABOUT = "Two checkouts or environments against each other: arm a is the baseline, arm b the contender."
+
+
+def parser() -> argparse.ArgumentParser:
+    """Everything behind `--` is the command whose cases are measured."""
+    made = argparse.ArgumentParser("python -m micro.ab", description=ABOUT, allow_abbrev=False)
+    for arm in "ab":
+        made.add_argument(f"--repo-{arm}", metavar="DIR", type=Path, help="checkout of this suite (this one)")
+        made.add_argument(f"--python-{arm}", metavar="EXE", help="Python of its environment (this one)")
+    made.add_argument("--processes", type=int, default=13, metavar="N", help="an arm (default 13)")
+    made.add_argument("--budget", default="120s", metavar="TIME", help="of measuring, for all cases (120s)")
+    made.add_argument("--margin", default="1%", metavar="SHARE", help="smallest difference that is one (1%%)")
+    made.add_argument(
+        "--gate", metavar="SHARE",
+        help="exit 1 where b is slower for certain, and perhaps by so much or more",
+    )  # fmt: skip
+    made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    made.add_argument("--json", metavar="FILE", help="write json (- is stdout)")
+    made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+    made.add_argument("words", nargs="*", metavar="-- micro.BENCHMARK …", help="the command, as one types it")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code: 0, or 1 where the gate holds b back or a kernel failed."""
+    arguments = parser().parse_args(argv)
+    return guarded("micro.ab", lambda: _main(arguments))
+
+
+def _main(arguments: argparse.Namespace) -> int:
+    if not arguments.words or not arguments.words[0].startswith("micro."):
+        raise UsageError("name the command to measure behind --, such as -- micro.gemm --m 64,128")
+    if arguments.processes < 6:
+        raise UsageError(f"--processes {arguments.processes}: six or more an arm, thirteen for a gate")
+    for arm in "ab":
+        repo = getattr(arguments, f"repo_{arm}")
+        if repo is not None and not (repo / "micro" / "_arm.py").is_file():
+            raise UsageError(f"--repo-{arm} {repo}: no checkout of this suite with micro/_arm.py in it")
+    from micro._ab import run
+    from micro._ab_told import Limits
+
+    gate = number(arguments.gate, SHARE, "--gate", "5%") if arguments.gate else None
+    limits = Limits(
+        arguments.processes, number(arguments.budget, TIME, "--budget", "120s"),
+        number(arguments.margin, SHARE, "--margin", "1%"), gate,
+    )  # fmt: skip
+    return run(arguments, limits)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

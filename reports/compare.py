@@ -1,0 +1,116 @@
+"""Two runs beside each other: what differs between where they ran, first; then their times."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from reports import stats
+from reports.record import Comparison, Contest, Environment, Note, Result, Run
+
+
+def environments(first: Environment, second: Environment) -> tuple[str, ...]:
+    """`packages.numpy: 2.4.6 → 2.5.0`, for every fact in which they differ."""
+    facts = dict(_flat(first.facts)), dict(_flat(second.facts))
+    names = dict.fromkeys([*facts[0], *facts[1]])
+    return tuple(
+        f"{name}: {_told(facts[0].get(name))} → {_told(facts[1].get(name))}"
+        for name in names
+        if facts[0].get(name) != facts[1].get(name)
+    )
+
+
+def _flat(facts: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, list(value) if isinstance(value, tuple) else value
+
+
+def _told(value: Any) -> str:
+    return "none" if value is None else str(value)
+
+
+PROCESSES, CANARIES = 5, 0.02  # of each run, and how near their canaries must be, for a verdict between runs
+MARGIN = 0.01
+APART = "measured apart: python -m micro.ab measures both together"
+
+
+def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
+    """Both runs as one, with a contest for each case they share, first against second.
+
+    Where they ran comes first. Two runs have no verdict, unless each result holds five processes or more
+    and their canaries lie within 2 %; the spread between processes is then in the interval.
+    """
+    pairs = list(_shared(first, second))
+    contests = tuple(_contest(a, b, margin, len(pairs)) for a, b in pairs)
+    changed = environments(first.environment, second.environment)
+    said = [f"a: {first.environment.command} ({first.environment.started})"]
+    said += [f"b: {second.environment.command} ({second.environment.started})"]
+    said.append(
+        "Between them differ: " + ("; ".join(changed) if changed else "nothing that is recorded") + "."
+    )
+    missing = len({r.name for r in _measured(first)} ^ {r.name for r in _measured(second)})
+    said += [f"{missing} cases are in one of them only."] if missing else []
+    return Run(second.environment, contests, (Note("answer", {"sentences": said}),))
+
+
+def _measured(run: Run) -> list[Result]:
+    return [result for result in run.results if result.role == "measured"]
+
+
+def _shared(first: Run, second: Run) -> Iterator[tuple[Result, Result]]:
+    """The same case of the same contest; arms of `micro.ab` meet their like."""
+    known = {(result.contest, result.name): result for result in _measured(second)}
+    for result in _measured(first):
+        if (result.contest, result.name) in known:
+            yield result, known[result.contest, result.name]
+
+
+def _contest(first: Result, second: Result, margin: float, family: int) -> Contest:
+    name = f"compare/{first.contest}/{first.name}"
+    both = tuple(
+        replace(result, name=f"{result.name}/run:{letter}", contest=name)
+        for letter, result in (("a", first), ("b", second))
+    )
+    comparison = Comparison(
+        name, "run", both[0].name, both[1].name, None, None, None, stats.SHOWN, "not comparable", APART,
+        margin, margin, scope="of the runs themselves",
+    )  # fmt: skip
+    if first.seconds is None or second.seconds is None:
+        without = next(result for result in (first, second) if result.seconds is None)
+        comparison = replace(comparison, reason=f"{without.status}: {without.reason}")
+    elif reason := _apart(first, second):
+        ratio = second.seconds.median / first.seconds.median
+        comparison = replace(comparison, ratio=ratio, reason=reason)
+    else:
+        found = stats.between(_by_process(first), _by_process(second), margin, family)
+        comparison = replace(comparison, verdict=found.verdict, reason=found.reason, scope="between runs")
+        if found.shown:
+            shown = found.shown
+            comparison = replace(comparison, ratio=shown.center, low=shown.low, high=shown.high)
+    return Contest(name, "is run b slower than run a?", "run", both, (comparison,))
+
+
+def _apart(first: Result, second: Result) -> str | None:
+    """Why two results of different runs have no verdict."""
+    if min(len(set(result.processes)) for result in (first, second)) < PROCESSES:
+        return APART
+    told = first.canary or {}, second.canary or {}
+    for name in told[0].keys() & told[1].keys():
+        a, b = (statistics.median(canary[name]) for canary in told)
+        if abs(b / a - 1) > CANARIES:
+            return f"{APART}; the host itself differed by {b / a - 1:+.1%} ({name})"
+    return None
+
+
+def _by_process(result: Result) -> list[float]:
+    """The logarithm of the median of each process."""
+    groups: dict[int, list[float]] = {}
+    for process, sample in zip(result.processes, result.samples, strict=True):
+        groups.setdefault(process, []).append(sample)
+    return [math.log(statistics.median(samples)) for samples in groups.values()]

@@ -1,0 +1,130 @@
+"""A run without its nesting: rows for a table of any kind, and names that hold over the whole run.
+
+A name in an export is the question, then every axis and setting of the case, those at their default too:
+`nn-nt/gemm/m:64/n:2048/k:3344/trans:nn/dtype:fp32/…/variant:openblas/threads:1/cold:none`. Words of the
+contest that the case repeats are left out, so that two cases differ in nothing but what sets them apart:
+google-benchmark's `compare.py filters FILE trans:nn trans:nt` matches names in which its filter, a regular
+expression, was replaced wherever it stood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import fields
+from typing import Any
+
+from reports import stats
+from reports.record import Comparison, Contest, Environment, Result, Run
+
+COLUMNS = (
+    "contest", "role", "name", "op", "variant", "device", "threads", "status", "reason", "median_seconds",
+    "low_seconds", "high_seconds", "flops_per_second", "bytes_per_second", "percent_of_ceiling", "ceiling",
+    "error", "error_bound", "kernel", "isa_observed", "blas", "clock", "launches", "uses", "repeat",
+)  # fmt: skip
+SHARED = ("op", "variant", "device", "threads")  # columns of a comparison, where both sides have the same
+
+
+def results(run: Run) -> list[dict[str, Any]]:
+    """A row for each case: base units, `None` where something is unknown or no axis of its operation."""
+    axes = list(dict.fromkeys(axis for result in run.results for axis in result.problem))
+    rows = []
+    for result in run.results:
+        times = result.seconds
+        known = {
+            "median_seconds": times.median if times else None,
+            "low_seconds": times.low if times else None,
+            "high_seconds": times.high if times else None,
+        }
+        row = {name: known[name] if name in known else getattr(result, name) for name in COLUMNS}
+        rows.append(row | {_column(axis, COLUMNS): result.problem.get(axis) for axis in axes})
+    return rows
+
+
+def comparisons(run: Run) -> list[dict[str, Any]]:
+    """A row for each comparison, with the axes of its two cases: `None` where these differ."""
+    own = [field.name for field in fields(Comparison)]
+    taken = {*own, *SHARED, "baseline_seconds", "contender_seconds"}
+    measured = [result for result in run.results if result.role == "measured"]
+    axes = list(dict.fromkeys(axis for result in measured for axis in result.problem))
+    rows = []
+    for contest in run.contests:
+        by_name = {result.name: result for result in contest.results if result.role == "measured"}
+        for comparison in contest.comparisons:
+            first, second = by_name[comparison.baseline], by_name[comparison.contender]
+            row = {name: getattr(comparison, name) for name in own}
+            row["notes"] = "; ".join(comparison.notes)
+            row["baseline_seconds"] = first.seconds.median if first.seconds else None
+            row["contender_seconds"] = second.seconds.median if second.seconds else None
+            for name in SHARED:
+                row[name] = _common(getattr(first, name), getattr(second, name))
+            for axis in axes:
+                row[_column(axis, taken)] = _common(first.problem.get(axis), second.problem.get(axis))
+            rows.append(row)
+    return rows
+
+
+def named(run: Run) -> list[list[tuple[str, Result]]]:
+    """For each contest its measured results, each with a name that no other result of the run has."""
+    taken: set[str] = set()
+    found = []
+    for contest in run.contests:
+        measured = [result for result in contest.results if result.role == "measured"]
+        again = 1
+        names = [_name(contest, result) for result in measured]
+        while not taken.isdisjoint(names):  # the same question twice, as the self-test asks it
+            again += 1
+            names = [_name(contest, result, again) for result in measured]
+        taken.update(names)
+        found.append(list(zip(names, measured, strict=True)))
+    return found
+
+
+def accepted(result: Result) -> list[int]:
+    """Which samples count: those of rounds not rejected, or all where too few are left for an interval."""
+    rejected = set(result.rejected)
+    kept = [i for i, number in enumerate(result.rounds) if number not in rejected]
+    return kept if len(kept) >= stats.FEWEST else list(range(len(result.samples)))
+
+
+def versions(environment: Environment) -> dict[str, str]:
+    """What ran where, a line each, only what is known."""
+    facts = environment.facts
+    told = {
+        "digest": environment.digest,
+        "cpu": facts.get("device", {}).get("model"),
+        **{name: facts.get(name) for name in ("kernel", "compiler", "commit", "python")},
+        **facts.get("packages", {}),
+    }
+    return {name: " ".join(str(fact).split()) for name, fact in told.items() if fact}
+
+
+def _name(contest: Contest, result: Result, again: int = 1) -> str:
+    words = dict(word.split(":", 1) for word in result.name.split("/")[1:])
+    settings = {key: word for key, word in words.items() if key not in result.problem}
+    case = {axis: _word(value) for axis, value in result.problem.items()}
+    case |= {"variant": result.variant, "threads": str(result.threads), "cold": "none"} | settings
+    case["cold"] = case["cold"].replace("+", ",")  # a plus means something to a filter
+    question = [
+        word
+        for word in contest.contest.split("/")
+        if word != result.op and not (":" in word and word.partition(":")[0] in case)
+    ]
+    if again > 1:
+        question.append(f"again:{again}")
+    return "/".join([*question, result.op, *(f"{key}:{word}" for key, word in case.items())])
+
+
+def _word(value: object) -> str:
+    """A value as it stands in a name: a whole number without its `.0`, no slash."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).replace("%", "%25").replace("/", "%2F")
+
+
+def _common(first: Any, second: Any) -> Any:
+    return first if first == second else None
+
+
+def _column(axis: str, taken: Collection[str]) -> str:
+    """An axis whose name means something else in the row says that it is one."""
+    return f"problem_{axis}" if axis in taken else axis

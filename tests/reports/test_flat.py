@@ -1,0 +1,131 @@
+"""Rows for a data frame, and names that hold over a whole run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports import flat, stats, store
+from reports.record import Environment, Result, Run, Seconds
+
+REFERENCE = Path(__file__).parents[2] / "reports" / "reference"
+SMALL = REFERENCE / "transpose-small-skylakex.jsonl"
+SCALARS = (str, int, float, bool, type(None))
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return store.read(SMALL)
+
+
+def result(**changed: Any) -> Result:
+    made = Result(
+        "gemm/m:8/trans:nt/variant:a/threads:1", "q/gemm/m:8/variant:a", "measured", "gemm",
+        {"m": 8, "trans": "nt", "alpha": 1.0, "data": "x/y"}, "a", "cpu", 1, "ok",
+        seconds=Seconds(1.0, None, None, 0.95),
+    )  # fmt: skip
+    return replace(made, **changed)
+
+
+def alone(*results: Result, times: int = 1) -> Run:
+    from reports.record import Contest
+
+    contest = Contest(results[0].contest, "?", "variant", results, ())
+    return Run(Environment("0", {}, {}, "", ""), (contest,) * times)
+
+
+def test_results_are_rows_of_the_same_scalars(run: Run) -> None:
+    rows = flat.results(run)
+    assert [row["name"] for row in rows] == [x.name for x in run.results]
+    assert len({tuple(row) for row in rows}) == 1
+    assert tuple(rows[0])[: len(flat.COLUMNS)] == flat.COLUMNS
+    assert all(isinstance(value, SCALARS) for row in rows for value in row.values())
+    for row, one in zip(rows, run.results, strict=True):
+        assert row["median_seconds"] == (one.seconds.median if one.seconds else None)
+        assert all(row[axis] == value for axis, value in one.problem.items())
+    assert rows[0]["isa"] is None, "an axis of another operation"
+
+
+def test_an_axis_that_is_called_like_a_column_keeps_its_value() -> None:
+    (row,) = flat.results(alone(result(problem={"kernel": 3}, kernel="OpenBLAS")))
+    assert (row["kernel"], row["problem_kernel"]) == ("OpenBLAS", 3)
+
+
+def test_comparisons_are_rows_with_the_axes_that_both_sides_share(run: Run) -> None:
+    rows = flat.comparisons(run)
+    assert [row["ratio"] for row in rows] == [x.ratio for x in run.comparisons]
+    assert len({tuple(row) for row in rows}) == 1
+    assert all(isinstance(value, SCALARS) for row in rows for value in row.values())
+    row = rows[-1]
+    assert (row["differs"], row["trans"], row["m"], row["variant"]) == ("trans", None, 16, "openblas")
+    medians = {x.name: x.seconds.median for x in run.contests[-1].results if x.seconds}
+    assert row["baseline_seconds"] == medians[row["baseline"]]
+    assert row["contender_seconds"] == medians[row["contender"]] != row["baseline_seconds"]
+    assert "isa" not in row, "an axis of the ceilings"
+
+
+@pytest.mark.parametrize("path", sorted(REFERENCE.glob("*.jsonl")), ids=lambda path: path.stem)
+def test_names_are_unique_and_tell_two_sides_apart_by_what_differs(path: Path) -> None:
+    run = store.read(path)
+    members = flat.named(run)
+    names = [name for contest in members for name, _ in contest]
+    assert len(names) == len({*names}) == sum(x.role == "measured" for x in run.results)
+    for contest, named in zip(run.contests, members, strict=True):
+        told = {one.name: (name, one) for name, one in named}
+        for comparison in contest.comparisons:
+            (first, a), (second, b) = told[comparison.baseline], told[comparison.contender]
+            apart = {one.partition(":")[0] for one in set(first.split("/")) ^ set(second.split("/"))}
+            settings = {key for key in ("variant", "threads", "cold") if getattr(a, key) != getattr(b, key)}
+            assert apart == settings | {axis for axis in a.problem if a.problem[axis] != b.problem[axis]}
+            assert len(first.split("/")) == len(second.split("/"))
+
+
+def test_a_name_is_the_question_then_every_axis_and_setting() -> None:
+    ((name, _),), ((again, _),) = flat.named(alone(result(), times=2))
+    assert name == "q/gemm/m:8/trans:nt/alpha:1/data:x%2Fy/variant:a/threads:1/cold:none"
+    assert again == name.replace("q/", "q/again:2/")
+    for settings, want in (
+        ("threads:1/cold:a+b", "threads:1/cold:a,b"),  # compare.py takes a plus for a regular expression's
+        ("threads:1/arm:b", "threads:1/cold:none/arm:b"),
+        ("threads:1/cold:a/arm:b", "threads:1/cold:a/arm:b"),
+    ):
+        one = result(name=f"gemm/m:8/trans:nt/variant:a/{settings}")
+        (((name, _),),) = flat.named(alone(one))
+        assert name == f"q/gemm/m:8/trans:nt/alpha:1/data:x%2Fy/variant:a/{want}"
+
+
+def test_rejected_rounds_do_not_count_unless_too_few_are_left() -> None:
+    many = result(samples=(1.0,) * 8, rounds=tuple(range(8)), rejected=(2, 7))
+    assert flat.accepted(many) == [0, 1, 3, 4, 5, 6]
+    few = replace(many, rejected=tuple(range(9 - stats.FEWEST)))
+    assert flat.accepted(few) == list(range(8))
+    assert flat.accepted(result()) == []
+
+
+@pytest.mark.parametrize("stem", ["crossover-1", "transpose-all"])
+def test_accepted_samples_give_the_median_of_the_record(stem: str) -> None:
+    rejected = 0
+    for one in store.read(REFERENCE / f"{stem}.jsonl").results:
+        if one.seconds:
+            median = stats.order_interval(_array([one.samples[i] for i in flat.accepted(one)]))[0]
+            kept_to_the_ps = math.isclose(median, one.seconds.median, rel_tol=1e-5)
+            assert kept_to_the_ps, one.name
+            rejected += len(one.rejected)
+    assert rejected, "no round was rejected: nothing was tested"
+
+
+def _array(values: list[float]) -> Any:
+    import numpy as np
+
+    return np.array(values)
+
+
+def test_versions_are_known_lines() -> None:
+    told = flat.versions(
+        Environment("d", {"compiler": "cc\n 12", "commit": None, "packages": {"mkl": None}}, {}, "", "")
+    )
+    assert told == {"digest": "d", "compiler": "cc 12"}

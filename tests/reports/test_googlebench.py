@@ -1,0 +1,214 @@
+"""Exports for google-benchmark, read by its own compare.py."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports import flat, formats, store
+from reports.record import Contest, Environment, Result, Run
+from tests.conftest import Ran
+
+REFERENCE = Path(__file__).parents[2] / "reports" / "reference"
+COMPARE = Path("/usr/share/benchmark/compare.py")
+needs_compare = pytest.mark.skipif(
+    not COMPARE.exists(),
+    reason=f"no {COMPARE}: apt-get install -y --no-install-recommends libbenchmark-tools",
+)
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return store.read(REFERENCE / "transpose-small-skylakex.jsonl")
+
+
+def exported(run: Run) -> Any:
+    stream = io.StringIO()
+    formats.write("googlebench", run, stream)
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    return json.loads(stream.getvalue(), parse_constant=refuse)
+
+
+def changed(run: Run, change: Callable[[Result], Result]) -> Run:
+    """The run with other results."""
+
+    def one(contest: Contest) -> Contest:
+        return replace(contest, results=tuple(map(change, contest.results)))
+
+    return replace(run, contests=tuple(map(one, run.contests)))
+
+
+def broken(one: Result, status: str = "wrong") -> Result:
+    """NT at M = 4 of nn-nt, without a time."""
+    if one.contest.startswith("nn-nt/gemm/m:4/") and "trans:nt" in one.name:
+        return replace(one, status=status, seconds=None, reason="it is 0.1 off", samples=(), rounds=())
+    return one
+
+
+def compare(folder: Path, mode: str, runs: list[Run], *filters: str) -> dict[str, Any]:
+    """What compare.py says: for each name its measurements and U test, as its --dump_to_json has them."""
+    paths = [folder / f"{i}.json" for i in range(len(runs))]
+    for path, one in zip(paths, runs, strict=True):
+        path.write_text(json.dumps(exported(one)))
+    command = [sys.executable, COMPARE, "--no-color", "-a", "-d", folder / "told", mode, *paths, *filters]
+    ran = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    found = json.loads((folder / "told").read_text())
+    assert all(row["name"] in ran.stdout for row in found if row["run_type"] == "aggregate")
+    return {row["name"]: row for row in found}
+
+
+def test_a_row_for_each_accepted_round(run: Run) -> None:
+    run = changed(run, lambda one: replace(one, rejected=(0, 3), launches=7, uses=2))
+    rows = [row for row in exported(run)["benchmarks"] if row["run_type"] == "iteration"]
+    for name, one in (pair for contest in flat.named(run) for pair in contest):
+        own = [row for row in rows if row["name"] == name]
+        assert [row["repetition_index"] for row in own] == list(range(len(one.samples) - 2))
+        assert {row["repetitions"] for row in own} == {len(own)}
+        assert [row["cpu_time"] for row in own] == [1e9 * one.samples[i] for i in flat.accepted(one)]
+        assert [row["real_time"] for row in own] == [1e9 * one.wall_samples[i] for i in flat.accepted(one)]
+        assert one.seconds and one.flops_per_second
+        work = one.flops_per_second * one.seconds.median
+        assert all(math.isclose(row["items_per_second"] * row["cpu_time"], 1e9 * work) for row in own)
+        assert {(row["iterations"], row["threads"], row["time_unit"]) for row in own} == {(14, 1, "ns")}
+    assert {row["name"] for row in rows} == {name for contest in flat.named(run) for name, _ in contest}
+
+
+def test_where_only_the_wall_clock_was_read_both_times_are_its(run: Run) -> None:
+    run = changed(run, lambda one: replace(one, clock="wall", wall_samples=()))
+    rows = exported(run)["benchmarks"]
+    assert rows and all(row["real_time"] == row["cpu_time"] > 0 for row in rows)
+
+
+def test_statistics_of_the_rounds(run: Run) -> None:
+    import numpy as np
+
+    rows = {row["name"]: row for row in exported(run)["benchmarks"] if row["run_type"] == "aggregate"}
+    for name, one in (pair for contest in flat.named(run) for pair in contest):
+        times = 1e9 * np.array([one.samples[i] for i in flat.accepted(one)])
+        want = {"mean": times.mean(), "median": np.median(times), "stddev": times.std(ddof=1)}
+        for statistic, value in want.items():
+            row = rows.pop(f"{name}_{statistic}")
+            assert math.isclose(row["cpu_time"], value)
+            assert (row["aggregate_name"], row["aggregate_unit"]) == (statistic, "time")
+            assert (row["run_name"], row["iterations"]) == (name, len(times))
+        row = rows.pop(f"{name}_cv")
+        assert math.isclose(row["cpu_time"], want["stddev"] / want["mean"])
+        assert row["aggregate_unit"] == "percentage"
+    assert not rows
+
+
+def test_without_samples_the_median_is_told(run: Run) -> None:
+    bare = changed(run, lambda one: replace(one, samples=(), wall_samples=(), rounds=(), rejected=()))
+    rows = exported(bare)["benchmarks"]
+    assert [row["run_type"] for row in rows] == ["aggregate"] * sum(map(len, flat.named(run)))
+    _, one = flat.named(run)[0][0]
+    assert one.seconds
+    assert rows[0]["name"].endswith("_median") and rows[0]["real_time"] == 1e9 * one.seconds.median
+
+
+def test_context(run: Run) -> None:
+    context = exported(run)["context"]
+    assert context["json_schema_version"] == 1
+    assert [cache["size"] for cache in context["caches"]] == [49152, 1048576, 33554432]
+    assert (context["num_cpus"], context["mhz_per_cpu"]) == (2, 2596)
+    assert (context["date"], context["digest"]) == (run.environment.started, run.environment.digest)
+    assert (context["executable"], context["numpy"]) == (run.environment.command, "2.4.6")
+    empty = exported(Run(Environment("0", {}, {}, "", "")))
+    assert empty["benchmarks"] == empty["context"]["caches"] == empty["context"]["load_avg"] == []
+
+
+@pytest.mark.parametrize(
+    ("status", "flag", "message"),
+    [("wrong", "error_occurred", "error_message"), ("skipped", "skipped", "skip_message")],
+)
+def test_a_case_without_a_time_says_why(run: Run, status: str, flag: str, message: str) -> None:
+    document = exported(changed(run, lambda one: broken(one, status)))
+    (row,) = (row for row in document["benchmarks"] if flag in row)
+    assert (row[flag], row[message]) == (True, f"{status}: it is 0.1 off")
+    assert "trans:nt" in row["name"] and row["real_time"] == 0
+
+
+@needs_compare
+def test_compare_sets_two_values_of_an_axis_side_by_side(run: Run, tmp_path: Path) -> None:
+    told = compare(tmp_path, "filters", [run], "trans:nn", "trans:nt")
+    for contest, members in zip(run.contests, flat.named(run), strict=True):
+        (first, a), (_, b) = members[:2]  # NN and NT in the same library
+        name = first.replace("trans:nn", "[trans:nn vs. trans:nt]")
+        assert a.seconds and b.seconds, contest.contest
+        (change,) = told[f"{name}_median"]["measurements"]
+        assert math.isclose(1 + change["cpu"], b.seconds.median / a.seconds.median)
+        test = told[name]["utest"]
+        assert test["have_optimal_repetitions"]
+        assert test["nr_of_repetitions"] == test["nr_of_repetitions_other"] == len(flat.accepted(a))
+    assert len(told) == 5 * len(run.contests) + 1, "a name, four statistics; the geometric mean of all"
+
+
+@needs_compare
+def test_compare_sets_two_variants_side_by_side(gemm: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = gemm(
+        "--m", "8,16", "--n", "8", "--k", "8", "--trans", "nn,nt", "--variant", "openblas,numpy",
+        "--device", "fake", "-q", "-o", str(tmp_path / "run"),
+    )  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    run = store.read(tmp_path / "run")
+    told = compare(tmp_path, "filters", [run], "variant:openblas", "variant:numpy")
+    assert len(run.contests) == 4
+    for contest in run.contests:
+        a, b = (one for one in contest.results if one.role == "measured")
+        assert a.seconds and b.seconds
+        trans = f"trans:{a.problem['trans']}/dtype:fp32/alpha:1/beta:0/ld_pad:0"
+        name = f"gemm/m:{a.problem['m']}/n:8/k:8/{trans}/[variant:openblas vs. variant:numpy]/threads:1/cold:none"
+        (change,) = told[f"{name}_median"]["measurements"]
+        assert math.isclose(1 + change["time"], b.seconds.median / a.seconds.median, rel_tol=1e-5)
+
+
+@needs_compare
+def test_a_contest_that_names_one_variant_does_not_keep_two_apart(tmp_path: Path) -> None:
+    run = store.read(REFERENCE / "crossover-1.jsonl")
+    contest = run.contests[0]
+    assert contest.contest.endswith("/variant:openblas"), "and its contender is transpose-then-nn:openblas"
+    run = replace(run, contests=(contest,))
+    told = compare(tmp_path, "filters", [run], "variant:openblas", "variant:transpose-then-nn:openblas")
+    a, b = (one.seconds for one in contest.results if one.role == "measured")
+    assert a and b
+    (change,) = next(row for name, row in told.items() if name.endswith("_median"))["measurements"]
+    assert math.isclose(1 + change["cpu"], b.median / a.median)
+
+
+@needs_compare
+def test_compare_sets_two_runs_side_by_side(run: Run, tmp_path: Path) -> None:
+    def slower(one: Result) -> Result:
+        times = (tuple(1.25 * x for x in samples) for samples in (one.samples, one.wall_samples))
+        return replace(one, **dict(zip(("samples", "wall_samples"), times, strict=True)))
+
+    told = compare(tmp_path, "benchmarks", [run, changed(run, slower)])
+    for name, _ in (pair for contest in flat.named(run) for pair in contest):
+        (change,) = told[f"{name}_median"]["measurements"]
+        assert math.isclose(change["time"], 0.25) and math.isclose(change["cpu"], 0.25)
+    (whole,) = told["OVERALL_GEOMEAN"]["measurements"]
+    assert math.isclose(whole["time"], 0.25)
+
+
+@needs_compare
+@pytest.mark.parametrize("sides", ["first", "second", "both"])
+def test_compare_takes_no_case_without_a_time_for_a_fast_one(run: Run, tmp_path: Path, sides: str) -> None:
+    runs = [changed(run, broken) if sides in (side, "both") else run for side in ("first", "second")]
+    told = compare(tmp_path, "benchmarks", runs)
+    names = [name for contest in flat.named(run) for name, _ in contest]
+    (gone,) = (name for name in names if "nn-nt/gemm/m:4/" in name and "trans:nt" in name)
+    assert {name for name in names if name in told} == {*names} - {gone}
+    assert "OVERALL_GEOMEAN" in told
+    assert not [x for row in told.values() for x in row["measurements"] if x["cpu_time_other"] == 0]

@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 
 from kernels.errors import UsageError
 from kernels.variant import Setting, find
+from micro import _why
 from micro._plan import Asked, Benchmark, Budget, Contest, along, by_variant, problems, values
 from reports.record import Run
 
@@ -40,8 +41,13 @@ def planned(benchmark: Benchmark, name: str, arguments: argparse.Namespace) -> P
             raise UsageError(f"{option_of(option)}: it needs a run file, -o FILE")
     asked = _asked(benchmark, arguments)
     budget = _budget(benchmark, arguments)
-    contests = tuple(_chosen(_contests(benchmark, arguments, asked), arguments))
     question = _question(benchmark, arguments)
+    if arguments.why or arguments.profile is not None:
+        asked = _why.only(asked)
+    contests = tuple(_chosen(_contests(benchmark, arguments, asked), arguments))
+    if arguments.why:
+        explained = _why.contest(asked, list(contests))
+        return Planned(name, (explained,), budget, arguments, _why.answer)
     if question is None:
         return Planned(name, contests, budget, arguments)
     return Planned(

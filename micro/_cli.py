@@ -78,6 +78,16 @@ def _common(made: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--only", metavar="REGEX", help="only contests whose name holds this")
     how.add_argument("--not", dest="without", metavar="REGEX", help="no contests whose name holds this")
+    how.add_argument(
+        "--why", action="store_true", help="explain one case: ceiling, work, kernel, best variant"
+    )
+    how.add_argument(
+        "--profile",
+        nargs="?",
+        const="",
+        metavar="FIFOS",
+        help="one warmed launch of one case between two marks; prints the perf line for it",
+    )
     how.add_argument("--list", action="store_true", help="print the plan and stop")
     how.add_argument("--until", choices=LADDER, default="time", help="stop after this step")
     out = made.add_argument_group("output")
@@ -137,6 +147,10 @@ def _main(benchmark: Benchmark, name: str, arguments: argparse.Namespace) -> int
             for case in contest.cases:
                 print(f"  {case.name}" + (f"  skipped: {case.skip}" if case.skip else ""))
         return 0
+    if arguments.profile is not None:
+        from micro import _machine, _profile
+
+        return _profile.run(plan.contests, arguments.device, arguments.profile, _machine.command_line())
     from micro._session import run  # heavy: only now
 
     return run(plan)

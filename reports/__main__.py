@@ -97,7 +97,8 @@ def compare(arguments: argparse.Namespace) -> int:
     """The second run against the first. 1 where the gate holds it back."""
     from reports.compare import runs
 
-    both = runs(*map(store.read, arguments.files), arguments.margin)
+    first, second = map(store.read, arguments.files)
+    both = runs(first, second, arguments.margin)
     formats.write("text", both, sys.stdout)
     slower = [c for c in both.comparisons if c.verdict == "slower" and c.ratio is not None]
     return int(arguments.gate is not None and any((c.ratio or 0) >= 1 + arguments.gate for c in slower))

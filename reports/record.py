@@ -21,59 +21,59 @@ REASONED = ("skipped", "wrong", "failed")
 class Seconds:
     """Time of one use: median and its distribution-free interval."""
 
-    median: float
-    low: float | None
-    high: float | None
-    confidence: float
+    median: float  # seconds
+    low: float | None  # lower end; null: unbounded
+    high: float | None  # upper end; null: unbounded
+    confidence: float  # of the interval, 0.95
 
 
 @dataclass(frozen=True)
 class Result:
     """One case of a contest. Only ok, unreliable and contended results carry times."""
 
-    name: str
-    contest: str
-    role: str
-    op: str
-    problem: dict[str, Any]
-    variant: str
-    device: str
-    threads: int
-    status: Status
-    reason: str | None = None
-    cold: tuple[str, ...] = ()
-    isa: str | None = None
-    heap: str = "default"
-    interpreter: str | None = None
-    data: str = "normal"
-    error: float | None = None
-    error_bound: float | None = None
-    precision: str = "fp32"
-    kernel: str | None = None
-    isa_observed: str | None = None
-    blas: str | None = None
-    clock: str | None = None
-    seconds: Seconds | None = None
-    flops_per_second: float | None = None
-    bytes_per_second: float | None = None
-    work: dict[str, float] | None = None
-    percent_of_ceiling: float | None = None
-    ceiling: str | None = None
-    samples: tuple[float, ...] = ()
-    wall_samples: tuple[float, ...] = ()  # where the samples are processor time
-    rounds: tuple[int, ...] = ()
-    processes: tuple[int, ...] = ()  # of each sample, where there were several one after another
-    placements: tuple[int, ...] = ()
-    rejected: tuple[int, ...] = ()
-    launches: int | None = None
-    uses: int = 1
-    faults: int | None = None
-    canary: dict[str, Any] | None = None
-    setup_seconds: float | None = None
-    workspace: int = 0
-    warnings: tuple[str, ...] = ()
-    repeat: str = ""
-    evidence: str | None = None
+    name: str  # op/field:value/…/variant:…/threads:…; unique in its contest, and parsed back by micro
+    contest: str  # name of the contest it belongs to
+    role: str  # measured, canary or ceiling
+    op: str  # operation, a folder of kernels/ops
+    problem: dict[str, Any]  # every field of the problem, defaults too
+    variant: str  # row of the operation's table, family:parameter, or the user's own module:NAME
+    device: str  # cpu, fake
+    threads: int  # of the library that ran
+    status: Status  # see above; only ok, unreliable and contended carry times
+    reason: str | None = None  # why skipped, wrong or failed; one line
+    cold: tuple[str, ...] = ()  # names of the operands that were not in cache
+    isa: str | None = None  # instruction set asked for; null: none was
+    heap: str = "default"  # policy of the allocator: default, keep
+    interpreter: str | None = None  # Python, where it is not the one of the environment
+    data: str = "normal"  # what the inputs were drawn from
+    error: float | None = None  # worst absolute error against float64
+    error_bound: float | None = None  # largest honest error at that element
+    precision: str = "fp32"  # unit roundoff the bound stands for
+    kernel: str | None = None  # version and kernel family as the library tells, or file and digest
+    isa_observed: str | None = None  # instruction set the kernel really uses
+    blas: str | None = None  # the call made, in the library's own column-major terms
+    clock: str | None = None  # of samples: cpu (processor time of the thread) or wall
+    seconds: Seconds | None = None  # of one use
+    flops_per_second: float | None = None  # nominal FLOP over the median
+    bytes_per_second: float | None = None  # nominal bytes over the median
+    work: dict[str, float] | None = None  # really executed: flops, bytes
+    percent_of_ceiling: float | None = None  # nominal, of the nearer of its two ceilings, paired in each r
+    ceiling: str | None = None  # which one
+    samples: tuple[float, ...] = ()  # seconds of one use, every visit in the order taken, rejected ones too
+    wall_samples: tuple[float, ...] = ()  # the same by the wall, where the samples are processor time
+    rounds: tuple[int, ...] = ()  # round of each sample
+    processes: tuple[int, ...] = ()  # process of each sample, where there were several one after another
+    placements: tuple[int, ...] = ()  # address of the first operand in each round, bytes into its arena
+    rejected: tuple[int, ...] = ()  # rounds that lost time to others
+    launches: int | None = None  # in one visit
+    uses: int = 1  # that one launch serves; times are per use
+    faults: int | None = None  # page faults of the whole contest
+    canary: dict[str, Any] | None = None  # seconds of kernels of known cost, look by look: was the host
+    setup_seconds: float | None = None  # compile, plan, pack, allocate
+    workspace: int = 0  # bytes the kernel holds beside its operands
+    warnings: tuple[str, ...] = ()  # what makes its times less than plain
+    repeat: str = ""  # the command that measures it again
+    evidence: str | None = None  # file of what a wrong kernel left
 
     def __post_init__(self) -> None:
         if (self.seconds is not None) != (self.status in TIMED):
@@ -88,68 +88,68 @@ class Result:
 class Comparison:
     """Contender against baseline: time of one use over time of one use."""
 
-    contest: str
-    differs: str
-    baseline: str
-    contender: str
-    ratio: float | None
-    low: float | None
-    high: float | None
-    confidence: float
-    verdict: str
-    reason: str | None
-    margin: float
-    target: float
-    work_ratio: float = 1.0
-    scope: str = "within this process"
-    notes: tuple[str, ...] = ()
+    contest: str  # name
+    differs: str  # the one thing in which its cases differ
+    baseline: str  # name of a result of that contest
+    contender: str  # name of another
+    ratio: float | None  # time of the contender over time of the baseline, paired in rounds
+    low: float | None  # of the interval; null: unbounded
+    high: float | None  # of the interval; null: unbounded
+    confidence: float  # of the interval shown, 0.95
+    verdict: str  # slower, faster, same, unresolved, not comparable; from a 99 % interval and the margin
+    reason: str | None  # why unresolved or not comparable
+    margin: float  # smallest difference that is one
+    target: float  # half-width at which measuring stopped
+    work_ratio: float = 1.0  # executed FLOP (or bytes) of the contender over the baseline's
+    scope: str = "within this process"  # where the interval holds
+    notes: tuple[str, ...] = ()  # such as: the ratio itself wanders
 
 
 @dataclass(frozen=True)
 class Contest:
     """One line of a run file: a question, its results, its comparisons."""
 
-    contest: str
-    question: str
-    differs: str
-    results: tuple[Result, ...]
-    comparisons: tuple[Comparison, ...]
-    seconds: dict[str, float] = field(default_factory=dict)
-    stopped: str | None = None
-    system: dict[str, float] = field(default_factory=dict)  # seconds busy, stolen, waiting; throttled periods
-    kind: str = "contest"
+    contest: str  # name
+    question: str  # in words
+    differs: str  # the one thing in which its cases differ; begins `work: differs` where work does
+    results: tuple[Result, ...]  # every case, skipped and failed ones too
+    comparisons: tuple[Comparison, ...]  # every pair
+    seconds: dict[str, float] = field(default_factory=dict)  # spent: measuring, setup
+    stopped: str | None = None  # why the rounds ended
+    system: dict[str, float] = field(default_factory=dict)  # others' seconds, throttled periods …
+    kind: str = "contest"  # contest
 
 
 @dataclass(frozen=True)
 class Environment:
     """Where it ran. `facts` stay the same between two starts on one installation and make the digest."""
 
-    digest: str
-    facts: dict[str, Any]
-    state: dict[str, Any]
-    command: str
-    started: str
-    format: int = FORMAT
-    kind: str = "environment"
+    digest: str  # of the facts: two runs with one digest ran on one installation
+    facts: dict[str, Any]  # the same between two starts: processor, packages, compiler, commit, affinity …
+    state: dict[str, Any]  # so at this start: load, clock, seed, the last self-test's figures …
+    command: str  # as typed
+    started: str  # UTC
+    format: int = FORMAT  # of the file
+    kind: str = "environment"  # environment
 
 
 @dataclass(frozen=True)
 class Note:
     """Anything else worth keeping: a benchmark's conclusion, the self-test's figures."""
 
-    topic: str
-    data: dict[str, Any]
-    kind: str = "note"
+    topic: str  # answer, selftest, ab …
+    data: dict[str, Any]  # free
+    kind: str = "note"  # note
 
 
 @dataclass(frozen=True)
 class Run:
     """A whole run file."""
 
-    environment: Environment
-    contests: tuple[Contest, ...] = ()
-    notes: tuple[Note, ...] = ()
-    damaged: tuple[str, ...] = ()  # lines of the file that were passed over, and why
+    environment: Environment  # first line
+    contests: tuple[Contest, ...] = ()  # in the order measured
+    notes: tuple[Note, ...] = ()  # in the order written
+    damaged: tuple[str, ...] = ()  # lines of the file that were passed over, and why; not in a file
 
     @property
     def results(self) -> tuple[Result, ...]:

@@ -21,22 +21,30 @@ def recipes() -> list[tuple[str, str]]:
     return [(s.partition("\n")[0], s) for s in sections if "```sh" in s]
 
 
+def copy(folder: Path) -> None:
+    """The suite without its tests."""
+    for name in ("kernels", "micro", "reports"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "reference"))
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command.split()[1:]],
+        cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+        env=os.environ | {"PYTHONPATH": str(folder)},
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(("title", "text"), recipes(), ids=[title for title, _ in recipes()])
 def test_recipe(title: str, text: str, tmp_path: Path) -> None:
-    for name in ("kernels", "micro", "reports"):
-        shutil.copytree(
-            ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "reference")
-        )
+    copy(tmp_path)
     for path, code in re.findall(r"```python\n# file: (\S+)\n(.*?)```", text, flags=re.S):
         target = tmp_path / path
+        assert not target.exists(), f"{path}: to add is to add a file"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(code)
     for command in re.findall(r"```sh\n(.*?)\n```", text, flags=re.S):
-        told = subprocess.run(
-            [sys.executable, *command.split()[1:]],
-            cwd=tmp_path, capture_output=True, text=True, timeout=120,
-            env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        )  # fmt: skip
+        told = run(command, tmp_path)
         assert told.returncode == 0, told.stderr
         assert "wrong" not in told.stdout and "failed" not in told.stdout
         if "," in command.partition("--variant")[2]:
@@ -44,4 +52,22 @@ def test_recipe(title: str, text: str, tmp_path: Path) -> None:
 
 
 def test_there_are_recipes() -> None:
-    assert [title for title, _ in recipes()] == ["Add a variant", "Add an operation", "Add a device"]
+    assert [title for title, _ in recipes()] == [
+        "Add a variant",
+        "Add an operation",
+        "Add a format",
+        "Add a device",
+    ]
+
+
+def test_a_variant_is_one_line_of_the_table(tmp_path: Path) -> None:
+    copy(tmp_path)
+    table = tmp_path / "kernels/ops/gemm/variants.py"
+    text = table.read_text()
+    head = "VARIANTS: tuple[Variant[Gemm], ...] = (\n"
+    assert head in text
+    row = '    Variant("again", "cpu", "numpy", numpy_matmul, accepts=plain, python=True),\n'
+    table.write_text(text.replace(head, head + row))
+    told = run("python -m micro.gemm --m 16 --n 16 --k 16 --variant numpy,again --budget 0.5s", tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert re.search(r"again / numpy .* (slower|faster|same|unresolved)", told.stdout)

@@ -1,0 +1,88 @@
+"""Runs made by hand, for the pictures; and what can be read on a picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
+
+FACTS = {"device": {"model": "Some CPU"}}
+
+
+def case(m: int, trans: str = "nn", variant: str = "openblas", contest: str = "c", **changes: Any) -> Result:
+    """2 GFLOP/s, 40 % of a ceiling of multiply-adds."""
+    seconds = 1e-6 * m
+    problem = {"m": m, "n": 8, "k": 8, "trans": trans}
+    name = f"gemm/m:{m}/n:8/k:8/{'' if trans == 'nn' else 'trans:nt/'}variant:{variant}/threads:1"
+    plain = Result(
+        name, contest, "measured", "gemm", problem, variant, "cpu", 1, "ok",
+        seconds=Seconds(seconds, 0.9 * seconds, 1.1 * seconds, 0.95), flops_per_second=2e9, bytes_per_second=1e9,
+        percent_of_ceiling=40.0, ceiling="FMA avx2", samples=tuple(seconds * (1 + i / 100) for i in range(10)),
+        rounds=tuple(range(10)),
+    )  # fmt: skip
+    return replace(plain, **changes)
+
+
+FMA = replace(
+    case(1), name="fma", role="ceiling", op="fma", problem={"isa": "avx2"}, flops_per_second=5e9, ceiling=None
+)
+
+
+def compared(contender: Result, baseline: Result, value: float | None = 1.5, **changes: Any) -> Comparison:
+    ends = (None, None) if value is None else (0.95 * value, 1.05 * value)
+    plain = Comparison(
+        baseline.contest,
+        "trans",
+        baseline.name,
+        contender.name,
+        value,
+        *ends,
+        0.95,
+        "slower",
+        None,
+        0.01,
+        0.01,
+    )
+    return replace(plain, **changes)
+
+
+def contest(m: int, variant: str = "openblas", kind: str = "nn-nt", **changes: Any) -> Contest:
+    """NT against NN; `changes` are the comparison's."""
+    name = f"{kind}/gemm/m:{m}/n:8/k:8/variant:{variant}"
+    nn, nt = (case(m, trans, variant, name) for trans in ("nn", "nt"))
+    question = f"does {variant} pay for a transposed operand?"
+    return Contest(name, question, "trans", (nn, nt, FMA), (compared(nt, nn, **changes),))
+
+
+def run(*contests: Contest) -> Run:
+    return Run(Environment("0", FACTS, {}, "", "2026-11-21T16:00:00"), contests)
+
+
+def one(made: list[tuple[str, Figure]]) -> Figure:
+    assert len(made) == 1
+    return made[0][1]
+
+
+def texts(figure: Figure) -> list[tuple[str, Any]]:
+    """Every text that can be seen, and where it stands."""
+    figure.draw_without_rendering()
+    found = [
+        x for x in figure.findobj(Text) if isinstance(x, Text) and x.get_visible() and x.get_text().strip()
+    ]
+    return [(x.get_text(), x.get_window_extent()) for x in found]
+
+
+def words(figure: Figure) -> str:
+    return "\n".join(text for text, _ in texts(figure))
+
+
+def marks(axes: Axes, marker: str) -> list[Any]:
+    return [line for line in axes.lines if line.get_marker() == marker]
+
+
+SWEEP = run(*(contest(m, variant) for variant in ("openblas", "mkl") for m in (1, 8, 64)))

@@ -1,0 +1,77 @@
+"""The picture of rates: ceilings, shares of them, units."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reports.figures import rate
+from reports.record import Contest
+from tests.reports.made import FMA, SWEEP, case, contest, marks, one, run, words
+
+
+def test_rates_over_a_size() -> None:
+    figure = one(rate.draw(SWEEP))
+    (axes,) = figure.axes
+    assert axes.get_ylabel() == "GFLOP/s"
+    assert "FMA avx2: 5.00 GFLOP/s" in words(figure)
+    assert [x for x in axes.lines if list(x.get_ydata()) == [5e9, 5e9]]
+    low, high = axes.get_ylim()
+    assert low <= 2e9 and high > 5e9
+    assert {"openblas, nn", "openblas, nt", "mkl, nn"} <= {x.strip() for x in words(figure).splitlines()}
+
+
+def test_where_reading_takes_longer_its_ceiling_is_drawn() -> None:
+    def small(made: Contest) -> Contest:
+        changed = tuple(
+            replace(x, ceiling="read 4 KiB", percent_of_ceiling=80.0) if x.role == "measured" else x
+            for x in made.results
+        )
+        return replace(made, results=changed)
+
+    figure = one(rate.draw(run(small(contest(1)), small(contest(8)), contest(64))))
+    dotted = [x for x in figure.axes[0].lines if x.get_linewidth() == 2.5]
+    assert [list(x.get_xdata()) for x in dotted] == [[1, 8]]
+    assert list(dotted[0].get_ydata()) == pytest.approx([2.5e9, 2.5e9])
+
+
+def test_a_row_for_each_case() -> None:
+    doubted = contest(8)
+    results = (doubted.results[0], replace(doubted.results[1], status="contended"), FMA)
+    figure = one(rate.draw(run(replace(doubted, results=results))))
+    (axes,) = figure.axes
+    assert [x.get_text() for x in axes.get_yticklabels()] == ["nn", "nt"]
+    told = words(figure)
+    assert "2.00 GFLOP/s" in told and "40 % of FMA avx2, contended" in told
+    assert [list(x.get_xdata()) for x in marks(axes, "|")] == [[5e9], [5e9]]
+    assert axes.get_xlim()[0] == 0
+
+
+def test_small_rates_beside_large_ones_are_on_a_logarithmic_axis() -> None:
+    made = contest(8)
+    tiny = replace(made.results[1], flops_per_second=2e7, bytes_per_second=1e7)
+    figure = one(rate.draw(run(replace(made, results=(made.results[0], tiny, FMA)))))
+    assert figure.axes[0].get_xscale() == "log"
+    assert figure.axes[0].get_xlim()[0] < 2e7 / 1.1
+
+
+def test_traffic_is_counted_in_bytes() -> None:
+    read = case(8, flops_per_second=0.0, bytes_per_second=3e10, percent_of_ceiling=None, ceiling=None)
+    figure = one(rate.draw(run(Contest("c", "how fast?", "kind", (read,), ()))))
+    told = words(figure)
+    assert "30.0 GB/s" in told and "FLOP" not in told and "ceiling" not in told
+
+
+def test_peaks_of_several_threads() -> None:
+    two = tuple(case(8, threads=t, name=f"gemm/m:8/variant:openblas/threads:{t}") for t in (1, 2))
+    told = words(one(rate.draw(run(Contest("c", "?", "threads", (*two, FMA), ())))))
+    assert "FMA avx2: 5.00 GFLOP/s" in told and "FMA avx2, 2 threads: 10.0 GFLOP/s" in told
+    assert "1, 2 threads" in told
+
+
+def test_of_many_cases_those_near_their_ceiling_are_left_out() -> None:
+    cases = tuple(case(8, variant=f"v{i}", percent_of_ceiling=1.0 + i) for i in range(45))
+    figure = one(rate.draw(run(Contest("c", "?", "variant", cases, ()))))
+    assert len(figure.axes[0].get_yticklabels()) == 40
+    assert "5 more are left out: 41 % to 45 %" in words(figure)

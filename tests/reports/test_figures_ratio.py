@@ -1,0 +1,109 @@
+"""The picture of ratios: the line at 1, the margin, intervals, and what is told of what is not drawn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from matplotlib.colors import to_hex
+
+from reports import figures
+from reports.figures import _style, ratio
+from reports.record import Contest
+from tests.reports.made import SWEEP, contest, marks, one, run, words
+
+
+def test_ratios_over_a_size() -> None:
+    figure = one(ratio.draw(SWEEP))
+    (axes,) = figure.axes
+    assert axes.get_xscale() == "log"
+    assert [x.get_text() for x in axes.get_xticklabels()] == ["1", "8", "64"]
+    low, high = axes.get_ylim()
+    assert low < 1 - 0.01 and high > 1.5 * 1.05
+    assert [x for x in axes.lines if list(x.get_ydata()) == [1.0, 1.0]]
+    (band,) = axes.patches
+    assert [band.get_extents().transformed(axes.transData.inverted()).y0] == pytest.approx([0.99])
+    told = words(figure)
+    assert "Does each variant pay for a transposed operand?" in told
+    assert "Some CPU, 1 thread, 2026-11-21" in told and "gemm, N = 8, K = 8" in told
+    assert "time of A·Bᵀ (nt)\nover time of A·B (nn)" in told
+    assert {"openblas", "mkl"} <= {x.strip() for x in told.splitlines()}
+
+
+def test_values_of_another_size_get_their_own_panel() -> None:
+    def wide(made: Contest) -> Contest:
+        results = tuple(replace(x, problem=x.problem | {"k": 99}) for x in made.results)
+        return replace(made, contest=made.contest + "/k:99", results=results)
+
+    more = tuple(wide(contest(m)) for m in (1, 8))
+    figure = one(ratio.draw(replace(SWEEP, contests=SWEEP.contests + more)))
+    assert [x.get_title(loc="left") for x in figure.axes] == ["K = 8", "K = 99"]
+    assert len({x.get_ylim() for x in figure.axes}) == 1
+
+
+def test_ratios_that_make_no_line_have_rows() -> None:
+    shown = run(contest(8), contest(8, "mkl", value=0.5, verdict="faster"))
+    figure = one(ratio.draw(shown))
+    (axes,) = figure.axes
+    assert [x.get_text() for x in axes.get_yticklabels()] == ["openblas", "mkl"]
+    low, high = axes.get_xlim()
+    assert low < 0.475 < 0.5 and high > 1.57
+    told = words(figure)
+    assert "1.50 [1.42, 1.58]" in told and "0.50 [0.47, 0.53]" in told and "faster" in told
+
+
+def test_unresolved_is_hollow() -> None:
+    known, not_known = contest(8), contest(8, "mkl", verdict="unresolved")
+    figure = one(ratio.draw(run(known, not_known)))
+    faces = {
+        to_hex(x.get_color()): x.get_markerfacecolor() for x in figure.axes[0].lines if x.get_marker() in "oD"
+    }
+    looks = _style.looks(run(known, not_known))
+    assert faces[looks["mkl"].color.lower()] == "white"
+    assert to_hex(faces[looks["openblas"].color.lower()]) == looks["openblas"].color.lower()
+    assert "unresolved" in words(figure) and "unresolved" not in words(one(ratio.draw(run(known))))
+
+
+@pytest.mark.parametrize("low", [None, 1.4])
+@pytest.mark.parametrize("high", [None, 1.6])
+def test_an_interval_without_end_has_an_arrow(low: float | None, high: float | None) -> None:
+    for shown, arrows in (
+        (run(contest(8, low=low, high=high)), "<>"),
+        (run(*(contest(m, low=low, high=high) for m in (1, 8, 64))), "v^"),
+    ):
+        figure = one(ratio.draw(shown))
+        (axes,) = figure.axes
+        for end, arrow in zip((low, high), arrows, strict=True):
+            assert len(marks(axes, arrow)) == (0 if end else len(shown.contests))
+        assert ("no end" in words(figure)) == (low is None or high is None)
+
+
+def test_margins_work_and_what_has_no_ratio_are_told() -> None:
+    shown = run(
+        contest(8, work_ratio=2.0), contest(8, "mkl", margin=0.04),
+        contest(8, "torch", value=None, verdict="not comparable", reason="torch crashes"),
+    )  # fmt: skip
+    figure = one(ratio.draw(shown))
+    told = words(figure)
+    assert "margin ±1 %, 4 %" in told and "ratio of the work" in told
+    assert "1 of 3" in told and "torch crashes" in told
+    (work,) = marks(figure.axes[0], "x")
+    assert list(work.get_xdata()) == [2.0]
+    assert len(figure.axes[0].patches) == 2
+
+
+def test_of_many_ratios_those_near_to_1_are_left_out() -> None:
+    shown = run(*(contest(8, f"v{i}", value=1 + i / 100) for i in range(50)))
+    figure = one(ratio.draw(shown))
+    labels = [x.get_text() for x in figure.axes[0].get_yticklabels()]
+    assert labels == [f"v{i}" for i in range(10, 50)]
+    assert "10 more are left out, all within 9 %" in words(figure)
+
+
+def test_each_kind_of_contest_has_its_picture(tmp_path: Path) -> None:
+    kinds = ("nn-nt", "ä b", "a/../../b", "+5 %", "", "x" * 300)
+    shown = run(*(contest(8, kind=kind) for kind in kinds))
+    paths = figures.draw(shown, tmp_path, "s")
+    assert len(set(paths)) == 2 * len(kinds) + 1
+    assert set(tmp_path.iterdir()) == set(paths)

@@ -68,7 +68,8 @@ def line(command: str) -> str:
     return (
         f"rm -f {control} {answer}; mkfifo {control} {answer}; "
         f"perf record -e cpu-clock -c {PERIOD} -D -1 --control fifo:{control},{answer} -o perf.data -- "
-        f"{shlex.quote(sys.executable)}{command.removeprefix('python')} {control},{answer}; perf report -i perf.data --stdio"
+        f"{shlex.quote(sys.executable)}{command.removeprefix('python')} {control},{answer}; "
+        "perf report -i perf.data --stdio"
     )
 
 

@@ -16,7 +16,7 @@ from reports import figures, store
 from reports.figures import _style, rate, ratio, samples
 from reports.record import Contest, Run
 from tests.conftest import Ran
-from tests.reports.made import SWEEP, case, compared, contest, run, texts, words
+from tests.reports.made import FMA, SWEEP, case, compared, contest, run, texts, words
 
 HOSTILE = ("/home/ü/my $k$_1.py:漢字", "_x%2F\n$\\frac{", "x" * 150, "😀", "<b>&amp;")
 
@@ -106,7 +106,18 @@ def rename(shown: Run, names: tuple[str, ...]) -> Run:
     return replace(shown, contests=tuple(contests))
 
 
+SEVERAL, MANY = (
+    tuple(
+        case(8, threads=count, name=f"gemm/m:8/variant:x/threads:{count}", percent_of_ceiling=40 / count)
+        for count in counts
+    )
+    for counts in ((3, 4), (1, 2, 4, 8, 16, 32))
+)
 LAYOUTS = {
+    "threads": run(Contest("c", "what do threads bring?", "threads", (*SEVERAL, FMA), ())),
+    "many threads": run(Contest("c", "what do threads bring?", "threads", (*MANY, FMA), ())),
+    "a long question": run(replace(contest(8), question="is this slower than that? " * 9)),
+    "a question of one line": run(replace(contest(8), question="is this slower than that? " * 4)),
     "lines": SWEEP,
     "rows": run(*(contest(8, f"v{i}") for i in range(7))),
     "one": run(contest(8)),
@@ -114,7 +125,7 @@ LAYOUTS = {
     "hostile lines": rename(SWEEP, HOSTILE),
     "hostile rows": rename(run(*(contest(8) for _ in HOSTILE)), HOSTILE),
     "large ratios": run(*(contest(8, f"v{i}", value=10.0**i) for i in range(7))),
-    "many sizes": run(*(contest(m) for m in (1, 2, 3, 5, 1000, 1001, 1024, 4096, 1_000_000))),
+    "many sizes": run(*(contest(m) for m in (1, 2, 3, 5, 1000, 1001, 1100, 1300, 1_000_000))),
 }
 
 

@@ -17,6 +17,7 @@ from tests.reports.made import case, contest, run
         ([{"m": m, "k": 8} for m in (1, 2, 4)], "m", [""]),
         ([{"m": m, "k": k} for m in (1, 2, 4) for k in (8, 16)], "m", ["K = 8", "K = 16"]),
         ([{"m": m, "k": k} for m in (1, 2) for k in (8, 16, 32)], "k", ["M = 1", "M = 2"]),
+        ([*({"m": m, "k": 8} for m in (1, 2, 4)), {"m": 1, "k": 9}], "m", ["K = 8", "K = 9"]),
         ([{"m": m} for m in (1, 2)], None, []),
         ([{"m": m} for m in (1, 2, 4, 4)], None, []),
         ([{"m": m, "k": m} for m in (1, 2, 4)], None, []),

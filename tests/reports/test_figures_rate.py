@@ -16,6 +16,9 @@ def test_rates_over_a_size() -> None:
     (axes,) = figure.axes
     assert axes.get_ylabel() == "GFLOP/s"
     assert "FMA avx2: 5.00 GFLOP/s" in words(figure)
+    assert [x.get_text() for x in figure.texts if x.get_weight() == "bold"] == [
+        "How near to the ceiling does each case come?"
+    ]
     assert [x for x in axes.lines if list(x.get_ydata()) == [5e9, 5e9]]
     low, high = axes.get_ylim()
     assert low <= 2e9 and high > 5e9
@@ -75,3 +78,17 @@ def test_of_many_cases_those_near_their_ceiling_are_left_out() -> None:
     figure = one(rate.draw(run(Contest("c", "?", "variant", cases, ()))))
     assert len(figure.axes[0].get_yticklabels()) == 40
     assert "5 more are left out: 41 % to 45 %" in words(figure)
+    other = tuple(case(9, variant="v", percent_of_ceiling=1.0, name=f"gemm/m:9/{i}") for i in range(40))
+    figure = one(rate.draw(run(Contest("c", "?", "variant", (*cases[1:], *other), ()))))
+    assert {x.get_text() for x in figure.axes[0].get_yticklabels()} == {"v, M = 9"}
+    bare = tuple(replace(x, percent_of_ceiling=None) for x in cases)
+    assert "5 more are left out." in words(one(rate.draw(run(Contest("c", "?", "variant", bare, ())))))
+
+
+def test_over_threads_the_ceiling_is_a_line_of_its_own() -> None:
+    cases = tuple(case(8, threads=t, name=f"t{t}", percent_of_ceiling=40.0 / t) for t in (1, 2, 4))
+    (axes,) = one(rate.draw(run(Contest("c", "?", "threads", (*cases, FMA), ())))).axes
+    (dotted,) = [x for x in axes.lines if x.get_linewidth() == 2.5]
+    assert list(dotted.get_xdata()) == [1, 2, 4]
+    assert list(dotted.get_ydata()) == pytest.approx([5e9, 1e10, 2e10])
+    assert not [x for x in axes.lines if list(x.get_ydata()) == [5e9, 5e9]]

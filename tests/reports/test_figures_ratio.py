@@ -36,10 +36,14 @@ def test_values_of_another_size_get_their_own_panel() -> None:
         results = tuple(replace(x, problem=x.problem | {"k": 99}) for x in made.results)
         return replace(made, contest=made.contest + "/k:99", results=results)
 
-    more = tuple(wide(contest(m)) for m in (1, 8))
-    figure = one(ratio.draw(replace(SWEEP, contests=SWEEP.contests + more)))
-    assert [x.get_title(loc="left") for x in figure.axes] == ["K = 8", "K = 99"]
-    assert len({x.get_ylim() for x in figure.axes}) == 1
+    for sizes in ((1,), (1, 8)):
+        more = tuple(wide(contest(m, variant)) for m in sizes for variant in ("openblas", "mkl"))
+        figure = one(ratio.draw(replace(SWEEP, contests=SWEEP.contests + more)))
+        assert [x.get_title(loc="left") for x in figure.axes] == ["K = 8", "K = 99"]
+        assert len({x.get_ylim() for x in figure.axes}) == 1
+        assert [x.yaxis.get_tick_params()["labelleft"] for x in figure.axes] == [True, False]
+        assert [x.get_text() for x in figure.axes[1].get_xticklabels()] == [str(m) for m in sizes]
+        assert len({x.get_xdata()[0] for mark in "oD" for x in marks(figure.axes[1], mark)}) == 2 * len(sizes)
 
 
 def test_ratios_that_make_no_line_have_rows() -> None:
@@ -47,10 +51,18 @@ def test_ratios_that_make_no_line_have_rows() -> None:
     figure = one(ratio.draw(shown))
     (axes,) = figure.axes
     assert [x.get_text() for x in axes.get_yticklabels()] == ["openblas", "mkl"]
+    top, bottom = (x.get_window_extent().y0 for x in axes.get_yticklabels())
+    assert top > bottom
     low, high = axes.get_xlim()
     assert low < 0.475 < 0.5 and high > 1.57
     told = words(figure)
     assert "1.50 [1.42, 1.58]" in told and "0.50 [0.47, 0.53]" in told and "faster" in told
+
+
+def test_the_margin_is_on_the_axis_however_near_to_1_the_ratio_is() -> None:
+    (axes,) = one(ratio.draw(run(contest(8, value=1.0005, low=1.0004, high=1.0006)))).axes
+    low, high = axes.get_xlim()
+    assert low < 0.99 and high > 1.01
 
 
 def test_unresolved_is_hollow() -> None:
@@ -74,8 +86,12 @@ def test_an_interval_without_end_has_an_arrow(low: float | None, high: float | N
     ):
         figure = one(ratio.draw(shown))
         (axes,) = figure.axes
-        for end, arrow in zip((low, high), arrows, strict=True):
+        upright = arrows == "v^"
+        lines = [x.get_segments()[0][:, int(upright)] for x in axes.collections if hasattr(x, "get_segments")]
+        for i, (end, arrow) in enumerate(zip((low, high), arrows, strict=True)):
             assert len(marks(axes, arrow)) == (0 if end else len(shown.contests))
+            edge = (axes.get_ylim() if upright else axes.get_xlim())[i]
+            assert [line[i] for line in lines] == [end or edge] * len(shown.contests)
         assert ("no end" in words(figure)) == (low is None or high is None)
 
 
@@ -99,10 +115,13 @@ def test_of_many_ratios_those_near_to_1_are_left_out() -> None:
     labels = [x.get_text() for x in figure.axes[0].get_yticklabels()]
     assert labels == [f"v{i}" for i in range(10, 50)]
     assert "10 more are left out, all within 9 %" in words(figure)
+    shown = run(contest(9, "v0", value=1.0), *(contest(8, f"v{i}", value=2.0) for i in range(40)))
+    (axes,) = one(ratio.draw(shown)).axes
+    assert axes.get_yticklabels()[0].get_text() == "v0, M = 8"
 
 
 def test_each_kind_of_contest_has_its_picture(tmp_path: Path) -> None:
-    kinds = ("nn-nt", "ä b", "a/../../b", "+5 %", "", "x" * 300)
+    kinds = ("nn-nt", "ä b", "a/../../b", "+5 %", "", "x" * 300, "x" * 299 + "y", "a b", "a?b")
     shown = run(*(contest(8, kind=kind) for kind in kinds))
     paths = figures.draw(shown, tmp_path, "s")
     assert len(set(paths)) == 2 * len(kinds) + 1

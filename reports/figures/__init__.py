@@ -1,0 +1,33 @@
+"""One file is one picture: `draw(run)` gives (suffix, figure) for each one that the run has data for.
+
+The folder is the registry; a name with an underscore is what several pictures share.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+from reports.record import Run
+
+DPI = 110  # a figure of 9.2 inches is then 1012 pixels wide
+
+
+def kinds() -> tuple[str, ...]:
+    """The pictures there are: the names of the files."""
+    return tuple(sorted(x.stem for x in Path(__file__).parent.glob("*.py") if not x.stem.startswith("_")))
+
+
+def draw(run: Run, folder: Path, stem: str = "") -> list[Path]:
+    """Every picture that has something to show for this run, as PNG, into the folder (made if missing)."""
+    from matplotlib import style
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    with style.context("default"):  # not the reader's own matplotlibrc
+        for kind in kinds():
+            for suffix, figure in importlib.import_module(f"reports.figures.{kind}").draw(run):
+                path = folder / ("-".join(filter(None, (stem, kind, suffix))) + ".png")
+                figure.savefig(path, dpi=DPI)
+                paths.append(path)
+    return paths

@@ -1,0 +1,101 @@
+"""Axes with round numbers, and the mark of a value with its interval; `upright`: values go up, else to the right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from reports.figures import _style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+
+def quiet(axes: Axes) -> None:
+    """Only the lines that carry something."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(_style.SOFT)
+    axes.tick_params(labelsize=_style.SMALL, color=_style.SOFT, labelcolor=_style.INK)
+    axes.set_axisbelow(True)
+
+
+def ticks(axis: Axis, values: Sequence[float], labels: Sequence[str]) -> None:
+    """These and no others."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter, NullLocator
+
+    axis.set_major_locator(FixedLocator(list(values)))
+    axis.set_major_formatter(FixedFormatter(list(labels)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+
+
+def graduate(
+    axes: Axes, upright: bool, ends: tuple[float, float], steep: bool, unit: float = 1.0, count: int = 7
+) -> None:
+    """The axis of values from end to end, logarithmic if steep, with round numbers of units."""
+    name = "y" if upright else "x"
+    axes.set(**{f"{name}scale": "log" if steep else "linear", f"{name}lim": ends})
+    low, high = ends[0] / unit, ends[1] / unit
+    found = _powers(low, high) if steep and high / low >= 4 else _even(low, high, count)
+    values = [x for x in found if low <= x <= high]
+    axis = axes.yaxis if upright else axes.xaxis
+    ticks(axis, [x * unit for x in values], [f"{x:.10g}" for x in values])
+
+
+def _even(low: float, high: float, count: int) -> list[float]:
+    from matplotlib.ticker import MaxNLocator
+
+    found = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    return [round(float(x), 12) for x in found]
+
+
+def _powers(low: float, high: float) -> list[float]:
+    digits: tuple[float, ...] = (1.0,)
+    if high / low < 2000:
+        digits = (1.0, 2.0, 5.0) if high / low >= 12 else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [digit * 10.0**power for power in powers for digit in digits]
+
+
+def ratios(axes: Axes, upright: bool, ends: Sequence[float], margins: Sequence[float]) -> tuple[float, float]:
+    """An axis of ratios, on which twice and half are as far from 1; the line at 1 and the margins around it.
+    Its limits."""
+    reach = [*ends, *(1 + 1.5 * x for x in margins), *(1 / (1 + 1.5 * x) for x in margins)]
+    pad = (max(reach) / min(reach)) ** 0.06
+    limits = min(reach) / pad, max(reach) * pad
+    graduate(axes, upright, limits, steep=True)
+    span, line = (axes.axhspan, axes.axhline) if upright else (axes.axvspan, axes.axvline)
+    for margin in margins:
+        band: dict[str, Any] = {
+            "color": _style.FAINT,
+            "alpha": 0.8 / len(margins),
+            "linewidth": 0,
+            "zorder": 0.6,
+        }
+        span(1 - margin, 1 + margin, **band)
+    line(1.0, color=_style.INK, linewidth=0.9, zorder=1)
+    quiet(axes)
+    return limits
+
+
+def sign(axes: Axes, upright: bool, at: float, value: float, marker: str, **style: Any) -> None:
+    x, y = (at, value) if upright else (value, at)
+    style = {"markersize": 5.5, "zorder": 4, **style}
+    axes.plot([x], [y], linestyle="none", marker=marker, **style)
+
+
+def point(
+    axes: Axes,
+    upright: bool,
+    at: float,
+    value: float,
+    ends: tuple[float, float],
+    look: _style.Look,
+    hollow: bool,
+) -> None:
+    """A value with its interval, in the colors of its variant."""
+    (axes.vlines if upright else axes.hlines)([at], *ends, color=look.color, linewidth=1.5, zorder=3)
+    face = "white" if hollow else look.color
+    sign(axes, upright, at, value, look.marker, color=look.color, markerfacecolor=face, markeredgewidth=1.3)

@@ -1,0 +1,162 @@
+"""Which contests belong on one picture, what a case is called there, and which field makes lines of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, TypeAlias
+
+from reports import units
+from reports.record import Comparison, Contest, Result, Run
+
+Facts: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Contests that ask the same of different sizes and variants, and a word for a file's name."""
+
+    slug: str
+    contests: tuple[Contest, ...]
+
+    @property
+    def measured(self) -> list[Result]:
+        return [x for contest in self.contests for x in contest.results if x.role == "measured"]
+
+    @property
+    def question(self) -> str:
+        """Their one question; where words of it differ, what these words stand for."""
+        asked = [contest.question.split() for contest in self.contests]
+        names = {result.variant for result in self.measured}
+        common = list(takewhile(lambda words: len(set(words)) == 1, zip(*asked, strict=False)))
+        if len({len(words) for words in asked}) > 1:
+            text = " ".join([words[0] for words in common] + ["…"])
+        else:
+            text = " ".join(_merged(set(words), names) for words in zip(*asked, strict=True))
+        return text[:1].upper() + text[1:]
+
+
+def _merged(words: set[str], names: set[str]) -> str:
+    """One word for all: `each variant`, `each size`, or dots."""
+    bare = {word.rstrip("?,.") for word in words}
+    end = "?" if all(word.endswith("?") for word in words) else ""
+    if all("/" in word and ":" in word for word in bare):
+        return ("this size" if len(bare) == 1 else "each size") + end
+    if len(words) == 1:
+        return words.pop()
+    return ("each variant" if bare <= names else "…") + end
+
+
+def groups(run: Run) -> list[Group]:
+    """By the first words of the contests' names, else by what differs in them; by operation."""
+    found: dict[tuple[str, str], list[Contest]] = {}
+    for contest in run.contests:
+        op = next((x.op for x in contest.results if x.role == "measured"), "")
+        found.setdefault((_kind(contest, op), op), []).append(contest)
+    kinds = [kind for kind, _ in found]
+    made: dict[str, Group] = {}
+    for (kind, op), contests in found.items():
+        slug = _slug(kind if kinds.count(kind) == 1 else f"{kind}-{op}")
+        while slug in made:
+            slug += "-"
+        made[slug] = Group(slug, tuple(contests))
+    return list(made.values())
+
+
+def _kind(contest: Contest, op: str) -> str:
+    words = takewhile(lambda word: ":" not in word, contest.contest.split("/"))
+    varied = re.search(r"/vary:([^/]+)", contest.contest)
+    chosen = [word for word in words if word != op and not word.isdigit()]
+    return "/".join(chosen) or (varied[1] if varied else contest.differs)
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^\w+]+", "-", text).strip("-").lower()[:40]
+
+
+def facts(result: Result) -> dict[str, Any]:
+    """What tells a case from others: variant and layout first, then the problem, then the setting."""
+    problem = dict(result.problem)
+    first = {"variant": result.variant} | {k: problem.pop(k) for k in ("trans",) if k in problem}
+    setting = {
+        "threads": result.threads, "isa": result.isa, "heap": result.heap, "interpreter": result.interpreter,
+        "cold": "+".join(result.cold) or "warm", "data": result.data, "device": result.device,
+    }  # fmt: skip
+    return first | problem | {key: value for key, value in setting.items() if key not in problem}
+
+
+def pair_facts(contender: Result, baseline: Result) -> dict[str, Any]:
+    """The contender's, and under `/field` what the baseline has in its stead."""
+    first, second = facts(contender), facts(baseline)
+    return first | {f"/{key}": second.get(key) for key in first if first[key] != second.get(key)}
+
+
+def varying(everything: Iterable[Facts]) -> list[str]:
+    """The fields in which they are not all alike."""
+    known = list(everything)
+    keys = dict.fromkeys(key for one in known for key in one)
+    return [key for key in keys if len({repr(one.get(key)) for one in known}) > 1]
+
+
+def plain(key: str, value: Any) -> str:
+    """A field's value without its name."""
+    if key == "size" and isinstance(value, int):
+        return units.binary(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def said(key: str, value: Any) -> str:
+    """`M = 64`, `nt`, `2 threads`: a field of a case in words."""
+    text = plain(key, value)
+    if key in ("variant", "trans", "kind", "isa", "interpreter"):
+        return text
+    if key == "cold":
+        return text if text == "warm" else f"cold {text}"
+    if key == "threads":
+        return "1 thread" if value == 1 else f"{text} threads"
+    return f"{key.upper()} = {text}" if len(key) == 1 else f"{key} {text}"
+
+
+def case_label(case: Facts, keys: Sequence[str]) -> str:
+    return ", ".join(said(key, case[key]) for key in keys if case.get(key) is not None)
+
+
+def contrast(contender: Facts, baseline: Facts) -> tuple[str, str]:
+    """In what the two of a comparison differ, in words."""
+    keys = [key for key in contender if contender[key] != baseline.get(key)]
+    first, second = (
+        ", ".join(f"default {key}" if case.get(key) is None else said(key, case[key]) for key in keys)
+        for case in (contender, baseline)
+    )
+    return first or "the second", second or "the first"
+
+
+def pair_label(contender: Facts, baseline: Facts, keys: Sequence[str], short: bool = False) -> str:
+    """`openblas, M = 8: nt / nn`: what they share of some fields, then what they differ in, unless short."""
+    shared = case_label(contender, [key for key in keys if contender.get(key) == baseline.get(key)])
+    both = " / ".join(contrast(contender, baseline))
+    return shared if short and shared else ": ".join(filter(None, (shared, both)))
+
+
+def size(group: Group) -> str:
+    """`gemm, N = 2048, K = 3344`: what all cases share, of what their names tell."""
+    cases = [facts(result) for result in group.measured]
+    if not cases:
+        return ""
+    told = {word.partition(":")[0] for x in group.measured for word in x.name.split("/")[1:]} - {"threads"}
+    differ = varying(cases)
+    shared = case_label(cases[0], [key for key in cases[0] if key in told and key not in differ])
+    return ", ".join(filter(None, (group.measured[0].op, shared)))
+
+
+def pairs(group: Group) -> list[tuple[Comparison, Result, Result]]:
+    """Each comparison with its contender and its baseline."""
+    found = []
+    for contest in group.contests:
+        names = {result.name: result for result in contest.results if result.role == "measured"}
+        for x in contest.comparisons:
+            if x.contender in names and x.baseline in names:
+                found.append((x, names[x.contender], names[x.baseline]))
+    return found

@@ -1,0 +1,161 @@
+"""What all pictures share: colors of the variants, text that can be shown, the sheet with its title and key."""
+
+from __future__ import annotations
+
+import functools
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from reports.record import Run
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.figure import Figure
+
+WIDTH = 9.2  # inches
+TITLE, TEXT, SMALL = 13.0, 10.0, 9.0  # points
+INK, SOFT, FAINT, GUIDE = "#222222", "#666666", "#dddddd", "#eeeeee"
+# After Okabe and Ito, and Tol: told apart by color-blind readers; the names met most keep theirs in every run.
+FIXED = {
+    "openblas": ("#0072B2", "o"), "openblas-scipy": ("#56B4E9", "s"), "numpy": ("#009E73", "^"),
+    "mkl": ("#D55E00", "D"), "torch": ("#CC79A7", "v"),
+}  # fmt: skip
+OTHERS = ("#E69F00", "#882255", "#332288", "#999933", "#6B4E2E")
+MARKERS = "sDo^vph<>"  # those that can be told apart when hollow
+
+
+@dataclass(frozen=True)
+class Look:
+    """Of a variant, the same in all pictures of a run."""
+
+    color: str
+    marker: str
+
+
+def looks(run: Run) -> dict[str, Look]:
+    """By variant, in order of appearance; after the last color they come again with another marker."""
+    names = dict.fromkeys(result.variant for result in run.results if result.role == "measured")
+    others = [name for name in names if name not in FIXED]
+    free = ((OTHERS[i % len(OTHERS)], MARKERS[i % len(MARKERS)]) for i in range(len(others)))
+    return {name: Look(*pair) for name, pair in (FIXED | dict(zip(others, free, strict=True))).items()}
+
+
+@functools.cache
+def _glyphs() -> frozenset[int]:
+    from matplotlib.font_manager import findfont, get_font
+
+    return frozenset(get_font(findfont("DejaVu Sans")).get_charmap())
+
+
+def shown(text: str) -> str:
+    """Any text as matplotlib may show it: no formula, no sign that its font lacks, no line of its own."""
+    known = (c if c.isprintable() and ord(c) in _glyphs() else "□" if c.isprintable() else " " for c in text)
+    return "".join(known).replace("$", r"\$")
+
+
+def clipped(text: str, most: int) -> str:
+    """The text, its middle left out where it is too long."""
+    most = max(most, 5)
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
+
+
+def where(run: Run) -> str:
+    """`AMD EPYC, 1 thread, 2026-11-21`."""
+    device = run.environment.facts.get("device")
+    model = device.get("model") if isinstance(device, dict) else None
+    threads = sorted({result.threads for result in run.results if result.role == "measured"})
+    count = ", ".join(map(str, threads)) + (" thread" if threads == [1] else " threads")
+    return ", ".join(filter(None, (str(model or "unknown machine"), count, run.environment.started[:10])))
+
+
+@dataclass
+class Sheet:
+    """What stands around the axes."""
+
+    title: str
+    about: list[str]
+    entries: list[tuple[Artist, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def _lines(self) -> list[str]:
+        return [line for note in self.notes for line in textwrap.wrap(note, 128, break_on_hyphens=False)]
+
+    @property
+    def below(self) -> float:
+        """Inches that the notes take."""
+        return 0.08 + 0.18 * len(self._lines)
+
+    def figure(self, body: float) -> Figure:
+        """With room for axes of so many inches in height between head and notes."""
+        from matplotlib.figure import Figure
+
+        title = textwrap.wrap(self.title, 74) or [""]
+        subtitle = _packed(self.about)
+        columns, rows = _flow([min(len(label), 60) for _, label in self.entries])
+        heights = 0.12 + 0.25 * len(title), 0.19 * len(subtitle), 0.2 * rows
+        top, bottom = sum(heights) + 0.08, self.below
+        whole = top + body + bottom
+        figure = Figure(figsize=(WIDTH, whole), facecolor="white")
+        self._write(figure, 0.12, title, 0.25, TITLE, INK, "bold")
+        self._write(figure, heights[0], subtitle, 0.19, TEXT, SOFT)
+        self._write(figure, top + body + 0.02, self._lines, 0.18, SMALL, SOFT)
+        if self.entries:
+            # The space before a label: matplotlib 3.9 leaves out those that begin with an underscore.
+            corner = 0.08 / WIDTH, 1 - (heights[0] + heights[1] + 0.02) / whole
+            figure.legend(
+                [sign for sign, _ in self.entries], [" " + shown(clipped(label, 60)) for _, label in self.entries],
+                loc="upper left", bbox_to_anchor=corner,
+                ncols=columns, fontsize=SMALL, frameon=False, borderpad=0.2, borderaxespad=0.0, handletextpad=0.3,
+                columnspacing=1.4, labelspacing=0.4,
+            )  # fmt: skip
+        figure.set_layout_engine("constrained", rect=(0.005, bottom / whole, 0.99, body / whole))
+        return figure
+
+    @staticmethod
+    def _write(
+        figure: Figure,
+        top: float,
+        lines: Sequence[str],
+        step: float,
+        points: float,
+        color: str,
+        weight: str = "normal",
+    ) -> None:
+        height = figure.get_figheight()
+        for i, line in enumerate(lines):
+            figure.text(
+                0.12 / WIDTH, 1 - (top + i * step) / height, shown(line), fontsize=points, color=color, weight=weight,
+                va="top", in_layout=False,
+            )  # fmt: skip
+
+
+def _packed(parts: Sequence[str]) -> list[str]:
+    """Lines of parts, broken between two of them where that is enough."""
+    lines: list[str] = []
+    for part in filter(None, parts):
+        if lines and len(lines[-1]) + len(part) <= 115:
+            lines[-1] += f" · {part}"
+        else:
+            lines += textwrap.wrap(part, 118)
+    return lines
+
+
+def _flow(lengths: Sequence[int]) -> tuple[int, int]:
+    """As many columns of labels so long as fit beside each other, filled downwards, and their rows."""
+    for columns in range(len(lengths), 1, -1):
+        rows = math.ceil(len(lengths) / columns)
+        widths = [0.078 * max(lengths[i : i + rows]) + 0.62 for i in range(0, len(lengths), rows)]
+        if sum(widths) <= WIDTH - 0.2:
+            return columns, rows
+    return 1, len(lengths)
+
+
+def handle(**style: Any) -> Artist:
+    """A sign for the key."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], **{"linestyle": "none", "markersize": 6, **style})

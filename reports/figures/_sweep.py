@@ -1,0 +1,186 @@
+"""Along which numeric field cases make lines, and the axes on which such lines are drawn."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reports.figures import _axes, _groups, _style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_FACETS, MOST_LINES = 4, 12  # with more of them a row for each case is plainer
+ABREAST = 18  # values of x that fit beside each other
+DASHES = ("-", "--", ":", "-.")
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points (x, position in what was given), and what tells this line from others."""
+
+    key: str
+    points: tuple[tuple[float, int], ...]
+
+
+@dataclass(frozen=True)
+class Facet:
+    """A panel: the lines of one value of every other numeric field."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+    @property
+    def values(self) -> list[float]:
+        return sorted({x for line in self.lines for x, _ in line.points})
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """`field` is x; `keys` are the fields that tell a line from another."""
+
+    field: str
+    keys: tuple[str, ...]
+    facets: tuple[Facet, ...]
+
+    @property
+    def lines(self) -> dict[str, int]:
+        """By key, over all panels, the position of a case of it."""
+        found: dict[str, int] = {}
+        for facet in self.facets:
+            for line in facet.lines:
+                found.setdefault(line.key, line.points[0][1])
+        return found
+
+
+def sweep(cases: Sequence[_groups.Facts]) -> Sweep | None:
+    """The field with the most values in a panel, three at least; None where a row for each case is plainer."""
+    differ = _groups.varying(cases)
+    numbers = [key for key in differ if key[0] != "/" and all(_number(case.get(key)) for case in cases)]
+    keys = tuple(key for key in differ if key not in numbers)
+    found = [made for field in numbers if (made := _along(field, numbers, keys, cases))]
+    return max(found, key=lambda made: max(len(facet.values) for facet in made.facets), default=None)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _along(
+    field: str, numbers: Sequence[str], keys: tuple[str, ...], cases: Sequence[_groups.Facts]
+) -> Sweep | None:
+    others = [key for key in numbers if key != field]
+    found: dict[str, dict[str, dict[float, int]]] = {}
+    for i, case in enumerate(cases):
+        facet = found.setdefault(_groups.case_label(case, others), {})
+        points = facet.setdefault(repr([case.get(key) for key in keys]), {})
+        if case[field] in points:
+            return None
+        points[case[field]] = i
+    facets = tuple(
+        Facet(title, tuple(Line(key, tuple(sorted(points.items()))) for key, points in lines.items()))
+        for title, lines in found.items()
+    )
+    sizes = [len(facet.values) for facet in facets]
+    lines = max(len(facet.lines) for facet in facets)
+    plain = len(sizes) <= MOST_FACETS and lines <= MOST_LINES and max(sizes) >= 3
+    return Sweep(field, keys, facets) if plain else None
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """How a line looks: its variant's color and marker; dashed where the variant has several lines."""
+
+    label: str
+    look: _style.Look
+    dash: str
+
+    def handle(self) -> Any:
+        return _style.handle(
+            color=self.look.color, marker=self.look.marker, linestyle=self.dash, linewidth=1.2, markersize=5.5
+        )
+
+    def plot(self, axes: Axes, points: Sequence[tuple[float, float]]) -> None:
+        x, y = zip(*points, strict=True)
+        axes.plot(x, y, color=self.look.color, linestyle=self.dash, linewidth=1.0, alpha=0.7, zorder=2)
+
+
+def drawn(lines: dict[str, tuple[str, str]], looks: dict[str, _style.Look]) -> dict[str, Drawn]:
+    """By key of a line, from its (label, variant)."""
+    found: dict[str, Drawn] = {}
+    for key, (label, variant) in lines.items():
+        earlier = sum(lines[other][1] == variant for other in found)
+        found[key] = Drawn(label, looks[variant], DASHES[earlier % len(DASHES)])
+    return found
+
+
+def panels(figure: Figure, made: Sweep) -> list[Axes]:
+    """Beside each other where that is wide enough, on a common y axis, else below each other."""
+    counts = [len(facet.values) for facet in made.facets]
+    if abreast(made):
+        found: Any = figure.subplots(
+            1, len(counts), sharey=True, squeeze=False, width_ratios=[n + 1 for n in counts]
+        )
+    else:
+        found = figure.subplots(len(counts), 1, squeeze=False)
+    every = list(found.flat)
+    for axes, facet in zip(every, made.facets, strict=True):
+        if facet.title:
+            axes.set_title(_style.shown(facet.title), fontsize=_style.TEXT, color=_style.INK, loc="left")
+    return every
+
+
+def abreast(made: Sweep) -> bool:
+    return sum(len(facet.values) for facet in made.facets) <= ABREAST
+
+
+def height(made: Sweep, each: float) -> float:
+    return each if abreast(made) else each * len(made.facets)
+
+
+def along(axes: Axes, field: str, facet: Facet, apart: bool) -> Callable[[float, int], float]:
+    """The x axis with the values that there are; where the n-th line's point of an x lies: `apart`, beside
+    those of the others."""
+    values, count = facet.values, len(facet.lines)
+    steep = values[0] > 0 and values[-1] / values[0] >= 4
+    forth, back = (math.log, math.exp) if steep else (float, float)
+    places = [forth(x) for x in values]
+    step = min((b - a for a, b in itertools.pairwise(places)), default=1.0)
+    spread = 0.5 * step * (1 - 1 / count) if apart else 0.0
+    span = places[-1] - places[0] or 1.0
+    pad = max(0.04 * span, 0.6 * spread + 0.15 * step)
+    axes.set_xscale("log" if steep else "linear")
+    axes.set_xlim(back(places[0] - pad), back(places[-1] + pad))
+    labels = [_groups.plain(field, x) for x in values]
+    _axes.ticks(axes.xaxis, values, _spaced([(x - places[0]) / span for x in places], labels, _share(axes)))
+    axes.grid(axis="x", color=_style.GUIDE, linewidth=0.8)
+    axes.set_xlabel(_groups.said(field, "").strip(" ="), fontsize=_style.TEXT)
+
+    def place(x: float, line: int) -> float:
+        return back(forth(x) + spread * (line / max(1, count - 1) - 0.5))
+
+    return place
+
+
+def _share(axes: Axes) -> float:
+    """Of the width that all panels beside each other have."""
+    place = axes.get_subplotspec()
+    if place is None:
+        return 1.0
+    widths: Any = place.get_gridspec().get_width_ratios()
+    return float(widths[place.colspan.start] / sum(widths))
+
+
+def _spaced(places: Sequence[float], labels: Sequence[str], share: float) -> list[str]:
+    """Labels with those left out that would touch the one before them."""
+    shown, end = [], -1.0
+    for place, label in zip(places, labels, strict=True):
+        half = 0.005 * len(label) / share
+        fits = place - half > end
+        shown.append(label if fits else "")
+        end = place + half + 0.005 / share if fits else end
+    return shown

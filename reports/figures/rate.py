@@ -1,0 +1,217 @@
+"""Rates against what this processor can do at best: lines over a size, else a row for each case."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reports import units
+from reports.figures import _axes, _groups, _rows, _style, _sweep
+from reports.record import Result, Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LEAN = 1 / 3  # operations a byte; where all cases do fewer, bytes are what counts
+WIDE = 12  # from this ratio of largest to smallest on the axis is logarithmic
+MOST_PEAKS = 3  # lines with their names over the rows; with more the ceilings of the rows tell
+PREFIXES = {1e12: "T", 1e9: "G", 1e6: "M", 1e3: "k", 1.0: ""}
+DOTTED: Any = {"color": _style.SOFT, "linestyle": (0, (1, 1)), "linewidth": 2.5}
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A case that was timed, a second's worth of its nominal work, and that of the nearer of its bounds."""
+
+    result: Result
+    value: float
+    ends: tuple[float, float]
+    ceiling: float | None
+
+    @property
+    def share(self) -> str:
+        """`46 % of FMA avx512`, and the doubt where there is one."""
+        x = self.result
+        of = f"{units.percent(x.percent_of_ceiling)} of {x.ceiling}" if self.ceiling else ""
+        return ", ".join(filter(None, (of, "" if x.status == "ok" else x.status)))
+
+    @property
+    def by_reads(self) -> bool:
+        return self.ceiling is not None and (self.result.ceiling or "").startswith("read")
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What goes on one picture: bytes or operations a second, and the peaks of arithmetic of one thread."""
+
+    unit: str
+    rates: tuple[Rate, ...]
+    peaks: dict[str, float]
+    looks: dict[str, _style.Look]
+
+    @property
+    def largest(self) -> float:
+        peaks = self.peaks_of(self.rates, 9**9).values()
+        return max(*(max(x.value, x.ceiling or 0.0) for x in self.rates), *peaks, 0.0)
+
+    def peaks_of(self, rates: Sequence[Rate], most: int) -> dict[str, float]:
+        """For the numbers of threads that ran; none where there are more than that many."""
+        counts = sorted({x.result.threads for x in rates})
+        return {
+            name + (f", {count} threads" if count > 1 else ""): count * rate
+            for name, rate in self.peaks.items()
+            for count in (counts if len(counts) <= most else ())
+        }
+
+    @property
+    def power(self) -> float:
+        return next((power for power in PREFIXES if power <= self.largest), 1.0)
+
+    @property
+    def label(self) -> str:
+        return PREFIXES[self.power] + self.unit
+
+
+def draw(run: Run) -> list[tuple[str, Figure]]:
+    """A picture for each kind of contest in which anything was timed."""
+    made = []
+    looks = _style.looks(run)
+    for group in _groups.groups(run):
+        timed = [x for x in group.measured if x.seconds]
+        lean = all((x.flops_per_second or 0.0) < LEAN * (x.bytes_per_second or 0.0) for x in timed)
+        rates = tuple(rate for x in timed if (rate := _rate(x, lean)))
+        if not rates:
+            continue
+        told = Rates("B/s" if lean else "FLOP/s", rates, {} if lean else _peaks(group), looks)
+        words = [group.question, _groups.size(group), _style.where(run)]
+        if any(x.ceiling for x in rates):
+            words.insert(0, "How near to the ceiling does each case come?")
+        sheet = _style.Sheet(words[0], words[1:])
+        untimed = len(group.measured) - len(rates)
+        if untimed:
+            sheet.notes.append(f"Not drawn, without a time: {untimed} of {len(group.measured)} cases.")
+        sweep = _sweep.sweep([_groups.facts(x.result) for x in rates])
+        made.append((group.slug, _lines(sheet, told, sweep) if sweep else _table(sheet, told)))
+    return made
+
+
+def _rate(x: Result, lean: bool) -> Rate | None:
+    value = x.bytes_per_second if lean else x.flops_per_second
+    if not value or not x.seconds:
+        return None
+    work = value * x.seconds.median
+    ends = tuple(work / end if end else value for end in (x.seconds.high, x.seconds.low))
+    return Rate(
+        x, value, (ends[0], ends[1]), 100 * value / x.percent_of_ceiling if x.percent_of_ceiling else None
+    )
+
+
+def _peaks(group: _groups.Group) -> dict[str, float]:
+    """Multiply-adds of one thread, measured in the contests' own rounds."""
+    found: dict[str, list[float]] = {}
+    for contest in group.contests:
+        for x in contest.results:
+            if x.role == "ceiling" and x.op == "fma" and x.flops_per_second:
+                one = x.flops_per_second / x.threads
+                found.setdefault(f"FMA {x.problem.get('isa', '')}", []).append(one)
+    return {name: statistics.median(rates) for name, rates in found.items()}
+
+
+def _frame(axes: Axes, told: Rates, peaks: dict[str, float], upright: bool) -> None:
+    """From nothing to the ceiling, or logarithmic where that hides the small ones; the peaks."""
+    smallest, top = min(x.ends[0] for x in told.rates), told.largest
+    steep = top > WIDE * smallest
+    room = (1.6 if steep else 1.16) if upright else (1.25 if steep else 1.06)
+    _axes.graduate(axes, upright, (smallest / 1.25 if steep else 0.0, top * room), steep, told.power)
+    for i, (peak, rate) in enumerate(peaks.items()):
+        (axes.axhline if upright else axes.axvline)(rate, color=_style.INK, linewidth=0.9, zorder=1)
+        place: Any = (0.995, rate) if upright else (rate, 1.0)
+        axes.annotate(
+            _style.shown(f"{peak}: {units.scaled(rate, told.unit)}"), place, (0, 3 if upright else 3 + 12 * i),
+            xycoords=axes.get_yaxis_transform() if upright else axes.get_xaxis_transform(),
+            textcoords="offset points", ha="right", va="bottom", fontsize=_style.SMALL, color=_style.INK,
+        )  # fmt: skip
+    _axes.quiet(axes)
+
+
+def _doubts(rates: Sequence[Rate]) -> list[tuple[Any, str]]:
+    """The hollow sign, where there are any."""
+    found = ", ".join(sorted({x.result.status for x in rates} - {"ok"}))
+    return [(_style.handle(color=_style.SOFT, marker="o", markerfacecolor="white"), found)] if found else []
+
+
+def _lines(sheet: _style.Sheet, told: Rates, sweep: _sweep.Sweep) -> Figure:
+    """Over the field that varies; a line for each variant and layout."""
+    named = {}
+    for key, i in sweep.lines.items():
+        case = _groups.facts(told.rates[i].result)
+        named[key] = _groups.case_label(case, sweep.keys) or case["variant"], case["variant"]
+    drawn = _sweep.drawn(named, told.looks)
+    sheet.entries += [*((x.handle(), x.label) for x in drawn.values()), *_doubts(told.rates)]
+    inside = [[told.rates[i] for line in facet.lines for _, i in line.points] for facet in sweep.facets]
+    flat = [told.peaks_of(rates, 1) for rates in inside]
+    if not all(flat) and any(x.ceiling for x in told.rates):
+        sheet.entries.append((_style.handle(**DOTTED), "ceiling"))
+    elif any(x.by_reads for x in told.rates):
+        sheet.entries.append((_style.handle(**DOTTED), "ceiling of reading the operands"))
+    figure = sheet.figure(_sweep.height(sweep, 3.6))
+    for axes, facet, peaks in zip(_sweep.panels(figure, sweep), sweep.facets, flat, strict=True):
+        _frame(axes, told, peaks, upright=True)
+        _sweep.along(axes, sweep.field, facet, apart=False)
+        _curve(axes, told.rates, facet, reads_only=bool(peaks))
+        for line in facet.lines:
+            points = [(x, told.rates[i]) for x, i in line.points]
+            drawn[line.key].plot(axes, [(x, rate.value) for x, rate in points])
+            for x, rate in points:
+                doubt = rate.result.status != "ok"
+                _axes.point(axes, True, x, rate.value, rate.ends, drawn[line.key].look, doubt)
+        if axes.yaxis.get_tick_params()["labelleft"]:
+            axes.set_ylabel(told.label, fontsize=_style.TEXT)
+    return figure
+
+
+def _curve(axes: Axes, rates: Sequence[Rate], facet: _sweep.Facet, reads_only: bool) -> None:
+    """The ceiling, or only where reading the operands takes longer than the arithmetic."""
+    at: dict[float, list[float]] = {}
+    for line in facet.lines:
+        for x, i in line.points:
+            if (ceiling := rates[i].ceiling) and (rates[i].by_reads or not reads_only):
+                at.setdefault(x, []).append(ceiling)
+    alone = "_" if len(at) == 1 else ""
+    middle = [statistics.median(at[x]) for x in sorted(at)]
+    axes.plot(sorted(at), middle, marker=alone, markersize=14, markeredgewidth=2.5, zorder=1.5, **DOTTED)
+
+
+def _table(sheet: _style.Sheet, told: Rates) -> Figure:
+    """A row for each case: its rate, its ceiling, and the one as a share of the other."""
+    shares = [x.result.percent_of_ceiling or 0.0 for x in told.rates]
+    kept, rest = _rows.fewest(shares)
+    if rest:
+        known = f": {units.percent(min(rest))} to {units.percent(max(rest))}" if max(rest) else ""
+        which = "furthest below their ceiling" if known else "first of the run"
+        sheet.notes.append(f"Shown are the {len(kept)} cases {which}; {len(rest)} more are left out{known}.")
+    rates = [told.rates[i] for i in kept]
+    keys = _groups.varying(_groups.facts(x.result) for x in told.rates) or ["variant"]
+    tick: Any = {"color": _style.SOFT, "markersize": 11, "markeredgewidth": 2}
+    if any(x.ceiling for x in rates):
+        sheet.entries.append((_style.handle(marker="|", **tick), "its ceiling"))
+    sheet.entries += _doubts(rates)
+    peaks = told.peaks_of(rates, MOST_PEAKS)
+    figure = sheet.figure(_rows.height(len(rates)) + 0.17 * len(peaks))
+    labels = [_groups.case_label(_groups.facts(x.result), keys) for x in rates]
+    axes = _rows.rows(figure, labels, [x.result.contest for x in rates])
+    _frame(axes, told, peaks, upright=False)
+    for i, rate in enumerate(rates):
+        if rate.ceiling:
+            near, far = sorted((rate.value, rate.ceiling))
+            axes.hlines([i], near, far, color=_style.SOFT, linewidth=0.8, zorder=2)
+            _axes.sign(axes, False, i, rate.ceiling, "|", **tick | {"zorder": 2})
+        look = told.looks[rate.result.variant]
+        _axes.point(axes, False, i, rate.value, rate.ends, look, rate.result.status != "ok")
+    _rows.aside(axes, [(units.scaled(x.value, told.unit), x.share) for x in rates])
+    axes.set_xlabel(told.label, fontsize=_style.TEXT)
+    _rows.finish(axes)
+    return figure

@@ -1,0 +1,173 @@
+"""Time of the contender over time of the baseline, with its interval: over a size, else a row for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reports import units
+from reports.figures import _axes, _groups, _rows, _style, _sweep
+from reports.record import Comparison, Result, Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PRODUCTS = {"nn": "A·B (nn)", "nt": "A·Bᵀ (nt)", "tn": "Aᵀ·B (tn)", "tt": "Aᵀ·Bᵀ (tt)"}
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A comparison that can be drawn; an end that is None is unbounded."""
+
+    comparison: Comparison
+    contender: Result
+    baseline: Result
+    value: float
+    low: float | None
+    high: float | None
+
+    @property
+    def ends(self) -> list[float]:
+        ends = (self.low, self.value, self.high, self.comparison.work_ratio)
+        return [x for x in ends if x is not None and x > 0]
+
+    @property
+    def hollow(self) -> bool:
+        return self.comparison.verdict == "unresolved"
+
+
+def draw(run: Run) -> list[tuple[str, Figure]]:
+    """A picture for each kind of contest that compared anything."""
+    made = []
+    looks = _style.looks(run)
+    for group in _groups.groups(run):
+        pairs = _groups.pairs(group)
+        ratios = [
+            Ratio(x, a, b, value, _known(x.low), _known(x.high))
+            for x, a, b in pairs
+            if (value := _known(x.ratio)) is not None
+        ]
+        if not ratios:
+            continue
+        sheet = _style.Sheet(group.question, [_groups.size(group), _style.where(run)])
+        lost = [x for x, _, _ in pairs if _known(x.ratio) is None]
+        if lost:
+            first = _style.clipped(str(lost[0].reason), 200)
+            sheet.notes.append(
+                f"Not drawn, without a ratio: {len(lost)} of {len(pairs)}; the first of them: {first}"
+            )
+        sweep = _sweep.sweep([_groups.pair_facts(x.contender, x.baseline) for x in ratios])
+        figure = _lines(sheet, ratios, sweep, looks) if sweep else _table(sheet, ratios, looks)
+        made.append((group.slug, figure))
+    return made
+
+
+def _known(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) and value > 0 else None
+
+
+def _signs(ratios: Sequence[Ratio]) -> list[tuple[Any, str]]:
+    """What the signs mean, of those that are there."""
+    from matplotlib.patches import Patch
+
+    margins = ", ".join(f"{100 * x:g} %" for x in sorted({x.comparison.margin for x in ratios}))
+    found: list[tuple[Any, str]] = [(Patch(color=_style.FAINT), f"margin ±{margins}")]
+    if any(x.hollow for x in ratios):
+        found.append((_style.handle(color=_style.SOFT, marker="o", markerfacecolor="white"), "unresolved"))
+    if any(x.low is None or x.high is None for x in ratios):
+        found.append((_style.handle(color=_style.SOFT, marker=">"), "interval has no end"))
+    if any(x.comparison.work_ratio != 1 for x in ratios):
+        found.append((_style.handle(color=_style.INK, marker="x", markersize=5), "ratio of the work"))
+    return found
+
+
+def _frame(axes: Axes, ratios: Sequence[Ratio], upright: bool) -> tuple[float, float]:
+    """The axis of all of them; its limits."""
+    ends = [end for x in ratios for end in x.ends]
+    return _axes.ratios(axes, upright, ends, sorted({x.comparison.margin for x in ratios}))
+
+
+def _point(
+    axes: Axes, upright: bool, at: float, ratio: Ratio, limits: tuple[float, float], look: _style.Look
+) -> None:
+    """The ratio, its interval, arrows to the edge where it has no end, and the ratio of the work."""
+    inset = (limits[1] / limits[0]) ** 0.015
+    if ratio.low is None:
+        _axes.sign(axes, upright, at, limits[0] * inset, "v" if upright else "<", color=look.color)
+    if ratio.high is None:
+        _axes.sign(axes, upright, at, limits[1] / inset, "^" if upright else ">", color=look.color)
+    if ratio.comparison.work_ratio != 1:
+        _axes.sign(axes, upright, at, ratio.comparison.work_ratio, "x", color=_style.INK, markersize=5)
+    ends = ratio.low or limits[0], ratio.high or limits[1]
+    _axes.point(axes, upright, at, ratio.value, ends, look, ratio.hollow)
+
+
+def _facts(ratio: Ratio, field: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of contender and baseline, without the value of the field along which a line runs."""
+    first, second = _groups.facts(ratio.contender), _groups.facts(ratio.baseline)
+    if first[field] == second.get(field):
+        second[field] = "…"
+    return first | {field: "…"}, second
+
+
+def _lines(
+    sheet: _style.Sheet, ratios: Sequence[Ratio], sweep: _sweep.Sweep, looks: dict[str, _style.Look]
+) -> Figure:
+    """Over the field that varies; a line for each variant and contrast."""
+    told = [_facts(x, sweep.field) for x in ratios]
+    contrasts = list(dict.fromkeys(_groups.contrast(*x) for x in told))
+    single = len(contrasts) == 1
+    drawn = _sweep.drawn(
+        {
+            key: (_groups.pair_label(*told[i], sweep.keys, short=single), ratios[i].contender.variant)
+            for key, i in sweep.lines.items()
+        },
+        looks,
+    )
+    sheet.entries += [*((x.handle(), x.label) for x in drawn.values()), *_signs(ratios)]
+    figure = sheet.figure(_sweep.height(sweep, 3.4))
+    for axes, facet in zip(_sweep.panels(figure, sweep), sweep.facets, strict=True):
+        limits = _frame(axes, ratios, upright=True)
+        place = _sweep.along(axes, sweep.field, facet, apart=True)
+        for n, line in enumerate(facet.lines):
+            points = [(place(x, n), ratios[i]) for x, i in line.points]
+            drawn[line.key].plot(axes, [(x, ratio.value) for x, ratio in points])
+            for x, ratio in points:
+                _point(axes, True, x, ratio, limits, drawn[line.key].look)
+        if axes.yaxis.get_tick_params()["labelleft"]:
+            axes.set_ylabel(_over(contrasts), fontsize=_style.TEXT)
+    return figure
+
+
+def _over(contrasts: Sequence[tuple[str, str]]) -> str:
+    """The axis of ratios in words."""
+    names = [PRODUCTS.get(word, word) for word in contrasts[0]]
+    first, second = names if len(contrasts) == 1 else ("the first", "the second")
+    return _style.shown(f"time of {first}") + "\n" + _style.shown(f"over time of {second}")
+
+
+def _table(sheet: _style.Sheet, ratios: Sequence[Ratio], looks: dict[str, _style.Look]) -> Figure:
+    """A row for each comparison, with its figures and its verdict."""
+    every = [_groups.facts(side) for x in ratios for side in (x.contender, x.baseline)]
+    kept, rest = _rows.fewest([-abs(math.log(x.value)) for x in ratios])
+    ratios = [ratios[i] for i in kept]
+    if rest:
+        told = f"{len(rest)} more are left out, all within {100 * (math.exp(-min(rest)) - 1):.2g} % of it."
+        sheet.notes.append(f"Shown are the {len(ratios)} ratios furthest from 1; {told}")
+    cases = [(_groups.facts(x.contender), _groups.facts(x.baseline)) for x in ratios]
+    keys = _groups.varying(every)
+    sheet.entries += _signs(ratios)
+    figure = sheet.figure(_rows.height(len(ratios)))
+    contrasts = list(dict.fromkeys(_groups.contrast(*pair) for pair in cases))
+    labels = [_groups.pair_label(*pair, keys, short=len(contrasts) == 1) for pair in cases]
+    axes = _rows.rows(figure, labels, [x.comparison.contest for x in ratios])
+    limits = _frame(axes, ratios, upright=False)
+    for i, ratio in enumerate(ratios):
+        _point(axes, False, i, ratio, limits, looks[ratio.contender.variant])
+    _rows.aside(axes, [(units.ratio(x.value, x.low, x.high), x.comparison.verdict) for x in ratios])
+    axes.set_xlabel(_over(contrasts).replace("\n", " "), fontsize=_style.TEXT)
+    _rows.finish(axes)
+    return figure

@@ -1,0 +1,172 @@
+"""The samples in the order taken: drift, outliers and what was rejected; the contests known least."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from reports import units
+from reports.figures import _axes, _groups, _style
+from reports.record import Comparison, Contest, Result, Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST = 6  # contests of one picture
+ABREAST, CASES = 4, 8  # cases beside each other, and of a contest
+HEAD, PANEL, FOOT = 0.25, 1.15, 0.3  # inches: a contest's heading; a row of panels; under it
+LEFT, RIGHT, BETWEEN = 0.72, 0.12, 0.14  # inches
+STEEP = 4  # from this ratio of largest to smallest on the axis is logarithmic
+PREFIXES = {1.0: "s", 1e-3: "ms", 1e-6: "µs", 1e-9: "ns"}
+
+
+def draw(run: Run) -> list[tuple[str, Figure]]:
+    """One picture of at most six contests: those whose interval is widest for its target."""
+    known = [contest for contest in run.contests if cases(contest)]
+    if not known:
+        return []
+    chosen = sorted(known, key=lambda contest: -width(contest))[:MOST]
+    looks = _style.looks(run)
+    sheet = _style.Sheet(
+        "Samples in the order taken: time of one use, round by round", [_style.where(run)], _signs(chosen)
+    )
+    rest = Counter(contest.contest.partition("/")[0] for contest in known if contest not in chosen)
+    if rest:
+        told = _style.clipped(", ".join(f"{count} {kind}" for kind, count in rest.items()), 180)
+        sheet.notes.append(
+            f"Shown are the {MOST} of {len(known)} contests whose ratio has the widest interval for its target; "
+            f"{sum(rest.values())} are left out: {told}."
+        )
+    more = sum(max(0, len(cases(contest)) - CASES) for contest in chosen)
+    if more:
+        sheet.notes.append(f"Of a contest its first {CASES} cases are shown; {more} are left out.")
+    counts = [min(CASES, len(cases(contest))) for contest in chosen]
+    heights = [HEAD + math.ceil(count / ABREAST) * _step(count) for count in counts]
+    figure = sheet.figure(sum(heights))
+    figure.set_layout_engine("none")
+    edge = sheet.below + sum(heights)
+    for contest, height in zip(chosen, heights, strict=True):
+        _contest(figure, edge, contest, looks)
+        edge -= height
+    return [("", figure)]
+
+
+def cases(contest: Contest) -> list[Result]:
+    return [x for x in contest.results if x.role == "measured" and x.samples and x.seconds]
+
+
+def _step(count: int) -> float:
+    """Inches of a row of panels with the titles over them, of two lines where the panels are narrow."""
+    return PANEL + FOOT + (0.2 if count <= 2 else 0.35)
+
+
+def widest(contest: Contest) -> Comparison | None:
+    """The comparison whose interval is widest for its target."""
+    return max((x for x in contest.comparisons if x.ratio), key=_share, default=None)
+
+
+def width(contest: Contest) -> float:
+    found = widest(contest)
+    return _share(found) if found else 0.0
+
+
+def _share(x: Comparison) -> float:
+    if x.ratio is None or x.low is None or x.high is None or not x.target:
+        return math.inf
+    return (x.high - x.low) / 2 / x.ratio / x.target
+
+
+def _signs(contests: Sequence[Contest]) -> list[tuple[Any, str]]:
+    found: list[tuple[Any, str]] = [
+        (_style.handle(color=_style.SOFT, marker="o", markersize=4), "a sample"),
+        (_style.handle(color=_style.INK, linestyle="-", linewidth=1.2), "median of the accepted"),
+    ]
+    if any(x.rejected for contest in contests for x in cases(contest)):
+        sign = _style.handle(color=_style.INK, marker="x")
+        found.append((sign, "rejected: lost time to others (on the edge: beyond it)"))
+    return found
+
+
+def _contest(figure: Figure, edge: float, contest: Contest, looks: dict[str, _style.Look]) -> None:
+    """A panel for each case, all on one axis of time, below `edge`, in inches from the bottom."""
+    wide, high = figure.get_size_inches()
+    shown, known = cases(contest)[:CASES], _known(contest)
+    name = _style.clipped(contest.contest, 94 - round(0.78 * len(known)))
+    for x, text, side, weight in ((0.12, name, "left", "bold"), (wide - RIGHT, known, "right", "normal")):
+        place = x / wide, (edge - 0.02) / high
+        figure.text(*place, _style.shown(text), va="top", ha=side, weight=weight, fontsize=_style.TEXT)
+    facts = [_groups.facts(x) for x in shown]
+    keys = _groups.varying(facts) or ["variant"]
+    columns = min(ABREAST, len(shown))
+    width = (wide - LEFT - RIGHT - BETWEEN * (columns - 1)) / columns
+    for i, (result, case) in enumerate(zip(shown, facts, strict=True)):
+        row, column = divmod(i, columns)
+        bottom = edge - HEAD - (row + 1) * _step(len(shown)) + FOOT
+        left = LEFT + column * (width + BETWEEN)
+        axes = figure.add_axes((left / wide, bottom / high, width / wide, PANEL / high))
+        label = _style.shown(_style.clipped(_groups.case_label(case, keys), int(width / 0.08)))
+        _times(axes, shown)
+        _panel(axes, result, label + (": " if columns <= 2 else "\n"), looks[result.variant].color)
+        axes.yaxis.set_label_coords(-0.52 / width, 0.5)
+        axes.tick_params(labelleft=column == 0)
+        axes.yaxis.label.set_visible(column == 0)
+
+
+def _known(contest: Contest) -> str:
+    """What of a contest is known least."""
+    found = widest(contest)
+    if not found:
+        return ""
+    names = {x.name: _groups.facts(x) for x in contest.results}
+    both = " / ".join(_groups.contrast(names[found.contender], names[found.baseline]))
+    pair = f"{_style.clipped(both, 44)}: " if len(contest.comparisons) > 1 else ""
+    return f"{pair}{units.ratio(found.ratio, found.low, found.high)}, target ±{100 * found.target:g} %"
+
+
+def _panel(axes: Axes, result: Result, label: str, color: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    assert result.seconds is not None
+    points, lost = _points(result), set(result.rejected)
+    first, last, top = points[0][0], points[-1][0], axes.get_ylim()[1]
+    accepted: Any = {"marker": "o", "color": color, "markersize": 3.4 if len(points) <= 150 else 2.4}
+    rejected: Any = {"marker": "x", "color": _style.INK, "markersize": 5.0}
+    for name, style in (
+        ("accepted", accepted | {"markeredgewidth": 0, "alpha": 0.75}),
+        ("rejected", rejected),
+    ):
+        chosen = [(x, min(y, top)) for x, y in points if (x in lost) == (name == "rejected")]
+        x, y = [x for x, _ in chosen], [y for _, y in chosen]
+        axes.plot(x, y, linestyle="none", clip_on=False, label=name, **style)
+    axes.axhline(result.seconds.median, color=_style.INK, linewidth=1.0, label="median")
+    axes.set_title(label + units.seconds(result.seconds.median), fontsize=_style.SMALL, loc="left")
+    pad = max(0.5, 0.03 * (last - first))
+    axes.set_xlim(first - pad, last + pad)
+    found = MaxNLocator(6, integer=True, min_n_ticks=1).tick_values(first, last)
+    rounds = [x for x in found if first <= x <= last]
+    _axes.ticks(axes.xaxis, rounds, [f"{x:.0f}" for x in rounds])
+    _axes.quiet(axes)
+
+
+def _points(result: Result) -> list[tuple[int, float]]:
+    """Rounds and samples."""
+    rounds = result.rounds or tuple(range(len(result.samples)))
+    return list(zip(rounds, result.samples, strict=False))
+
+
+def _times(axes: Axes, results: Sequence[Result]) -> None:
+    """The axis of time that a contest's panels share, in one unit. Of what was rejected it holds what is within
+    twice the range of what was not."""
+    lost = [y for x in results for number, y in _points(x) if number in x.rejected]
+    kept = [y for x in results for number, y in _points(x) if number not in x.rejected] or lost
+    reach = 2 * max(kept) - min(kept) if max(kept) > min(kept) else 2 * max(kept)
+    low, high = min((*kept, *lost)), max((*kept, *(min(y, reach) for y in lost)))
+    unit = next((unit for unit in PREFIXES if unit <= high), 1e-9)
+    steep = high > STEEP * low > 0
+    pad = 0.06 * (high - low) or 0.05 * high
+    ends = (low / 1.15, high * 1.15) if steep else (low - pad, high + pad)
+    _axes.graduate(axes, True, ends, steep, unit, count=4)
+    axes.set_ylabel(PREFIXES[unit], fontsize=_style.SMALL)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Arrays: TypeAlias = Mapping[str, Array]
 
 BYTES = {"fp32": 4}
-UNIT_ROUNDOFF = {"fp32": 2.0**-24}
+UNIT_ROUNDOFF = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,9 @@ import hashlib
 import importlib
 import importlib.util
 import itertools
+import os
+import sys
+import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.devices.base import ALIGNMENT
 from kernels.errors import UsageError
+from kernels.problem import UNIT_ROUNDOFF
 from kernels.variant import Bind, Launch, Variant
 
 if TYPE_CHECKING:
@@ -30,15 +34,20 @@ def load(name: str) -> Variant[Any]:
     try:
         module = _module(place)
         found = getattr(module, attribute)
-    except Exception as error:  # the file is the user's: anything may be wrong with it
+    except (Exception, SystemExit) as error:  # the file is the user's: anything may be wrong with it
         told = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         raise UsageError(f"--variant {name}: {told}") from None
     if isinstance(found, Variant):
         return found
     if not callable(found):
         raise UsageError(f"--variant {name}: neither a function nor a Variant (kernels.variant)")
+    precision = getattr(found, "precision", "fp32")
+    if precision not in UNIT_ROUNDOFF:
+        raise UsageError(
+            f"--variant {name}: its precision {precision!r}: there are {', '.join(UNIT_ROUNDOFF)}"
+        )
     return Variant(
-        name, "cpu", "user", partial(_prepare, found), getattr(found, "precision", "fp32"),
+        name, "cpu", "user", partial(_prepare, found), precision,
         kernel=lambda: (_digest(module), None), python=True,
     )  # fmt: skip
 
@@ -46,9 +55,12 @@ def load(name: str) -> Variant[Any]:
 def _module(place: str) -> ModuleType:
     if not place.endswith(".py"):
         return importlib.import_module(place)
-    spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+    # A name of its own: two files may be called alike, or like an installed package.
+    name = f"kernelgap_users_{zlib.crc32(os.path.abspath(place).encode()):08x}"
+    spec = importlib.util.spec_from_file_location(name, place)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where a dataclass looks its module up
     spec.loader.exec_module(module)
     return module
 

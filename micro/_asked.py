@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -47,7 +48,7 @@ def planned(benchmark: Benchmark, name: str, arguments: argparse.Namespace) -> P
     contests = tuple(_chosen(_contests(benchmark, arguments, asked), arguments))
     if arguments.why:
         explained = _why.contest(asked, list(contests))
-        return Planned(name, (explained,), budget, arguments, _why.answer)
+        return Planned(name, (explained,), budget, arguments, partial(_why.answer, explained.name))
     if question is None:
         return Planned(name, contests, budget, arguments)
     return Planned(

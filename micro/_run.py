@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -339,7 +340,7 @@ def command(module: str, case: Case, device: str) -> str:
             words.append(
                 f"--{axis.name.replace('_', '-')}{'=' if str(value).startswith('-') else ' '}{value}"
             )
-    words.append(f"--variant {case.variant} --threads {case.setting.threads}")
+    words.append(f"--variant {shlex.quote(case.variant)} --threads {case.setting.threads}")
     if case.setting.cold:
         words.append(f"--cold {','.join(case.setting.cold)}")
     return " ".join(words) + (f" --device {device}" if device != "cpu" else "")

@@ -30,12 +30,12 @@ def contest(asked: Asked, contests: list[Contest]) -> Contest:
     return Contest(f"why/{case.name}", "why does it take this time?", "variant", (case, *others))
 
 
-def answer(run: Run) -> list[str]:
-    """Sentences, the nearest cause first."""
-    (done,) = (c for c in run.contests if c.contest.startswith("why/"))
+def answer(name: str, run: Run) -> list[str]:
+    """Sentences about the contest of that name, the nearest cause first."""
+    (done,) = (c for c in run.contests if c.contest == name)
     result = done.results[0]
     if result.seconds is None:
-        return [f"{result.name} {result.status}: {result.reason}."]
+        return [f"{result.name} {result.status}" + (f": {result.reason}." if result.reason else ".")]
     case = parse(result.name)
     return [
         _rate(result), _work(case, result), *_ran(run, result), *_best(done.comparisons), *_beside(result)
@@ -88,9 +88,10 @@ def _best(comparisons: tuple[Comparison, ...]) -> Iterator[str]:
     known = [c for c in comparisons if c.ratio is not None]
     faster = [c for c in known if c.verdict == "faster"]
     if not known:
-        yield "No other variant here does this problem."
+        rest = f"None of {len(comparisons)} other variants could be measured."
+        yield rest if comparisons else "No other variant here does this problem."
         return
-    best = min(known, key=lambda c: c.ratio or 0.0)
+    best = min(faster or known, key=lambda c: c.ratio or 0.0)
     name = parse(best.contender).variant
     shown = units.ratio(best.ratio, best.low, best.high)
     if faster:

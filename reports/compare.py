@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -54,9 +55,10 @@ def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
     said.append(
         "Between them differ: " + ("; ".join(changed) if changed else "nothing that is recorded") + "."
     )
-    missing = len({r.name for r in _measured(first)} ^ {r.name for r in _measured(second)})
+    missing = len(_measured(first)) + len(_measured(second)) - 2 * len(pairs)
     said += [f"{missing} cases are in one of them only."] if missing else []
-    return Run(second.environment, contests, (Note("answer", {"sentences": said}),))
+    damaged = tuple(dict.fromkeys((*first.damaged, *second.damaged)))
+    return Run(second.environment, contests, (Note("answer", {"sentences": said}),), damaged)
 
 
 def _measured(run: Run) -> list[Result]:
@@ -64,11 +66,18 @@ def _measured(run: Run) -> list[Result]:
 
 
 def _shared(first: Run, second: Run) -> Iterator[tuple[Result, Result]]:
-    """The same case of the same contest; arms of `micro.ab` meet their like."""
-    known = {(result.contest, result.name): result for result in _measured(second)}
+    """The same case of the same contest, else the same case where each run has it once."""
+    rest = {(result.contest, result.name): result for result in _measured(second)}
+    alone = []
     for result in _measured(first):
-        if (result.contest, result.name) in known:
-            yield result, known[result.contest, result.name]
+        if other := rest.pop((result.contest, result.name), None):
+            yield result, other
+        else:
+            alone.append(result)
+    names = Counter(result.name for result in rest.values())
+    for result in alone:
+        if names[result.name] == 1 and [x.name for x in alone].count(result.name) == 1:
+            yield result, next(x for x in rest.values() if x.name == result.name)
 
 
 def _contest(first: Result, second: Result, margin: float, family: int) -> Contest:
@@ -83,7 +92,8 @@ def _contest(first: Result, second: Result, margin: float, family: int) -> Conte
     )  # fmt: skip
     if first.seconds is None or second.seconds is None:
         without = next(result for result in (first, second) if result.seconds is None)
-        comparison = replace(comparison, reason=f"{without.status}: {without.reason}")
+        why = without.status + (f": {without.reason}" if without.reason else "")
+        comparison = replace(comparison, reason=why)
     elif reason := _apart(first, second):
         ratio = second.seconds.median / first.seconds.median
         comparison = replace(comparison, ratio=ratio, reason=reason)
@@ -101,7 +111,10 @@ def _apart(first: Result, second: Result) -> str | None:
     if min(len(set(result.processes)) for result in (first, second)) < PROCESSES:
         return APART
     told = first.canary or {}, second.canary or {}
-    for name in told[0].keys() & told[1].keys():
+    common = told[0].keys() & told[1].keys()
+    if not common:
+        return f"{APART}; no canary tells whether the host was the same"
+    for name in common:
         a, b = (statistics.median(canary[name]) for canary in told)
         if abs(b / a - 1) > CANARIES:
             return f"{APART}; the host itself differed by {b / a - 1:+.1%} ({name})"

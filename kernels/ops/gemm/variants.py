@@ -13,6 +13,7 @@ from kernels.libs import mkl, openblas
 from kernels.libs import torch as torch_library
 from kernels.ops.gemm import native
 from kernels.ops.gemm.problem import Gemm
+from kernels.problem import Work
 from kernels.variant import Bind, Launch, Variant
 
 if TYPE_CHECKING:
@@ -156,7 +157,14 @@ def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Ge
         missing=missing,
         blas=lambda problem: "transposition, then NN = sgemm(N,N)",
         kernel=_kernel(load),
+        work=lambda problem: Work(problem.flops, problem.bytes + copied(problem) / uses),
     )
+
+
+def copied(problem: Gemm) -> float:
+    """Bytes that a copy of what is stored transposed reads and writes."""
+    sizes = {x.name: x.nbytes for x in problem.operands()}
+    return 2.0 * sum(sizes[name] for name, layout in zip("ab", problem.trans, strict=True) if layout == "t")
 
 
 VARIANTS: tuple[Variant[Gemm], ...] = (

@@ -5,6 +5,8 @@ from setuptools import find_packages, setup
 EXTRAS = {
     "torch": ["torch>=2.6"],
     "mkl": ["mkl>=2025"],
+    "cuda13": ["cupy-cuda13x>=14,<15", "cuda-pathfinder>=1.3.4,<2", "nvidia-ml-py>=13"],
+    "cuda12": ["cupy-cuda12x>=14,<15", "cuda-pathfinder>=1.3.4,<2", "nvidia-ml-py>=12"],
     "test": ["pytest>=8", "pytest-xdist>=3", "pyperf>=2.8"],
     "dev": [
         "pytest>=8",

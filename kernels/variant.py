@@ -50,12 +50,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One bound call. `call` enqueues once and does nothing else; one call serves `uses` uses."""
+    """One bound call. `call` enqueues once and does nothing else; one call serves `uses` uses. `capturable`:
+    on CUDA, it may be recorded into a graph."""
 
     call: Callable[[], object]
     uses: int = 1
     workspace: int = 0
     entry: Entry | None = None
+    capturable: bool = False
 
 
 Bind: TypeAlias = "Callable[[Sequence[Any]], Launch]"

@@ -1,0 +1,102 @@
+"""cuBLAS through its own C interface: flags, workspace and math mode as they are said, nothing behind them.
+
+Column-major, as the library is: a caller of row-major products swaps the operands (kernels/ops/gemm).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.errors import LaunchError, Unavailable
+from kernels.libs import cuda
+
+N, T = 0, 1  # cublasOperation_t
+DEFAULT_MATH, PEDANTIC_MATH, TF32_MATH = 0, 2, 3  # cublasMath_t
+WORKSPACE = 32 << 20  # bytes: what NVIDIA recommends from Hopper on
+INT, POINTER, FLOAT = ctypes.c_int, ctypes.c_void_p, ctypes.c_float
+
+
+def missing() -> str | None:
+    """Why cuBLAS cannot be called here."""
+    return cuda.missing() or cuda.package("cuda.pathfinder")
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A cuBLAS handle of this process, on one stream with a workspace of its own."""
+
+    library: Any
+    handle: ctypes.c_void_p
+    version: str
+    stream: int
+    workspace: int
+
+    def math(self, mode: int) -> None:
+        """Strict single precision or TF32, for the calls that follow."""
+        self.check("cublasSetMathMode", self.library.cublasSetMathMode(self.handle, INT(mode)))
+
+    def check(self, name: str, status: int) -> None:
+        """Raise LaunchError for what is no success."""
+        if status:
+            text = self.library.cublasGetStatusString
+            text.restype = ctypes.c_char_p
+            told = text(INT(status))
+            raise LaunchError(f"{name} answers {status}: {told.decode() if told else 'unknown'}")
+
+
+def open_handle(stream: int, workspace: int, library: Any = None) -> Handle:
+    """A handle on `stream` with WORKSPACE bytes at the device address `workspace`. Raises Unavailable."""
+    library = library or cuda.load("cublas")
+    handle = ctypes.c_void_p()
+    if status := library.cublasCreate_v2(ctypes.byref(handle)):
+        raise Unavailable(f"cublasCreate answers {status}: no usable GPU in this process")
+    number = INT()
+    library.cublasGetVersion_v2(handle, ctypes.byref(number))
+    major, rest = divmod(number.value, 10000)
+    made = Handle(library, handle, f"cuBLAS {major}.{rest // 100}.{rest % 100}", stream, workspace)
+    made.check("cublasSetStream", library.cublasSetStream_v2(handle, POINTER(stream)))
+    if workspace:  # after the stream: setting that takes the workspace away again
+        size = ctypes.c_size_t(WORKSPACE)
+        made.check("cublasSetWorkspace", library.cublasSetWorkspace_v2(handle, POINTER(workspace), size))
+    return made
+
+
+def sgemm(
+    on: Handle, flags: tuple[int, int], mnk: tuple[int, int, int], scale: tuple[float, float],
+    a: tuple[int, int], b: tuple[int, int], c: tuple[int, int],
+) -> Callable[[], None]:  # fmt: skip
+    """C = alpha·op(A)·op(B) + beta·C, column-major, ready to be called; operands are (address, ld)."""
+    alpha, beta = FLOAT(scale[0]), FLOAT(scale[1])
+    function, check = on.library.cublasSgemm_v2, on.check
+    arguments = (
+        on.handle, *map(INT, (*flags, *mnk)), ctypes.byref(alpha), POINTER(a[0]), INT(a[1]),
+        POINTER(b[0]), INT(b[1]), ctypes.byref(beta), POINTER(c[0]), INT(c[1]),
+    )  # fmt: skip
+    return _call(function, arguments, "cublasSgemm", check, (alpha, beta))
+
+
+def sgeam_transpose(
+    on: Handle, rows: int, cols: int, source: tuple[int, int], target: tuple[int, int]
+) -> Callable[[], None]:
+    """Target (rows×cols, column-major) = source transposed (cols×rows); operands are (address, ld)."""
+    one, zero = FLOAT(1.0), FLOAT(0.0)
+    arguments = (
+        on.handle, INT(T), INT(N), INT(rows), INT(cols), ctypes.byref(one), POINTER(source[0]), INT(source[1]),
+        ctypes.byref(zero), POINTER(target[0]), INT(target[1]), POINTER(target[0]), INT(target[1]),
+    )  # fmt: skip
+    return _call(on.library.cublasSgeam, arguments, "cublasSgeam", on.check, (one, zero))
+
+
+def _call(
+    function: Any, arguments: tuple[Any, ...], name: str, check: Callable[[str, int], None], keep: object
+) -> Callable[[], None]:
+    """One call without arguments. `keep` lives as long: cuBLAS is given its addresses."""
+
+    def call(keep: object = keep) -> None:
+        if status := function(*arguments):
+            check(name, status)
+
+    return call

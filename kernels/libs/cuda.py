@@ -1,0 +1,50 @@
+"""NVIDIA's driver and libraries: whether they are here, and where."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+from typing import Any
+
+from kernels.errors import Unavailable
+
+DRIVER = "libcuda.so.1"
+EXTRA = "pip install 'kernelgap[cuda13]'"
+
+
+def missing() -> str | None:
+    """Why no CUDA device can be opened here, told without importing anything heavy."""
+    try:
+        driver = ctypes.CDLL(DRIVER)
+    except OSError:
+        return f"no NVIDIA driver: {DRIVER} is not on this machine"
+    if code := driver.cuInit(0):
+        return f"the NVIDIA driver is here and finds no GPU (cuInit answers {code}): see nvidia-smi"
+    count = ctypes.c_int(0)
+    if driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
+        return "the NVIDIA driver is here and counts no GPU: see nvidia-smi, CUDA_VISIBLE_DEVICES"
+    return package("cupy")
+
+
+def package(name: str, install: str = EXTRA) -> str | None:
+    """Why a Python package is not here."""
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        found = None
+    return None if found else f"{name} is not installed: {install}"
+
+
+@functools.cache
+def load(name: str) -> ctypes.CDLL:
+    """ "cublas", "cublasLt", "cufft" …, wherever a wheel or the system has it. Raises Unavailable."""
+    if reason := package("cuda.pathfinder"):
+        raise Unavailable(reason)
+    from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+
+    try:
+        found: Any = load_nvidia_dynamic_lib(name)
+    except DynamicLibNotFoundError as error:
+        raise Unavailable(f"lib{name} is not here: {str(error).splitlines()[0]}: {EXTRA}") from None
+    return ctypes.CDLL(found.abs_path)

@@ -11,15 +11,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kernels.devices import open_device
-from kernels.errors import KernelError, UsageError
+from kernels.errors import SuiteError, UsageError
 from micro import _machine
 from micro._ab_told import NAMES, Case, Limits, contests, differing, held_back, sentences
 from micro._arms import Arm
 from micro._plan import parse
 from micro._progress import Progress
+from micro._worker import Died
 from reports import formats, record, store
 
 VISIT = 1e-3  # seconds: the hand-over between two processes does not show
@@ -29,6 +30,7 @@ TURN = 4  # rounds before the other arm has its turn
 def run(arguments: argparse.Namespace, limits: Limits) -> int:
     """The exit code. Raises UsageError."""
     with ExitStack() as stack:
+        document = _document(arguments.json, stack)
         plans = _plans(arguments)
         names, apart = _common(plans)
         threads = {parse(name).setting.threads for name in names}
@@ -52,7 +54,7 @@ def run(arguments: argparse.Namespace, limits: Limits) -> int:
         file.append(
             record.Note("answer", {"sentences": sentences(file.run, limits, differs, apart, tripped)})
         )
-    _print(file.run, arguments)
+        _print(file.run, arguments, document)
     if stopped:
         return stopped
     return int(bool(tripped) or any(r.status in ("wrong", "failed") for r in file.run.results))
@@ -65,7 +67,7 @@ def _plans(arguments: argparse.Namespace) -> list[dict[str, Any]]:
         with _arm(arguments, letter, 1) as arm:
             try:
                 found.append(arm.call("plan", words=arguments.words, patience=60.0))
-            except KernelError as error:
+            except SuiteError as error:
                 raise UsageError(f"arm {letter}: {error}") from None
     return found
 
@@ -102,6 +104,20 @@ def _common(plans: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
     return common, apart
 
 
+class Fails(Exception):
+    """An arm could not do what it was asked."""
+
+    def __init__(self, letter: str, error: SuiteError) -> None:
+        self.letter, self.error = letter, error
+
+
+def _ask(arm: Arm, do: str, patience: float, **given: Any) -> Any:
+    try:
+        return arm.call(do, patience=patience, **given)
+    except SuiteError as error:
+        raise Fails(arm.letter, error) from None
+
+
 def _take(
     arguments: argparse.Namespace, cases: Sequence[Case], limits: Limits, threads: int, progress: Progress
 ) -> tuple[int, dict[str, list[float]]]:
@@ -110,16 +126,9 @@ def _take(
     chance = random.Random(secrets.randbits(31))
     for number in range(limits.processes):
         progress.begin(f"processes {number + 1} of {limits.processes} an arm, {len(cases)} cases")
-        began = time.monotonic()
         slice_ = limits.seconds / limits.processes / len(cases)
         try:
-            with ExitStack() as stack:
-                arms = [stack.enter_context(_arm(arguments, letter, threads)) for letter in NAMES]
-                for i, case in enumerate(chance.sample(list(cases), len(cases))):
-                    if not case.failed:
-                        told = _visit(arms, case, slice_, chance, first=number == 0, canary=i == 0)
-                        for name, seconds in told.items():
-                            canary.setdefault(name, []).append(seconds)
+            told = _pair(arguments, cases, threads, slice_, chance, first=number == 0)
         except (KeyboardInterrupt, SystemExit) as stop:
             print(
                 f"micro.ab: interrupted after {number} of {limits.processes} processes an arm",
@@ -128,8 +137,31 @@ def _take(
             for case in cases:  # the pair in flight
                 del case.wall[number:], case.cpu[number:]
             return (130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))), canary
-        progress.say(f"took {time.monotonic() - began:.0f} s")
+        for name, seconds in told.items():
+            canary.setdefault(name, []).append(seconds)
     return 0, canary
+
+
+def _pair(
+    arguments: argparse.Namespace, cases: Sequence[Case], threads: int, seconds: float, chance: random.Random,
+    *, first: bool,
+) -> dict[str, float]:  # fmt: skip
+    """Every case in one fresh process of each arm; what a case does costs itself. The canaries."""
+    told: dict[str, float] = {}
+    with ExitStack() as stack:
+        arms: list[Arm] = []
+        for case in chance.sample(list(cases), len(cases)):
+            if case.failed:
+                continue
+            arms = arms or [stack.enter_context(_arm(arguments, letter, threads)) for letter in NAMES]
+            try:
+                told = _visit(arms, case, seconds, chance, first=first, canary=not told) or told
+            except Fails as fault:
+                case.failed[fault.letter] = (type(fault.error).__name__, str(fault.error))
+                if isinstance(fault.error, Died):
+                    stack.close()
+                    arms = []
+    return told
 
 
 def _visit(
@@ -137,31 +169,22 @@ def _visit(
 ) -> dict[str, float]:
     """One case in one pair of processes: alike in placement and launches, turns in random order."""
     seed = chance.getrandbits(31)
-    calls: list[list[float]] = []
-    about = []
-    for arm in arms:
-        try:
-            about.append(arm.call("prepare", case=case.name, seed=seed if first else None, patience=300.0))
-            calls.append(arm.call("open", case=case.name, seed=seed, patience=120.0)["calls"])
-        except KernelError as error:
-            case.failed[arm.letter] = (type(error).__name__, str(error))
-            return {}
-    case.about = case.about or about
+    about = [_ask(arm, "prepare", 300.0, case=case.name, seed=seed if first else None) for arm in arms]
+    calls = [_ask(arm, "open", 120.0, case=case.name, seed=seed)["calls"] for arm in arms]
     least = [min(both) for both in zip(*calls, strict=True)]
     for arm in arms:
-        settled = arm.call("settle", calls=least, visit=VISIT, patience=120.0)
+        settled = _ask(arm, "settle", 120.0, calls=least, visit=VISIT)
+    case.about = case.about or about
     case.launches, case.visit = settled["launches"], settled["visit"]
     rounds = TURN if 8 * TURN * settled["round"] < seconds else 1
     wall: list[list[float]] = [[], []]
     cpu: list[list[float]] = [[], []]
     told: dict[str, float] = {}
     began, at = time.monotonic(), 0
-    end = began + seconds
-    while at < 2 * rounds or time.monotonic() < end:
+    while at < 2 * rounds or time.monotonic() < began + seconds:
         for i in chance.sample((0, 1), 2):
-            look = arms[i].call(
-                "look", first=at, rounds=rounds, canary=canary and at == 0, patience=60.0 + 20 * seconds
-            )
+            sings, patience = canary and at == 0, 60.0 + 20 * seconds
+            look = _ask(arms[i], "look", patience, first=at, rounds=rounds, canary=sings)
             wall[i] += look["wall"]
             cpu[i] += look["cpu"]
             case.lost += look["lost"]
@@ -171,17 +194,24 @@ def _visit(
     case.wall.append(wall)
     case.cpu.append(cpu)
     for arm in arms:
-        arm.call("close", patience=60.0)
+        _ask(arm, "close", 60.0)
     return told
 
 
-def _print(run: record.Run, arguments: argparse.Namespace) -> None:
+def _document(path: str | None, stack: ExitStack) -> IO[str] | None:
+    """Where --json goes, opened before anything is measured. Raises UsageError."""
+    if path is None or path == "-":
+        return sys.stdout if path else None
+    try:
+        return stack.enter_context(Path(path).open("w", encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--json {path}: {error.strerror}; name a file in a folder that is there") from None
+
+
+def _print(run: record.Run, arguments: argparse.Namespace, document: IO[str] | None) -> None:
     people = sys.stderr if arguments.json == "-" else sys.stdout
     formats.write("text", run, people)
-    if arguments.json == "-":
-        formats.write("json", run, sys.stdout)
-    elif arguments.json:
-        with Path(arguments.json).open("w", encoding="utf-8") as stream:
-            formats.write("json", run, stream)
+    if document:
+        formats.write("json", run, document)
     if arguments.output:
         print(f"run file: {arguments.output}", file=people)

@@ -107,7 +107,8 @@ def _result(case: Case, i: int, contest: str, canary: dict[str, list[float]], co
     )  # fmt: skip
     if NAMES[i] in case.failed:
         kind, reason = case.failed[NAMES[i]]
-        return replace(blank, status="wrong" if kind == "WrongResult" else "failed", reason=reason)
+        statuses: dict[str, record.Status] = {"WrongResult": "wrong", "Unavailable": "skipped"}
+        return replace(blank, status=statuses.get(kind, "failed"), reason=reason)
     if case.failed or not case.wall:
         return replace(
             blank, status="skipped", reason="the other arm failed" if case.failed else "interrupted"

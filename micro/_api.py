@@ -20,6 +20,7 @@ def plan(benchmark: str, **options: Any) -> Planned:
     """
     from kernels.errors import UsageError
     from micro import _asked, _cli
+    from reports import formats
 
     try:
         module = importlib.import_module(f"micro.{benchmark}")
@@ -28,6 +29,10 @@ def plan(benchmark: str, **options: Any) -> Planned:
         raise UsageError(
             f"{benchmark!r} is no benchmark: see `ls micro`, names without an underscore"
         ) from None
+    for name in {"figures", "list", "profile", *formats.kinds()} & options.keys():
+        raise UsageError(
+            f"{name}: from Python the run itself is written, by reports.formats or reports.figures"
+        )
     arguments = _cli.parser(found, benchmark, raising=True).parse_args(words(options))
     return _asked.planned(found, benchmark, arguments)
 

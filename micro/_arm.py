@@ -21,7 +21,7 @@ from micro._asked import planned
 from micro._cli import parser
 from micro._host import Host
 from micro._plan import parse
-from micro._worker import _die_with, _pin
+from micro._worker import die_with, pin
 
 
 class Arm:
@@ -82,9 +82,9 @@ def main(arguments: list[str]) -> None:
     """Serve until the pipe ends."""
     device, threads, read, write, parent = arguments[0], *map(int, arguments[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _die_with(parent)
+    die_with(parent)
     os.dup2(2, 1)  # a kernel's print must not land in a document on stdout
-    _pin(threads)
+    pin(threads)
     with os.fdopen(read, encoding="utf-8") as requests, os.fdopen(write, "w", encoding="utf-8") as answers:
         arm = Arm(device)
         for line in requests:

@@ -29,7 +29,7 @@ class Arm:
         words = [python, "-m", "micro._arm", device, str(threads), *map(str, handles), str(os.getpid())]
         try:
             self._process = subprocess.Popen(
-                words, env=environment, pass_fds=handles, stdin=subprocess.DEVNULL
+                words, env=environment, pass_fds=handles, stdin=subprocess.DEVNULL, process_group=0
             )
         finally:
             for handle in handles:
@@ -39,6 +39,8 @@ class Arm:
 
     def call(self, do: str, *, patience: float, **given: Any) -> Any:
         """Its answer. Raises what it raised; LaunchError for a crash or a hang."""
+        if self._process.poll() is not None:
+            raise self._death()
         try:
             os.write(self._to, json.dumps({"do": do, **given}).encode() + b"\n")
         except BrokenPipeError:
@@ -52,6 +54,7 @@ class Arm:
         end = time.monotonic() + patience
         while b"\n" not in self._rest:
             if not select.select([self._from], [], [], max(0.0, end - time.monotonic()))[0]:
+                self._process.kill()  # else its late answer would be taken for the next one
                 raise Died(f"hangs: no answer within {patience:.0f} s")
             more = os.read(self._from, 1 << 16)
             if not more:

@@ -34,10 +34,11 @@ def cases(measured: Sequence[Case]) -> list[Case]:
 
 @dataclass(frozen=True)
 class Share:
-    """Of a case's own ceiling: per cent by nominal work, the ceiling's name, and its refusal if any."""
+    """Of a case's own ceiling: per cent by nominal work, the ceiling's name, and its refusal if any. Where
+    there is no work there is no ceiling."""
 
-    percent: float
-    name: str
+    percent: float | None
+    name: str | None
     refusal: str | None
 
 
@@ -60,6 +61,8 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int) -> Sh
             read = bound.bytes * threads / times[:, i]
     assert flops is not None and read is not None
     inputs = sum(x.nbytes for x in problem.operands() if x.role == "in")  # writes may pass beside reads
+    if not problem.flops and not inputs:
+        return Share(None, None, None)
     work = find(problem.op, case.variant).executed(problem)
     nominal = np.maximum(problem.flops / flops, inputs / read)
     executed = np.maximum(work.flops / flops, inputs * (work.bytes / problem.bytes) / read)

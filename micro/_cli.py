@@ -12,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
-from kernels.errors import SuiteError, UsageError
+from kernels.errors import KernelError, SuiteError, UsageError
 from micro._asked import option_of, planned
 from micro._plan import Benchmark
 from reports import formats
@@ -21,7 +21,7 @@ from reports.store import Unwritable
 LADDER = ("plan", "build", "run", "check", "time")
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line: to a person, or to a caller in Python."""
 
     raising = False
@@ -34,7 +34,7 @@ class _Parser(argparse.ArgumentParser):
 
 def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.ArgumentParser:
     """Options of the axes, the questions, and those of every command."""
-    made = _Parser(
+    made = Parser(
         f"python -m micro.{name}", description=benchmark.about, allow_abbrev=False,
         epilog="An axis takes a value, a comma list or a range: --m 64,128,256, --m 64:1024:*2.",
     )  # fmt: skip
@@ -127,7 +127,7 @@ def guarded(name: str, body: Callable[[], int]) -> int:
         return body()
     except SuiteError as error:
         print(f"{name}: {error}", file=sys.stderr)
-        return 2
+        return 1 if isinstance(error, KernelError) else 2
     except Unwritable as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1

@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,15 +31,20 @@ class Found:
 
 def beside(run_file: Path) -> Path:
     """The folder of evidence of a run."""
-    return run_file.with_suffix(".wrong")
+    return run_file.with_name(run_file.name.removesuffix(".jsonl") + ".wrong")
 
 
 def path(folder: Path, case: Case) -> Path:
-    """The file of a case: its name, shortened where file systems would not take it."""
-    slug = re.sub(r"[^\w.-]+", "_", case.name.replace("/", "-"))
-    if len(slug) > LONGEST:
-        slug = f"{slug[:LONGEST]}-{zlib.crc32(case.name.encode()):08x}"
-    return folder / f"{slug}.json"
+    """The file of a case: its name, shortened to what file systems take, and a sum that no other case has."""
+    slug = re.sub(r"[^A-Za-z0-9_.-]+", "_", case.name.replace("/", "-"))
+    return folder / f"{slug[:LONGEST]}-{zlib.crc32(case.name.encode()):08x}.json"
+
+
+def clear(folder: Path, case: Case) -> None:
+    """Take away what an earlier run left of this case."""
+    with suppress(OSError):
+        path(folder, case).unlink(missing_ok=True)
+        path(folder, case).with_suffix(".npz").unlink(missing_ok=True)
 
 
 def write(folder: Path, case: Case, seed: int, reason: str, found: Found, keep: bool) -> Path:
@@ -63,7 +69,8 @@ def _numbers(found: Found) -> dict[str, Any]:
 
     error, bound = found.evidence.error, found.evidence.bound
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        share = np.where(bound > 0, error / bound, np.where(error > 0, np.inf, 0.0))
+        nothing = np.where(np.isnan(error), np.nan, np.where(error > 0, np.inf, 0.0))
+        share = np.where(bound > 0, error / bound, nothing)
         bad = ~(error <= bound)
     told: dict[str, Any] = {"test": found.evidence.test, "values": int(bad.size), "wrong": int(bad.sum())}
     if bad.any():

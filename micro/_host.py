@@ -8,6 +8,7 @@ import os
 import resource
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,11 +124,14 @@ class Host:
         if case not in self._whole:
             self.prepare(case)
         bind = self._whole[case]
+        if evidence is not None:
+            _evidence.clear(evidence, case)
         try:
             passed, self._pilot[case] = _check.check(self.device, case.problem, variant, bind, seed)
         except WrongResult as error:
             if evidence is not None and error.found is not None:
-                _evidence.write(evidence, case, seed, str(error), error.found, keep)
+                with suppress(OSError):  # no room for it: the kernel is wrong all the same
+                    _evidence.write(evidence, case, seed, str(error), error.found, keep)
             raise
         return passed
 

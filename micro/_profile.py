@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import stat
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernels.devices import open_device
-from kernels.errors import UsageError
+from kernels.errors import LaunchError, SuiteError, UsageError
 from kernels.variant import find
 from micro import _check
 from micro._host import WARM
 from micro._plan import Case, Contest
+from micro._run import refuse_size
+from micro._worker import POOLS, pin
 from reports import units
 
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+
 PERIOD = 100_000  # nanoseconds between two samples
+NAMES = tuple(f"kernelgap-{os.getuid()}.{end}" for end in ("control", "answer"))  # of perf's FIFOs
 
 
 def run(contests: Sequence[Contest], device_name: str, control: str, command: str) -> int:
@@ -25,28 +35,48 @@ def run(contests: Sequence[Contest], device_name: str, control: str, command: st
     and then the line that runs it under perf is printed. Raises UsageError."""
     case = _one(contests)
     device = open_device(device_name)
+    refuse_size(contests, device.limits())
+    fifos = _fifos(control)
+    if device.native:  # as in a worker: before the libraries are loaded
+        os.environ.update(dict.fromkeys(POOLS, str(case.setting.threads)))
+        pin(case.setting.threads)
+        import threadpoolctl
+
+        threadpoolctl.threadpool_limits(case.setting.threads)  # those that a user's file has loaded already
+    try:
+        took = _launch(device, case, fifos)
+    except SuiteError:
+        raise
+    except Exception as error:
+        raise LaunchError(f"raises {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
+    print(f"{case.name}: one warmed launch, {units.seconds(took)}")
+    if not control:
+        print(line(command))
+    return 0
+
+
+def _launch(device: Device, case: Case, fifos: Sequence[str]) -> float:
+    """Seconds of the launch between the marks."""
+    import numpy as np
+
     variant = device.adopt(find(case.problem.op, case.variant))
     bind = variant.prepare(case.problem, device, case.setting)
     _check.check(device, case.problem, variant, bind, seed=0)
     bench = _check.Bench(device, case.problem)
-    import numpy as np
-
     bench.load(case.problem.fill(np.random.default_rng(0)))
     launch = bind(bench.views)
     for _ in range(WARM):
         launch.call()
     device.sync()
-    mark = _marks(control)
-    mark("enable")
-    start = time.perf_counter()
-    launch.call()
-    device.sync()
-    took = time.perf_counter() - start
-    mark("disable")
-    print(f"{case.name}: one warmed launch, {units.seconds(took)}")
-    if not control:
-        print(line(command))
-    return 0
+    with ExitStack() as stack:
+        mark = _marks(fifos, stack)
+        mark("enable")
+        start = time.perf_counter()
+        launch.call()
+        device.sync()
+        took = time.perf_counter() - start
+        mark("disable")
+    return took
 
 
 def _one(contests: Sequence[Contest]) -> Case:
@@ -64,26 +94,41 @@ def _one(contests: Sequence[Contest]) -> Case:
 def line(command: str) -> str:
     """What to type so that perf samples that launch alone."""
     folder = Path(tempfile.gettempdir())
-    control, answer = (shlex.quote(str(folder / f"kernelgap.{name}")) for name in ("control", "answer"))
+    control, answer = (shlex.quote(str(folder / name)) for name in NAMES)
+    words = [sys.executable, *shlex.split(command)[1:]]
+    at = next((i for i, word in enumerate(words) if word.startswith("--profile")), len(words))
+    words[at : at + 1] = ["--profile", ",".join(str(folder / name) for name in NAMES)]
     return (
         f"rm -f {control} {answer}; mkfifo {control} {answer}; "
         f"perf record -e cpu-clock -c {PERIOD} -D -1 --control fifo:{control},{answer} -o perf.data -- "
-        f"{shlex.quote(sys.executable)}{command.removeprefix('python')} {control},{answer}; "
+        f"{shlex.join(words)}; "
         "perf report -i perf.data --stdio"
     )
 
 
-def _marks(control: str) -> Callable[[str], None]:
-    """perf switched on and off through its FIFOs, each time waiting until it says so."""
-    if not control:
-        return lambda word: None
+def _fifos(control: str) -> list[str]:
+    """perf's control and answer. Raises UsageError where they are no FIFOs: a file would be emptied."""
+    names = control.split(",") if control else []
     try:
-        to, answer = control.split(",")
-        commands, answers = open(to, "w"), open(answer)
-    except (ValueError, OSError):
+        right = not names or (len(names) == 2 and all(stat.S_ISFIFO(os.stat(name).st_mode) for name in names))
+    except OSError:
+        right = False
+    if not right:
+        raise UsageError(f"--profile {control}: give perf's control and answer FIFOs, as CONTROL,ANSWER")
+    return names
+
+
+def _marks(fifos: Sequence[str], stack: ExitStack) -> Callable[[str], None]:
+    """perf switched on and off through its FIFOs, each time waiting until it says so."""
+    if not fifos:
+        return lambda word: None
+    try:  # without a reader this would wait for ever
+        commands = stack.enter_context(os.fdopen(os.open(fifos[0], os.O_WRONLY | os.O_NONBLOCK), "w"))
+    except OSError:
         raise UsageError(
-            f"--profile {control}: give perf's control and answer FIFOs, as CONTROL,ANSWER"
+            f"--profile {','.join(fifos)}: no perf listens there; type the line that --profile prints"
         ) from None
+    answers = stack.enter_context(open(fifos[1]))
 
     def mark(word: str) -> None:
         commands.write(word + "\n")

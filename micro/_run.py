@@ -289,8 +289,9 @@ class _Told:
         )  # fmt: skip
         for i in (a, b):
             if i not in self.alive:
-                why = f"{self.contest.cases[i].name} {self.outcomes[i].status}: {self.outcomes[i].reason}"
-                return replace(blank, reason=why)
+                outcome = self.outcomes[i]
+                why = f"{self.contest.cases[i].name} {outcome.status}"
+                return replace(blank, reason=f"{why}: {outcome.reason}" if outcome.reason else why)
         if self.measurement is None:
             return replace(blank, reason=f"nothing was timed: --until {self.runner.until}")
         m = self.measurement

@@ -44,6 +44,8 @@ def answer(name: str, run: Run) -> list[str]:
 
 def _rate(result: Result) -> str:
     assert result.seconds is not None
+    if result.ceiling is None:
+        return f"{result.name} takes {units.seconds(result.seconds.median)}: it does no work that anything bounds."
     rate = units.scaled(result.flops_per_second or 0.0, "FLOP/s")
     near = (result.percent_of_ceiling or 0) / 100
     rest = (

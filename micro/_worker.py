@@ -89,6 +89,7 @@ class Worker:
             env=environment,
             pass_fds=handles,
             stdin=subprocess.DEVNULL,
+            process_group=0,  # an interrupt typed at the terminal is the parent's alone
         )
         os.close(theirs[0])
         os.close(ours[1])
@@ -178,13 +179,13 @@ def _told(error: Exception) -> str:
     return f"raises {type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
-def _pin(threads: int) -> None:
+def pin(threads: int) -> None:
     """The last cores of those allowed: the first ones serve interrupts more often."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     try:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     except AttributeError:
@@ -197,9 +198,9 @@ def main(arguments: list[str]) -> None:
     """Serve until the pipe ends."""
     device, threads, read, write, cell, parent = arguments[0], *map(int, arguments[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _die_with(parent)
+    die_with(parent)
     os.dup2(2, 1)  # a kernel's print must not land in a document on stdout
-    _pin(threads)
+    pin(threads)
     requests, answers = Connection(read, writable=False), Connection(write, readable=False)
     shared = mmap.mmap(cell, 4)
     try:

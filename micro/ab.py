@@ -12,14 +12,18 @@ from pathlib import Path
 
 from kernels.errors import UsageError
 from micro._asked import SHARE, TIME, number
-from micro._cli import guarded
+from micro._cli import Parser, guarded
 
+OURS = {  # options of a benchmark that an arm does not obey
+    "-h", "--help", "-o", "-q", "-v", "--device", "--budget", "--target", "--margin", "--until", "--list", "--why",
+    "--profile", "--resume", "--keep-wrong", "--figures", "--json", "--csv", "--markdown", "--googlebench", "--pyperf",
+}  # fmt: skip
 ABOUT = "Two checkouts or environments against each other: arm a is the baseline, arm b the contender."
 
 
 def parser() -> argparse.ArgumentParser:
     """Everything behind `--` is the command whose cases are measured."""
-    made = argparse.ArgumentParser("python -m micro.ab", description=ABOUT, allow_abbrev=False)
+    made = Parser("python -m micro.ab", description=ABOUT, allow_abbrev=False)
     for arm in "ab":
         made.add_argument(f"--repo-{arm}", metavar="DIR", type=Path, help="checkout of this suite (this one)")
         made.add_argument(f"--python-{arm}", metavar="EXE", help="Python of its environment (this one)")
@@ -46,6 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(arguments: argparse.Namespace) -> int:
     if not arguments.words or not arguments.words[0].startswith("micro."):
         raise UsageError("name the command to measure behind --, such as -- micro.gemm --m 64,128")
+    for word in arguments.words[1:]:
+        if word.partition("=")[0] in OURS:
+            raise UsageError(
+                f"{word.partition('=')[0]} behind --: only what says which cases; the rest stands before --"
+            )
     if arguments.processes < 6:
         raise UsageError(f"--processes {arguments.processes}: six or more an arm, thirteen for a gate")
     for arm in "ab":
@@ -55,7 +64,7 @@ def _main(arguments: argparse.Namespace) -> int:
     from micro._ab import run
     from micro._ab_told import Limits
 
-    gate = number(arguments.gate, SHARE, "--gate", "5%") if arguments.gate else None
+    gate = number(arguments.gate, SHARE, "--gate", "5%") if arguments.gate is not None else None
     limits = Limits(
         arguments.processes, number(arguments.budget, TIME, "--budget", "120s"),
         number(arguments.margin, SHARE, "--margin", "1%"), gate,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kernels import ceilings
 from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
-from micro._cli import guarded
+from micro._cli import Parser, guarded
 from micro._plan import Budget, Case, Contest
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def collect(run: Run) -> ceilings.Ceilings:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code; 1 where a kernel failed."""
-    parser = argparse.ArgumentParser("python -m micro.ceiling", description=__doc__, allow_abbrev=False)
+    parser = Parser("python -m micro.ceiling", description=__doc__, allow_abbrev=False)
     parser.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress")
     arguments = parser.parse_args(argv)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.stream import Stream
-from micro._cli import guarded
+from micro._cli import Parser, guarded
 from micro._plan import Budget, Case, Contest
 
 NAME = "selftest"
@@ -53,7 +52,7 @@ def bias(microseconds: int, isa: str, step: float) -> tuple[Case, Case, int]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0 where every figure is as promised or the machine too busy for it, else 1."""
-    parser = argparse.ArgumentParser(f"python -m micro.{NAME}", description=__doc__, allow_abbrev=False)
+    parser = Parser(f"python -m micro.{NAME}", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "--full", action="store_true", help="five sizes, and again with a spinner on every core"
     )

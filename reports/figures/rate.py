@@ -90,7 +90,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         if any(x.ceiling for x in rates):
             words.insert(0, "How near to the ceiling does each case come?")
         sheet = _style.Sheet(words[0], words[1:])
-        untimed = len(group.measured) - len(rates)
+        untimed = len(group.measured) - len(timed)  # what does no work has a time and no rate
         if untimed:
             sheet.notes.append(f"Not drawn, without a time: {untimed} of {len(group.measured)} cases.")
         sweep = _sweep.sweep([_groups.facts(x.result) for x in rates])

@@ -1,0 +1,216 @@
+"""`micro.ab` with real processes: one run, what is refused with one line, and the pipe to an arm."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kernels.errors import LaunchError, WrongResult
+from micro import ab
+from micro._arms import Arm
+from micro._worker import POOLS, Died
+from reports import store
+from tests.conftest import Ran
+
+ROOT = Path(__file__).parents[2]
+MARK = "KERNELGAP_TEST_MARK"
+
+
+def marked(folder: Path) -> list[psutil.Process]:
+    """Processes that a command of this test started, its arms too."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_a_real_run(own_state: Path, tmp_path: Path) -> None:
+    """Six fresh processes an arm over two kernels; its document is whole and nobody is left behind."""
+    path = tmp_path / "run.jsonl"
+    words = ["--processes", "6", "--budget", "0.5s", "-o", str(path), "--json", "-", "--"]
+    words += ["micro.gemm", "--m", "16", "--n", "16", "--k", "16", "--variant", "openblas,naive"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "micro.ab", *words], cwd=ROOT, capture_output=True, text=True, timeout=120,
+        env=os.environ | {MARK: str(tmp_path)}, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0 and "Traceback" not in ran.stderr, ran.stderr
+    told, run = json.loads(ran.stdout), store.read(path)
+    assert len(told["comparisons"]) == len(run.comparisons) == 2
+    assert [contest.results[0].variant for contest in run.contests] == ["openblas", "naive"]
+    for one in run.results:
+        assert one.status in ("ok", "contended") and set(one.processes) == set(range(6))
+        assert one.seconds is not None and one.seconds.median > 0 and one.error is not None
+    assert "Between the arms differ: nothing that is recorded." in ran.stderr
+    assert f"run file: {path}" in ran.stderr
+    assert not marked(tmp_path)
+
+
+# What is refused
+
+
+@pytest.fixture
+def command(own_state: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Ran]]:
+    """`command("--processes", "3")`: the driver in this process, with real arms and hardly any time."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(*argv: str) -> Ran:
+        code: object
+        try:
+            code = ab.main(["--budget", "1ms", *argv])
+        except SystemExit as end:
+            code = end.code
+        told = capfd.readouterr()
+        return Ran(code, told.out, told.err)
+
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+BAD = {
+    "": "--",
+    "--": "--",
+    "-- gemm --m 8": "micro.gemm",
+    "-- reports show": "micro.gemm",
+    "--processes 3 -- micro.gemm": "--processes 3",
+    "--processes -1 -- micro.gemm": "--processes -1",
+    "--repo-a {folder} -- micro.gemm": "--repo-a {folder}",
+    "--repo-b {folder}/missing -- micro.gemm": "--repo-b {folder}/missing",
+    "--python-a {folder}/python -- micro.gemm": "--python-a {folder}/python: No such file",
+    "--python-b {folder} -- micro.gemm --m 8": "--python-b {folder}: Permission denied",
+    "--python-a /bin/true -- micro.gemm": "arm a: ends its process with exit code 0",
+    "-- micro.gemm --banana": "arm a: unrecognized arguments: --banana",
+    "-- micro.gemm --m 0": "arm a: --m 0",
+    "-- micro.gemm --variant nothing": "arm a: --variant nothing",
+    "-- micro.banana": "arm a: raises ModuleNotFoundError",
+    "-- micro.ab": "arm a: raises AttributeError",
+    "--budget 0 -- micro.gemm": "--budget 0",
+    "--margin 100% -- micro.gemm": "--margin 100%",
+    "--gate 5 -- micro.gemm": "--gate 5",
+}
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_bad_usage_is_refused_with_one_line(command: Callable[..., Ran], tmp_path: Path, words: str) -> None:
+    ran = command(*words.format(folder=tmp_path).split())
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1), ran.err
+    assert ran.err.startswith("micro.ab: ") and BAD[words].format(folder=tmp_path) in ran.err
+
+
+@pytest.mark.parametrize("words", ["--banana -- micro.gemm", "--processes many -- micro.gemm", "--gate"])
+def test_bad_options_are_refused_with_one_line(command: Callable[..., Ran], words: str) -> None:
+    ran = command(*words.split())
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1), ran.err
+
+
+# The pipe to an arm. In the place of its Python stands a small one that does what it is told.
+
+STAND_IN = f"""#!{sys.executable} -IS
+import json, os, signal, sys, time
+
+with os.fdopen(int(sys.argv[5])) as requests, os.fdopen(int(sys.argv[6]), "w") as answers:
+    for line in requests:
+        asked = json.loads(line)
+        answer = {{"ok": asked["do"]}}
+        exec(asked["code"])
+        answers.write(json.dumps(answer) + "\\n")
+        answers.flush()
+"""
+
+
+@pytest.fixture
+def arm(tmp_path: Path) -> Iterator[Arm]:
+    python = tmp_path / "python"
+    python.write_text(STAND_IN)
+    python.chmod(0o755)
+    made = Arm("a", str(python), tmp_path, 2)
+    yield made
+    made.close()
+
+
+def does(arm: Arm, code: str, patience: float = 20.0) -> object:
+    return arm.call("it", code=code, patience=patience)
+
+
+def test_answers_come_whole(arm: Arm) -> None:
+    assert does(arm, "") == {"ok": "it"}
+    assert does(arm, "answer['long'] = 'x' * (1 << 20)") == {"ok": "it", "long": "x" * (1 << 20)}
+
+
+def test_an_arm_runs_its_own_checkout_with_pools_of_its_threads(arm: Arm, tmp_path: Path) -> None:
+    told = does(arm, "answer = dict(os.environ)")
+    assert isinstance(told, dict)
+    assert told["PYTHONPATH"].split(os.pathsep)[0] == str(tmp_path) and told["PYTHONSAFEPATH"] == "1"
+    assert {told[name] for name in POOLS} == {"2"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [("WrongResult", WrongResult), ("LaunchError", LaunchError), ("UsageError", LaunchError)],
+)
+def test_what_an_arm_raises_is_raised_here(arm: Arm, kind: str, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"^answers zeros$"):
+        does(arm, f"answer = {{'error': 'answers zeros', 'kind': {kind!r}}}")
+    assert does(arm, "") == {"ok": "it"}
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "crashes: its process died of SIGSEGV"),
+        ("os._exit(3)", "ends its process with exit code 3"),
+    ],
+)
+def test_an_arm_that_dies_is_told_by_how(arm: Arm, code: str, told: str) -> None:
+    for _ in range(2):  # and it stays dead
+        with pytest.raises(Died, match=f"^{told}$"):
+            does(arm, code)
+
+
+def test_an_arm_that_hangs_is_not_waited_for(arm: Arm) -> None:
+    does(arm, "")  # it has started
+    with pytest.raises(Died, match=r"^hangs: no answer within 0 s$"):
+        does(arm, "time.sleep(60)", patience=0.05)
+
+
+def test_a_late_answer_is_not_that_of_the_next_request(arm: Arm) -> None:
+    does(arm, "")
+    with pytest.raises(Died):
+        does(arm, "time.sleep(0.1)", patience=0.02)
+    try:
+        assert does(arm, "answer = 'the next'", patience=5.0) == "the next"
+    except Died:
+        pass  # a process that was given up may stay so
+
+
+def test_an_interrupt_is_the_driver_s_alone(arm: Arm) -> None:
+    """A terminal sends it to all processes of its foreground group."""
+    told = does(arm, "answer = [signal.getsignal(signal.SIGINT) == signal.SIG_IGN, os.getpgrp()]")
+    assert isinstance(told, list)
+    assert told[0] or told[1] != os.getpgrp()
+
+
+def test_a_closed_arm_leaves_nothing(tmp_path: Path, arm: Arm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MARK, str(tmp_path))
+    handles = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0
+    other = Arm("b", str(tmp_path / "python"), tmp_path, 1)
+    does(other, "")
+    assert marked(tmp_path)
+    other.close()
+    end = time.monotonic() + 3.0
+    while marked(tmp_path) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not marked(tmp_path)
+    assert handles == (len(os.listdir("/proc/self/fd")) if handles else 0)

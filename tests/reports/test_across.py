@@ -1,0 +1,141 @@
+"""Verdicts from several processes: how often they are wrong, what they find, and what they share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats as known
+
+from reports import stats
+from reports.stats import across, between
+
+PROCESSES, FAMILY, RUNS = 13, 30, 400
+SPREAD = 0.012  # of a ratio between processes: half of what a library's packing buffer moved 64³ by
+NOTHING = 1e-9  # a margin that forgives nothing, so that it is the interval that decides
+
+Draws = Callable[[np.random.Generator, tuple[int, ...]], Any]
+
+
+def states(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    """Either process of a pair is in one of two states, as a packing buffer's place makes them."""
+    return 2.0 * (rng.integers(0, 2, shape) - rng.integers(0, 2, shape)) + 0.4 * rng.standard_normal(shape)
+
+
+NOISE: dict[str, Draws] = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "Student t(3)": lambda rng, shape: rng.standard_t(3, shape),
+    "two states of a process": states,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "margin", "most"), [*((kind, NOTHING, 0.02) for kind in NOISE), ("Student t(3)", 0.01, 0.0)]
+)
+def test_a_gate_over_identical_code_is_hardly_ever_wrong(kind: str, margin: float, most: float) -> None:
+    """Of 400 gates over 30 comparisons each, those in which any verdict says that something changed."""
+    rng = np.random.default_rng(12)
+    x = SPREAD * NOISE[kind](rng, (RUNS, FAMILY, PROCESSES))
+    wrong = sum(
+        any(across(pairs, margin, FAMILY).verdict in ("slower", "faster") for pairs in gate) for gate in x
+    )
+    assert wrong <= most * RUNS
+
+
+def test_without_sharing_the_error_a_gate_would_be_wrong_often() -> None:
+    """That the simulation above can fail at all: the same gates, each verdict as if it were alone."""
+    x = SPREAD * NOISE["normal"](np.random.default_rng(12), (RUNS // 4, FAMILY, PROCESSES))
+    wrong = sum(any(across(pairs, NOTHING, 1).verdict != "unresolved" for pairs in gate) for gate in x)
+    assert wrong > 0.1 * RUNS / 4
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(1.05, "slower"), (0.95, "faster")])
+def test_five_per_cent_are_found(ratio: float, verdict: str) -> None:
+    x = math.log(ratio) + SPREAD * np.random.default_rng(3).standard_normal((RUNS, PROCESSES))
+    found = [across(pairs, 0.01, FAMILY).verdict for pairs in x]
+    assert found.count(verdict) >= 0.9 * RUNS
+    assert set(found) <= {verdict, "unresolved"}
+
+
+def test_the_interval_shown_holds_as_often_as_it_says() -> None:
+    x = SPREAD * np.random.default_rng(4).standard_normal((1000, PROCESSES))
+    held = 0
+    for pairs in x:
+        shown = across(pairs, 0.01, FAMILY).shown
+        assert shown is not None
+        held += shown.low <= 1.0 <= shown.high
+    assert 0.93 <= held / len(x) <= 0.97
+
+
+def test_a_family_widens_the_verdict_and_not_the_interval_shown() -> None:
+    x = 0.025 + SPREAD * np.random.default_rng(5).standard_normal(PROCESSES)
+    alone, one_of_many = across(x, 0.005, 1), across(x, 0.005, 1000)
+    assert alone.shown == one_of_many.shown == stats.interval(x, 0.05, 0.125, independent=True)
+    assert (alone.verdict, one_of_many.verdict) == ("slower", "unresolved")
+
+
+def test_verdict_is_that_of_its_share_of_the_error() -> None:
+    """Of rising ratios, each is called slower where the 1 − 0.01/30 interval lies above the margin."""
+    noise = SPREAD * np.random.default_rng(6).standard_normal(PROCESSES)
+    verdicts = set()
+    for center in np.linspace(0.0, 0.06, 60):
+        strict = stats.interval(center + noise, 0.01 / FAMILY, 0.125, independent=True)
+        assert strict is not None
+        verdict = across(center + noise, 0.01, FAMILY).verdict
+        assert (verdict == "slower") == (strict.low > 1.01)
+        verdicts.add(verdict)
+    assert verdicts == {"slower", "unresolved"}
+
+
+def test_processes_have_no_order() -> None:
+    x = SPREAD * np.random.default_rng(7).standard_normal(PROCESSES)
+    assert across(np.sort(x), 0.01, 1).shown == across(x, 0.01, 1).shown
+
+
+@pytest.mark.parametrize("n", range(6))
+def test_too_few_processes_have_no_verdict(n: int) -> None:
+    found = across(np.full(n, 0.5), 0.01, 1)
+    assert (found.shown, found.verdict) == (None, "unresolved")
+    assert found.reason == f"{n} processes, an interval needs 6"
+
+
+# Two groups that were not paired
+
+
+@pytest.mark.parametrize(("m", "n"), [(5, 5), (5, 13), (13, 6)])
+@pytest.mark.parametrize("spreads", [(0.01, 0.01), (0.001, 0.03)])
+def test_between_is_welch(m: int, n: int, spreads: tuple[float, float]) -> None:
+    rng = np.random.default_rng(m + n)
+    first = -13.0 + spreads[0] * rng.standard_normal(m)
+    second = -12.9 + spreads[1] * rng.standard_normal(n)
+    found = between(first.tolist(), second.tolist(), 0.01, 1)
+    assert found.shown is not None
+    test = known.ttest_ind(second, first, equal_var=False)
+    shown = test.confidence_interval(0.95)
+    assert (found.shown.low, found.shown.high) == pytest.approx((math.exp(shown.low), math.exp(shown.high)))
+    assert found.shown.center == pytest.approx(math.exp(second.mean() - first.mean()))
+    for family in (1, 10, 1000):
+        low = math.exp(test.confidence_interval(1 - 0.01 / family).low)
+        judged = between(first.tolist(), second.tolist(), low - 1 - 1e-6, family) if low > 1 else None
+        beyond = between(first.tolist(), second.tolist(), max(low - 1, 0) + 1e-6, family)
+        assert judged is None or judged.verdict == "slower"
+        assert beyond.verdict != "slower"
+        assert beyond.shown == found.shown
+
+
+@pytest.mark.parametrize(("second", "verdict"), [(0.0, "same"), (0.5, "slower"), (-0.5, "faster")])
+def test_groups_without_any_spread_have_a_width_of_zero(second: float, verdict: str) -> None:
+    found = between([0.0] * 5, [second] * 5, 0.01, 30)
+    assert found.verdict == verdict
+    assert found.shown is not None and found.shown.half == 0.0
+
+
+def test_between_identical_groups_is_hardly_ever_wrong() -> None:
+    x = SPREAD * np.random.default_rng(8).standard_normal((RUNS // 2, FAMILY, 2, 5))
+    wrong = sum(
+        any(between(a, b, NOTHING, FAMILY).verdict in ("slower", "faster") for a, b in gate) for gate in x
+    )
+    assert wrong <= 0.02 * RUNS / 2

@@ -1,0 +1,183 @@
+"""Two runs beside each other: what differs between where they ran, and when their times may be compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats as known
+
+from reports import compare
+from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
+
+CASE = "gemm/m:8/n:8/k:8/variant:openblas/threads:1"
+PROBLEM = {"m": 8, "n": 8, "k": 8}
+ENVIRONMENT = Environment("0", {"device": {"model": "x"}, "cores": 2}, {}, "python -m micro.gemm", "monday")
+FIVE = (1.00e-6, 1.01e-6, 0.99e-6, 1.005e-6, 0.995e-6)  # seconds of five processes, ±1 %
+
+
+def result(seconds: Sequence[float], name: str = CASE, contest: str = "c", **more: Any) -> Result:
+    """A case with three samples from each process, around the process's own time, one of them far off."""
+    samples = [x * wobble for i, x in enumerate(seconds) for wobble in (0.98, 1.0, 1.5 + i % 2)]
+    timed = Seconds(float(np.median(samples)), None, None, 0.95) if samples else None
+    told: dict[str, Any] = {"canary": {"fma/isa:avx2": [2e-5, 2e-5, 9e-5]}} | more
+    return Result(
+        name, contest, "measured", "gemm", PROBLEM, "openblas", "cpu", 1, told.pop("status", "ok"), seconds=timed,
+        samples=tuple(samples), processes=tuple(p for p in range(len(seconds)) for _ in range(3)), **told,
+    )  # fmt: skip
+
+
+def run(*results: Result, **facts: Any) -> Run:
+    environment = replace(ENVIRONMENT, facts=ENVIRONMENT.facts | facts)
+    contests = dict.fromkeys(one.contest for one in results)
+    return Run(
+        environment,
+        tuple(
+            Contest(name, "?", "variant", tuple(one for one in results if one.contest == name), ())
+            for name in contests
+        ),
+    )
+
+
+def slower(share: float) -> tuple[float, ...]:
+    return tuple(seconds * (1 + share) for seconds in FIVE)
+
+
+def compared(first: Result, second: Result, margin: float = compare.MARGIN) -> Comparison:
+    (found,) = compare.runs(run(first), run(second), margin).comparisons
+    return found
+
+
+def said(both: Run) -> str:
+    return " ".join(both.notes[0].data["sentences"])
+
+
+# Where they ran
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ({}, {}, ()),
+        ({"cores": 2}, {"cores": 4}, ("cores: 2 → 4",)),
+        ({"packages": {"numpy": "1", "torch": None}}, {"packages": {"numpy": "2"}}, ("packages.numpy: 1 → 2",)),
+        ({"device": {"isa": ("avx", "avx2")}}, {"device": {"isa": ["avx", "avx2"]}}, ()),
+        ({"device": {"isa": ["avx"]}}, {}, ("device.isa: ['avx'] → none",)),
+        ({"variables": {}}, {"variables": {"OMP_NUM_THREADS": "1"}}, ("variables.OMP_NUM_THREADS: none → 1",)),
+        ({"a": {"b": {"c": 1}}}, {"a": {"b": 1}}, ("a.b.c: 1 → none", "a.b: none → 1")),
+        ({"z": 1, "a": 1}, {"new": 1, "a": 2, "z": 2}, ("z: 1 → 2", "a: 1 → 2", "new: none → 1")),
+    ],
+)  # fmt: skip
+def test_what_differs_between_two_environments(first: Any, second: Any, told: tuple[str, ...]) -> None:
+    """Nested facts by their path, missing ones as none, in the order of the first and then of the second."""
+    one, other = (Environment("0", facts, {}, "", "") for facts in (first, second))
+    assert compare.environments(one, other) == told
+
+
+def test_what_differs_is_said_before_any_time() -> None:
+    both = compare.runs(run(result(FIVE)), run(result(FIVE), cores=4, packages={"numpy": "2"}))
+    assert "Between them differ: cores: 2 → 4; packages.numpy: none → 2." in said(both)
+    assert "a: python -m micro.gemm (monday)" in said(both)
+    same = compare.runs(run(result(FIVE)), run(result(FIVE)))
+    assert "Between them differ: nothing that is recorded." in said(same)
+
+
+# When two results have a verdict
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (4, 5), (5, 4), (0, 0)])
+def test_runs_measured_apart_have_a_ratio_and_no_verdict(first: int, second: int) -> None:
+    one, other = result(FIVE[:first] or [1e-6]), result(slower(0.5)[:second] or [1.5e-6])
+    if not first:  # a run of one process numbers none
+        one, other = replace(one, processes=()), replace(other, processes=())
+    found = compared(one, other)
+    assert (found.verdict, found.low, found.high) == ("not comparable", None, None)
+    assert found.ratio == pytest.approx(1.5, rel=0.02)
+    assert found.reason is not None and "measured apart" in found.reason and "micro.ab" in found.reason
+
+
+def test_five_processes_each_have_a_verdict_with_the_spread_between_them() -> None:
+    found = compared(result(FIVE), result(slower(0.5)))
+    log = [np.log(x) for x in (FIVE, slower(0.5))]  # of the median of each process, whatever its outliers
+    interval = known.ttest_ind(log[1], log[0], equal_var=False).confidence_interval(0.95)
+    assert (found.verdict, found.scope) == ("slower", "between runs")
+    assert found.low == pytest.approx(math.exp(interval.low))
+    assert found.high == pytest.approx(math.exp(interval.high))
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.0, "unresolved"), (-0.3, "faster"), (0.3, "slower")])
+def test_verdicts_between_runs(share: float, verdict: str) -> None:
+    assert compared(result(FIVE), result(slower(share))).verdict == verdict
+
+
+def test_a_wide_margin_makes_it_the_same() -> None:
+    assert compared(result(FIVE), result(slower(0.001)), margin=0.1).verdict == "same"
+
+
+@pytest.mark.parametrize(
+    ("factor", "comparable"), [(1.019, True), (1.021, False), (0.981, True), (0.979, False)]
+)
+def test_canaries_must_lie_within_two_per_cent(factor: float, comparable: bool) -> None:
+    """Their medians: one slow look is no slow host."""
+    other = {"fma/isa:avx2": [2e-5 * factor, 2e-5 * factor, 9e-4]}
+    found = compared(result(FIVE), result(slower(0.5), canary=other))
+    assert (found.verdict == "slower") is comparable
+    if not comparable:
+        assert found.reason is not None and f"{factor - 1:+.1%} (fma/isa:avx2)" in found.reason
+        assert found.ratio == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("canary", [None, {"fma/isa:avx512": [1e-5]}])
+def test_without_a_common_canary_there_is_no_verdict(canary: Any) -> None:
+    assert compared(result(FIVE), result(slower(0.5), canary=canary)).verdict == "not comparable"
+
+
+def test_many_comparisons_share_the_error_of_their_verdicts() -> None:
+    """What is slower alone is not so certain any more as one of fifty."""
+    share = next(
+        s
+        for s in np.arange(0.01, 0.1, 0.001)
+        if compared(result(FIVE), result(slower(s))).verdict == "slower"
+    )
+    names = [f"gemm/m:{m}/n:8/k:8/variant:openblas/threads:1" for m in range(50)]
+    first, second = (run(*(result(x, name) for name in names)) for x in (FIVE, slower(share)))
+    found = compare.runs(first, second).comparisons
+    assert {one.verdict for one in found} == {"unresolved"}
+    assert found[0].low == pytest.approx(compared(result(FIVE), result(slower(share))).low)
+
+
+@pytest.mark.parametrize("status", ["wrong", "failed", "skipped"])
+def test_a_result_without_times_is_not_compared_and_told(status: str) -> None:
+    bad = result((), status=status, reason="answers zeros")
+    for pair in ((result(FIVE), bad), (bad, result(FIVE)), (bad, bad)):
+        found = compared(*pair)
+        assert (found.verdict, found.ratio, found.reason) == (
+            "not comparable",
+            None,
+            f"{status}: answers zeros",
+        )
+
+
+def test_a_planned_case_has_no_reason_to_tell() -> None:
+    assert "None" not in (compared(result(FIVE), result((), status="planned")).reason or "")
+
+
+def test_cases_in_one_run_only_are_counted() -> None:
+    shared, first, second = (CASE.replace("m:8", f"m:{m}") for m in (8, 16, 24))
+    ceiling = replace(result(FIVE, "fma/isa:avx2"), role="ceiling")
+    both = compare.runs(
+        run(result(FIVE, shared), result(FIVE, first), ceiling),
+        run(result(FIVE, shared), result(FIVE, second)),
+    )
+    assert [c.baseline for c in both.comparisons] == [f"{shared}/run:a"]
+    assert "2 cases are in one of them only." in said(both)
+    assert "one of them only" not in said(compare.runs(run(result(FIVE)), run(result(FIVE))))
+
+
+def test_a_case_of_another_contest_is_not_lost() -> None:
+    both = compare.runs(run(result(FIVE, contest="c")), run(result(FIVE, contest="d")))
+    assert both.comparisons or "one of them only" in said(both)

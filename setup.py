@@ -5,6 +5,8 @@ from setuptools import find_packages, setup
 EXTRAS = {
     "torch": ["torch>=2.6"],
     "mkl": ["mkl>=2025"],
+    "cffi": ["cffi>=1.17"],
+    "numba": ["numba>=0.61"],
     "cuda13": ["cupy-cuda13x>=14,<15", "cuda-pathfinder>=1.3.4,<2", "nvidia-ml-py>=13"],
     "cuda12": ["cupy-cuda12x>=14,<15", "cuda-pathfinder>=1.3.4,<2", "nvidia-ml-py>=12"],
     "test": ["pytest>=8", "pytest-xdist>=3", "pyperf>=2.8"],
@@ -26,7 +28,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["kernels*", "micro*", "reports*"]),
-    package_data={"": ["*.c", "*.json"]},
+    package_data={"": ["*.c", "*.cu", "*.json"]},
     install_requires=[
         "numpy>=2.0",
         "scipy>=1.14",

@@ -34,6 +34,8 @@ def load(name: str) -> Variant[Any]:
     try:
         module = _module(place)
         found = getattr(module, attribute)
+    except FileNotFoundError:
+        raise UsageError(f"--variant {name}: there is no file {place}") from None
     except (Exception, SystemExit) as error:  # the file is the user's: anything may be wrong with it
         told = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         raise UsageError(f"--variant {name}: {told}") from None

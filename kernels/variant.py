@@ -144,4 +144,6 @@ def find(op: str, name: str) -> Variant[Any]:
         from kernels.users import load
 
         return load(name)
+    if name.endswith(".py"):
+        raise UsageError(f"--variant {name}: name a function in it, as {name}:product")
     raise UsageError(f"--variant {name}: there are {', '.join(x.name for x in variants(op))}")

@@ -140,7 +140,9 @@ def sentences(
     """How many cases of each verdict, what differs between the arms, what the gate says."""
     by = {verdict: [c for c in run.comparisons if c.verdict == verdict] for verdict in VERDICTS}
     counts = ", ".join(f"{len(found)} {verdict}" for verdict, found in by.items() if found)
-    said = [f"Arm b against arm a, {len(run.comparisons)} cases: {counts} (margin {limits.margin:.2g})."]
+    said = [
+        f"Arm b against arm a, {len(run.comparisons)} cases: {counts} (margin {100 * limits.margin:g} %)."
+    ]
     if by["slower"]:
         worst = max(by["slower"], key=lambda c: c.ratio or 0.0)
         shown = units.ratio(worst.ratio, worst.low, worst.high)
@@ -149,5 +151,5 @@ def sentences(
     said += apart
     if limits.gate is not None:
         names = ", ".join(case.name for case in tripped)
-        said.append(f"Gate {limits.gate:.3g}: " + (f"not passed: {names}." if tripped else "passed."))
+        said.append(f"Gate {100 * limits.gate:g} %: " + (f"not passed: {names}." if tripped else "passed."))
     return said

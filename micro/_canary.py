@@ -12,6 +12,7 @@ from kernels import state
 from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
 from kernels.variant import Variant, find
+from reports import units
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -80,5 +81,11 @@ class History:
         spread = (seen[len(seen) * 3 // 4] - seen[len(seen) // 4]) / median
         excess = took / median - 1
         if excess > max(LEVELS[level(name)], SPREADS * spread):
-            return f"slow host: {name} took {excess:.0%} more than usual here"
+            return f"slow host: {_words(name)} took {excess:.0%} more than usual here"
         return None
+
+
+def _words(name: str) -> str:
+    """A canary's problem in a sentence."""
+    size = name.rpartition("size:")[2]
+    return f"a read of {units.binary(int(size))}" if size.isdigit() else "a chain of multiply-adds"

@@ -10,7 +10,7 @@ class Progress:
     """`begin` a contest, `say` where it stands."""
 
     def __init__(self, contests: int, quiet: bool) -> None:
-        self._contests, self._quiet = contests, quiet
+        self.contests, self._quiet = contests, quiet
         self._number = 0
         self._name = ""
         self._terminal = sys.stderr.isatty()
@@ -25,7 +25,7 @@ class Progress:
 
     def begin(self, name: str) -> None:
         self._number += 1
-        self._name = f"[{self._number}/{self._contests}] {name}"
+        self._name = f"[{self._number}/{self.contests}] {name}"
         if not self._quiet and not self._terminal:
             print(self._name, file=sys.stderr, flush=True)
 

@@ -284,7 +284,7 @@ class _Told:
         first, second = self.contest.cases[a], self.contest.cases[b]
         blank = record.Comparison(
             self.contest.name, self.contest.differs, first.name, second.name, None, None, None, stats.SHOWN,
-            "not comparable", None, self.margin, self.target, self._executed(second) / max(self._executed(first), 1.0),
+            "not comparable", None, self.margin, self.target, self._work_ratio(first, second),
             notes=self._notes(first, second),
         )  # fmt: skip
         for i in (a, b):
@@ -310,6 +310,11 @@ class _Told:
             blank, ratio=shown.center, low=shown.low, high=shown.high, verdict=judged.verdict,
             reason=reason, notes=notes,
         )  # fmt: skip
+
+    def _work_ratio(self, first: Case, second: Case) -> float:
+        """1 beside a case that does no work: there is no ratio to show."""
+        least = self._executed(first)
+        return self._executed(second) / least if least else 1.0
 
     def _executed(self, case: Case) -> float:
         """FLOPs, or bytes where it has none: for the ratio of the work."""

@@ -76,7 +76,7 @@ class Selftest:
 
     def run(self) -> int:
         device = open_device("cpu")
-        phases = 3 if self._arguments.full else 2
+        phases = 4 if self._arguments.full else 3
         with session("selftest", device, self._arguments.output, phases, quiet=self._arguments.quiet) as at:
             self._file, self._progress, self._runner = at.file, at.progress, at.runner
             began = time.monotonic()
@@ -225,7 +225,9 @@ class Selftest:
             found = _coverage.worst(kind, trials)
             error = stats.wilson(round(found * trials), trials)[1]
             name = f"95 % interval holds the truth at stopping, {kind} noise, simulated"
-            yield Figure(name, f"{found:.3f} of {trials}", f"{promise}", error >= promise)
+            yield Figure(
+                name, f"{found:.3f} of {trials}, at most {error:.3f}", f"{promise}", error >= promise
+            )
 
     def _say(self, figures: list[Figure], environment: record.Environment) -> None:
         out = sys.stderr if self._arguments.json == "-" else sys.stdout

@@ -94,7 +94,8 @@ def run(plan: Planned) -> int:
             except store.Unwritable as error:
                 failed = 1
                 print(f"micro.{plan.name}: {error}", file=sys.stderr)
-        failed = _say(at.file.run, arguments, outputs) or failed
+        if at.file.run.contests or not failed:
+            failed = _say(at.file.run, arguments, outputs) or failed
     return failed or int(any(r.status in ("wrong", "failed") for r in at.file.run.results))
 
 
@@ -119,7 +120,8 @@ def _measure(at: Session, plan: Planned) -> None:
     """All contests that are left, and those that its question asks for after them, into the run file; what
     those before them took is off the budget."""
     left = _left(plan.contests, at.file.run, at.file.path)
-    if not plan.arguments.quiet:
+    at.progress.contests = len(left)
+    if left and not plan.arguments.quiet:
         print(_forecast(left, plan.budget), file=sys.stderr, flush=True)
     taken = sum(done.seconds.get("measuring", 0.0) for done in at.file.run.contests)
     share = sum(map(_first_look, left)) / (sum(map(_first_look, plan.contests)) or 1.0)

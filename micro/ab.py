@@ -28,7 +28,12 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument(f"--repo-{arm}", metavar="DIR", type=Path, help="checkout of this suite (this one)")
         made.add_argument(f"--python-{arm}", metavar="EXE", help="Python of its environment (this one)")
     made.add_argument("--processes", type=int, default=13, metavar="N", help="an arm (default 13)")
-    made.add_argument("--budget", default="120s", metavar="TIME", help="of measuring, for all cases (120s)")
+    made.add_argument(
+        "--budget",
+        default="120s",
+        metavar="TIME",
+        help="of measuring, for all cases (120s); longer where two rounds of each take longer",
+    )
     made.add_argument("--margin", default="1%", metavar="SHARE", help="smallest difference that is one (1%%)")
     made.add_argument(
         "--gate", metavar="SHARE",

@@ -64,18 +64,18 @@ def show(arguments: argparse.Namespace) -> int:
     for path, run in runs:
         if len(runs) > 1:
             print(path)
+        drawn = _draw(run, arguments.figures, path.stem if len(runs) > 1 else "") if arguments.figures else []
         formats.write(arguments.kind, run, _stdout(arguments.kind), verbose=arguments.verbose)
-        if arguments.figures:
-            _draw(run, arguments.figures, path.stem if len(runs) > 1 else "", arguments.kind)
+        for picture in drawn:
+            print(f"picture: {picture}", file=sys.stdout if arguments.kind == "text" else sys.stderr)
     return 0
 
 
-def _draw(run: Run, folder: Path, stem: str, kind: str) -> None:
+def _draw(run: Run, folder: Path, stem: str) -> list[Path]:
     from reports import figures
 
     try:
-        for path in figures.draw(run, folder, stem):
-            print(f"picture: {path}", file=sys.stdout if kind == "text" else sys.stderr)
+        return figures.draw(run, folder, stem)
     except OSError as error:
         raise store.Unreadable(f"--figures {folder}: {error.strerror}; name a folder") from None
 
@@ -100,6 +100,9 @@ def compare(arguments: argparse.Namespace) -> int:
     first, second = map(store.read, arguments.files)
     both = runs(first, second, arguments.margin)
     formats.write("text", both, sys.stdout)
+    if arguments.gate is not None and all(c.verdict == "not comparable" for c in both.comparisons):
+        print("reports compare: --gate: nothing here has a verdict; use python -m micro.ab", file=sys.stderr)
+        return 2
     slower = [c for c in both.comparisons if c.verdict == "slower" and c.ratio is not None]
     return int(arguments.gate is not None and any((c.ratio or 0) >= 1 + arguments.gate for c in slower))
 

@@ -57,7 +57,7 @@ class Result:
     flops_per_second: float | None = None  # nominal FLOP over the median
     bytes_per_second: float | None = None  # nominal bytes over the median
     work: dict[str, float] | None = None  # really executed: flops, bytes
-    percent_of_ceiling: float | None = None  # nominal, of the nearer of its two ceilings, paired in each r
+    percent_of_ceiling: float | None = None  # of the nearer of its two ceilings
     ceiling: str | None = None  # which one
     samples: tuple[float, ...] = ()  # seconds of one use, every visit in the order taken, rejected ones too
     wall_samples: tuple[float, ...] = ()  # the same by the wall, where the samples are processor time
@@ -68,7 +68,7 @@ class Result:
     launches: int | None = None  # in one visit
     uses: int = 1  # that one launch serves; times are per use
     faults: int | None = None  # page faults of the whole contest
-    canary: dict[str, Any] | None = None  # seconds of kernels of known cost, look by look: was the host
+    canary: dict[str, Any] | None = None  # seconds of kernels of known cost, look by look
     setup_seconds: float | None = None  # compile, plan, pack, allocate
     workspace: int = 0  # bytes the kernel holds beside its operands
     warnings: tuple[str, ...] = ()  # what makes its times less than plain
@@ -116,7 +116,7 @@ class Contest:
     comparisons: tuple[Comparison, ...]  # every pair
     seconds: dict[str, float] = field(default_factory=dict)  # spent: measuring, setup
     stopped: str | None = None  # why the rounds ended
-    system: dict[str, float] = field(default_factory=dict)  # others' seconds, throttled periods …
+    system: dict[str, float] = field(default_factory=dict)  # what others took, see micro/_counters.py
     kind: str = "contest"  # contest
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Verdict: TypeAlias = Literal["slower", "faster", "same", "unresolved", "not comparable"]
 
 LOOKS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # accepted rounds
-FEW = 32  # rounds; with fewer affordable there is one look, and less is trimmed there
+FEW = 64  # rounds; with fewer affordable there is one look, and less is trimmed there
 SHARE = 3.0  # each look spends a third of the error; an exact Pocock constant would be a sixth
 FEWEST = 6  # rounds; no interval from fewer
 SHOWN, JUDGED = 0.95, 0.99

@@ -164,10 +164,11 @@ def _decoded(line: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def read(path: Path) -> Run:
+def read(path: Path | str) -> Run:
     """A run file's records; unknown kinds are passed over, damaged lines too, and told. Raises Unreadable."""
     import msgspec
 
+    path = Path(path)
     try:
         with path.open("rb") as stream:
             lines = _lines(stream)

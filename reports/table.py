@@ -21,7 +21,8 @@ class Table:
 
 def comparisons(run: Run) -> Table:
     """A row for each comparison: ratio first, then verdict, times, share of the ceiling."""
-    rows, notes = [], []
+    rows: list[tuple[str, ...]] = []
+    notes: list[str] = []
     for contest in run.contests:
         by_name = {result.name: result for result in contest.results if result.role == "measured"}
         for comparison in contest.comparisons:
@@ -41,7 +42,7 @@ def comparisons(run: Run) -> Table:
                     f"{units.percent(second.percent_of_ceiling)}, {units.percent(first.percent_of_ceiling)}",
                 )
             )  # fmt: skip
-    head = (
+    head: tuple[str, ...] = (
         "at",
         "contender / baseline",
         "ratio, 95 % interval",
@@ -50,6 +51,8 @@ def comparisons(run: Run) -> Table:
         "baseline",
         "of ceiling",
     )
+    if all(row[-1] == "–, –" for row in rows):  # no ceiling was measured in these rounds
+        head, rows = head[:-1], [row[:-1] for row in rows]
     numbered = tuple(f"({i}) {note}" for i, note in enumerate(notes, start=1))
     return Table("Ratios of time", head, tuple(rows), numbered)
 
@@ -86,17 +89,18 @@ def _plain(word: str) -> str:
 
 def kernels(run: Run) -> tuple[str, ...]:
     """Which code really ran, and which call of the library each layout became: a line for each variant."""
-    told: dict[str, str] = {}
+    told: dict[str, dict[str, None]] = {}
     calls: dict[str, dict[str, None]] = {}
     for result in run.results:
         if result.role != "measured" or not result.seconds or not (result.kernel or result.blas):
             continue
         isa = result.isa_observed or "instruction set not told"
-        told[result.variant] = f"{result.kernel} ({isa})" if result.kernel else ""
+        kernel = f"{result.kernel} ({isa})" if result.kernel else ""
+        told.setdefault(result.variant, {})[kernel] = None
         if result.blas:
             calls.setdefault(result.variant, {})[result.blas.partition(" m=")[0]] = None
     return tuple(
-        f"{variant}: " + "; ".join(filter(None, (about, ", ".join(calls.get(variant, ())))))
+        f"{variant}: " + "; ".join(filter(None, (" and ".join(about), ", ".join(calls.get(variant, ())))))
         for variant, about in told.items()
     )
 

@@ -36,6 +36,8 @@ def ratio(center: float | None, low: float | None, high: float | None) -> str:
         return "–"
     if low is None or high is None:
         return f"{center:.3g} [unbounded]"
+    if high > 10 * center or low < center / 10:
+        return f"{center:.2g} [{low:.1g}, {high:.1g}]"  # nothing is known but that it was tried
     width = max(high - low, 1e-9)
     places = 4 if width < 0.002 else 3 if width < 0.05 else 2
     return f"{center:.{places}f} [{low:.{places}f}, {high:.{places}f}]"

@@ -143,7 +143,7 @@ def library(name: str) -> Library:
 def pools() -> dict[str, Any]:
     """Those of this process."""
     try:
-        import threadpoolctl  # type: ignore[import-untyped]
+        import threadpoolctl
 
         told = threadpoolctl.threadpool_info()
     except (Exception, SystemExit) as error:

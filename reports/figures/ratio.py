@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 PRODUCTS = {"nn": "A·B (nn)", "nt": "A·Bᵀ (nt)", "tn": "Aᵀ·B (tn)", "tt": "Aᵀ·Bᵀ (tt)"}
 
 
+WILD = 3.0  # times the ratio: an interval that reaches farther leaves the picture
+
+
 @dataclass(frozen=True)
 class Ratio:
     """A comparison that can be drawn; an end that is None is unbounded."""
@@ -46,7 +49,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     for group in _groups.groups(run):
         pairs = _groups.pairs(group)
         ratios = [
-            Ratio(x, a, b, value, _known(x.low), _known(x.high))
+            Ratio(x, a, b, value, _near(value, x.low), _near(value, x.high))
             for x, a, b in pairs
             if (value := _known(x.ratio)) is not None
         ]
@@ -65,6 +68,12 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     return made
 
 
+def _near(value: float, end: float | None) -> float | None:
+    """An end of an interval, or None where it would press all the others flat."""
+    known = _known(end)
+    return known if known is not None and value / WILD < known < value * WILD else None
+
+
 def _known(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) and value > 0 else None
 
@@ -78,7 +87,7 @@ def _signs(ratios: Sequence[Ratio]) -> list[tuple[Any, str]]:
     if any(x.hollow for x in ratios):
         found.append((_style.handle(color=_style.SOFT, marker="o", markerfacecolor="white"), "unresolved"))
     if any(x.low is None or x.high is None for x in ratios):
-        found.append((_style.handle(color=_style.SOFT, marker=">"), "interval has no end"))
+        found.append((_style.handle(color=_style.SOFT, marker=">"), "interval goes on"))
     if any(x.comparison.work_ratio != 1 for x in ratios):
         found.append((_style.handle(color=_style.INK, marker="x", markersize=5), "ratio of the work"))
     return found
@@ -167,7 +176,7 @@ def _table(sheet: _style.Sheet, ratios: Sequence[Ratio], looks: dict[str, _style
     limits = _frame(axes, ratios, upright=False)
     for i, ratio in enumerate(ratios):
         _point(axes, False, i, ratio, limits, looks[ratio.contender.variant])
-    _rows.aside(axes, [(units.ratio(x.value, x.low, x.high), x.comparison.verdict) for x in ratios])
+    _rows.aside(axes, [(units.ratio(x.value, x.comparison.low, x.comparison.high), x.comparison.verdict) for x in ratios])
     axes.set_xlabel(_over(contrasts).replace("\n", " "), fontsize=_style.TEXT)
     _rows.finish(axes)
     return figure

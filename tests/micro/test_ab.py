@@ -146,5 +146,5 @@ def test_the_gate_names_what_it_holds_back() -> None:
     bad = slower(1.2)
     ran, _ = kept(Script(lambda name, pair: bad(name, pair) if name == NAMES[1] else 1.0), "--gate", "5%")
     assert ran.code == 1
-    assert " ".join(ran.out.split()).count(f"Gate 0.05: not passed: {NAMES[1]}.") == 1
+    assert " ".join(ran.out.split()).count(f"Gate 5 %: not passed: {NAMES[1]}.") == 1
     assert "1 slower, 2 same" in ran.out

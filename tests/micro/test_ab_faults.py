@@ -64,7 +64,7 @@ def test_a_failed_case_does_not_trip_the_gate() -> None:
         Script(lambda name, pair: 1.5 if name == NAMES[1] else 1.0, fails), "--gate", "5%", processes=9
     )
     assert ran.code == 1  # a failed kernel, not the gate
-    assert "Gate 0.05: passed." in ran.out
+    assert "Gate 5 %: passed." in ran.out
 
 
 @pytest.mark.parametrize("do", ["settle", "look"])

@@ -92,7 +92,14 @@ def test_an_interval_without_end_has_an_arrow(low: float | None, high: float | N
             assert len(marks(axes, arrow)) == (0 if end else len(shown.contests))
             edge = (axes.get_ylim() if upright else axes.get_xlim())[i]
             assert [line[i] for line in lines] == [end or edge] * len(shown.contests)
-        assert ("no end" in words(figure)) == (low is None or high is None)
+        assert ("interval goes on" in words(figure)) == (low is None or high is None)
+
+
+def test_an_interval_that_would_press_the_others_flat_leaves_the_picture() -> None:
+    figure = one(ratio.draw(run(contest(8, low=1.4, high=1.6), contest(64, low=0.1, high=20.0))))
+    (axes,) = figure.axes
+    assert marks(axes, "<") and marks(axes, ">")
+    assert axes.get_xlim()[1] < 3.0
 
 
 def test_margins_work_and_what_has_no_ratio_are_told() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import textwrap
 from collections.abc import Sequence
@@ -146,11 +147,13 @@ def _packed(parts: Sequence[str]) -> list[str]:
 
 def _flow(lengths: Sequence[int]) -> tuple[int, int]:
     """As many columns of labels so long as fit beside each other, filled downwards, and their rows."""
-    for columns in range(len(lengths), 1, -1):
-        rows = math.ceil(len(lengths) / columns)
-        widths = [0.078 * max(lengths[i : i + rows]) + 0.62 for i in range(0, len(lengths), rows)]
+    for rows in range(1, len(lengths)):
+        columns = math.ceil(len(lengths) / rows)
+        least, more = divmod(len(lengths), columns)  # matplotlib gives the first ones an entry more
+        ends = [i * least + min(i, more) for i in range(columns + 1)]
+        widths = [0.078 * max(lengths[i:j]) + 0.62 for i, j in itertools.pairwise(ends)]
         if sum(widths) <= WIDTH - 0.2:
-            return columns, rows
+            return columns, least + bool(more)
     return 1, len(lengths)
 
 

@@ -176,7 +176,8 @@ def _table(sheet: _style.Sheet, ratios: Sequence[Ratio], looks: dict[str, _style
     limits = _frame(axes, ratios, upright=False)
     for i, ratio in enumerate(ratios):
         _point(axes, False, i, ratio, limits, looks[ratio.contender.variant])
-    _rows.aside(axes, [(units.ratio(x.value, x.comparison.low, x.comparison.high), x.comparison.verdict) for x in ratios])
+    told = [x.comparison for x in ratios]
+    _rows.aside(axes, [(units.ratio(x.ratio, x.low, x.high), x.verdict) for x in told])
     axes.set_xlabel(_over(contrasts).replace("\n", " "), fontsize=_style.TEXT)
     _rows.finish(axes)
     return figure

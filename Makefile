@@ -27,8 +27,8 @@ check: .venv/done ## style, types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-heavy: .venv/done ## MKL and torch (its CPU build), the rivals that are no dependency
-	$(BIN)/pip install -q -c constraints.txt mkl torch
+heavy: .venv/done ## MKL, torch (its CPU build), Numba, cffi: the rivals that are no dependency
+	$(BIN)/pip install -q -c constraints.txt mkl torch numba cffi
 
 soak: .venv/done ## the figures that issues promise, measured: minutes, on a quiet machine
 	$(BIN)/python -m micro.selftest --full
@@ -40,6 +40,7 @@ golden: .venv/done ## rewrite the expected output of runs on the fake device; re
 
 docs: .venv/done ## rewrite the pages that come from the code
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/cuda.py
 
 clean:
 	rm -rf .venv build *.egg-info

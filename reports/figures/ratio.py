@@ -176,8 +176,8 @@ def _table(sheet: _style.Sheet, ratios: Sequence[Ratio], looks: dict[str, _style
     limits = _frame(axes, ratios, upright=False)
     for i, ratio in enumerate(ratios):
         _point(axes, False, i, ratio, limits, looks[ratio.contender.variant])
-    told = [x.comparison for x in ratios]
-    _rows.aside(axes, [(units.ratio(x.ratio, x.low, x.high), x.verdict) for x in told])
+    shown = [x.comparison for x in ratios]
+    _rows.aside(axes, [(units.ratio(x.ratio, x.low, x.high), x.verdict) for x in shown])
     axes.set_xlabel(_over(contrasts).replace("\n", " "), fontsize=_style.TEXT)
     _rows.finish(axes)
     return figure

@@ -112,7 +112,7 @@ def test_pyperf_reads_what_the_record_says(run: Run, tmp_path: Path) -> None:
 @needs_pyperf
 def test_the_values_of_a_contest_are_equally_many(tmp_path: Path) -> None:
     """pyperf cannot test unequally many, and then calls every difference significant."""
-    run = store.read(REFERENCE / "crossover-1.jsonl")
+    run = store.read(REFERENCE / "transpose-all.jsonl")
     document = json.loads(write(run, tmp_path / "a.json").read_text())
     counts = iter(len(x["runs"][0]["values"]) for x in document["benchmarks"])
     for contest in flat.named(run):

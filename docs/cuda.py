@@ -1,0 +1,84 @@
+"""Writes docs/cuda-kernels.md: which CUDA kernels were compiled, which run, and by what. `python docs/cuda.py`"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from kernels import nvcc  # noqa: E402
+from kernels.ops.gemm import numba_cuda  # noqa: E402
+from kernels.problem import Problem  # noqa: E402
+from tests.simulated import cases, simulate  # noqa: E402
+
+PAGE = ROOT / "docs/cuda-kernels.md"
+COLUMNS = ("kernel", "source", *cases.ARCHS, "run by", "at", "largest error", "on a GPU")
+HEAD = """# CUDA kernels: what is known of them
+
+Written by `docs/cuda.py`; `tests/simulated/test_page.py` compares its rows and columns with the code.
+
+No kernel of this page has run on a GPU yet. Those in CUDA C are compiled to machine code by nvcc: under each
+architecture stand registers a thread, bytes of static shared memory a block, and bytes spilled. What they compute is
+tested on a CPU: the shim (`tests/simulated/shim.h`) compiles the same file with g++, each CUDA thread a fiber, each
+operand between guards; the simulator is Numba's own. Both find wrong indices, missing barriers and accesses outside an
+operand. They say nothing of speed, nor of races that a switch at a barrier does not show.
+
+The error is the largest |got − want| against float64, standard normal inputs, at each of the three shapes."""
+NEVER = "never yet"
+
+
+def simulated() -> dict[str, list[float]]:
+    """Errors of the Numba twins, from a process in which Numba simulates."""
+    done = subprocess.run(
+        [sys.executable, "-m", simulate.__name__],
+        cwd=ROOT, env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    told: dict[str, list[float]] = json.loads(done.stdout)
+    return told
+
+
+def page(twins: Mapping[str, Sequence[float]]) -> str:
+    """The page, with these errors of the Numba twins."""
+    rows = [COLUMNS, ("---",) * len(COLUMNS), *map(_row, cases.KERNELS)]
+    source = _link(Path(numba_cuda.__file__))
+    for name, errors in twins.items():
+        shapes = ", ".join("×".join(map(str, shape)) for shape in simulate.SHAPES)
+        compiled = ("by Numba, at launch",) * len(cases.ARCHS)
+        rows.append((f"`{name}`", source, *compiled, "simulator", shapes, _errors(errors), NEVER))
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"{HEAD}\n\n{table}\n"
+
+
+def _row(kernel: cases.Kernel) -> tuple[str, ...]:
+    compiled = []
+    for arch in cases.ARCHS:
+        it = nvcc.resources(kernel.source, arch)[kernel.name]
+        compiled.append(f"{it.registers}, {it.shared}, {it.spill_stores + it.spill_loads}")
+    errors = [cases.run(kernel, problem, align=16).largest for problem in kernel.problems]
+    shapes = ", ".join(map(_shape, kernel.problems))
+    return (f"`{kernel.name}`", _link(kernel.source), *compiled, "shim", shapes, _errors(errors), NEVER)
+
+
+def _shape(problem: Problem) -> str:
+    """Its extents, those of a stream in bytes."""
+    values = [getattr(problem, field.name) for field in fields(problem) if field.type == "int"]
+    return "×".join(str(value) for value in values if value) + (" B" if problem.op == "stream" else "")
+
+
+def _errors(errors: Sequence[float]) -> str:
+    return ", ".join(f"{error:.1e}" if error else "0" for error in errors)
+
+
+def _link(path: Path) -> str:
+    return f"[{path.name}](../{path.relative_to(ROOT)})"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(simulated()), "utf-8")

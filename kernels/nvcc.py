@@ -1,0 +1,142 @@
+"""CUDA C files to cubins, cached as in `build`; what their kernels take of a multiprocessor; how one is launched."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from kernels import state
+from kernels.errors import BuildError, Unavailable
+
+FLAGS = ("-cubin", "-O3", "-Werror", "all-warnings", "-Xptxas", "-v")
+TOOLKIT = Path("/usr/local/cuda/bin/nvcc")
+REMEDY = "install a CUDA toolkit (https://developer.nvidia.com/cuda-downloads), or set NVCC to its nvcc"
+
+Argument: TypeAlias = (
+    tuple[Literal["operand"], str]
+    | tuple[Literal["workspace", "int64"], int]
+    | tuple[Literal["float32"], float]
+)
+Triple: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """One launch of one kernel: blocks, threads of a block, bytes of dynamic shared memory, arguments.
+
+    An argument is its kind and its value: an operand's name, for its address; a number; or the bytes of
+    the workspace, for the address of a block of that size, the same one in all launches of a problem.
+    """
+
+    kernel: str
+    grid: Triple
+    block: Triple
+    arguments: tuple[Argument, ...]
+    shared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What ptxas gave a kernel: registers a thread; bytes of spill stores, spill loads and stack a thread;
+    bytes of static shared memory a block."""
+
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    stack: int
+    shared: int
+
+
+def find() -> Path | None:
+    """nvcc by $NVCC, on PATH, or where NVIDIA installs it."""
+    asked = os.environ.get("NVCC")
+    found = shutil.which(asked or "nvcc") or (None if asked else shutil.which(TOOLKIT))
+    return Path(found) if found else None
+
+
+def missing() -> str | None:
+    """Why nothing can be compiled here, and the remedy."""
+    if find():
+        return None
+    asked = os.environ.get("NVCC")
+    return f"NVCC={asked} is no program: {REMEDY}" if asked else f"no nvcc: {REMEDY}"
+
+
+@functools.cache
+def version(path: Path) -> str:
+    """The line of `nvcc --version` that names the release and the build."""
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    return told.stdout.strip().rpartition("\n")[2]
+
+
+def cubin(source: Path, arch: str) -> Path:
+    """Compile a CUDA file for `arch`, as sm_90, and return the cubin's path. Raises BuildError, Unavailable."""
+    path = find()
+    if path is None:
+        raise Unavailable(missing())
+    command = [str(path), *FLAGS, f"-arch={arch}"]
+    key = "\0".join((source.read_text("utf-8"), *command, version(path)))
+    digest = hashlib.sha256(key.encode()).hexdigest()[:24]
+    target = state.folder() / "build" / f"{source.stem}-{arch}-{digest}.cubin"
+    if not (target.exists() and _told(target).exists()):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _compile(command, source, target)
+        except OSError as error:  # a full disk, a folder made read-only since
+            raise BuildError(f"{source.name} cannot be built in {target.parent}: {error.strerror}") from None
+    return target
+
+
+def resources(source: Path, arch: str) -> dict[str, Resources]:
+    """What each kernel of a CUDA file takes on `arch`. Raises as `cubin`."""
+    return read(_told(cubin(source, arch)).read_text("utf-8"))
+
+
+def read(told: str) -> dict[str, Resources]:
+    """`ptxas -v`, understood."""
+    found = {}
+    for part in told.split("Compiling entry function '")[1:]:
+        name = part.partition("'")[0]
+        found[name] = Resources(
+            registers=_number(r"Used (\d+) registers", part),
+            spill_stores=_number(r"(\d+) bytes spill stores", part),
+            spill_loads=_number(r"(\d+) bytes spill loads", part),
+            stack=_number(r"(\d+) bytes stack frame", part),
+            shared=_number(r"(\d+) bytes smem", part, absent=0),
+        )
+    return found
+
+
+def _number(pattern: str, text: str, absent: int | None = None) -> int:
+    match = re.search(pattern, text)
+    if match is None and absent is None:
+        raise BuildError(f"ptxas -v says nothing like {pattern!r}: its wording has changed")
+    return int(match[1]) if match else absent or 0
+
+
+def _told(target: Path) -> Path:
+    return target.with_suffix(".ptxas")
+
+
+def _compile(command: list[str], source: Path, target: Path) -> None:
+    """Both files under temporary names first: whoever sees one sees all of it."""
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        made, said = Path(folder) / "made.cubin", Path(folder) / "said.ptxas"
+        told = subprocess.run(
+            [*command, str(source), "-o", str(made)], capture_output=True, text=True, check=False
+        )
+        if told.returncode:
+            lines = (told.stderr + told.stdout).splitlines()
+            complaint = next((x for x in lines if "error" in x or "fatal" in x), "".join(lines)[:200])
+            raise BuildError(f"{source.name} does not compile for {command[-1]}: {complaint}")
+        said.write_text(told.stdout + told.stderr, "utf-8")
+        os.replace(said, _told(target))
+        os.replace(made, target)

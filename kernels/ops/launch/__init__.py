@@ -1,0 +1,7 @@
+"""What one call costs before any work: the same small kernel, reached in different ways."""
+
+from kernels.ops.launch.problem import Calls
+
+__all__ = ["PROBLEM", "Calls"]
+
+PROBLEM = Calls

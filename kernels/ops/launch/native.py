@@ -1,0 +1,69 @@
+"""Rungs without an interpreter: the compiled loop calls C, which calls the kernel."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernels import build
+from kernels.native import launch
+from kernels.ops.launch.problem import Calls
+
+if TYPE_CHECKING:
+    from kernels.libs.cblas import Blas
+    from kernels.problem import Array
+    from kernels.variant import Bind, Launch
+
+SOURCE = Path(__file__).with_name("launch.c")
+POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
+
+
+class Product(ctypes.Structure):
+    """`product` of launch.c."""
+
+    _fields_ = (("a", POINTER), ("b", POINTER), ("c", POINTER), ("function", POINTER), ("chain", INT64))
+
+
+class Nothing(ctypes.Structure):
+    """`nothing` of launch.c."""
+
+    _fields_ = (("x", POINTER), ("function", POINTER), ("chain", INT64))
+
+
+def kernel(problem: Calls) -> int:
+    """The address of the C function that does what the problem says."""
+    return build.address(SOURCE, f"launch_{problem.kernel}")
+
+
+def _bind(entry: str, function: int, problem: Calls) -> Bind:
+    called = build.address(SOURCE, entry)
+    kind = Product if problem.kernel == "gemm" else Nothing
+    names = [operand.name for operand in problem.operands()]
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        argument = kind(function=function, chain=problem.chain)
+        return launch(called, argument, names, buffers, uses=problem.chain)  # its time is per call
+
+    return bind
+
+
+def from_c(problem: Calls, device: object, setting: object) -> Bind:
+    """`chain` calls of our own C function, through a pointer."""
+    return _bind(f"call_{problem.kernel}", kernel(problem), problem)
+
+
+def library(load: Callable[[], Blas]) -> Callable[[Calls, object, object], Bind]:
+    """`chain` calls of a library's cblas_sgemm."""
+
+    def prepare(problem: Calls, device: object, setting: object) -> Bind:
+        blas = load()
+        return _bind(f"call_cblas{64 if blas.wide else 32}", blas.sgemm, problem)
+
+    return prepare
+
+
+def nothing(problem: Calls, device: object, setting: object) -> Bind:
+    """The harness alone: what it adds to a launch."""
+    return _bind("call_nothing", 0, problem)

@@ -1,0 +1,54 @@
+"""Calls of a kernel that has next to nothing to do, one after another, in one launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.ops.gemm.problem import Gemm
+from kernels.problem import Operand, Problem, axis
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array, Arrays
+
+PRODUCT = Gemm(8, 8, 8)  # 1024 operations: tens of nanoseconds
+LINE = 16  # elements: one cache line
+
+
+@dataclass(frozen=True)
+class Calls(Problem):
+    """gemm: c = a·b, 8×8 times 8×8, row-major. empty: nothing happens, and x stays as it was.
+
+    FLOPs, bytes and seconds are those of one call: a launch serves `chain` uses.
+    """
+
+    op: ClassVar[str] = "launch"
+    probes: ClassVar[tuple[str, ...]] = Gemm.probes
+
+    kernel: str = axis("what is called", choices=("gemm", "empty"))
+    chain: int = axis("calls in one launch, in a loop of the caller's own language", low=1)
+
+    @property
+    def flops(self) -> float:
+        return PRODUCT.flops if self.kernel == "gemm" else 0.0
+
+    @property
+    def bytes(self) -> float:
+        return PRODUCT.bytes if self.kernel == "gemm" else 0.0
+
+    def operands(self) -> tuple[Operand, ...]:
+        return PRODUCT.operands() if self.kernel == "gemm" else (Operand("x", (1, LINE), "inout"),)
+
+    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+        return PRODUCT.fill(rng, probe) if self.kernel == "gemm" else super().fill(rng, probe)
+
+    def reference(self, x: Arrays) -> Array:
+        if self.kernel == "gemm":
+            return PRODUCT.reference(x)
+        same: Array = x["x"].astype("f8")
+        return same
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        return PRODUCT.bound(x, want, u) if self.kernel == "gemm" else 0.0 * want

@@ -1,0 +1,101 @@
+"""The rungs there are, from C to a compiled framework: one row is one way to the same kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kernels.libs import cffi, mkl, numba, openblas
+from kernels.libs import torch as torch_library
+from kernels.ops.launch import frameworks, interpreted, native
+from kernels.ops.launch.problem import Calls
+from kernels.variant import Variant
+
+
+def only(kernel: str, why: str) -> Callable[[Calls], str | None]:
+    """For rungs that reach one kernel alone."""
+    return lambda problem: None if problem.kernel == kernel else why
+
+
+def harness(problem: Calls) -> str | None:
+    """For the harness alone, which is one thing however long a launch is."""
+    if problem.kernel != "empty":
+        return "the harness alone makes no product: --kernel empty"
+    return None if problem.chain == 1 else "the harness adds the same to a launch of any length: --chain 1"
+
+
+def told(gemm: str, empty: str = "") -> Callable[[Calls], str | None]:
+    """Which call is made, in words."""
+    return lambda problem: gemm if problem.kernel == "gemm" else empty or gemm
+
+
+PRODUCT = partial(only, "gemm")
+EMPTY = partial(only, "empty")
+BLAS = PRODUCT("a BLAS has no call that does nothing: --kernel gemm")
+NUMPY = partial(openblas.load, "numpy")
+BUNDLED = partial(openblas.missing, "numpy")
+
+VARIANTS: tuple[Variant[Calls], ...] = (
+    Variant(
+        "nothing", "cpu", "suite", native.nothing, accepts=harness,
+        blas=told("", "an entry that returns at once: what the harness adds to a launch from C"),
+    ),
+    Variant("c", "cpu", "suite", native.from_c, blas=told("our C function through a pointer, from a C loop")),
+    Variant(
+        "openblas", "cpu", "openblas", native.library(NUMPY), accepts=BLAS, missing=BUNDLED,
+        blas=told("cblas_sgemm from a C loop"),
+    ),
+    Variant(
+        "mkl", "cpu", "mkl", native.library(mkl.load), accepts=BLAS, missing=mkl.missing,
+        blas=told("cblas_sgemm from a C loop"),
+    ),
+    Variant(
+        "nothing-python", "cpu", "suite", interpreted.nothing, python=True,
+        accepts=harness,
+        blas=told("", "a Python function whose loop makes no turn: what the harness adds to a launch from Python"),
+    ),
+    Variant(
+        "python", "cpu", "suite", interpreted.python, python=True,
+        accepts=EMPTY("a product in pure Python measures Python's arithmetic: --kernel empty"),
+        blas=told("", "an empty Python function"),
+    ),
+    Variant(
+        "numba", "cpu", "numba", interpreted.numba_njit, missing=numba.missing, kernel=numba.kernel, python=True,
+        blas=told("an @njit function of the same loops", "an empty @njit function"),
+    ),
+    Variant(
+        "cffi", "cpu", "cffi", interpreted.cffi_abi, missing=cffi.missing, kernel=cffi.kernel, python=True,
+        blas=told("our C function, ABI mode, arguments prepared"),
+    ),
+    Variant(
+        "ctypes", "cpu", "suite", interpreted.ctypes_prepared, python=True,
+        blas=told("our C function, arguments prepared"),
+    ),
+    Variant(
+        "ctypes-convert", "cpu", "suite", interpreted.ctypes_convert, python=True,
+        blas=told("our C function, argtypes convert a Python int for each pointer"),
+    ),
+    Variant(
+        "ctypes-openblas", "cpu", "openblas", interpreted.ctypes_openblas, accepts=BLAS, missing=BUNDLED, python=True,
+        blas=told("cblas_sgemm, fourteen arguments prepared"),
+    ),
+    Variant(
+        "numpy", "cpu", "openblas", interpreted.numpy_matmul, python=True,
+        accepts=PRODUCT("NumPy has no call that does nothing: --kernel gemm"), blas=told("np.matmul(a, b, c)"),
+    ),
+    Variant(
+        "scipy", "cpu", "openblas", interpreted.scipy_sgemm, accepts=BLAS, python=True,
+        blas=told("scipy.linalg.blas.sgemm with overwrite_c"),
+    ),
+    Variant(
+        "torch", "cpu", "torch", frameworks.eager, missing=torch_library.missing, kernel=torch_library.kernel,
+        python=True, blas=told("torch.mm(a, b, out=c)", "Tensor.zero_() of no element"),
+    ),
+    Variant(
+        "torch-compile", "cpu", "torch", frameworks.compiled, missing=torch_library.missing,
+        kernel=torch_library.kernel, python=True, blas=told("torch.compile of a function of one torch.mm"),
+        accepts=PRODUCT("torch.compile makes nothing of a function without an operation: --kernel gemm"),
+    ),
+)  # fmt: skip
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

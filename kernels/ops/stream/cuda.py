@@ -1,0 +1,37 @@
+"""How the kernels of stream.cu are launched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernels.errors import UsageError
+from kernels.nvcc import Argument, Geometry
+from kernels.ops.stream.problem import Stream
+
+SOURCE = Path(__file__).with_name("stream.cu")
+KERNELS = ("stream_read", "stream_copy", "stream_triad")
+THREADS = 256
+RESIDENT = 8  # blocks of 256 that a multiprocessor of sm_80, sm_90 or sm_100 holds: 2048 threads
+H100 = 132  # multiprocessors (SXM); whoever has a device passes its own number
+
+
+def launches(problem: Stream, kernel: str, processors: int = H100) -> tuple[Geometry, ...]:
+    """One launch of at most as many blocks as run at a time; for a read, a second one sums what they left.
+
+    Raises UsageError.
+    """
+    if kernel != f"stream_{problem.kind}":
+        raise UsageError(f"{kernel} of {SOURCE.name} is not for {problem.name}: take stream_{problem.kind}")
+    blocks = max(1, min(-(-problem.count // (4 * THREADS)), RESIDENT * processors))
+    if problem.kind != "read":
+        names = [x.name for x in problem.operands()]
+        return (_launch(kernel, blocks, *(("operand", name) for name in names), ("int64", problem.count)),)
+    partial: Argument = ("workspace", 4 * blocks)
+    return (
+        _launch(kernel, blocks, ("operand", "a"), partial, ("int64", problem.count)),
+        _launch(kernel, 1, partial, ("operand", "y"), ("int64", blocks)),
+    )
+
+
+def _launch(kernel: str, blocks: int, *arguments: Argument) -> Geometry:
+    return Geometry(kernel, (blocks, 1, 1), (THREADS, 1, 1), arguments)

@@ -1,0 +1,30 @@
+"""How the kernels of transpose.cu are launched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernels.errors import UsageError
+from kernels.nvcc import Geometry
+from kernels.ops.transpose.problem import Transpose
+
+SOURCE = Path(__file__).with_name("transpose.cu")
+KERNELS = ("transpose_naive", "transpose_tiled")
+TILE, ROWS = 32, 8  # a block of 32 × 8 threads does a tile of 32 × 32
+
+
+def launches(problem: Transpose, kernel: str) -> tuple[Geometry, ...]:
+    """One launch, a block a tile. Raises UsageError."""
+    if kernel not in KERNELS:
+        raise UsageError(f"no kernel {kernel} in {SOURCE.name}; there are {', '.join(KERNELS)}")
+    x, y = problem.operands()
+    tiles = -(-problem.rows // TILE) * -(-problem.cols // TILE)
+    sizes = (problem.rows, problem.cols, x.ld, y.ld)
+    return (
+        Geometry(
+            kernel,
+            (tiles, 1, 1),
+            (TILE, ROWS, 1),
+            (("operand", "x"), ("operand", "y"), *(("int64", size) for size in sizes)),
+        ),
+    )

@@ -1,0 +1,41 @@
+"""Out-of-place transposition of a row-major matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.problem import Operand, Problem, axis
+
+if TYPE_CHECKING:
+    from kernels.problem import Array, Arrays
+
+
+@dataclass(frozen=True)
+class Transpose(Problem):
+    """y[j, i] = x[i, j]: x is rows × cols, y is cols × rows. Nothing is computed, so the answer is exact."""
+
+    op: ClassVar[str] = "transpose"
+
+    rows: int = axis("rows of the input", low=1)
+    cols: int = axis("columns of the input", low=1)
+
+    @property
+    def flops(self) -> float:
+        return 0.0
+
+    @property
+    def bytes(self) -> float:
+        return 8.0 * self.rows * self.cols
+
+    def operands(self) -> tuple[Operand, ...]:
+        return Operand("x", (self.rows, self.cols), "in"), Operand("y", (self.cols, self.rows), "out")
+
+    def reference(self, x: Arrays) -> Array:
+        want: Array = x["x"].T.astype("f8")
+        return want
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        import numpy as np
+
+        return np.zeros_like(want)

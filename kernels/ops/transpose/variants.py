@@ -1,0 +1,79 @@
+"""Our tiles, NumPy's copy of a view, OpenBLAS's somatcopy."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build
+from kernels.errors import Unavailable
+from kernels.libs import openblas
+from kernels.native import launch
+from kernels.ops.transpose.problem import Transpose
+from kernels.variant import Bind, Launch, Setting, Variant
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+SOURCE = Path(__file__).with_name("transpose.c")
+GEMM = Path(__file__).parents[1] / "gemm"
+POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
+
+
+class Argument(ctypes.Structure):
+    """`argument` of transpose.c."""
+
+    _fields_ = (
+        *((name, POINTER) for name in ("x", "y", "function", "context")),
+        *((name, INT64) for name in ("rows", "cols", "ldx", "ldy")),
+    )
+
+
+def _bound(problem: Transpose, function: int, context: int | None) -> Bind:
+    call = build.address(SOURCE, "transpose_call")
+    x, y = problem.operands()
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        argument = Argument(
+            function=function, context=context, rows=problem.rows, cols=problem.cols, ldx=x.ld, ldy=y.ld
+        )
+        return launch(call, argument, "xy", buffers)
+
+    return bind
+
+
+def tiled(problem: Transpose, device: object, setting: Setting) -> Bind:
+    _alone(setting)
+    return _bound(problem, build.address(GEMM / "transpose.c", "transpose_tiled"), None)
+
+
+def somatcopy(problem: Transpose, device: object, setting: Setting) -> Bind:
+    _alone(setting)
+    blas = openblas.load("numpy")
+    if blas.omatcopy is None:
+        raise Unavailable(f"{blas.name} exports no cblas_somatcopy")
+    width = "64" if blas.wide else "32"
+    return _bound(problem, build.address(GEMM / "cblas.c", f"transpose_omatcopy{width}"), blas.omatcopy)
+
+
+def numpy_copyto(problem: Transpose, device: object, setting: Setting) -> Bind:
+    import numpy as np
+
+    _alone(setting)
+    return lambda buffers: Launch(partial(np.copyto, buffers[1], buffers[0].T))
+
+
+def _alone(setting: Setting) -> None:
+    if setting.threads != 1:
+        raise Unavailable("these transpositions run on one thread: --threads 1")
+
+
+VARIANTS: tuple[Variant[Transpose], ...] = (
+    Variant("tiled", "cpu", "suite", tiled),
+    Variant("numpy", "cpu", "numpy", numpy_copyto, python=True),
+    Variant("somatcopy", "cpu", "openblas", somatcopy, missing=partial(openblas.missing, "numpy")),
+)
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

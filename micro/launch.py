@@ -1,0 +1,108 @@
+"""What one call costs before any work: the same small kernel from C, through bindings, through frameworks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from kernels.ops.launch.problem import Calls
+from micro._cli import main, parser
+from micro._launch_answers import ladder_answer
+from micro._plan import Asked, Benchmark, Contest, Question
+
+CHAIN = 512  # calls in a launch of the ladder: what the harness adds to a launch is then under 2 % of them
+BESIDE = 64  # … and where its cost is measured: there a visit holds as many launches as fill it with nothing
+CHAINS, MORE_CHAINS = (1, 4, 16, 64), (1, 2, 4, 8, 16, 32, 64)
+RUNGS = {
+    "gemm": (
+        "c", "openblas", "mkl", "numba", "cffi", "ctypes", "ctypes-convert", "ctypes-openblas", "numpy", "scipy",
+        "torch",
+    ),
+    "empty": ("c", "python", "numba", "cffi", "ctypes", "ctypes-convert", "torch"),
+}  # fmt: skip
+SLOW = ("torch-compile",)  # half a minute to prepare: with --all
+CHAINED = ("c", "ctypes", "numpy", "torch")
+# The harness has a price of its own for each of the two ways in which it calls.
+FLOORS = {
+    "nothing": (("gemm", "c"), ("empty", "c")),
+    "nothing-python": (("gemm", "numba"), ("gemm", "cffi"), ("gemm", "ctypes"), ("empty", "python")),
+}
+
+
+def _rungs(asked: Asked, kernel: str) -> tuple[str, ...]:
+    """Those a person named, or all that reach this kernel."""
+    if "variant" in asked.given:
+        return asked.variants
+    return RUNGS[kernel] + (SLOW if "all" in asked.flags and kernel == "gemm" else ())
+
+
+def _kernels(asked: Asked) -> tuple[str, ...]:
+    return asked.axes["kernel"]
+
+
+def rungs(asked: Asked, kernel: str, chain: int) -> Contest:
+    """One kernel, reached in every way, against the first of them."""
+    problem = Calls(kernel, chain)
+    cases = tuple(asked.case(problem, rung) for rung in _rungs(asked, kernel))
+    question = "what does one call cost, reached in each way?"
+    return Contest(f"ladder/{problem.name}", question, "variant", cases)
+
+
+def floor(asked: Asked, harness: str) -> Contest | None:
+    """The cheapest rungs against what the harness adds to a launch of theirs. Apart from the ladder: a visit
+    holds the same number of launches of every case, and the slowest rung would take seconds for it."""
+    wanted = [(k, rung) for k, rung in FLOORS[harness] if k in _kernels(asked) and rung in _rungs(asked, k)]
+    cases = [asked.case(Calls(kernel, BESIDE), rung) for kernel, rung in wanted]
+    if not cases:
+        return None
+    first = asked.case(Calls("empty", 1), harness)
+    question = "how much of a call's time is the harness's?"
+    return Contest(f"floor/{harness}", question, "work: differs (calls)", (first, *cases))
+
+
+def chains(asked: Asked, kernel: str, rung: str, lengths: Sequence[int]) -> Contest:
+    """Time per call in ever longer launches, against a call that has its launch for itself."""
+    cases = tuple(asked.case(Calls(kernel, chain), rung) for chain in lengths)
+    question = f"what does {rung} save when a launch holds several calls?"
+    return Contest(f"chain/kernel:{kernel}/variant:{rung}", question, "chain", cases)
+
+
+def ladder(asked: Asked) -> list[Contest]:
+    """The rungs of each kernel, the harness beneath them, and the chains."""
+    given = asked.axes["chain"] if "chain" in asked.given else ()
+    every = "all" in asked.flags
+    found = [rungs(asked, kernel, chain) for kernel in _kernels(asked) for chain in given or (CHAIN,)]
+    found += filter(None, (floor(asked, harness) for harness in FLOORS))
+    lengths = given if len(given) > 1 else () if given else MORE_CHAINS if every else CHAINS
+    everything = every or "variant" in asked.given
+    for kernel in _kernels(asked) if lengths else ():
+        if kernel == "gemm" or everything or len(_kernels(asked)) == 1:  # of nothing where it is asked for
+            wanted = [x for x in _rungs(asked, kernel) if everything or x in CHAINED]
+            found += [chains(asked, kernel, rung, lengths) for rung in wanted]
+    return found
+
+
+BENCHMARK = Benchmark(
+    Calls,
+    "What one call costs before any work: an 8×8×8 product, or nothing. Without another question: --ladder.",
+    sweep={"kernel": ("gemm", "empty"), "chain": (1,)},
+    questions={
+        "ladder": Question(
+            "what does a call cost from C, through each binding, through a framework? (about 30 s)",
+            ladder,
+            ladder_answer,
+        )
+    },
+    variants=tuple(dict.fromkeys((*RUNGS["gemm"], *RUNGS["empty"]))),
+)
+
+
+def words(argv: Sequence[str]) -> list[str]:
+    """The command line, with `--ladder` where it names neither a question nor the rungs to compare."""
+    told = parser(BENCHMARK, "launch").parse_args(argv)
+    other = told.ladder or told.variant or told.vary or told.shapes or told.why or told.profile is not None
+    return [*argv] if other else [*argv, "--ladder"]
+
+
+if __name__ == "__main__":
+    sys.exit(main(BENCHMARK, "launch", words(sys.argv[1:])))

@@ -1,0 +1,231 @@
+"""What a call costs: the plan, reasons for what is missing, the command on the fake device."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kernels.devices import open_device
+from kernels.errors import Unavailable, UsageError
+from kernels.libs import cffi, numba, torch
+from kernels.ops.launch import frameworks
+from kernels.ops.launch.problem import Calls
+from kernels.variant import Setting, find
+from micro import launch
+from micro._cli import main
+from micro._plan import Asked, parse
+from micro._run import command
+from tests.conftest import Ran
+
+CPU = open_device("cpu")
+KERNELS = ("gemm", "empty")
+
+
+def asked(given: tuple[str, ...] = (), rungs: tuple[str, ...] = (), **axes: Any) -> Asked:
+    more = ("variant",) if rungs else ()
+    sweep = launch.BENCHMARK.sweep | axes
+    return Asked(sweep, rungs, (Setting(),), frozenset(), frozenset((*given, *axes, *more)))
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
+    """As if these packages were not installed, and all others were."""
+    known = importlib.util.find_spec
+    found = importlib.util.find_spec("json")
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name: (
+            None if name in missing else found if name in ("cffi", "numba", "torch") else known(name)
+        ),
+    )
+
+
+@pytest.fixture
+def told(
+    capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None
+) -> Iterator[Callable[..., Ran]]:
+    """`told("--kernel", "gemm")`: the command `python -m micro.launch --kernel gemm`, in this process."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(*argv: str) -> Ran:
+        code = main(launch.BENCHMARK, "launch", launch.words(argv))
+        said = capsys.readouterr()
+        return Ran(code, said.out, said.err)
+
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+# The plan
+
+
+def test_the_plain_command_is_the_ladder() -> None:
+    assert launch.words([]) == ["--ladder"]
+    assert launch.words(["--kernel", "gemm", "--budget", "2s"])[-1] == "--ladder"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["--variant", "c"], ["--vary", "chain"], ["--ladder"], ["--why"], ["--profile"], ["--shapes", "x"]],
+)
+def test_another_question_is_left_alone(argv: list[str]) -> None:
+    assert launch.words(argv) == argv
+
+
+def test_the_ladder_has_every_rung_against_c() -> None:
+    first, second = launch.ladder(asked())[:2]
+    assert [case.variant for case in first.cases] == list(launch.RUNGS["gemm"])
+    assert [case.variant for case in second.cases] == list(launch.RUNGS["empty"])
+    for contest, kernel in ((first, "gemm"), (second, "empty")):
+        assert {case.problem for case in contest.cases} == {Calls(kernel, launch.CHAIN)}
+        assert contest.cases[0].variant == "c"
+        assert {pair[0] for pair in contest.comparisons} == {0}
+        assert contest.differs == "variant"
+
+
+def test_the_harness_is_measured_apart_and_first() -> None:
+    floors = [contest for contest in launch.ladder(asked()) if contest.name.startswith("floor/")]
+    assert [contest.cases[0].name for contest in floors] == [
+        "launch/kernel:empty/chain:1/variant:nothing/threads:1",
+        "launch/kernel:empty/chain:1/variant:nothing-python/threads:1",
+    ]
+    for contest in floors:
+        assert contest.differs.startswith("work: differs")
+        python = {find("launch", case.variant).python for case in contest.cases}
+        assert len(python) == 1, "each is compared with the harness of its own way of calling"
+
+
+def test_chains_are_compared_with_one_call() -> None:
+    found = [contest for contest in launch.ladder(asked()) if contest.name.startswith("chain/")]
+    assert [contest.cases[0].variant for contest in found] == list(launch.CHAINED)
+    for contest in found:
+        assert [case.problem.chain for case in contest.cases] == [1, 4, 16, 64]  # type: ignore[attr-defined]
+        assert contest.differs == "chain"
+
+
+def test_axes_and_rungs_that_are_named_are_kept_to() -> None:
+    found = launch.ladder(asked(rungs=("ctypes", "c"), kernel=("gemm",), chain=(2, 8)))
+    assert [contest.name for contest in found] == [
+        "ladder/launch/kernel:gemm/chain:2", "ladder/launch/kernel:gemm/chain:8",
+        "floor/nothing", "floor/nothing-python",
+        "chain/kernel:gemm/variant:ctypes", "chain/kernel:gemm/variant:c",
+    ]  # fmt: skip
+    assert [case.variant for case in found[0].cases] == ["ctypes", "c"]
+    assert [case.problem.chain for case in found[-1].cases] == [2, 8]  # type: ignore[attr-defined]
+    assert not [x for x in launch.ladder(asked(chain=(1,))) if x.name.startswith("chain/")]
+
+
+def test_names_and_commands_lead_back_to_the_case() -> None:
+    for contest in launch.ladder(asked()):
+        for case in contest.cases:
+            again = parse(case.name)
+            assert (again.problem, again.variant) == (case.problem, case.variant)
+            line = command("launch", case, "cpu")
+            assert f"--kernel {case.problem.kernel} --chain {case.problem.chain} " in line  # type: ignore[attr-defined]
+            assert launch.words(line.split()[3:]) == line.split()[3:]
+
+
+def test_a_call_has_the_same_work_in_every_chain() -> None:
+    assert Calls("gemm", 1).flops == Calls("gemm", 64).flops == 1024
+    assert Calls("empty", 64).flops == Calls("empty", 64).bytes == 0
+
+
+@pytest.mark.parametrize(("kernel", "chain"), [("sgemm", 1), ("gemm", 0)])
+def test_impossible_calls_are_refused(kernel: str, chain: int) -> None:
+    with pytest.raises(UsageError, match=r"--kernel sgemm|--chain 0"):
+        Calls(kernel, chain)
+
+
+# What is not here
+
+OPTIONAL = {"numba": numba, "cffi": cffi, "torch": torch}
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    pretend(monkeypatch, name)
+    case = asked().case(Calls("gemm", 1), name)
+    assert case.skip is not None and f"pip install {name}" in case.skip and "\n" not in case.skip
+    assert asked().case(Calls("gemm", 1), next(x for x in OPTIONAL if x != name)).skip is None
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_half_a_package_is_one_line(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    with pytest.raises(
+        Unavailable, match=f"^{name} is installed but cannot be used .*--force-reinstall {name}$"
+    ):
+        find("launch", name).prepare(Calls("gemm", 1), CPU, Setting())
+
+
+@pytest.mark.parametrize("name", ["numba", "cffi"])
+def test_a_package_that_refuses_its_import_is_one_line(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setitem(sys.modules, name, None)  # import raises ImportError
+    with pytest.raises(Unavailable, match=f"^{name} is installed but cannot be used "):
+        find("launch", name).prepare(Calls("gemm", 1), CPU, Setting())
+
+
+def test_a_compiler_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> None:
+    def refuses(*x: Any) -> None:
+        raise RuntimeError("InvalidCxxCompiler: none\nand a page more")
+
+    fake = SimpleNamespace(
+        compile=lambda body, **how: refuses, zeros=lambda shape: None,
+        set_num_threads=lambda n: None, set_grad_enabled=lambda on: None,
+    )  # fmt: skip
+    monkeypatch.setattr(torch, "load", lambda: fake)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "x")
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    with pytest.raises(
+        Unavailable, match=r"^torch.compile cannot compile here \(.*none\): apt-get install g\+\+$"
+    ):
+        frameworks.compiled(Calls("gemm", 1), CPU, Setting())
+
+
+# The command on the fake device
+
+
+def test_the_command_tells_the_ladder(told: Callable[..., Ran]) -> None:
+    ran = told("--device", "fake", "-q", "--budget", "2s", "--json", "-")
+    assert ran.code == 0
+    assert ran.err.startswith("One call of an 8×8 SGEMM (1024 FLOP), 512 in a row, costs ")
+    document = json.loads(ran.out)
+    rows = [x for x in document["results"] if x["role"] == "measured"]
+    assert {x["status"] for x in rows} <= {"ok", "contended", "skipped"}
+    timed = [x for x in rows if x["seconds"]]
+    assert {x["problem"]["kernel"] for x in timed} == set(KERNELS)
+    for x in timed:  # what does nothing has a time, and nothing that bounds it
+        works = x["problem"]["kernel"] == "gemm"
+        assert (x["percent_of_ceiling"] is not None) == (x["ceiling"] is not None) == works
+        assert bool(x["flops_per_second"]) == bool(x["bytes_per_second"]) == works
+    assert {x["work_ratio"] for x in document["comparisons"]} == {1.0}, (
+        "against no work there is no ratio of it"
+    )
+
+
+def test_why_of_a_call_that_does_nothing(told: Callable[..., Ran]) -> None:
+    ran = told(
+        "--device", "fake", "-q", "--kernel", "empty", "--variant", "ctypes", "--why", "--budget", "1s"
+    )
+    assert ran.code == 0
+    assert ": it does no work that anything bounds." in " ".join(ran.out.split())
+    assert "a factor of" not in ran.out
+
+
+def test_without_the_optional_packages_their_rungs_are_skipped(
+    monkeypatch: pytest.MonkeyPatch, told: Callable[..., Ran]
+) -> None:
+    pretend(monkeypatch, *OPTIONAL)
+    monkeypatch.setattr("kernels.libs.mkl._path", lambda: None)
+    ran = told("--list")
+    for name in (*OPTIONAL, "mkl"):
+        assert f"variant:{name}/threads:1  skipped: {name} is not installed: pip install {name}" in ran.out
+    assert ran.out.count("skipped") == ran.out.count("is not installed")

@@ -1,0 +1,83 @@
+"""Which kernels there are, the odd shapes at which each is tried, and how far it is from float64."""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernels.nvcc import Geometry
+from kernels.ops.gemm import Gemm
+from kernels.ops.gemm import cuda as gemm
+from kernels.ops.stream import Stream
+from kernels.ops.stream import cuda as stream
+from kernels.ops.transpose import Transpose
+from kernels.ops.transpose import cuda as transpose
+from kernels.problem import UNIT_ROUNDOFF, Problem
+from tests.simulated import launcher
+
+__all__ = [
+    "ARCHS", "KERNELS", "NAMES", "Error", "Kernel", "compare", "find", "gemm", "run", "stream", "transpose",
+]  # fmt: skip
+
+ARCHS = ("sm_80", "sm_90", "sm_100")
+PRODUCTS = (Gemm(1, 1, 1), Gemm(33, 65, 17), Gemm(70, 129, 45))
+TRANSPOSITIONS = (Transpose(1, 1), Transpose(33, 65), Transpose(129, 70))
+COUNTS = (17, 1027, 40003)  # floats; on one multiprocessor the last takes five strides and leaves three
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of a .cu file with the three problems of its row in docs/cuda-kernels.md."""
+
+    name: str
+    source: Path
+    launches: Callable[[Any, str], Sequence[Geometry]]
+    problems: tuple[Problem, ...]
+
+
+def _streams(kind: str) -> tuple[Stream, ...]:
+    return tuple(Stream(kind, 4 * count) for count in COUNTS)
+
+
+KERNELS = (
+    *(Kernel(name, gemm.SOURCE, gemm.launches, PRODUCTS) for name in gemm.TILES),
+    *(Kernel(name, transpose.SOURCE, transpose.launches, TRANSPOSITIONS) for name in transpose.KERNELS),
+    *(
+        Kernel(name, stream.SOURCE, functools.partial(stream.launches, processors=1), _streams(name[7:]))
+        for name in stream.KERNELS
+    ),
+)
+NAMES = tuple(kernel.name for kernel in KERNELS)
+
+
+def find(name: str) -> Kernel:
+    return KERNELS[NAMES.index(name)]
+
+
+@dataclass(frozen=True)
+class Error:
+    """The largest |got - want|, and whether each element is within what the problem's check allows."""
+
+    largest: float
+    allowed: bool
+
+
+def compare(problem: Problem, x: dict[str, Any], got: Any) -> Error:
+    want = problem.reference(x)
+    error = np.abs(got.reshape(want.shape) - want)
+    allowed = bool((error <= problem.bound(x, want, UNIT_ROUNDOFF["fp32"])).all())  # NaN is not
+    return Error(float(error.max()), allowed)
+
+
+def run(kernel: Kernel, problem: Problem, source: str | None = None, **how: Any) -> Error:
+    """One launch by the shim, of the kernel as it is or of another `source`. Raises launcher.LaunchFailed."""
+    x = problem.fill(np.random.default_rng(zlib.crc32(problem.name.encode())))
+    text = source if source is not None else kernel.source.read_text()
+    found = launcher.launch(text, kernel.launches(problem, kernel.name), problem.operands(), x, **how)
+    return compare(problem, x, found[problem.operands()[-1].name])

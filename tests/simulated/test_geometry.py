@@ -1,0 +1,123 @@
+"""Launch geometries: pure, complete, and within what a GPU allows."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.errors import UsageError
+from kernels.ops.gemm import Gemm
+from kernels.ops.stream import Stream
+from kernels.ops.transpose import Transpose
+from tests.simulated import cases
+
+ROOT = Path(__file__).parents[2]
+TYPES = {"float *": ("operand", "workspace"), "float": ("float32",), "index_t": ("int64",)}
+
+
+def signature(kernel: cases.Kernel) -> list[tuple[str, str]]:
+    """(type, name) of each parameter, as the source declares them."""
+    text = re.search(rf"\b{kernel.name}\((.*?)\)", kernel.source.read_text(), re.S)
+    assert text is not None
+    found = [re.fullmatch(r"(float \*|\w+ )(\w+)", x) for x in plain(text[1]).split(", ")]
+    return [(x[1].strip() if "*" not in x[1] else x[1], x[2]) for x in found if x]
+
+
+def plain(parameters: str) -> str:
+    return " ".join(parameters.replace("const ", "").replace("__restrict__ ", "").split())
+
+
+@pytest.mark.parametrize("kernel", cases.KERNELS, ids=lambda kernel: kernel.name)
+def test_arguments_are_those_of_the_source(kernel: cases.Kernel) -> None:
+    declared = signature(kernel)
+    for problem in kernel.problems:
+        for geometry in kernel.launches(problem, kernel.name):
+            assert len(geometry.arguments) == len(declared)
+            for (kind, value), (type_, name) in zip(geometry.arguments, declared, strict=True):
+                assert kind in TYPES[type_]
+                assert kind != "operand" or value == name
+                assert kind != "int64" or isinstance(value, int)
+
+
+def sizes(problem: Any, kernel: str) -> dict[str, float | int | str]:
+    """Values by the source's own names."""
+    found = cases.find(kernel)
+    (geometry,) = found.launches(problem, kernel)
+    return {name: value for (_, name), (_, value) in zip(signature(found), geometry.arguments, strict=True)}
+
+
+@pytest.mark.parametrize("kernel", cases.gemm.TILES)
+def test_transposition_is_a_matter_of_strides(kernel: str) -> None:
+    for trans in ("nn", "nt", "tn", "tt"):
+        got = sizes(Gemm(5, 7, 11, trans, alpha=2.0, beta=3.0, ld_pad=2), kernel)
+        a, b = ((13, 1) if trans[0] == "n" else (1, 7)), ((9, 1) if trans[1] == "n" else (1, 13))
+        assert (got["a_row"], got["a_col"], got["b_row"], got["b_col"]) == (*a, *b)
+        assert (got["m"], got["n"], got["k"], got["ldc"]) == (5, 7, 11, 9)
+        assert (got["alpha"], got["beta"]) == (2.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "problem", "blocks"),
+    [
+        ("sgemm_naive", Gemm(8, 32, 1), 1),
+        ("sgemm_naive", Gemm(9, 33, 1), 4),
+        ("sgemm_tiled", Gemm(64, 64, 999), 1),
+        ("sgemm_tiled", Gemm(65, 129, 1), 6),
+        ("sgemm_tiled", Gemm(1024, 2048, 26752), 16 * 32),
+        ("sgemm_tiled", Gemm(1 << 22, 64, 1), 1 << 16),  # grid.y would end at 65535
+        ("transpose_naive", Transpose(32, 33), 2),
+        ("transpose_tiled", Transpose(1 << 21, 31), 1 << 16),
+    ],
+)
+def test_a_block_a_tile(kernel: str, problem: Any, blocks: int) -> None:
+    (geometry,) = cases.find(kernel).launches(problem, kernel)
+    assert geometry.grid == (blocks, 1, 1)
+    assert geometry.shared == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "processors", "blocks"),
+    [(16, 132, 1), (1024, 132, 1), (1025, 132, 2), (1 << 28, 132, 1056), (1 << 28, 148, 1184), (8193, 1, 8)],
+)
+def test_stream_has_no_more_blocks_than_run_at_once(count: int, processors: int, blocks: int) -> None:
+    for kind in ("copy", "triad"):
+        (geometry,) = cases.stream.launches(Stream(kind, 4 * count), f"stream_{kind}", processors)
+        assert geometry.grid == (blocks, 1, 1)
+    first, second = cases.stream.launches(Stream("read", 4 * count), "stream_read", processors)
+    assert (first.grid, second.grid) == ((blocks, 1, 1), (1, 1, 1))
+    assert first.arguments == (("operand", "a"), ("workspace", 4 * blocks), ("int64", count))
+    assert second.arguments == (("workspace", 4 * blocks), ("operand", "y"), ("int64", blocks))
+
+
+@pytest.mark.parametrize("kernel", cases.KERNELS, ids=lambda kernel: kernel.name)
+def test_what_a_gpu_allows(kernel: cases.Kernel) -> None:
+    for problem in kernel.problems:
+        for geometry in kernel.launches(problem, kernel.name):
+            x, y, z = geometry.block
+            assert 0 < x * y * z <= 1024 and x * y * z % 32 == 0
+            assert 0 < geometry.grid[0] < 1 << 31 and geometry.grid[1:] == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("module", "problem", "kernel"),
+    [
+        (cases.gemm, Gemm(1, 1, 1), "sgemm"),
+        (cases.transpose, Transpose(1, 1), "transpose"),
+        (cases.stream, Stream("read", 64), "stream_copy"),
+    ],
+)
+def test_no_such_kernel(module: Any, problem: Any, kernel: str) -> None:
+    with pytest.raises(UsageError, match=kernel):
+        module.launches(problem, kernel)
+
+
+def test_nothing_heavy_is_imported() -> None:
+    names = [f"kernels.ops.{op}.cuda" for op in ("gemm", "stream", "transpose")]
+    heavy = {"numpy", "cupy", "numba", "torch"}
+    told = f"import sys, {', '.join(names)}; sys.exit(bool({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", told], cwd=ROOT, check=False).returncode == 0

@@ -26,6 +26,7 @@ from reports import units
 if TYPE_CHECKING:
     from kernels.devices.base import Device
 
+LISTENS = 5.0  # seconds that perf has to open its FIFO
 PERIOD = 100_000  # nanoseconds between two samples
 NAMES = tuple(f"kernelgap-{os.getuid()}.{end}" for end in ("control", "answer"))  # of perf's FIFOs
 
@@ -122,12 +123,7 @@ def _marks(fifos: Sequence[str], stack: ExitStack) -> Callable[[str], None]:
     """perf switched on and off through its FIFOs, each time waiting until it says so."""
     if not fifos:
         return lambda word: None
-    try:  # without a reader this would wait for ever
-        commands = stack.enter_context(os.fdopen(os.open(fifos[0], os.O_WRONLY | os.O_NONBLOCK), "w"))
-    except OSError:
-        raise UsageError(
-            f"--profile {','.join(fifos)}: no perf listens there; type the line that --profile prints"
-        ) from None
+    commands = stack.enter_context(os.fdopen(_listened(fifos[0]), "w"))
     answers = stack.enter_context(open(fifos[1]))
 
     def mark(word: str) -> None:
@@ -136,3 +132,16 @@ def _marks(fifos: Sequence[str], stack: ExitStack) -> Callable[[str], None]:
         answers.readline()
 
     return mark
+
+
+def _listened(fifo: str) -> int:
+    """The FIFO, open for writing once perf reads it; without a reader a plain open would wait for ever."""
+    end = time.monotonic() + LISTENS
+    while True:
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            if time.monotonic() > end:
+                told = "no perf listens there; type the line that --profile prints"
+                raise UsageError(f"--profile {fifo}: {told}") from None
+            time.sleep(0.01)

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
+from functools import partial
 from typing import Any
 
-from kernels.errors import Unavailable
+from kernels.libs import _optional
 
-
-def missing() -> str | None:
-    """Why cffi is not here, told without importing it."""
-    return None if importlib.util.find_spec("cffi") else "cffi is not installed: pip install cffi"
+missing = partial(_optional.missing, "cffi")
 
 
 def load() -> Any:
-    """The module. Raises Unavailable where it is there in part only."""
-    try:
-        cffi: Any = importlib.import_module("cffi")
-        cffi.FFI().cast("void *", 0)  # its compiled half too
-    except Exception as error:  # whatever a broken installation raises
-        told = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        raise Unavailable(
-            f"cffi is installed but cannot be used ({told}): pip install --force-reinstall cffi"
-        ) from None
-    return cffi
+    """The module, its compiled half too. Raises Unavailable."""
+    return _optional.load("cffi", lambda cffi: cffi.FFI().cast("void *", 0))
 
 
 def kernel() -> tuple[str | None, str | None]:

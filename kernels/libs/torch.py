@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
+from functools import partial
 from typing import Any
 
-from kernels.errors import Unavailable
+from kernels.libs import _optional
 
-
-def missing() -> str | None:
-    """Why torch is not here, told without importing it."""
-    found = importlib.util.find_spec("torch")
-    return None if found else "torch is not installed: pip install torch (README: the CPU build)"
+missing = partial(_optional.missing, "torch", " (README: the CPU build)")
 
 
 def load() -> Any:
     """The module. Raises Unavailable where it is there in part only."""
-    try:
-        import torch
-
-        torch.mm, torch.from_numpy  # noqa: B018  (a folder left behind by pip is a module without either)
-    except Exception as error:  # whatever a broken installation raises
-        told = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        raise Unavailable(
-            f"torch is installed but cannot be used ({told}): pip install --force-reinstall torch"
-        ) from None
-    return torch
+    return _optional.load("torch", lambda torch: (torch.mm, torch.from_numpy))
 
 
 def kernel() -> tuple[str | None, str | None]:

@@ -1,0 +1,28 @@
+"""Packages that need not be there, or are there in part only."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+from kernels.errors import Unavailable
+
+
+def missing(name: str, hint: str = "") -> str | None:
+    """Why a package is not here, told without importing it."""
+    return None if importlib.util.find_spec(name) else f"{name} is not installed: pip install {name}{hint}"
+
+
+def load(name: str, probe: Callable[[Any], object]) -> Any:
+    """The module, once `probe` could use it: pip may leave half of one behind. Raises Unavailable."""
+    try:
+        module: Any = importlib.import_module(name)
+        probe(module)
+    except Exception as error:  # whatever a broken installation raises
+        told = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise Unavailable(
+            f"{name} is installed but cannot be used ({told}): pip install --force-reinstall {name}"
+        ) from None
+    return module

@@ -40,3 +40,8 @@ class WrongResult(KernelError):
     """A kernel's answer is wrong; says in which way. `found` is what was compared, where something was."""
 
     found: Any = None
+
+
+def said(error: BaseException) -> str:
+    """What a stranger's code raised, on one line."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices.base import ALIGNMENT
-from kernels.errors import UsageError
+from kernels.errors import UsageError, said
 from kernels.problem import UNIT_ROUNDOFF
 from kernels.variant import Bind, Launch, Variant
 
@@ -37,8 +37,7 @@ def load(name: str) -> Variant[Any]:
     except FileNotFoundError:
         raise UsageError(f"--variant {name}: there is no file {place}") from None
     except (Exception, SystemExit) as error:  # the file is the user's: anything may be wrong with it
-        told = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        raise UsageError(f"--variant {name}: {told}") from None
+        raise UsageError(f"--variant {name}: {said(error)}") from None
     if isinstance(found, Variant):
         return found
     if not callable(found):

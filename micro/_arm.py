@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.devices import open_device
-from kernels.errors import SuiteError
+from kernels.errors import SuiteError, said
 from micro import _machine
 from micro._asked import planned
 from micro._cli import parser
@@ -94,8 +94,7 @@ def main(arguments: list[str]) -> None:
             except SuiteError as error:
                 answer = {"error": str(error), "kind": type(error).__name__}
             except Exception as error:
-                told = f"raises {type(error).__name__}: {str(error).partition(chr(10))[0]}"
-                answer = {"error": told, "kind": "LaunchError"}
+                answer = {"error": f"raises {said(error)}", "kind": "LaunchError"}
             answers.write(json.dumps(answer) + "\n")
             answers.flush()
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 from kernels.errors import LaunchError
-from micro._worker import ERRORS, POOLS, Died
+from micro._worker import ERRORS, POOLS, Died, ended
 
 
 class Arm:
@@ -64,10 +63,7 @@ class Arm:
         return line
 
     def _death(self) -> Died:
-        code = self._process.wait()
-        if code < 0:
-            return Died(f"crashes: its process died of {signal.Signals(-code).name}")
-        return Died(f"ends its process with exit code {code}")
+        return ended(self._process.wait())
 
     def close(self) -> None:
         self._process.kill()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.devices import open_device
-from kernels.errors import LaunchError, SuiteError, UsageError
+from kernels.errors import LaunchError, SuiteError, UsageError, said
 from kernels.variant import find
 from micro import _check
 from micro._host import WARM
@@ -49,7 +49,7 @@ def run(contests: Sequence[Contest], device_name: str, control: str, command: st
     except SuiteError:
         raise
     except Exception as error:
-        raise LaunchError(f"raises {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
+        raise LaunchError(f"raises {said(error)}") from error
     print(f"{case.name}: one warmed launch, {units.seconds(took)}")
     if not control:
         print(line(command))

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from kernels.devices import open_device
-from kernels.errors import LaunchError, SuiteError, Unavailable, WrongResult
+from kernels.errors import LaunchError, SuiteError, Unavailable, WrongResult, said
 from kernels.variant import find
 from micro._host import Host
 from micro._plan import Case
@@ -42,6 +42,13 @@ class Died(LaunchError):
     """The worker is gone, and with it everything prepared in it."""
 
 
+def ended(code: int) -> Died:
+    """By the exit code of its process."""
+    if code < 0:
+        return Died(f"crashes: its process died of {signal.Signals(-code).name}")
+    return Died(f"ends its process with exit code {code}")
+
+
 class Local:
     """The host in this process: for the fake device, whose kernels cannot crash."""
 
@@ -54,7 +61,7 @@ class Local:
         except SuiteError:
             raise
         except Exception as error:
-            raise LaunchError(_told(error)) from error
+            raise LaunchError(f"raises {said(error)}") from error
 
     def running(self) -> int:
         return -1
@@ -119,9 +126,7 @@ class Worker:
     def _death(self) -> Died:
         code = self._process.wait()
         self.close()
-        if code < 0:
-            return Died(f"crashes: its process died of {signal.Signals(-code).name}")
-        return Died(f"ends its process with exit code {code}")
+        return ended(code)
 
     def running(self) -> int:
         return self._running if self._cell.closed else self._read_cell()
@@ -174,11 +179,6 @@ class Workers:
         self._alive.clear()
 
 
-def _told(error: Exception) -> str:
-    """One line of what a kernel raised."""
-    return f"raises {type(error).__name__}: {str(error).partition(chr(10))[0]}"
-
-
 def pin(threads: int) -> None:
     """The last cores of those allowed: the first ones serve interrupts more often."""
     if hasattr(os, "sched_setaffinity"):
@@ -219,7 +219,7 @@ def main(arguments: list[str]) -> None:
         except SuiteError as error:
             answers.send((type(error).__name__, str(error)))
         except Exception as error:
-            answers.send(("LaunchError", _told(error)))
+            answers.send(("LaunchError", f"raises {said(error)}"))
 
 
 if __name__ == "__main__":

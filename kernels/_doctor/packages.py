@@ -34,9 +34,7 @@ def _plain(name: str, module: str | None = None) -> Wanted:
 
 
 OPTIONAL = {
-    "torch": Wanted(
-        _module("torch"), ("torch",), "pip install torch --index-url https://download.pytorch.org/whl/cpu"
-    ),
+    "torch": Wanted(_module("torch"), ("torch",), "pip install torch (README: the CPU build)"),
     "mkl": Wanted(lambda: mkl.missing() is None, ("mkl",), "pip install mkl"),  # libraries, no module
     "numba": _plain("numba"),
     "cupy": Wanted(

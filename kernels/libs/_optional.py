@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
-from kernels.errors import Unavailable
+from kernels.errors import Unavailable, said
 
 
 def missing(name: str, hint: str = "") -> str | None:
@@ -21,8 +21,7 @@ def load(name: str, probe: Callable[[Any], object]) -> Any:
         module: Any = importlib.import_module(name)
         probe(module)
     except Exception as error:  # whatever a broken installation raises
-        told = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         raise Unavailable(
-            f"{name} is installed but cannot be used ({told}): pip install --force-reinstall {name}"
+            f"{name} is installed but cannot be used ({said(error)}): pip install --force-reinstall {name}"
         ) from None
     return module

@@ -28,7 +28,7 @@ def missing() -> str | None:
 class Handle:
     """A cuBLAS handle of this process, on one stream with a workspace of its own."""
 
-    library: Any
+    api: Any
     handle: ctypes.c_void_p
     version: str
     stream: int
@@ -36,12 +36,12 @@ class Handle:
 
     def math(self, mode: int) -> None:
         """Strict single precision or TF32, for the calls that follow."""
-        self.check("cublasSetMathMode", self.library.cublasSetMathMode(self.handle, INT(mode)))
+        self.check("cublasSetMathMode", self.api.cublasSetMathMode(self.handle, INT(mode)))
 
     def check(self, name: str, status: int) -> None:
         """Raise LaunchError for what is no success."""
         if status:
-            text = self.library.cublasGetStatusString
+            text = self.api.cublasGetStatusString
             text.restype = ctypes.c_char_p
             told = text(INT(status))
             raise LaunchError(f"{name} answers {status}: {told.decode() if told else 'unknown'}")
@@ -70,7 +70,7 @@ def sgemm(
 ) -> Callable[[], None]:  # fmt: skip
     """C = alpha·op(A)·op(B) + beta·C, column-major, ready to be called; operands are (address, ld)."""
     alpha, beta = FLOAT(scale[0]), FLOAT(scale[1])
-    function, check = on.library.cublasSgemm_v2, on.check
+    function, check = on.api.cublasSgemm_v2, on.check
     arguments = (
         on.handle, *map(INT, (*flags, *mnk)), ctypes.byref(alpha), POINTER(a[0]), INT(a[1]),
         POINTER(b[0]), INT(b[1]), ctypes.byref(beta), POINTER(c[0]), INT(c[1]),
@@ -87,7 +87,7 @@ def sgeam_transpose(
         on.handle, INT(T), INT(N), INT(rows), INT(cols), ctypes.byref(one), POINTER(source[0]), INT(source[1]),
         ctypes.byref(zero), POINTER(target[0]), INT(target[1]), POINTER(target[0]), INT(target[1]),
     )  # fmt: skip
-    return _call(on.library.cublasSgeam, arguments, "cublasSgeam", on.check, (one, zero))
+    return _call(on.api.cublasSgeam, arguments, "cublasSgeam", on.check, (one, zero))
 
 
 def _call(

@@ -7,7 +7,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from kernels import state
-from kernels.errors import Unavailable
+from kernels.errors import Unavailable, said
 from kernels.libs import torch as torch_library
 from kernels.ops.launch.interpreted import chained
 from kernels.ops.launch.problem import Calls
@@ -61,6 +61,5 @@ def compiled(problem: Calls, device: Any, setting: Any) -> Bind:
     try:
         function(*(torch.zeros(x.shape) for x in problem.operands()))
     except Exception as error:  # whatever its compilers raise
-        told = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-        raise Unavailable(f"torch.compile cannot compile here ({told}): apt-get install g++") from None
+        raise Unavailable(f"torch.compile cannot compile here ({said(error)}): apt-get install g++") from None
     return lambda buffers: chained(function, [torch.from_numpy(x) for x in buffers], problem.chain)

@@ -10,6 +10,8 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from kernels import state
@@ -44,13 +46,26 @@ def shared(source: Path, flags: tuple[str, ...] = ()) -> Path:
     """Compile one C file into a shared object and return its path. Raises BuildError, Unavailable."""
     path, version = compiler()
     command = [path, *FLAGS, *flags, "-shared", "-fPIC"]
-    key = "\0".join((source.read_text("utf-8"), *command, version, processor()))
-    digest = hashlib.sha256(key.encode()).hexdigest()[:24]
-    target = state.folder() / "build" / f"{source.stem}-{digest}.so"
-    if not target.exists():
+    return cached(
+        source, (*command, version, processor()), f"{source.stem}-{{}}.so", partial(_compile, command)
+    )
+
+
+def cached(
+    source: Path,
+    words: Sequence[str],
+    name: str,
+    compile_to: Callable[[Path, Path], None],
+    there: Callable[[Path], bool] = Path.exists,
+) -> Path:
+    """What `compile_to(source, target)` makes, once for a content and the words that decide on it; `{}` in
+    its name stands for their digest. Raises BuildError where there is no room for it, and what that raises."""
+    key = "\0".join((source.read_text("utf-8"), *words))
+    target = state.folder() / "build" / name.format(hashlib.sha256(key.encode()).hexdigest()[:24])
+    if not there(target):
         try:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _compile(command, source, target)
+            compile_to(source, target)
         except OSError as error:  # a full disk, a folder made read-only since
             raise BuildError(f"{source.name} cannot be built in {target.parent}: {error.strerror}") from None
     return target

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import re
 import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from kernels import state
+from kernels import build
 from kernels.errors import BuildError, Unavailable
 
 FLAGS = ("-cubin", "-O3", "-Werror", "all-warnings", "-Xptxas", "-v")
@@ -83,16 +83,10 @@ def cubin(source: Path, arch: str) -> Path:
     if path is None:
         raise Unavailable(missing())
     command = [str(path), *FLAGS, f"-arch={arch}"]
-    key = "\0".join((source.read_text("utf-8"), *command, version(path)))
-    digest = hashlib.sha256(key.encode()).hexdigest()[:24]
-    target = state.folder() / "build" / f"{source.stem}-{arch}-{digest}.cubin"
-    if not (target.exists() and _told(target).exists()):
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _compile(command, source, target)
-        except OSError as error:  # a full disk, a folder made read-only since
-            raise BuildError(f"{source.name} cannot be built in {target.parent}: {error.strerror}") from None
-    return target
+    return build.cached(
+        source, (*command, version(path)), f"{source.stem}-{arch}-{{}}.cubin", partial(_compile, command),
+        there=lambda target: target.exists() and _told(target).exists(),
+    )  # fmt: skip
 
 
 def resources(source: Path, arch: str) -> dict[str, Resources]:

@@ -36,6 +36,16 @@ class Operand:
         return self.shape[-1] + self.pad
 
     @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from an element to the next along each axis."""
+        size = BYTES[self.dtype]
+        strides, step = [size], self.ld * size
+        for extent in reversed(self.shape[:-1]):
+            strides.insert(0, step)
+            step *= extent
+        return tuple(strides)
+
+    @property
     def nbytes(self) -> int:
         """Bytes from the first to the end of the last row, padding included."""
         rows = 1

@@ -18,12 +18,13 @@ from kernels.errors import SuiteError, UsageError
 from micro import _machine
 from micro._ab_told import NAMES, Case, Limits, contests, differing, held_back, sentences
 from micro._arms import Arm
+from micro._crew import ACROSS
 from micro._plan import parse
 from micro._progress import Progress
+from micro._session import open_run_file
 from micro._worker import Died
-from reports import formats, record, store
+from reports import formats, record
 
-VISIT = 1e-3  # seconds: the hand-over between two processes does not show
 TURN = 4  # rounds before the other arm has its turn
 
 
@@ -37,10 +38,7 @@ def run(arguments: argparse.Namespace, limits: Limits) -> int:
         if len(threads) > 1:
             raise UsageError("--threads: one value in a comparison of arms, their processes are pinned alike")
         environment = _machine.environment(open_device("cpu"), _machine.command_line())
-        try:
-            file = store.RunFile(arguments.output, environment)
-        except store.Unreadable as error:
-            raise UsageError(str(error)) from None
+        file = open_run_file(arguments.output, environment)
         stack.callback(file.close)
         cases = [Case(name) for name in names]
         progress = stack.enter_context(Progress(limits.processes, arguments.quiet))
@@ -50,7 +48,7 @@ def run(arguments: argparse.Namespace, limits: Limits) -> int:
         differs = differing(plans)
         data = {"a": plans[0], "b": plans[1], "differs": differs, "only": apart, **asdict(limits)}
         file.append(record.Note("ab", data))
-        tripped = [c for c in cases if limits.gate is not None and held_back(c, limits, len(cases))]
+        tripped = [c for c in cases if held_back(c, limits, len(cases))]
         file.append(
             record.Note("answer", {"sentences": sentences(file.run, limits, differs, apart, tripped)})
         )
@@ -173,7 +171,7 @@ def _visit(
     calls = [_ask(arm, "open", 120.0, case=case.name, seed=seed)["calls"] for arm in arms]
     least = [min(both) for both in zip(*calls, strict=True)]
     for arm in arms:
-        settled = _ask(arm, "settle", 120.0, calls=least, visit=VISIT)
+        settled = _ask(arm, "settle", 120.0, calls=least, visit=ACROSS)
     case.about = case.about or about
     case.launches, case.visit = settled["launches"], settled["visit"]
     rounds = TURN if 8 * TURN * settled["round"] < seconds else 1

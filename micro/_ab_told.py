@@ -65,10 +65,10 @@ def judged(case: Case, limits: Limits, family: int) -> stats.Judgment:
 
 def held_back(case: Case, limits: Limits, family: int) -> bool:
     """Whether the gate stops this case: slower for certain, and perhaps by the gate or more."""
-    if case.failed or limits.gate is None or judged(case, limits, family).verdict != "slower":
+    if case.failed or limits.gate is None:
         return False
-    strict = stats.interval(case.ratios(), (1 - stats.JUDGED) / family, 0.125, independent=True)
-    return strict is not None and strict.high >= 1 + limits.gate
+    found = judged(case, limits, family)
+    return found.verdict == "slower" and found.strict is not None and found.strict.high >= 1 + limits.gate
 
 
 def contests(

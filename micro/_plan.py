@@ -110,6 +110,19 @@ class Asked:
         return Case(problem, variant, setting or self.settings[0], skip=row.missing() or row.accepts(problem))
 
 
+def one_case(contests: Sequence[Contest], option: str, does: str, cannot: str) -> Case:
+    """The only case of a plan, for an option that `does` ("explains") something with one. Raises UsageError."""
+    cases = {case.name: case for contest in contests for case in contest.cases}
+    if len(cases) != 1:
+        raise UsageError(
+            f"{option}: it {does} one case, {len(cases)} were asked for; name one --variant and size"
+        )
+    (case,) = cases.values()
+    if case.skip:
+        raise UsageError(f"{option}: {case.name} cannot {cannot}: {case.skip}")
+    return case
+
+
 def values(text: str, kind: type, option: str) -> tuple[Any, ...]:
     """`5`, `1,8,64`, `64:1024:*2`, `1:9:+4`: the values of an axis. Raises UsageError."""
     found: list[Any] = []

@@ -18,7 +18,7 @@ from kernels.errors import LaunchError, SuiteError, UsageError, said
 from kernels.variant import find
 from micro import _check
 from micro._host import WARM
-from micro._plan import Case, Contest
+from micro._plan import Case, Contest, one_case
 from micro._run import refuse_size
 from micro._worker import POOLS, pin
 from reports import units
@@ -34,7 +34,7 @@ NAMES = tuple(f"kernelgap-{os.getuid()}.{end}" for end in ("control", "answer"))
 def run(contests: Sequence[Contest], device_name: str, control: str, command: str) -> int:
     """Prepare and check the one case, warm it up, mark, launch, mark. `control`: perf's two FIFOs, or empty,
     and then the line that runs it under perf is printed. Raises UsageError."""
-    case = _one(contests)
+    case = one_case(contests, "--profile", "launches", "run")
     device = open_device(device_name)
     refuse_size(contests, device.limits())
     fifos = _fifos(control)
@@ -78,18 +78,6 @@ def _launch(device: Device, case: Case, fifos: Sequence[str]) -> float:
         took = time.perf_counter() - start
         mark("disable")
     return took
-
-
-def _one(contests: Sequence[Contest]) -> Case:
-    cases = {case.name: case for contest in contests for case in contest.cases}
-    if len(cases) != 1:
-        raise UsageError(
-            f"--profile: it launches one case, {len(cases)} were asked for; name one --variant and size"
-        )
-    (case,) = cases.values()
-    if case.skip:
-        raise UsageError(f"--profile: {case.name} cannot run: {case.skip}")
-    return case
 
 
 def line(command: str) -> str:

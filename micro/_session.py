@@ -60,10 +60,7 @@ def session(
     """Open until the last contest is measured; its workers end with it. Raises UsageError."""
     with ExitStack() as stack:
         environment = _machine.environment(device, _machine.command_line())
-        try:
-            file = store.RunFile(output, environment, resume)
-        except store.Unreadable as error:
-            raise UsageError(str(error)) from None
+        file = open_run_file(output, environment, resume)
         stack.callback(file.close)
         history = History(environment.state["machine"])
         stack.callback(history.save)
@@ -75,6 +72,14 @@ def session(
             workers, device.limits(), history, until, progress.say, module, seed, evidence, keep_wrong
         )
         yield Session(environment, file, runner, progress)
+
+
+def open_run_file(path: Path | None, environment: Environment, resume: bool = False) -> store.RunFile:
+    """A run file, or a run that is only kept in memory. Raises UsageError."""
+    try:
+        return store.RunFile(path, environment, resume)
+    except store.Unreadable as error:
+        raise UsageError(str(error)) from None
 
 
 def run(plan: Planned) -> int:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kernels import ceilings
-from kernels.errors import UsageError
 from kernels.variant import find, variants
-from micro._plan import Asked, Case, Contest, parse
+from micro._plan import Asked, Case, Contest, one_case, parse
 from reports import units
 from reports.record import Comparison, Result, Run
 
@@ -17,14 +16,7 @@ BOUND = 0.9  # of a ceiling: from here on there is little left to explain
 
 def contest(asked: Asked, contests: list[Contest]) -> Contest:
     """The one case that was asked for against every variant that can do its problem. Raises UsageError."""
-    cases = {case.name: case for one in contests for case in one.cases}
-    if len(cases) != 1:
-        raise UsageError(
-            f"--why: it explains one case, {len(cases)} were asked for; name one --variant and size"
-        )
-    (case,) = cases.values()
-    if case.skip:
-        raise UsageError(f"--why: {case.name} cannot be measured: {case.skip}")
+    case = one_case(contests, "--why", "explains", "be measured")
     rivals = [asked.case(case.problem, row.name, case.setting) for row in variants(case.problem.op)]
     others = [rival for rival in rivals if not rival.skip and rival.name != case.name]
     return Contest(f"why/{case.name}", "why does it take this time?", "variant", (case, *others))

@@ -50,6 +50,7 @@ class Judgment:
     verdict: Verdict
     reason: str | None
     rounds: int
+    strict: Interval | None = None  # the one the verdict came from
 
     def settled(self, target: float) -> bool:
         """Whether more rounds would change nothing worth knowing."""
@@ -142,13 +143,13 @@ def between(first: Sequence[float], second: Sequence[float], margin: float, fami
 
 def _verdict(shown: Interval, strict: Interval, margin: float, rounds: int) -> Judgment:
     if strict.low > 1 + margin:
-        return Judgment(shown, "slower", None, rounds)
+        return Judgment(shown, "slower", None, rounds, strict)
     if strict.high < 1 - margin:
-        return Judgment(shown, "faster", None, rounds)
+        return Judgment(shown, "faster", None, rounds, strict)
     if strict.low >= 1 - margin and strict.high <= 1 + margin:
-        return Judgment(shown, "same", None, rounds)
+        return Judgment(shown, "same", None, rounds, strict)
     reason = AT_THE_MARGIN if strict.half < margin / 4 else None
-    return Judgment(shown, "unresolved", reason, rounds)
+    return Judgment(shown, "unresolved", reason, rounds, strict)
 
 
 def order_interval(x: Floats, confidence: float = SHOWN) -> tuple[float, float, float]:

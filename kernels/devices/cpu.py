@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.devices.base import ALIGNMENT, Elapsed, Limits
 from kernels.errors import UsageError
-from kernels.problem import BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,12 +60,7 @@ class Cpu:
     def view(self, block: Array, offset: int, operand: Operand) -> Array:
         import numpy as np
 
-        size = BYTES[operand.dtype]
-        strides, step = [size], operand.ld * size
-        for extent in reversed(operand.shape[:-1]):
-            strides.insert(0, step)
-            step *= extent
-        return np.ndarray(operand.shape, np.float32, block, offset, tuple(strides))
+        return np.ndarray(operand.shape, np.float32, block, offset, operand.strides)
 
     def put(self, view: Array, array: Array) -> None:
         view[...] = array

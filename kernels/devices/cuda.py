@@ -11,9 +11,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices.base import ALIGNMENT, Elapsed, Limits
+from kernels.devices.cpu import NORMALS
 from kernels.errors import LaunchError, Unavailable, UsageError
 from kernels.libs import cuda
-from kernels.problem import BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,6 @@ extern "C" __global__ void hold(volatile const int *open, long long patience)
 }
 """
 PATIENCE = 4_000_000_000  # clocks: two seconds, after which a forgotten hold lets go
-NORMALS = (1 << 22) + 64  # drawn on the host for a block; a longer one repeats them
 
 
 def open_device(index: str = "") -> Cuda:
@@ -94,12 +93,7 @@ class Cuda:
             part[...] = some[: part.size]
 
     def view(self, block: Any, offset: int, operand: Operand) -> Any:
-        size = BYTES[operand.dtype]
-        strides, step = [size], operand.ld * size
-        for extent in reversed(operand.shape[:-1]):
-            strides.insert(0, step)
-            step *= extent
-        return self._cp.ndarray(operand.shape, self._cp.float32, block.data + offset, tuple(strides))
+        return self._cp.ndarray(operand.shape, self._cp.float32, block.data + offset, operand.strides)
 
     def put(self, view: Any, array: Array) -> None:
         view[...] = self._cp.asarray(array)

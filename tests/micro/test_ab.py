@@ -30,7 +30,7 @@ def test_both_arms_are_asked_the_same() -> None:
         sides = [[(x.pair, x.given) for x in script.asked(do, arm=arm)] for arm in "ab"]
         assert sides[0] == sides[1] and len(sides[0]) == 6 * len(NAMES), do
     least = [min(both) for both in zip(*CALLS.values(), strict=True)]
-    assert all(x.given == {"calls": least, "visit": _ab.VISIT} for x in script.asked("settle"))
+    assert all(x.given == {"calls": least, "visit": _ab.ACROSS} for x in script.asked("settle"))
 
 
 def test_every_pair_has_placements_of_its_own_and_the_first_is_checked() -> None:

@@ -9,6 +9,8 @@ EXTRAS = {
     "numba": ["numba>=0.61"],
     "cuda13": ["cupy-cuda13x>=14,<15", "cuda-pathfinder>=1.3.4,<2", "nvidia-ml-py>=13"],
     "cuda12": ["cupy-cuda12x>=14,<15", "cuda-pathfinder>=1.3.4,<2", "nvidia-ml-py>=12"],
+    "pycuda": ["pycuda>=2025.1"],
+    "skcuda": ["scikit-cuda==0.5.3", "cuda-pathfinder>=1.3.4,<2"],
     "test": ["pytest>=8", "pytest-xdist>=3", "pyperf>=2.8"],
     "dev": [
         "pytest>=8",

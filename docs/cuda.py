@@ -30,8 +30,10 @@ tested on a CPU: the shim (`tests/simulated/shim.h`) compiles the same file with
 operand between guards; the simulator is Numba's own. Both find wrong indices, missing barriers and accesses outside an
 operand. They say nothing of speed, nor of races that a switch at a barrier does not show.
 
-The error is the largest |got − want| against float64, standard normal inputs, at each of the three shapes."""
+The error is the largest |got − want| against float64, standard normal inputs, at each of the three shapes; of
+`fma_chains10` these are steps × chains × multiprocessors, of a launch its calls."""
 NEVER = "never yet"
+UNITS = {"stream": " B", "launch": " ×"}
 
 
 def simulated() -> dict[str, list[float]]:
@@ -67,9 +69,9 @@ def _row(kernel: cases.Kernel) -> tuple[str, ...]:
 
 
 def _shape(problem: Problem) -> str:
-    """Its extents, those of a stream in bytes."""
+    """Its extents, those of a stream in bytes; how often it is launched."""
     values = [getattr(problem, field.name) for field in fields(problem) if field.type == "int"]
-    return "×".join(str(value) for value in values if value) + (" B" if problem.op == "stream" else "")
+    return "×".join(str(value) for value in values if value) + UNITS.get(problem.op, "")
 
 
 def _errors(errors: Sequence[float]) -> str:

@@ -8,8 +8,10 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -56,10 +58,21 @@ class Resources:
 
 
 def find() -> Path | None:
-    """nvcc by $NVCC, on PATH, or where NVIDIA installs it."""
+    """nvcc by $NVCC alone where that is set; else on PATH, where NVIDIA installs it, or in its wheel."""
     asked = os.environ.get("NVCC")
-    found = shutil.which(asked or "nvcc") or (None if asked else shutil.which(TOOLKIT))
-    return Path(found) if found else None
+    places = (asked,) if asked else _places()
+    return next((Path(found) for place in places if (found := shutil.which(place))), None)
+
+
+def _places() -> Iterator[str | Path]:
+    yield "nvcc"
+    for home in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")):
+        if home:
+            yield Path(home, "bin/nvcc")
+    yield TOOLKIT
+    wheel = find_spec("nvidia")
+    for folder in (wheel and wheel.submodule_search_locations) or ():
+        yield from sorted(Path(folder).glob("*/bin/nvcc"))
 
 
 def missing() -> str | None:

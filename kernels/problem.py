@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
+from kernels.dtypes import BYTES, rounded
 from kernels.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = NDArray[Any]
     Arrays: TypeAlias = Mapping[str, Array]
-
-BYTES = {"fp32": 4}
-UNIT_ROUNDOFF = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +91,11 @@ def plain(value: object) -> str:
 NORMALS = (1 << 20) + 61  # drawn for one array; a longer one repeats them, at no round distance
 
 
-def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+def _normal(rng: np.random.Generator, x: Operand) -> Array:
     import numpy as np
 
-    drawn = rng.standard_normal(min(math.prod(shape), NORMALS), np.float32)
-    return np.resize(drawn, shape)
+    drawn = rng.standard_normal(min(math.prod(x.shape), NORMALS), np.float32)
+    return np.resize(rounded(drawn, x.dtype), x.shape)
 
 
 @dataclass(frozen=True)
@@ -106,6 +104,7 @@ class Problem:
 
     op: ClassVar[str]
     probes: ClassVar[tuple[str, ...]] = ("dense",)
+    on_host: ClassVar[bool] = False  # the time asked for is the caller's, not the device's
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -129,6 +128,11 @@ class Problem:
         return "/".join(parts)
 
     @property
+    def precision(self) -> str:
+        """What it asks its arithmetic to be: an element type, or TF32."""
+        return "fp32"
+
+    @property
     def flops(self) -> float:
         """Nominal floating-point operations."""
         raise NotImplementedError
@@ -144,7 +148,7 @@ class Problem:
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
         """Fresh host arrays for every operand that is read, normal random unless the probe says else."""
-        return {x.name: _normal(rng, x.shape) for x in self.operands() if x.role != "out"}
+        return {x.name: _normal(rng, x) for x in self.operands() if x.role != "out"}
 
     def reference(self, x: Arrays) -> Array:
         """The right answer in float64, for the first output operand."""

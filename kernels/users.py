@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices.base import ALIGNMENT
+from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError, said
-from kernels.problem import UNIT_ROUNDOFF
 from kernels.variant import Bind, Launch, Variant
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def load(name: str) -> Variant[Any]:
     """`module:NAME` or `file.py:NAME`. Raises UsageError.
 
     A function gets arrays in the problem's order, inputs first, and writes the outputs; or it returns a
-    Launch, which is then what is timed. Its attribute `precision` says what it computes in, fp32 if none.
+    Launch, which is then what is timed. Its attribute `precision` says what it computes in, fp32 if none;
+    `device` which kind of device its arrays are on, cpu if none.
     """
     place, _, attribute = name.rpartition(":")
     try:
@@ -48,7 +49,7 @@ def load(name: str) -> Variant[Any]:
             f"--variant {name}: its precision {precision!r}: there are {', '.join(UNIT_ROUNDOFF)}"
         )
     return Variant(
-        name, "cpu", "user", partial(_prepare, found), precision,
+        name, getattr(found, "device", "cpu"), "user", partial(_prepare, found), precision,
         kernel=lambda: (_digest(module), None), python=True,
     )  # fmt: skip
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError
-from kernels.problem import UNIT_ROUNDOFF, Problem, Work
+from kernels.problem import Problem, Work
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -22,14 +23,26 @@ P = TypeVar("P", bound=Problem)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How, not what. `threads` is fixed per process; `cold` names the operands that are not in cache."""
+    """How, not what. `device`, `threads` and `isa`, the instruction set or kernel family that libraries are
+    asked for, are fixed per process; `cold` names the operands not in cache, `data` what all are drawn from."""
 
     threads: int = 1
     cold: tuple[str, ...] = ()
+    device: str = "cpu"
+    isa: str = "default"
+    data: str = "normal"
 
     @property
     def name(self) -> str:
-        return f"threads:{self.threads}" + (f"/cold:{'+'.join(self.cold)}" if self.cold else "")
+        """Threads, and the others where they differ from their default."""
+        words = [f"threads:{self.threads}"]
+        if self.device != "cpu":
+            words.insert(0, f"device:{self.device}")
+        if self.isa != "default":
+            words.append(f"isa:{self.isa}")
+        if self.data != "normal":
+            words.append(f"data:{self.data}")
+        return "/".join(words + ([f"cold:{'+'.join(self.cold)}"] if self.cold else []))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +106,13 @@ class Variant(Generic[P]):
     kernel: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)
     python: bool = False
 
-    @property
-    def u(self) -> float:
+    def computes(self, problem: P) -> str:
+        """The precision of its answer: its own, or the problem's where that is coarser."""
+        return max(self.precision, problem.precision, key=lambda name: UNIT_ROUNDOFF[name])
+
+    def u(self, problem: P) -> float:
         """Unit roundoff times its error growth."""
-        return UNIT_ROUNDOFF[self.precision] * self.growth
+        return UNIT_ROUNDOFF[self.computes(problem)] * self.growth
 
     def executed(self, problem: P) -> Work:
         return self.work(problem) if self.work else Work(problem.flops, problem.bytes)

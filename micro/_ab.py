@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from kernels.devices import open_device
 from kernels.errors import SuiteError, UsageError
@@ -21,23 +21,25 @@ from micro._arms import Arm
 from micro._crew import ACROSS
 from micro._plan import parse
 from micro._progress import Progress
-from micro._session import open_run_file
+from micro._session import EXPORTS, open_outputs, open_run_file, say
 from micro._worker import Died
-from reports import formats, record
+from reports import record
 
 TURN = 4  # rounds before the other arm has its turn
 
 
 def run(arguments: argparse.Namespace, limits: Limits) -> int:
     """The exit code. Raises UsageError."""
+    without = dict.fromkeys((*EXPORTS, "figures", "verbose"))  # options that this command lacks
+    arguments = argparse.Namespace(**without | vars(arguments))
     with ExitStack() as stack:
-        document = _document(arguments.json, stack)
+        outputs = open_outputs(arguments, stack)
         plans = _plans(arguments)
         names, apart = _common(plans)
         threads = {parse(name).setting.threads for name in names}
         if len(threads) > 1:
             raise UsageError("--threads: one value in a comparison of arms, their processes are pinned alike")
-        environment = _machine.environment(open_device("cpu"), _machine.command_line())
+        environment = _machine.environment([open_device("cpu")], _machine.command_line())
         file = open_run_file(arguments.output, environment)
         stack.callback(file.close)
         cases = [Case(name) for name in names]
@@ -52,9 +54,9 @@ def run(arguments: argparse.Namespace, limits: Limits) -> int:
         file.append(
             record.Note("answer", {"sentences": sentences(file.run, limits, differs, apart, tripped)})
         )
-        _print(file.run, arguments, document)
-    if stopped:
-        return stopped
+        failed = say(file.run, arguments, outputs)
+    if stopped or failed:
+        return stopped or failed
     return int(bool(tripped) or any(r.status in ("wrong", "failed") for r in file.run.results))
 
 
@@ -194,22 +196,3 @@ def _visit(
     for arm in arms:
         _ask(arm, "close", 60.0)
     return told
-
-
-def _document(path: str | None, stack: ExitStack) -> IO[str] | None:
-    """Where --json goes, opened before anything is measured. Raises UsageError."""
-    if path is None or path == "-":
-        return sys.stdout if path else None
-    try:
-        return stack.enter_context(Path(path).open("w", encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"--json {path}: {error.strerror}; name a file in a folder that is there") from None
-
-
-def _print(run: record.Run, arguments: argparse.Namespace, document: IO[str] | None) -> None:
-    people = sys.stderr if arguments.json == "-" else sys.stdout
-    formats.write("text", run, people)
-    if document:
-        formats.write("json", run, document)
-    if arguments.output:
-        print(f"run file: {arguments.output}", file=people)

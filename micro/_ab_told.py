@@ -103,7 +103,8 @@ def _result(case: Case, i: int, contest: str, canary: dict[str, list[float]], co
     row: Any = find(one.problem.op, one.variant)
     blank = record.Result(
         f"{case.name}/arm:{NAMES[i]}", contest, "measured", one.problem.op, asdict(one.problem), one.variant,
-        "cpu", one.setting.threads, "planned", cold=one.setting.cold, precision=row.precision, repeat=command,
+        "cpu", one.setting.threads, "planned", cold=one.setting.cold, precision=row.computes(one.problem),
+        repeat=command,
     )  # fmt: skip
     if NAMES[i] in case.failed:
         kind, reason = case.failed[NAMES[i]]

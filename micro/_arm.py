@@ -37,7 +37,7 @@ class Arm:
         name = module.rpartition(".")[2]
         plan = planned(benchmark, name, parser(benchmark, name, raising=True).parse_args(rest))
         cases = {case.name: case for contest in plan.contests for case in contest.cases}
-        environment = _machine.environment(self._host.device, " ".join(words))
+        environment = _machine.environment([self._host.device], " ".join(words))
         return {
             "cases": [
                 {"name": name, "skip": case.skip, "threads": case.setting.threads}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from kernels.devices import check_name, missing, runs
+from kernels.dtypes import DATA
 from kernels.errors import UsageError
+from kernels.isa import variables
 from kernels.variant import Setting, find
 from micro import _why
-from micro._plan import Asked, Benchmark, Budget, Contest, along, by_variant, problems, values
+from micro._plan import SETTINGS, Asked, Benchmark, Budget, Contest, along, by_variant, problems, values
 from reports.record import Run
 
 SHARE = {"%": 0.01}
@@ -22,25 +25,25 @@ TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 
 @dataclass(frozen=True)
 class Planned:
-    """A command, ready to be measured. `answer` and `refine` are those of its question."""
+    """A command, ready to be measured. `answer` and `refine` are those of its question; `devices` are those
+    to be opened, the first of them the one the run is told by."""
 
     name: str
     contests: tuple[Contest, ...]
     budget: Budget
     arguments: argparse.Namespace
+    devices: tuple[str, ...]
     answer: Callable[[Run], list[str]] = lambda run: []
     refine: Callable[[Run], list[Contest]] = lambda run: []
 
 
 def planned(benchmark: Benchmark, name: str, arguments: argparse.Namespace) -> Planned:
     """The contests that the words ask for. Raises UsageError."""
-    from kernels.devices import check_name
-
-    check_name(arguments.device)
     for option in ("resume", "keep_wrong"):
         if getattr(arguments, option) and arguments.output is None:
             raise UsageError(f"{option_of(option)}: it needs a run file, -o FILE")
     asked = _asked(benchmark, arguments)
+    devices = tuple(dict.fromkeys(x.device for x in asked.settings if x.device not in asked.absent))
     budget = _budget(benchmark, arguments)
     question = _question(benchmark, arguments)
     if arguments.why or arguments.profile is not None:
@@ -48,12 +51,13 @@ def planned(benchmark: Benchmark, name: str, arguments: argparse.Namespace) -> P
     contests = tuple(_chosen(_contests(benchmark, arguments, asked), arguments))
     if arguments.why:
         explained = _why.contest(asked, list(contests))
-        return Planned(name, (explained,), budget, arguments, partial(_why.answer, explained.name))
+        return Planned(name, (explained,), budget, arguments, devices, partial(_why.answer, explained.name))
     if question is None:
-        return Planned(name, contests, budget, arguments)
+        return Planned(name, contests, budget, arguments, devices)
     return Planned(
-        name, contests, budget, arguments, question.answer, lambda run: question.refine(asked, run)
-    )
+        name, contests, budget, arguments, devices, question.answer,
+        lambda run: [contest for one in _by_device(asked) for contest in question.refine(one, run)],
+    )  # fmt: skip
 
 
 def _asked(benchmark: Benchmark, arguments: argparse.Namespace) -> Asked:
@@ -64,20 +68,66 @@ def _asked(benchmark: Benchmark, arguments: argparse.Namespace) -> Asked:
         if text is not None:
             axes[field.name] = values(text, hints[field.name], option_of(field.name))
     operands = problems(benchmark.problem, {k: v[:1] for k, v in axes.items()})[0].operands()
-    settings = tuple(
-        Setting(threads, _cold(arguments.cold, [x.name for x in operands]))
-        for threads in values(arguments.threads, int, "--threads")
-    )
-    from kernels.devices.cpu import cores
-
-    for setting in settings:
-        if not 1 <= setting.threads <= cores():
-            raise UsageError(f"--threads {setting.threads}: this process may use 1 to {cores()} cores")
-    named = values(arguments.variant, str, "--variant") if arguments.variant else benchmark.variants
+    devices = values(arguments.device, str, "--device")
+    settings = _settings(arguments, devices, [x.name for x in operands])
+    if arguments.variant:
+        named = values(arguments.variant, str, "--variant")
+    else:
+        named = tuple(dict.fromkeys(v for device in devices for v in benchmark.default(runs(device))))
+    if not named:
+        raise UsageError(f"--device {arguments.device}: nothing here is written for it yet")
     for variant in named:
         find(benchmark.problem.op, variant)
     flags = {flag for flag in (*benchmark.questions, "full", "all") if getattr(arguments, flag)}
-    return Asked(axes, named, settings, frozenset(flags), frozenset(_given(benchmark, arguments)))
+    absent = {name: why for name in devices if (why := missing(name))} if len(devices) > 1 else {}
+    if len(absent) == len(devices):
+        raise UsageError(f"--device {arguments.device}: {'; '.join(absent.values())}")
+    given = frozenset(_given(benchmark, arguments))
+    return Asked(
+        benchmark.problem.op, axes, named, settings, frozenset(flags), given, absent, arguments.net or ""
+    )
+
+
+def _settings(
+    arguments: argparse.Namespace, devices: Sequence[str], operands: list[str]
+) -> tuple[Setting, ...]:
+    """Threads on each device. A GPU has none of this process's: its kernels are launched from one."""
+    from kernels.devices.cpu import cores
+
+    found = []
+    cold, threads = _cold(arguments.cold, operands), values(arguments.threads, int, "--threads")
+    sets, data = values(arguments.isa, str, "--isa"), values(arguments.data, str, "--data")
+    for word in sets:
+        variables(word)
+    for word in data:
+        if word not in DATA:
+            raise UsageError(f"--data {word}: there are {', '.join(DATA)}")
+    for device in devices:
+        check_name(device)
+        if runs(device) == "cuda":
+            if cold and len(cold) < len(operands):
+                raise UsageError(
+                    f"--cold {arguments.cold}: {device}'s cache is emptied as a whole: --cold all"
+                )
+            if sets != ("default",):
+                raise UsageError(f"--isa {arguments.isa}: {device} has one instruction set")
+            found += [Setting(1, cold, device, data=word) for word in data]
+            continue
+        for count in threads:
+            if not 1 <= count <= cores():
+                raise UsageError(f"--threads {count}: this process may use 1 to {cores()} cores")
+            found += [Setting(count, cold, device, isa, word) for isa in sets for word in data]
+    return tuple(found)
+
+
+def _by_device(asked: Asked) -> list[Asked]:
+    """What was asked, of each device by itself: a question is put to one at a time."""
+    found = []
+    for device in dict.fromkeys(setting.device for setting in asked.settings):
+        settings = tuple(setting for setting in asked.settings if setting.device == device)
+        own = tuple(v for v, setting in asked.pairs() if setting.device == device)
+        found.append(replace(asked, settings=settings, variants=tuple(dict.fromkeys(own))))
+    return found
 
 
 def _given(benchmark: Benchmark, arguments: argparse.Namespace) -> list[str]:
@@ -98,6 +148,10 @@ def _cold(text: str, operands: list[str]) -> tuple[str, ...]:
 
 def _question(benchmark: Benchmark, arguments: argparse.Namespace) -> Any:
     chosen = [q for flag, q in benchmark.questions.items() if getattr(arguments, flag)]
+    if arguments.net:
+        if benchmark.net is None:
+            raise UsageError("--net: this benchmark has no question for a network")
+        chosen.append(benchmark.net)
     if len(chosen) > 1:
         flags = ", ".join(option_of(flag) for flag in benchmark.questions)
         raise UsageError(f"one question at a time: {flags}")
@@ -107,13 +161,18 @@ def _question(benchmark: Benchmark, arguments: argparse.Namespace) -> Any:
 def _contests(benchmark: Benchmark, arguments: argparse.Namespace, asked: Asked) -> list[Contest]:
     question = _question(benchmark, arguments)
     if question:
-        contests: list[Contest] = question.build(asked)
+        contests: list[Contest] = []
+        for one in _by_device(asked):
+            taken = {contest.name for contest in contests}
+            for contest in question.build(one):
+                suffix = f"/device:{one.settings[0].device}" if contest.name in taken else ""
+                contests.append(replace(contest, name=contest.name + suffix))
         return contests
     found = (
         _shapes(benchmark, arguments.shapes) if arguments.shapes else problems(benchmark.problem, asked.axes)
     )
     if arguments.vary:
-        names = [field.name for field in fields(benchmark.problem)] + ["threads"]
+        names = [field.name for field in fields(benchmark.problem)] + list(SETTINGS)
         if arguments.vary not in names:
             raise UsageError(f"--vary {arguments.vary}: there are {', '.join(names)}")
         if arguments.shapes:
@@ -124,9 +183,7 @@ def _contests(benchmark: Benchmark, arguments: argparse.Namespace, asked: Asked)
 
 def _spread(benchmark: Benchmark, found: list[Any], asked: Asked, field: str) -> list[Any]:
     """Problems of a file, each at every value asked of the varied field."""
-    from dataclasses import replace
-
-    if field == "threads":
+    if field in SETTINGS:
         return found
     if field not in asked.axes:
         raise UsageError(f"--vary {field}: give its values, as {option_of(field)} X,Y")

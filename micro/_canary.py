@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kernels import state
+from kernels.devices import runs
 from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
 from kernels.variant import Variant, find
@@ -22,19 +23,21 @@ LEVELS = {"fma": 0.03, "small": 0.15, "large": 0.25}  # least excess over the me
 SPREADS = 3.0  # … and it must be so many times the spread seen when quiet
 SMALL = 4 << 20
 HISTORY = 64  # commands remembered
+GPU_STEPS = 512  # of each of ten chains of a multiprocessor's 1024 threads: 41,000 clocks
 
 
 def canaries(device: Device) -> list[tuple[Problem, Variant[Any]]]:
     """20 µs of multiply-adds, a read of 4 MiB, a read of four last-level caches."""
     from kernels.devices.cpu import instruction_sets
 
-    large = 4 * device.limits().usable_cache
+    limits, on_gpu = device.limits(), runs(device.name) == "cuda"
     found: list[Problem] = [
-        Fma(isa=instruction_sets()[-1]),
+        Fma("cuda", GPU_STEPS, processors=limits.cores) if on_gpu else Fma(isa=instruction_sets()[-1]),
         Stream("read", SMALL),
-        Stream("read", large),
+        Stream("read", 4 * limits.usable_cache),
     ]
-    return [(problem, device.adopt(find(problem.op, "c"))) for problem in found]
+    kernel = "cuda" if on_gpu else "c"
+    return [(problem, device.adopt(find(problem.op, kernel))) for problem in found]
 
 
 def level(name: str) -> str:

@@ -2,34 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kernels.devices import runs
 from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
-from kernels.variant import find
+from kernels.variant import Setting, find
 from micro._plan import Case
 from reports import stats, units
 
 if TYPE_CHECKING:
+    from kernels.devices.base import Limits
     from kernels.problem import Array, Problem
     from micro._measure import Measurement
 
 GATE = 1.05  # the lower end of rate over ceiling above it is no measurement of this work
 SMALLEST = 4096  # bytes: below it a read is all overhead
+COVERED = 4  # caches that a GPU's read takes to show its memory rather than its launch
 
 
-def cases(measured: Sequence[Case]) -> list[Case]:
-    """Multiply-adds in the widest instructions here, and a read of each working set."""
+STEPS = 4096  # of a GPU's multiply-adds: a launch of 0.1 to 0.3 ms, beside which its start does not show
+KERNEL = {"cpu": "c", "cuda": "cuda"}
+
+
+def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
+    """Of each device: multiply-adds on all its lanes, and a read of each working set."""
+    found = []
+    for device in dict.fromkeys(case.setting.device for case in measured):
+        own = [case for case in measured if case.setting.device == device and not _for_its_caller(case)]
+        if not own:
+            continue
+        setting = Setting(own[0].setting.threads, device=device)
+        kernel = KERNEL[runs(device)]
+        sizes = dict.fromkeys(_working_set(case.problem) for case in own)
+        problems = [_peak(device, limits[device]), *(Stream("read", size) for size in sizes)]
+        found += [Case(problem, kernel, setting, "ceiling") for problem in problems]
+    return found
+
+
+def _for_its_caller(case: Case) -> bool:
+    """Whether what is timed is not the device's work: nothing of the device bounds it."""
+    return case.problem.on_host and runs(case.setting.device) == "cuda"
+
+
+def _peak(device: str, limits: Limits) -> Fma:
     from kernels.devices.cpu import instruction_sets
 
-    setting = measured[0].setting
-    plain = type(setting)(threads=setting.threads)
-    sizes = dict.fromkeys(max(SMALLEST, case.problem.footprint // 64 * 64) for case in measured)
-    found = [Case(Fma(instruction_sets()[-1]), "c", plain, "ceiling")]
-    found += [Case(Stream("read", size), "c", plain, "ceiling") for size in sizes]
-    return found
+    if runs(device) == "cuda":
+        return Fma("cuda", STEPS, processors=limits.cores)
+    return Fma(instruction_sets()[-1])
+
+
+def _working_set(problem: Problem) -> int:
+    return max(SMALLEST, problem.footprint // 64 * 64)
 
 
 @dataclass(frozen=True)
@@ -42,35 +69,60 @@ class Share:
     refusal: str | None
 
 
-def share(measurement: Measurement, all_cases: Sequence[Case], index: int) -> Share:
+def share(
+    measurement: Measurement, all_cases: Sequence[Case], index: int, limits: Mapping[str, Limits]
+) -> Share:
     """How near a case came to the nearer of its two bounds, in the same rounds."""
     import numpy as np
 
     case = all_cases[index]
-    times: Any = measurement.times[measurement.accepted]
     problem: Any = case.problem
-    threads = case.setting.threads  # the ceilings' kernels run on one
-    size = max(SMALLEST, problem.footprint // 64 * 64)
-    flops = read = None
-    for i, other in enumerate(all_cases):
-        bound: Any = other.problem
-        if other.role == "ceiling" and bound.op == "fma":
-            flops = bound.flops * threads / times[:, i]
-            isa = bound.isa
-        elif other.role == "ceiling" and bound.size == size:
-            read = bound.bytes * threads / times[:, i]
-    assert flops is not None and read is not None
-    inputs = sum(x.nbytes for x in problem.operands() if x.role == "in")  # writes may pass beside reads
-    if not problem.flops and not inputs:
+    times: Any = measurement.times[measurement.accepted]
+    bounds = _bounds(case, all_cases, times)
+    if not bounds:
         return Share(None, None, None)
     work = find(problem.op, case.variant).executed(problem)
-    nominal = np.maximum(problem.flops / flops, inputs / read)
-    executed = np.maximum(work.flops / flops, inputs * (work.bytes / problem.bytes) / read)
-    by_flops = np.median(problem.flops / flops) >= np.median(inputs / read)
-    name = f"FMA {isa}" if by_flops else f"read {units.binary(size)}"
-    return Share(
-        100 * float(np.median(nominal / times[:, index])), name, _refusal(executed / times[:, index], name)
-    )
+    inputs = sum(x.nbytes for x in problem.operands() if x.role == "in")  # writes may pass beside reads
+    nominal, executed = {}, {}
+    for name, (kind, rate) in bounds.items():
+        if kind == "flops":
+            nominal[name], executed[name] = problem.flops / rate, work.flops / rate
+        else:
+            share_moved = work.bytes / problem.bytes if problem.bytes else 1.0
+            nominal[name], executed[name] = inputs / rate, inputs * share_moved / rate
+    nearest = max(nominal, key=lambda name: float(np.median(nominal[name])))
+    if not float(np.median(nominal[nearest])):
+        return Share(None, None, None)
+    firm = [x for name, x in executed.items() if x.any() and _firm(case, bounds[name][0], limits)]
+    refusal = _refusal(np.max(firm, axis=0) / times[:, index], nearest) if firm else None
+    if len(bounds) == 1 and problem.flops:
+        return Share(None, None, refusal)  # no ceiling of its arithmetic is known
+    return Share(100 * float(np.median(nominal[nearest] / times[:, index])), nearest, refusal)
+
+
+def _bounds(case: Case, all_cases: Sequence[Case], times: Any) -> dict[str, tuple[str, Array]]:
+    """What bounds a case, by name: FLOP/s or bytes/s of each round, on as many threads as it has."""
+    found: dict[str, tuple[str, Array]] = {}
+    strict = find(case.problem.op, case.variant).computes(case.problem) == "fp32"
+    size = _working_set(case.problem)
+    for i, other in enumerate(all_cases):
+        bound: Any = other.problem
+        if other.role != "ceiling" or other.setting.device != case.setting.device:
+            continue
+        if bound.op == "fma" and strict:  # coarser arithmetic has units of its own, which multiply faster
+            found[f"FMA {bound.isa}"] = ("flops", bound.flops * case.setting.threads / times[:, i])
+        elif bound.op == "stream" and bound.size == size:
+            found[f"read {units.binary(size)}"] = (
+                "bytes", bound.bytes * case.setting.threads / times[:, i]
+            )  # fmt: skip
+    return found
+
+
+def _firm(case: Case, kind: str, limits: Mapping[str, Limits]) -> bool:
+    """Whether nothing can beat it. A GPU's read of little is mostly its launches, two of them."""
+    if kind == "flops" or runs(case.setting.device) == "cpu":
+        return True
+    return case.problem.footprint > COVERED * limits[case.setting.device].usable_cache
 
 
 def _refusal(rate: Array, name: str) -> str | None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices.base import ALIGNMENT
+from kernels.dtypes import BYTES, STORED, decode
 from kernels.errors import WrongResult
-from kernels.problem import BYTES
 from micro._evidence import Found
 from micro._place import lines
 
@@ -57,11 +57,11 @@ class Bench:
         """The operands, or what lies so many bytes behind them, within the guards."""
         return [self.device.view(self.block, offset + shift, x) for offset, x in self._places]
 
-    def _padding(self, offset: int, x: Operand) -> Any:
-        """What lies between the rows of an operand and behind the last."""
+    def _padding(self, offset: int, x: Operand) -> tuple[Any, Array]:
+        """What lies between the rows of an operand and behind the last, and what each of its elements is."""
         row = x.shape[-1]
         between = replace(x, shape=(*x.shape[:-1], x.pad), pad=row)
-        return self.device.view(self.block, offset + row * BYTES[x.dtype], between)
+        return self.device.view(self.block, offset + row * BYTES[x.dtype], between), _marked(x.dtype)
 
     def load(self, x: dict[str, Array]) -> None:
         """Put the inputs; poison the outputs."""
@@ -80,12 +80,20 @@ class Bench:
         """Raise where the kernel wrote to its inputs or beyond its operands."""
         import numpy as np
 
-        beyond = [*self.guards, *(self.device.get(padding).view(np.uint8) for padding in self.paddings)]
-        if not all((guard == MARK).all() for guard in beyond):
+        kept = [(guard == MARK).all() for guard in self.guards]
+        kept += [(self.device.get(padding) == marked).all() for padding, marked in self.paddings]
+        if not all(kept):
             raise WrongResult("writes outside its operands")
         for operand, view in zip(self.problem.operands(), self.views, strict=True):
             if operand.role == "in" and not np.array_equal(self.device.get(view), x[operand.name]):
                 raise WrongResult(f"changes its input {operand.name}")
+
+
+def _marked(dtype: str) -> Array:
+    """An element all of whose bytes are MARK."""
+    import numpy as np
+
+    return decode(np.full(BYTES[dtype], MARK, np.uint8).view(STORED[dtype]))
 
 
 def check(
@@ -128,7 +136,7 @@ def judge(
         bench.load(x)
         call()
         got = bench.answer()
-        for evidence in bench.problem.compare(x, got, variant.u, probe):
+        for evidence in bench.problem.compare(x, got, variant.u(bench.problem), probe):
             try:
                 worst = _weigh(bench, x, got, evidence, earlier, worst)
             except WrongResult as error:

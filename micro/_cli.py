@@ -16,20 +16,21 @@ from kernels.errors import KernelError, SuiteError, UsageError
 from micro._asked import option_of, planned
 from micro._plan import Benchmark
 from reports import formats
+from reports.parser import OneLineParser
 from reports.store import Unwritable
 
 LADDER = ("plan", "build", "run", "check", "time")
 
 
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line: to a person, or to a caller in Python."""
+class Parser(OneLineParser):
+    """To a person in one line; to a caller in Python as an exception."""
 
     raising = False
 
     def error(self, message: str) -> NoReturn:
         if self.raising:
             raise UsageError(f"{message}; the options are those of {self.prog} --help")
-        self.exit(2, f"{self.prog}: {message}; --help shows the options\n")
+        super().error(message)
 
 
 def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.ArgumentParser:
@@ -49,6 +50,9 @@ def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.A
     axes.add_argument(
         "--shapes", metavar="FILE", type=Path, help="problems from a JSON file, as micro/shapes/*.json"
     )
+    axes.add_argument(
+        "--net", metavar="NAME", help="every product of a network of micro/shapes, or of a file"
+    )
     axes.add_argument("--vary", metavar="FIELD", help="contests along this field instead of between variants")
     questions = made.add_argument_group("questions")
     for flag, question in benchmark.questions.items():
@@ -63,8 +67,22 @@ def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.A
 
 def _common(made: argparse.ArgumentParser) -> None:
     how = made.add_argument_group("how")
-    how.add_argument("--device", default="cpu", help="cpu, fake (default cpu)")
+    how.add_argument(
+        "--device", default="cpu", metavar="NAMES", help="cpu, cuda:0, or both: cpu,cuda:0 (default cpu)"
+    )
     how.add_argument("--threads", default="1", metavar="N", help="threads of the libraries (default 1)")
+    how.add_argument(
+        "--isa",
+        default="default",
+        metavar="SETS",
+        help="instruction sets that libraries may take, such as default,avx2; or an OpenBLAS family, Haswell",
+    )
+    how.add_argument(
+        "--data",
+        default="normal",
+        metavar="KINDS",
+        help="what is multiplied: normal, uniform, integers, zeros",
+    )
     how.add_argument(
         "--cold",
         default="",
@@ -150,7 +168,7 @@ def _main(benchmark: Benchmark, name: str, arguments: argparse.Namespace) -> int
     if arguments.profile is not None:
         from micro import _machine, _profile
 
-        return _profile.run(plan.contests, arguments.device, arguments.profile, _machine.command_line())
+        return _profile.run(plan.contests, arguments.profile, _machine.command_line())
     from micro._session import run  # heavy: only now
 
     return run(plan)

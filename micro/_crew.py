@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kernels.devices import runs
 from kernels.errors import KernelError
-from micro._host import VISIT, Look, Opened
+from micro._host import VISIT
+from micro._look import Look, Opened
 from micro._place import orders
 from micro._plan import Case
 from micro._worker import Died, Workers
 
-ACROSS = 1e-3  # seconds of a visit where workers take turns, so that the hand-over does not show
+# Seconds of a visit where workers take turns, so that the hand-over does not show; and of one on a GPU, whose
+# events are half a microsecond apart at best.
+ACROSS = 1e-3
 
 
 class Crew:
@@ -20,9 +24,9 @@ class Crew:
 
     def __init__(self, workers: Workers, cases: Sequence[Case], seed: int) -> None:
         self._workers, self.cases, self._seed = workers, tuple(cases), seed
-        # A ceiling has no thread pool: it is visited where the first case lives.
-        home = workers.key(cases[0])
-        keys = [workers.key(case) if case.role == "measured" else home for case in cases]
+        # A ceiling has no thread pool: it is visited where the first case of its device lives.
+        home = {case.setting.device: workers.key(case) for case in reversed(cases) if case.role == "measured"}
+        keys = [workers.key(case) if case.role == "measured" else home[case.setting.device] for case in cases]
         self._keys = list(dict.fromkeys(keys))
         self._mine = {key: [k == key for k in keys] for key in self._keys}
         self._home = keys
@@ -38,7 +42,8 @@ class Crew:
             for key in self._keys
         ]
         calls = [opened[self._keys.index(key)][i] for i, key in enumerate(self._home)]
-        visit = ACROSS if self.lockstep else VISIT
+        on_gpu = any(runs(case.setting.device) == "cuda" for case in self.cases)
+        visit = ACROSS if self.lockstep or on_gpu else VISIT
         settled = [self._call(key, "settle", calls, visit, patience=patience) for key in self._keys]
         alike: Opened = settled[0]
         return alike
@@ -65,7 +70,7 @@ class Crew:
                 total,
                 wall=total.wall + one.wall, cpu=total.cpu + one.cpu, lost=total.lost + one.lost,
                 counters=total.counters + one.counters, faults=total.faults + one.faults,
-                seconds=total.seconds + one.seconds,
+                seconds=total.seconds + one.seconds, state=one.state or total.state,
             )  # fmt: skip
         assert total is not None
         return total
@@ -94,6 +99,6 @@ def stack(looks: Sequence[Look]) -> Look:
             np.concatenate([whole.wall, look.wall]), np.concatenate([whole.cpu, look.cpu]),
             np.concatenate([whole.lost, look.lost]), np.concatenate([whole.places, look.places]),
             whole.canary | look.canary, whole.counters + look.counters, whole.faults + look.faults,
-            whole.seconds + look.seconds,
+            whole.seconds + look.seconds, look.state or whole.state,
         )  # fmt: skip
     return whole

@@ -11,6 +11,7 @@ from micro._plan import Asked, Contest, parse
 from reports import units
 from reports.record import Comparison, Run
 
+LEAD = {"openblas": "OpenBLAS on this machine", "cublas": "cuBLAS on this GPU"}
 CLAIM = "the text of 2017 said 3 times"
 SEED_SIZE = (1024, 2048)  # M and N
 NEAR = 1.25  # bounds of a crossover this near to each other are near enough
@@ -53,12 +54,12 @@ def transpose_answer(run: Run) -> list[str]:
     said: list[str] = []
     seed = list(_known(run, "strategy/"))
     for comparison, first, second in seed:
-        if first.problem.trans == "nn" and second.variant == "openblas":
+        if first.problem.trans == "nn" and second.variant in LEAD:
             p = second.problem
             shown = units.ratio(comparison.ratio, comparison.low, comparison.high)
             said.append(
                 f"Multiplying by a transposed B ({p.m}×{p.k} times {p.n}×{p.k} transposed) takes {shown} times "
-                f"what it takes untransposed, in OpenBLAS on this machine; {CLAIM}."
+                f"what it takes untransposed, in {LEAD[second.variant]}; {CLAIM}."
             )
     said += _first_or_not(seed)
     said += _range(run)
@@ -87,9 +88,7 @@ def _small_batch(run: Run) -> Iterator[str]:
 
 def _first_or_not(seed: list[tuple[Comparison, Any, Any]]) -> list[str]:
     """Whether transposing first pays, against reading B transposed."""
-    found = [
-        c for c, a, b in seed if a.variant == "openblas" and a.problem.trans == "nt" and "then" in b.variant
-    ]
+    found = [c for c, a, b in seed if a.variant in LEAD and a.problem.trans == "nt" and "then" in b.variant]
     if not found:
         return []
     best = min(found, key=lambda c: c.ratio or math.inf)

@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels.devices.base import ALIGNMENT
-from kernels.errors import LaunchError, WrongResult
+from kernels.errors import Unavailable, WrongResult
+from kernels.isa import refusal as refuse_isa
 from kernels.variant import Variant, find
 from micro import _check, _evidence, _loop, _place
+from micro._arenas import ROOM, Arenas, Placed
 from micro._canary import canaries
 from micro._counters import Counters
+from micro._look import Look, Opened, Prepared
 from micro._plan import Case
-from reports import units
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -33,41 +34,8 @@ TOLD = 1e-3  # seconds: the second call that takes as long tells enough of it
 WARM = 2  # calls; with one, operands between L2 and L3 read 11 % slow
 CANARIES = 8  # of each small one at the start of a look
 COLD_SHARE = 4  # cold operands rotate through so many last-level caches
-ROOM = 8 << 20  # bytes of play for placements, at least
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """What preparing a case told."""
-
-    seconds: float
-    uses: int
-    workspace: int
-    kernel: str | None
-    isa: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """What a contest will cost, case by case: launches in a visit and its seconds; and seconds of a round."""
-
-    launches: tuple[int, ...]
-    visits: tuple[float, ...]
-    round: float
-
-
-@dataclass(frozen=True)
-class Look:
-    """Rounds × cases: seconds of one use, share of the visit lost, place of the first operand."""
-
-    wall: Array
-    cpu: Array
-    lost: Array
-    places: Array
-    canary: dict[str, float]
-    counters: Counters
-    faults: int
-    seconds: float
+QUEUE = 512  # launches that a held stream can take before it blocks its caller, and half of them to spare
+RAMP, ALIKE, MEDIAN = 2.0, 0.01, 8  # seconds at most until three medians of so many visits are alike
 
 
 @dataclass(eq=False)
@@ -80,6 +48,7 @@ class Timed:
     case: int  # its case's position; −1 for a canary
     uses: int
     cold: tuple[str, ...] = ()
+    data: str = "normal"
     launches: int = 1
     warm: int = WARM
     call: float = 0.0
@@ -99,7 +68,7 @@ class Host:
         self._binds: dict[Case, list[tuple[Variant[Any], Bind, int]]] = {}
         self._whole: dict[Case, Bind] = {}
         self._pilot: dict[Case, float] = {}
-        self._blocks: dict[str, Any] = {}
+        self._arenas = Arenas(device)
 
     def prepare(self, case: Case) -> Prepared:
         """Compile, plan, pack, allocate. Raises whatever the kernel raises."""
@@ -115,6 +84,8 @@ class Host:
                 (part, part.prepare(case.problem, self.device, case.setting), uses) for part, uses in parts
             ]
         kernel, isa = variant.kernel()
+        if refusal := refuse_isa(case.setting.isa, kernel, isa):
+            raise Unavailable(refusal)
         return Prepared(time.perf_counter() - began, launch.uses, launch.workspace, kernel, isa)
 
     def check(self, case: Case, seed: int, evidence: Path | None = None, keep: bool = False) -> _check.Passed:
@@ -148,6 +119,8 @@ class Host:
             for problem, variant in canaries(self.device)
         ]
         self._lay_out(room=0)
+        if self._own() and not self.device.native:
+            self._ramp(self._own()[0])
         return [
             [self._calibrate(entry) for entry in self._timed if entry.case == i] if mine[i] else []
             for i in range(len(cases))
@@ -163,7 +136,10 @@ class Host:
         for entry in self._timed:  # the same number of launches for all measured cases; a ceiling has its own
             call = fastest if entry in measured else entry.call
             entry.launches = max(1, math.ceil(visit / call))
+            if not self.device.native:
+                entry.launches = 1 if entry.cold else min(QUEUE, entry.launches)
             entry.warm = 0 if entry.call > LONG or entry.cold else WARM
+        self._captured = all(self._capturable(e) for e in measured if self._mine[e.case])
         cache = self.device.limits().usable_cache
         self._single = all(e.call > LONG and e.problem.footprint > cache for e in measured)
         if not self._single:
@@ -186,14 +162,17 @@ class Host:
             else:
                 variant = self.device.adopt(find(case.problem.op, case.variant))
                 parts = variant.parts(case.problem) or ((variant, 1),)
-                return [Timed(case.problem, part, lambda views: _nothing(), i, n) for part, n in parts]
+                data = case.setting.data
+                return [
+                    Timed(case.problem, part, lambda views: _nothing(), i, n, data=data) for part, n in parts
+                ]
         sets = 1
-        if case.setting.cold:
+        if case.setting.cold and self.device.native:  # a GPU's cache is flushed instead
             cache = self.device.limits().usable_cache
             cold = sum(x.nbytes for x in case.problem.operands() if x.name in case.setting.cold)
             sets = max(2, math.ceil(COLD_SHARE * cache / cold))
         return [
-            Timed(case.problem, variant, bind, i, uses, case.setting.cold, sets=sets)
+            Timed(case.problem, variant, bind, i, uses, case.setting.cold, case.setting.data, sets=sets)
             for variant, bind, uses in self._binds[case]
         ]
 
@@ -201,59 +180,32 @@ class Host:
         return [entry for entry in self._timed if self._mine[entry.case]]
 
     def _lay_out(self, room: int | None) -> None:
-        """Blocks for every operand of every entry in two arenas, inputs and outputs."""
+        """Places for every operand of every entry."""
         everything = [(e, x) for e in self._timed for x in e.problem.operands()]
-        self._sizes = [x.nbytes * (e.sets if x.name in e.cold else 1) for e, x in everything]
         self._owner = [e for e, _ in everything]
-        self._names = [f"{e.problem.name}/variant:{e.variant.name}#{e.case}" for e in self._owner]
-        self._read = [x.role == "in" for _, x in everything]
-        self._space = {}
-        for arena, flag in (("in", True), ("out", False)):
-            need = sum(
-                _place.lines(s) * ALIGNMENT for s, r in zip(self._sizes, self._read, strict=True) if r == flag
+        least = max((e.problem.footprint for e in self._canaries), default=0) + (1 << 16)
+        placed = [
+            Placed(
+                x,
+                x.nbytes * (e.sets if x.name in e.cold else 1),
+                f"{e.problem.name}/variant:{e.variant.name}#{e.case}",
+                e.data,
             )
-            self._space[arena] = need + (max(need, ROOM) if room is None else room)
-            least = max((e.problem.footprint for e in self._canaries), default=0) + (1 << 16)
-            self._reserve(arena, max(self._space[arena], least))
+            for e, x in everything
+        ]
+        self._arenas.lay_out(placed, room, least)
         for entry in (*self._own(), *self._canaries):
             entry.entry = None
 
-    def _reserve(self, arena: str, nbytes: int) -> None:
-        if arena in self._blocks and self._blocks[arena].nbytes >= nbytes:
-            return
-        self._blocks.pop(arena, None)
-        free = self.device.limits().memory
-        if nbytes > free:
-            raise LaunchError(
-                f"operands of the whole contest take {units.binary(nbytes)}, {units.binary(free)} are free: "
-                "take smaller sizes or fewer cases"
-            )
-        self._blocks[arena] = self.device.allocate(nbytes)
-        self.device.scatter(self._blocks[arena], seed=len(arena))
-
     def _draw(self, first: int, rounds: int) -> Array:
-        """Offsets [rounds, blocks]; the same for every worker of a contest."""
-        import numpy as np
-
-        rng = np.random.default_rng((self._seed, first))
-        offsets = np.empty((rounds, len(self._sizes)), np.int64)
-        for arena, flag in (("in", True), ("out", False)):
-            blocks = [i for i, read in enumerate(self._read) if read == flag]
-            sizes = [self._sizes[i] for i in blocks]
-            if self._single:
-                offsets[:, blocks] = _place.fixed(sizes, rounds)
-            else:
-                offsets[:, blocks] = _place.draw(rng, sizes, self._space[arena], rounds)
-            _place.refuse_shared(offsets[:, blocks], sizes, [self._names[i] for i in blocks])
-        return offsets
+        return self._arenas.draw(self._seed, first, rounds, self._single)
 
     def _bound(self, entry: Timed, offsets: Array, turn: int = 0) -> Launch:
         """The launch at a placement."""
         views = []
         for operand, offset in zip(entry.problem.operands(), offsets, strict=True):
-            block = self._blocks["in" if operand.role == "in" else "out"]
             shift = turn * operand.nbytes if operand.name in entry.cold else 0
-            views.append(self.device.view(block, int(offset) + shift, operand))
+            views.append(self._arenas.view(operand, int(offset) + shift, entry.data))
         return entry.bind(views)
 
     def _addresses(self, entry: Timed, offsets: Array, keep: list[Any]) -> Array:
@@ -274,7 +226,7 @@ class Host:
             return np.array([id(launch.call) for launch in bound], np.int64)
         rows = []
         operands = entry.problem.operands()
-        base = [self._blocks["in" if x.role == "in" else "out"].ctypes.data for x in operands]
+        base = [self._arenas.address(x, entry.data) for x in operands]
         for turn in turns:
             shift = [turn * x.nbytes if x.name in entry.cold else 0 for x in operands]
             rows.append(np.array(base) + offsets + shift)
@@ -285,15 +237,34 @@ class Host:
 
         visits = _loop.Visits(
             np.array(which, np.int32), [], [e.launches for e in entries], [e.warm for e in entries],
-            [e.sets > 1 for e in entries], [e.case for e in entries],
+            [bool(e.cold) for e in entries], [e.case for e in entries], [e.problem.on_host for e in entries],
         )  # fmt: skip
         if not self.device.native:
             launches = [[self._bound(entries[w], o)] for w, o in zip(which, offsets, strict=True)]
+            if not self._captured:  # rivals are called the same way
+                launches = [[replace(launch, capturable=False)] for (launch,) in launches]
             return _loop.stepwise(self.device, launches, visits)
         keep: list[Any] = []
         places = [self._addresses(entries[w], o, keep) for w, o in zip(which, offsets, strict=True)]
         visits = replace(visits, places=places)
         return _loop.compiled([e.entry for e in entries], visits, self._cell, self._process)
+
+    def _capturable(self, entry: Timed) -> bool:
+        return self.device.native or self._bound(entry, self._offsets(self._draw(0, 1)[0], entry)).capturable
+
+    def _ramp(self, entry: Timed) -> None:
+        """Keep the device busy until its clock has settled: three medians in a row that are alike."""
+        import numpy as np
+
+        self._single, self._captured, entry.launches, entry.warm = True, False, 1, 0
+        offsets = self._offsets(self._draw(0, 1)[0], entry)
+        medians: list[float] = []
+        end = time.perf_counter() + RAMP
+        while time.perf_counter() < end:
+            medians.append(float(np.median(self._visit([entry], [0] * MEDIAN, [offsets] * MEDIAN).wall)))
+            last = medians[-3:]
+            if len(last) == 3 and max(last) <= min(last) * (1 + ALIKE):
+                return
 
     def _offsets(self, row: Array, entry: Timed) -> Array:
         return row[[i for i, owner in enumerate(self._owner) if owner is entry]]
@@ -304,12 +275,13 @@ class Host:
         pilot = self._pilot.get(case, 0.0)
         if pilot > LONG and len(self._binds.get(case, ())) == 1:
             return pilot
-        self._single = True
+        self._single, self._captured = True, False
         offsets = self._offsets(self._draw(0, 1)[0], entry)
         entry.launches, entry.warm, entry.call = 1, 0, 0.0 if pilot < LONG else pilot
         for _ in range(4):  # a cold first call tells nothing
             took = float(self._visit([entry], [0], [offsets]).wall[0]) / entry.launches
-            entry.launches = max(1, min(100_000, math.ceil(VISIT / max(took, 1e-9))))
+            most = 100_000 if self.device.native else QUEUE
+            entry.launches = max(1, min(most, math.ceil(VISIT / max(took, 1e-9))))
             if took > TOLD and entry.call:
                 break
             entry.call = took
@@ -338,7 +310,7 @@ class Host:
             for i, entry in enumerate(entries):
                 target[:, entry.case] += visits[:, i] / (entry.launches * entry.uses)
         share = np.empty(order.shape)
-        share[at] = 1 - timed.cpu.reshape(order.shape) / timed.wall.reshape(order.shape)
+        share[at] = timed.lost.reshape(order.shape)
         for i, entry in enumerate(entries):
             if self._cases[entry.case].setting.threads > 1:
                 continue  # its threads need not all work all the time: others' load is told by the counters
@@ -349,11 +321,11 @@ class Host:
         return Look(
             wall, cpu, lost, by_case, medians,
             replace(Counters.now() - counters, moved=int(_cores() != self._cores)),
-            _faults() - faults, time.perf_counter() - began,
+            _faults() - faults, time.perf_counter() - began, self.device.state(),
         )  # fmt: skip
 
     def _canary(self) -> dict[str, float]:
-        """Median seconds of processor time of each canary."""
+        """Median seconds of each canary: of processor time, or where there is none by the device's clock."""
         import numpy as np
 
         medians = {}
@@ -361,9 +333,22 @@ class Host:
             entry.launches, entry.warm = 1, 1
             count = CANARIES if entry.problem.footprint < ROOM else 1
             offset = np.zeros(len(entry.problem.operands()), np.int64)
-            took = self._visit([entry], [0] * count, [offset] * count).cpu
-            medians[entry.problem.name] = float(np.median(took))
+            timed = self._visit([entry], [0] * count, [offset] * count)
+            medians[entry.problem.name] = float(
+                np.median(timed.wall if np.isnan(timed.cpu).any() else timed.cpu)
+            )
         return medians
+
+    def names(self, case: Case) -> tuple[str, ...]:
+        """The device's own names of the kernels of one launch; after all timing, since it is traced."""
+        device: Any = self.device
+        if not hasattr(device, "names"):
+            return ()
+        if case not in self._whole:
+            self.prepare(case)
+        bench = _check.Bench(device, case.problem)
+        found: tuple[str, ...] = device.names(self._whole[case](bench.views).call)
+        return found
 
     def close(self) -> None:
         """Forget a contest's cases and what they hold; the arenas stay."""

@@ -10,8 +10,9 @@ from reports import record, units
 from reports.record import Run
 
 PROMISED = 0.02  # share of a call's time that may be the harness's
+PYTHON = ("ctypes", "numpy", "torch", "torch-compile", "cupy", "torch-cuda")
 WHAT = {"gemm": "an 8×8 SGEMM (1024 FLOP)", "empty": "a function that does nothing"}
-HARNESS = {"nothing": "from C", "nothing-python": "from Python"}
+HARNESS = {"nothing": "from C", "nothing-python": "from Python", "nothing-cuda": "from Python, on a GPU"}
 
 
 def ladder_answer(run: Run) -> list[str]:
@@ -60,7 +61,7 @@ def _worth(run: Run, ladders: list[record.Contest]) -> Iterator[str]:
         (seconds, case.variant)
         for contest in ladders
         for case, seconds in _times(contest).values()
-        if case.problem.kernel == "gemm" and case.variant in ("ctypes", "numpy", "torch", "torch-compile")
+        if case.problem.kernel == "gemm" and case.variant in PYTHON
     ]
     if not peaks or not python:
         return

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build
+from kernels.devices.base import Elapsed
 from kernels.variant import Entry, Launch
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ PYTHON = Path(__file__).with_name("python_call.c")
 @dataclass(frozen=True)
 class Visits:
     """A look's plan. Per visit: which case; per case: launches in a visit, untimed calls before it,
-    whether each launch takes a placement of its own (`cold`), and the label by which a crash is told.
+    whether each launch takes a placement of its own (`cold`), the label by which a crash is told, and
+    whether the caller's time is asked for rather than the device's (`on_host`).
 
     `places[v]` are the operands' addresses of visit v in order, for each of its placements.
     """
@@ -34,14 +37,16 @@ class Visits:
     warm: Sequence[int]
     cold: Sequence[bool]
     labels: Sequence[int]
+    on_host: Sequence[bool] = ()
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of each visit, all its launches together."""
+    """Seconds of each visit, all its launches together; the share of it that was lost to others."""
 
     wall: Array
     cpu: Array
+    lost: Array
 
 
 class _Entry(ctypes.Structure):
@@ -101,18 +106,18 @@ def compiled(entries: Sequence[Entry], visits: Visits, running: int, process: bo
         pointer(addresses.ctypes.data), pointer(wall.ctypes.data), pointer(cpu.ctypes.data),
         ctypes.c_int32(process), pointer(running), ctypes.byref(STOP),
     )  # fmt: skip
-    return Timed(wall, cpu)
+    return Timed(wall, cpu, 1 - cpu / wall)
 
 
 def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visits) -> Timed:
     """The look call by call, for devices without a compiled loop. `launches[v]` are visit v's, one a placement.
 
     The order of a visit: two launches to warm up (or a flush), then everything is enqueued behind a held
-    stream, so that no launch gap falls between the two marks.
+    stream, so that no launch gap falls between the two marks. A throttled visit counts as lost.
     """
     import numpy as np
 
-    wall, cpu = np.empty(len(visits.which)), np.empty(len(visits.which))
+    wall, cpu, lost = np.empty((3, len(visits.which)))
     for v, case in enumerate(visits.which):
         bound = launches[v]
         for _ in range(visits.warm[case]):
@@ -121,12 +126,28 @@ def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visit
             device.flush()
         device.sync()
         run = device.repeat(bound[0], visits.launches[case])
-        device.hold()
-        start = device.mark()
-        run()
-        end = device.mark()
-        device.release()
-        device.sync()
-        elapsed = device.between(start, end)
+        on_host = device.kind == "cuda" and visits.on_host[case]
+        elapsed = _called(device, run) if on_host else _held(device, run)
         wall[v], cpu[v] = elapsed.wall, elapsed.cpu
-    return Timed(wall, cpu)
+        lost[v] = 1.0 if elapsed.throttled else 0.0 if np.isnan(elapsed.cpu) else 1 - cpu[v] / wall[v]
+    return Timed(wall, cpu, lost)
+
+
+def _held(device: Device, run: Callable[[], object]) -> Elapsed:
+    """What the device takes for it, by its own marks."""
+    device.hold()
+    start = device.mark()
+    run()
+    end = device.mark()
+    device.release()
+    device.sync()
+    return device.between(start, end)
+
+
+def _called(device: Device, run: Callable[[], object]) -> Elapsed:
+    """What its caller takes to enqueue it, while the device works on."""
+    wall, cpu = time.perf_counter_ns(), time.thread_time_ns()
+    run()
+    ended = time.perf_counter_ns(), time.thread_time_ns()
+    device.sync()
+    return Elapsed((ended[0] - wall) * 1e-9, (ended[1] - cpu) * 1e-9)

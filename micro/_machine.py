@@ -10,11 +10,13 @@ import platform
 import secrets
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.state import folder as state_folder
+from kernels.steering import STEERING, variables
 from reports.record import Environment
 
 if TYPE_CHECKING:
@@ -23,10 +25,12 @@ if TYPE_CHECKING:
 PACKAGES = ("kernelgap", "numpy", "scipy", "mkl", "torch", "numba")
 
 
-def environment(device: Device, command: str) -> Environment:
+def environment(devices: Sequence[Device], command: str) -> Environment:
     """Of this machine, for the first line of a run file."""
+    device, *others = devices
     facts = {
         "device": {"name": device.name, **device.describe()},
+        "others": [{"name": other.name, **other.describe()} for other in others],
         "cores": device.limits().cores,
         "affinity": sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "kernel": platform.release(),
@@ -35,7 +39,7 @@ def environment(device: Device, command: str) -> Environment:
         "compiler": _compiler(),
         "commit": _commit(),
         "huge_pages": _read("/sys/kernel/mm/transparent_hugepage/enabled"),
-        "variables": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(TUNING)},
+        "variables": variables(STEERING),
     }
     machine = _digest({name: fact for name, fact in facts.items() if name != "commit"})
     state = {
@@ -48,20 +52,6 @@ def environment(device: Device, command: str) -> Environment:
     }
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return Environment(_digest(facts), facts, state, command, started)
-
-
-TUNING = (
-    "OPENBLAS_",
-    "MKL_",
-    "OMP_",
-    "GOMP_",
-    "KMP_",
-    "NPY_",
-    "NUMBA_",
-    "MALLOC_",
-    "GLIBC_TUNABLES",
-    "LD_PRELOAD",
-)
 
 
 def command_line() -> str:

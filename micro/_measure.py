@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kernels.devices import runs
 from micro._crew import Crew, stack
-from micro._host import Look, Opened
+from micro._look import Look, Opened
 from micro._plan import Case
 from reports import stats
 
@@ -70,9 +71,16 @@ class Measurement:
 
 def clocks(cases: Sequence[Case], opened: Opened) -> tuple[str, ...]:
     """Wall below a millisecond, where the CPU clock's half microsecond would show; above it processor time,
-    which a busy neighbor does not move. With several threads in the contest the wall for all."""
+    which a busy neighbor does not move. With several threads in the contest the wall for all. What a GPU
+    does is timed by its events; what a call costs its caller, by the wall."""
     several = any(case.setting.threads > 1 for case in cases)
-    return tuple("cpu" if visit >= CPU_CLOCK and not several else "wall" for visit in opened.visits)
+
+    def clock(case: Case, visit: float) -> str:
+        if runs(case.setting.device) == "cuda":
+            return "wall" if case.problem.on_host else "event"
+        return "cpu" if visit >= CPU_CLOCK and not several else "wall"
+
+    return tuple(map(clock, cases, opened.visits))
 
 
 def measure(
@@ -151,11 +159,12 @@ class _Rounds:
         return sum(int((~self.rejected(look)).sum()) for look in self.looks)
 
     def rejected(self, look: Look) -> Array:
-        """Rounds in which a visit timed by the wall lost more than a hundredth of its time."""
+        """Rounds in which a visit timed by the wall lost more than a hundredth of its time, or a GPU held its
+        clock down."""
         import numpy as np
 
         short = [
-            clock == "wall" and case.setting.threads == 1 and case.role == "measured"
+            clock in ("wall", "event") and case.setting.threads == 1 and case.role == "measured"
             for clock, case in zip(self.clocks, self.cases, strict=True)
         ]
         lost: Array = look.lost[:, short]

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias, get_type_hints
 
+from kernels.devices import runs
 from kernels.errors import UsageError
 from kernels.problem import Problem
 from kernels.variant import Setting, find, problem_type
 
+SETTINGS = {
+    "device": "the device",
+    "threads": "the number of threads",
+    "isa": "the instruction set",
+    "data": "what the operands hold",
+}
 Role: TypeAlias = Literal["measured", "canary", "ceiling"]
 
 
@@ -71,7 +78,9 @@ class Budget:
 class Benchmark:
     """A file of this folder: its problem, the values its axes have by default, its questions.
 
-    A question is a flag; its function turns what was asked into contests.
+    A question is a flag; its function turns what was asked into contests. `variants` are measured by default
+    on a CPU, `cuda` on a GPU. `useful`: the command lines that `python -m micro all` runs of it, by the kind of
+    kernels; `small`: words that make each of them take no time, for a test of the whole. `net`: what --net asks.
     """
 
     problem: type[Problem]
@@ -79,6 +88,14 @@ class Benchmark:
     sweep: dict[str, tuple[Any, ...]]
     questions: dict[str, Question]
     variants: tuple[str, ...]
+    cuda: tuple[str, ...] = ()
+    useful: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    small: str = ""
+    net: Question | None = None
+
+    def default(self, kernels: str) -> tuple[str, ...]:
+        """The variants for one kind of kernels."""
+        return {"cpu": self.variants, "cuda": self.cuda}[kernels]
 
 
 @dataclass(frozen=True)
@@ -95,19 +112,48 @@ class Question:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line said: axis values, variants, settings, the flags that modify a question, and
-    which axes a person named rather than left at their default."""
+    """What the command line said: the operation, axis values, variants, settings, the flags that modify a question, and
+    which axes a person named rather than left at their default; devices that are not here, and why; a network."""
 
+    op: str
     axes: dict[str, tuple[Any, ...]]
     variants: tuple[str, ...]
     settings: tuple[Setting, ...]
     flags: frozenset[str]
     given: frozenset[str] = frozenset()
+    absent: Mapping[str, str] = field(default_factory=dict)
+    net: str = ""
+
+    @property
+    def kernels(self) -> str:
+        """Which kernels its first device runs: cpu, cuda."""
+        return runs(self.settings[0].device)
 
     def case(self, problem: Problem, variant: str, setting: Setting | None = None) -> Case:
-        """The case, skipped with its reason where the variant is not here or refuses the problem."""
+        """The case, skipped with its reason where its device or the variant is not here, or refuses it."""
+        setting = setting or self.settings[0]
+        return Case(problem, variant, setting, skip=self._why_not(problem, variant, setting.device))
+
+    def _why_not(self, problem: Problem, variant: str, device: str) -> str | None:
         row: Any = find(problem.op, variant)
-        return Case(problem, variant, setting or self.settings[0], skip=row.missing() or row.accepts(problem))
+        if device in self.absent:
+            return self.absent[device]
+        if row.device != runs(device):
+            return f"a kernel for {row.device}: --device {row.device}{':0' if row.device != 'cpu' else ''}"
+        plays = device.startswith("fake")  # whatever is missing here, it answers in its place
+        reason: str | None = None if plays else row.missing()
+        return reason or row.accepts(problem)
+
+    def pairs(self) -> list[tuple[str, Setting]]:
+        """Variants and settings, each variant on the devices that run it; on the first where none does."""
+        found = []
+        for setting in self.settings:
+            for variant in self.variants:
+                kind = find(self.op, variant).device
+                known = kind in {runs(other.device) for other in self.settings}
+                if runs(setting.device) == kind or (not known and setting == self.settings[0]):
+                    found.append((variant, setting))
+        return found
 
 
 def one_case(contests: Sequence[Contest], option: str, does: str, cannot: str) -> Case:
@@ -166,27 +212,23 @@ def by_variant(asked: Asked, found: Iterable[Problem]) -> list[Contest]:
     """Without a question each problem is one contest between the variants."""
     contests = []
     for problem in found:
-        cases = [asked.case(problem, v, s) for s in asked.settings for v in asked.variants]
-        differs = "variant" if len(asked.settings) == 1 else "variant and threads"
+        cases = [asked.case(problem, v, s) for v, s in asked.pairs()]
+        differs = " and ".join(["variant", *_several(asked.settings)])
         contests.append(
             Contest(problem.name, f"which variant is fastest at {problem.name}?", differs, tuple(cases))
         )
     return contests
 
 
+def _several(settings: Sequence[Setting]) -> list[str]:
+    """What the settings differ in."""
+    return [name for name in SETTINGS if len({getattr(x, name) for x in settings}) > 1]
+
+
 def along(asked: Asked, found: Sequence[Problem], field: str) -> list[Contest]:
     """`--vary FIELD`: one contest for all problems that agree in everything else, per variant and setting."""
-    if field == "threads":
-        return [
-            Contest(
-                f"{problem.name}/variant:{variant}",
-                f"what do threads bring {variant} at {problem.name}?",
-                "threads",
-                tuple(asked.case(problem, variant, setting) for setting in asked.settings),
-            )
-            for problem in found
-            for variant in asked.variants
-        ]
+    if field in SETTINGS:
+        return _along_setting(asked, found, field)
     groups: dict[tuple[Any, ...], list[Problem]] = {}
     for problem in found:
         rest = tuple(getattr(problem, x.name) for x in fields(problem) if x.name != field)
@@ -194,11 +236,28 @@ def along(asked: Asked, found: Sequence[Problem], field: str) -> list[Contest]:
     contests = []
     for same in groups.values():
         unequal = len({problem.flops for problem in same}) > 1
-        for variant, setting in itertools.product(asked.variants, asked.settings):
+        for variant, setting in asked.pairs():
             name = f"{same[0].name}/vary:{field}/variant:{variant}/{setting.name}"
             cases = tuple(asked.case(problem, variant, setting) for problem in same)
             differs = f"work: differs ({field})" if unequal else field
             contests.append(Contest(name, f"what does {field} change for {variant}?", differs, cases))
+    return contests
+
+
+def _along_setting(asked: Asked, found: Sequence[Problem], field: str) -> list[Contest]:
+    """One contest for all settings that agree in everything else, per problem and variant."""
+    groups: dict[tuple[str, Setting], list[Setting]] = {}
+    for variant, setting in asked.pairs():
+        rest = replace(setting, **{field: getattr(Setting(), field)})
+        groups.setdefault((variant, rest), []).append(setting)
+    contests = []
+    for problem in found:
+        for (variant, rest), settings in groups.items():
+            plain = "" if rest == Setting() else f"/{rest.name}"
+            cases = tuple(asked.case(problem, variant, setting) for setting in settings)
+            question = f"what does {SETTINGS[field]} change for {variant} at {problem.name}?"
+            name = f"{problem.name}/vary:{field}/variant:{variant}{plain}"
+            contests.append(Contest(name, question, field, cases))
     return contests
 
 
@@ -211,4 +270,5 @@ def parse(name: str) -> Case:
     own = {x.name: hints[x.name](pairs.pop(x.name)) for x in fields(kind) if x.name in pairs}
     cold = tuple(pairs["cold"].split("+")) if "cold" in pairs else ()
     variant = pairs["variant"].replace("%2F", "/").replace("%25", "%")
-    return Case(kind(**own), variant, Setting(int(pairs["threads"]), cold))
+    given = {key: pairs[key] for key in SETTINGS if key in pairs and key != "threads"}
+    return Case(kind(**own), variant, Setting(int(pairs["threads"]), cold, **given))

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernels.devices import open_device
 from kernels.errors import LaunchError, SuiteError, UsageError, said
@@ -31,12 +31,12 @@ PERIOD = 100_000  # nanoseconds between two samples
 NAMES = tuple(f"kernelgap-{os.getuid()}.{end}" for end in ("control", "answer"))  # of perf's FIFOs
 
 
-def run(contests: Sequence[Contest], device_name: str, control: str, command: str) -> int:
+def run(contests: Sequence[Contest], control: str, command: str) -> int:
     """Prepare and check the one case, warm it up, mark, launch, mark. `control`: perf's two FIFOs, or empty,
-    and then the line that runs it under perf is printed. Raises UsageError."""
+    and then the line that runs it under perf, on a GPU under ncu, is printed. Raises UsageError."""
     case = one_case(contests, "--profile", "launches", "run")
-    device = open_device(device_name)
-    refuse_size(contests, device.limits())
+    device = open_device(case.setting.device)
+    refuse_size(contests, {device.name: device.limits()})
     fifos = _fifos(control)
     if device.native:  # as in a worker: before the libraries are loaded
         os.environ.update(dict.fromkeys(POOLS, str(case.setting.threads)))
@@ -52,7 +52,7 @@ def run(contests: Sequence[Contest], device_name: str, control: str, command: st
         raise LaunchError(f"raises {said(error)}") from error
     print(f"{case.name}: one warmed launch, {units.seconds(took)}")
     if not control:
-        print(line(command))
+        print(gpu_line(command) if device.kind == "cuda" else line(command))
     return 0
 
 
@@ -70,7 +70,8 @@ def _launch(device: Device, case: Case, fifos: Sequence[str]) -> float:
         launch.call()
     device.sync()
     with ExitStack() as stack:
-        mark = _marks(fifos, stack)
+        on_gpu: Any = device if device.kind == "cuda" else None
+        mark = on_gpu.profiler if on_gpu else _marks(fifos, stack)
         mark("enable")
         start = time.perf_counter()
         launch.call()
@@ -93,6 +94,12 @@ def line(command: str) -> str:
         f"{shlex.join(words)}; "
         "perf report -i perf.data --stdio"
     )
+
+
+def gpu_line(command: str) -> str:
+    """What to type so that Nsight Compute looks at that launch alone, its clocks as they are."""
+    words = [sys.executable, *shlex.split(command)[1:]]
+    return f"ncu --profile-from-start off --clock-control none --set full -o launch {shlex.join(words)}"
 
 
 def _fifos(control: str) -> list[str]:

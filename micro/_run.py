@@ -5,20 +5,21 @@ from __future__ import annotations
 import shlex
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels.devices import runs
 from kernels.errors import KernelError, Unavailable, UsageError, WrongResult
-from kernels.variant import find
+from kernels.variant import Setting, find
 from micro import _ceiling, _evidence
 from micro._canary import History
 from micro._check import Passed
 from micro._crew import Crew
-from micro._host import Prepared
+from micro._look import Prepared
 from micro._measure import CONTENDED, FOREIGN, Measurement, measure
 from micro._plan import Budget, Case, Contest
 from micro._worker import Died, Workers
@@ -32,14 +33,15 @@ PREPARE = 120.0  # seconds: compilers and imports
 PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; twice, for two probes
 
 
-def refuse_size(contests: Sequence[Contest], limits: Limits) -> None:
-    """Raise UsageError, before anything is allocated, where a case cannot fit."""
-    for case in (case for contest in contests for case in contest.cases):
+def refuse_size(contests: Sequence[Contest], limits: Mapping[str, Limits]) -> None:
+    """Raise UsageError, before anything is allocated, where a case cannot fit on its device."""
+    for case in (case for contest in contests for case in contest.cases if case.setting.device in limits):
         need = 3 * case.problem.footprint  # the check's operands, the arenas, float64 references
-        if need > limits.memory:
+        free = limits[case.setting.device].memory
+        if need > free:
             raise UsageError(
                 f"{case.problem.name} needs {units.binary(need)} of memory, "
-                f"{units.binary(limits.memory)} are free: take smaller --m, --n, --k"
+                f"{units.binary(free)} are free: take smaller --m, --n, --k"
             )
 
 
@@ -55,10 +57,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Runner:
-    """What all contests of a command share."""
+    """What all contests of a command share. `limits` are those of each device by its name."""
 
     workers: Workers
-    limits: Limits
+    limits: Mapping[str, Limits]
     history: History
     until: str = "time"
     progress: Callable[[str], None] = lambda text: None
@@ -85,7 +87,7 @@ class Runner:
         measurement: Measurement | None = None
         while self.until == "time" and alive and measurement is None:
             survivors = [contest.cases[i] for i in alive]
-            crew = Crew(self.workers, (*survivors, *_ceiling.cases(survivors)), seed)
+            crew = Crew(self.workers, (*survivors, *_ceiling.cases(survivors, self.limits)), seed)
             pairs = _renumbered(contest, alive)
             try:
                 measurement = measure(
@@ -97,7 +99,8 @@ class Runner:
                 crew.close()
         told = _Told(self, contest, outcomes, alive, measurement, margin, budget.target)
         spent = {"measuring": measurement.seconds if measurement else 0.0, "setup": setup}
-        system = asdict(measurement.look.counters) if measurement else {}
+        look = measurement.look if measurement else None
+        system = asdict(look.counters) | look.state if look else {}
         stopped = measurement.stopped if measurement else None
         done = record.Contest(
             contest.name, contest.question, contest.differs, told.results(), told.comparisons(), spent,
@@ -150,7 +153,8 @@ class Runner:
         given = budget.margin if budget.margin is not None else contest.margin
         if given is not None:
             return given
-        bound = any(_ceiling.memory_bound(c.problem, self.limits.usable_cache) for c in contest.cases)
+        known = [(c.problem, self.limits.get(c.setting.device)) for c in contest.cases]
+        bound = any(x is not None and _ceiling.memory_bound(problem, x.usable_cache) for problem, x in known)
         return max(MEMORY_MARGIN, budget.target) if bound else budget.target
 
 
@@ -181,9 +185,11 @@ class _Told:
         row: Any = find(case.problem.op, case.variant)
         return record.Result(
             name=case.name, contest=self.contest.name, role=case.role, op=case.problem.op,
-            problem=asdict(case.problem), variant=case.variant, device=self.runner.workers.device,
-            threads=case.setting.threads, status="planned", cold=case.setting.cold, precision=row.precision,
-            blas=row.blas(case.problem), repeat=command(self.runner.module, case, self.runner.workers.device),
+            problem=asdict(case.problem), variant=case.variant, device=case.setting.device,
+            threads=case.setting.threads, status="planned", cold=case.setting.cold, data=case.setting.data,
+            isa=None if case.setting.isa == "default" else case.setting.isa,
+            precision=row.computes(case.problem), blas=row.blas(case.problem),
+            repeat=command(self.runner.module, case),
         )  # fmt: skip
 
     def _result(self, i: int, outcome: Outcome, warnings: tuple[str, ...]) -> record.Result:
@@ -211,7 +217,7 @@ class _Told:
     @cached_property
     def _all(self) -> list[Case]:
         cases = [self.contest.cases[i] for i in self.alive]
-        return [*cases, *_ceiling.cases(cases)]
+        return [*cases, *_ceiling.cases(cases, self.runner.limits)]
 
     @cached_property
     def _place(self) -> dict[int, int]:
@@ -222,7 +228,10 @@ class _Told:
     def _shares(self) -> dict[int, _ceiling.Share]:
         """Of its ceiling, by case."""
         assert self.measurement is not None
-        return {i: _ceiling.share(self.measurement, self._all, at) for i, at in self._place.items()}
+        return {
+            i: _ceiling.share(self.measurement, self._all, at, self.runner.limits)
+            for i, at in self._place.items()
+        }
 
     def _timed(self, blank: record.Result, at: int, case: Case, warnings: tuple[str, ...]) -> record.Result:
         m = self.measurement
@@ -235,7 +244,9 @@ class _Told:
             status = "contended"
         work = find(case.problem.op, case.variant).executed(case.problem)
         if lost > CONTENDED:
-            warnings = (*warnings, f"{lost:.0%} of its rounds lost more than 1 % of their time to others")
+            held = "were taken while the device held its clock down"
+            told = held if m.clocks[at] == "event" else "lost more than 1 % of their time to others"
+            warnings = (*warnings, f"{lost:.0%} of its rounds {told}")
         return replace(
             blank, status=status, clock=m.clocks[at],
             seconds=record.Seconds(median, _known(low), _known(high), stats.SHOWN),
@@ -263,7 +274,7 @@ class _Told:
         import numpy as np
 
         found = []
-        if m.canary and not self.runner.workers.device.startswith("fake"):
+        if m.canary and not self.contest.cases[self.alive[0]].setting.device.startswith("fake"):
             slow = self.runner.history.slow({name: float(np.median(x)) for name, x in m.canary.items()})
             if slow:
                 found.append(f"contended: {slow}")
@@ -335,10 +346,11 @@ def _known(value: float) -> float | None:
     return value if value == value else None
 
 
-def command(module: str, case: Case, device: str) -> str:
+def command(module: str, case: Case) -> str:
     """The line that repeats a case."""
+    device = case.setting.device
     if case.role == "ceiling":
-        return "python -m micro.ceiling"
+        return "python -m micro.ceiling" + (f" --device {device}" if runs(device) != "cpu" else "")
     words = [f"python -m micro.{module}"]
     for axis in fields(case.problem):
         value = getattr(case.problem, axis.name)
@@ -347,6 +359,9 @@ def command(module: str, case: Case, device: str) -> str:
                 f"--{axis.name.replace('_', '-')}{'=' if str(value).startswith('-') else ' '}{value}"
             )
     words.append(f"--variant {shlex.quote(case.variant)} --threads {case.setting.threads}")
+    for name in ("isa", "data"):
+        if (value := getattr(case.setting, name)) != getattr(Setting(), name):
+            words.append(f"--{name} {value}")
     if case.setting.cold:
         words.append(f"--cold {','.join(case.setting.cold)}")
     return " ".join(words) + (f" --device {device}" if device != "cpu" else "")

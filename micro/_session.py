@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from kernels.devices import open_device
-from kernels.errors import UsageError
+from kernels.devices import open_device, runs
+from kernels.errors import SuiteError, Unavailable, UsageError
 from micro import _machine
 from micro._asked import Planned
 from micro._canary import History
@@ -22,7 +22,7 @@ from micro._evidence import beside
 from micro._host import LONG, WARM
 from micro._plan import Budget, Contest
 from micro._progress import Progress
-from micro._run import Runner, refuse_size
+from micro._run import PREPARE, Runner, refuse_size
 from micro._worker import Workers
 from reports import formats, store
 from reports.record import Environment, Note, Run
@@ -48,7 +48,7 @@ class Session:
 @contextmanager
 def session(
     module: str,
-    device: Device,
+    devices: Sequence[Device],
     output: Path | None,
     contests: int,
     *,
@@ -57,20 +57,20 @@ def session(
     until: str = "time",
     keep_wrong: bool = False,
 ) -> Iterator[Session]:
-    """Open until the last contest is measured; its workers end with it. Raises UsageError."""
+    """Open until the last contest is measured; its workers end with it. The run is told by its first device.
+    Raises UsageError."""
     with ExitStack() as stack:
-        environment = _machine.environment(device, _machine.command_line())
+        environment = _machine.environment(devices, _machine.command_line())
         file = open_run_file(output, environment, resume)
         stack.callback(file.close)
         history = History(environment.state["machine"])
         stack.callback(history.save)
-        workers = stack.enter_context(Workers(device.name))
+        workers = stack.enter_context(Workers())
         progress = stack.enter_context(Progress(contests, quiet))
         seed = int(file.run.environment.state["seed"])
         evidence = beside(output) if output else None
-        runner = Runner(
-            workers, device.limits(), history, until, progress.say, module, seed, evidence, keep_wrong
-        )
+        limits = {device.name: device.limits() for device in devices}
+        runner = Runner(workers, limits, history, until, progress.say, module, seed, evidence, keep_wrong)
         yield Session(environment, file, runner, progress)
 
 
@@ -89,10 +89,10 @@ def run(plan: Planned) -> int:
     """
     arguments, failed = plan.arguments, 0
     with ExitStack() as stack:
-        outputs = _open_outputs(arguments, stack)
+        outputs = open_outputs(arguments, stack)
         with _opened(plan) as at:
             try:
-                _measure(at, plan)
+                measure_plan(at, plan)
             except (KeyboardInterrupt, SystemExit) as stop:
                 failed = 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
                 print(_interrupted(plan, at.file), file=sys.stderr)
@@ -100,43 +100,78 @@ def run(plan: Planned) -> int:
                 failed = 1
                 print(f"micro.{plan.name}: {error}", file=sys.stderr)
         if at.file.run.contests or not failed:
-            failed = _say(at.file.run, arguments, outputs) or failed
+            failed = say(at.file.run, arguments, outputs) or failed
     return failed or int(any(r.status in ("wrong", "failed") for r in at.file.run.results))
 
 
 def measured(plan: Planned) -> Run:
     """The run of a plan, for a caller in Python. Raises UsageError; what a kernel does is in the results."""
     with _opened(plan) as at:
-        _measure(at, plan)
+        measure_plan(at, plan)
     return at.file.run
 
 
 def _opened(plan: Planned) -> AbstractContextManager[Session]:
     arguments = plan.arguments
-    device = open_device(arguments.device)
-    refuse_size(plan.contests, device.limits())
+    devices = [_device(name) for name in plan.devices]
+    refuse_size(plan.contests, {device.name: device.limits() for device in devices})
     return session(
-        plan.name, device, arguments.output, len(plan.contests),
+        plan.name, devices, arguments.output, len(plan.contests),
         quiet=arguments.quiet, resume=arguments.resume, until=arguments.until, keep_wrong=arguments.keep_wrong,
     )  # fmt: skip
 
 
-def _measure(at: Session, plan: Planned) -> None:
+def _device(name: str) -> Device:
+    """The device. Raises UsageError where it is not here."""
+    try:
+        return open_device(name)
+    except Unavailable as error:
+        raise UsageError(f"--device {name}: {error}; --device cpu is always here") from None
+
+
+def measure_plan(at: Session, plan: Planned, others: frozenset[str] = frozenset()) -> None:
     """All contests that are left, and those that its question asks for after them, into the run file; what
-    those before them took is off the budget."""
+    those before them took is off the budget. `others`: contests of other plans in the same file."""
     left = _left(plan.contests, at.file.run, at.file.path)
-    at.progress.contests = len(left)
+
+    def so_far() -> Run:
+        return replace(
+            at.file.run, contests=tuple(c for c in at.file.run.contests if c.contest not in others)
+        )
+
+    if at.progress.contests == len(plan.contests):
+        at.progress.contests = len(left)
     if left and not plan.arguments.quiet:
         print(_forecast(left, plan.budget), file=sys.stderr, flush=True)
-    taken = sum(done.seconds.get("measuring", 0.0) for done in at.file.run.contests)
+    taken = sum(done.seconds.get("measuring", 0.0) for done in so_far().contests)
     share = sum(map(_first_look, left)) / (sum(map(_first_look, plan.contests)) or 1.0)
     rest = max(plan.budget.seconds - taken, plan.budget.seconds * share)
     rest = measure_all(at, left, replace(plan.budget, seconds=rest))
-    while rest > 0 and (more := _fresh(plan.refine(at.file.run), at.file.run)):
+    while rest > 0 and (more := _fresh(plan.refine(so_far()), at.file.run)):
         rest = measure_all(at, more, replace(plan.budget, seconds=rest))
-    said = plan.answer(at.file.run)
+    if names := _kernel_names(at, left):
+        at.file.append(Note("kernels", {"names": names}))
+    said = plan.answer(so_far())
     if said and said not in [note.data.get("sentences") for note in at.file.run.notes]:
         at.file.append(Note("answer", {"sentences": said}))
+
+
+def _kernel_names(at: Session, contests: Sequence[Contest]) -> dict[str, list[str]]:
+    """What ran on a GPU, by case, as a profiler names it; without one nothing is told."""
+    timed = {result.name for result in at.file.run.results if result.seconds}
+    found: dict[str, list[str]] = {}
+    for case in dict.fromkeys(case for contest in contests for case in contest.cases if case.name in timed):
+        if runs(case.setting.device) != "cuda" or case.problem.on_host:
+            continue
+        try:
+            key = at.runner.workers.key(case)
+            names = at.runner.workers.get(key).call("names", case, patience=PREPARE)
+        except SuiteError as error:
+            print(f"the kernels of {case.name} stay without a name: {error}", file=sys.stderr)
+            return found
+        if names:
+            found[case.name] = list(names)
+    return found
 
 
 def _left(contests: Sequence[Contest], run: Run, path: Path | None) -> list[Contest]:
@@ -205,7 +240,7 @@ def _first_look(contest: Contest) -> float:
     return LOOKS[0] * total + 0.05
 
 
-def _open_outputs(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, IO[str]]:
+def open_outputs(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, IO[str]]:
     """Opened before anything is measured, so that a wrong path costs nothing."""
     opened: dict[str, IO[str]] = {}
     for kind in EXPORTS:
@@ -243,7 +278,7 @@ def _for_people(arguments: argparse.Namespace) -> IO[str]:
     return sys.stderr if taken else sys.stdout
 
 
-def _say(run: Run, arguments: argparse.Namespace, outputs: dict[str, IO[str]]) -> int:
+def say(run: Run, arguments: argparse.Namespace, outputs: dict[str, IO[str]]) -> int:
     """Report, exports, pictures; 1 where one of them cannot be written, which costs that one alone."""
     people, code = _for_people(arguments), 0
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from kernels import isa as isa_asked
 from kernels.devices import open_device
 from kernels.errors import LaunchError, SuiteError, Unavailable, WrongResult, said
 from kernels.variant import find
@@ -73,13 +74,13 @@ class Local:
 class Worker:
     """A child process with a host, pinned to as many cores as it has threads."""
 
-    def __init__(self, device: str, threads: int) -> None:
+    def __init__(self, device: str, threads: int, isa: str = "default") -> None:
         self._running = -1
         self._cell = tempfile.TemporaryFile()
         self._cell.write((-1).to_bytes(4, "little", signed=True))
         self._cell.flush()
         ours, theirs = os.pipe(), os.pipe()
-        environment = os.environ | dict.fromkeys(POOLS, str(threads))
+        environment = os.environ | dict.fromkeys(POOLS, str(threads)) | isa_asked.variables(isa)
         root = str(Path(__file__).parents[1])
         environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         handles = (theirs[0], ours[1], self._cell.fileno())
@@ -147,22 +148,23 @@ class Worker:
 class Workers:
     """The workers of a command, one for each set of settings that is fixed per process."""
 
-    def __init__(self, device: str) -> None:
-        self.device = device
+    def __init__(self) -> None:
         self._alive: dict[tuple[Any, ...], Serves] = {}
 
     @staticmethod
     def key(case: Case) -> tuple[Any, ...]:
-        """Threads; with more than one, the thread pool too: two pools in a process spin against each other."""
-        threads = case.setting.threads
-        return (threads,) if threads == 1 else (threads, find(case.problem.op, case.variant).provider)
+        """Device and threads; with several, the pool too: two pools in a process spin against each other."""
+        place = (case.setting.device, case.setting.threads, case.setting.isa)
+        pool = find(case.problem.op, case.variant).provider if case.setting.threads > 1 else None
+        return (*place, pool) if pool else place
 
     def get(self, key: tuple[Any, ...]) -> Serves:
         if key not in self._alive:
-            if self.device.startswith("fake"):
-                self._alive[key] = Local(Host(open_device(self.device), 0))
+            device, threads, isa = key[:3]
+            if device.startswith("fake"):
+                self._alive[key] = Local(Host(open_device(device), 0))
             else:
-                self._alive[key] = Worker(self.device, key[0])
+                self._alive[key] = Worker(device, threads, isa)
         return self._alive[key]
 
     def drop(self, key: tuple[Any, ...]) -> None:

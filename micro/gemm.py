@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 
 from kernels.ops.gemm.problem import Gemm
+from micro import _gemm_net
 from micro._cli import main
 from micro._gemm_answers import crossover_answer, refine_crossover, transpose_answer
 from micro._plan import Asked, Benchmark, Contest, Question
@@ -17,18 +18,27 @@ SWEEP_M = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 IN_CACHE_M = (4, 8, 16)  # with N = K = 2048: B within a last-level cache
 CROSSOVER_M = (1, 4, 16, 64, 256, 1024)
 LIBRARIES = ("openblas", "openblas-scipy", "numpy", "mkl", "torch")
-STRATEGIES = ("transpose-then-nn", "transpose-then-nn:somatcopy")
+BINDINGS = ("cublas", "cublaslt", "cupy-raw", "cupy", "skcuda", "torch-cuda")
+LADDER = ("cublas", "cublaslt-best", "cuda-tiled", "cuda-naive", "numba-cuda-tiled", "numba-cuda-naive")
+STRATEGIES = {
+    "cpu": ("openblas", "transpose-then-nn", "transpose-then-nn:somatcopy"),
+    "cuda": ("cublas", "cuda-transpose-then-nn", "cuda-transpose-then-nn:geam"),
+}
+KEPT = {"cpu": "kept-transpose", "cuda": "cuda-kept-transpose"}
+IN_ONE_GO = {"cpu": ("numpy", "torch"), "cuda": ("cupy-raw", "cupy", "skcuda", "torch-cuda", "cublaslt")}
 
 
 def _base(asked: Asked) -> Gemm:
-    """The seed's product, at an eighth of its K unless --full, with whatever axis a person named."""
-    base = SEED if "full" in asked.flags else replace(SEED, k=EIGHTH)
-    return replace(base, **{name: asked.axes[name][0] for name in asked.given if name in ("m", "n", "k")})
+    """The seed's product, on a CPU at an eighth of its K unless --full, with whatever axis a person named."""
+    base = SEED if "full" in asked.flags or asked.kernels == "cuda" else replace(SEED, k=EIGHTH)
+    named = ("m", "n", "k", "dtype")
+    return replace(base, **{name: asked.axes[name][0] for name in asked.given if name in named})
 
 
 def _libraries(asked: Asked) -> tuple[list[str], list[str]]:
     """Libraries that are here, and those that are not."""
-    wanted = asked.variants if "variant" in asked.given else LIBRARIES
+    default = {"cpu": LIBRARIES, "cuda": BINDINGS}[asked.kernels]
+    wanted = asked.variants if "variant" in asked.given else default
     here = [name for name in wanted if asked.case(SEED, name).skip is None]
     return here, [name for name in wanted if name not in here]
 
@@ -36,11 +46,12 @@ def _libraries(asked: Asked) -> tuple[list[str], list[str]]:
 def strategies(asked: Asked, base: Gemm, extra: tuple[str, ...] = ()) -> Contest:
     """Three ways to A·Bᵀ: B kept as K×N, B stored N×K and read transposed, B transposed first."""
     nt = replace(base, trans="nt")
-    names = ("openblas", *STRATEGIES, *extra)
-    cases = (asked.case(base, "openblas"), *(asked.case(nt, name) for name in names))
+    names = (*STRATEGIES[asked.kernels], *extra)
+    cases = (asked.case(base, names[0]), *(asked.case(nt, name) for name in names))
     pairs = [(0, i) for i in range(1, len(cases))] + [(1, i) for i in range(2, len(cases))]
-    if "kept-transpose:1" in extra:  # what transposing first costs, against the sum of its parts
-        pairs.append((cases.index(asked.case(nt, "kept-transpose:1")), 2))
+    once = f"{KEPT[asked.kernels]}:1"
+    if once in extra:  # what transposing first costs, against the sum of its parts
+        pairs.append((cases.index(asked.case(nt, once)), 2))
     question = "store B as K×N, read it transposed, or transpose it first?"
     return Contest(f"strategy/{base.name}", question, "strategy", cases, tuple(pairs))
 
@@ -58,10 +69,12 @@ def transpose(asked: Asked) -> list[Contest]:
     here, missing = _libraries(asked)
     absent = [layouts(asked, base, library) for library in missing]
     if "full" in asked.flags:
-        rest = [layouts(asked, base, library) for library in here if library != "openblas"]
+        rest = [layouts(asked, base, library) for library in here if library != STRATEGIES[asked.kernels][0]]
         return [strategies(asked, base), *rest, *absent]
     sizes = asked.axes["m"] if "m" in asked.given else SWEEP_M if "all" in asked.flags else SMALL_M
-    sweep = [layouts(asked, replace(base, m=m), library) for library in here for m in sizes]
+    # The whole K takes a GPU no time, but its check: a sweep is of an eighth everywhere.
+    short = base if "k" in asked.given else replace(base, k=EIGHTH)
+    sweep = [layouts(asked, replace(short, m=m), library) for library in here for m in sizes]
     sweep += [
         layouts(asked, Gemm(m, 2048, 2048), library)
         for library in here
@@ -70,7 +83,7 @@ def transpose(asked: Asked) -> list[Contest]:
     ]
     if "all" not in asked.flags:
         return [strategies(asked, base), *sweep, *absent]
-    kept = ("kept-transpose:1", "kept-transpose:8")
+    kept = tuple(f"{KEPT[asked.kernels]}:{uses}" for uses in (1, 8))
     every = [layouts(asked, base, library, ("nt", "tn", "tt")) for library in here]
     return [
         strategies(asked, base, kept),
@@ -111,8 +124,12 @@ def _cold(asked: Asked, libraries: list[str]) -> list[Contest]:
 
 def crossover_at(asked: Asked, m: int, library: str) -> Contest:
     """Reading B transposed against transposing it first, at one M."""
-    problem = replace(_base(asked), m=m, trans="nt")
-    cases = (asked.case(problem, library), asked.case(problem, f"transpose-then-nn:{library}"))
+    base = _base(asked)
+    problem = replace(
+        base, m=m, trans="nt", k=base.k if {"k", "full"} & (asked.given | asked.flags) else EIGHTH
+    )
+    first = f"transpose-then-nn:{library}" if asked.kernels == "cpu" else STRATEGIES["cuda"][1]
+    cases = (asked.case(problem, library), asked.case(problem, first))
     name = f"crossover/{problem.name}/variant:{library}"
     return Contest(name, f"does transposing first win with {library} at M = {m}?", "variant", cases)
 
@@ -120,8 +137,14 @@ def crossover_at(asked: Asked, m: int, library: str) -> Contest:
 def crossover(asked: Asked) -> list[Contest]:
     """From which M on transposing first wins."""
     here, _ = _libraries(asked)
-    reachable = [library for library in here if library not in ("numpy", "torch")]  # those with a C entry
+    reachable = [library for library in here if library not in IN_ONE_GO[asked.kernels]]
     return [crossover_at(asked, m, library) for library in reachable for m in CROSSOVER_M]
+
+
+def network(asked: Asked) -> list[Contest]:
+    """`--net`: every fully connected product of a network, W out×in against in×out."""
+    here, _ = _libraries(asked)
+    return _gemm_net.contests(asked, here)
 
 
 BENCHMARK = Benchmark(
@@ -141,6 +164,19 @@ BENCHMARK = Benchmark(
         ),
     },
     variants=LIBRARIES,
+    cuda=tuple(dict.fromkeys((*BINDINGS, *LADDER))),
+    useful={
+        "cpu": ("--transpose",),
+        "cuda": (
+            "--transpose",
+            "--transpose --full --dtype tf32 --variant cublas,cublaslt,cupy-raw,torch-cuda",
+            "--m 4096 --n 4096 --k 4096",
+            "--m 4096 --n 4096 --k 4096 --dtype fp32,tf32,bf16,fp16 --vary dtype --variant cublas,torch-cuda",
+            "--crossover --variant cublas",
+        ),
+    },
+    small="--m 8 --n 16 --k 8",
+    net=Question("who pays for the transposition in a step?", network, _gemm_net.answer, seconds=60.0),
 )
 
 if __name__ == "__main__":

@@ -20,12 +20,29 @@ RUNGS = {
     ),
     "empty": ("c", "python", "numba", "cffi", "ctypes", "ctypes-convert", "torch"),
 }  # fmt: skip
+ON_GPU = {
+    "gemm": (
+        "cuda-c", "cuda-graph", "cuda-ctypes", "cupy-kernel", "pycuda", "numba-cuda", "cublas", "cupy-raw", "cupy",
+        "skcuda", "torch-cuda",
+    ),
+    "empty": ("cuda-c", "cuda-graph", "cuda-ctypes", "cupy-kernel", "pycuda", "numba-cuda", "torch-cuda"),
+}  # fmt: skip
 SLOW = ("torch-compile",)  # half a minute to prepare: with --all
-CHAINED = ("c", "ctypes", "numpy", "torch")
+CHAINED = {
+    "cpu": ("c", "ctypes", "numpy", "torch"),
+    "cuda": ("cuda-c", "cuda-graph", "cublas", "cupy", "torch-cuda"),
+}
+GPU_CHAIN = 128  # calls in a launch on a GPU: a few of them still fit into the driver's queue
 # The harness has a price of its own for each of the two ways in which it calls.
 FLOORS = {
     "nothing": (("gemm", "c"), ("empty", "c")),
     "nothing-python": (("gemm", "numba"), ("gemm", "cffi"), ("gemm", "ctypes"), ("empty", "python")),
+    "nothing-cuda": (
+        ("gemm", "cuda-c"),
+        ("empty", "cuda-c"),
+        ("gemm", "cuda-ctypes"),
+        ("empty", "cuda-ctypes"),
+    ),
 }
 
 
@@ -33,6 +50,8 @@ def _rungs(asked: Asked, kernel: str) -> tuple[str, ...]:
     """Those a person named, or all that reach this kernel."""
     if "variant" in asked.given:
         return asked.variants
+    if asked.kernels == "cuda":
+        return ON_GPU[kernel]
     return RUNGS[kernel] + (SLOW if "all" in asked.flags and kernel == "gemm" else ())
 
 
@@ -71,13 +90,14 @@ def ladder(asked: Asked) -> list[Contest]:
     """The rungs of each kernel, the harness beneath them, and the chains."""
     given = asked.axes["chain"] if "chain" in asked.given else ()
     every = "all" in asked.flags
-    found = [rungs(asked, kernel, chain) for kernel in _kernels(asked) for chain in given or (CHAIN,)]
+    length = GPU_CHAIN if asked.kernels == "cuda" else CHAIN
+    found = [rungs(asked, kernel, chain) for kernel in _kernels(asked) for chain in given or (length,)]
     found += filter(None, (floor(asked, harness) for harness in FLOORS))
     lengths = given if len(given) > 1 else () if given else MORE_CHAINS if every else CHAINS
     everything = every or "variant" in asked.given
     for kernel in _kernels(asked) if lengths else ():
         if kernel == "gemm" or everything or len(_kernels(asked)) == 1:  # of nothing where it is asked for
-            wanted = [x for x in _rungs(asked, kernel) if everything or x in CHAINED]
+            wanted = [x for x in _rungs(asked, kernel) if everything or x in CHAINED[asked.kernels]]
             found += [chains(asked, kernel, rung, lengths) for rung in wanted]
     return found
 
@@ -94,6 +114,9 @@ BENCHMARK = Benchmark(
         )
     },
     variants=tuple(dict.fromkeys((*RUNGS["gemm"], *RUNGS["empty"]))),
+    cuda=tuple(dict.fromkeys((*ON_GPU["gemm"], *ON_GPU["empty"]))),
+    useful={"cpu": ("--ladder",), "cuda": ("--ladder",)},
+    small="--chain 2",
 )
 
 

@@ -14,6 +14,9 @@ BENCHMARK = Benchmark(
     sweep={"rows": (64, 1024), "cols": (64, 1024, 1040)},
     questions={},
     variants=("tiled", "numpy", "somatcopy"),
+    cuda=("cublas-geam", "cuda-tiled", "cuda-naive", "cupy", "torch-cuda"),
+    useful={"cpu": ("",), "cuda": ("--rows 1024,8192 --cols 1040,8192",)},
+    small="--rows 8 --cols 8,16",
 )
 
 if __name__ == "__main__":

@@ -8,28 +8,22 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NoReturn
+from typing import IO, TYPE_CHECKING
 
 from reports import formats, store
+from reports.parser import OneLineParser
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from reports.record import Run
 
-    Commands = _SubParsersAction["_Parser"]
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; --help shows the options\n")
+    Commands = _SubParsersAction[OneLineParser]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code; 2 where a file is no run file, or cannot be written."""
-    parser = _Parser("python -m reports", description="What run files say.", allow_abbrev=False)
+    parser = OneLineParser("python -m reports", description="What run files say.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
     for add in (_add_show, _add_compare, _add_export):
         add(commands)

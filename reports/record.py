@@ -37,7 +37,7 @@ class Result:
     op: str  # operation, a folder of kernels/ops
     problem: dict[str, Any]  # every field of the problem, defaults too
     variant: str  # row of the operation's table, family:parameter, or the user's own module:NAME
-    device: str  # cpu, fake
+    device: str  # cpu, cuda:0, fake …
     threads: int  # of the library that ran
     status: Status  # see above; only ok, unreliable and contended carry times
     reason: str | None = None  # why skipped, wrong or failed; one line
@@ -52,7 +52,7 @@ class Result:
     kernel: str | None = None  # version and kernel family as the library tells, or file and digest
     isa_observed: str | None = None  # instruction set the kernel really uses
     blas: str | None = None  # the call made, in the library's own column-major terms
-    clock: str | None = None  # of samples: cpu (processor time of the thread) or wall
+    clock: str | None = None  # of samples: cpu (processor time of the thread), wall, or event (of a GPU)
     seconds: Seconds | None = None  # of one use
     flops_per_second: float | None = None  # nominal FLOP over the median
     bytes_per_second: float | None = None  # nominal bytes over the median
@@ -116,7 +116,9 @@ class Contest:
     comparisons: tuple[Comparison, ...]  # every pair
     seconds: dict[str, float] = field(default_factory=dict)  # spent: measuring, setup
     stopped: str | None = None  # why the rounds ended
-    system: dict[str, float] = field(default_factory=dict)  # what others took, see micro/_counters.py
+    system: dict[str, float] = field(
+        default_factory=dict
+    )  # what others took, see micro/_counters.py; a GPU's clocks at the end
     kind: str = "contest"  # contest
 
 
@@ -137,7 +139,7 @@ class Environment:
 class Note:
     """Anything else worth keeping: a benchmark's conclusion, the self-test's figures."""
 
-    topic: str  # answer, selftest, ab …
+    topic: str  # answer, kernels, selftest, ab …
     data: dict[str, Any]  # free
     kind: str = "note"  # note
 

@@ -23,6 +23,8 @@ def comparisons(run: Run) -> Table:
     """A row for each comparison: ratio first, then verdict, times, share of the ceiling."""
     rows: list[tuple[str, ...]] = []
     notes: list[str] = []
+    mixed = False
+    home = f" device:{run.environment.facts.get('device', {}).get('name')}"  # told in the last line
     for contest in run.contests:
         by_name = {result.name: result for result in contest.results if result.role == "measured"}
         for comparison in contest.comparisons:
@@ -35,13 +37,15 @@ def comparisons(run: Run) -> Table:
                 verdict += f" ({notes.index(remark) + 1})"
             rows.append(
                 (
-                    common, f"{contender} / {baseline}",
+                    common.replace(home, ""), f"{contender} / {baseline}",
                     units.ratio(comparison.ratio, comparison.low, comparison.high), verdict,
                     units.seconds(second.seconds.median if second.seconds else None),
                     units.seconds(first.seconds.median if first.seconds else None),
                     f"{units.percent(second.percent_of_ceiling)}, {units.percent(first.percent_of_ceiling)}",
+                    f"{units.error(second.error)}, {units.error(first.error)}",
                 )
             )  # fmt: skip
+            mixed |= second.precision != first.precision
     head: tuple[str, ...] = (
         "at",
         "contender / baseline",
@@ -50,9 +54,12 @@ def comparisons(run: Run) -> Table:
         "contender",
         "baseline",
         "of ceiling",
+        "worst error",
     )
-    if all(row[-1] == "–, –" for row in rows):  # no ceiling was measured in these rounds
-        head, rows = head[:-1], [row[:-1] for row in rows]
+    # No ceiling was measured in these rounds; errors are of interest where a time is bought with them.
+    needless = {i for i, drop in ((6, all(row[6] == "–, –" for row in rows)), (7, not mixed)) if drop}
+    head = tuple(word for i, word in enumerate(head) if i not in needless)
+    rows = [tuple(word for i, word in enumerate(row) if i not in needless) for row in rows]
     numbered = tuple(f"({i}) {note}" for i, note in enumerate(notes, start=1))
     return Table("Ratios of time", head, tuple(rows), numbered)
 
@@ -67,7 +74,15 @@ def contrast(contender: str, baseline: str) -> tuple[str, str, str]:
     ]
     keys = {word.partition(":")[0] for words in only for word in words}
     lone = len(keys) == 1  # the field need not be named when it is the only one
-    default = {"trans": "nn", "ld_pad": "0", "cold": "warm", "beta": "0", "alpha": "1"}
+    default = {
+        "trans": "nn",
+        "ld_pad": "0",
+        "cold": "warm",
+        "beta": "0",
+        "alpha": "1",
+        "dtype": "fp32",
+        "device": "cpu",
+    }
     shared = [_plain(word.removeprefix("variant:")) for word in shared]
     texts = []
     for words in only:
@@ -99,10 +114,28 @@ def kernels(run: Run) -> tuple[str, ...]:
         told.setdefault(result.variant, {})[kernel] = None
         if result.blas:
             calls.setdefault(result.variant, {})[result.blas.partition(" m=")[0]] = None
+    ran = _named(run)
     return tuple(
-        f"{variant}: " + "; ".join(filter(None, (" and ".join(about), ", ".join(calls.get(variant, ())))))
+        f"{variant}: "
+        + "; ".join(
+            filter(None, (" and ".join(about), ", ".join(calls.get(variant, ())), ran.get(variant, "")))
+        )
         for variant, about in told.items()
     )
+
+
+def _named(run: Run) -> dict[str, str]:
+    """By variant: the kernels that a profiler saw, and how many others where cases differ in them."""
+    variants = {result.name: result.variant for result in run.results}
+    seen: dict[str, dict[str, None]] = {}
+    for note in run.notes:
+        for case, names in note.data.get("names", {}).items() if note.topic == "kernels" else ():
+            if case in variants:
+                seen.setdefault(variants[case], {})[" + ".join(names)] = None
+    return {
+        variant: f"ran {next(iter(found))}" + (f" and {len(found) - 1} others" if len(found) > 1 else "")
+        for variant, found in seen.items()
+    }
 
 
 def steered(run: Run) -> str | None:

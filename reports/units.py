@@ -45,3 +45,8 @@ def ratio(center: float | None, low: float | None, high: float | None) -> str:
 
 def percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.0f} %"
+
+
+def error(value: float | None) -> str:
+    """A worst error: `1.2e-6`."""
+    return "–" if value is None else "0" if value == 0 else f"{value:.1e}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -17,6 +19,15 @@ class Ran:
     code: object
     out: str
     err: str
+
+
+def load(path: Path) -> ModuleType:
+    """A Python file that is in no package, as a module."""
+    spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture
@@ -42,23 +53,29 @@ def light_fake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def gemm(
-    capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None
-) -> Iterator[Callable[..., Ran]]:
-    """`gemm("--m", "8")`: the command `python -m micro.gemm --m 8`, in this process."""
-    from micro._cli import main
-    from micro.gemm import BENCHMARK
-
+def in_process() -> Iterator[Callable[..., Ran]]:
+    """`in_process(capsys, main, argv)`: what a command leaves that runs in this process."""
     before = signal.getsignal(signal.SIGTERM)
 
-    def run(*argv: str) -> Ran:
+    def run(captured: pytest.CaptureFixture[str], main: Callable[..., int], *given: object) -> Ran:
         code: object
         try:
-            code = main(BENCHMARK, "gemm", argv)
+            code = main(*given)
         except SystemExit as end:
             code = end.code
-        told = capsys.readouterr()
+        told = captured.readouterr()
         return Ran(code, told.out, told.err)
 
     yield run
     signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def gemm(
+    capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
+) -> Callable[..., Ran]:
+    """`gemm("--m", "8")`: the command `python -m micro.gemm --m 8`, in this process."""
+    from micro._cli import main
+    from micro.gemm import BENCHMARK
+
+    return lambda *argv: in_process(capsys, main, BENCHMARK, "gemm", argv)

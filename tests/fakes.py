@@ -8,7 +8,7 @@ from typing import Any
 from kernels.devices.fake import Fake
 from micro._canary import History
 from micro._counters import Counters
-from micro._host import Look, Opened
+from micro._look import Look, Opened
 from micro._plan import Budget, Case, Contest
 from micro._run import Runner
 from reports import record
@@ -16,8 +16,6 @@ from reports import record
 
 class Here:
     """The workers of a command where there is one, in this process."""
-
-    device = "fake"
 
     def __init__(self, serves: Any) -> None:
         self.serves = serves
@@ -36,7 +34,8 @@ class Here:
 def run(serves: Any, contest: Contest, seconds: float = 10.0) -> record.Contest:
     """The contest's record, measured by `serves`."""
     workers: Any = Here(serves)
-    runner = Runner(workers, Fake().limits(), History("none"))
+    limits = Fake().limits()
+    runner = Runner(workers, {"cpu": limits, "fake": limits}, History("none"))
     return runner.run(contest, seconds, Budget(seconds))
 
 

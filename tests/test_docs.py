@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from tests.conftest import load
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -19,20 +19,13 @@ EVERY = [
     *PAGES,
     *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "reports/reference/README.md")),
 ]
+WRITTEN = load(ROOT / "docs/generate.py").PAGES
 ELSEWHERE = ("make ", "pip ", "git ", "apt-get ", ". .venv", "cd ")  # what CI runs, or another machine
 
 
-def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs/generate.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize("name", sorted(generator().PAGES))
+@pytest.mark.parametrize("name", sorted(WRITTEN))
 def test_page_is_what_the_code_says(name: str) -> None:
-    assert (ROOT / "docs" / name).read_text("utf-8") == generator().PAGES[name](), "make docs"
+    assert (ROOT / "docs" / name).read_text("utf-8") == WRITTEN[name](), "make docs"
 
 
 @pytest.mark.parametrize("page", EVERY, ids=lambda page: page.name)

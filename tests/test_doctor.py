@@ -55,6 +55,7 @@ def test_the_screen_has_its_groups_and_fits_100_columns(
     assert [x for x in titles if x != "missing"] == [
         "devices",
         "libraries",
+        "ways to a GPU",
         "system",
         "tools",
         "known figures",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels import build
+from kernels import build, steering
 from kernels._doctor import allocator, perf, screen, survey, system
 from kernels._doctor.system import Cache, Cores, HugePages, Node
 
@@ -155,4 +155,4 @@ def test_a_preloaded_malloc_is_found(tmp_path: Path) -> None:
 def test_only_variables_that_steer_are_told() -> None:
     environment = {"MALLOC_ARENA_MAX": "1", "LD_PRELOAD": "x.so", "OMP_NUM_THREADS": "2", "PATH": "/bin"}
     assert allocator.allocator(environment).variables == {"LD_PRELOAD": "x.so", "MALLOC_ARENA_MAX": "1"}
-    assert allocator.variables(allocator.TUNING, environment) == {"OMP_NUM_THREADS": "2"}
+    assert steering.variables(steering.TUNING, environment) == {"OMP_NUM_THREADS": "2"}

@@ -24,7 +24,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
     programs = tmp_path / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))
-    for name in ("CC", "CXX", "CUDA_HOME", "CUDA_PATH"):
+    for name in ("CC", "CXX", "NVCC", "CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(name, raising=False)
     build.compiler.cache_clear()
 

@@ -1,4 +1,4 @@
-"""Whose malloc serves this process, and the variables that steer it and the libraries."""
+"""Whose malloc serves this process, and the variables that steer it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-STEERING = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "TCMALLOC_", "MIMALLOC_")
-TUNING = ("OPENBLAS_", "GOTO_", "MKL_", "OMP_", "GOMP_", "KMP_", "BLIS_", "NPY_", "NUMBA_")
+from kernels.steering import MALLOC, variables
+
 KNOWN = ("jemalloc", "tcmalloc", "mimalloc", "hoard", "musl")
 
 
@@ -37,7 +37,7 @@ def allocator(environment: Mapping[str, str] = os.environ) -> Allocator:
         path = _exporter()
     except (OSError, AttributeError, TypeError):
         path = None
-    return Allocator(libc, None if path is None else name(path), path, variables(STEERING, environment))
+    return Allocator(libc, None if path is None else name(path), path, variables(MALLOC, environment))
 
 
 def _libc() -> str | None:
@@ -67,8 +67,3 @@ def name(path: str) -> str:
     file = os.path.basename(path)
     known = next((known for known in KNOWN if known in file), None)
     return known or ("glibc" if file.startswith(("libc.so", "libc-2")) else file)
-
-
-def variables(prefixes: tuple[str, ...], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Those that are set and begin so."""
-    return {key: environment[key] for key in sorted(environment) if key.startswith(prefixes)}

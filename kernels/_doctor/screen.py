@@ -22,8 +22,8 @@ Rows = Iterator[tuple[str, str]]
 def lines(found: Found) -> list[str]:
     """Groups with nothing in them are left out."""
     groups = {
-        "devices": devices(found), "libraries": libraries(found), "system": system(found),
-        "tools": tools(found), "missing": missing(found), "known figures": known(found),
+        "devices": devices(found), "libraries": libraries(found), "ways to a GPU": bindings(found),
+        "system": system(found), "tools": tools(found), "missing": missing(found), "known figures": known(found),
     }  # fmt: skip
     told = []
     for title, rows in groups.items():
@@ -89,6 +89,15 @@ def _library(about: Library, pool: Pool | None) -> Iterator[str]:
 
 def _threads(pool: Pool) -> str:
     return _many(pool.threads, "thread") + (f" ({pool.threading_layer})" if pool.threading_layer else "")
+
+
+def bindings(found: Found) -> Rows:
+    """Those that share a reason share a line."""
+    reasons: dict[str | None, list[str]] = {}
+    for name, reason in found.bindings.items():
+        reasons.setdefault(reason, []).append(name)
+    for reason, names in reasons.items():
+        yield "here" if reason is None else "not here", ", ".join(names) + (f": {reason}" if reason else "")
 
 
 def system(found: Found) -> Rows:

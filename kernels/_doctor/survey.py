@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from kernels import state
-from kernels._doctor import allocator, figures, packages, perf, system, tools
+from kernels import state, steering
+from kernels._doctor import allocator, bindings, figures, packages, perf, system, tools
 from kernels._doctor.libraries import Library, Opened, Pool, open_all
 from kernels._doctor.part import Part, absent, said
 from kernels.devices import kinds, open_device
@@ -34,11 +34,13 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`devices` as they describe themselves; `not_told`: facts that raised, and what."""
+    """`devices` as they describe themselves; `bindings`: why a way to a GPU cannot be gone; `not_told`: facts
+    that raised, and what."""
 
     devices: dict[str, dict[str, Any]]
     libraries: dict[str, Library]
     pools: tuple[Pool, ...] | None
+    bindings: dict[str, str | None]
     packages: dict[str, Part]
     base: dict[str, Part]
     system: System
@@ -80,10 +82,10 @@ def survey() -> Found:
         rights = told("perf", perf.rights)
     blas = told("libraries", opened.result) or Opened({}, None)
     return Found(
-        devices, blas.libraries, blas.pools,
+        devices, blas.libraries, blas.pools, bindings.bindings(),
         {name: packages.package(wanted) for name, wanted in packages.OPTIONAL.items()},
         {name: packages.package(wanted) for name, wanted in packages.BASE.items()},
-        System(**facts, variables=allocator.variables(allocator.TUNING)),
+        System(**facts, variables=steering.variables(steering.TUNING)),
         {name: _tool(name, future) for name, future in asked.items()}, rights,
         known.get("ceilings"), known.get("selftest"),
         str(where) if where else None, bool(where) and state.is_temporary(),

@@ -8,12 +8,12 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from kernels import build
 from kernels._doctor.part import Part, absent, run, said
 from kernels.errors import Unavailable
+from kernels.nvcc import find as find_nvcc
 
 TRIAL = "#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\ndouble f(double x) { return exp(x); }\n"
 INSTALL = {  # by ID and ID_LIKE of /etc/os-release; no system told: Debian's
@@ -72,12 +72,9 @@ def cpp_compiler() -> Part:
 
 
 def nvcc() -> Part:
-    """NVIDIA's, on the path, in its usual folders or in its wheel."""
-    folders = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    wheel = find_spec("nvidia")
-    for place in (wheel and wheel.submodule_search_locations) or ():
-        folders += sorted(map(str, Path(place).glob("*")))
-    return _asked("nvcc", ("nvcc", *(os.path.join(folder, "bin/nvcc") for folder in folders if folder)))
+    """The one that `kernels.nvcc` takes."""
+    found = find_nvcc()
+    return _asked("nvcc", (str(found),) if found else ())
 
 
 def perf() -> Part:

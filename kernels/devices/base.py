@@ -30,10 +30,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Elapsed:
-    """Seconds between two marks: by the wall, and of processor time where that is known, else NaN."""
+    """Seconds between two marks: by the wall, and of processor time where that is known, else NaN.
+    `throttled`: the device held its own clock down meanwhile, for heat or for want of power."""
 
     wall: float
     cpu: float
+    throttled: bool = False
 
 
 class Device(Protocol):
@@ -49,17 +51,17 @@ class Device(Protocol):
     def allocate(self, nbytes: int) -> Any:
         """A block of touched memory."""
 
-    def scatter(self, block: Any, seed: int) -> None:
-        """Fill a block with normal random numbers."""
+    def scatter(self, block: Any, seed: int, dtype: str = "fp32", data: str = "normal") -> None:
+        """Fill a block with random numbers of an element type, normal ones unless `data` says else."""
 
     def view(self, block: Any, offset: int, operand: Operand) -> Any:
         """The operand's array `offset` bytes into a block. Sets an address; moves nothing."""
 
     def put(self, view: Any, array: Array) -> None:
-        """Copy a host array into a view."""
+        """Copy a host array of float32 into a view, rounded to its type."""
 
     def get(self, view: Any) -> Array:
-        """Copy a view to the host."""
+        """Copy a view to the host, as float32."""
 
     def sync(self) -> None:
         """Wait for everything enqueued."""
@@ -81,6 +83,9 @@ class Device(Protocol):
 
     def repeat(self, launch: Launch, count: int) -> Callable[[], object]:
         """One call that makes `count` launches, at the least cost between them."""
+
+    def state(self) -> dict[str, float]:
+        """Clocks, temperature, power, as far as it tells them: megahertz, celsius, watts."""
 
     def describe(self) -> dict[str, Any]:
         """What it is: part of the environment's digest."""

@@ -8,7 +8,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels.cgroup import quota
 from kernels.devices.base import ALIGNMENT, Elapsed, Limits
+from kernels.dtypes import STORED, decode, drawn, encode, stored_as
 from kernels.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,25 +50,23 @@ class Cpu:
         block[:: os.sysconf("SC_PAGESIZE")] = 0  # first touch here, not in a measurement
         return block[start : start + nbytes]
 
-    def scatter(self, block: Array, seed: int) -> None:
-        import numpy as np
-
-        floats = block[: block.size // 4 * 4].view(np.float32)
-        some = np.random.default_rng(seed).standard_normal(min(NORMALS, floats.size), np.float32)
-        for start in range(0, floats.size, NORMALS):
-            part = floats[start : start + NORMALS]
+    def scatter(self, block: Array, seed: int, dtype: str = "fp32", data: str = "normal") -> None:
+        elements = block[: block.size // 4 * 4].view(STORED[dtype])
+        some = drawn(seed, min(NORMALS, elements.size), dtype, data)
+        for start in range(0, elements.size, NORMALS):
+            part = elements[start : start + NORMALS]
             part[:] = some[: part.size]
 
     def view(self, block: Array, offset: int, operand: Operand) -> Array:
         import numpy as np
 
-        return np.ndarray(operand.shape, np.float32, block, offset, operand.strides)
+        return np.ndarray(operand.shape, STORED[operand.dtype], block, offset, operand.strides)
 
     def put(self, view: Array, array: Array) -> None:
-        view[...] = array
+        view[...] = encode(array, stored_as(view.dtype))
 
     def get(self, view: Array) -> Array:
-        return view.copy()
+        return decode(view)
 
     def sync(self) -> None:
         pass
@@ -92,6 +92,9 @@ class Cpu:
                 launch.call()
 
         return run
+
+    def state(self) -> dict[str, float]:
+        return {}
 
     def describe(self) -> dict[str, Any]:
         info = _cpuinfo()
@@ -132,15 +135,8 @@ def instruction_sets() -> tuple[str, ...]:
 def cores() -> int:
     """Cores this process may use: affinity, and the cgroup's quota rounded down."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for path in ("/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"):
-        try:
-            words = Path(path).read_text().split()
-            period = words[1] if len(words) > 1 else Path(path).with_name("cpu.cfs_period_us").read_text()
-            if words[0].isdigit():
-                allowed = min(allowed, max(1, int(words[0]) // int(period)))
-        except OSError:
-            continue
-    return allowed
+    _, processors = quota()
+    return allowed if processors is None else min(allowed, max(1, int(processors)))
 
 
 CGROUP_MEMORY = (  # limit and usage, second and first version
@@ -156,10 +152,7 @@ def _memory() -> int:
     for line in _text("/proc/meminfo").splitlines():
         if line.startswith("MemAvailable"):
             free.append(int(line.split()[1]) * 1024)
-    for limit, usage in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
+    for limit, usage in CGROUP_MEMORY:
         most, used = _text(f"/sys/fs/cgroup/{limit}").strip(), _text(f"/sys/fs/cgroup/{usage}").strip()
         if most.isdigit() and used.isdigit():
             stat = _text(f"/sys/fs/cgroup/{Path(limit).parent / 'memory.stat'}").split()

@@ -1,7 +1,8 @@
 """A device with a scripted clock and a journal: the order of a measurement can be read off it.
 
-It runs every operation of the suite. Each variant keeps its name, answers with the operation's reference
-and takes the time the script says; `faults` throws at a step of the journal.
+It runs every operation of the suite: those of a CPU, or as `fake:cuda` those of a GPU. Each variant keeps
+its name, answers with the operation's reference and takes the time the script says; `faults` throws at a
+step of the journal.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import dataclasses
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from kernels.devices import KERNELS
 from kernels.devices.base import Elapsed, Limits
 from kernels.devices.cpu import Cpu
+from kernels.errors import UsageError
 from kernels.variant import Launch, Variant
 
 if TYPE_CHECKING:
@@ -21,7 +24,12 @@ if TYPE_CHECKING:
 
 
 def open_device(index: str = "") -> Fake:
-    return Fake()
+    """Raises UsageError for kernels that no variant is written for."""
+    if index not in ("", *KERNELS):
+        raise UsageError(f"--device fake:{index}: it plays one of {', '.join(KERNELS)}")
+    device = Fake()
+    device.name = f"fake:{index}" if index else "fake"
+    return device
 
 
 def script(variant: str, problem: Problem) -> float:
@@ -88,9 +96,10 @@ class Fake(Cpu):
         fresh = {x.ctypes.data for x in buffers} & self._fresh
         if fresh:
             self._fresh -= fresh
-            x = {o.name: b for o, b in zip(problem.operands(), buffers, strict=True)}
-            outputs = [o.name for o in problem.operands() if o.role != "in"]
-            x[outputs[0]][...] = problem.reference(x)
+            views = dict(zip((o.name for o in problem.operands()), buffers, strict=True))
+            output = next(o.name for o in problem.operands() if o.role != "in")
+            answer = problem.reference({name: self.get(view) for name, view in views.items()})
+            Cpu.put(self, views[output], answer)
 
     def put(self, view: Array, array: Array) -> None:
         super().put(view, array)
@@ -115,6 +124,9 @@ class Fake(Cpu):
 
     def release(self) -> None:
         self._step("release")
+
+    def state(self) -> dict[str, float]:
+        return {}
 
     def describe(self) -> dict[str, Any]:
         return {"model": "scripted clock", "vendor": "fake", "isa": [], "caches": list(self.limits().caches)}

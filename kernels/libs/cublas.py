@@ -15,8 +15,18 @@ from kernels.libs import cuda
 
 N, T = 0, 1  # cublasOperation_t
 DEFAULT_MATH, PEDANTIC_MATH, TF32_MATH = 0, 2, 3  # cublasMath_t
+DEFAULT_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: the library chooses
 WORKSPACE = 32 << 20  # bytes: what NVIDIA recommends from Hopper on
 INT, POINTER, FLOAT = ctypes.c_int, ctypes.c_void_p, ctypes.c_float
+
+# A name's cudaDataType of A, B and C, and its cublasComputeType_t. Sums, alpha and beta are fp32 in all. "fp32" is
+# the pedantic type: the plain one (68) leaves the library free to put other arithmetic in its place.
+TYPES = {
+    "fp32": (0, 69),  # CUDA_R_32F, CUBLAS_COMPUTE_32F_PEDANTIC
+    "tf32": (0, 77),  # CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32
+    "bf16": (14, 68),  # CUDA_R_16BF, CUBLAS_COMPUTE_32F
+    "fp16": (2, 68),  # CUDA_R_16F, CUBLAS_COMPUTE_32F
+}
 
 
 def missing() -> str | None:
@@ -35,28 +45,27 @@ class Handle:
     workspace: int
 
     def math(self, mode: int) -> None:
-        """Strict single precision or TF32, for the calls that follow."""
+        """DEFAULT_MATH, PEDANTIC_MATH or TF32_MATH, for the calls of `sgemm` that follow."""
         self.check("cublasSetMathMode", self.api.cublasSetMathMode(self.handle, INT(mode)))
 
     def check(self, name: str, status: int) -> None:
         """Raise LaunchError for what is no success."""
         if status:
-            text = self.api.cublasGetStatusString
-            text.restype = ctypes.c_char_p
-            told = text(INT(status))
-            raise LaunchError(f"{name} answers {status}: {told.decode() if told else 'unknown'}")
+            raise refused(self.api.cublasGetStatusString, name, status)
 
 
 def open_handle(stream: int, workspace: int, library: Any = None) -> Handle:
-    """A handle on `stream` with WORKSPACE bytes at the device address `workspace`. Raises Unavailable."""
+    """A handle on `stream`, for as long as the process lives. Raises Unavailable, LaunchError.
+
+    `workspace` is the device address of WORKSPACE bytes, a multiple of 256; 0 leaves it to the library.
+    """
     library = library or cuda.load("cublas")
     handle = ctypes.c_void_p()
     if status := library.cublasCreate_v2(ctypes.byref(handle)):
         raise Unavailable(f"cublasCreate answers {status}: no usable GPU in this process")
     number = INT()
     library.cublasGetVersion_v2(handle, ctypes.byref(number))
-    major, rest = divmod(number.value, 10000)
-    made = Handle(library, handle, f"cuBLAS {major}.{rest // 100}.{rest % 100}", stream, workspace)
+    made = Handle(library, handle, f"cuBLAS {dotted(number.value)}", stream, workspace)
     made.check("cublasSetStream", library.cublasSetStream_v2(handle, POINTER(stream)))
     if workspace:  # after the stream: setting that takes the workspace away again
         size = ctypes.c_size_t(WORKSPACE)
@@ -75,7 +84,25 @@ def sgemm(
         on.handle, *map(INT, (*flags, *mnk)), ctypes.byref(alpha), POINTER(a[0]), INT(a[1]),
         POINTER(b[0]), INT(b[1]), ctypes.byref(beta), POINTER(c[0]), INT(c[1]),
     )  # fmt: skip
-    return _call(function, arguments, "cublasSgemm", check, (alpha, beta))
+    return prepared(function, arguments, "cublasSgemm", check, (alpha, beta))
+
+
+def gemm_ex(
+    on: Handle, dtype: str, flags: tuple[int, int], mnk: tuple[int, int, int], scale: tuple[float, float],
+    a: tuple[int, int], b: tuple[int, int], c: tuple[int, int],
+) -> Callable[[], None]:  # fmt: skip
+    """The product of `sgemm` on operands of one of TYPES, whose arithmetic is said with the call; ld in elements.
+
+    Where the library splits K, partial sums of bf16 and fp16 may be added in these types: its default.
+    """
+    kind, compute = map(INT, TYPES[dtype])
+    alpha, beta = FLOAT(scale[0]), FLOAT(scale[1])
+    arguments = (
+        on.handle, *map(INT, (*flags, *mnk)), ctypes.byref(alpha), POINTER(a[0]), kind, INT(a[1]),
+        POINTER(b[0]), kind, INT(b[1]), ctypes.byref(beta), POINTER(c[0]), kind, INT(c[1]),
+        compute, INT(DEFAULT_ALGORITHM),
+    )  # fmt: skip
+    return prepared(on.api.cublasGemmEx, arguments, "cublasGemmEx", on.check, (alpha, beta))
 
 
 def sgeam_transpose(
@@ -87,16 +114,40 @@ def sgeam_transpose(
         on.handle, INT(T), INT(N), INT(rows), INT(cols), ctypes.byref(one), POINTER(source[0]), INT(source[1]),
         ctypes.byref(zero), POINTER(target[0]), INT(target[1]), POINTER(target[0]), INT(target[1]),
     )  # fmt: skip
-    return _call(on.api.cublasSgeam, arguments, "cublasSgeam", on.check, (one, zero))
+    return prepared(on.api.cublasSgeam, arguments, "cublasSgeam", on.check, (one, zero))
 
 
-def _call(
+def dotted(number: int) -> str:
+    """130101 is 13.1.1."""
+    major, rest = divmod(number, 10000)
+    return f"{major}.{rest // 100}.{rest % 100}"
+
+
+def refused(text: Any, name: str, status: int) -> LaunchError:
+    """What is raised for a status; `text` is the library's function that spells one out."""
+    text.restype = ctypes.c_char_p
+    told = text(INT(status))
+    return LaunchError(f"{name} answers {status}: {told.decode() if told else 'unknown'}")
+
+
+def prepared(
     function: Any, arguments: tuple[Any, ...], name: str, check: Callable[[str, int], None], keep: object
 ) -> Callable[[], None]:
-    """One call without arguments. `keep` lives as long: cuBLAS is given its addresses."""
+    """One call without arguments. `keep` lives as long: the library is given its addresses."""
 
     def call(keep: object = keep) -> None:
         if status := function(*arguments):
             check(name, status)
 
     return call
+
+
+def kernel() -> tuple[str | None, str | None]:
+    """The library's version, told without a handle (cublasGetProperty); its kernels it does not name."""
+    library, number = cuda.load("cublas"), INT()
+    numbers = []
+    for which in range(3):  # MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
+        if library.cublasGetProperty(INT(which), ctypes.byref(number)):
+            return None, None
+        numbers.append(str(number.value))
+    return f"cuBLAS {'.'.join(numbers)}", None

@@ -15,6 +15,11 @@ EXTRA = "pip install 'kernelgap[cuda13]'"
 
 def missing() -> str | None:
     """Why no CUDA device can be opened here, told without importing anything heavy."""
+    return driver_missing() or package("cupy")
+
+
+def driver_missing() -> str | None:
+    """Why nothing at all runs on a GPU here: it begins with the driver."""
     try:
         driver = ctypes.CDLL(DRIVER)
     except OSError:
@@ -24,7 +29,7 @@ def missing() -> str | None:
     count = ctypes.c_int(0)
     if driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
         return "the NVIDIA driver is here and counts no GPU: see nvidia-smi, CUDA_VISIBLE_DEVICES"
-    return package("cupy")
+    return None
 
 
 def package(name: str, install: str = EXTRA) -> str | None:
@@ -48,3 +53,15 @@ def load(name: str) -> ctypes.CDLL:
     except DynamicLibNotFoundError as error:
         raise Unavailable(f"lib{name} is not here: {str(error).splitlines()[0]}: {EXTRA}") from None
     return ctypes.CDLL(found.abs_path)
+
+
+def kernel() -> tuple[str | None, str | None]:
+    """CuPy's version; which instructions its libraries take they do not tell."""
+    import importlib.metadata
+
+    for name in ("cupy-cuda13x", "cupy-cuda12x", "cupy"):
+        try:
+            return f"CuPy {importlib.metadata.version(name)}", None
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return "CuPy", None

@@ -24,6 +24,21 @@ def _path() -> Path | None:
     return found[-1] if found else None
 
 
+class _Version(ctypes.Structure):
+    """MKLVersion of mkl_types.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int) for name in ("major", "minor", "update")),
+        *((name, ctypes.c_char_p) for name in ("status", "build", "processor", "platform")),
+    )
+
+
+def _isa(processor: str) -> str | None:
+    """What its kernels take, as it calls the processor; on AMD it names none, and ignores what is asked."""
+    names = {"AVX-512": "avx512", "AVX2": "avx2", "SSE4.2": "sse4.2"}
+    return next((isa for name, isa in names.items() if name in processor), None)
+
+
 @functools.cache
 def load() -> Blas:
     """MKL with LP64 integers. Its threading layer is fixed here, at load: none for one thread, else GNU's.
@@ -43,6 +58,8 @@ def load() -> Blas:
         raise Unavailable(
             f"mkl is installed but cannot be loaded ({error}): pip install --force-reinstall mkl"
         ) from None
+    about = _Version()
+    library.MKL_Get_Version(ctypes.byref(about))
     told = ctypes.create_string_buffer(198)
     library.MKL_Get_Version_String(told, len(told))
     words = told.value.decode().split()
@@ -51,8 +68,8 @@ def load() -> Blas:
         name="MKL",
         path=path,
         version=f"MKL {version}",
-        kernels=None,  # its banner names no kernel, and on AMD no ISA either
-        isa=None,
+        kernels=None,  # it names none
+        isa=_isa(about.processor.decode()),
         wide=False,
         sgemm=address(library["cblas_sgemm"]),
         omatcopy=None,  # MKL_Somatcopy takes characters, not CBLAS enumerations

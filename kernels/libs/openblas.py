@@ -12,14 +12,8 @@ import importlib.util
 from pathlib import Path
 
 from kernels.errors import Unavailable
+from kernels.isa import FAMILIES
 from kernels.libs.cblas import Blas, address, symbol
-
-# Kernel families of OpenBLAS's DYNAMIC_ARCH build and the vector instructions they are written in.
-ISA = {
-    "Prescott": "sse3", "Katmai": "sse", "Core2": "ssse3", "Nehalem": "sse4.2", "Sandybridge": "avx",
-    "Haswell": "avx2", "Zen": "avx2", "SkylakeX": "avx512", "Cooperlake": "avx512", "SapphireRapids": "avx512",
-    "ARMV8": "neon", "NEOVERSEN1": "neon", "NEOVERSEV1": "sve", "NEOVERSEN2": "sve",
-}  # fmt: skip
 
 
 def missing(owner: str) -> str | None:
@@ -70,7 +64,7 @@ def load(owner: str) -> Blas:
         path=path,
         version=" ".join(text("get_config").split()[:2]),
         kernels=core,
-        isa=ISA.get(core),
+        isa=FAMILIES.get(core),
         wide=suffix == "64_",
         sgemm=address(sgemm[1]),
         omatcopy=address(copy[1]) if copy else None,

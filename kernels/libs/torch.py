@@ -15,6 +15,13 @@ def load() -> Any:
     return _optional.load("torch", lambda torch: (torch.mm, torch.from_numpy))
 
 
+def tensor(torch: Any, array: Any) -> Any:
+    """The tensor of a NumPy array, without a copy; uint16 is bfloat16."""
+    if array.dtype.str[1:] == "u2":
+        return torch.from_numpy(array.view("i2")).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
 def kernel() -> tuple[str | None, str | None]:
     """Version, and the instruction set where torch tells it: its MKL does not."""
     return f"torch {load().__version__}, MKL inside", None

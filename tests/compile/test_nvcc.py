@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -134,7 +135,17 @@ def test_folder_that_cannot_be_made_is_told(fake: Fake, source: Path, own_state:
 # Where it is
 
 
-def test_found_by_variable_then_path_then_toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a variable nor NVIDIA's wheel leads to one."""
+    for name in ("NVCC", "CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(nvcc, "find_spec", lambda name: None)
+
+
+def test_found_by_variable_then_path_then_toolkit(
+    nowhere: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked, on_path, toolkit = (Fake(tmp_path / name).path for name in ("asked", "path", "toolkit"))
     monkeypatch.setattr(nvcc, "TOOLKIT", toolkit)
     monkeypatch.setenv("PATH", str(on_path.parent))
@@ -148,10 +159,29 @@ def test_found_by_variable_then_path_then_toolkit(tmp_path: Path, monkeypatch: p
     assert nvcc.find() is None
 
 
-def test_missing_names_the_remedy(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_found_by_home_then_toolkit_then_wheel(
+    nowhere: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("home", "nvidia/cu13"):
+        (tmp_path / name).mkdir(parents=True)
+    home, toolkit, wheel = (Fake(tmp_path / name).path for name in ("home/bin", "toolkit", "nvidia/cu13/bin"))
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path / "nvidia")])
+    monkeypatch.setattr(nvcc, "find_spec", lambda name: spec)
+    monkeypatch.setattr(nvcc, "TOOLKIT", toolkit)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
+    assert nvcc.find() == home
+    home.unlink()
+    assert nvcc.find() == toolkit
+    toolkit.unlink()
+    assert nvcc.find() == wheel
+
+
+def test_missing_names_the_remedy(
+    nowhere: None, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(nvcc, "TOOLKIT", tmp_path / "none")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("NVCC", raising=False)
     with pytest.raises(Unavailable, match=r"^no nvcc: install a CUDA toolkit .* or set NVCC"):
         nvcc.cubin(source, "sm_90")
 

@@ -51,8 +51,8 @@ def contest(*variants: str) -> record.Contest:
     """The record of a contest between variants of one small product."""
     cases = tuple(Case(PRODUCT, variant) for variant in variants)
     asked = Contest("faults", "what does a fault cost?", "variant", cases)
-    with Workers("cpu") as workers:
-        runner = _run.Runner(workers, open_device("cpu").limits(), History("faults"))
+    with Workers() as workers:
+        runner = _run.Runner(workers, {"cpu": open_device("cpu").limits()}, History("faults"))
         return runner.run(asked, 0.3, Budget(0.3))
 
 

@@ -21,6 +21,7 @@ import psutil
 import pytest
 
 from reports import store
+from tests.processes import MARK, marked
 
 ROOT = Path(__file__).parents[2]
 SWEEP = (
@@ -36,7 +37,6 @@ SWEEP = (
     "6s",
 )
 CONTESTS = 12
-MARK = "KERNELGAP_TEST_MARK"
 
 
 @pytest.fixture
@@ -49,18 +49,6 @@ def place(tmp_path: Path) -> Iterator[Path]:
     while (left := marked(folder)) and time.monotonic() < end:
         time.sleep(0.05)
     assert not left
-
-
-def marked(folder: Path) -> list[psutil.Process]:
-    """Processes that a command of this test started, workers of killed ones too."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
 
 
 def start(

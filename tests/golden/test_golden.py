@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from micro._machine import TUNING
+from kernels.steering import STEERING
 from tests.conftest import Ran
 
 HERE = Path(__file__).parent
@@ -27,7 +27,7 @@ def _one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernels.devices.cpu.instruction_sets", lambda: ("avx", "avx2"))
     monkeypatch.setattr("kernels.libs.openblas.missing", lambda owner: None)
     monkeypatch.delenv("COLUMNS", raising=False)
-    for name in [name for name in os.environ if name.startswith(TUNING)]:
+    for name in [name for name in os.environ if name.startswith(STEERING)]:
         monkeypatch.delenv(name)
 
 

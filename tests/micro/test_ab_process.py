@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from kernels.errors import LaunchError, WrongResult
@@ -20,21 +18,9 @@ from micro._arms import Arm
 from micro._worker import POOLS, Died
 from reports import store
 from tests.conftest import Ran
+from tests.processes import MARK, marked
 
 ROOT = Path(__file__).parents[2]
-MARK = "KERNELGAP_TEST_MARK"
-
-
-def marked(folder: Path) -> list[psutil.Process]:
-    """Processes that a command of this test started, its arms too."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
 
 
 def test_a_real_run(own_state: Path, tmp_path: Path) -> None:
@@ -62,21 +48,11 @@ def test_a_real_run(own_state: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def command(own_state: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Ran]]:
+def command(
+    capfd: pytest.CaptureFixture[str], own_state: Path, in_process: Callable[..., Ran]
+) -> Callable[..., Ran]:
     """`command("--processes", "3")`: the driver in this process, with real arms and hardly any time."""
-    before = signal.getsignal(signal.SIGTERM)
-
-    def run(*argv: str) -> Ran:
-        code: object
-        try:
-            code = ab.main(["--budget", "1ms", *argv])
-        except SystemExit as end:
-            code = end.code
-        told = capfd.readouterr()
-        return Ran(code, told.out, told.err)
-
-    yield run
-    signal.signal(signal.SIGTERM, before)
+    return lambda *argv: in_process(capfd, ab.main, ["--budget", "1ms", *argv])
 
 
 BAD = {

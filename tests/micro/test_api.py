@@ -165,7 +165,7 @@ def test_output_is_the_run_file(tmp_path: Path) -> None:
 def test_a_question_answers(capsys: pytest.CaptureFixture[str]) -> None:
     run = micro.measure(micro.plan("gemm", why=True, **FAKE | {"variant": "naive"}))
     (note,) = run.notes
-    assert "/variant:naive/threads:1 takes" in note.data["sentences"][0]
+    assert "/variant:naive/device:fake/threads:1 takes" in note.data["sentences"][0]
 
 
 @pytest.mark.usefixtures("quiet")

@@ -116,7 +116,7 @@ def test_passed_tells_the_worst_element_of_all_probes() -> None:
     def off(i: int, j: int, share: float) -> Callable[[Array, dict[str, Array]], Array]:
         def answer(want: Array, x: dict[str, Array]) -> Array:
             got = want.astype(np.float32)
-            got[i, j] += share * SQUARE.bound(x, want, OPENBLAS.u)[i, j]
+            got[i, j] += share * SQUARE.bound(x, want, OPENBLAS.u(SQUARE))[i, j]
             return got
 
         return answer
@@ -216,7 +216,7 @@ def test_words(problem: Gemm, answer: Callable[[Array, dict[str, Array]], Array]
 
 def test_words_of_a_few_wrong_values_name_the_first_and_the_excess() -> None:
     def answer(want: Array, x: dict[str, Array]) -> Array:
-        want[4, 5] += 50 * SQUARE.bound(x, want, OPENBLAS.u)[4, 5]
+        want[4, 5] += 50 * SQUARE.bound(x, want, OPENBLAS.u(SQUARE))[4, 5]
         return want
 
     with pytest.raises(WrongResult) as told:
@@ -332,7 +332,7 @@ def test_entries_see_a_fault_in_every_corner_and_row() -> None:
     for at in (np.s_[0, 0], np.s_[-1, -1], np.s_[3]):
         got = problem.reference(x)
         got[at] += 1
-        found = problem._entries(x, got, OPENBLAS.u)
+        found = problem._entries(x, got, OPENBLAS.u(problem))
         assert (found.error > found.bound).any()
-    honest = problem._entries(x, problem.reference(x), OPENBLAS.u)
+    honest = problem._entries(x, problem.reference(x), OPENBLAS.u(problem))
     assert (honest.error <= honest.bound).all()

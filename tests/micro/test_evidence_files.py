@@ -37,7 +37,7 @@ def bad(gemm: Gemm, monkeypatch: pytest.MonkeyPatch) -> Gemm:
 def test_evidence_lies_beside_the_run_file(bad: Gemm, tmp_path: Path, keep: bool) -> None:
     ran = bad(*SIZE, "-o", str(tmp_path / "run.jsonl"), *["--keep-wrong"] * keep)
     assert ran.code == 1
-    (found,) = (tmp_path / "run.wrong").glob("gemm-m_8-n_8-k_8-variant_openblas-threads_1-*.json")
+    (found,) = (tmp_path / "run.wrong").glob("gemm-m_8-n_8-k_8-variant_openblas-device_fake-threads_1-*.json")
     assert f"wrong: answers zeros (evidence: {found})" in "".join(ran.out.splitlines())
     (line,) = [x for x in (tmp_path / "run.jsonl").read_text().splitlines() if '"kind":"contest"' in x]
     assert json.loads(line)["results"][0]["evidence"] == str(found)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -32,7 +31,7 @@ KERNELS = ("gemm", "empty")
 def asked(given: tuple[str, ...] = (), rungs: tuple[str, ...] = (), **axes: Any) -> Asked:
     more = ("variant",) if rungs else ()
     sweep = launch.BENCHMARK.sweep | axes
-    return Asked(sweep, rungs, (Setting(),), frozenset(), frozenset((*given, *axes, *more)))
+    return Asked("launch", sweep, rungs, (Setting(),), frozenset(), frozenset((*given, *axes, *more)))
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
@@ -50,18 +49,10 @@ def pretend(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
 
 @pytest.fixture
 def told(
-    capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None
-) -> Iterator[Callable[..., Ran]]:
+    capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
+) -> Callable[..., Ran]:
     """`told("--kernel", "gemm")`: the command `python -m micro.launch --kernel gemm`, in this process."""
-    before = signal.getsignal(signal.SIGTERM)
-
-    def run(*argv: str) -> Ran:
-        code = main(launch.BENCHMARK, "launch", launch.words(argv))
-        said = capsys.readouterr()
-        return Ran(code, said.out, said.err)
-
-    yield run
-    signal.signal(signal.SIGTERM, before)
+    return lambda *argv: in_process(capsys, main, launch.BENCHMARK, "launch", launch.words(argv))
 
 
 # The plan
@@ -105,7 +96,7 @@ def test_the_harness_is_measured_apart_and_first() -> None:
 
 def test_chains_are_compared_with_one_call() -> None:
     found = [contest for contest in launch.ladder(asked()) if contest.name.startswith("chain/")]
-    assert [contest.cases[0].variant for contest in found] == list(launch.CHAINED)
+    assert [contest.cases[0].variant for contest in found] == list(launch.CHAINED["cpu"])
     for contest in found:
         assert [case.problem.chain for case in contest.cases] == [1, 4, 16, 64]  # type: ignore[attr-defined]
         assert contest.differs == "chain"
@@ -128,7 +119,7 @@ def test_names_and_commands_lead_back_to_the_case() -> None:
         for case in contest.cases:
             again = parse(case.name)
             assert (again.problem, again.variant) == (case.problem, case.variant)
-            line = command("launch", case, "cpu")
+            line = command("launch", case)
             assert f"--kernel {case.problem.kernel} --chain {case.problem.chain} " in line  # type: ignore[attr-defined]
             assert launch.words(line.split()[3:]) == line.split()[3:]
 

@@ -156,7 +156,7 @@ def test_pairs_are_each_against_the_first_unless_named() -> None:
 
 
 def asked(variants: tuple[str, ...], settings: tuple[Setting, ...] = (Setting(),), **axes: Any) -> Asked:
-    return Asked({"m": (8,), "n": (8,), "k": (8,), **axes}, variants, settings, frozenset())
+    return Asked("gemm", {"m": (8,), "n": (8,), "k": (8,), **axes}, variants, settings, frozenset())
 
 
 def test_problems_are_the_product_of_the_axes() -> None:

@@ -64,7 +64,7 @@ def test_one_launch_between_the_marks(gemm: Gemm, journal: list[str], tmp_path: 
     assert journal[start - 3 : start] == ["launch openblas", "launch openblas", "sync"]  # warm by then
     assert journal[end + 1 :] == []
     assert (journal.count("enable"), journal.count("disable")) == (1, 1)
-    assert ran.out.startswith("gemm/m:8/n:8/k:8/variant:openblas/threads:1: one warmed launch, ")
+    assert ran.out.startswith("gemm/m:8/n:8/k:8/variant:openblas/device:fake/threads:1: one warmed launch, ")
     assert len(ran.out.splitlines()) == 1  # perf is there already
 
 

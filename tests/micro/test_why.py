@@ -161,7 +161,7 @@ def test_one_case_against_every_variant(gemm: Gemm) -> None:
     assert variants[0] == "naive" and {"openblas", "numpy", "blocked"} < set(variants)
     assert len(told["comparisons"]) == len(variants) - 1
     assert all("/variant:naive/" in one["baseline"] for one in told["comparisons"])
-    assert "/variant:naive/threads:1 takes " in ran.err and "It executes 1.02 kFLOP" in ran.err
+    assert "/variant:naive/device:fake/threads:1 takes " in ran.err and "It executes 1.02 kFLOP" in ran.err
 
 
 def test_the_first_variant_where_none_is_named(gemm: Gemm) -> None:
@@ -200,12 +200,12 @@ def test_what_cannot_be_explained_is_refused_with_one_line(gemm: Gemm, words: st
 def test_a_second_case_in_the_same_run_file(gemm: Gemm, tmp_path: Path) -> None:
     for m in ("8", "16"):
         ran = gemm("--m", m, *SIZE[2:], *WHY, "-o", str(tmp_path / "run.jsonl"), "--resume")
-        assert ran.code == 0 and f"m:{m}/n:8/k:8/variant:openblas/threads:1 takes" in ran.out
+        assert ran.code == 0 and f"m:{m}/n:8/k:8/variant:openblas/device:fake/threads:1 takes" in ran.out
 
 
 def test_a_case_that_was_not_timed_is_told_without_a_reason(gemm: Gemm) -> None:
     ran = gemm(*SIZE, *WHY, "--until", "plan")
-    assert ran.out.splitlines()[0] == "gemm/m:8/n:8/k:8/variant:openblas/threads:1 planned."
+    assert ran.out.splitlines()[0] == "gemm/m:8/n:8/k:8/variant:openblas/device:fake/threads:1 planned."
 
 
 def test_no_reason_is_none(gemm: Gemm) -> None:

@@ -170,7 +170,8 @@ def test_compare_sets_two_variants_side_by_side(gemm: Callable[..., Ran], tmp_pa
         a, b = (one for one in contest.results if one.role == "measured")
         assert a.seconds and b.seconds
         trans = f"trans:{a.problem['trans']}/dtype:fp32/alpha:1/beta:0/ld_pad:0"
-        name = f"gemm/m:{a.problem['m']}/n:8/k:8/{trans}/[variant:openblas vs. variant:numpy]/threads:1/cold:none"
+        pair = "[variant:openblas vs. variant:numpy]/threads:1/cold:none/device:fake"
+        name = f"gemm/m:{a.problem['m']}/n:8/k:8/{trans}/{pair}"
         (change,) = told[f"{name}_median"]["measurements"]
         assert math.isclose(1 + change["time"], b.seconds.median / a.seconds.median, rel_tol=1e-5)
 

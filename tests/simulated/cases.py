@@ -11,23 +11,31 @@ from typing import Any
 
 import numpy as np
 
+from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.nvcc import Geometry
+from kernels.ops.fma import Fma
+from kernels.ops.fma import cuda as fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.gemm import cuda as gemm
+from kernels.ops.launch import Calls
+from kernels.ops.launch import cuda as launch
 from kernels.ops.stream import Stream
 from kernels.ops.stream import cuda as stream
 from kernels.ops.transpose import Transpose
 from kernels.ops.transpose import cuda as transpose
-from kernels.problem import UNIT_ROUNDOFF, Problem
+from kernels.problem import Problem
 from tests.simulated import launcher
 
 __all__ = [
-    "ARCHS", "KERNELS", "NAMES", "Error", "Kernel", "compare", "find", "gemm", "run", "stream", "transpose",
+    "ARCHS", "KERNELS", "NAMES", "Error", "Kernel", "compare", "find", "fma", "gemm", "launch", "run", "stream",
+    "transpose",
 ]  # fmt: skip
 
 ARCHS = ("sm_80", "sm_90", "sm_100")
 PRODUCTS = (Gemm(1, 1, 1), Gemm(33, 65, 17), Gemm(70, 129, 45))
 TRANSPOSITIONS = (Transpose(1, 1), Transpose(33, 65), Transpose(129, 70))
+CHAINS = (Fma("cuda", 1), Fma("cuda", 7, processors=3), Fma("cuda", 131, processors=2))
+CALLS = (1, 2, 3)  # of one size: three draws of its inputs
 COUNTS = (17, 1027, 40003)  # floats; on one multiprocessor the last takes five strides and leaves three
 
 
@@ -51,6 +59,11 @@ KERNELS = (
     *(
         Kernel(name, stream.SOURCE, functools.partial(stream.launches, processors=1), _streams(name[7:]))
         for name in stream.KERNELS
+    ),
+    *(Kernel(name, fma.SOURCE, fma.launches, CHAINS) for name in fma.KERNELS),
+    *(
+        Kernel(name, launch.SOURCE, launch.launches, tuple(Calls(name[7:], chain) for chain in CALLS))
+        for name in launch.BLOCKS
     ),
 )
 NAMES = tuple(kernel.name for kernel in KERNELS)

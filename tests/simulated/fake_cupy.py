@@ -1,11 +1,26 @@
-"""CuPy's part that the cuda device uses, on host memory, with a clock that launches move and a journal."""
+"""CuPy's part that the cuda device uses, on host memory: one stream, a clock that launches move, a journal.
+
+What is enqueued waits until the stream is waited for, and behind the holding kernel until that is let go.
+Our .cu kernels run on the CPU (launcher.py); a cubin is a file with the text of its source.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+
+from tests.simulated import launcher
+
+STREAM = 7  # its address
+PAGE = 512  # bytes: CuPy's pool gives out multiples of it
+HANDLE = 0xC0B1A5  # CuPy's own of cuBLAS
+Step = Callable[[], None]
 
 
 class Memory:
@@ -19,44 +34,67 @@ class Memory:
         return Memory(self.fake, self.base, self.offset + offset)
 
     def memset_async(self, value: int, nbytes: int, stream: object) -> None:
+        assert stream is self.fake.stream
         self.fake.journal.append(f"memset {nbytes}")
-        self.base[self.offset : self.offset + nbytes] = value
+        self.fake.enqueue(lambda: self.base[self.offset : self.offset + nbytes].fill(value))
 
 
 class Array(np.ndarray):
-    """A host array that says where it lies."""
+    """A host array that says where it lies. Writing to it is enqueued, computing with it waits, as on a GPU."""
 
     fake: FakeCupy
 
+    def __array_finalize__(self, parent: Any) -> None:
+        self.fake = getattr(parent, "fake", None)  # type: ignore[assignment]
+
     @property
-    def data(self) -> Any:  # type: ignore[override]
+    def data(self) -> Any:
         base: Any = self
         while isinstance(base.base, np.ndarray):
             base = base.base
         raw = np.asarray(base).view(np.uint8).reshape(-1)
         return Memory(self.fake, raw, self.ctypes.data - raw.ctypes.data)
 
+    @property
+    def host(self) -> np.ndarray:
+        return self.view(np.ndarray)
+
+    def __setitem__(self, where: Any, value: Any) -> None:
+        copy = np.array(value) if not isinstance(value, Array) else value.host
+        self.fake.enqueue(lambda: self.host.__setitem__(where, copy))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **more: Any) -> Any:
+        self.fake.run()
+        return getattr(ufunc, method)(*(x.host if isinstance(x, Array) else x for x in inputs), **more)
+
 
 class Event:
     def __init__(self, fake: FakeCupy) -> None:
-        self.fake, self.at = fake, 0.0
+        self.fake, self.at = fake, float("nan")
 
     def record(self, stream: object) -> None:
+        assert stream is self.fake.stream
         self.fake.journal.append("mark")
         self.fake.enqueue(self._stamp)
+
+    @property
+    def done(self) -> bool:
+        self.fake.advance()
+        return self.at == self.at
 
     def _stamp(self) -> None:
         self.at = self.fake.clock
 
 
 class Graph:
-    def __init__(self, fake: FakeCupy, work: list[Any]) -> None:
+    def __init__(self, fake: FakeCupy, work: list[Step]) -> None:
         self.fake, self.work = fake, work
 
     def upload(self, stream: object) -> None:
         self.fake.journal.append("upload")
 
     def launch(self, stream: object) -> None:
+        assert stream is self.fake.stream
         self.fake.journal.append(f"graph of {len(self.work)}")
         for step in self.work:
             self.fake.enqueue(step)
@@ -66,8 +104,12 @@ class Stream:
     """Work waits while the gate is shut, as it does behind the holding kernel."""
 
     def __init__(self, fake: FakeCupy) -> None:
-        self.fake, self.ptr = fake, 7
-        self.captured: list[Any] | None = None
+        self.fake, self.ptr, self.current = fake, STREAM, False
+        self.captured: list[Step] | None = None
+
+    def use(self) -> Stream:
+        self.current = True
+        return self
 
     def synchronize(self) -> None:
         self.fake.journal.append("sync")
@@ -80,27 +122,76 @@ class Stream:
         work, self.captured = self.captured or [], None
         return Graph(self.fake, work)
 
-    def __enter__(self) -> Stream:
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        pass
+class Module:
+    """A file of kernels by its text, or by a cubin. As CuPy's, it is compiled when a kernel is asked for."""
+
+    def __init__(self, fake: FakeCupy, code: str | None = None, path: str | None = None) -> None:
+        assert (code is None) != (path is None)
+        fake.journal.append("module of code" if code is not None else f"module of {Path(str(path)).name}")
+        self.fake, self.text = fake, code if code is not None else Path(str(path)).read_text("utf-8")
+
+    def get_function(self, name: str) -> Callable[..., None]:
+        if self.fake.refuses:
+            raise self.fake.refuses
+        if name not in launcher.names(self.text):
+            raise RuntimeError(f"CUDA_ERROR_NOT_FOUND: named symbol not found\n{name}")
+
+        def launch(grid: Any, block: Any, arguments: Sequence[Any], *, shared_mem: int = 0) -> None:
+            assert shared_mem == 0, "the shim has no dynamic shared memory"
+            self.fake.start(self.text, name, grid, block, [passed(x) for x in arguments])
+
+        return launch
+
+
+def passed(argument: Any) -> bytes:
+    """What CuPy hands to a kernel: an array's address, or a NumPy scalar of its own size."""
+    if isinstance(argument, Array):
+        return int(argument.data.ptr).to_bytes(8, "little")
+    assert isinstance(argument, np.generic), f"CuPy chooses a type for {argument!r} by itself"
+    return argument.tobytes()
+
+
+def run_kernel(
+    text: str, name: str, grid: Sequence[int], block: Sequence[int], values: Sequence[bytes]
+) -> None:
+    """One launch through the shim. Raises launcher.LaunchFailed."""
+    assert len(grid) == len(block) == 3 and min(*grid, *block) > 0
+    assert max(grid[1:]) < 1 << 16, "a grid's second and third extents end at 65535"
+    entry = getattr(launcher.load(text), f"launch_{name}")
+    entry.restype = ctypes.c_char_p
+    # Behind a value that is too short lies something that shows.
+    kept = [ctypes.create_string_buffer(value + b"\xa5" * 8) for value in values]
+    places = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(x) for x in kept))
+    triple = ctypes.c_uint * 3
+    if told := entry(triple(*grid), triple(*block), 0, places, len(kept)):
+        raise launcher.LaunchFailed(told.decode())
 
 
 class FakeCupy:
-    """Stands where the module `cupy` would."""
+    """Stands where the module `cupy` would. `cost` is the seconds of a launch by its kernel's name; `refuses`
+    what the compiler of kernels raises."""
 
     uint8, float32, int64, uint64 = np.uint8, np.float32, np.int64, np.uint64
 
     def __init__(self, free: int = 1 << 30) -> None:
         self.journal: list[str] = []
-        self.clock, self.queue, self.free = 0.0, [], free
+        self.started: list[
+            tuple[str, tuple[int, ...], tuple[int, ...]]
+        ] = []  # kernels, their blocks and threads
+        self.clock, self.free = 0.0, free
+        self.queue: list[Step] = []
+        self.blocks: list[tuple[Any, int, int]] = []  # whose memory it is, its address, its bytes
+        self.cost: Callable[[str], float] = lambda name: 2e-6
+        self.refuses: Exception | None = None
         self.stream = Stream(self)
         facts = {
             "name": b"Fake GPU", "major": 9, "minor": 0, "multiProcessorCount": 4, "l2CacheSize": 1 << 20,
         }  # fmt: skip
         self.cuda = SimpleNamespace(
-            Device=lambda index: SimpleNamespace(use=lambda: self.journal.append(f"use {index}")),
+            Device=lambda index=0: SimpleNamespace(
+                use=lambda: self.journal.append(f"use {index}"), cublas_handle=HANDLE
+            ),
             Stream=lambda non_blocking: self.stream,
             Event=lambda: Event(self),
             get_elapsed_time=lambda a, b: (b.at - a.at) * 1e3,
@@ -108,10 +199,14 @@ class FakeCupy:
             memory=SimpleNamespace(OutOfMemoryError=MemoryError),
             runtime=SimpleNamespace(
                 getDeviceProperties=lambda index: facts,
-                deviceSynchronize=lambda: None,
+                deviceGetPCIBusId=lambda index: f"0000:0{index}:00.0",
                 memGetInfo=lambda: (self.free, 2 * self.free),
                 driverGetVersion=lambda: 13000,
                 runtimeGetVersion=lambda: 13000,
+                profilerStart=lambda: self.journal.append("profile"),
+                profilerStop=lambda: self.journal.append("profile no more"),
+                memcpyDeviceToDevice=3,
+                memcpyAsync=self._memcpy,
             ),
         )
 
@@ -124,21 +219,25 @@ class FakeCupy:
     def open(self) -> bool:
         return bool(np.frombuffer(self.gate, np.int32, 1)[0])
 
-    def enqueue(self, step: Any) -> None:
-        """To the stream: done at once where nothing holds it."""
+    def enqueue(self, step: Step) -> None:
+        """To the stream, or to the graph that is captured."""
         if self.stream.captured is not None:
             self.stream.captured.append(step)
             return
         self.queue.append(step)
 
+    def advance(self) -> None:
+        """What the device does by itself: all until it is held."""
+        while self.queue and (self.open or self.queue[0] is not holding):
+            self.queue.pop(0)()
+
     def run(self) -> None:
         """What the device does until it is waited for."""
-        assert self.open, "waited for a stream that is still held: nothing would ever open it"
-        for step in self.queue:
-            step()
-        self.queue = []
+        assert self.stream.captured is None, "waited for a stream that is being captured"
+        self.advance()
+        assert not self.queue, "waited for a stream that is still held: nothing would ever open it"
 
-    def launch(self, name: str, seconds: float, work: Any = lambda: None) -> None:
+    def launch(self, name: str, seconds: float, work: Step = lambda: None) -> None:
         """A kernel of a scripted length."""
         self.journal.append(name)
 
@@ -148,16 +247,43 @@ class FakeCupy:
 
         self.enqueue(step)
 
+    def start(self, text: str, name: str, grid: Any, block: Any, values: Sequence[bytes]) -> None:
+        """A kernel of a file, on this stream."""
+        self.started.append((name, tuple(grid), tuple(block)))
+        self.launch(name, self.cost(name), lambda: run_kernel(text, name, grid, block, values))
+
+    def by_library(self, step: Step, stream: int | None) -> None:
+        """A library's work, which must be on this stream."""
+        assert stream == STREAM, f"on the stream {stream}, not on that of the device"
+        self.launch("library", self.cost("library"), step)
+
+    def RawModule(self, **how: Any) -> Module:
+        return Module(self, **how)
+
     def RawKernel(self, source: str, name: str) -> Any:
+        """The holding kernel; there is no other."""
+
         def start(grid: Any, block: Any, arguments: Any) -> None:
+            gate, patience = arguments
+            assert (type(gate), type(patience)) == (np.uint64, np.int64)
+            assert (grid, block, int(gate)) == ((1,), (1,), self.gate.ptr)
             self.journal.append(name)
+            self.enqueue(holding)
 
         return start
 
     def empty(self, nbytes: int, kind: Any) -> Array:
         if nbytes > self.free:
             raise MemoryError(f"Out of memory allocating {nbytes:,} bytes (allocated so far: 0 bytes).")
-        return self._own(np.zeros(nbytes, kind))
+        block = launcher.Block(-(-nbytes // PAGE) * PAGE, PAGE)
+        self.blocks.append((weakref.ref(block.map), block.address, nbytes))
+        return self._own(block.inside.view(kind)[:nbytes])
+
+    def reach(self, start: int, nbytes: int) -> None:
+        """Refuse what is not wholly in memory that was given out here and is in use."""
+        self.blocks = [x for x in self.blocks if x[0]() is not None]
+        within = any(first <= start and start + nbytes <= first + size for _, first, size in self.blocks)
+        assert within, f"{nbytes} bytes at {start:#x} are not in the device's memory"
 
     def ndarray(self, shape: Any, kind: Any, memory: Memory, strides: Any) -> Array:
         return self._own(np.ndarray(shape, kind, memory.base, memory.offset, strides))
@@ -165,14 +291,40 @@ class FakeCupy:
     def asarray(self, array: Any) -> Array:
         return self._own(np.array(array))
 
-    @staticmethod
-    def asnumpy(array: Any) -> np.ndarray:
-        return np.array(array)
+    def asnumpy(self, array: Array) -> np.ndarray:
+        self.run()
+        return np.array(array.host)
+
+    def copyto(self, target: Array, source: Array) -> None:
+        self.launch("copyto", self.cost("copyto"), lambda: np.copyto(target.host, source.host))
+
+    def matmul(self, a: Array, b: Array, out: Array) -> None:
+        assert a.dtype == b.dtype == out.dtype and out.dtype.kind == "f", "CuPy casts, or has no such product"
+        assert self.stream.captured is None, "it allocates"
+
+        def step() -> None:
+            out.host[...] = a.host.astype("f8") @ b.host.astype("f8")
+
+        self.launch("matmul", self.cost("matmul"), step)
+
+    def _memcpy(self, target: int, source: int, nbytes: int, kind: int, stream: int) -> None:
+        assert (kind, stream) == (3, STREAM)
+        self.reach(target, nbytes)
+        self.reach(source, nbytes)
+
+        def step() -> None:
+            ctypes.memmove(target, source, nbytes)
+
+        self.launch("memcpy", self.cost("memcpy"), step)
 
     def _own(self, array: np.ndarray) -> Array:
         found = array.view(Array)
-        type(found).fake = self
+        found.fake = self
         return found
+
+
+def holding() -> None:
+    """The step of the holding kernel, which ends once the gate is open."""
 
 
 class PinnedWord(np.ndarray):

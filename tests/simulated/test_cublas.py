@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from ctypes import c_int, c_int64, c_size_t, c_uint64, c_void_p
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,69 +18,100 @@ import pytest
 
 from kernels.errors import LaunchError, Unavailable
 from kernels.libs import cublas, cuda
+from tests.simulated.fake_cublas import FORMS, REF, Library, narrowed, widened
 
-
-class Text:
-    """A function that answers bytes, as ctypes gives them."""
-
-    restype: Any = None
-
-    def __call__(self, status: Any) -> bytes:
-        return f"CUBLAS_STATUS_{status.value}".encode()
-
-
-class Library:
-    """Column-major products in NumPy behind cuBLAS's names; `status` is what the next call answers."""
-
-    def __init__(self, created: int = 0) -> None:
-        self.created, self.status, self.journal = created, 0, []
-        self.cublasGetStatusString = Text()
-
-    def cublasCreate_v2(self, handle: Any) -> int:
-        return self.created
-
-    def cublasGetVersion_v2(self, handle: Any, number: Any) -> int:
-        number._obj.value = 130100
-        return 0
-
-    def cublasSetStream_v2(self, handle: Any, stream: Any) -> int:
-        self.journal.append(f"stream {stream.value}")
-        return 0
-
-    def cublasSetWorkspace_v2(self, handle: Any, place: Any, size: Any) -> int:
-        self.journal.append(f"workspace {place.value} {size.value}")
-        return 0
-
-    def cublasSetMathMode(self, handle: Any, mode: Any) -> int:
-        self.journal.append(f"math {mode.value}")
-        return self.status
-
-    def cublasSgemm_v2(self, handle: Any, ta: Any, tb: Any, m: Any, n: Any, k: Any, *rest: Any) -> int:
-        alpha, a, lda, b, ldb, beta, c, ldc = rest
-        left = columns(a, lda.value, (k if ta.value else m).value, (m if ta.value else k).value)
-        right = columns(b, ldb.value, (n if tb.value else k).value, (k if tb.value else n).value)
-        out = columns(c, ldc.value, m.value, n.value)
-        product = (left.T if ta.value else left) @ (right.T if tb.value else right)
-        out[...] = alpha._obj.value * product + (beta._obj.value * out if beta._obj.value else 0)
-        return self.status
-
-    def cublasSgeam(
-        self, handle: Any, ta: Any, tb: Any, m: Any, n: Any, alpha: Any, a: Any, lda: Any, *rest: Any
-    ) -> int:
-        _, _, _, c, ldc = rest
-        assert (ta.value, tb.value, alpha._obj.value) == (cublas.T, cublas.N, 1.0)
-        columns(c, ldc.value, m.value, n.value)[...] = columns(a, lda.value, n.value, m.value).T
-        return self.status
-
-
-def columns(place: Any, ld: int, rows: int, cols: int) -> np.ndarray:
-    """The column-major matrix at an address."""
-    floats = (ctypes.c_float * (ld * cols)).from_address(place.value)
-    return np.frombuffer(floats, np.float32).reshape(cols, ld).T[:rows]
+# The rounding unit of what is multiplied or stored.
+UNIT = {"fp32": 2.0**-24, "tf32": 2.0**-11, "bf16": 2.0**-8, "fp16": 2.0**-11}
 
 
 def address(x: np.ndarray) -> int:
     return int(x.ctypes.data)
+
+
+def product(
+    dtype: str, flags: tuple[int, int], alpha: float, beta: float
+) -> tuple[tuple[int, int, int], list[np.ndarray], np.ndarray, float]:
+    """A column-major product with room between columns: (m, n, k), [A, B, C], what is wanted, how far off at most.
+
+    Operands are C-contiguous arrays [columns, ld]; every number of the case differs from the others.
+    """
+    m, n, k = mnk = 3, 5, 4
+    shapes = (k, m) if flags[0] else (m, k), (n, k) if flags[1] else (k, n), (m, n)
+    form = FORMS[{"fp32": 0, "tf32": 0, "bf16": 14, "fp16": 2}[dtype]]
+    rng = np.random.default_rng(7)
+    operands = [
+        narrowed(rng.standard_normal((cols, rows + 6 + i)), form) for i, (rows, cols) in enumerate(shapes)
+    ]
+    a, b, c = (widened(x)[:, :rows].T.astype("f8") for x, (rows, _) in zip(operands, shapes, strict=True))
+    left, right = a.T if flags[0] else a, b.T if flags[1] else b
+    room = abs(alpha) * (abs(left) @ abs(right)) + abs(beta * c)
+    return mnk, operands, alpha * left @ right + beta * c, float(4 * UNIT[dtype] * room.max())
+
+
+def padding(x: np.ndarray, rows: int) -> bytes:
+    """What lies between the columns of a column-major matrix."""
+    return x[:, rows:].tobytes()
+
+
+def include_flags() -> list[str]:
+    """Where NVIDIA's own headers may be: a toolkit's folders and those of wheels. gcc itself reads CPATH."""
+    roots = [*sorted(Path("/usr/local").glob("cuda*/include"))]
+    roots += [found for x in sys.path for found in sorted(Path(x).glob("nvidia/*/include"))]
+    return [f"-I{root}" for root in roots]
+
+
+def preprocessed(header: str, folder: Path) -> str:
+    """What a header of NVIDIA's declares. Skips the test where it is not on this machine."""
+    source = folder / "headers.c"
+    source.write_text(f"#include <{header}>\n")
+    gcc = shutil.which("gcc")
+    if not gcc:
+        pytest.skip("no gcc")
+    ran = subprocess.run(
+        [gcc, "-E", "-P", *include_flags(), source], capture_output=True, text=True, check=False
+    )
+    if ran.returncode:
+        pytest.skip(f"no {header}: {ran.stderr.strip().splitlines()[0]}")
+    return ran.stdout
+
+
+def answers(header: str, folder: Path, expressions: Sequence[str]) -> list[int]:
+    """The values of integer expressions of C under a header, by the compiler."""
+    preprocessed(header, folder)
+    lines = "\n".join(f'printf("%lld\\n", (long long)({x}));' for x in expressions)
+    source, program = folder / "answers.c", folder / "answers"
+    source.write_text(
+        f"#include <stddef.h>\n#include <stdio.h>\n#include <{header}>\nint main(void) {{\n{lines}\n}}\n"
+    )
+    subprocess.run(["gcc", *include_flags(), source, "-o", program], check=True)
+    return [int(x) for x in subprocess.check_output([program], text=True).split()]
+
+
+HANDLES = {"cublasHandle_t", "cublasLtHandle_t", "cublasLtMatmulDesc_t", "cublasLtMatrixLayout_t"}
+HANDLES |= {"cublasLtMatmulPreference_t", "cudaStream_t"}
+INTEGERS = {"uint64_t": c_uint64, "int64_t": c_int64, "size_t": c_size_t}  # an enum is an int
+
+
+def disagreements(library: type, text: str) -> list[str]:
+    """Where the methods of a recording library differ from the functions that a header declares."""
+    found = []
+    for name, method in vars(library).items():
+        if not hasattr(method, "__wrapped__"):
+            continue
+        declared = re.search(rf"\bcublasStatus_t\s+{name}\s*\(([^)]*)\)\s*;", text)
+        assert declared, name
+        ours = list(inspect.signature(method, eval_str=True).parameters.values())[1:]
+        theirs = [x.split() for x in re.sub(r"([*\]])", r" \1 ", declared[1]).split(",")]
+        assert len(ours) == len(theirs), name
+        for mine, words in zip(ours, theirs, strict=True):
+            kind = next(x for x in words if x != "const")
+            wanted = {c_void_p if kind in HANDLES else INTEGERS.get(kind, c_int)}
+            if "*" in words or "]" in words:
+                wanted = {c_void_p, REF}
+            said = " ".join(words)
+            if mine.annotation not in wanted or mine.name != re.findall(r"\w+", said)[-1]:
+                found.append(f"{name}: {mine} where the header says {said}")
+    return found
 
 
 def test_the_workspace_is_set_after_the_stream() -> None:
@@ -100,7 +138,49 @@ def test_a_product_in_row_major_terms(flags: tuple[int, int], alpha: float, beta
         (address(b), b.shape[1]), (address(a), a.shape[1]), (address(c), n),
     )  # fmt: skip
     call()
-    assert np.allclose(c, want, rtol=1e-5)
+    assert np.allclose(c, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("flags", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (-2.5, 0.5)])
+@pytest.mark.parametrize("dtype", list(cublas.TYPES))
+def test_a_product_of_each_type(dtype: str, flags: tuple[int, int], alpha: float, beta: float) -> None:
+    mnk, (a, b, c), want, off = product(dtype, flags, alpha, beta)
+    before = padding(c, mnk[0])
+    on = cublas.open_handle(0, 0, Library())
+    places = [(address(x), x.shape[1]) for x in (a, b, c)]
+    cublas.gemm_ex(on, dtype, flags, mnk, (alpha, beta), *places)()
+    assert abs(widened(c)[:, : mnk[0]].T - want).max() <= off
+    assert padding(c, mnk[0]) == before
+
+
+def test_only_tf32_cuts_its_operands() -> None:
+    on = cublas.open_handle(0, 0, Library())
+    found = []
+    for dtype in ("fp32", "tf32"):
+        mnk, operands, _, _ = product(dtype, (0, 0), 1.0, 0.0)
+        cublas.gemm_ex(on, dtype, (0, 0), mnk, (1.0, 0.0), *((address(x), x.shape[1]) for x in operands))()
+        found.append(operands[2])
+    assert not np.array_equal(*found)
+
+
+def test_the_headers_say_the_same(tmp_path: Path) -> None:
+    assert not disagreements(Library, preprocessed("cublas_api.h", tmp_path))
+
+
+def test_the_headers_give_the_same_numbers(tmp_path: Path) -> None:
+    names = {
+        "CUBLAS_OP_N": cublas.N, "CUBLAS_OP_T": cublas.T, "CUBLAS_DEFAULT_MATH": cublas.DEFAULT_MATH,
+        "CUBLAS_PEDANTIC_MATH": cublas.PEDANTIC_MATH, "CUBLAS_TF32_TENSOR_OP_MATH": cublas.TF32_MATH,
+        "CUBLAS_GEMM_DEFAULT": cublas.DEFAULT_ALGORITHM, "sizeof(cublasOperation_t)": 4,
+        "sizeof(cudaDataType)": 4, "sizeof(cublasComputeType_t)": 4, "sizeof(cublasGemmAlgo_t)": 4,
+        "sizeof(cublasMath_t)": 4, "sizeof(cublasStatus_t)": 4,
+        "CUDA_R_32F": cublas.TYPES["fp32"][0], "CUBLAS_COMPUTE_32F_PEDANTIC": cublas.TYPES["fp32"][1],
+        "CUDA_R_32F + 0": cublas.TYPES["tf32"][0], "CUBLAS_COMPUTE_32F_FAST_TF32": cublas.TYPES["tf32"][1],
+        "CUDA_R_16BF": cublas.TYPES["bf16"][0], "CUBLAS_COMPUTE_32F": cublas.TYPES["bf16"][1],
+        "CUDA_R_16F": cublas.TYPES["fp16"][0], "CUBLAS_COMPUTE_32F + 0": cublas.TYPES["fp16"][1],
+    }  # fmt: skip
+    assert answers("cublas_api.h", tmp_path, list(names)) == list(names.values())
 
 
 def test_a_transposition() -> None:
@@ -123,6 +203,14 @@ def test_what_it_answers_is_told() -> None:
         cublas.sgemm(on, (0, 0), (2, 2, 2), (1.0, 0.0), place, place, place)()
 
 
+def test_the_math_mode() -> None:
+    library = Library()
+    on = cublas.open_handle(0, 0, library)
+    for mode in (cublas.DEFAULT_MATH, cublas.PEDANTIC_MATH, cublas.TF32_MATH):
+        on.math(mode)
+    assert library.journal[1:] == ["math 0", "math 2", "math 3"]
+
+
 def test_no_gpu_is_one_line() -> None:
     with pytest.raises(Unavailable, match="cublasCreate answers 1: no usable GPU"):
         cublas.open_handle(0, 0, Library(created=1))
@@ -141,8 +229,6 @@ def driver(init: int, count: int) -> Any:
 )
 def test_what_is_missing(monkeypatch: pytest.MonkeyPatch, init: int, count: int, told: str) -> None:
     monkeypatch.setattr(cuda.ctypes, "CDLL", lambda name: driver(init, count))
-    import re
-
     assert re.search(told, cuda.missing() or "")
 
 

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from kernels import nvcc
 from kernels.devices.base import ALIGNMENT
 from kernels.devices.cuda import Cuda
-from kernels.errors import LaunchError, Unavailable
+from kernels.dtypes import decode
+from kernels.errors import BuildError, LaunchError, Unavailable
+from kernels.ops.gemm import cuda as gemm
 from kernels.ops.gemm.problem import Gemm
-from kernels.variant import Launch, find
+from kernels.ops.launch.problem import Calls
+from kernels.variant import Launch, Setting, find
 from micro import _loop
+from micro._host import MEDIAN, QUEUE, VISIT, Host
+from micro._plan import Case
+from tests.simulated import fake_gpu, launcher
 from tests.simulated.fake_cupy import FakeCupy
 
 SECONDS = 3e-6
+PROBLEM = Gemm(4, 4, 4)
+kernels = pytest.mark.skipif(launcher.missing() is not None, reason=str(launcher.missing()))
 
 
 @pytest.fixture
@@ -32,8 +45,8 @@ def launch(cp: FakeCupy, capturable: bool) -> Launch:
     return Launch(lambda: cp.launch("kernel", SECONDS), capturable=capturable)
 
 
-def visits(launches: int, warm: int, cold: bool) -> _loop.Visits:
-    return _loop.Visits(np.zeros(1, np.int32), [], [launches], [warm], [cold], [0])
+def visits(launches: int, warm: int, cold: bool, on_host: bool = False) -> _loop.Visits:
+    return _loop.Visits(np.zeros(1, np.int32), [], [launches], [warm], [cold], [0], [on_host])
 
 
 @pytest.mark.parametrize("capturable", [False, True])
@@ -85,8 +98,16 @@ def test_operands_lie_where_they_are_put(device: Cuda, trans: str) -> None:
 def test_scattered_memory_is_normal_and_repeats(device: Cuda) -> None:
     block = device.allocate(4 << 10)
     device.scatter(block, seed=3)
+    device.sync()
     values = np.asarray(block).view(np.float32)
     assert abs(float(values.mean())) < 0.2 and 0.8 < float(values.std()) < 1.2
+
+
+def test_scattered_memory_is_normal_to_its_last_element(device: Cuda) -> None:
+    """Of two bytes, too, where their number is odd: what was there before may be no number."""
+    block = device.allocate(2 * 33)
+    device.scatter(block, 1, "bf16")
+    assert np.abs(decode(device.cp.asnumpy(block).view(np.uint16))).max() < 10
 
 
 def test_no_memory_is_one_line(device: Cuda, cp: FakeCupy) -> None:
@@ -103,3 +124,158 @@ def test_it_says_what_it_is(device: Cuda) -> None:
     told = device.describe()
     assert (told["model"], told["vendor"], told["isa"]) == ("Fake GPU", "NVIDIA", ["sm_90"])
     assert (device.limits().cores, device.limits().caches) == (4, (1 << 20,))
+
+
+def test_the_stream_is_the_current_one(device: Cuda, cp: FakeCupy) -> None:
+    """What CuPy enqueues by itself goes there."""
+    assert cp.stream.current
+
+
+def test_a_visit_under_a_clock_that_is_held_down_is_lost(cp: FakeCupy, device: Cuda) -> None:
+    said: list[str | None] = [None, "hardware thermal"]
+    device._gpu = SimpleNamespace(throttled=lambda: said.pop(0))  # type: ignore[assignment]
+    lost = [_loop.stepwise(device, [[launch(cp, True)]], visits(1, 0, False)).lost[0] for _ in "ab"]
+    assert lost == [0.0, 1.0]
+
+
+def test_what_a_call_costs_its_caller_is_told_by_the_callers_clock(cp: FakeCupy, device: Cuda) -> None:
+    """Nothing is held and nothing marked; the device's own time is not asked for."""
+    cp.journal.clear()
+    timed = _loop.stepwise(device, [[launch(cp, False)]], visits(3, 2, False, on_host=True))
+    assert cp.journal == ["kernel", "kernel", "sync", *["kernel"] * 3, "sync"]
+    assert 0 < timed.cpu[0] < 1 and timed.wall[0] != pytest.approx(3 * SECONDS)
+
+
+def test_a_kernel_is_taken_from_nvccs_cubin_where_there_is_an_nvcc(
+    cp: FakeCupy, device: Cuda, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One module of a file; without a compiler it is the text that CuPy is given."""
+    made = tmp_path / "made.cubin"
+    made.write_text(gemm.SOURCE.read_text())
+    asked: list[tuple[Path, str]] = []
+
+    def cubin(source: Path, arch: str) -> Path:
+        asked.append((source, arch))
+        return made
+
+    monkeypatch.setattr(nvcc, "missing", lambda: None)
+    monkeypatch.setattr(nvcc, "cubin", cubin)
+    cp.journal.clear()
+    for name in gemm.TILES:
+        device.function(gemm.SOURCE, name)
+    assert (asked, cp.journal) == ([(gemm.SOURCE, "sm_90")], ["module of made.cubin"])
+    monkeypatch.setattr(nvcc, "missing", lambda: "no nvcc")
+    Cuda(0, cp).function(gemm.SOURCE, "sgemm_naive")
+    assert len(asked) == 1 and cp.journal[-1] == "module of code"
+
+
+def test_what_the_compiler_refuses_is_one_line(
+    cp: FakeCupy, device: Cuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvcc, "missing", lambda: "no nvcc")
+    with pytest.raises(
+        BuildError, match=r"^gemm\.cu: RuntimeError: CUDA_ERROR_NOT_FOUND: named symbol not found$"
+    ):
+        device.function(gemm.SOURCE, "sgemm_of_nobody")
+    cp.refuses = ValueError("gemm.cu(7): error: expected a ';'\n\n1 error detected in the compilation")
+    with pytest.raises(BuildError, match=r"^gemm\.cu: ValueError: gemm\.cu\(7\): error: expected a ';'$"):
+        device.function(gemm.SOURCE, "sgemm_naive")
+
+
+def test_a_graph_keeps_nothing_that_was_not_captured(cp: FakeCupy, device: Cuda) -> None:
+    """While it is captured nothing runs; each replay runs all of it."""
+    count = itertools.count(1)
+    ran = []
+    run = device.repeat(
+        Launch(lambda: cp.launch("k", SECONDS, lambda: ran.append(next(count))), capturable=True), 3
+    )
+    device.sync()
+    assert not ran
+    run()
+    run()
+    device.sync()
+    assert ran == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_launch_that_fails_leaves_no_capture_behind(cp: FakeCupy, device: Cuda) -> None:
+    """The next kernel finds a stream that works."""
+
+    def fails() -> None:
+        raise LaunchError("cublasSgemm answers 14")
+
+    with pytest.raises(LaunchError, match="answers 14"):
+        device.repeat(Launch(fails, capturable=True), 2)
+    cp.launch("kernel", SECONDS)
+    device.sync()
+    assert cp.clock == pytest.approx(SECONDS)
+
+
+@pytest.fixture
+def host(cp: FakeCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    """On a device with everything behind it, and without canaries."""
+    monkeypatch.setattr("micro._host.canaries", lambda device: [])
+    with pytest.MonkeyPatch.context() as patch:
+        fake_gpu.install(patch, cp, tmp_path)
+        yield Host(Cuda(0, cp), 0)
+
+
+def case(variant: str, problem: Gemm | Calls = PROBLEM, cold: tuple[str, ...] = ()) -> Case:
+    return Case(problem, variant, Setting(device="cuda:0", cold=cold))
+
+
+def journal(host: Host, cp: FakeCupy, *cases: Case) -> list[str]:
+    """Of one round."""
+    host.settle(host.open(cases, [True] * len(cases), 1), VISIT)
+    cp.journal.clear()
+    host.look(0, 1)
+    return list(cp.journal)
+
+
+@kernels
+def test_no_more_launches_than_a_held_stream_takes(
+    host: Host, cp: FakeCupy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However short they are."""
+    monkeypatch.setattr("micro._host.QUEUE", 7)
+    cp.cost = lambda name: 1e-9
+    assert "graph of 7" in journal(host, cp, case("cuda-naive"))
+    assert QUEUE <= 1024 // 2  # what a stream takes before it blocks its caller, by the driver's default
+
+
+@kernels
+def test_a_cold_visit_flushes_and_launches_once(host: Host, cp: FakeCupy) -> None:
+    """However short the launch."""
+    told = journal(host, cp, case("cupy", cold=("a",)))
+    assert told == [f"memset {2 << 20}", "sync", "hold", "mark", "matmul", "mark", "sync"]
+
+
+@kernels
+@pytest.mark.parametrize(("rival", "captured"), [("cuda-tiled", True), ("cupy", False)])
+def test_a_graph_is_used_where_all_rivals_can_be_captured(
+    host: Host, cp: FakeCupy, rival: str, captured: bool
+) -> None:
+    """Else one would be spared what a launch costs, and the other not."""
+    told = journal(host, cp, case("cuda-naive"), case(rival))
+    graphs = [word for word in told if word.startswith("graph of")]
+    assert len(graphs) == (2 if captured else 0)
+    assert len({len(graphs), told.count("upload")}) == 1
+
+
+@kernels
+def test_a_problem_of_the_host_is_neither_held_nor_marked(host: Host, cp: FakeCupy) -> None:
+    told = journal(host, cp, case("cupy-kernel", Calls("empty", 4)))
+    assert set(told) == {"launch_empty", "sync"}
+
+
+@kernels
+@pytest.mark.parametrize(("slow", "medians"), [(0, 3), (2 * MEDIAN, 5)])
+def test_the_ramp_ends_when_three_medians_agree(host: Host, cp: FakeCupy, slow: int, medians: int) -> None:
+    """The clock of a cold GPU rises: `slow` launches, each 2 % shorter than the last."""
+    shares = itertools.chain((1.02 ** (slow - i) for i in range(slow)), itertools.repeat(1.0))
+    cp.cost = lambda name: SECONDS * next(shares)
+    host.prepare(case("cuda-naive"))
+    cp.journal.clear()
+    calibrated: list[str] = []
+    host._calibrate = lambda entry: calibrated.extend(cp.journal) or SECONDS  # type: ignore[method-assign,func-returns-value]
+    host.open([case("cuda-naive")], [True], 1)
+    assert calibrated.count("hold") == medians * MEDIAN

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from kernels.errors import UsageError
+from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
+from kernels.ops.launch import Calls
 from kernels.ops.stream import Stream
 from kernels.ops.transpose import Transpose
 from tests.simulated import cases
@@ -94,6 +96,34 @@ def test_stream_has_no_more_blocks_than_run_at_once(count: int, processors: int,
     assert second.arguments == (("workspace", 4 * blocks), ("operand", "y"), ("int64", blocks))
 
 
+@pytest.mark.parametrize("processors", [1, 108, 132, 148])
+def test_fma_has_a_block_a_multiprocessor(processors: int) -> None:
+    problem = Fma("cuda", 960, processors=processors)
+    (geometry,) = cases.fma.launches(problem, "fma_chains10", processors)
+    threads = geometry.grid[0] * geometry.block[0]
+    assert geometry.grid == (processors, 1, 1)
+    assert [x.shape for x in problem.operands()] == [(1, threads), (10, threads)]
+    assert problem.flops == 2 * 960 * 10 * threads
+    with pytest.raises(UsageError, match="not for 7 multiprocessors"):
+        cases.fma.launches(problem, "fma_chains10", 7)
+
+
+def test_fma_names_stay_and_processors_are_those_of_cuda() -> None:
+    assert Fma("avx2").name == "fma/isa:avx2"
+    assert Fma("cuda", 960, processors=132).name == "fma/isa:cuda/steps:960/processors:132"
+    with pytest.raises(UsageError, match="--processors 2: --isa avx2 has 1"):
+        Fma("avx2", processors=2)
+    with pytest.raises(UsageError, match="--processors 0: take 1 or more"):
+        Fma("cuda", processors=0)
+
+
+@pytest.mark.parametrize("kernel", ["empty", "gemm"])
+def test_a_launch_a_call(kernel: str) -> None:
+    many = cases.launch.launches(Calls(kernel, 20), f"launch_{kernel}")
+    assert len(many) == 20 and len(set(many)) == 1
+    assert many[0].grid == (1, 1, 1)
+
+
 @pytest.mark.parametrize("kernel", cases.KERNELS, ids=lambda kernel: kernel.name)
 def test_what_a_gpu_allows(kernel: cases.Kernel) -> None:
     for problem in kernel.problems:
@@ -109,6 +139,10 @@ def test_what_a_gpu_allows(kernel: cases.Kernel) -> None:
         (cases.gemm, Gemm(1, 1, 1), "sgemm"),
         (cases.transpose, Transpose(1, 1), "transpose"),
         (cases.stream, Stream("read", 64), "stream_copy"),
+        (cases.fma, Fma("cuda"), "fma_chains1"),
+        (cases.fma, Fma("cuda", chains=1), "fma_chains1"),
+        (cases.fma, Fma("avx2"), "fma_chains10"),
+        (cases.launch, Calls("gemm", 1), "launch_empty"),
     ],
 )
 def test_no_such_kernel(module: Any, problem: Any, kernel: str) -> None:
@@ -117,7 +151,7 @@ def test_no_such_kernel(module: Any, problem: Any, kernel: str) -> None:
 
 
 def test_nothing_heavy_is_imported() -> None:
-    names = [f"kernels.ops.{op}.cuda" for op in ("gemm", "stream", "transpose")]
+    names = [f"kernels.ops.{op}.cuda" for op in ("gemm", "stream", "transpose", "fma", "launch")]
     heavy = {"numpy", "cupy", "numba", "torch"}
     told = f"import sys, {', '.join(names)}; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", told], cwd=ROOT, check=False).returncode == 0

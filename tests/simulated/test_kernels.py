@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
+from kernels.ops.launch import Calls
 from kernels.ops.stream import Stream
 from kernels.ops.transpose import Transpose
 from kernels.problem import Problem
@@ -49,6 +51,31 @@ def test_stream_at_the_edges(kind: str, count: int) -> None:
         assert cases.run(cases.find(f"stream_{kind}"), Stream(kind, 4 * count), **how).allowed
 
 
+@pytest.mark.parametrize("steps", [*range(1, 9), 15, 16, 17])
+def test_fma_takes_as_many_steps_as_are_asked(steps: int) -> None:
+    """In rounds of four: twenty steps are all that shows, x being as good as 2d after them."""
+    assert cases.run(cases.find("fma_chains10"), Fma("cuda", steps, processors=2), short_rounds()).allowed
+
+
+def short_rounds() -> str:
+    return changed(cases.fma.SOURCE.read_text(), "step", "UNROLL = 64", "UNROLL = 4", 0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("steps / UNROLL", "steps / UNROLL - 1"),
+        ("steps % UNROLL", "steps % UNROLL - 1"),
+        ("steps % UNROLL", "steps"),
+        ("s < UNROLL", "s < UNROLL - 1"),
+        ("s < UNROLL", "s <= UNROLL"),
+    ],
+)
+def test_fma_with_other_steps_is_refused(old: str, new: str) -> None:
+    text = changed(short_rounds(), "fma_chains10", old, new, 0)
+    assert not cases.run(cases.find("fma_chains10"), Fma("cuda", 11), text).allowed
+
+
 BROKEN: list[tuple[str, Problem, str, str, int]] = [
     # kernel, problem, what is changed into what, which occurrence
     ("sgemm_naive", Gemm(33, 65, 17), "l * a_col]", "l * a_row]", 0),
@@ -81,6 +108,25 @@ BROKEN: list[tuple[str, Problem, str, str, int]] = [
     ("stream_copy", Stream("copy", 4 * 1027), "count / 4", "(count + 3) / 4", 0),
     ("stream_triad", Stream("triad", 4 * 1027), "v.w)", "u.w)", 0),
     ("stream_triad", Stream("triad", 4 * 1027), "a[i] + 3 * b[i]", "a[i] + b[i]", 0),
+    ("fma_chains10", Fma("cuda", 7, processors=3), "0.5f", "0.25f", 0),
+    (
+        "fma_chains10",
+        Fma("cuda", 7, processors=3),
+        "c < CHAINS; c++) x[c] =",
+        "c < CHAINS - 1; c++) x[c] =",
+        0,
+    ),
+    ("fma_chains10", Fma("cuda", 7, processors=3), "left; left--", "left > 1; left--", 0),
+    ("fma_chains10", Fma("cuda", 7, processors=3), "d[lane]", "d[threadIdx.x]", 0),
+    ("fma_chains10", Fma("cuda", 7, processors=3), "gridDim.x * THREADS", "THREADS", 0),
+    ("fma_chains10", Fma("cuda", 7, processors=3), "x[c * lanes + lane] = chain[c]", "x[lane] = chain[c]", 0),
+    ("fma_chains10", Fma("cuda", 7, processors=3), "THREADS = 512", "THREADS = 256", 0),
+    ("launch_empty", Calls("empty", 1), "{}", "{ x[threadIdx.x % 16] += 1; }", 0),
+    ("launch_gemm", Calls("gemm", 1), "a[i * N + l]", "a[l * N + i]", 0),
+    ("launch_gemm", Calls("gemm", 1), "b[l * N + j]", "b[j * N + l]", 0),
+    ("launch_gemm", Calls("gemm", 1), "l < N", "l < N - 1", 0),
+    ("launch_gemm", Calls("gemm", 1), "c[i * N + j] = sum", "c[i * N + i] = sum", 0),
+    ("launch_gemm", Calls("gemm", 3), "c[i * N + j] = sum", "c[i * N + j] += sum", 0),
 ]
 
 

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from kernels import nvcc
+from tests.conftest import load
 from tests.simulated import cases, launcher
 
 ROOT = Path(__file__).parents[2]
 MISSING = nvcc.missing() or launcher.missing()
+WRITER = load(ROOT / "docs/cuda.py")
 TEXT = (ROOT / "docs/cuda-kernels.md").read_text("utf-8")
 NUMBERS = re.compile(r"(?<= )(\d+(\.\d+e[-+]\d+)?)(, (\d+(\.\d+e[-+]\d+)?)){2}(?= )")
-
-
-def writer() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_cuda", ROOT / "docs/cuda.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def structure(text: str) -> str:
@@ -34,7 +26,7 @@ def structure(text: str) -> str:
 @pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
 def test_page_is_what_the_code_says(own_state: Path) -> None:
     twins = dict.fromkeys(cases.gemm.TILES, (1.5e-7, 0.0, 1.0))
-    assert structure(TEXT) == structure(writer().page(twins)), "python docs/cuda.py"
+    assert structure(TEXT) == structure(WRITER.page(twins)), "python docs/cuda.py"
 
 
 def test_page_has_every_kernel_and_no_gpu() -> None:
@@ -42,7 +34,7 @@ def test_page_has_every_kernel_and_no_gpu() -> None:
     twins = [f"| `{name}`" for name in cases.gemm.TILES]
     assert [row[0] for row in rows] == [f"| `{name}`" for name in cases.NAMES] + twins
     assert {row[-1] for row in rows} == {"never yet |"}
-    assert {len(row) for row in rows} == {len(writer().COLUMNS)}
+    assert {len(row) for row in rows} == {len(WRITER.COLUMNS)}
 
 
 def test_structure_hides_digits_and_nothing_else() -> None:

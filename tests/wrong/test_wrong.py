@@ -19,6 +19,7 @@ from micro._worker import Died, Worker
 from tests.wrong import kernels
 
 CPU = open_device("cpu")
+LIMITS = {"cpu": CPU.limits()}
 SQUARE = Gemm(24, 24, 40)
 ODD = Gemm(7, 9, 13, "nt")  # no operand ends with a cache line
 ADDS = Gemm(17, 23, 33, "tn", alpha=2.5, beta=0.5, ld_pad=3)
@@ -188,7 +189,7 @@ def test_no_honest_product_is_refused_where_little_is_to_do(alpha: float, beta: 
 def measured(variant: str, rate: float) -> tuple[SimpleNamespace, list[Case]]:
     """A case at `rate` times its ceiling by nominal work in 32 rounds with a little noise, and its ceilings."""
     one = Case(Gemm(256, 256, 256), variant)
-    cases = [one, *_ceiling.cases([one])]
+    cases = [one, *_ceiling.cases([one], LIMITS)]
     rng = np.random.default_rng(5)
     times = rng.lognormal(0, 0.01, (32, len(cases)))
     flop_rate, byte_rate = 100e9, 1e15  # arithmetic is the nearer bound
@@ -199,24 +200,24 @@ def measured(variant: str, rate: float) -> tuple[SimpleNamespace, list[Case]]:
 
 
 def test_faster_than_its_ceiling_is_refused() -> None:
-    told = _ceiling.share(*measured("tests.wrong.honest:SILENT", 1.3), 0)
+    told = _ceiling.share(*measured("tests.wrong.honest:SILENT", 1.3), 0, LIMITS)
     assert told.refusal is not None
     assert told.refusal.startswith("1.30 times its ceiling (FMA ")
     assert told.refusal.endswith("it cannot have done this work")
 
 
 def test_less_work_that_is_declared_is_not_refused() -> None:
-    told = _ceiling.share(*measured("tests.wrong.honest:DECLARES", 1.3), 0)
+    told = _ceiling.share(*measured("tests.wrong.honest:DECLARES", 1.3), 0, LIMITS)
     assert told.refusal is None
     assert told.percent == pytest.approx(130, rel=0.02)  # by nominal work, all the same
 
 
 def test_below_its_ceiling_nothing_need_be_declared() -> None:
-    assert _ceiling.share(*measured("tests.wrong.honest:SILENT", 1.03), 0).refusal is None
+    assert _ceiling.share(*measured("tests.wrong.honest:SILENT", 1.03), 0, LIMITS).refusal is None
 
 
 def test_declared_work_is_held_to_the_ceiling_too() -> None:
-    assert _ceiling.share(*measured("tests.wrong.honest:DECLARES", 2.2), 0).refusal is not None
+    assert _ceiling.share(*measured("tests.wrong.honest:DECLARES", 2.2), 0, LIMITS).refusal is not None
 
 
 def test_product_of_fewer_multiplications_passes_its_check() -> None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels.errors import UsageError
 from kernels.problem import Operand, Problem, axis
 
 if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
-# Floats in a register, and the flags that name exactly this instruction set to gcc and clang.
+# Floats in a register, and the flags that name exactly this instruction set to gcc and clang. Of cuda, the
+# threads of the one block that a multiprocessor runs: fma.cu says why so many.
 ISA = {
     "sse": (4, ("-march=x86-64-v2",)),
     "avx": (8, ("-march=x86-64-v2", "-mavx")),
     "avx2": (8, ("-march=x86-64-v3",)),
     "avx512": (16, ("-march=x86-64-v4",)),
     "native": (4, ()),
+    "cuda": (512, ()),
 }
 CHAINS = 10  # latency 4, two a cycle: eight would just do
 
@@ -30,17 +33,19 @@ class Fma(Problem):
     isa: str = axis("instruction set", choices=tuple(ISA))
     steps: int = axis("multiply-adds in each chain", 16384, low=1)
     chains: int = axis("independent chains: 10 for the peak, 1 for a delay", CHAINS, low=1)
+    processors: int = axis("multiprocessors at work, of cuda", 1, low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.chains not in (1, CHAINS):
-            from kernels.errors import UsageError
-
             raise UsageError(f"--chains {self.chains}: there are 1 and {CHAINS}")
+        if self.processors != 1 and self.isa != "cuda":
+            raise UsageError(f"--processors {self.processors}: --isa {self.isa} has 1, only cuda more")
 
     @property
     def lanes(self) -> int:
-        return ISA[self.isa][0]
+        """Floats in a register, or CUDA threads in all: each has its own chains."""
+        return ISA[self.isa][0] * self.processors
 
     @property
     def flops(self) -> float:

@@ -1,4 +1,4 @@
-"""One kernel, compiled for each instruction set."""
+"""One kernel, compiled for each instruction set, and its like for a GPU."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build
+from kernels import build, grid
+from kernels.libs import cuda as cuda_library
 from kernels.native import launch
+from kernels.ops.fma import cuda
 from kernels.ops.fma.problem import ISA, Fma
 from kernels.variant import Bind, Launch, Variant
 
@@ -37,5 +39,17 @@ def accepts(problem: Fma) -> str | None:
     return None if problem.isa in instruction_sets() else f"this processor has no {problem.isa}"
 
 
-VARIANTS = (Variant("c", "cpu", "suite", prepare, accepts=accepts),)
+def on_gpu(problem: Fma) -> str | None:
+    return None if problem.isa == "cuda" else f"a GPU has no {problem.isa}: --isa cuda"
+
+
+VARIANTS = (
+    Variant("c", "cpu", "suite", prepare, accepts=accepts),
+    Variant(
+        "cuda", "cuda", "suite", accepts=on_gpu, missing=cuda_library.missing,
+        prepare=grid.prepared(
+            cuda.SOURCE, lambda problem, device: cuda.launches(problem, f"fma_chains{problem.chains}")
+        ),
+    ),
+)  # fmt: skip
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from kernels.problem import BYTES, Evidence, Operand, Problem, axis
+from kernels.dtypes import BYTES, STORED, UNIT_ROUNDOFF
+from kernels.problem import Evidence, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +33,7 @@ class Gemm(Problem):
     trans: str = axis(
         "which operand is stored transposed: A first, then B", "nn", choices=("nn", "nt", "tn", "tt")
     )
-    dtype: str = axis("element type", "fp32", choices=tuple(BYTES))
+    dtype: str = axis("element type; tf32 is fp32 in memory", "fp32", choices=tuple(BYTES))
     alpha: float = axis("factor of the product", 1.0)
     beta: float = axis("factor of the old C", 0.0)
     ld_pad: int = axis("elements between two rows beyond the row itself", 0, low=0)
@@ -40,6 +41,10 @@ class Gemm(Problem):
     @property
     def flops(self) -> float:
         return 2.0 * self.m * self.n * self.k
+
+    @property
+    def precision(self) -> str:
+        return self.dtype
 
     @property
     def bytes(self) -> float:
@@ -91,10 +96,22 @@ class Gemm(Problem):
         a, b = self._terms(x)
         # A bound need not be exact: single precision halves its cost.
         bound: Array = np.abs(a).astype(np.float32) @ np.abs(b).astype(np.float32)
-        bound *= DENSE_LIMIT * u * abs(self.alpha)
+        bound *= abs(self.alpha)
         if self.beta:
-            bound += DENSE_LIMIT * u * np.abs(self.beta * x["c"])
-        return bound
+            bound += np.abs(self.beta * x["c"])
+        return self._allowed(bound, want, u, a.shape[1])
+
+    def _allowed(self, absolute: Array, want: Array, u: float, terms: int) -> Array:
+        """DENSE_LIMIT u |A||B|. Where C is stored in 16 bits, of exact products summed in single precision
+        only partial sums and the end are rounded to them: a kernel that sums in 16 bits must not pass."""
+        import numpy as np
+
+        if STORED[self.dtype] == "f4":
+            absolute *= DENSE_LIMIT * u
+            return absolute
+        partial = 4 * DENSE_LIMIT * UNIT_ROUNDOFF["fp32"] + 4 * u / np.sqrt(max(terms, 1))
+        allowed: Array = absolute * partial + 2 * u * np.abs(want)
+        return allowed
 
     def compare(self, x: Arrays, got: Array, u: float, probe: str) -> list[Evidence]:
         if probe == "dense" and self.flops > FREIVALDS_FLOPS:
@@ -126,11 +143,11 @@ class Gemm(Problem):
         j = np.r_[0, self.n - 1, rng.integers(self.n, size=ENTRIES - 2)]
         rows, columns = a[i].astype(np.float64), b[:, j].T.astype(np.float64)
         want = self.alpha * (rows * columns).sum(axis=1)
-        bound = DENSE_LIMIT * u * abs(self.alpha) * np.abs(rows * columns).sum(axis=1)
+        absolute = abs(self.alpha) * np.abs(rows * columns).sum(axis=1)
         if self.beta:
             want = want + self.beta * x["c"][i, j]
-            bound = bound + DENSE_LIMIT * u * np.abs(self.beta * x["c"][i, j])
-        return Evidence("entries", np.abs(got[i, j] - want), bound)
+            absolute = absolute + np.abs(self.beta * x["c"][i, j])
+        return Evidence("entries", np.abs(got[i, j] - want), self._allowed(absolute, want, u, self.k))
 
 
 def _drawn(x: Arrays) -> np.random.Generator:

@@ -1,4 +1,5 @@
-"""The products there are: libraries through their C entry, through Python, our own, and strategies."""
+"""The products on a CPU: libraries through their C entry, through Python, our own, strategies; then those
+on a GPU."""
 
 from __future__ import annotations
 
@@ -9,9 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import UsageError
-from kernels.libs import mkl, openblas
+from kernels.libs import mkl, numba, openblas
 from kernels.libs import torch as torch_library
-from kernels.ops.gemm import native
+from kernels.ops.gemm import cuda_variants, native, numba_cpu
+from kernels.ops.gemm.accepts import column_major, copied, numpy_call, plain, transposes, typed, up_to
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Work
 from kernels.variant import Bind, Launch, Variant
@@ -39,54 +41,12 @@ def torch_mm(problem: Gemm, device: object, setting: Any) -> Bind:
     torch.set_grad_enabled(False)
 
     def bind(buffers: Sequence[Array]) -> Launch:
-        a, b, c = (torch.from_numpy(x) for x in buffers)
+        a, b, c = (torch_library.tensor(torch, x) for x in buffers)
         left = a if problem.trans[0] == "n" else a.t()
         right = b if problem.trans[1] == "n" else b.t()
         return Launch(partial(torch.mm, left, right, out=c))
 
     return bind
-
-
-def plain(problem: Gemm) -> str | None:
-    """For calls that have neither alpha nor beta."""
-    if problem.alpha != 1 or problem.beta != 0:
-        return "its call has no alpha and beta: --alpha 1 --beta 0"
-    return None
-
-
-def up_to(gflop: float, why: str) -> Callable[[Gemm], str | None]:
-    """Refuse what would take minutes."""
-
-    def accepts(problem: Gemm) -> str | None:
-        return f"{why}: at most {gflop:g} GFLOP here" if problem.flops > gflop * 1e9 else None
-
-    return accepts
-
-
-def transposes(uses: int) -> Callable[[Gemm], str | None]:
-    """For strategies that copy what is stored transposed."""
-
-    def accepts(problem: Gemm) -> str | None:
-        if problem.trans == "nn":
-            return "nothing to transpose in NN"
-        if uses > 1 and problem.beta != 0:
-            return "several uses would each add to C: --beta 0"
-        return None
-
-    return accepts
-
-
-def column_major(problem: Gemm) -> str:
-    """The call a column-major BLAS sees for a row-major product: Cᵀ = op(B)ᵀ·op(A)ᵀ, operands swapped."""
-    first, second = problem.trans[1].upper(), problem.trans[0].upper()
-    return f"{problem.trans.upper()} = sgemm({first},{second}) m={problem.n} n={problem.m}"
-
-
-def numpy_call(problem: Gemm) -> str:
-    """What np.matmul makes of it (numpy/_core/src/umath/matmul.c.src): GEMV for a vector, else GEMM."""
-    if problem.m == 1 or problem.n == 1:
-        return f"{problem.trans.upper()} = cblas_sgemv"
-    return column_major(problem)
 
 
 def _kernel(load: Callable[[], Blas]) -> Callable[[], tuple[str | None, str | None]]:
@@ -98,6 +58,8 @@ def _kernel(load: Callable[[], Blas]) -> Callable[[], tuple[str | None, str | No
     return kernel
 
 
+SINGLE = typed("fp32")
+SLOW = "the textbook loops are slow"
 LONG_LAUNCH = 5e9  # FLOP: about 0.1 s on one core
 NUMPY = partial(openblas.load, "numpy")
 LIBRARIES: dict[str, tuple[Callable[[], Blas], Callable[[], str | None]]] = {
@@ -110,7 +72,14 @@ LIBRARIES: dict[str, tuple[Callable[[], Blas], Callable[[], str | None]]] = {
 def _library(name: str) -> Variant[Gemm]:
     load, missing = LIBRARIES[name]
     return Variant(
-        name, "cpu", name, native.product(load), missing=missing, blas=column_major, kernel=_kernel(load)
+        name,
+        "cpu",
+        name,
+        native.product(load),
+        missing=missing,
+        accepts=SINGLE,
+        blas=column_major,
+        kernel=_kernel(load),
     )
 
 
@@ -153,7 +122,7 @@ def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Ge
         "cpu",
         library,
         prepare,
-        accepts=transposes(uses),
+        accepts=typed("fp32", also=transposes(uses)),
         missing=missing,
         blas=lambda problem: "transposition, then NN = sgemm(N,N)",
         kernel=_kernel(load),
@@ -161,28 +130,33 @@ def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Ge
     )
 
 
-def copied(problem: Gemm) -> float:
-    """Bytes that a copy of what is stored transposed reads and writes."""
-    sizes = {x.name: x.nbytes for x in problem.operands()}
-    return 2.0 * sum(sizes[name] for name, layout in zip("ab", problem.trans, strict=True) if layout == "t")
-
-
 VARIANTS: tuple[Variant[Gemm], ...] = (
     *(_library(name) for name in LIBRARIES),
     Variant(
-        "numpy", "cpu", "openblas", numpy_matmul, accepts=plain, blas=numpy_call, kernel=_kernel(NUMPY), python=True,
+        "numpy", "cpu", "openblas", numpy_matmul, accepts=typed("fp32", also=plain), blas=numpy_call,
+        kernel=_kernel(NUMPY), python=True,
     ),
     Variant(
-        "torch", "cpu", "torch", torch_mm, accepts=plain, missing=torch_library.missing,
-        blas=column_major, kernel=torch_library.kernel, python=True,
+        "torch", "cpu", "torch", torch_mm, accepts=typed("fp32", "bf16", "fp16", also=plain),
+        missing=torch_library.missing, blas=column_major, kernel=torch_library.kernel, python=True,
     ),
-    Variant("naive", "cpu", "suite", native.own("naive"), accepts=up_to(0.3, "the textbook loops are slow")),
-    Variant("blocked", "cpu", "suite", native.own("blocked"), accepts=up_to(40, "our own product")),
+    Variant("naive", "cpu", "suite", native.own("naive"), accepts=typed("fp32", also=up_to(0.3, SLOW))),
+    Variant("blocked", "cpu", "suite", native.own("blocked"), accepts=typed("fp32", also=up_to(40, "our own product"))),
+    Variant(
+        "numba-naive", "cpu", "numba", numba_cpu.product(numba_cpu.naive), missing=numba.missing,
+        accepts=typed("fp32", also=up_to(0.3, SLOW)), kernel=numba.kernel, python=True,
+    ),
+    Variant(
+        "numba-blocked", "cpu", "numba", numba_cpu.product(numba_cpu.blocked), missing=numba.missing,
+        accepts=typed("fp32", also=up_to(40, "no library")), kernel=numba.kernel, python=True,
+    ),
     transpose_first(),
     transpose_first("somatcopy"),
     kept("8"),
+    *cuda_variants.CUDA,
 )  # fmt: skip
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {
     "transpose-then-nn": transpose_first,
     "kept-transpose": kept,
+    **cuda_variants.FAMILIES,
 }

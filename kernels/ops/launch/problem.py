@@ -26,6 +26,7 @@ class Calls(Problem):
 
     op: ClassVar[str] = "launch"
     probes: ClassVar[tuple[str, ...]] = Gemm.probes
+    on_host: ClassVar[bool] = True
 
     kernel: str = axis("what is called", choices=("gemm", "empty"))
     chain: int = axis("calls in one launch, in a loop of the caller's own language", low=1)

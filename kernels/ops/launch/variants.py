@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kernels.libs import cffi, mkl, numba, openblas
+from kernels.libs import cffi, cublas, cuda, mkl, numba, openblas, pycuda, skcuda, torch_cuda
 from kernels.libs import torch as torch_library
-from kernels.ops.launch import frameworks, interpreted, native
+from kernels.ops.gemm.cuda_variants import numba_missing as numba_cuda_missing
+from kernels.ops.launch import frameworks, gpu, interpreted, native
 from kernels.ops.launch.problem import Calls
 from kernels.variant import Variant
 
@@ -36,6 +37,53 @@ BLAS = PRODUCT("a BLAS has no call that does nothing: --kernel gemm")
 NUMPY = partial(openblas.load, "numpy")
 BUNDLED = partial(openblas.missing, "numpy")
 
+CUDA: tuple[Variant[Calls], ...] = (
+    Variant(
+        "nothing-cuda", "cuda", "suite", interpreted.nothing, accepts=harness, missing=cuda.missing, python=True,
+        blas=told("", "a Python function whose loop makes no turn: what the harness adds to a launch"),
+    ),
+    Variant("cuda-c", "cuda", "suite", gpu.from_c, missing=cuda.missing, blas=told("cuLaunchKernel from a C loop")),
+    Variant(
+        "cuda-graph", "cuda", "suite", gpu.graph, missing=cuda.missing, kernel=cuda.kernel,
+        blas=told("a captured graph of all the launches, replayed"),
+    ),
+    Variant(
+        "cuda-ctypes", "cuda", "suite", gpu.from_ctypes, missing=cuda.missing, python=True,
+        blas=told("cuLaunchKernel, arguments prepared"),
+    ),
+    Variant(
+        "cupy-kernel", "cuda", "cupy", gpu.cupy_kernel, missing=cuda.missing, kernel=cuda.kernel, python=True,
+        blas=told("function(grid, block, arguments) of CuPy"),
+    ),
+    Variant(
+        "pycuda", "cuda", "pycuda", gpu.pycuda_kernel, missing=pycuda.missing, python=True,
+        blas=told("prepared_async_call of PyCUDA"),
+    ),
+    Variant(
+        "numba-cuda", "cuda", "numba", gpu.numba_kernel, missing=numba_cuda_missing, kernel=numba.kernel, python=True,
+        blas=told("a configured @cuda.jit kernel"),
+    ),
+    Variant(
+        "cublas", "cuda", "cublas", gpu.CUBLAS, accepts=BLAS, missing=cublas.missing, kernel=cublas.kernel,
+        python=True, blas=told("cublasSgemm through ctypes, arguments prepared"),
+    ),
+    Variant(
+        "cupy-raw", "cuda", "cupy", gpu.CUPY_RAW, accepts=BLAS, missing=cuda.missing, kernel=cuda.kernel, python=True,
+        blas=told("CuPy's binding of cublasSgemm"),
+    ),
+    Variant(
+        "cupy", "cuda", "cupy", gpu.CUPY, accepts=BLAS, missing=cuda.missing, kernel=cuda.kernel, python=True,
+        blas=told("cupy.matmul(a, b, out=c)"),
+    ),
+    Variant(
+        "skcuda", "cuda", "skcuda", gpu.SKCUDA, accepts=BLAS, missing=skcuda.missing, python=True,
+        blas=told("skcuda.cublas.cublasSgemm"),
+    ),
+    Variant(
+        "torch-cuda", "cuda", "torch", gpu.torch_call, missing=torch_cuda.missing, kernel=torch_cuda.kernel,
+        python=True, blas=told("torch.mm(a, b, out=c)", "Tensor.zero_() of no element"),
+    ),
+)  # fmt: skip
 VARIANTS: tuple[Variant[Calls], ...] = (
     Variant(
         "nothing", "cpu", "suite", native.nothing, accepts=harness,
@@ -97,5 +145,6 @@ VARIANTS: tuple[Variant[Calls], ...] = (
         kernel=torch_library.kernel, python=True, blas=told("torch.compile of a function of one torch.mm"),
         accepts=PRODUCT("torch.compile makes nothing of a function without an operation: --kernel gemm"),
     ),
+    *CUDA,
 )  # fmt: skip
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

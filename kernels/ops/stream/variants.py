@@ -1,14 +1,18 @@
-"""One kernel of each kind in C."""
+"""One kernel of each kind in C and in CUDA; copies by libraries."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build
+from kernels import build, grid
+from kernels.libs import cuda as cuda_library
+from kernels.libs import torch_cuda
 from kernels.native import launch
+from kernels.ops.stream import cuda
 from kernels.ops.stream.problem import Stream
 from kernels.variant import Bind, Launch, Variant
 
@@ -37,5 +41,72 @@ def prepare(problem: Stream, device: object, setting: object) -> Bind:
     return bind
 
 
-VARIANTS = (Variant("c", "cpu", "suite", prepare),)
+def copies(problem: Stream) -> str | None:
+    """For what only copies."""
+    return None if problem.kind == "copy" else "it copies, and nothing else: --kind copy"
+
+
+def numpy_copyto(problem: Stream, device: object, setting: object) -> Bind:
+    import numpy as np
+
+    return lambda buffers: Launch(partial(np.copyto, buffers[1], buffers[0]))
+
+
+def memcpy(problem: Stream, device: Any, setting: object) -> Bind:
+    """cudaMemcpyAsync from device to device."""
+    runtime, stream = device.cp.cuda.runtime, device.stream.ptr
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        source, target = (int(buffer.data.ptr) for buffer in buffers)
+        kind = runtime.memcpyDeviceToDevice
+        call = partial(runtime.memcpyAsync, target, source, 4 * problem.count, kind, stream)
+
+        def run(keep: object = buffers) -> None:
+            call()
+
+        return Launch(run, capturable=True)
+
+    return bind
+
+
+def cupy_copyto(problem: Stream, device: Any, setting: object) -> Bind:
+    return lambda buffers: Launch(partial(device.cp.copyto, buffers[1], buffers[0]))
+
+
+def torch_copy(problem: Stream, device: Any, setting: object) -> Bind:
+    torch = torch_cuda.load(device)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        source, target = (torch_cuda.tensor(torch, buffer) for buffer in buffers)
+
+        def run(keep: object = buffers) -> None:
+            target.copy_(source)
+
+        return Launch(run)
+
+    return bind
+
+
+VARIANTS: tuple[Variant[Stream], ...] = (
+    Variant("c", "cpu", "suite", prepare),
+    Variant("numpy", "cpu", "numpy", numpy_copyto, accepts=copies, python=True),
+    Variant(
+        "cuda", "cuda", "suite", missing=cuda_library.missing,
+        prepare=grid.prepared(
+            cuda.SOURCE, lambda problem, device: cuda.launches(problem, f"stream_{problem.kind}", device.processors)
+        ),
+    ),
+    Variant(
+        "memcpy-cuda", "cuda", "cuda", memcpy, accepts=copies, missing=cuda_library.missing,
+        kernel=cuda_library.kernel,
+    ),
+    Variant(
+        "cupy", "cuda", "cupy", cupy_copyto, accepts=copies, missing=cuda_library.missing,
+        kernel=cuda_library.kernel, python=True,
+    ),
+    Variant(
+        "torch-cuda", "cuda", "torch", torch_copy, accepts=copies, missing=torch_cuda.missing,
+        kernel=torch_cuda.kernel, python=True,
+    ),
+)  # fmt: skip
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

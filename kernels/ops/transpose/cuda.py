@@ -18,13 +18,16 @@ def launches(problem: Transpose, kernel: str) -> tuple[Geometry, ...]:
     if kernel not in KERNELS:
         raise UsageError(f"no kernel {kernel} in {SOURCE.name}; there are {', '.join(KERNELS)}")
     x, y = problem.operands()
-    tiles = -(-problem.rows // TILE) * -(-problem.cols // TILE)
-    sizes = (problem.rows, problem.cols, x.ld, y.ld)
-    return (
-        Geometry(
-            kernel,
-            (tiles, 1, 1),
-            (TILE, ROWS, 1),
-            (("operand", "x"), ("operand", "y"), *(("int64", size) for size in sizes)),
-        ),
+    return (tiles(kernel, problem.rows, problem.cols, x.ld, y.ld),)
+
+
+def tiles(kernel: str, rows: int, cols: int, ldx: int, ldy: int) -> Geometry:
+    """A block for each tile of x, rows × cols; both leading dimensions in elements."""
+    count = -(-rows // TILE) * -(-cols // TILE)
+    sizes = (rows, cols, ldx, ldy)
+    return Geometry(
+        kernel,
+        (count, 1, 1),
+        (TILE, ROWS, 1),
+        (("operand", "x"), ("operand", "y"), *(("int64", size) for size in sizes)),
     )

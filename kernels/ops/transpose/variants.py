@@ -1,4 +1,4 @@
-"""Our tiles, NumPy's copy of a view, OpenBLAS's somatcopy."""
+"""Our tiles, NumPy's copy of a view, OpenBLAS's somatcopy; on a GPU ours, cublasSgeam, CuPy, PyTorch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build
+from kernels import build, grid
 from kernels.errors import Unavailable
-from kernels.libs import openblas
+from kernels.libs import cublas, openblas, torch_cuda
+from kernels.libs import cuda as cuda_library
 from kernels.native import launch
+from kernels.ops.transpose import cuda
 from kernels.ops.transpose.problem import Transpose
 from kernels.variant import Bind, Launch, Setting, Variant
 
@@ -66,6 +68,45 @@ def numpy_copyto(problem: Transpose, device: object, setting: Setting) -> Bind:
     return lambda buffers: Launch(partial(np.copyto, buffers[1], buffers[0].T))
 
 
+def _own(kernel: str) -> Callable[[Transpose, Any, object], Bind]:
+    return grid.prepared(cuda.SOURCE, lambda problem, device: cuda.launches(problem, kernel))
+
+
+def geam(problem: Transpose, device: Any, setting: object) -> Bind:
+    """cublasSgeam. Column-major: x is cols × rows there, and y rows × cols."""
+    on, (x, y) = device.blas(), problem.operands()
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        source, target = (int(buffer.data.ptr) for buffer in buffers)
+        call = cublas.sgeam_transpose(on, problem.rows, problem.cols, (source, x.ld), (target, y.ld))
+
+        def run(keep: object = buffers) -> None:
+            call()
+
+        return Launch(run, capturable=True)
+
+    return bind
+
+
+def cupy_copyto(problem: Transpose, device: Any, setting: object) -> Bind:
+    return lambda buffers: Launch(partial(device.cp.copyto, buffers[1], buffers[0].T))
+
+
+def torch_copy(problem: Transpose, device: Any, setting: object) -> Bind:
+    torch = torch_cuda.load(device)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        x, y = (torch_cuda.tensor(torch, buffer) for buffer in buffers)
+        turned = x.t()
+
+        def run(keep: object = buffers) -> None:
+            y.copy_(turned)
+
+        return Launch(run)
+
+    return bind
+
+
 def _alone(setting: Setting) -> None:
     if setting.threads != 1:
         raise Unavailable("these transpositions run on one thread: --threads 1")
@@ -75,5 +116,14 @@ VARIANTS: tuple[Variant[Transpose], ...] = (
     Variant("tiled", "cpu", "suite", tiled),
     Variant("numpy", "cpu", "numpy", numpy_copyto, python=True),
     Variant("somatcopy", "cpu", "openblas", somatcopy, missing=partial(openblas.missing, "numpy")),
-)
+    Variant("cuda-naive", "cuda", "suite", _own("transpose_naive"), missing=cuda_library.missing),
+    Variant("cuda-tiled", "cuda", "suite", _own("transpose_tiled"), missing=cuda_library.missing),
+    Variant("cublas-geam", "cuda", "cublas", geam, missing=cublas.missing, kernel=cublas.kernel),
+    Variant(
+        "cupy", "cuda", "cupy", cupy_copyto, missing=cuda_library.missing, kernel=cuda_library.kernel, python=True,
+    ),
+    Variant(
+        "torch-cuda", "cuda", "torch", torch_copy, missing=torch_cuda.missing, kernel=torch_cuda.kernel, python=True,
+    ),
+)  # fmt: skip
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

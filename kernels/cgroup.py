@@ -1,0 +1,52 @@
+"""How much processor time the cgroups of this process allow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernels._doctor.part import ROOT, number, read
+
+
+def quota(root: Path = ROOT) -> tuple[bool | None, float | None]:
+    """Whether a cgroup limits processor time, and to how many processors' worth."""
+    mount, own = root / "sys/fs/cgroup", read(root / "proc/self/cgroup")
+    if own is None or not os.access(mount, os.X_OK):
+        return None, None
+    limits = [limit for folder in _cgroups(mount, own) for limit in _limits(folder)]
+    if not limits:
+        return False, None
+    if None in limits:
+        return None, None
+    least = min(limit for limit in limits if limit is not None)
+    return (True, least) if least < float("inf") else (False, None)
+
+
+def _cgroups(mount: Path, own: str) -> Iterator[Path]:
+    """The folders whose limits hold for this process: its own and all above it, of both versions."""
+    for line in own.splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        for name in (controllers, "cpu") if controllers else ("", "unified"):
+            folder = mount / name
+            yield folder
+            # In a container the path may be the host's, and what lies above the mount is not seen.
+            for word in path.strip("/").split("/") if ".." not in path else ():
+                folder = folder / word
+                yield folder
+
+
+def _limits(folder: Path) -> Iterator[float | None]:
+    """Processors' worth of time; None for a file that is there and tells nothing."""
+    for name in ("cpu.max", "cpu.cfs_quota_us"):
+        if os.path.exists(folder / name):
+            words = (read(folder / name) or "").split()
+            period = words[1] if len(words) > 1 else str(number(folder / "cpu.cfs_period_us"))
+            if words and words[0] in ("max", "-1"):
+                yield float("inf")
+            elif words and words[0].isdigit() and period.isdigit() and int(period):
+                yield int(words[0]) / int(period)
+            else:
+                yield None

@@ -1,0 +1,69 @@
+"""Element types: their bytes, their unit roundoff, and how they lie in memory.
+
+TF32 is no type of memory: its operands are float32, whose last bits a product drops on the way. NumPy has
+no bfloat16: such an array is one of uint16, the bits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array: TypeAlias = NDArray[Any]
+
+BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
+UNIT_ROUNDOFF = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
+STORED = {"fp32": "f4", "tf32": "f4", "bf16": "u2", "fp16": "f2"}  # as NumPy calls what lies in memory
+DATA = ("normal", "uniform", "integers", "zeros")  # what operands are drawn from
+NOT_A_NUMBER = 0x7FC0  # bfloat16's
+
+
+def stored_as(kind: Any) -> str:
+    """The element type of an array whose NumPy type is `kind`."""
+    import numpy as np
+
+    return {"f4": "fp32", "f2": "fp16", "u2": "bf16"}[np.dtype(kind).str[1:]]
+
+
+def encode(x: Array, dtype: str) -> Array:
+    """Float32 to what lies in memory, rounded to nearest, ties to even."""
+    import numpy as np
+
+    if dtype != "bf16":
+        with np.errstate(over="ignore"):  # a value beyond half precision becomes infinite, as on a device
+            return np.asarray(x, STORED[dtype])
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(np.uint16)
+    rounded[np.isnan(x)] = NOT_A_NUMBER  # rounding up would carry out of its bits
+    return rounded
+
+
+def decode(x: Array) -> Array:
+    """What lies in memory to float32, exactly; uint16 is bfloat16."""
+    import numpy as np
+
+    if x.dtype == np.uint16:
+        widened: Array = (x.astype(np.uint32) << 16).view(np.float32)
+        return widened
+    return x.astype(np.float32)
+
+
+def drawn(seed: int, count: int, dtype: str, data: str = "normal") -> Array:
+    """So many random numbers as they lie in memory: standard normal, uniform in [0, 1), whole from −8 to 8;
+    or zeros."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    if data == "zeros":
+        return np.zeros(count, STORED[dtype])
+    if data == "integers":
+        return encode(rng.integers(-8, 8, count, endpoint=True).astype(np.float32), dtype)
+    some = rng.random(count, np.float32) if data == "uniform" else rng.standard_normal(count, np.float32)
+    return encode(some, dtype)
+
+
+def rounded(x: Array, dtype: str) -> Array:
+    """The nearest values that memory of this type can hold, as float32; `x` itself where that is all of them."""
+    return x if STORED[dtype] == "f4" else decode(encode(x, dtype))

@@ -1,0 +1,74 @@
+"""Launches of kernels of a CUDA file, as their geometry says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels.variant import Launch
+
+if TYPE_CHECKING:
+    from kernels.nvcc import Argument, Geometry
+    from kernels.problem import Problem
+    from kernels.variant import Bind
+
+
+def prepared(
+    source: Path, launches: Callable[[Any, Any], Sequence[Geometry]]
+) -> Callable[[Any, Any, object], Bind]:
+    """A `prepare` of the launches that `launches(problem, device)` names, one after another."""
+
+    def prepare(problem: Problem, device: Any, setting: object) -> Bind:
+        return bound(source, launches(problem, device), [x.name for x in problem.operands()], device)
+
+    return prepare
+
+
+def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], device: Any) -> Bind:
+    """The launches on whatever buffers are given, in the order of their `names`. Raises BuildError."""
+    size = max((x[1] for g in geometries for x in g.arguments if x[0] == "workspace"), default=0)
+    workspace = device.allocate(int(size)) if size else None
+    for geometry in geometries:
+        device.function(source, geometry.kernel)  # compiled here, not where it is bound
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        places = {name: int(buffer.data.ptr) for name, buffer in zip(names, buffers, strict=True)}
+        if workspace is not None:
+            places["workspace"] = int(workspace.data.ptr)
+        run = calls(source, geometries, places, device)
+
+        def call(keep: object = (workspace, *buffers)) -> None:
+            run()
+
+        return Launch(call, workspace=int(size), capturable=True)
+
+    return bind
+
+
+def calls(
+    source: Path, geometries: Sequence[Geometry], places: Mapping[str, int], device: Any
+) -> Callable[[], None]:
+    """One call of all launches; `places` are the operands' addresses by name, and that of the `workspace`."""
+    ready = [
+        (device.function(source, x.kernel), x.grid, x.block, tuple(_passed(y, places) for y in x.arguments), x.shared)
+        for x in geometries
+    ]  # fmt: skip
+
+    def call() -> None:
+        for function, blocks, threads, arguments, shared in ready:
+            function(blocks, threads, arguments, shared_mem=shared)
+
+    return call
+
+
+def _passed(argument: Argument, places: Mapping[str, int]) -> Any:
+    """As CuPy hands it on: a number of exactly the parameter's type."""
+    import numpy as np
+
+    kind, value = argument
+    if kind == "operand":
+        return np.uint64(places[str(value)])
+    if kind == "workspace":
+        return np.uint64(places["workspace"])
+    return np.float32(value) if kind == "float32" else np.int64(value)

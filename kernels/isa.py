@@ -1,0 +1,56 @@
+"""Asking libraries for an instruction set, by the variables they read when they are loaded; and whether they
+obeyed, by what they say of themselves.
+
+What a library does not tell cannot be believed: MKL ignores its own switch on AMD without a word.
+"""
+
+from __future__ import annotations
+
+from kernels.errors import UsageError
+
+FAMILIES = {  # OpenBLAS's kernel families (DYNAMIC_ARCH), and what they are written in
+    "Prescott": "sse3", "Katmai": "sse", "Core2": "ssse3", "Nehalem": "sse4.2", "Sandybridge": "avx",
+    "Haswell": "avx2", "Zen": "avx2", "SkylakeX": "avx512", "Cooperlake": "avx512", "SapphireRapids": "avx512",
+    "ARMV8": "neon", "NEOVERSEN1": "neon", "NEOVERSEV1": "sve", "NEOVERSEN2": "sve",
+}  # fmt: skip
+SETS = {  # of each library, the word it knows a set by
+    "sse4.2": {
+        "OPENBLAS_CORETYPE": "Nehalem", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "ONEDNN_MAX_CPU_ISA": "SSE41",
+        "ATEN_CPU_CAPABILITY": "default",
+    },
+    "avx": {"OPENBLAS_CORETYPE": "Sandybridge", "ONEDNN_MAX_CPU_ISA": "AVX", "ATEN_CPU_CAPABILITY": "default"},
+    "avx2": {
+        "OPENBLAS_CORETYPE": "Haswell", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+    },
+    "avx512": {
+        "OPENBLAS_CORETYPE": "SkylakeX", "MKL_ENABLE_INSTRUCTIONS": "AVX512", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
+        "ATEN_CPU_CAPABILITY": "avx512",
+    },
+}  # fmt: skip
+
+
+def variables(asked: str) -> dict[str, str]:
+    """What a process is started with so that its libraries take a set, or OpenBLAS a family. Raises UsageError."""
+    if asked == "default":
+        return {}
+    if asked in SETS:
+        return SETS[asked]
+    if asked in FAMILIES:
+        return {"OPENBLAS_CORETYPE": asked}
+    raise UsageError(
+        f"--isa {asked}: there are default, {', '.join(SETS)}; of OpenBLAS {', '.join(FAMILIES)}"
+    )
+
+
+def refusal(asked: str, kernel: str | None, observed: str | None) -> str | None:
+    """Why what was asked for is not what runs; `kernel` and `observed` are a library's own words of itself."""
+    if asked == "default":
+        return None
+    if observed is None:
+        return f"--isa {asked} is not available: it does not tell which instructions it took"
+    if asked in FAMILIES:
+        return (
+            None if asked in (kernel or "").split() else f"--isa {asked} is not available: it runs {kernel}"
+        )
+    return None if observed == asked else f"--isa {asked} is not available: it runs {observed} ({kernel})"

@@ -1,0 +1,179 @@
+"""cuBLASLt through its own C interface: a product is planned once, then run by an algorithm of one's choice.
+
+Column-major, and with the types of kernels/libs/cublas.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.errors import LaunchError, Unavailable
+from kernels.libs import cublas, cuda
+from kernels.libs.cublas import FLOAT, INT, POINTER, T
+
+ALIGNED = 64  # bytes: what placements keep to; the library takes 256 for granted where it is not told
+SCALE = 0  # CUDA_R_32F: the type of alpha and beta
+TRANSA, TRANSB = 3, 4  # cublasLtMatmulDescAttributes_t, int32_t each
+MAX_WORKSPACE = 1  # cublasLtMatmulPreferenceAttributes_t, uint64_t
+MIN_ALIGNMENTS = (5, 6, 7, 8)  # the same, of A, B, C and D, uint32_t each
+NOT_SUPPORTED = 15  # cublasStatus_t
+ALGO = ctypes.c_uint64 * 8  # cublasLtMatmulAlgo_t
+SIZE = ctypes.c_size_t
+
+
+class Offer(ctypes.Structure):
+    """cublasLtMatmulHeuristicResult_t."""
+
+    _fields_ = (
+        ("algo", ALGO), ("workspaceSize", SIZE), ("state", INT), ("wavesCount", FLOAT), ("reserved", INT * 4),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A cuBLASLt handle of this process, with the stream and the workspace that its products are given."""
+
+    api: Any
+    handle: ctypes.c_void_p
+    version: str
+    stream: int
+    workspace: int
+    workspace_bytes: int
+
+    def check(self, name: str, status: int) -> None:
+        """Raise LaunchError for what is no success."""
+        if status:
+            raise cublas.refused(self.api.cublasLtGetStatusString, name, status)
+
+
+@dataclass(frozen=True, eq=False)
+class Descriptors:
+    """What the library knows of a product: its types and flags, the shapes of A, B and C. Freed with this object."""
+
+    operation: ctypes.c_void_p
+    a: ctypes.c_void_p
+    b: ctypes.c_void_p
+    c: ctypes.c_void_p
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One way to compute a planned product."""
+
+    product: Descriptors
+    data: bytes  # cublasLtMatmulAlgo_t
+    workspace: int  # bytes it needs
+    waves: float  # how often it fills the GPU: 1.0 is exactly once
+
+
+def missing() -> str | None:
+    """Why cuBLASLt cannot be called here."""
+    return cublas.missing()
+
+
+def open_handle(stream: int, workspace_address: int, workspace_bytes: int, library: Any = None) -> Handle:
+    """A handle on `stream`, for as long as the process lives. Raises Unavailable.
+
+    The workspace is memory of the device, its address a multiple of 256; of no bytes, there is none.
+    """
+    library = library or cuda.load("cublasLt")
+    handle = ctypes.c_void_p()
+    if status := library.cublasLtCreate(ctypes.byref(handle)):
+        raise Unavailable(f"cublasLtCreate answers {status}: no usable GPU in this process")
+    number = library.cublasLtGetVersion
+    number.restype = SIZE
+    version = f"cuBLASLt {cublas.dotted(number())}"
+    return Handle(library, handle, version, stream, workspace_address, workspace_bytes)
+
+
+def plan(
+    on: Handle, dtype: str, flags: tuple[int, int], mnk: tuple[int, int, int], lds: tuple[int, int, int],
+    workspace_bytes: int, wanted: int, aligned: int = ALIGNED,
+) -> tuple[Algorithm, ...]:  # fmt: skip
+    """Up to `wanted` ways to compute C = alpha·op(A)·op(B) + beta·C, the one that the library expects fastest first.
+
+    Column-major; `dtype` is one of cublas.TYPES, `lds` are those of A, B and C in elements. An algorithm needs at
+    most `workspace_bytes`, and operands at multiples of `aligned` bytes. None, where the library has none. Raises
+    LaunchError.
+    """
+    product = _described(on, dtype, flags, mnk, lds)
+    offers, count = (Offer * wanted)(), INT()
+    with ExitStack() as stack:
+        preference = _created(on, stack, "MatmulPreference")
+        _set(on, "MatmulPreference", preference, MAX_WORKSPACE, ctypes.c_uint64(workspace_bytes))
+        for attribute in MIN_ALIGNMENTS:
+            _set(on, "MatmulPreference", preference, attribute, ctypes.c_uint32(aligned))
+        status = on.api.cublasLtMatmulAlgoGetHeuristic(
+            on.handle, product.operation, product.a, product.b, product.c, product.c, preference,
+            INT(wanted), ctypes.byref(offers), ctypes.byref(count),
+        )  # fmt: skip
+    if status == NOT_SUPPORTED:
+        return ()
+    on.check("cublasLtMatmulAlgoGetHeuristic", status)
+    return tuple(
+        Algorithm(product, bytes(x.algo), x.workspaceSize, x.wavesCount)
+        for x in offers[: count.value]
+        if not x.state  # of what has a state the rest is not valid
+    )
+
+
+def matmul(
+    on: Handle, algorithm: Algorithm, scale: tuple[float, float], a: int, b: int, c: int
+) -> Callable[[], None]:
+    """The planned product in place of C, by this algorithm, ready to be called; operands are addresses.
+
+    Raises LaunchError where the handle's workspace is too small.
+    """
+    if algorithm.workspace > on.workspace_bytes:
+        needs = f"needs {algorithm.workspace} bytes of workspace"
+        raise LaunchError(f"the algorithm {needs}: its handle has {on.workspace_bytes}")
+    alpha, beta = FLOAT(scale[0]), FLOAT(scale[1])
+    chosen, product = ALGO.from_buffer_copy(algorithm.data), algorithm.product
+    arguments = (
+        on.handle, product.operation, ctypes.byref(alpha), POINTER(a), product.a, POINTER(b), product.b,
+        ctypes.byref(beta), POINTER(c), product.c, POINTER(c), product.c, ctypes.byref(chosen),
+        POINTER(on.workspace), SIZE(on.workspace_bytes), POINTER(on.stream),
+    )  # fmt: skip
+    keep = (alpha, beta, chosen, product)
+    return cublas.prepared(on.api.cublasLtMatmul, arguments, "cublasLtMatmul", on.check, keep)
+
+
+def _described(
+    on: Handle, dtype: str, flags: tuple[int, int], mnk: tuple[int, int, int], lds: tuple[int, int, int]
+) -> Descriptors:
+    """The descriptors of a product; all or none of them stay."""
+    kind, compute = map(INT, cublas.TYPES[dtype])
+    m, n, k = mnk
+    a = (k, m) if flags[0] == T else (m, k)  # rows, columns as they lie in memory
+    b = (n, k) if flags[1] == T else (k, n)
+    with ExitStack() as stack:
+        operation = _created(on, stack, "MatmulDesc", compute, INT(SCALE))
+        for attribute, flag in zip((TRANSA, TRANSB), flags, strict=True):
+            _set(on, "MatmulDesc", operation, attribute, ctypes.c_int32(flag))
+        layouts = (
+            _created(on, stack, "MatrixLayout", kind, *map(ctypes.c_uint64, shape), ctypes.c_int64(ld))
+            for shape, ld in zip((a, b, (m, n)), lds, strict=True)
+        )
+        made = Descriptors(operation, *layouts)
+        weakref.finalize(made, stack.pop_all().close)
+    return made
+
+
+def _created(on: Handle, stack: ExitStack, kind: str, *arguments: Any) -> ctypes.c_void_p:
+    """A descriptor of a kind that the stack destroys."""
+    made, name = POINTER(), f"cublasLt{kind}Create"
+    on.check(name, getattr(on.api, name)(ctypes.byref(made), *arguments))
+    stack.callback(getattr(on.api, f"cublasLt{kind}Destroy"), made)
+    return made
+
+
+def _set(on: Handle, kind: str, descriptor: ctypes.c_void_p, attribute: int, value: Any) -> None:
+    """One attribute; `value` has exactly the C type that the header gives it."""
+    name = f"cublasLt{kind}SetAttribute"
+    size = SIZE(ctypes.sizeof(value))
+    on.check(name, getattr(on.api, name)(descriptor, INT(attribute), ctypes.byref(value), size))

@@ -1,0 +1,75 @@
+"""The CUDA driver by its own C interface: kernels of a cubin, launched with nothing in between.
+
+A context must be current, as it is once the cuda device is open.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernels.errors import LaunchError
+from kernels.libs import cuda
+
+POINTER, UNSIGNED = ctypes.c_void_p, ctypes.c_uint
+
+
+@functools.cache
+def api() -> Any:
+    """libcuda."""
+    return ctypes.CDLL(cuda.DRIVER)
+
+
+def check(name: str, status: int) -> None:
+    """Raise LaunchError for what is no success."""
+    if status:
+        raise LaunchError(f"{name} answers {status}")
+
+
+def function(cubin: Path, name: str) -> ctypes.c_void_p:
+    """A kernel of a cubin, in the current context, for as long as the process lives. Raises LaunchError."""
+    module, found = POINTER(), POINTER()
+    check("cuModuleLoad", api().cuModuleLoad(ctypes.byref(module), str(cubin).encode()))
+    check("cuModuleGetFunction", api().cuModuleGetFunction(ctypes.byref(found), module, name.encode()))
+    return found
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The arguments of one cuLaunchKernel: `words` in the driver's order; `parameters` is the array of
+    addresses among them, `keep` what those point to."""
+
+    words: tuple[Any, ...]
+    parameters: Any
+    keep: tuple[Any, ...]
+
+
+def prepared(
+    kernel: ctypes.c_void_p,
+    grid: Sequence[int],
+    block: Sequence[int],
+    stream: int,
+    addresses: Sequence[int],
+) -> Prepared:
+    """For a kernel whose parameters are all addresses of device memory."""
+    values = tuple(POINTER(address) for address in addresses)
+    parameters = (POINTER * len(values))(*(ctypes.addressof(value) for value in values))
+    words = (
+        kernel, *map(UNSIGNED, (*grid, *block)), UNSIGNED(0), POINTER(stream), parameters, POINTER(None),
+    )  # fmt: skip
+    return Prepared(words, parameters, values)
+
+
+def launch(ready: Prepared) -> Callable[[], None]:
+    """One cuLaunchKernel without arguments."""
+    start = api().cuLaunchKernel
+
+    def call() -> None:
+        if status := start(*ready.words):
+            check("cuLaunchKernel", status)
+
+    return call

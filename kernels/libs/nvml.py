@@ -1,0 +1,130 @@
+"""What the driver tells of a GPU: clocks, heat, power, and why it holds its clock down.
+
+What a card, a driver or a binding does not tell is left out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.errors import Unavailable, said
+from kernels.libs import cuda
+
+LIBRARY = "libnvidia-ml.so.1"
+INSTALL = "pip install nvidia-ml-py"
+SM, MEMORY = 1, 2  # nvmlClockType_t
+DIE = 0  # nvmlTemperatureSensors_t
+POWER_CAP = 0x04  # the bits of the reasons are the same under their old name and their new one
+SLOWDOWNS = {  # the particular before the general: the last is set beside the first two
+    0x40: "hardware thermal",
+    0x80: "power brake",
+    0x20: "software thermal",
+    0x08: "hardware slowdown",
+}
+COMPUTE_MODES = ("default", "exclusive thread", "prohibited", "exclusive process")
+
+
+def missing() -> str | None:
+    """Why no GPU can be asked here, told without importing anything."""
+    try:
+        ctypes.CDLL(LIBRARY)
+    except OSError:
+        return f"no NVIDIA driver: {LIBRARY} is not on this machine"
+    return cuda.package("pynvml", INSTALL)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU. `api` is the module pynvml, or what a test puts in its place."""
+
+    api: Any
+    handle: Any
+
+    def state(self) -> dict[str, float]:
+        """What changes from moment to moment: clocks in MHz, temperature of the die, power drawn."""
+        milliwatts = self._ask("nvmlDeviceGetPowerUsage")
+        return _told(
+            sm_megahertz=_float(self._ask("nvmlDeviceGetClockInfo", SM)),
+            memory_megahertz=_float(self._ask("nvmlDeviceGetClockInfo", MEMORY)),
+            celsius=_float(self._ask("nvmlDeviceGetTemperature nvmlDeviceGetTemperatureV", DIE)),
+            watts=_float(milliwatts, 1e-3),
+        )
+
+    def throttled(self) -> str | None:
+        """What holds the clock down now, for heat or for want of power; None also where it is not told."""
+        reasons = self._reasons()
+        return next((word for bit, word in SLOWDOWNS.items() if reasons & bit), None)
+
+    def capped(self) -> bool:
+        """Whether the clock is below what it could be so that the power limit holds: usual under full load."""
+        return bool(self._reasons() & POWER_CAP)
+
+    def facts(self) -> dict[str, Any]:
+        """What a run's record says: driver, limits, the PCIe link now and at best, compute mode, ECC.
+
+        A link is narrower and slower while the card is idle.
+        """
+        mode, ecc = self._ask("nvmlDeviceGetComputeMode"), self._ask("nvmlDeviceGetEccMode")
+        return _told(
+            driver=_text(_answer(self.api, "nvmlSystemGetDriverVersion")),
+            watts_limit=_float(self._ask("nvmlDeviceGetEnforcedPowerLimit"), 1e-3),
+            sm_megahertz_max=_float(self._ask("nvmlDeviceGetMaxClockInfo", SM)),
+            memory_megahertz_max=_float(self._ask("nvmlDeviceGetMaxClockInfo", MEMORY)),
+            pcie_generation=self._ask("nvmlDeviceGetCurrPcieLinkGeneration"),
+            pcie_generation_max=self._ask("nvmlDeviceGetMaxPcieLinkGeneration"),
+            pcie_width=self._ask("nvmlDeviceGetCurrPcieLinkWidth"),
+            pcie_width_max=self._ask("nvmlDeviceGetMaxPcieLinkWidth"),
+            compute_mode=COMPUTE_MODES[mode] if mode in range(len(COMPUTE_MODES)) else mode,
+            ecc=None if ecc is None else bool(ecc[0]),  # [current, after the next restart]
+        )
+
+    def _reasons(self) -> int:
+        names = "nvmlDeviceGetCurrentClocksEventReasons nvmlDeviceGetCurrentClocksThrottleReasons"
+        return self._ask(names) or 0
+
+    def _ask(self, names: str, *arguments: int) -> Any:
+        return _answer(self.api, names, self.handle, *arguments)
+
+
+def open_gpu(bus_id: str) -> Gpu:
+    """The GPU at a PCI address, as "0000:17:00.0". Raises Unavailable.
+
+    Not by index: CUDA counts as CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER say, and NVML does not.
+    """
+    if reason := cuda.package("pynvml", INSTALL):
+        raise Unavailable(reason)
+    try:
+        api: Any = importlib.import_module("pynvml")
+        api.nvmlInit()
+        return Gpu(api, api.nvmlDeviceGetHandleByPciBusId(bus_id))
+    except (
+        Exception
+    ) as error:  # NVML's own, which has no name before the import, and those of a broken package
+        raise Unavailable(
+            f"NVML tells nothing of a GPU at {bus_id} ({said(error)}): see nvidia-smi"
+        ) from None
+
+
+def _answer(api: Any, names: str, *arguments: Any) -> Any:
+    """The first of the functions in `names` to answer, as they were renamed over the years; None where none does."""
+    for name in names.split():
+        try:
+            return getattr(api, name)(*arguments)
+        except (AttributeError, api.NVMLError):
+            continue
+    return None
+
+
+def _told(**facts: Any) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _float(value: int | None, unit: float = 1.0) -> float | None:
+    return None if value is None else value * unit
+
+
+def _text(value: str | bytes | None) -> str | None:
+    return value.decode() if isinstance(value, bytes) else value

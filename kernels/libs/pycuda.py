@@ -1,0 +1,162 @@
+"""PyCUDA: kernels of a cubin by the driver's own interface, in the one context of the process.
+
+PyCUDA keeps its contexts by thread: load and launch on the main thread.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+from kernels.errors import LaunchError, Unavailable, said
+from kernels.libs import cuda
+
+EXTRA = "pip install 'kernelgap[pycuda]'"
+REBUILD = (
+    "pip install --force-reinstall --no-cache-dir --no-deps pycuda, which builds it for the CUDA that is here"
+)
+NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
+NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+ON_REQUEST = 48 << 10  # bytes of shared memory a block, from which on a kernel must ask for them
+POINTER, UNSIGNED = ctypes.c_void_p, ctypes.c_uint
+
+
+def missing() -> str | None:
+    """Why PyCUDA cannot be used here, told without importing it. It can do without CuPy."""
+    return cuda.driver_missing() or cuda.package("pycuda", EXTRA)
+
+
+def load() -> Any:
+    """`pycuda.driver`, with the primary context of the current device current in it, which is also the
+    context of CuPy and cuBLAS; of device 0 where none is current yet.
+
+    Not by `pycuda.autoprimaryctx`: that asks $CUDA_DEVICE and a file in the home folder for the device.
+    Raises Unavailable.
+    """
+    if reason := cuda.package("pycuda", EXTRA):
+        raise Unavailable(reason)
+    try:
+        driver: Any = importlib.import_module("pycuda.driver")
+        driver.init()
+        _enter(driver)
+    except Exception as error:  # built for another CUDA, half there, no GPU
+        raise Unavailable(f"pycuda is installed but cannot be used ({said(error)}): {REBUILD}") from None
+    return driver
+
+
+def _enter(driver: Any) -> None:
+    try:
+        device = driver.Context.get_device()
+    except driver.Error:  # no context is current
+        device = driver.Device(0)
+    context = _primary(device)
+    if driver.Context.get_current() != context:
+        context.push()
+
+
+@functools.cache
+def _primary(device: Any) -> Any:
+    """Retained once a device, and given back before Python ends: PyCUDA aborts the process over a context
+    on its stack, and a context merely forgotten it releases by the call for one that it had made itself."""
+    context = device.retain_primary_context()
+    atexit.register(context.detach)
+    return context
+
+
+def function(cubin: Path, name: str) -> Any:
+    """A kernel of a cubin, in the current context, with its module kept. Raises Unavailable, LaunchError."""
+    driver = load()
+    try:
+        return driver.module_from_file(str(cubin)).get_function(name)
+    except driver.Error as error:
+        raise LaunchError(f"{name} of {cubin.name}: {said(error)}") from None
+
+
+@dataclass(frozen=True)
+class Side:
+    """A stream of PyCUDA beside the caller's, and the events by which it leaves that one and comes back.
+
+    PyCUDA launches on streams that it made itself, or on the legacy default stream; it takes no other's
+    handle. A non-blocking stream and the legacy one know nothing of each other: a launch there would
+    neither wait for what the caller's stream holds back nor end before its next mark. So each launch is
+    tied in by two events. Recorded into a graph they are edges and cost nothing; launched one by one, the
+    device waits twice a launch, for microseconds: measure captured.
+    """
+
+    driver: Any
+    api: Any  # libcuda: PyCUDA tells no handle of its events
+    caller: int
+    stream: Any
+    fork: ctypes.c_void_p
+    join: ctypes.c_void_p
+
+    def check(self, name: str, status: int) -> None:
+        """Raise LaunchError for what is no success."""
+        if status:
+            raise LaunchError(f"{name} answers {status}")
+
+
+def open_side(caller: int, library: Any = None) -> Side:
+    """A stream of PyCUDA for launches in the order of `caller`, the address of a stream. Raises Unavailable."""
+    driver = load()
+    api = library or ctypes.CDLL(cuda.DRIVER)
+    fork, join = POINTER(), POINTER()
+    for event in (fork, join):
+        if status := api.cuEventCreate(ctypes.byref(event), UNSIGNED(NO_TIMING)):
+            raise Unavailable(f"cuEventCreate answers {status}: no usable GPU in this process")
+    return Side(driver, api, caller, driver.Stream(NON_BLOCKING), fork, join)
+
+
+def launch(
+    on: Side, kernel: Any, grid: tuple[int, ...], block: tuple[int, ...],
+    arguments: Sequence[tuple[str, float]], shared: int = 0, count: int = 1,
+) -> Callable[[], None]:  # fmt: skip
+    """`count` launches of a kernel from `function`, ready to be called, in the order of the caller's stream.
+
+    `arguments`: a letter of the module `struct` and a value each, as ("P", address), ("q", int64),
+    ("f", float32); one kernel object has the same letters in all its launches. `shared`: bytes of dynamic
+    shared memory a block. Raises LaunchError; so does the call.
+    """
+    failed: type[Exception] = on.driver.Error
+    try:
+        kernel.prepare([letter for letter, _ in arguments])
+        if shared > ON_REQUEST:
+            kernel.set_attribute(on.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
+    except failed as error:
+        raise LaunchError(said(error)) from None
+    start = partial(
+        kernel.prepared_async_call, grid, block, on.stream, *(x for _, x in arguments), shared_size=shared
+    )
+    aside = _after(on, on.fork, on.caller, on.stream.handle)
+    back = _after(on, on.join, on.stream.handle, on.caller)
+
+    def call() -> None:
+        aside()
+        try:
+            for _ in repeat(None, count):
+                start()
+        except failed as error:
+            raise LaunchError(said(error)) from None
+        back()
+
+    return call
+
+
+def _after(on: Side, event: ctypes.c_void_p, first: int, then: int) -> Callable[[], None]:
+    """What is enqueued on `then` from now on waits for what is on `first` until now."""
+    record, wait, check = on.api.cuEventRecord, on.api.cuStreamWaitEvent, on.check
+    ahead, behind, none = POINTER(first), POINTER(then), UNSIGNED(0)
+
+    def call() -> None:
+        check("cuEventRecord", record(event, ahead))
+        check("cuStreamWaitEvent", wait(behind, event, none))
+
+    return call

@@ -1,0 +1,187 @@
+"""scikit-cuda 0.5.3, of 2019: cuBLAS as that package calls it.
+
+It cannot be imported as it is. It asks for pkg_resources, which setuptools no longer brings; for names of
+NumPy 1; for libcuda.so and libcublas.so, where drivers and wheels have libcuda.so.1 and libcublas.so.13;
+and it reads a SONAME of two numbers, or else makes a cuBLAS handle while it is imported. All this is lent
+to it while it is imported, and taken back.
+
+It sets neither the math mode nor a workspace: both are the library's defaults.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import importlib.metadata
+import re
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.errors import LaunchError, Unavailable, said
+from kernels.libs import cuda
+from kernels.libs.cublas import N, T
+
+EXTRA = "pip install 'kernelgap[skcuda]'"
+AGAIN = "pip install --force-reinstall --no-deps scikit-cuda==0.5.3"
+LIBRARIES = ("cudart", "cublas", "cufft", "cusolver", "cusparse")
+MAJOR, MINOR = 0, 1  # libraryPropertyType
+
+
+def missing() -> str | None:
+    """Why scikit-cuda cannot be used here, told without importing it. It can do without CuPy."""
+    return cuda.driver_missing() or cuda.package("skcuda", EXTRA) or cuda.package("cuda.pathfinder")
+
+
+def load(part: str = "cublas") -> Any:
+    """The module `skcuda.cublas`, or another part: all but cublas and cufft want PyCUDA. Raises Unavailable."""
+    if reason := cuda.package("skcuda", EXTRA):
+        raise Unavailable(reason)
+    try:
+        return _import(part)
+    except Unavailable:
+        raise
+    except Exception as error:  # whatever an old package raises on a new Python
+        raise Unavailable(f"scikit-cuda is installed but cannot be used ({said(error)}): {AGAIN}") from None
+
+
+def _import(part: str) -> Any:
+    import numpy as np
+
+    soname = _soname()  # here: scikit-cuda swallows all that is raised when it asks for it
+    gone = {"float": float, "typeDict": _types(np), "sctypes": _kinds(np)}
+    with (
+        warnings.catch_warnings(),
+        _lent(sys.modules, pkg_resources=_pkg_resources()),
+        _lent(vars(np), **gone),
+        _lent(vars(ctypes.cdll), LoadLibrary=_open),
+    ):
+        warnings.simplefilter("ignore")  # its escapes are none
+        utils = importlib.import_module("skcuda.utils")
+        with _lent(vars(utils), find_lib_path=_path, get_soname=lambda path: soname):
+            module = importlib.import_module(f"skcuda.{part}")
+    _keep(np, gone)
+    return module
+
+
+@contextlib.contextmanager
+def _lent(where: dict[str, Any], **values: Any) -> Iterator[None]:
+    """Names in a namespace, for a while."""
+    before = {name: where[name] for name in values if name in where}
+    where.update(values)
+    try:
+        yield
+    finally:
+        for name in values:
+            where.pop(name, None)
+        where.update(before)
+
+
+def _keep(np: Any, gone: dict[str, Any]) -> None:
+    """Its functions look names of NumPy up when they are called: they keep a NumPy that has them."""
+    old = types.ModuleType("numpy")
+    vars(old).update(vars(np) | gone)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("skcuda.") and vars(module).get("np") is np:
+            vars(module)["np"] = old
+
+
+def _pkg_resources() -> types.ModuleType:
+    """As much as it uses. A real one would also ask for PyCUDA, which cuBLAS has no need of."""
+    found: Any = types.ModuleType("pkg_resources")
+    found.declare_namespace = lambda name: None
+    found.require = lambda name: [types.SimpleNamespace(version=importlib.metadata.version(name))]
+    return found  # type: ignore[no-any-return]
+
+
+def _types(np: Any) -> dict[Any, Any]:
+    return {**np.sctypeDict, **{letter: np.dtype(letter).type for letter in np.typecodes["All"]}}
+
+
+def _kinds(np: Any) -> dict[str, list[Any]]:
+    letters = {"int": "Integer", "uint": "UnsignedInteger", "float": "Float", "complex": "Complex"}
+    return {kind: [np.dtype(x).type for x in np.typecodes[name]] for kind, name in letters.items()}
+
+
+def _open(name: str) -> ctypes.CDLL:
+    """A library by the name that it had then. A handle of its own, on which scikit-cuda writes what arguments
+    are: those of `cuda.load` are others' too."""
+    match = re.match(r"lib(\w+)\.so", name)
+    stem = match[1] if match else ""
+    if stem == "cuda":
+        return ctypes.CDLL(cuda.DRIVER)
+    return ctypes.CDLL(_path(stem) if stem in LIBRARIES else name)
+
+
+def _path(name: str) -> str:
+    return str(cuda.load(name)._name)
+
+
+def _soname() -> str:
+    """What libcublas would be called with its minor version, asked of it without a handle."""
+    library, numbers = cuda.load("cublas"), (ctypes.c_int(), ctypes.c_int())
+    for which, number in zip((MAJOR, MINOR), numbers, strict=True):
+        if status := library.cublasGetProperty(ctypes.c_int(which), ctypes.byref(number)):
+            raise Unavailable(f"cublasGetProperty answers {status}: {cuda.EXTRA}")
+    return f"libcublas.so.{numbers[0].value}.{numbers[1].value}"
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A cuBLAS handle that scikit-cuda made, on one stream; `api` is the module `skcuda.cublas`."""
+
+    api: Any
+    handle: int
+    version: str
+    stream: int
+
+
+def open_handle(stream: int) -> Handle:
+    """A handle on `stream`, the address of a CUDA stream. Raises Unavailable."""
+    api = load()
+    try:
+        handle = api.cublasCreate()
+        major, rest = divmod(api.cublasGetVersion(handle), 10000)
+        api.cublasSetStream(handle, stream)
+    except api.cublasError as error:
+        raise Unavailable(f"scikit-cuda raises {_name(error)}: no usable GPU in this process") from None
+    return Handle(api, handle, f"cuBLAS {major}.{rest // 100}.{rest % 100}", stream)
+
+
+def sgemm(
+    on: Handle, flags: tuple[int, int], mnk: tuple[int, int, int], scale: tuple[float, float],
+    a: tuple[int, int], b: tuple[int, int], c: tuple[int, int],
+) -> Callable[[], None]:  # fmt: skip
+    """C = alpha·op(A)·op(B) + beta·C, column-major, ready to be called; operands are (address, ld)."""
+    alpha, beta = scale
+    return _call(on, "cublasSgemm", (on.handle, *flags, *mnk, alpha, *a, *b, beta, *c))
+
+
+def sgeam_transpose(
+    on: Handle, rows: int, cols: int, source: tuple[int, int], target: tuple[int, int]
+) -> Callable[[], None]:
+    """Target (rows×cols, column-major) = source transposed (cols×rows); operands are (address, ld)."""
+    arguments = (on.handle, T, N, rows, cols, 1.0, *source, 0.0, *target, *target)
+    return _call(on, "cublasSgeam", arguments)
+
+
+def _call(on: Handle, name: str, arguments: tuple[Any, ...]) -> Callable[[], None]:
+    """One call without arguments, that raises LaunchError."""
+    function, failed = getattr(on.api, name), on.api.cublasError
+
+    def call() -> None:
+        try:
+            function(*arguments)
+        except failed as error:
+            raise LaunchError(f"{name} of scikit-cuda raises {_name(error)}") from None
+
+    return call
+
+
+def _name(error: Exception) -> str:
+    """scikit-cuda's exceptions have a name for each status and no text."""
+    return type(error).__name__

@@ -1,0 +1,142 @@
+/* Element-wise mathematics on whole vectors of floats, put in front of the files that need it; see maths.py.
+ * Largest errors in units of the last place, of one float in 97 against double precision (gcc 12, AVX-512 and
+ * AVX2; SSE in brackets where it differs): exp_of 1.01, exp_of_negative 0.98, expm1_of 1.43 (1.54), sigmoid_of
+ * 2.30 (2.43), tanh_of 2.40, log_of 0.78. tests/native/test_maths.py keeps them under 3. */
+#pragma once
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+enum { LANES = 16 };
+#elif defined(__AVX__)
+#include <immintrin.h>
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+enum { UNROLL = 4 };
+
+typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+static inline vec load(const float *p) { return *(const vec *)p; }
+static inline void store(float *p, vec v) { *(vec *)p = v; }
+static inline vec all(float v) { return v - (vec){0}; }
+static inline vec pick(ivec where, vec a, vec b) { return (vec)((where & (ivec)a) | (~where & (ivec)b)); }
+
+/* `b` where either is no number. */
+#if defined(__AVX512F__)
+static inline vec larger(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b); }
+static inline vec smaller(vec a, vec b) { return (vec)_mm512_min_ps((__m512)a, (__m512)b); }
+#elif defined(__AVX__)
+static inline vec larger(vec a, vec b) { return (vec)_mm256_max_ps((__m256)a, (__m256)b); }
+static inline vec smaller(vec a, vec b) { return (vec)_mm256_min_ps((__m256)a, (__m256)b); }
+#else
+static inline vec larger(vec a, vec b) { return pick(a > b, a, b); }
+static inline vec smaller(vec a, vec b) { return pick(a < b, a, b); }
+#endif
+
+/* The first `count` elements, then `rest`; and back. */
+static inline vec load_some(const float *p, int64_t count, float rest)
+{
+    float v[LANES];
+    for (int i = 0; i < LANES; i++) v[i] = i < count ? p[i] : rest;
+    return load(v);
+}
+
+static inline void store_some(float *p, vec v, int64_t count) { memcpy(p, &v, 4 * count); }
+
+static inline float sum_of(vec v)
+{
+    float sum = 0;
+    for (int i = 0; i < LANES; i++) sum += v[i];
+    return sum;
+}
+
+static inline float largest_of(vec v)
+{
+    float found = v[0];
+    for (int i = 1; i < LANES; i++) found = v[i] > found ? v[i] : found;
+    return found;
+}
+
+/* x = n·ln 2 + r with |r| <= ln 2 / 2: 2^n by its exponent's bits, e^r − 1 by a polynomial (Cephes, expf).
+ * ln 2 in two parts, the first with zeros at its end: n times it is exact. */
+#define ROUND 12582912.0f /* 1.5·2^23: adding it leaves the whole number in the last bits */
+
+static inline vec reduced(vec x, vec *n)
+{
+    *n = (x * 1.44269504f + ROUND) - ROUND;
+    vec r = x - *n * 0.693359375f + *n * 2.12194440e-4f;
+    vec q = ((((1.9875691500e-4f * r + 1.3981999507e-3f) * r + 8.3334519073e-3f) * r + 4.1665795894e-2f) * r +
+             1.6666665459e-1f) * r + 5.0000001201e-1f;
+    return r * r * q + r;
+}
+
+static inline vec power_of_two(vec n)
+{
+    ivec bits = (ivec)(n + (ROUND + 127.0f)) << 23;
+    return (vec)bits;
+}
+
+/* Infinite above 88.73, 0 below −104; NaN of NaN. */
+static inline vec exp_of(vec x)
+{
+    vec n;
+    x = larger(all(-104.0f), smaller(all(89.0f), x));
+    vec p = reduced(x, &n) + 1.0f;
+#if defined(__AVX512F__)
+    return (vec)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
+    vec half = (n * 0.5f + ROUND) - ROUND; /* 2^n itself may be no float */
+    return p * power_of_two(half) * power_of_two(n - half);
+#endif
+}
+
+/* e^x of no positive x, 0 below −87: what a softmax needs, in fewer steps. */
+static inline vec exp_of_negative(vec x)
+{
+    vec n;
+    x = larger(all(-87.0f), x);
+    vec p = reduced(x, &n) + 1.0f;
+#if defined(__AVX512F__)
+    return (vec)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
+    return p * power_of_two(n);
+#endif
+}
+
+/* Of 0 <= x <= 80: near 0 with all its figures, which e^x − 1 has not. */
+static inline vec expm1_of(vec x)
+{
+    vec n, p = reduced(x, &n), scale = power_of_two(n);
+    return scale * p + (scale - 1.0f);
+}
+
+static inline vec sigmoid_of(vec x) { return 1.0f / (1.0f + exp_of(-x)); }
+
+static inline vec tanh_of(vec x)
+{
+    const ivec sign = {0};
+    ivec high = (sign | INT32_MIN) & (ivec)x;
+    vec size = (vec)((ivec)x & INT32_MAX);
+    vec twice = 2.0f * size;
+    vec e = expm1_of(smaller(all(20.0f), twice));
+    return (vec)((ivec)(e / (e + 2.0f)) | high);
+}
+
+/* x = 2^n·m with m between √½ and √2, ln m by a polynomial (Cephes, logf). −∞ of 0 and less than a normal
+ * number; finite arguments. */
+static inline vec log_of(vec x)
+{
+    ivec bits = (ivec)x - 0x3f3504f3; /* √½ */
+    vec n = __builtin_convertvector(bits >> 23, vec);
+    vec m = (vec)((bits & 0x007fffff) + 0x3f3504f3) - 1.0f, z = m * m;
+    vec p = ((((((((7.0376836292e-2f * m - 1.1514610310e-1f) * m + 1.1676998740e-1f) * m - 1.2420140846e-1f) * m +
+                 1.4249322787e-1f) * m - 1.6668057665e-1f) * m + 2.0000714765e-1f) * m - 2.4999993993e-1f) * m +
+             3.3333331174e-1f) * m * z;
+    vec found = m - (0.5f * z - (p - 2.12194440e-4f * n)) + 0.693359375f * n;
+    return pick(x < 1.17549435e-38f, all(-INFINITY), found);
+}

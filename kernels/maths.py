@@ -1,0 +1,65 @@
+"""C files compiled behind maths.c, the suite's own vector mathematics, and launches of their functions."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build
+from kernels.errors import Unavailable
+from kernels.native import launch
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+    from kernels.variant import Bind, Launch, Setting
+
+MATHS = Path(__file__).with_name("maths.c")
+POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+
+
+@functools.cache
+def flags() -> tuple[str, ...]:
+    """Of the compiler; with the header's digest, so that a cached library is one of this very text."""
+    return ("-include", str(MATHS), f"-DMATHS={zlib.crc32(MATHS.read_bytes())}")
+
+
+def address(source: Path, symbol: str) -> int:
+    """The address of a function of a C file that uses the vectors. Raises BuildError, Unavailable."""
+    return build.address(source, symbol, flags())
+
+
+def alone(setting: Setting) -> None:
+    """Raise Unavailable where more than one thread is asked for."""
+    if setting.threads != 1:
+        raise Unavailable("this kernel runs on one thread: --threads 1")
+
+
+def prepared(
+    source: Path,
+    symbol: Callable[[Any], str],
+    argument: Callable[[Any], tuple[ctypes.Structure, tuple[object, ...]]],
+    scratch: Callable[[Any], int] = lambda problem: 0,
+) -> Callable[[Any, Any, Any], Bind]:
+    """A `prepare` for `symbol(problem)` of a C file. `argument(problem)` is a fresh structure, its fields named as
+    the operands, and what must be kept alive with it; `scratch` bytes of its own stand in a field of that name."""
+
+    def prepare(problem: Any, device: Any, setting: Setting) -> Bind:
+        alone(setting)
+        function = address(source, symbol(problem))
+        names = [operand.name for operand in problem.operands()]
+        size = scratch(problem)
+        block = device.allocate(size) if size else None
+
+        def bind(buffers: Sequence[Array]) -> Launch:
+            made, kept = argument(problem)
+            if block is not None:
+                made.scratch = block.ctypes.data  # type: ignore[attr-defined]
+            return launch(function, made, names, buffers, workspace=size, keep=(block, *kept))
+
+        return bind
+
+    return prepare

@@ -1,0 +1,69 @@
+"""What several rows of the table ask of a product, and what they say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from kernels.ops.gemm.problem import Gemm
+
+Accepts: TypeAlias = Callable[[Gemm], str | None]
+
+
+def typed(*types: str, also: Accepts | None = None) -> Accepts:
+    """For calls that know these element types, and what is asked besides."""
+
+    def accepts(problem: Gemm) -> str | None:
+        if problem.dtype not in types:
+            return f"it multiplies {', '.join(types)}: --dtype {types[0]}"
+        return also(problem) if also else None
+
+    return accepts
+
+
+def plain(problem: Gemm) -> str | None:
+    """For calls that have neither alpha nor beta."""
+    if problem.alpha != 1 or problem.beta != 0:
+        return "its call has no alpha and beta: --alpha 1 --beta 0"
+    return None
+
+
+def up_to(gflop: float, why: str) -> Accepts:
+    """Refuse what would take minutes."""
+
+    def accepts(problem: Gemm) -> str | None:
+        return f"{why}: at most {gflop:g} GFLOP here" if problem.flops > gflop * 1e9 else None
+
+    return accepts
+
+
+def transposes(uses: int) -> Accepts:
+    """For strategies that copy what is stored transposed."""
+
+    def accepts(problem: Gemm) -> str | None:
+        if problem.trans == "nn":
+            return "nothing to transpose in NN"
+        if uses > 1 and problem.beta != 0:
+            return "several uses would each add to C: --beta 0"
+        return None
+
+    return accepts
+
+
+def column_major(problem: Gemm) -> str:
+    """The call a column-major BLAS sees for a row-major product: Cᵀ = op(B)ᵀ·op(A)ᵀ, operands swapped."""
+    first, second = problem.trans[1].upper(), problem.trans[0].upper()
+    return f"{problem.trans.upper()} = sgemm({first},{second}) m={problem.n} n={problem.m}"
+
+
+def numpy_call(problem: Gemm) -> str:
+    """What np.matmul makes of it (numpy/_core/src/umath/matmul.c.src): GEMV for a vector, else GEMM."""
+    if problem.m == 1 or problem.n == 1:
+        return f"{problem.trans.upper()} = cblas_sgemv"
+    return column_major(problem)
+
+
+def copied(problem: Gemm) -> float:
+    """Bytes that a copy of what is stored transposed reads and writes."""
+    sizes = {x.name: x.nbytes for x in problem.operands()}
+    return 2.0 * sum(sizes[name] for name, layout in zip("ab", problem.trans, strict=True) if layout == "t")

@@ -1,0 +1,181 @@
+"""Products on a GPU through the C interfaces of cuBLAS and cuBLASLt, and strategies around them.
+
+The library is column-major: a row-major C = op(A)·op(B) is its Cᵀ = op(B)ᵀ·op(A)ᵀ, the operands swapped.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kernels import grid
+from kernels.errors import Unavailable
+from kernels.libs import cublas, cublaslt
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.transpose import cuda as transpose
+from kernels.variant import Launch
+
+if TYPE_CHECKING:
+    from kernels.problem import Operand
+    from kernels.variant import Bind
+
+OFFERS = 16  # algorithms of cuBLASLt that are tried for the best
+TRIES = 5  # launches of each; the least counts
+
+Place = tuple[int, int]
+Words = tuple[tuple[int, int], tuple[int, int, int], tuple[float, float], Place, Place, Place]
+
+
+def words(problem: Gemm, places: Sequence[int]) -> Words:
+    """Flags, sizes, factors and operands (address, ld) of the column-major call; `places` are A, B, C."""
+    a, b, c = problem.operands()
+    flags = (int(problem.trans[1] == "t"), int(problem.trans[0] == "t"))
+    sizes = (problem.n, problem.m, problem.k)
+    at = tuple((place, x.ld) for place, x in zip(places, (a, b, c), strict=True))
+    return flags, sizes, (problem.alpha, problem.beta), at[1], at[0], at[2]
+
+
+def addresses(buffers: Sequence[Any]) -> list[int]:
+    return [int(buffer.data.ptr) for buffer in buffers]
+
+
+def call_of(on: cublas.Handle, problem: Gemm, places: Sequence[int]) -> Callable[[], None]:
+    """cublasSgemm under the default math mode, which is strict; other types by cublasGemmEx."""
+    if problem.dtype == "fp32":
+        return cublas.sgemm(on, *words(problem, places))
+    return cublas.gemm_ex(on, problem.dtype, *words(problem, places))
+
+
+def product(problem: Gemm, device: Any, setting: object) -> Bind:
+    on = device.blas()
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        call = call_of(on, problem, addresses(buffers))
+        return Launch(_keeping(call, *buffers), workspace=cublas.WORKSPACE, capturable=True)
+
+    return bind
+
+
+def pedantic(problem: Gemm, device: Any, setting: object) -> Bind:
+    """cublasGemmEx with CUBLAS_COMPUTE_32F_PEDANTIC: nothing but single precision, whatever is set elsewhere."""
+    on = device.blas()
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        call = cublas.gemm_ex(on, "fp32", *words(problem, addresses(buffers)))
+        return Launch(_keeping(call, *buffers), workspace=cublas.WORKSPACE, capturable=True)
+
+    return bind
+
+
+def light(best: bool) -> Callable[[Gemm, Any, object], Bind]:
+    """cuBLASLt by the heuristic's first offer, or by the fastest of OFFERS on scratch operands."""
+
+    def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
+        classic = device.blas()
+        on = cublaslt.open_handle(classic.stream, classic.workspace, cublas.WORKSPACE)
+        flags, sizes, scale, first, second, out = words(problem, (0, 0, 0))
+        offers = cublaslt.plan(
+            on, problem.dtype, flags, sizes, (first[1], second[1], out[1]), cublas.WORKSPACE,
+            OFFERS if best else 1,
+        )  # fmt: skip
+        if not offers:
+            raise Unavailable(f"{on.version} offers no algorithm for {problem.name}")
+
+        def call_by(algorithm: cublaslt.Algorithm, places: Sequence[int]) -> Callable[[], None]:
+            a, b, c = places
+            return cublaslt.matmul(on, algorithm, scale, b, a, c)
+
+        chosen = offers[0]
+        if best:
+            block, places = scratch(problem, device)
+            seconds = [_least(device, call_by(offer, places)) for offer in offers]
+            chosen = offers[seconds.index(min(seconds))]
+            del block
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            call = call_by(chosen, addresses(buffers))
+            return Launch(_keeping(call, *buffers), workspace=chosen.workspace, capturable=True)
+
+        return bind
+
+    return prepare
+
+
+def scratch(problem: Gemm, device: Any) -> tuple[Any, list[int]]:
+    """Operands of normal numbers that nobody reads, and their addresses."""
+    blocks = []
+    for x in problem.operands():
+        block = device.allocate(x.nbytes)
+        device.scatter(block, 1, x.dtype)
+        blocks.append(block)
+    return blocks, addresses(blocks)
+
+
+def _least(device: Any, call: Callable[[], None]) -> float:
+    """The least seconds of some launches."""
+    call()
+    marks = [device.mark()]
+    for _ in range(TRIES):
+        call()
+        marks.append(device.mark())
+    device.sync()
+    seconds: list[float] = [device.between(a, b).wall for a, b in itertools.pairwise(marks)]
+    return min(seconds)
+
+
+def strategy(uses: int, own: bool) -> Callable[[Gemm, Any, object], Bind]:
+    """Transpose what is stored transposed, with our tiles or cublasSgeam, then `uses` products of it as NN."""
+
+    def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
+        on = device.blas()
+        stored = {x.name: x for x in problem.operands()}
+        copies = {name: _room(device, stored[name]) for name, flag in zip("ab", problem.trans) if flag == "t"}  # noqa: B905
+        # A copy is packed, its rows the columns of what was stored.
+        lds = {name: x.shape[0] if name in copies else x.ld for name, x in stored.items()}
+        workspace = cublas.WORKSPACE + sum(int(block.nbytes) for block in copies.values())
+        sizes, scale = (problem.n, problem.m, problem.k), (problem.alpha, problem.beta)
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            at = dict(zip("abc", addresses(buffers), strict=True))
+            made = {name: int(block.data.ptr) for name, block in copies.items()}
+            steps = [transposed(device, on, stored[name], at[name], made[name], own) for name in copies]
+            a, b, c = ((place, lds[name]) for name, place in (at | made).items())
+            steps += [cublas.sgemm(on, (cublas.N, cublas.N), sizes, scale, b, a, c)] * uses
+
+            def call(keep: object = (copies, buffers)) -> None:
+                for step in steps:
+                    step()
+
+            return Launch(call, uses=uses, workspace=workspace, capturable=True)
+
+        return bind
+
+    return prepare
+
+
+def _room(device: Any, x: Operand) -> Any:
+    """For a packed copy. A use without its copy reads normal numbers."""
+    block = device.allocate(4 * x.shape[0] * x.shape[1])
+    device.scatter(block, x.shape[0])
+    return block
+
+
+def transposed(
+    device: Any, on: cublas.Handle, x: Operand, source: int, target: int, own: bool
+) -> Callable[[], object]:
+    """One call that writes xᵀ, packed, to the address `target`: with our tiles, or by cublasSgeam."""
+    rows, cols = x.shape
+    if not own:  # column-major: x is cols × rows there, and its transpose rows × cols
+        return cublas.sgeam_transpose(on, rows, cols, (source, x.ld), (target, rows))
+    geometry = transpose.tiles("transpose_tiled", rows, cols, x.ld, rows)
+    return grid.calls(transpose.SOURCE, (geometry,), {"x": source, "y": target}, device)
+
+
+def _keeping(call: Callable[[], None], *buffers: object) -> Callable[[], None]:
+    """The call, and with it the buffers whose addresses it holds."""
+
+    def run(keep: object = buffers) -> None:
+        call()
+
+    return run

@@ -1,0 +1,120 @@
+"""Products on a GPU that are called through Python packages: CuPy, scikit-cuda, Numba, PyTorch."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kernels.libs import cublas, skcuda, torch_cuda
+from kernels.ops.gemm import numba_cuda
+from kernels.ops.gemm.cublas import addresses, words
+from kernels.ops.gemm.problem import Gemm
+from kernels.variant import Launch
+
+if TYPE_CHECKING:
+    from kernels.variant import Bind
+
+
+def cupy_raw(problem: Gemm, device: Any, setting: object) -> Bind:
+    """CuPy's thin binding of cublasSgemm and cublasGemmEx on the handle that CuPy keeps. It asks for the
+    stream's state and sets it at each call, and so cannot be captured."""
+    import numpy as np
+
+    binding: Any = importlib.import_module("cupy_backends.cuda.libs.cublas")
+    handle = device.cp.cuda.Device().cublas_handle
+    factors = np.array([problem.alpha, problem.beta], np.float32)
+    alpha, beta = factors.ctypes.data, factors.ctypes.data + 4
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        flags, sizes, _, first, second, out = words(problem, addresses(buffers))
+        if problem.dtype == "fp32":
+            call = partial(binding.sgemm, handle, *flags, *sizes, alpha, *first, *second, beta, *out)
+        else:
+            kind, compute = cublas.TYPES[problem.dtype]
+            call = partial(
+                binding.gemmEx, handle, *flags, *sizes, alpha, first[0], kind, first[1], second[0], kind,
+                second[1], beta, out[0], kind, out[1], compute, cublas.DEFAULT_ALGORITHM,
+            )  # fmt: skip
+
+        def run(keep: object = (factors, *buffers)) -> None:
+            call()
+
+        return Launch(run)
+
+    return bind
+
+
+def cupy_matmul(problem: Gemm, device: Any, setting: object) -> Bind:
+    """cupy.matmul(a, b, out=c): TF32 only where CUPY_TF32=1 was set before."""
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        a, b, c = buffers
+        left = a if problem.trans[0] == "n" else a.T
+        right = b if problem.trans[1] == "n" else b.T
+        return Launch(partial(device.cp.matmul, left, right, out=c))
+
+    return bind
+
+
+def scikit(problem: Gemm, device: Any, setting: object) -> Bind:
+    on = skcuda.open_handle(device.stream.ptr)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        call = skcuda.sgemm(on, *words(problem, addresses(buffers)))
+
+        def run(keep: object = buffers) -> None:
+            call()
+
+        return Launch(run)
+
+    return bind
+
+
+def torch_mm(problem: Gemm, device: Any, setting: object) -> Bind:
+    """torch.mm into c. TF32 is a switch of the whole process, so each call sets it as its problem says."""
+    torch = torch_cuda.load(device)
+    switch, tf32, product = torch.backends.cuda.matmul, problem.dtype == "tf32", torch.mm
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        a, b, c = (torch_cuda.tensor(torch, x) for x in buffers)
+        left = a if problem.trans[0] == "n" else a.t()
+        right = b if problem.trans[1] == "n" else b.t()
+
+        def run(keep: object = buffers) -> None:
+            switch.allow_tf32 = tf32
+            product(left, right, out=c)
+
+        return Launch(run)
+
+    return bind
+
+
+def numba(kernel: str) -> Callable[[Gemm, Any, object], Bind]:
+    """A kernel of numba_cuda.py, compiled at its first launch, which is the check's."""
+
+    def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
+        import numpy as np
+
+        cuda: Any = importlib.import_module("numba.cuda")
+        function = numba_cuda.kernels()[kernel]
+        blocks, threads = numba_cuda.geometry(kernel, problem.m, problem.n)
+        stream = cuda.external_stream(device.stream.ptr)
+        configured = function[blocks, threads, stream]
+        alpha, beta = np.float32(problem.alpha), np.float32(problem.beta)
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            a, b, c = buffers
+            left = cuda.as_cuda_array(a if problem.trans[0] == "n" else a.T)
+            right = cuda.as_cuda_array(b if problem.trans[1] == "n" else b.T)
+            out = cuda.as_cuda_array(c)
+
+            def run(keep: object = buffers) -> None:
+                configured(left, right, out, alpha, beta)
+
+            return Launch(run)
+
+        return bind
+
+    return prepare

@@ -1,0 +1,88 @@
+"""Products on one core in Numba: the textbook loops, and the same in blocks with B packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kernels.errors import Unavailable
+from kernels.libs import numba
+from kernels.ops.gemm.problem import Gemm
+from kernels.variant import Launch
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+    from kernels.variant import Bind
+
+DEPTH, WIDTH = 256, 512  # of a packed block of op(B): half a megabyte, a share of a second-level cache
+UNROLL = 4  # terms that are added to a row of C while it is at hand
+
+Loops = Callable[..., None]
+
+
+def naive(a: Array, b: Array, c: Array, pack: Array, alpha: Any, beta: Any) -> None:
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            total = pack[0, 0] * 0
+            for p in range(a.shape[1]):
+                total += a[i, p] * b[p, j]
+            if beta == 0:  # C is not read: it may hold NaN
+                c[i, j] = alpha * total
+            else:
+                c[i, j] = alpha * total + beta * c[i, j]
+
+
+def blocked(a: Array, b: Array, c: Array, pack: Array, alpha: Any, beta: Any) -> None:
+    m, k = a.shape
+    n = b.shape[1]
+    for i in range(m):
+        for j in range(n):
+            if beta == 0:
+                c[i, j] = 0
+            else:
+                c[i, j] *= beta
+    for first in range(0, n, WIDTH):
+        width = min(WIDTH, n - first)
+        for start in range(0, k, DEPTH):
+            depth = min(DEPTH, k - start)
+            whole = (depth + UNROLL - 1) // UNROLL * UNROLL
+            for p in range(whole):
+                for j in range(width):
+                    pack[p, j] = b[start + p, first + j] if p < depth else 0
+            for i in range(m):
+                row = c[i, first : first + width]
+                for p in range(0, whole, UNROLL):
+                    w = alpha * a[i, start + p]
+                    x = alpha * a[i, start + p + 1] if p + 1 < depth else w * 0
+                    y = alpha * a[i, start + p + 2] if p + 2 < depth else w * 0
+                    z = alpha * a[i, start + p + 3] if p + 3 < depth else w * 0
+                    one, two, three, four = pack[p], pack[p + 1], pack[p + 2], pack[p + 3]
+                    for j in range(len(row)):
+                        row[j] += w * one[j] + x * two[j] + y * three[j] + z * four[j]
+
+
+def product(loops: Loops) -> Callable[[Gemm, Any, Any], Bind]:
+    """Compiled here, for the very types and layouts that it will be called with."""
+
+    def prepare(problem: Gemm, device: Any, setting: Any) -> Bind:
+        import numpy as np
+
+        if setting.threads != 1:
+            raise Unavailable("these loops run on one thread: --threads 1")
+        # Sums may be contracted to multiply-adds and, in the blocks, kept in vectors; no other freedom.
+        function = numba.load().njit(fastmath={"contract"}, error_model="numpy")(loops)
+        pack = np.zeros((DEPTH, WIDTH), np.float32)
+        alpha, beta = np.float32(problem.alpha), np.float32(problem.beta)
+
+        def bind(buffers: Sequence[Array]) -> Launch:
+            a, b, c = buffers
+            left = a if problem.trans[0] == "n" else a.T
+            right = b if problem.trans[1] == "n" else b.T
+            if not function.signatures:
+                function.compile(tuple(map(function.typeof_pyval, (left, right, c, pack, alpha, beta))))
+            return Launch(partial(function, left, right, c, pack, alpha, beta), workspace=pack.nbytes)
+
+        return bind
+
+    return prepare

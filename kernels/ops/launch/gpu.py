@@ -1,0 +1,222 @@
+"""Rungs to a kernel on a GPU: what one call costs its caller, the device working on beside it.
+
+All reach the same two kernels of launch.cu, or a product of a library of the same size. The time is the
+caller's, until the call has returned; a launch of a chain is far below what the driver's queue holds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from kernels import build, grid, nvcc
+from kernels.errors import Unavailable
+from kernels.libs import driver, pycuda, torch_cuda
+from kernels.native import CALL
+from kernels.ops.gemm import cublas as product
+from kernels.ops.gemm import gpu as product_by
+from kernels.ops.launch import cuda, native
+from kernels.ops.launch.interpreted import chained
+from kernels.ops.launch.problem import PRODUCT, Calls
+from kernels.variant import Launch
+
+if TYPE_CHECKING:
+    from kernels.variant import Bind
+
+Prepare = Callable[[Calls, Any, Any], "Bind"]
+numba_cuda: Any = None  # numba.cuda, once it is asked for: its simulator looks for it among the globals
+
+
+class DriverLaunch(ctypes.Structure):
+    """`driver_launch` of launch.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("function", "kernel", "stream", "parameters")),
+        ("chain", ctypes.c_int64),
+        *((name, ctypes.c_int32) for name in ("width", "height", "status")),
+    )
+
+
+def _one(problem: Calls) -> Any:
+    """The geometry of one call."""
+    return cuda.launches(Calls(problem.kernel, 1), f"launch_{problem.kernel}")[0]
+
+
+def _cubin(problem: Calls, device: Any) -> Any:
+    if reason := nvcc.missing():
+        raise Unavailable(reason)
+    return nvcc.cubin(cuda.SOURCE, device.arch)
+
+
+def _ready(problem: Calls, device: Any) -> Callable[[Sequence[Any]], driver.Prepared]:
+    geometry = _one(problem)
+    kernel = driver.function(_cubin(problem, device), geometry.kernel)
+
+    def made(buffers: Sequence[Any]) -> driver.Prepared:
+        places = product.addresses(buffers)
+        return driver.prepared(kernel, geometry.grid, geometry.block, device.stream.ptr, places)
+
+    return made
+
+
+def from_c(problem: Calls, device: Any, setting: object) -> Bind:
+    """cuLaunchKernel, `chain` times from a loop in C."""
+    made, geometry = _ready(problem, device), _one(problem)
+    loop = CALL(build.address(native.SOURCE, "call_driver"))
+    start = ctypes.cast(driver.api().cuLaunchKernel, ctypes.c_void_p).value
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        ready = made(buffers)
+        width, height, _ = geometry.block
+        argument = DriverLaunch(
+            start, ready.words[0], device.stream.ptr, ctypes.addressof(ready.parameters), problem.chain, width, height
+        )  # fmt: skip
+        place = ctypes.addressof(argument)
+
+        def run(keep: object = (ready, *buffers)) -> None:
+            loop(place)
+            if argument.status:
+                driver.check("cuLaunchKernel", argument.status)
+
+        return Launch(run, uses=problem.chain)
+
+    return bind
+
+
+def from_ctypes(problem: Calls, device: Any, setting: object) -> Bind:
+    """cuLaunchKernel through ctypes, every argument a C value already."""
+    made = _ready(problem, device)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        ready, start = made(buffers), driver.api().cuLaunchKernel
+        words = ready.words
+
+        def run(keep: object = (ready, *buffers)) -> None:
+            for _ in repeat(None, problem.chain):
+                start(*words)
+
+        return Launch(run, uses=problem.chain)
+
+    return bind
+
+
+def graph(problem: Calls, device: Any, setting: object) -> Bind:
+    """One replay of a captured graph of `chain` launches."""
+    geometry = _one(problem)
+    names = [x.name for x in problem.operands()]
+    bound = grid.bound(cuda.SOURCE, (geometry,), names, device)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        one = bound(buffers)
+        return Launch(device.repeat(one, problem.chain), uses=problem.chain)
+
+    return bind
+
+
+def cupy_kernel(problem: Calls, device: Any, setting: object) -> Bind:
+    """The kernel as CuPy launches one: function(grid, block, arguments)."""
+    geometry = _one(problem)
+    function = device.function(cuda.SOURCE, geometry.kernel)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        return chained(function, (geometry.grid, geometry.block, tuple(buffers)), problem.chain)
+
+    return bind
+
+
+def pycuda_kernel(problem: Calls, device: Any, setting: object) -> Bind:
+    """PyCUDA's prepared_async_call, on a stream of its own that is tied to ours once a launch."""
+    geometry, on = _one(problem), pycuda.open_side(device.stream.ptr)
+    kernel = pycuda.function(_cubin(problem, device), geometry.kernel)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        arguments = [("P", place) for place in product.addresses(buffers)]
+        call = pycuda.launch(on, kernel, geometry.grid, geometry.block, arguments, count=problem.chain)
+
+        def run(keep: object = buffers) -> None:
+            call()
+
+        return Launch(run, uses=problem.chain)
+
+    return bind
+
+
+def numba_kernel(problem: Calls, device: Any, setting: object) -> Bind:
+    """A @cuda.jit kernel of the same size, configured once."""
+    global numba_cuda
+    module = numba_cuda = importlib.import_module("numba.cuda")
+    made = module.jit(_numba()[problem.kernel])
+    configured = made[1, _one(problem).block[:2], module.external_stream(device.stream.ptr)]
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        arrays = [module.as_cuda_array(x) for x in buffers]
+        configured(*arrays)  # compiled here
+        return chained(configured, arrays, problem.chain)
+
+    return bind
+
+
+def _numba() -> dict[str, Callable[..., None]]:
+    """The two kernels of launch.cu."""
+
+    def empty(x: Any) -> None:
+        pass
+
+    def gemm(a: Any, b: Any, c: Any) -> None:
+        i, j = numba_cuda.threadIdx.y, numba_cuda.threadIdx.x
+        total = a[i, 0] * b[0, j]
+        for p in range(1, 8):
+            total += a[i, p] * b[p, j]
+        c[i, j] = total
+
+    return {"empty": empty, "gemm": gemm}
+
+
+def torch_call(problem: Calls, device: Any, setting: object) -> Bind:
+    """torch.mm into c; or zero_() of no element of x, which goes the same way and launches nothing."""
+    torch = torch_cuda.load(device)
+
+    def gemm(buffers: Sequence[Any]) -> Launch:
+        a, b, c = (torch_cuda.tensor(torch, x) for x in buffers)
+        multiply = torch.mm
+
+        def run(keep: object = buffers) -> None:
+            for _ in repeat(None, problem.chain):
+                multiply(a, b, out=c)
+
+        return Launch(run, uses=problem.chain)
+
+    def empty(buffers: Sequence[Any]) -> Launch:
+        none = torch_cuda.tensor(torch, buffers[0])[:, :0]
+        return chained(torch.Tensor.zero_, (none,), problem.chain)
+
+    return gemm if problem.kernel == "gemm" else empty
+
+
+def library(prepare: Callable[[Any, Any, Any], Bind]) -> Prepare:
+    """An 8×8×8 product through a way of kernels/ops/gemm, called as that one is."""
+
+    def prepared(problem: Calls, device: Any, setting: Any) -> Bind:
+        bound = prepare(PRODUCT, device, setting)
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            return chained_call(bound(buffers).call, problem.chain)
+
+        return bind
+
+    return prepared
+
+
+def chained_call(call: Callable[[], object], chain: int) -> Launch:
+    def run() -> None:
+        for _ in repeat(None, chain):
+            call()
+
+    return Launch(run, uses=chain)
+
+
+CUBLAS, CUPY_RAW = library(product.product), library(product_by.cupy_raw)
+CUPY, SKCUDA = library(product_by.cupy_matmul), library(product_by.scikit)

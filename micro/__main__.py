@@ -1,0 +1,71 @@
+"""`python -m micro`: the benchmarks there are; `python -m micro all`: a useful default of each, and what it says."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernels.devices import check_name
+from kernels.errors import Unavailable, UsageError
+from micro._asked import TIME, number
+from micro._cli import Parser, guarded
+
+BUDGET = "180s"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code; 1 where a kernel was wrong or failed."""
+    parser = Parser("python -m micro", description=__doc__, allow_abbrev=False)
+    parser.add_argument("what", nargs="?", choices=("list", "all"), default="list", help="list, or run all")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda:0 (default cpu)")
+    parser.add_argument("--budget", default=BUDGET, metavar="TIME", help=f"time of measuring ({BUDGET})")
+    parser.add_argument("--small", action="store_true", help="sizes that take no time: a test of the whole")
+    parser.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the run in -o FILE, if there is one"
+    )
+    parser.add_argument("-q", dest="quiet", action="store_true", help="no progress, the answers alone")
+    arguments = parser.parse_args(argv)
+    return guarded("micro", lambda: _listed() if arguments.what == "list" else _all(arguments))
+
+
+def _listed() -> int:
+    from micro._all import benchmarks
+
+    for name, benchmark in benchmarks().items():
+        print(f"python -m micro.{name}")
+        print(f"  {benchmark.about}")
+        for flag, question in benchmark.questions.items():
+            print(f"  --{flag.replace('_', '-')}: {question.help}")
+    print("python -m micro all --budget 180s runs a useful default of each")
+    return 0
+
+
+def _all(arguments: argparse.Namespace) -> int:
+    from micro import _all
+
+    if arguments.resume and arguments.output is None:
+        raise UsageError("--resume: it needs a run file, -o FILE")
+    check_name(arguments.device)
+    budget = number(arguments.budget, TIME, "--budget", "180s")
+    todo, failed, known = _all.parts(arguments.device, arguments.small), False, 0
+    given = (arguments.device, budget, arguments.output, arguments.resume, arguments.quiet)
+    try:
+        for i, (part, run) in enumerate(_all.run(todo, *given), 1):
+            print(f"[{i}/{len(todo)}] {part.title}")
+            for sentence in _all.answer(part, run):
+                print(f"  {sentence}")
+            sys.stdout.flush()
+            failed |= any(result.status in ("wrong", "failed") for result in run.results[known:])
+            known = len(run.results)
+    except Unavailable as error:
+        raise UsageError(f"--device {arguments.device}: {error}") from None
+    if arguments.output:
+        print(f"run file: {arguments.output}: python -m reports show {arguments.output}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

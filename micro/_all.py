@@ -1,0 +1,106 @@
+"""Every benchmark of this folder, and a useful default of each in one run file."""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernels.devices import open_device, runs
+from kernels.errors import UsageError
+from micro._asked import Planned, planned
+from micro._cli import parser
+from micro._run import refuse_size
+from micro._session import Session, measure_plan, session
+from reports import units
+from reports.table import contrast
+
+if TYPE_CHECKING:
+    from micro._plan import Benchmark
+    from reports.record import Comparison, Run
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Part:
+    """One command line of one benchmark, planned."""
+
+    name: str
+    words: str
+    plan: Planned
+
+    @property
+    def title(self) -> str:
+        return f"python -m micro.{self.name}{' ' * bool(self.words)}{self.words}"
+
+
+def benchmarks() -> dict[str, Benchmark]:
+    """By name: the files of this folder that have a BENCHMARK."""
+    names = sorted(path.stem for path in HERE.glob("[a-z]*.py"))
+    modules = {name: importlib.import_module(f"micro.{name}") for name in names}
+    return {name: module.BENCHMARK for name, module in modules.items() if hasattr(module, "BENCHMARK")}
+
+
+def parts(device: str, small: bool = False) -> list[Part]:
+    """What is worth running of each on this device. `small`: the same at sizes that take no time."""
+    found = []
+    for name, benchmark in benchmarks().items():
+        for words in benchmark.useful.get(runs(device), ()):
+            line = " ".join(filter(None, (words, benchmark.small if small else "", f"-q --device {device}")))
+            arguments = parser(benchmark, name, raising=True).parse_args(shlex.split(line))
+            found.append(Part(name, words, planned(benchmark, name, arguments)))
+    if not found:
+        raise UsageError(f"--device {device}: no benchmark has anything for it yet")
+    return found
+
+
+def run(
+    todo: Sequence[Part], device: str, budget: float, output: Path | None, resume: bool, quiet: bool
+) -> Iterator[tuple[Part, Run]]:
+    """One part after another, each with its share of the seconds, and the run file so far. What stands in
+    the file already is not measured again."""
+    opened = open_device(device)
+    total = sum(part.plan.budget.seconds for part in todo)
+    contests = tuple(contest for part in todo for contest in part.plan.contests)
+    refuse_size(contests, {opened.name: opened.limits()})
+    with session("all", [opened], output, len(contests), quiet=quiet, resume=resume) as at:
+        left = budget
+        for part in todo:
+            share = replace(part.plan.budget, seconds=budget * part.plan.budget.seconds / total)
+            if not quiet:
+                told = f"{share.seconds:.0f} of {left:.0f} s of measuring that are left"
+                print(f"{part.title}: {told}", file=sys.stderr, flush=True)
+            left -= share.seconds
+            here: Session = replace(at, runner=replace(at.runner, module=part.name))
+            own = {contest.name for contest in part.plan.contests}
+            others = frozenset(contest.name for contest in contests) - own
+            measure_plan(here, replace(part.plan, budget=share), others)
+            yield part, at.file.run
+
+
+def answer(part: Part, run: Run) -> list[str]:
+    """What came of a part: its own sentences, or a line for each comparison; the best share of a ceiling."""
+    names = {contest.name for contest in part.plan.contests}
+    mine = replace(run, contests=tuple(contest for contest in run.contests if contest.contest in names))
+    said = part.plan.answer(mine) or [_line(comparison) for comparison in mine.comparisons]
+    near = [
+        (result.percent_of_ceiling, result)
+        for result in mine.results
+        if result.role == "measured" and result.percent_of_ceiling is not None
+    ]
+    if near:
+        percent, best = max(near, key=lambda x: x[0])
+        said = [*said, f"Nearest to its ceiling: {best.name}, {units.percent(percent)} of {best.ceiling}."]
+    return said
+
+
+def _line(comparison: Comparison) -> str:
+    common, contender, baseline = contrast(comparison.contender, comparison.baseline)
+    shown = units.ratio(comparison.ratio, comparison.low, comparison.high)
+    told = comparison.reason if comparison.ratio is None else comparison.verdict
+    return f"{common}: {contender} / {baseline} {shown}, {told}"

@@ -1,0 +1,46 @@
+"""What a host tells of its cases: what preparing one took, what a contest will cost, what a look saw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+    from micro._counters import Counters
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What preparing a case told."""
+
+    seconds: float
+    uses: int
+    workspace: int
+    kernel: str | None
+    isa: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a contest will cost, case by case: launches in a visit and its seconds; and seconds of a round."""
+
+    launches: tuple[int, ...]
+    visits: tuple[float, ...]
+    round: float
+
+
+@dataclass(frozen=True)
+class Look:
+    """Rounds × cases: seconds of one use, share of the visit lost, place of the first operand. `state`: the
+    device's clocks, temperature and power at its end."""
+
+    wall: Array
+    cpu: Array
+    lost: Array
+    places: Array
+    canary: dict[str, float]
+    counters: Counters
+    faults: int
+    seconds: float
+    state: dict[str, float] = field(default_factory=dict)

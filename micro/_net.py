@@ -1,0 +1,89 @@
+"""The fully connected products of a network: forward, dgrad, wgrad of each layer, with W out×in (OI) or in×out (IO)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernels.errors import UsageError
+from kernels.ops.gemm.problem import Gemm
+
+SHAPES = Path(__file__).with_name("shapes")
+LAYOUTS = ("OI", "IO")
+PASSES = ("forward", "dgrad", "wgrad")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """y = x·Wᵀ of `inputs` to `outputs`; the first layer of a network needs no dgrad."""
+
+    name: str
+    inputs: int
+    outputs: int
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class Net:
+    """Shapes alone; what is between the layers does no product."""
+
+    name: str
+    batch: int
+    layers: tuple[Layer, ...]
+
+
+@dataclass(frozen=True)
+class Product:
+    """One product of a step in both layouts, and the layers that do it: their number counts in a sum."""
+
+    phase: str
+    layers: tuple[str, ...]
+    oi: Gemm
+    io: Gemm
+
+    @property
+    def name(self) -> str:
+        return f"{'+'.join(self.layers)} {self.phase}"
+
+
+def known() -> list[str]:
+    """The networks of micro/shapes."""
+    return sorted(path.stem for path in SHAPES.glob("*.json") if "layers" in json.loads(path.read_bytes()))
+
+
+def read(name: str) -> Net:
+    """A network by name, or from a file of the same form. Raises UsageError."""
+    path = Path(name) if name.endswith(".json") else SHAPES / f"{name}.json"
+    if not name.endswith(".json") and not path.exists():
+        raise UsageError(f"--net {name}: there are {', '.join(known())}; or name a file, net.json")
+    try:
+        told = json.loads(path.read_bytes())
+        layers = tuple(Layer(**layer) for layer in told["layers"])
+        net = Net(str(told["network"]), int(told["batch"]), layers)
+        if not layers or not all(type(x) is int and x > 0 for y in layers for x in (y.inputs, y.outputs)):
+            raise ValueError("layers have positive whole inputs and outputs")
+    except OSError as error:
+        raise UsageError(f"--net {name}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"--net {name}: no network like micro/shapes/fcn-s.json ({error})") from None
+    return net
+
+
+def products(net: Net, batch: int | None = None) -> list[Product]:
+    """Each different product once, in the order of the layers."""
+    found: dict[tuple[str, Gemm, Gemm], list[str]] = {}
+    for layer in net.layers:
+        for phase, oi, io in _of(layer, batch or net.batch):
+            found.setdefault((phase, oi, io), []).append(layer.name)
+    return [Product(phase, tuple(layers), oi, io) for (phase, oi, io), layers in found.items()]
+
+
+def _of(layer: Layer, batch: int) -> Iterator[tuple[str, Gemm, Gemm]]:
+    """Row-major: y = x·Wᵀ or x·W; dx = dy·W or dy·Wᵀ; dW = dyᵀ·x or xᵀ·dy."""
+    i, o = layer.inputs, layer.outputs
+    yield "forward", Gemm(batch, o, i, "nt"), Gemm(batch, o, i, "nn")
+    if not layer.first:
+        yield "dgrad", Gemm(batch, i, o, "nn"), Gemm(batch, i, o, "nt")
+    yield "wgrad", Gemm(o, i, batch, "tn"), Gemm(i, o, batch, "tn")

@@ -1,0 +1,16 @@
+"""cuDNN's named algorithms, backward filter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.gpu import _legacy
+
+QUESTION = (
+    "Which named algorithms of cuDNN run backward filter, in which arithmetic, and what does Find choose?"
+)
+LIMIT = 90.0
+
+
+def ask() -> dict[str, Any]:
+    return _legacy.ask("backward filter")

@@ -1,0 +1,14 @@
+"""cuDNN's named algorithms, forward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.gpu import _legacy
+
+QUESTION = "Which named algorithms of cuDNN run forward, in which arithmetic, and what does Find choose?"
+LIMIT = 90.0
+
+
+def ask() -> dict[str, Any]:
+    return _legacy.ask("forward")

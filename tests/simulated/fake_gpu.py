@@ -1,0 +1,179 @@
+"""All that the rows of device "cuda" reach, in the place of what is not here: `install(patch, fake)`.
+
+cuBLAS and cuBLASLt compute in NumPy; CuPy's binding and scikit-cuda reach the same. Kernels of a cubin, by
+the driver or by PyCUDA, go through the CPU. PyTorch computes on the CPU, in the fake's memory and order.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from ctypes import byref, c_float, c_int, c_void_p
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kernels import nvcc
+from kernels.libs import cublas, cuda, driver, pycuda, skcuda, torch_cuda
+from tests.simulated import fake_cublas, fake_cublaslt
+from tests.simulated.fake_cupy import HANDLE, STREAM, FakeCupy
+from tests.simulated.fake_driver import FakeDriver, FakePycuda
+
+
+def install(patch: pytest.MonkeyPatch, fake: FakeCupy, folder: Path) -> None:
+    """Until the patch is undone. `folder` takes the cubins."""
+
+    def cubin(source: Path, arch: str) -> Path:
+        made = folder / f"{source.stem}-{arch}.cubin"
+        made.write_text(source.read_text("utf-8"), "utf-8")
+        return made
+
+    blas = Spacious(enqueue=fake.by_library, reach=fake.reach)
+    offers = ((21, 4096, 0, 0.5), (7, 0, 0, 1.25), (66, 32 << 20, 0, 3.0))
+    libraries = {
+        "cublas": blas,
+        "cublasLt": fake_cublaslt.Library(offers=offers, enqueue=fake.by_library, reach=fake.reach),
+    }
+    low = FakeDriver(fake)
+    patch.setattr(nvcc, "missing", lambda: None)
+    patch.setattr(nvcc, "cubin", cubin)
+    patch.setattr(cuda, "load", libraries.__getitem__)
+    patch.setattr(driver, "api", lambda: low)
+    patch.setattr(skcuda, "load", lambda: Scikit(fake))
+    side = FakePycuda(fake)
+    patch.setattr(pycuda, "load", lambda: side)
+    patch.setattr(pycuda, "ctypes", SimpleNamespace(CDLL=lambda name: side, byref=byref))
+    patch.setitem(sys.modules, "cupy_backends.cuda.libs.cublas", Binding(fake))
+    tensor = torch_cuda.tensor
+    patch.setattr(torch_cuda, "load", lambda device: _torch(device))
+    patch.setattr(torch_cuda, "tensor", lambda torch, view: _held(torch, fake)(tensor(torch, view)))
+    if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+        numba: Any = importlib.import_module("numba.cuda")
+        patch.setattr(numba, "external_stream", _ours, raising=False)
+        arrays: Any = importlib.import_module("numba.cuda.simulator.cudadrv.devicearray")
+        patch.setattr(numba, "as_cuda_array", lambda x: arrays.FakeCUDAArray(x.host), raising=False)
+
+
+def _ours(place: int) -> int:
+    """In the place of Numba's stream: its simulator has none, and does everything at once."""
+    assert place == STREAM
+    return 0
+
+
+class Spacious(fake_cublas.Library):
+    """Takes a workspace only where it begins as the header asks for."""
+
+    def cublasSetWorkspace_v2(self, handle: Any, workspace: Any, size: Any) -> int:
+        return int(workspace.value % 256 != 0 or size.value < cublas.WORKSPACE)
+
+
+def _given(handle: Any, flags: Any, mnk: Any) -> tuple[Any, ...]:
+    return (c_void_p(handle), *map(c_int, (*flags, *mnk)))
+
+
+class Binding:
+    """CuPy's of cuBLAS, whose factors are addresses. It sets the current stream at each call."""
+
+    def __init__(self, fake: FakeCupy) -> None:
+        self.fake, self.blas = fake, fake_cublas.Library(enqueue=fake.by_library, reach=fake.reach)
+
+    def _begin(self, handle: int) -> None:
+        assert handle == HANDLE
+        assert self.fake.stream.captured is None, "it asks for the stream's state: the capture fails"
+        self.blas.stream = STREAM if self.fake.stream.current else 0
+
+    def sgemm(
+        self, handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, A: int, lda: int,
+        B: int, ldb: int, beta: int, C: int, ldc: int,
+    ) -> None:  # fmt: skip
+        self._begin(handle)
+        self.blas.cublasSgemm_v2(
+            *_given(handle, (transa, transb), (m, n, k)), byref(c_float.from_address(alpha)), c_void_p(A),
+            c_int(lda), c_void_p(B), c_int(ldb), byref(c_float.from_address(beta)), c_void_p(C), c_int(ldc),
+        )  # fmt: skip
+
+    def gemmEx(
+        self, handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, A: int, Atype: int,
+        lda: int, B: int, Btype: int, ldb: int, beta: int, C: int, Ctype: int, ldc: int, computeType: int,
+        algo: int,
+    ) -> None:  # fmt: skip
+        self._begin(handle)
+        self.blas.cublasGemmEx(
+            *_given(handle, (transa, transb), (m, n, k)), byref(c_float.from_address(alpha)), c_void_p(A),
+            c_int(Atype), c_int(lda), c_void_p(B), c_int(Btype), c_int(ldb),
+            byref(c_float.from_address(beta)), c_void_p(C), c_int(Ctype), c_int(ldc), c_int(computeType),
+            c_int(algo),
+        )  # fmt: skip
+
+
+class Scikit:
+    """The module `skcuda.cublas`: factors and addresses are Python numbers."""
+
+    class cublasError(Exception):
+        pass
+
+    def __init__(self, fake: FakeCupy) -> None:
+        self.fake, self.blas = fake, fake_cublas.Library(enqueue=fake.by_library, reach=fake.reach)
+
+    def cublasCreate(self) -> int:
+        return 0x5C
+
+    def cublasGetVersion(self, handle: int) -> int:
+        return 130100
+
+    def cublasSetStream(self, handle: int, id: int) -> None:  # noqa: A002
+        self.blas.cublasSetStream_v2(c_void_p(handle), c_void_p(id))
+
+    def cublasSgemm(
+        self, handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: float, A: int, lda: int,
+        B: int, ldb: int, beta: float, C: int, ldc: int,
+    ) -> None:  # fmt: skip
+        self.blas.cublasSgemm_v2(
+            *_given(handle, (transa, transb), (m, n, k)), byref(c_float(alpha)), c_void_p(A), c_int(lda),
+            c_void_p(B), c_int(ldb), byref(c_float(beta)), c_void_p(C), c_int(ldc),
+        )  # fmt: skip
+
+
+def _torch(device: Any) -> Any:
+    import torch
+
+    assert device.stream.ptr == STREAM
+    torch.set_grad_enabled(False)
+    return torch
+
+
+def _held(torch: Any, fake: FakeCupy) -> Any:
+    """Makes a tensor one whose writes wait for their turn in the fake's stream, and whose products are cut to
+    TF32 where that is switched on."""
+    kind = fake.__dict__.get("tensors")
+    if kind is None:
+        kind = fake.__dict__["tensors"] = _kind(torch, fake)
+    return lambda tensor: tensor.as_subclass(kind)
+
+
+def _kind(torch: Any, fake: FakeCupy) -> Any:
+    def product(a: Any, b: Any, out: Any) -> None:
+        torch.mm(a, b, out=out)
+
+    def cut(x: Any) -> Any:
+        return (x.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
+
+    class Held(torch.Tensor):  # type: ignore[misc]
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func not in (torch.mm, torch.Tensor.copy_, torch.Tensor.zero_):
+                return super().__torch_function__(func, types, args, kwargs)
+            plain = [x.as_subclass(torch.Tensor) for x in (*args, *(kwargs or {}).values())]
+            if func is not torch.mm:
+                fake.launch("torch", fake.cost("torch"), lambda: func(*plain))
+                return args[0]
+            a, b, out = plain
+            tf32 = torch.backends.cuda.matmul.allow_tf32 and a.dtype == torch.float32
+            left, right = (cut, cut) if tf32 else (lambda x: x, lambda x: x)
+            fake.launch("torch", fake.cost("torch"), lambda: product(left(a), right(b), out))
+            return out
+
+    return Held

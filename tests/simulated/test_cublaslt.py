@@ -1,0 +1,188 @@
+"""The binding of cuBLASLt against a library that keeps books of its descriptors, and against NVIDIA's headers."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Callable
+from ctypes import c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.errors import LaunchError, Unavailable
+from kernels.libs import cublas, cublaslt, cuda
+from tests.simulated.fake_cublas import widened
+from tests.simulated.fake_cublaslt import Library
+from tests.simulated.test_cublas import address, answers, disagreements, padding, preprocessed, product
+
+SPACE = 8192  # bytes of workspace
+
+
+def opened(library: Library) -> cublaslt.Handle:
+    return cublaslt.open_handle(5, 0x4000, SPACE, library)
+
+
+def planned(on: cublaslt.Handle, wanted: int = 8, workspace: int = SPACE) -> tuple[cublaslt.Algorithm, ...]:
+    return cublaslt.plan(on, "fp32", (0, 0), (2, 2, 2), (2, 2, 2), workspace, wanted)
+
+
+def called(on: cublaslt.Handle, algorithm: cublaslt.Algorithm) -> Callable[[], None]:
+    """A call on zeros that stay."""
+    place = address(ZEROS)
+    return cublaslt.matmul(on, algorithm, (1.0, 0.0), place, place, place)
+
+
+ZEROS = np.zeros((2, 2), np.float32)
+
+
+def test_a_handle() -> None:
+    on = opened(Library())
+    assert (on.version, on.stream, on.workspace, on.workspace_bytes) == ("cuBLASLt 13.1.1", 5, 0x4000, SPACE)
+
+
+@pytest.mark.parametrize("flags", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (-2.5, 0.5)])
+@pytest.mark.parametrize("dtype", list(cublas.TYPES))
+def test_a_product_of_each_type(dtype: str, flags: tuple[int, int], alpha: float, beta: float) -> None:
+    mnk, (a, b, c), want, off = product(dtype, flags, alpha, beta)
+    before = padding(c, mnk[0])
+    library = Library()
+    on = opened(library)
+    lds = (a.shape[1], b.shape[1], c.shape[1])
+    algorithm = cublaslt.plan(on, dtype, flags, mnk, lds, SPACE, 8)[1]
+    cublaslt.matmul(on, algorithm, (alpha, beta), address(a), address(b), address(c))()
+    assert abs(widened(c)[:, : mnk[0]].T - want).max() <= off
+    assert padding(c, mnk[0]) == before
+    assert library.journal[-1] == (7, 0x4000, SPACE, 5)
+
+
+def test_algorithms_come_in_the_librarys_order_without_what_has_a_state() -> None:
+    found = planned(opened(Library()), workspace=1 << 20)
+    assert [(x.workspace, x.waves) for x in found] == [(4096, 0.5), (0, 1.25), (1 << 20, 3.0)]
+    assert [list(np.frombuffer(x.data, np.uint64)) for x in found] == [
+        [*range(first, first + 8)] for first in (21, 7, 66)
+    ]
+
+
+def test_no_more_than_wanted() -> None:
+    assert len(planned(opened(Library()), wanted=1)) == 1
+
+
+def test_the_heuristic_is_told_workspace_and_alignment() -> None:
+    library = Library()
+    planned(opened(library), workspace=4096)
+    cublaslt.plan(opened(library), "fp32", (0, 0), (2, 2, 2), (2, 2, 2), 1, 1, aligned=16)
+    told = [{1: size, **dict.fromkeys((5, 6, 7, 8), aligned)} for size, aligned in ((4096, 64), (1, 16))]
+    assert library.journal == told
+
+
+@pytest.mark.parametrize(
+    "library", [Library(offers=()), Library(offers=((1, 0, 15, 0.0),))], ids=["none", "no valid one"]
+)
+def test_no_algorithm_is_no_error(library: Library) -> None:
+    assert planned(opened(library)) == ()
+    library.status["AlgoGetHeuristic"] = 15
+    assert planned(opened(library)) == ()
+
+
+def test_descriptors_live_as_long_as_an_algorithm_or_a_call() -> None:
+    library = Library()
+    on = opened(library)
+    found = planned(on)
+    assert len(library.alive) == 4  # the preference is gone
+    call = called(on, found[0])
+    del found
+    gc.collect()
+    assert len(library.alive) == 4
+    call()
+    del call
+    gc.collect()
+    assert not library.alive
+
+
+@pytest.mark.parametrize(
+    "name", ["MatmulDescCreate", "MatrixLayoutCreate2", "MatmulPreferenceCreate", "AlgoGetHeuristic"]
+)
+def test_what_fails_leaves_nothing(name: str) -> None:
+    library = Library()
+    library.status[name] = 3
+    with pytest.raises(LaunchError, match=f"cublasLt.*{name.rstrip('2')} answers 3: CUBLAS_STATUS_3"):
+        planned(opened(library))
+    gc.collect()
+    assert not library.alive
+
+
+def test_a_failing_call_is_told() -> None:
+    library = Library()
+    library.status["Matmul"] = 13
+    on = opened(library)
+    with pytest.raises(LaunchError, match="cublasLtMatmul answers 13: CUBLAS_STATUS_13"):
+        called(on, planned(on)[0])()
+
+
+def test_a_workspace_that_is_too_small_is_refused() -> None:
+    on = opened(Library())
+    called(on, planned(on, workspace=1 << 20)[0])
+    with pytest.raises(LaunchError, match="needs 1048576 bytes of workspace: its handle has 8192"):
+        called(on, planned(on, workspace=1 << 20)[2])
+
+
+def test_no_gpu_is_one_line() -> None:
+    with pytest.raises(Unavailable, match="cublasLtCreate answers 1: no usable GPU"):
+        opened(Library(created=1))
+
+
+def test_what_is_missing_is_what_cublas_misses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "missing", lambda: "no GPU today")
+    assert cublaslt.missing() == "no GPU today"
+
+
+def test_the_headers_say_the_same(tmp_path: Path) -> None:
+    assert not disagreements(Library, preprocessed("cublasLt.h", tmp_path))
+
+
+def test_the_headers_give_the_same_numbers(tmp_path: Path) -> None:
+    offer, made = "cublasLtMatmulHeuristicResult_t", cublaslt.Offer
+    names = {
+        "CUDA_R_32F": cublaslt.SCALE,
+        "CUBLASLT_MATMUL_DESC_TRANSA": cublaslt.TRANSA,
+        "CUBLASLT_MATMUL_DESC_TRANSB": cublaslt.TRANSB,
+        "CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES": cublaslt.MAX_WORKSPACE,
+        "CUBLAS_STATUS_NOT_SUPPORTED": cublaslt.NOT_SUPPORTED,
+        "sizeof(cublasLtMatmulAlgo_t)": ctypes.sizeof(cublaslt.ALGO),
+        "sizeof(cublasLtMatmulDescAttributes_t)": 4,
+        "sizeof(cublasLtMatmulPreferenceAttributes_t)": 4,
+        f"sizeof({offer})": ctypes.sizeof(made),
+        **{f"offsetof({offer}, {name})": getattr(made, name).offset for name, _ in made._fields_},
+        **{f"sizeof((({offer} *)0)->{name})": getattr(made, name).size for name, _ in made._fields_},
+    }
+    for letter, value in zip("ABCD", cublaslt.MIN_ALIGNMENTS, strict=True):
+        names[f"CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_{letter}_BYTES"] = value
+    assert answers("cublasLt.h", tmp_path, list(names)) == list(names.values())
+
+
+def test_the_real_library_takes_the_descriptors() -> None:
+    """It makes them, and reads them back, on a machine without a GPU too."""
+    try:
+        library = cuda.load("cublasLt")
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    on = cublaslt.Handle(library, c_void_p(), "", 0, 0, 0)
+    made = cublaslt._described(on, "tf32", (1, 0), (3, 5, 4), (11, 12, 13))
+
+    def read(kind: str, descriptor: Any, attribute: int, value: Any) -> int:
+        size = c_size_t(ctypes.sizeof(value))
+        get = getattr(library, f"cublasLt{kind}GetAttribute")
+        assert not get(descriptor, c_int(attribute), ctypes.byref(value), size, ctypes.byref(size))
+        return int(value.value)
+
+    # compute type, scale type, op(A), op(B); type, rows, columns, ld
+    assert [read("MatmulDesc", made.operation, x, c_int32()) for x in (0, 1, 3, 4)] == [77, 0, 1, 0]
+    kinds = ((0, c_uint32), (2, c_uint64), (3, c_uint64), (4, c_int64))
+    layouts = [[read("MatrixLayout", x, i, kind()) for i, kind in kinds] for x in (made.a, made.b, made.c)]
+    assert layouts == [[0, 4, 3, 11], [0, 4, 5, 12], [0, 3, 5, 13]]
+    with pytest.raises(LaunchError, match=r"cublasLtMatmulAlgoGetHeuristic answers \d+: "):
+        cublaslt.plan(on, "tf32", (1, 0), (3, 5, 4), (11, 12, 13), 1 << 20, 4)

@@ -1,0 +1,166 @@
+"""The questions to NVML against a module that answers some of them."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kernels.errors import Unavailable
+from kernels.libs import cuda, nvml
+
+BUS = "0000:17:00.0"
+NEW, OLD = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
+
+
+class NVMLError(Exception):
+    def __str__(self) -> str:
+        return "Not Supported"
+
+
+ANSWERS: dict[str, Any] = {
+    "nvmlDeviceGetClockInfo": {1: 1980, 2: 3201},
+    "nvmlDeviceGetTemperature": {0: 41},
+    "nvmlDeviceGetPowerUsage": 123456,
+    NEW: 0,
+    "nvmlDeviceGetEnforcedPowerLimit": 700000,
+    "nvmlDeviceGetMaxClockInfo": {1: 1981, 2: 3202},
+    "nvmlDeviceGetCurrPcieLinkGeneration": 1,
+    "nvmlDeviceGetMaxPcieLinkGeneration": 5,
+    "nvmlDeviceGetCurrPcieLinkWidth": 8,
+    "nvmlDeviceGetMaxPcieLinkWidth": 16,
+    "nvmlDeviceGetComputeMode": 3,
+    "nvmlDeviceGetEccMode": [0, 1],
+}
+
+
+def fake(change: dict[str, Any] | None = None) -> Any:
+    """The module pynvml; a question whose answer is None does not exist in it, one answered by an error raises it."""
+    module: Any = ModuleType("pynvml")
+    module.__spec__ = ModuleSpec("pynvml", None)
+    module.NVMLError = NVMLError
+    module.nvmlInit = lambda: None
+    module.nvmlSystemGetDriverVersion = lambda: "580.65"
+
+    def handle(bus: str) -> int:
+        if bus != BUS:
+            raise NVMLError
+        return 7
+
+    def asked(answer: Any) -> Any:
+        def ask(handle: int, *which: int) -> Any:
+            assert handle == 7
+            if isinstance(answer, Exception):
+                raise answer
+            return answer[which[0]] if which else answer
+
+        return ask
+
+    module.nvmlDeviceGetHandleByPciBusId = handle
+    for name, answer in (ANSWERS | (change or {})).items():
+        if answer is not None:
+            setattr(module, name, asked(answer))
+    return module
+
+
+def gpu(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any] | None = None) -> nvml.Gpu:
+    monkeypatch.setitem(sys.modules, "pynvml", fake(change))
+    return nvml.open_gpu(BUS)
+
+
+def test_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gpu(monkeypatch).state() == {
+        "sm_megahertz": 1980.0, "memory_megahertz": 3201.0, "celsius": 41.0, "watts": pytest.approx(123.456),
+    }  # fmt: skip
+
+
+def test_its_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gpu(monkeypatch).facts() == {
+        "driver": "580.65", "watts_limit": pytest.approx(700), "sm_megahertz_max": 1981.0,
+        "memory_megahertz_max": 3202.0, "pcie_generation": 1, "pcie_generation_max": 5, "pcie_width": 8,
+        "pcie_width_max": 16, "compute_mode": "exclusive process", "ecc": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("untold", [None, NVMLError()], ids=["not there", "not supported"])
+def test_what_is_not_told_is_left_out(monkeypatch: pytest.MonkeyPatch, untold: Any) -> None:
+    """Each alone, then all."""
+    whole = gpu(monkeypatch)
+    for name in ANSWERS:
+        one = gpu(monkeypatch, {name: untold})
+        told = one.facts() | one.state()
+        assert told.items() < (whole.facts() | whole.state()).items() or name == NEW
+    none = gpu(monkeypatch, dict.fromkeys(ANSWERS, untold))
+    assert (none.state(), none.facts()) == ({}, {"driver": "580.65"})
+    assert (none.throttled(), none.capped()) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "throttled", "capped"),
+    [
+        (0, None, False),
+        (0x01, None, False),  # idle
+        (0x04, None, True),
+        (0x08, "hardware slowdown", False),
+        (0x20, "software thermal", False),
+        (0x24, "software thermal", True),
+        (0x48, "hardware thermal", False),
+        (0x88, "power brake", False),
+        (0x100 | 0x10 | 0x02, None, False),  # somebody's own setting of the clock
+    ],
+)
+@pytest.mark.parametrize("name", [NEW, OLD])
+def test_why_it_is_slow(
+    monkeypatch: pytest.MonkeyPatch, name: str, reasons: int, throttled: str | None, capped: bool
+) -> None:
+    """By the name before 2023 too."""
+    one = gpu(monkeypatch, {NEW: None, name: reasons})
+    assert (one.throttled(), one.capped()) == (throttled, capped)
+
+
+def test_a_new_binding_on_an_old_driver_asks_by_the_old_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gpu(monkeypatch, {NEW: NVMLError(), OLD: 0x40}).throttled() == "hardware thermal"
+
+
+def test_what_renamed_or_unknown_answers_become(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = gpu(
+        monkeypatch,
+        {
+            "nvmlDeviceGetTemperature": None,
+            "nvmlDeviceGetTemperatureV": {0: 50},
+            "nvmlDeviceGetComputeMode": 9,
+        },
+    )
+    one.api.nvmlSystemGetDriverVersion = lambda: b"470.1"
+    assert (one.state()["celsius"], one.facts()["compute_mode"], one.facts()["driver"]) == (50.0, 9, "470.1")
+
+
+def test_one_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = fake()
+    monkeypatch.setitem(sys.modules, "pynvml", module)
+    told = r"^NVML tells nothing of a GPU at 0000:99:00\.0 \(NVMLError: Not Supported\): see nvidia-smi$"
+    with pytest.raises(Unavailable, match=told):
+        nvml.open_gpu("0000:99:00.0")
+    module.nvmlInit = None
+    with pytest.raises(Unavailable, match="TypeError"):
+        nvml.open_gpu(BUS)
+
+
+def test_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(Unavailable, match="pynvml is not installed: pip install nvidia-ml-py"):
+        nvml.open_gpu(BUS)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: None)
+    assert nvml.missing() == "pynvml is not installed: pip install nvidia-ml-py"
+    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: name)
+    assert nvml.missing() is None
+
+    def absent(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", absent)
+    assert nvml.missing() == "no NVIDIA driver: libnvidia-ml.so.1 is not on this machine"

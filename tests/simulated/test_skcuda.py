@@ -1,0 +1,350 @@
+"""The adapter of scikit-cuda on a package that breaks where the real one does, over a library written in C.
+
+The package is a stand-in: each line of it that does something was taken to be where the real one, of 2019,
+fails on a Python, a NumPy and a CUDA of today.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from kernels import build
+from kernels.errors import LaunchError, Unavailable
+from kernels.libs import cuda, skcuda
+
+PACKAGE = {
+    "skcuda/__init__.py": """
+        try:
+            __import__('pkg_resources').declare_namespace(__name__)
+        except ImportError:
+            from pkgutil import extend_path
+            __path__ = extend_path(__path__, __name__)
+        from .version import __version__
+        """,
+    "skcuda/version.py": """
+        import pkg_resources
+        __version__ = pkg_resources.require('scikit-cuda')[0].version
+        """,
+    "skcuda/utils.py": r"""
+        PATTERN = '^\s+SONAME'
+        def get_soname(filename):
+            raise RuntimeError('no library name found')
+        def find_lib_path(name):
+            raise RuntimeError('the real one asks a shell')
+        """,
+    "skcuda/cudadrv.py": """
+        import ctypes
+        _libcuda = ctypes.cdll.LoadLibrary('libcuda.so')
+        _libcuda.cuPointerGetAttribute
+        """,
+    "skcuda/cudart.py": """
+        import ctypes
+        _libcudart = None
+        for name in ['libcudart.so', 'libcudart.so.10.1']:
+            try:
+                _libcudart = ctypes.cdll.LoadLibrary(name)
+            except OSError:
+                pass
+            else:
+                break
+        if _libcudart == None:
+            raise OSError('CUDA runtime library not found')
+        """,
+    "skcuda/cublas.py": """
+        import ctypes, re, warnings
+        import numpy as np
+        from . import cudart, cudadrv, utils
+        _libcublas = ctypes.cdll.LoadLibrary('libcublas.so')
+
+        class cublasError(Exception): pass
+        class cublasNotInitialized(cublasError): pass
+        class cublasExecutionFailed(cublasError): pass
+
+        def cublasCheckStatus(status):
+            if status:
+                raise {1: cublasNotInitialized, 13: cublasExecutionFailed}[status]
+
+        _libcublas.cublasCreate_v2.argtypes = [ctypes.c_void_p]
+        def cublasCreate():
+            handle = ctypes.c_void_p()
+            cublasCheckStatus(_libcublas.cublasCreate_v2(ctypes.byref(handle)))
+            return handle.value
+
+        def cublasGetVersion(handle):
+            version = ctypes.c_int()
+            cublasCheckStatus(_libcublas.cublasGetVersion_v2(ctypes.c_void_p(handle), ctypes.byref(version)))
+            return version.value
+
+        def _get_cublas_version():
+            cublas_path = utils.find_lib_path('cublas')
+            try:
+                return re.search(r'[\\D\\.]+\\.+(\\d+)\\.(\\d+)', utils.get_soname(cublas_path)).groups()
+            except:
+                warnings.warn('creating CUBLAS context to get version number')
+                return str(cublasGetVersion(cublasCreate()))
+        _cublas_version = _get_cublas_version()
+
+        def cublasSetStream(handle, id):
+            cublasCheckStatus(_libcublas.cublasSetStream_v2(ctypes.c_void_p(handle), ctypes.c_void_p(id)))
+
+        _places = [ctypes.c_void_p] + 5 * [ctypes.c_int] + [
+            ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int,
+            ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
+        _libcublas.cublasSgemm_v2.argtypes = _places
+        def cublasSgemm(handle, transa, transb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc):
+            cublasCheckStatus(_libcublas.cublasSgemm_v2(
+                handle, transa, transb, m, n, k, ctypes.byref(ctypes.c_float(alpha)), int(A), lda, int(B), ldb,
+                ctypes.byref(ctypes.c_float(beta)), int(C), ldc))
+
+        _libcublas.cublasSgeam.argtypes = [ctypes.c_void_p] + 4 * [ctypes.c_int] + [
+            ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int,
+            ctypes.c_void_p, ctypes.c_int]
+        def cublasSgeam(handle, transa, transb, m, n, alpha, A, lda, beta, B, ldb, C, ldc):
+            cublasCheckStatus(_libcublas.cublasSgeam(
+                handle, transa, transb, m, n, ctypes.byref(ctypes.c_float(alpha)), int(A), lda,
+                ctypes.byref(ctypes.c_float(beta)), int(B), ldb, int(C), ldc))
+        """,
+    "skcuda/misc.py": """
+        import numpy as np
+        from . import cublas
+        num_types = [np.typeDict[t] for t in np.typecodes['AllInteger'] + np.typecodes['AllFloat']]
+        def get_compute_capability():
+            return np.float('9.0')
+        def is_complex(kind):
+            return kind in np.sctypes['complex'] and kind not in np.sctypes['float']
+        """,
+    "skcuda/broken.py": """
+        import numpy as np
+        np.typeDict
+        raise RuntimeError('no such thing')
+        """,
+    "scikit_cuda-0.5.3.dist-info/METADATA": """
+        Metadata-Version: 2.1
+        Name: scikit-cuda
+        Version: 0.5.3
+        """,
+}
+LIBRARY = r"""
+int created, status, properties;
+unsigned long stream;
+int cuPointerGetAttribute(void) { return 0; }
+int cublasGetProperty(int which, int *value)
+{
+    *value = which == 0 ? 13 : which == 1 ? 1 : 99;
+    return properties;
+}
+int cublasCreate_v2(unsigned long *handle) { created++; *handle = 0x123456789a; return status; }
+int cublasGetVersion_v2(void *handle, int *version) { *version = 130102; return status; }
+int cublasSetStream_v2(void *handle, unsigned long value) { stream = value; return status; }
+int cublasSgemm_v2(unsigned long handle, int ta, int tb, int m, int n, int k, const float *alpha, const float *a,
+    int lda, const float *b, int ldb, const float *beta, float *c, int ldc)
+{
+    if (handle != 0x123456789a) return 1;
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < m; i++) {
+            float sum = 0;
+            for (int p = 0; p < k; p++)
+                sum += a[ta ? p + i * lda : i + p * lda] * b[tb ? j + p * ldb : p + j * ldb];
+            c[i + j * ldc] = *alpha * sum + (*beta ? *beta * c[i + j * ldc] : 0);
+        }
+    return status;
+}
+int cublasSgeam(unsigned long handle, int ta, int tb, int m, int n, const float *alpha, const float *a, int lda,
+    const float *beta, const float *b, int ldb, float *c, int ldc)
+{
+    if (handle != 0x123456789a || tb) return 1;
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < m; i++)
+            c[i + j * ldc] = *alpha * a[ta ? j + i * lda : i + j * lda] + (*beta ? *beta * b[i + j * ldb] : 0);
+    return status;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("library") / "cublas.c"
+    source.write_text(LIBRARY)
+    return build.shared(source)
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: Path) -> Iterator[ctypes.CDLL]:
+    """The library, and a package on Python's path that no one has imported yet."""
+    for name, text in PACKAGE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(re.sub(r"^ {8}", "", text, flags=re.MULTILINE).lstrip())
+    monkeypatch.syspath_prepend(tmp_path)
+    forget()
+    found = ctypes.CDLL(str(compiled))
+    for name in ("created", "status", "properties"):
+        put(found, name, 0)
+    monkeypatch.setattr(cuda, "load", lambda name: found)
+    monkeypatch.setattr(cuda, "DRIVER", str(compiled))
+    yield found
+    forget()
+
+
+def forget() -> None:
+    for name in [x for x in sys.modules if x.partition(".")[0] == "skcuda"]:
+        del sys.modules[name]
+
+
+def put(library: ctypes.CDLL, name: str, value: int) -> None:
+    ctypes.c_int.in_dll(library, name).value = value
+
+
+def address(x: np.ndarray) -> int:
+    return int(x.ctypes.data)
+
+
+def test_the_stand_in_breaks_without_the_adapter(library: ctypes.CDLL) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises((ImportError, OSError, AttributeError)):
+            importlib.import_module("skcuda.misc")
+
+
+def test_a_handle_on_a_stream(library: ctypes.CDLL) -> None:
+    on = skcuda.open_handle(0x7_0000_0001)
+    assert (on.version, on.stream) == ("cuBLAS 13.1.2", 0x7_0000_0001)
+    assert ctypes.c_ulong.in_dll(library, "stream").value == 0x7_0000_0001
+
+
+@pytest.mark.parametrize("flags", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (-2.5, 0.5)])
+def test_a_product_in_row_major_terms(
+    library: ctypes.CDLL, flags: tuple[int, int], alpha: float, beta: float
+) -> None:
+    """Row-major C = op(A)·op(B) is column-major Cᵀ = op(B)ᵀ·op(A)ᵀ: operands and flags swapped."""
+    m, n, k = 3, 5, 4
+    rng = np.random.default_rng(1)
+    a = rng.standard_normal((k, m) if flags[0] else (m, k)).astype(np.float32)
+    b = rng.standard_normal((n, k) if flags[1] else (k, n)).astype(np.float32)
+    c = rng.standard_normal((m, n)).astype(np.float32)
+    want = alpha * ((a.T if flags[0] else a) @ (b.T if flags[1] else b)) + beta * c
+    call = skcuda.sgemm(
+        skcuda.open_handle(0), (flags[1], flags[0]), (n, m, k), (alpha, beta),
+        (address(b), b.shape[1]), (address(a), a.shape[1]), (address(c), n),
+    )  # fmt: skip
+    call()
+    assert np.allclose(c, want, rtol=1e-5)
+
+
+def test_a_transposition(library: ctypes.CDLL) -> None:
+    source = np.arange(12, dtype=np.float32).reshape(3, 4)
+    target = np.ones((4, 3), np.float32)  # nothing of which stays
+    skcuda.sgeam_transpose(skcuda.open_handle(0), 3, 4, (address(source), 4), (address(target), 3))()
+    assert np.array_equal(target, source.T)
+
+
+@pytest.mark.parametrize("part", ["misc", "broken"])
+def test_all_that_was_lent_is_taken_back(
+    library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """Also where the import fails; and what was there before is there again."""
+    mine = ModuleType("pkg_resources")
+    monkeypatch.setitem(sys.modules, "pkg_resources", mine)
+    before = dict(vars(np)), dict(vars(ctypes.cdll)), list(warnings.filters)
+    if part == "broken":
+        with pytest.raises(Unavailable, match=r"cannot be used \(RuntimeError: no such thing\): pip install"):
+            skcuda.load(part)
+    else:
+        skcuda.load(part)
+    assert sys.modules["pkg_resources"] is mine
+    assert (dict(vars(np)), dict(vars(ctypes.cdll)), list(warnings.filters)) == before
+    utils = sys.modules["skcuda.utils"]
+    assert (utils.find_lib_path.__module__, utils.get_soname.__module__) == (utils.__name__, utils.__name__)
+
+
+def test_no_handle_is_made_while_it_is_imported(library: ctypes.CDLL) -> None:
+    assert skcuda.load()._cublas_version == ("13", "1")
+    assert ctypes.c_int.in_dll(library, "created").value == 0
+
+
+def test_names_of_old_numpy_are_there_when_its_functions_are_called(library: ctypes.CDLL) -> None:
+    misc = skcuda.load("misc")
+    assert misc.get_compute_capability() == 9.0
+    assert misc.is_complex(np.complex64) and not misc.is_complex(np.float32)
+    assert misc.num_types[0] is np.int8
+
+
+def test_what_it_writes_on_its_library_stays_its_own(library: ctypes.CDLL) -> None:
+    """The binding by ctypes shares the library and passes arguments of other types."""
+    skcuda.load()
+    assert library.cublasCreate_v2.argtypes is None
+
+
+def test_its_version_is_the_installed_one(library: ctypes.CDLL) -> None:
+    skcuda.load()
+    assert sys.modules["skcuda"].__version__ == "0.5.3"
+
+
+def test_what_it_answers_is_told(library: ctypes.CDLL) -> None:
+    x = np.zeros((2, 2), np.float32)
+    place = (address(x), 2)
+    on = skcuda.open_handle(0)
+    put(library, "status", 13)
+    with pytest.raises(LaunchError, match=r"^cublasSgemm of scikit-cuda raises cublasExecutionFailed$"):
+        skcuda.sgemm(on, (0, 0), (2, 2, 2), (1.0, 0.0), place, place, place)()
+    with pytest.raises(LaunchError, match=r"^cublasSgeam of scikit-cuda raises cublasExecutionFailed$"):
+        skcuda.sgeam_transpose(on, 2, 2, place, place)()
+    put(library, "status", 1)
+    with pytest.raises(Unavailable, match="scikit-cuda raises cublasNotInitialized: no usable GPU"):
+        skcuda.open_handle(0)
+
+
+def test_a_library_that_is_not_there_is_what_is_told(
+    library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(library, "properties", 7)
+    with pytest.raises(Unavailable, match=r"^cublasGetProperty answers 7: pip install"):
+        skcuda.load()
+    put(library, "properties", 0)
+
+    def only_cublas(name: str) -> ctypes.CDLL:
+        if name != "cublas":
+            raise Unavailable(f"lib{name} is not here: pip install something")
+        return library
+
+    monkeypatch.setattr(cuda, "load", only_cublas)
+    with pytest.raises(Unavailable, match=r"^libcudart is not here: pip install something$"):
+        skcuda.load()
+
+
+def test_without_the_package_it_says_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(Unavailable, match=r"^skcuda is not installed: pip install 'kernelgap\[skcuda\]'$"):
+        skcuda.load()
+
+
+@pytest.mark.parametrize(
+    ("here", "told"),
+    [
+        ({"cupy", "skcuda", "cuda.pathfinder"}, None),
+        ({"skcuda", "cuda.pathfinder"}, None),
+        ({"cupy", "cuda.pathfinder"}, "skcuda is not installed: pip install 'kernelgap[skcuda]'"),
+        ({"skcuda"}, "cuda.pathfinder is not installed: pip install 'kernelgap[cuda13]'"),
+    ],
+)
+def test_what_is_missing(monkeypatch: pytest.MonkeyPatch, here: set[str], told: str | None) -> None:
+    """CuPy is not."""
+    monkeypatch.setattr(cuda, "driver_missing", lambda: None)
+    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: name if name in here else None)
+    assert skcuda.missing() == told
+
+
+def test_without_a_driver_that_is_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "driver_missing", lambda: "no NVIDIA driver")
+    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: None)
+    assert skcuda.missing() == "no NVIDIA driver"

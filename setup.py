@@ -29,7 +29,7 @@ setup(
     description="Explains, down to the kernel, why a deep-learning step takes the time it takes",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=find_packages(include=["kernels*", "micro*", "reports*"]),
+    packages=find_packages(include=["kernels*", "micro*", "macro*", "reports*"]),
     package_data={"": ["*.c", "*.cu", "*.json"]},
     install_requires=[
         "numpy>=2.0",

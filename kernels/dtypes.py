@@ -1,7 +1,8 @@
 """Element types: their bytes, their unit roundoff, and how they lie in memory.
 
 TF32 is no type of memory: its operands are float32, whose last bits a product drops on the way. NumPy has
-no bfloat16: such an array is one of uint16, the bits.
+no bfloat16: such an array is one of uint16, the bits. Products of int8 are summed, exactly, in int32, whose
+least value stands for no number.
 """
 
 from __future__ import annotations
@@ -13,9 +14,14 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = NDArray[Any]
 
-BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
-UNIT_ROUNDOFF = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
-STORED = {"fp32": "f4", "tf32": "f4", "bf16": "u2", "fp16": "f2"}  # as NumPy calls what lies in memory
+BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "int8": 1, "int32": 4}
+UNIT_ROUNDOFF = {  # of int8 that of the float64 by which its exact sums are judged
+    "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "int8": 2.0**-45,
+}  # fmt: skip
+STORED = {  # as NumPy calls what lies in memory
+    "fp32": "f4", "tf32": "f4", "bf16": "u2", "fp16": "f2", "int8": "i1", "int32": "i4",
+}  # fmt: skip
+LEAST, SPREAD = -(2**31), 32.0  # of int32; of normal numbers that become whole ones of eight bits
 DATA = ("normal", "uniform", "integers", "zeros")  # what operands are drawn from
 NOT_A_NUMBER = 0x7FC0  # bfloat16's
 
@@ -24,13 +30,16 @@ def stored_as(kind: Any) -> str:
     """The element type of an array whose NumPy type is `kind`."""
     import numpy as np
 
-    return {"f4": "fp32", "f2": "fp16", "u2": "bf16"}[np.dtype(kind).str[1:]]
+    return {STORED[name]: name for name in ("fp32", "fp16", "bf16", "int8", "int32")}[np.dtype(kind).str[1:]]
 
 
 def encode(x: Array, dtype: str) -> Array:
-    """Float32 to what lies in memory, rounded to nearest, ties to even."""
+    """Float32 to what lies in memory, rounded to nearest, ties to even; int8 within ±127."""
     import numpy as np
 
+    if dtype in ("int8", "int32"):
+        whole = np.rint(np.nan_to_num(x, nan=0 if dtype == "int8" else LEAST))
+        return np.asarray(whole if dtype == "int32" else np.clip(whole, -127, 127), STORED[dtype])
     if dtype != "bf16":
         with np.errstate(over="ignore"):  # a value beyond half precision becomes infinite, as on a device
             return np.asarray(x, STORED[dtype])
@@ -41,8 +50,11 @@ def encode(x: Array, dtype: str) -> Array:
 
 
 def decode(x: Array) -> Array:
-    """What lies in memory to float32, exactly; uint16 is bfloat16."""
+    """What lies in memory to float32, of int32 to float64, exactly; uint16 is bfloat16."""
     import numpy as np
+
+    if x.dtype == np.int32:
+        return np.where(x == LEAST, np.nan, x.astype(np.float64))
 
     if x.dtype == np.uint16:
         widened: Array = (x.astype(np.uint32) << 16).view(np.float32)
@@ -61,7 +73,14 @@ def drawn(seed: int, count: int, dtype: str, data: str = "normal") -> Array:
     if data == "integers":
         return encode(rng.integers(-8, 8, count, endpoint=True).astype(np.float32), dtype)
     some = rng.random(count, np.float32) if data == "uniform" else rng.standard_normal(count, np.float32)
-    return encode(some, dtype)
+    return encode(some * spread(dtype), dtype)
+
+
+def spread(dtype: str) -> Any:
+    """The factor that makes normal numbers typical of a type; 1 but for whole numbers."""
+    import numpy as np
+
+    return np.float32(SPREAD if dtype in ("int8", "int32") else 1.0)
 
 
 def rounded(x: Array, dtype: str) -> Array:

@@ -57,7 +57,7 @@ def prepared(
         def bind(buffers: Sequence[Array]) -> Launch:
             made, kept = argument(problem)
             if block is not None:
-                made.scratch = block.ctypes.data  # type: ignore[attr-defined]
+                made.scratch = block.ctypes.data
             return launch(function, made, names, buffers, workspace=size, keep=(block, *kept))
 
         return bind

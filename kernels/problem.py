@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from kernels.dtypes import BYTES, rounded
+from kernels.dtypes import BYTES, rounded, spread
 from kernels.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _normal(rng: np.random.Generator, x: Operand) -> Array:
     import numpy as np
 
     drawn = rng.standard_normal(min(math.prod(x.shape), NORMALS), np.float32)
-    return np.resize(rounded(drawn, x.dtype), x.shape)
+    return np.resize(rounded(drawn * spread(x.dtype), x.dtype), x.shape)
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,9 @@ class Variant(Generic[P]):
     python: bool = False
 
     def computes(self, problem: P) -> str:
-        """The precision of its answer: its own, or the problem's where that is coarser."""
+        """The precision of its answer: what the problem asks for, or its own where that is coarser."""
+        if self.precision == "fp32":  # it has none of its own
+            return problem.precision
         return max(self.precision, problem.precision, key=lambda name: UNIT_ROUNDOFF[name])
 
     def u(self, problem: P) -> float:

@@ -1,4 +1,5 @@
-"""`python -m micro`: the benchmarks there are; `python -m micro all`: a useful default of each, and what it says."""
+"""`python -m micro`: the benchmarks there are; `python -m micro all`: a useful default of each, and what it says;
+`python -m micro --mechanisms`: what each tests."""
 
 from __future__ import annotations
 
@@ -26,8 +27,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--resume", action="store_true", help="go on with the run in -o FILE, if there is one"
     )
+    parser.add_argument(
+        "--mechanisms", nargs="*", metavar="FILE", type=Path,
+        help="every mechanism, the command that tests it, its last verdict: in these run files, or in those here",
+    )  # fmt: skip
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress, the answers alone")
     arguments = parser.parse_args(argv)
+    if arguments.mechanisms is not None:
+        from micro import _mechanisms
+
+        return guarded("micro", lambda: _mechanisms.show(arguments.mechanisms))
     return guarded("micro", lambda: _listed() if arguments.what == "list" else _all(arguments))
 
 
@@ -55,7 +64,7 @@ def _all(arguments: argparse.Namespace) -> int:
     try:
         for i, (part, run) in enumerate(_all.run(todo, *given), 1):
             print(f"[{i}/{len(todo)}] {part.title}")
-            for sentence in _all.answer(part, run):
+            for sentence in _all.answer(part, todo, run):
                 print(f"  {sentence}")
             sys.stdout.flush()
             failed |= any(result.status in ("wrong", "failed") for result in run.results[known:])

@@ -77,15 +77,27 @@ def run(
                 print(f"{part.title}: {told}", file=sys.stderr, flush=True)
             left -= share.seconds
             here: Session = replace(at, runner=replace(at.runner, module=part.name))
-            own = {contest.name for contest in part.plan.contests}
-            others = frozenset(contest.name for contest in contests) - own
-            measure_plan(here, replace(part.plan, budget=share), others)
+            own = _names(part, todo, at.file.run)
+            others = {contest.name for contest in contests} | {x.contest for x in at.file.run.contests}
+            measure_plan(here, replace(part.plan, budget=share), frozenset(others - own))
             yield part, at.file.run
 
 
-def answer(part: Part, run: Run) -> list[str]:
+def _names(part: Part, todo: Sequence[Part], run: Run) -> set[str]:
+    """A part's contests: those planned, and in a run's order those asked for after them."""
+    found = {contest.name for contest in part.plan.contests}
+    owner = {contest.name: other for other in todo for contest in other.plan.contests}
+    last = None
+    for contest in run.contests:
+        last = owner.get(contest.contest, last)
+        if last is part:
+            found.add(contest.contest)
+    return found
+
+
+def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
     """What came of a part: its own sentences, or a line for each comparison; the best share of a ceiling."""
-    names = {contest.name for contest in part.plan.contests}
+    names = _names(part, todo, run)
     mine = replace(run, contests=tuple(contest for contest in run.contests if contest.contest in names))
     said = part.plan.answer(mine) or [_line(comparison) for comparison in mine.comparisons]
     near = [

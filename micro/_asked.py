@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from kernels.devices import check_name, missing, runs
+from kernels.devices import KERNELS, check_name, missing, runs
 from kernels.dtypes import DATA
 from kernels.errors import UsageError
 from kernels.isa import variables
@@ -104,6 +104,8 @@ def _settings(
             raise UsageError(f"--data {word}: there are {', '.join(DATA)}")
     for device in devices:
         check_name(device)
+        if runs(device) not in KERNELS:
+            raise UsageError(f"--device {device}: it plays one of {', '.join(KERNELS)}")
         if runs(device) == "cuda":
             if cold and len(cold) < len(operands):
                 raise UsageError(
@@ -167,6 +169,9 @@ def _contests(benchmark: Benchmark, arguments: argparse.Namespace, asked: Asked)
             for contest in question.build(one):
                 suffix = f"/device:{one.settings[0].device}" if contest.name in taken else ""
                 contests.append(replace(contest, name=contest.name + suffix))
+        for setting in asked.settings:
+            if not contests and (reason := missing(setting.device)):
+                raise UsageError(f"--device {setting.device}: {reason}")
         return contests
     found = (
         _shapes(benchmark, arguments.shapes) if arguments.shapes else problems(benchmark.problem, asked.axes)
@@ -194,7 +199,10 @@ def _shapes(benchmark: Benchmark, path: Path) -> list[Any]:
     import json
 
     try:
-        rows = json.loads(path.read_bytes())["problems"]
+        text = path.read_text("utf-8", errors="replace")
+        if not text.lstrip().startswith("{"):
+            return _logged(benchmark, path, text)
+        rows = json.loads(text)["problems"]
         hints = get_type_hints(benchmark.problem)
         names = [field.name for field in fields(benchmark.problem)]
         known = [{name: row[name] for name in names if name in row} for row in rows]
@@ -209,6 +217,19 @@ def _shapes(benchmark: Benchmark, path: Path) -> list[Any]:
         raise UsageError(
             f"--shapes {path}: not a list of problems like micro/shapes/fc.json ({error})"
         ) from None
+
+
+def _logged(benchmark: Benchmark, path: Path, text: str) -> list[Any]:
+    """Problems from what a library logged."""
+    from micro._library_log import read
+
+    found = [problem for problem in read(text) if isinstance(problem, benchmark.problem)]
+    if not found:
+        raise UsageError(
+            f"--shapes {path}: neither JSON like micro/shapes/fc.json nor a log with products: run the application "
+            "with MKL_VERBOSE=1, ONEDNN_VERBOSE=1 or CUBLAS_LOGINFO_DBG=1"
+        )
+    return list(found)
 
 
 def _chosen(contests: list[Contest], arguments: argparse.Namespace) -> list[Contest]:

@@ -48,7 +48,10 @@ def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.A
         axes.add_argument(option_of(field.name), metavar="X", help=text)
     axes.add_argument("--variant", metavar="NAMES", help="which kernels, comma-separated (see --list)")
     axes.add_argument(
-        "--shapes", metavar="FILE", type=Path, help="problems from a JSON file, as micro/shapes/*.json"
+        "--shapes",
+        metavar="FILE",
+        type=Path,
+        help="problems from JSON, as micro/shapes/fc.json, or from a library's log (MKL, oneDNN, cuBLAS)",
     )
     axes.add_argument(
         "--net", metavar="NAME", help="every product of a network of micro/shapes, or of a file"

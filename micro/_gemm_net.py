@@ -58,7 +58,8 @@ def answer(run: Run) -> list[str]:
 
 
 def _told(contest: Any) -> Told:
-    _, net, phase, layers, library = contest.contest.split("/")
+    _, net, phase, layers = contest.contest.split("/")[:4]
+    _, again, device = contest.contest.rpartition("/device:")  # of a library that is on two
     base, *other = (result for result in contest.results if result.role == "measured")
     problems: list[Any] = [parse(result.name).problem for result in (base, *(other or [base]))]
     ratio: float | None = 1.0  # a square wgrad is one product in both layouts
@@ -66,7 +67,7 @@ def _told(contest: Any) -> Told:
     for x in contest.comparisons:
         ratio, half = x.ratio, None if x.low is None or x.high is None else (x.high - x.low) / 2
     return Told(
-        net, library.partition(":")[2], f"{layers} {phase}", len(layers.split("+")),
+        net, base.variant + f" on {device}" * bool(again), f"{layers} {phase}", len(layers.split("+")),
         problems[0].k if phase == "wgrad" else problems[0].m,
         (problems[0].trans == "nt", problems[1].trans == "nt"),
         base.seconds.median if base.seconds else None, ratio, half,

@@ -34,7 +34,10 @@ TOLD = 1e-3  # seconds: the second call that takes as long tells enough of it
 WARM = 2  # calls; with one, operands between L2 and L3 read 11 % slow
 CANARIES = 8  # of each small one at the start of a look
 COLD_SHARE = 4  # cold operands rotate through so many last-level caches
-QUEUE = 512  # launches that a held stream can take before it blocks its caller, and half of them to spare
+QUEUE, SPARE = (
+    512,
+    2,
+)  # kernels a held stream surely takes before it blocks its caller; a launch's beside its uses
 RAMP, ALIKE, MEDIAN = 2.0, 0.01, 8  # seconds at most until three medians of so many visits are alike
 
 
@@ -137,7 +140,7 @@ class Host:
             call = fastest if entry in measured else entry.call
             entry.launches = max(1, math.ceil(visit / call))
             if not self.device.native:
-                entry.launches = 1 if entry.cold else min(QUEUE, entry.launches)
+                entry.launches = 1 if entry.cold else min(QUEUE // (entry.uses + SPARE), entry.launches)
             entry.warm = 0 if entry.call > LONG or entry.cold else WARM
         self._captured = all(self._capturable(e) for e in measured if self._mine[e.case])
         cache = self.device.limits().usable_cache
@@ -280,7 +283,7 @@ class Host:
         entry.launches, entry.warm, entry.call = 1, 0, 0.0 if pilot < LONG else pilot
         for _ in range(4):  # a cold first call tells nothing
             took = float(self._visit([entry], [0], [offsets]).wall[0]) / entry.launches
-            most = 100_000 if self.device.native else QUEUE
+            most = 100_000 if self.device.native else QUEUE // (entry.uses + SPARE)
             entry.launches = max(1, min(most, math.ceil(VISIT / max(took, 1e-9))))
             if took > TOLD and entry.call:
                 break

@@ -126,7 +126,7 @@ def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visit
             device.flush()
         device.sync()
         run = device.repeat(bound[0], visits.launches[case])
-        on_host = device.kind == "cuda" and visits.on_host[case]
+        on_host = device.kind == "cuda" and bool(visits.on_host) and visits.on_host[case]
         elapsed = _called(device, run) if on_host else _held(device, run)
         wall[v], cpu[v] = elapsed.wall, elapsed.cpu
         lost[v] = 1.0 if elapsed.throttled else 0.0 if np.isnan(elapsed.cpu) else 1 - cpu[v] / wall[v]

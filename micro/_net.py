@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from kernels.ops.gemm.problem import Gemm
 SHAPES = Path(__file__).with_name("shapes")
 LAYOUTS = ("OI", "IO")
 PASSES = ("forward", "dgrad", "wgrad")
+WORD = re.compile(r"[^/+]+")  # what a contest's name holds beside others
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,23 @@ def known() -> list[str]:
 
 def read(name: str) -> Net:
     """A network by name, or from a file of the same form. Raises UsageError."""
-    path = Path(name) if name.endswith(".json") else SHAPES / f"{name}.json"
-    if not name.endswith(".json") and not path.exists():
+    path = Path(name) if name.endswith(".json") else SHAPES / f"{name.replace(':', '-')}.json"
+    if not name.endswith(".json") and name.replace(":", "-") not in known():
         raise UsageError(f"--net {name}: there are {', '.join(known())}; or name a file, net.json")
     try:
         told = json.loads(path.read_bytes())
-        layers = tuple(Layer(**layer) for layer in told["layers"])
-        net = Net(str(told["network"]), int(told["batch"]), layers)
-        if not layers or not all(type(x) is int and x > 0 for y in layers for x in (y.inputs, y.outputs)):
-            raise ValueError("layers have positive whole inputs and outputs")
+        layers = tuple(
+            Layer(x["name"], x["inputs"], x["outputs"], bool(x.get("first", False))) for x in told["layers"]
+        )
+        net = Net(told["network"], told["batch"], layers)
+        sizes = (net.batch, *(size for layer in layers for size in (layer.inputs, layer.outputs)))
+        if not layers or not all(type(size) is int and size > 0 for size in sizes):
+            raise ValueError("the batch, inputs and outputs of layers are positive whole numbers")
+        names = (net.name, *(layer.name for layer in layers))
+        if not all(type(word) is str and WORD.fullmatch(word) for word in names):
+            raise ValueError("a name is a word without / and +")
+        if len(set(names[1:])) < len(layers):
+            raise ValueError("two layers of one name")
     except OSError as error:
         raise UsageError(f"--net {name}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices import open_device
-from kernels.errors import LaunchError, SuiteError, UsageError, said
+from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError, said
+from kernels.isa import refusal, variables
 from kernels.variant import find
 from micro import _check
 from micro._host import WARM
@@ -39,7 +40,7 @@ def run(contests: Sequence[Contest], control: str, command: str) -> int:
     refuse_size(contests, {device.name: device.limits()})
     fifos = _fifos(control)
     if device.native:  # as in a worker: before the libraries are loaded
-        os.environ.update(dict.fromkeys(POOLS, str(case.setting.threads)))
+        os.environ.update(dict.fromkeys(POOLS, str(case.setting.threads)) | variables(case.setting.isa))
         pin(case.setting.threads)
         import threadpoolctl
 
@@ -62,6 +63,8 @@ def _launch(device: Device, case: Case, fifos: Sequence[str]) -> float:
 
     variant = device.adopt(find(case.problem.op, case.variant))
     bind = variant.prepare(case.problem, device, case.setting)
+    if reason := refusal(case.setting.isa, *variant.kernel()):
+        raise Unavailable(reason)
     _check.check(device, case.problem, variant, bind, seed=0)
     bench = _check.Bench(device, case.problem)
     bench.load(case.problem.fill(np.random.default_rng(0)))

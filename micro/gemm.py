@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kernels.ops.gemm.problem import Gemm
+from kernels.ops.spmm.problem import Spmm
 from micro import _gemm_net
 from micro._cli import main
 from micro._gemm_answers import crossover_answer, refine_crossover, transpose_answer
@@ -16,6 +18,9 @@ EIGHTH = 3344  # of its K: seconds where the whole takes minutes
 SMALL_M = (1, 8, 64, 256)
 SWEEP_M = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 IN_CACHE_M = (4, 8, 16)  # with N = K = 2048: B within a last-level cache
+PRUNED, PRUNED_BATCH = ((4096, 9216), (4096, 4096)), 16  # outputs, inputs: fc6, fc7 of AlexNet-S
+LEFT = 0.11  # of its weights
+SPARSE = ("dense", "c-csr", "scipy-csr", "torch-csr")
 CROSSOVER_M = (1, 4, 16, 64, 256, 1024)
 LIBRARIES = ("openblas", "openblas-scipy", "numpy", "mkl", "torch")
 BINDINGS = ("cublas", "cublaslt", "cupy-raw", "cupy", "skcuda", "torch-cuda")
@@ -141,10 +146,30 @@ def crossover(asked: Asked) -> list[Contest]:
     return [crossover_at(asked, m, library) for library in reachable for m in CROSSOVER_M]
 
 
+def sparse(asked: Asked) -> list[Contest]:
+    """AlexNet-S's layers with 61 M of parameters pruned to 6.7 M: dense with the zeros against CSR."""
+    found = []
+    for outputs, inputs in PRUNED:
+        problem = Spmm(outputs, PRUNED_BATCH, inputs, LEFT)
+        cases = tuple(asked.case(problem, name) for name in SPARSE)
+        question = "is a product with the zeros left out faster?"
+        found.append(Contest(f"sparse/{problem.name}", question, "work: differs (zeros)", cases))
+    return found
+
+
+def types(asked: Asked) -> list[Contest]:
+    """One product in each type that torch multiplies here; what its processor has no unit for is slower."""
+    base = _base(asked) if asked.given & {"m", "n", "k"} else Gemm(512, 2048, 2048)
+    variant = "torch-cuda" if asked.kernels == "cuda" else "torch"
+    kinds = ("fp32", "tf32", "bf16", "fp16") if asked.kernels == "cuda" else ("fp32", "bf16", "int8")
+    cases = tuple(asked.case(replace(base, dtype=kind), variant) for kind in kinds)
+    return [Contest(f"types/{base.name}/variant:{variant}", "what do shorter types bring?", "dtype", cases)]
+
+
 def network(asked: Asked) -> list[Contest]:
     """`--net`: every fully connected product of a network, W out×in against in×out."""
     here, _ = _libraries(asked)
-    return _gemm_net.contests(asked, here)
+    return _gemm_net.contests(asked, list(asked.variants) if "variant" in asked.given else here)
 
 
 BENCHMARK = Benchmark(
@@ -162,6 +187,10 @@ BENCHMARK = Benchmark(
             seconds=60.0,
             refine=lambda asked, run: refine_crossover(asked, run, crossover_at),
         ),
+        "sparse": Question(
+            "is a pruned layer, 11 % of its weights left, faster as CSR? (about 15 s)", sparse, seconds=15.0
+        ),
+        "types": Question("what do shorter types bring, bf16 and int8? (about 15 s)", types, seconds=15.0),
     },
     variants=LIBRARIES,
     cuda=tuple(dict.fromkeys((*BINDINGS, *LADDER))),
@@ -178,6 +207,20 @@ BENCHMARK = Benchmark(
     small="--m 8 --n 16 --k 8",
     net=Question("who pays for the transposition in a step?", network, _gemm_net.answer, seconds=60.0),
 )
+# The line that repeats a case of --sparse names the axis that dense products have not.
+PRUNED_LAYER = Benchmark(
+    Spmm,
+    "C = W·B with W sparse, row-major.",
+    sweep={"m": (4096,), "n": (PRUNED_BATCH,), "k": (4096,), "density": (LEFT,)},
+    questions={},
+    variants=SPARSE,
+)
+
+
+def benchmark(argv: Sequence[str]) -> Benchmark:
+    """The one whose axes a command line names."""
+    return PRUNED_LAYER if any(word.split("=")[0] == "--density" for word in argv) else BENCHMARK
+
 
 if __name__ == "__main__":
-    sys.exit(main(BENCHMARK, "gemm"))
+    sys.exit(main(benchmark(sys.argv[1:]), "gemm"))

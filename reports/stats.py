@@ -141,6 +141,41 @@ def between(first: Sequence[float], second: Sequence[float], margin: float, fami
     return _verdict(found[0], found[1], margin, min(len(a), len(b)))
 
 
+def nested(groups: Sequence[Floats], margin: float) -> Judgment:
+    """Rounds of several generations of processes: the spread between generations is part of the interval.
+
+    Each generation gives the mean of its logarithms and that mean's own error (`interval`). The variance of
+    their mean is that of a random-effects model (DerSimonian and Laird 1986), its degrees of freedom
+    Satterthwaite's (1946): those of the generations where they differ by more than their own errors.
+    """
+    rounds = sum(len(group) for group in groups)
+    parts = [(interval(group, 1 - SHOWN), interval(group, 1 - JUDGED)) for group in groups]
+    known = [(a, b) for a, b in parts if a is not None and b is not None]
+    if not known or len(known) < len(groups):
+        return Judgment(
+            None, "unresolved", f"{rounds} rounds, an interval needs {FEWEST} a generation", rounds
+        )
+    centers = [math.log(shown.center) for shown, _ in known]
+    center = sum(centers) / len(centers)
+    found = []
+    for which, alpha in ((0, 1 - SHOWN), (1, 1 - JUDGED)):
+        halves = [math.log(pair[which].high / pair[which].center) for pair in known]
+        found.append(_nested(center, centers, halves, alpha))
+    return _verdict(found[0], found[1], margin, rounds)
+
+
+def _nested(center: float, centers: Sequence[float], halves: Sequence[float], alpha: float) -> Interval:
+    count = len(centers)
+    within = sum((half / _quantile(1e9, 1 - alpha / 2)) ** 2 for half in halves) / count
+    spread = sum((x - center) ** 2 for x in centers) / (count - 1) if count > 1 else 0.0
+    excess = max(0.0, spread - within)
+    variance = (within + excess) / count
+    share = (within + excess) / excess if excess else math.inf
+    degrees = min(1e9, (count - 1) * share**2) if count > 1 else 1e9
+    half = _quantile(max(1.0, degrees), 1 - alpha / 2) * math.sqrt(variance)
+    return Interval(math.exp(center), math.exp(center - half), math.exp(center + half), 0.0)
+
+
 def _verdict(shown: Interval, strict: Interval, margin: float, rounds: int) -> Judgment:
     if strict.low > 1 + margin:
         return Judgment(shown, "slower", None, rounds, strict)

@@ -24,7 +24,7 @@ def comparisons(run: Run) -> Table:
     rows: list[tuple[str, ...]] = []
     notes: list[str] = []
     mixed = False
-    home = f" device:{run.environment.facts.get('device', {}).get('name')}"  # told in the last line
+    home = f"device:{run.environment.facts.get('device', {}).get('name')}"  # told in the last line
     for contest in run.contests:
         by_name = {result.name: result for result in contest.results if result.role == "measured"}
         for comparison in contest.comparisons:
@@ -37,7 +37,7 @@ def comparisons(run: Run) -> Table:
                 verdict += f" ({notes.index(remark) + 1})"
             rows.append(
                 (
-                    common.replace(home, ""), f"{contender} / {baseline}",
+                    " ".join(word for word in common.split(" ") if word != home), f"{contender} / {baseline}",
                     units.ratio(comparison.ratio, comparison.low, comparison.high), verdict,
                     units.seconds(second.seconds.median if second.seconds else None),
                     units.seconds(first.seconds.median if first.seconds else None),

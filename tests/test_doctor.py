@@ -15,7 +15,7 @@ import pytest
 
 from kernels import state
 from kernels.__main__ import main
-from kernels._doctor import libraries, packages, screen, survey
+from kernels._doctor import bindings, libraries, packages, screen, survey
 from kernels._doctor.part import Part
 
 ROOT = Path(__file__).parents[1]
@@ -245,3 +245,57 @@ def test_asked_kernels_are_told_from_chosen_ones() -> None:
     assert said(None).endswith("Haswell kernels (avx2)")
     assert said("HASWELL").endswith("Haswell kernels (avx2) by OPENBLAS_CORETYPE")
     assert said("SkylakeX").endswith("Haswell kernels (avx2): not SkylakeX, asked by OPENBLAS_CORETYPE")
+
+
+# Ways to a GPU
+
+
+def test_every_way_to_a_gpu_is_told_without_importing_it() -> None:
+    program = (
+        "import sys; from kernels._doctor.bindings import bindings; told = bindings(); "
+        "print(sorted({'cupy', 'pycuda', 'skcuda', 'numba', 'torch', 'pynvml', 'numpy'} & set(sys.modules)))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (0, "[]\n"), ran.stderr
+
+
+def test_a_way_to_a_gpu_has_its_own_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks() -> str | None:
+        raise ImportError("libcupy.so: too short\nand so on")
+
+    ways: dict[str, Callable[[], str | None]] = {
+        "cuBLAS": lambda: None, "CuPy": lambda: "not installed: pip install it", "PyCUDA": breaks,
+    }  # fmt: skip
+    monkeypatch.setattr(bindings, "BINDINGS", ways)
+    assert bindings.bindings() == {
+        "cuBLAS": None, "CuPy": "not installed: pip install it",
+        "PyCUDA": "ImportError: libcupy.so: too short and so on",
+    }  # fmt: skip
+
+
+def test_numba_wants_a_gpu_and_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernels.libs import cuda, numba
+
+    reasons: dict[str, str | None] = {"cuda": "no driver", "numba": "no numba"}
+    monkeypatch.setattr(cuda, "missing", lambda: reasons["cuda"])
+    monkeypatch.setattr(numba, "missing", lambda: reasons["numba"])
+    way = bindings.BINDINGS["Numba for CUDA"]
+    assert way() == "no driver"
+    reasons["cuda"] = None
+    assert way() == "no numba"
+    reasons["numba"] = None
+    assert way() is None
+
+
+def test_the_ways_are_on_the_screen_and_in_the_document(
+    own_state: Path, capsys: pytest.CaptureFixture[str], here: survey.Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = replace(here, bindings={"cuBLAS": None, "CuPy": "eaten", "PyCUDA": "eaten"})
+    monkeypatch.setattr(survey, "survey", lambda: told)
+    main([])
+    group = capsys.readouterr().out.partition("\nways to a GPU\n")[2].splitlines()[:2]
+    assert [" ".join(line.split()) for line in group] == ["here cuBLAS", "not here CuPy, PyCUDA: eaten"]
+    main(["--json"])
+    assert json.loads(capsys.readouterr().out)["bindings"] == told.bindings

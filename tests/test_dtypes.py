@@ -106,3 +106,18 @@ def test_too_large_for_half_precision_is_infinite() -> None:
     """Without a warning, which is an error in these tests."""
     large = np.array([65504, 65520, -1e30, 6e-8, 2e-8], np.float32)
     assert encode(large, "fp16").tolist() == [65504.0, np.inf, -np.inf, 2.0**-24, 0.0]
+
+
+def test_whole_numbers_of_eight_bits() -> None:
+    """The nearest within ±127; of two as near the even one. What is no number has none, and is zero."""
+    given = np.array([0.5, 1.5, -2.5, 126.6, 127.4, 500, -500, np.nan, np.inf, -np.inf], np.float32)
+    stored = encode(given, "int8")
+    assert stored.tolist() == [0, 2, -2, 127, 127, 127, -127, 0, 127, -127]
+    assert decode(stored).dtype == np.float32
+
+
+def test_sums_of_them_are_exact_and_the_least_is_no_number() -> None:
+    sums = np.array([0, 1, -(2**31) + 1, 2**31 - 1], np.int32)
+    assert decode(sums).tolist() == sums.tolist()
+    poison = encode(np.full(2, np.nan, np.float32), "int32")
+    assert poison.dtype == np.int32 and np.isnan(decode(poison)).all()

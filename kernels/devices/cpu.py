@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.cgroup import quota
 from kernels.devices.base import ALIGNMENT, Elapsed, Limits
-from kernels.dtypes import STORED, decode, drawn, encode, stored_as
+from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Cpu:
         return block[start : start + nbytes]
 
     def scatter(self, block: Array, seed: int, dtype: str = "fp32", data: str = "normal") -> None:
-        elements = block[: block.size // 4 * 4].view(STORED[dtype])
+        elements = block[: block.size // BYTES[dtype] * BYTES[dtype]].view(STORED[dtype])
         some = drawn(seed, min(NORMALS, elements.size), dtype, data)
         for start in range(0, elements.size, NORMALS):
             part = elements[start : start + NORMALS]

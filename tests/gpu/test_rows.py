@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 
 from kernels.devices.cuda import Cuda
-from kernels.dtypes import BYTES
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
+from kernels.ops.gemm.problem import DTYPES
 from kernels.ops.launch import Calls
 from kernels.ops.launch.cuda import BLOCKS
 from kernels.ops.stream import Stream
@@ -88,7 +88,7 @@ def once(device: Cuda, row: Variant[Any], problem: Problem) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "problems"), [x for dtype in BYTES for trans in LAYOUTS for x in products(dtype, trans)]
+    ("row", "problems"), [x for dtype in DTYPES for trans in LAYOUTS for x in products(dtype, trans)]
 )
 def test_products(device: Cuda, row: Variant[Any], problems: list[Gemm]) -> None:
     if row.provider == "numba" and not REAL:  # the simulator takes a system thread for each of CUDA's

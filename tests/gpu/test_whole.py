@@ -11,10 +11,11 @@ import pytest
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable
 from kernels.ops.gemm import Gemm
+from kernels.ops.launch import Calls
 from kernels.variant import Setting, find
 from micro import _check
 from micro._crew import Crew
-from micro._host import Host
+from micro._host import QUEUE, Host
 from micro._measure import Measurement, measure
 from micro._plan import Case
 from micro._worker import Local
@@ -92,6 +93,22 @@ def test_what_is_held_has_not_begun(device: Cuda) -> None:
     device.release()
     device.sync()
     assert mark.done
+
+
+def test_a_held_stream_takes_all_launches_of_a_visit(device: Cuda) -> None:
+    """Were its queue too short, the caller would have waited until the holding kernel lost its patience."""
+    row, problem = find("launch", "cupy-kernel"), Calls("empty", 1)
+    bench = _check.Bench(device, problem)
+    launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
+    launch.call()  # a first one may load it
+    device.sync()
+    device.hold()
+    mark = device.mark()
+    for _ in range(QUEUE):
+        launch.call()
+    assert not mark.done
+    device.release()
+    device.sync()
 
 
 def test_time_runs_from_the_release(device: Cuda) -> None:

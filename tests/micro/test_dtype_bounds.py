@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kernels.devices import open_device
-from kernels.dtypes import decode, encode, rounded, stored_as
+from kernels.dtypes import UNIT_ROUNDOFF, decode, encode, rounded, stored_as
 from kernels.errors import WrongResult
 from kernels.ops.gemm import Gemm, problem
 from kernels.variant import Launch, Variant
@@ -124,6 +124,16 @@ def test_a_large_product_is_judged_by_some_of_its_entries(
     for wrong in (narrow, eighth):
         with pytest.raises(WrongResult):
             checked(wrong, Gemm(96, 80, 1024, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_its_entries_alone_tell_a_narrow_sum(dtype: str) -> None:
+    what = Gemm(96, 80, 1024, dtype=dtype)
+    x = what.fill(np.random.default_rng(3))
+    for product, fits in ((honest, True), (split, True), (narrow, False)):
+        got = rounded(product(dtype, x["a"], x["b"]), dtype)
+        found = what._entries(x, got, UNIT_ROUNDOFF[dtype])
+        assert bool((found.error <= found.bound).all()) == fits
 
 
 def test_tf32_may_round_its_inputs_and_fp32_may_not() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reports import table
-from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
+from reports.record import Comparison, Contest, Environment, Note, Result, Run, Seconds
 
 BASE = "gemm/m:1/n:8/k:8"
 
@@ -144,3 +144,95 @@ def test_seconds_are_summed() -> None:
     one = run(FIRST)
     two = replace(one, contests=one.contests * 2)
     assert "2.5 s" in table.seconds(two) and "1.0 s" in table.seconds(two)
+
+
+# What ran, errors, the home device
+
+
+def named(*notes: Note) -> dict[str, str]:
+    """What `kernels` says of each variant, of a run of two cases of x and one of y."""
+    other = replace(FIRST, name=f"{BASE}/trans:nt/variant:x/threads:1", kernel="X 1")
+    made = run(replace(FIRST, kernel="X 1"), other, replace(SECOND, blas="NN = sgemm(N,N)"))
+    lines = table.kernels(replace(made, notes=notes))
+    return {line.partition(": ")[0]: line.partition(": ")[2] for line in lines}
+
+
+OTHER = f"{BASE}/trans:nt/variant:x/threads:1"
+
+
+def test_kernels_that_a_profiler_saw_are_named() -> None:
+    seen = Note("kernels", {"names": {FIRST.name: ["pack", "sgemm_128x64"], OTHER: ["pack", "sgemm_128x64"]}})
+    assert named(seen) == {
+        "x": "X 1 (instruction set not told); ran pack + sgemm_128x64", "y": "NN = sgemm(N,N)",
+    }  # fmt: skip
+
+
+def test_other_kernels_of_other_cases_are_counted() -> None:
+    first = Note("kernels", {"names": {FIRST.name: ["sgemm_nn"], OTHER: ["sgemm_nt"]}})
+    later = Note("kernels", {"names": {SECOND.name: ["mine"], "gemm/of/another/run": ["nobody's"]}})
+    told = named(first, later)
+    assert told["x"].endswith("; ran sgemm_nn and 1 others") and told["y"] == "NN = sgemm(N,N); ran mine"
+
+
+@pytest.mark.parametrize(
+    "note",
+    [Note("answer", {"names": {FIRST.name: ["sgemm"]}}), Note("kernels", {}), Note("kernels", {"names": {}})],
+)
+def test_other_notes_name_no_kernel(note: Note) -> None:
+    assert named(note) == named() and not [text for text in named().values() if "ran" in text]
+
+
+SHORT = replace(
+    SECOND,
+    name=f"{BASE}/dtype:bf16/variant:y/threads:1",
+    precision="bf16",
+    error=0.0213,
+    percent_of_ceiling=None,
+)
+
+
+def test_errors_stand_where_a_time_is_bought_with_them() -> None:
+    exact = replace(FIRST, error=0.0)
+    compared = replace(COMPARED, contender=SHORT.name)
+    made = table.comparisons(run(exact, SHORT, compared=(compared,)))
+    assert made.head[-1] == "worst error" and made.rows[0][-1] == "2.1e-02, 0"
+    assert "of ceiling" not in made.head  # none was measured
+
+
+def test_errors_of_one_precision_are_not_shown() -> None:
+    alike = replace(FIRST, error=1e-6), replace(SECOND, error=1e-5)
+    made = table.comparisons(run(*alike, compared=(COMPARED,)))
+    assert "worst error" not in made.head and made.head[-1] == "of ceiling"
+    assert len(made.rows[0]) == len(made.head)
+
+
+def test_one_pair_of_two_precisions_shows_all_errors() -> None:
+    rows = replace(FIRST, error=1e-6), replace(SECOND, error=None), SHORT
+    made = table.comparisons(run(*rows, compared=(COMPARED, replace(COMPARED, contender=SHORT.name))))
+    assert [row[-1] for row in made.rows] == ["–, 1.0e-06", "2.1e-02, 1.0e-06"]
+    assert {len(row) for row in made.rows} == {len(made.head)} == {8}
+
+
+@pytest.mark.parametrize(
+    ("home", "told"),
+    [
+        ("fake:cuda", "gemm m:1 n:8 k:8"), ("cpu", "gemm m:1 n:8 k:8 device:fake:cuda"),
+        ("fake", "gemm m:1 n:8 k:8 device:fake:cuda"), (None, "gemm m:1 n:8 k:8 device:fake:cuda"),
+    ],
+)  # fmt: skip
+def test_the_device_of_the_whole_run_is_not_told_in_each_row(home: str | None, told: str) -> None:
+    rows = [
+        replace(x, name=f"{BASE}/variant:{x.variant}/device:fake:cuda/threads:1") for x in (FIRST, SECOND)
+    ]
+    made = run(*rows, compared=(replace(COMPARED, baseline=rows[0].name, contender=rows[1].name),))
+    facts = {"device": {"name": home}} if home else {}
+    (row,) = table.comparisons(replace(made, environment=replace(made.environment, facts=facts))).rows
+    assert row[:2] == (told, "y / x")
+
+
+def test_two_devices_are_told_apart() -> None:
+    there = replace(SECOND, name=f"{BASE}/variant:y/device:cuda:0/threads:1")
+    made = run(FIRST, there, compared=(replace(COMPARED, contender=there.name),))
+    here = replace(made.environment, facts={"device": {"name": "cpu"}})
+    (row,) = table.comparisons(replace(made, environment=here)).rows
+    assert row[:2] == ("gemm m:1 n:8 k:8", "device:cuda:0 y / device:cpu x")

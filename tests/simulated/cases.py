@@ -13,12 +13,18 @@ import numpy as np
 
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.nvcc import Geometry
+from kernels.ops.activation import Activation
+from kernels.ops.activation import cuda as activation
 from kernels.ops.fma import Fma
 from kernels.ops.fma import cuda as fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.gemm import cuda as gemm
 from kernels.ops.launch import Calls
 from kernels.ops.launch import cuda as launch
+from kernels.ops.optimizer import Optimizer
+from kernels.ops.optimizer import cuda as optimizer
+from kernels.ops.softmax import Softmax
+from kernels.ops.softmax import cuda as softmax
 from kernels.ops.stream import Stream
 from kernels.ops.stream import cuda as stream
 from kernels.ops.transpose import Transpose
@@ -49,6 +55,18 @@ class Kernel:
     problems: tuple[Problem, ...]
 
 
+ROWS = ((1, 1), (3, 37), (2, 1025))  # batch and classes: fewer than threads, more, and no multiple
+
+
+def _activations(kernel: str) -> tuple[Activation, ...]:
+    kind, phase = kernel.split("_")
+    return tuple(Activation(count, kind, phase) for count in (1, 1027, 4099))
+
+
+def _softmaxes(kernel: str) -> tuple[Softmax, ...]:
+    return tuple(Softmax(*rows, "one-hot" if kernel.endswith("onehot") else "index") for rows in ROWS)
+
+
 def _streams(kind: str) -> tuple[Stream, ...]:
     return tuple(Stream(kind, 4 * count) for count in COUNTS)
 
@@ -65,6 +83,20 @@ KERNELS = (
         Kernel(name, launch.SOURCE, launch.launches, tuple(Calls(name[7:], chain) for chain in CALLS))
         for name in launch.BLOCKS
     ),
+    *(
+        Kernel(
+            name,
+            optimizer.SOURCE,
+            functools.partial(optimizer.launches, processors=1),
+            tuple(Optimizer(rules[-1], 1, count) for count in COUNTS),
+        )
+        for name, rules in optimizer.KERNELS.items()
+    ),
+    *(
+        Kernel(name, activation.SOURCE, activation.launches, _activations(name))
+        for name in activation.KERNELS
+    ),
+    *(Kernel(name, softmax.SOURCE, softmax.launches, _softmaxes(name)) for name in softmax.KERNELS),
 )
 NAMES = tuple(kernel.name for kernel in KERNELS)
 

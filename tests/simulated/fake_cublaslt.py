@@ -148,6 +148,7 @@ class Library:
         right = stored(self.reach, B, b.form, b.ld, transb, k, n)
         out = stored(self.reach, D, c.form, c.ld, c_int(0), m, n)
         step = product(self.alive[computeDesc.value].compute, c.form, alpha, left, right, beta, out)
+        self.reach(workspace.value or 0, workspaceSizeInBytes.value)
         self.enqueue(step, stream.value)
         self.journal.append((algo._obj[0], workspace.value, workspaceSizeInBytes.value, stream.value))
         return self.status.get("Matmul", 0)

@@ -6,6 +6,7 @@ the driver or by PyCUDA, go through the CPU. PyTorch computes on the CPU, in the
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import sys
@@ -49,7 +50,9 @@ def install(patch: pytest.MonkeyPatch, fake: FakeCupy, folder: Path) -> None:
     patch.setitem(sys.modules, "cupy_backends.cuda.libs.cublas", Binding(fake))
     tensor = torch_cuda.tensor
     patch.setattr(torch_cuda, "load", lambda device: _torch(device))
-    patch.setattr(torch_cuda, "tensor", lambda torch, view: _held(torch, fake)(tensor(torch, view)))
+    patch.setattr(
+        torch_cuda, "tensor", lambda torch, view: tensor(torch, view).as_subclass(_kind(torch, fake))
+    )
     if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
         numba: Any = importlib.import_module("numba.cuda")
         patch.setattr(numba, "external_stream", _ours, raising=False)
@@ -67,6 +70,7 @@ class Spacious(fake_cublas.Library):
     """Takes a workspace only where it begins as the header asks for."""
 
     def cublasSetWorkspace_v2(self, handle: Any, workspace: Any, size: Any) -> int:
+        self.reach(workspace.value, size.value)
         return int(workspace.value % 256 != 0 or size.value < cublas.WORKSPACE)
 
 
@@ -145,16 +149,11 @@ def _torch(device: Any) -> Any:
     return torch
 
 
-def _held(torch: Any, fake: FakeCupy) -> Any:
-    """Makes a tensor one whose writes wait for their turn in the fake's stream, and whose products are cut to
-    TF32 where that is switched on."""
-    kind = fake.__dict__.get("tensors")
-    if kind is None:
-        kind = fake.__dict__["tensors"] = _kind(torch, fake)
-    return lambda tensor: tensor.as_subclass(kind)
-
-
+@functools.lru_cache(maxsize=1)
 def _kind(torch: Any, fake: FakeCupy) -> Any:
+    """Of tensors whose writes wait for their turn in the fake's stream, and whose products are cut to TF32 where
+    that is switched on."""
+
     def product(a: Any, b: Any, out: Any) -> None:
         torch.mm(a, b, out=out)
 

@@ -236,7 +236,7 @@ def test_no_more_launches_than_a_held_stream_takes(
     host: Host, cp: FakeCupy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However short they are."""
-    monkeypatch.setattr("micro._host.QUEUE", 7)
+    monkeypatch.setattr("micro._host.QUEUE", 21)  # a launch may be three kernels
     cp.cost = lambda name: 1e-9
     assert "graph of 7" in journal(host, cp, case("cuda-naive"))
     assert QUEUE <= 1024 // 2  # what a stream takes before it blocks its caller, by the driver's default

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 FREIVALDS_FLOPS = 10e9  # above it a float64 product costs more than the measurement
 DENSE_LIMIT = 16.0  # honest products make at most 5.5 u |A||B| from K = 1 to 26752, half precision 187 u
 FREIVALDS_LIMIT = 4.0  # honest ones reach 1 at short K (a maximum over 3 M values), half precision 100
+DTYPES = ("fp32", "tf32", "bf16", "fp16", "int8")
 SPARSE_NONZEROS = 16
 ENTRIES = 64
 
@@ -33,7 +34,7 @@ class Gemm(Problem):
     trans: str = axis(
         "which operand is stored transposed: A first, then B", "nn", choices=("nn", "nt", "tn", "tt")
     )
-    dtype: str = axis("element type; tf32 is fp32 in memory", "fp32", choices=tuple(BYTES))
+    dtype: str = axis("element type; tf32 is fp32 in memory, int8 is summed in int32", "fp32", choices=DTYPES)
     alpha: float = axis("factor of the product", 1.0)
     beta: float = axis("factor of the old C", 0.0)
     ld_pad: int = axis("elements between two rows beyond the row itself", 0, low=0)
@@ -48,8 +49,13 @@ class Gemm(Problem):
 
     @property
     def bytes(self) -> float:
-        reads = self.m * self.k + self.k * self.n + (self.m * self.n if self.beta else 0)
-        return float(BYTES[self.dtype] * (reads + self.m * self.n))
+        c = BYTES[self.sum_dtype] * self.m * self.n
+        return float(BYTES[self.dtype] * (self.m * self.k + self.k * self.n) + c * (2 if self.beta else 1))
+
+    @property
+    def sum_dtype(self) -> str:
+        """Of C."""
+        return "int32" if self.dtype == "int8" else self.dtype
 
     def operands(self) -> tuple[Operand, ...]:
         a = (self.m, self.k) if self.trans[0] == "n" else (self.k, self.m)
@@ -57,7 +63,7 @@ class Gemm(Problem):
         return (
             Operand("a", a, "in", self.dtype, self.ld_pad),
             Operand("b", b, "in", self.dtype, self.ld_pad),
-            Operand("c", (self.m, self.n), "inout" if self.beta else "out", self.dtype, self.ld_pad),
+            Operand("c", (self.m, self.n), "inout" if self.beta else "out", self.sum_dtype, self.ld_pad),
         )
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
@@ -106,7 +112,7 @@ class Gemm(Problem):
         only partial sums and the end are rounded to them: a kernel that sums in 16 bits must not pass."""
         import numpy as np
 
-        if STORED[self.dtype] == "f4":
+        if STORED[self.dtype] in ("f4", "i1"):
             absolute *= DENSE_LIMIT * u
             return absolute
         partial = 4 * DENSE_LIMIT * UNIT_ROUNDOFF["fp32"] + 4 * u / np.sqrt(max(terms, 1))

@@ -44,9 +44,17 @@ def torch_mm(problem: Gemm, device: object, setting: Any) -> Bind:
         a, b, c = (torch_library.tensor(torch, x) for x in buffers)
         left = a if problem.trans[0] == "n" else a.t()
         right = b if problem.trans[1] == "n" else b.t()
-        return Launch(partial(torch.mm, left, right, out=c))
+        multiply = torch._int_mm if problem.dtype == "int8" else torch.mm
+        return Launch(partial(multiply, left, right, out=c))
 
     return bind
+
+
+def torch_call(problem: Gemm) -> str | None:
+    """Its product of int8 writes C without a gap."""
+    if problem.dtype == "int8" and problem.ld_pad:
+        return "torch._int_mm writes rows without padding: --ld-pad 0"
+    return plain(problem)
 
 
 def _kernel(load: Callable[[], Blas]) -> Callable[[], tuple[str | None, str | None]]:
@@ -137,7 +145,7 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
         kernel=_kernel(NUMPY), python=True,
     ),
     Variant(
-        "torch", "cpu", "torch", torch_mm, accepts=typed("fp32", "bf16", "fp16", also=plain),
+        "torch", "cpu", "torch", torch_mm, accepts=typed("fp32", "bf16", "fp16", "int8", also=torch_call),
         missing=torch_library.missing, blas=column_major, kernel=torch_library.kernel, python=True,
     ),
     Variant("naive", "cpu", "suite", native.own("naive"), accepts=typed("fp32", also=up_to(0.3, SLOW))),

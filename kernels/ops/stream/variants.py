@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid
 from kernels.libs import cuda as cuda_library
+from kernels.libs import torch as torch_library
 from kernels.libs import torch_cuda
 from kernels.native import launch
 from kernels.ops.stream import cuda
@@ -52,6 +53,22 @@ def numpy_copyto(problem: Stream, device: object, setting: object) -> Bind:
     return lambda buffers: Launch(partial(np.copyto, buffers[1], buffers[0]))
 
 
+def libc_memcpy(problem: Stream, device: object, setting: object) -> Bind:
+    function = build.address(SOURCE.with_name("memcpy.c"), "stream_memcpy")
+    return lambda buffers: launch(function, Argument(count=problem.count), "ay", buffers)
+
+
+def torch_cpu_copy(problem: Stream, device: object, setting: Any) -> Bind:
+    torch = torch_library.load()
+    torch.set_num_threads(setting.threads)
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        source, target = (torch_library.tensor(torch, buffer) for buffer in buffers)
+        return Launch(partial(target.copy_, source))
+
+    return bind
+
+
 def memcpy(problem: Stream, device: Any, setting: object) -> Bind:
     """cudaMemcpyAsync from device to device."""
     runtime, stream = device.cp.cuda.runtime, device.stream.ptr
@@ -90,6 +107,11 @@ def torch_copy(problem: Stream, device: Any, setting: object) -> Bind:
 VARIANTS: tuple[Variant[Stream], ...] = (
     Variant("c", "cpu", "suite", prepare),
     Variant("numpy", "cpu", "numpy", numpy_copyto, accepts=copies, python=True),
+    Variant("memcpy", "cpu", "libc", libc_memcpy, accepts=copies),
+    Variant(
+        "torch", "cpu", "torch", torch_cpu_copy, accepts=copies, missing=torch_library.missing,
+        kernel=torch_library.kernel, python=True,
+    ),
     Variant(
         "cuda", "cuda", "suite", missing=cuda_library.missing,
         prepare=grid.prepared(

@@ -1,0 +1,60 @@
+"""Activations on a GPU by CuPy, one of its ufuncs after another, and by PyTorch's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kernels.libs import torch_cuda
+from kernels.ops.activation.libraries import inputs, torch_steps
+from kernels.variant import Launch
+
+if TYPE_CHECKING:
+    from kernels.ops.activation.problem import Activation
+    from kernels.variant import Bind
+
+
+def cupy_chain(problem: Activation, device: Any, setting: object) -> Bind:
+    cp = device.cp
+    spare = cp.empty((1, problem.count), "f4") if problem.phase == "backward" else None
+    mask = cp.empty((1, problem.count), bool) if problem.phase == "backward" else None
+
+    def sigmoid(x: Any, y: Any) -> None:
+        cp.negative(x, y)
+        cp.exp(y, y)
+        cp.add(y, 1, y)
+        cp.reciprocal(y, y)
+
+    steps: dict[tuple[str, str], Callable[..., object]] = {
+        ("relu", "forward"): lambda x, y: cp.maximum(x, 0, y),
+        ("sigmoid", "forward"): sigmoid,
+        ("tanh", "forward"): lambda x, y: cp.tanh(x, y),
+        ("exp", "forward"): lambda x, y: cp.exp(x, y),
+        ("relu", "backward"): lambda x, d, y: cp.multiply(d, cp.greater(x, 0, mask), y),
+        ("sigmoid", "backward"): lambda x, d, y: cp.multiply(
+            cp.multiply(cp.subtract(1, x, spare), x, spare), d, y
+        ),
+        ("tanh", "backward"): lambda x, d, y: cp.multiply(
+            cp.subtract(1, cp.multiply(x, x, spare), spare), d, y
+        ),
+        ("exp", "backward"): lambda x, d, y: cp.multiply(x, d, y),
+    }
+    step = steps[problem.kind, problem.phase]
+    return lambda buffers: Launch(partial(step, *inputs(problem, buffers), buffers[-1]))
+
+
+def torch_out(problem: Activation, device: Any, setting: object) -> Bind:
+    torch = torch_cuda.load(device)
+    step = torch_steps(torch)[problem.kind, problem.phase]
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        tensors = [torch_cuda.tensor(torch, x) for x in buffers]
+        run = partial(step, *inputs(problem, tensors), tensors[-1])
+
+        def call(keep: object = buffers) -> None:
+            run()
+
+        return Launch(call)
+
+    return bind

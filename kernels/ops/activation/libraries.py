@@ -1,0 +1,142 @@
+"""Activations by NumPy, PyTorch and Numba, each into memory that is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kernels.libs import numba
+from kernels.libs import torch as torch_library
+from kernels.maths import alone
+from kernels.ops.activation.problem import Activation
+from kernels.variant import Launch
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+    from kernels.variant import Bind, Setting
+
+
+def inputs(problem: Activation, buffers: Sequence[Any]) -> list[Any]:
+    """What is read, in order; in place the last of them is what is written."""
+    return list(buffers) if problem.place == "in" else list(buffers[:-1])
+
+
+def numpy_chain(problem: Activation, device: object, setting: Setting) -> Bind:
+    """One ufunc after another, each through the whole array."""
+    import numpy as np
+
+    alone(setting)
+    mask = np.empty((1, problem.count), bool)
+    spare = np.empty((1, problem.count), np.float32) if problem.phase == "backward" else None
+    steps: dict[tuple[str, str], Callable[..., object]] = {
+        ("relu", "forward"): lambda x, y: np.maximum(x, 0, out=y),
+        ("sigmoid", "forward"): partial(_numpy_sigmoid, np),
+        ("tanh", "forward"): lambda x, y: np.tanh(x, out=y),
+        ("exp", "forward"): lambda x, y: np.exp(x, out=y),
+        ("relu", "backward"): lambda x, d, y: np.multiply(d, np.greater(x, 0, out=mask), out=y),
+        ("sigmoid", "backward"): lambda x, d, y: np.multiply(
+            np.multiply(np.subtract(1, x, out=spare), x, out=spare), d, out=y
+        ),
+        ("tanh", "backward"): lambda x, d, y: np.multiply(
+            np.subtract(1, np.multiply(x, x, out=spare), out=spare), d, out=y
+        ),
+        ("exp", "backward"): lambda x, d, y: np.multiply(x, d, out=y),
+    }
+    step = steps[problem.kind, problem.phase]
+    return lambda buffers: Launch(partial(step, *inputs(problem, buffers), buffers[-1]))
+
+
+def _numpy_sigmoid(np: Any, x: Array, y: Array) -> None:
+    np.negative(x, out=y)
+    np.exp(y, out=y)
+    np.add(y, 1, out=y)
+    np.reciprocal(y, out=y)
+
+
+def numpy_kernel() -> tuple[str | None, str | None]:
+    """NumPy's version; its loops for exp and tanh are its own, of the widest set it found."""
+    import importlib
+
+    import numpy as np
+
+    core: Any = importlib.import_module("numpy._core._multiarray_umath")
+    sets = ("X86_V4", "AVX512_SKX", "X86_V3", "AVX2", "ASIMD")
+    wide = next((f" ({name})" for name in sets if core.__cpu_features__.get(name)), "")
+    return f"NumPy {np.__version__}, its own SIMD loops{wide}", None
+
+
+def torch_steps(torch: Any) -> dict[tuple[str, str], Callable[..., object]]:
+    """The operators with their output given; the same ones run on a GPU."""
+    aten = torch.ops.aten
+    return {
+        ("relu", "forward"): lambda x, y: aten.clamp_min.out(x, 0, out=y),
+        ("sigmoid", "forward"): lambda x, y: torch.sigmoid(x, out=y),
+        ("tanh", "forward"): lambda x, y: torch.tanh(x, out=y),
+        ("exp", "forward"): lambda x, y: torch.exp(x, out=y),
+        ("relu", "backward"): lambda x, d, y: aten.threshold_backward.grad_input(d, x, 0, grad_input=y),
+        ("sigmoid", "backward"): lambda x, d, y: aten.sigmoid_backward.grad_input(d, x, grad_input=y),
+        ("tanh", "backward"): lambda x, d, y: aten.tanh_backward.grad_input(d, x, grad_input=y),
+        ("exp", "backward"): lambda x, d, y: torch.mul(d, x, out=y),
+    }
+
+
+def torch_out(problem: Activation, device: object, setting: Setting) -> Bind:
+    torch = torch_library.load()
+    torch.set_num_threads(setting.threads)
+    torch.set_grad_enabled(False)
+    step = torch_steps(torch)[problem.kind, problem.phase]
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        tensors = [torch_library.tensor(torch, x) for x in buffers]
+        return Launch(partial(step, *inputs(problem, tensors), tensors[-1]))
+
+    return bind
+
+
+def torch_kernel() -> tuple[str | None, str | None]:
+    """Version, and whose functions: profiles show MKL's VML under exp and tanh, torch's vectors elsewhere."""
+    torch = torch_library.load()
+    inside = "exp and tanh by MKL VML" if torch.backends.mkl.is_available() else "exp and tanh by SLEEF"
+    return (
+        f"torch {torch.__version__}, {inside}, else its own {torch.backends.cpu.get_cpu_capability()} vectors",
+        None,
+    )
+
+
+def numba_loop(problem: Activation, device: Any, setting: Setting) -> Bind:
+    """A plain loop over the elements; LLVM makes vectors of it where there is no call in it."""
+    import math
+
+    import numpy as np
+
+    alone(setting)
+    one, zero = np.float32(1), np.float32(0)
+    functions: dict[str, Callable[[Any], Any]] = {
+        "relu": lambda x: max(x, zero),
+        "sigmoid": lambda x: one / (one + math.exp(-x)),
+        "tanh": lambda x: math.tanh(x),
+        "exp": lambda x: math.exp(x),
+    }
+    njit = numba.load().njit(error_model="numpy")
+    function = njit(functions[problem.kind])
+
+    @njit  # type: ignore[untyped-decorator]
+    def loop(x: Any, y: Any) -> None:
+        for i in range(x.shape[1]):
+            y[0, i] = function(x[0, i])
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        (x,), y = inputs(problem, buffers), buffers[-1]
+        if not loop.signatures:
+            loop.compile((loop.typeof_pyval(x), loop.typeof_pyval(y)))
+        return Launch(partial(loop, x, y))
+
+    return bind
+
+
+def numba_kernel() -> tuple[str | None, str | None]:
+    """Version, and where its scalar functions come from."""
+    module = numba.load()
+    library = "Intel SVML" if module.config.USING_SVML else "libm"
+    return f"numba {module.__version__}, {library}", None

@@ -1,0 +1,94 @@
+"""Activations: y = f(x) of each element, or dx = dy · f′, the derivative told from y as frameworks keep it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.problem import Operand, Problem, axis
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array, Arrays
+
+ULP = 16.0  # allowed, in unit roundoffs: libraries promise 4 ULP and less, half precision makes 8192
+SMALLEST = 2.0**-126  # below it results may be flushed to zero
+
+
+@dataclass(frozen=True)
+class Activation(Problem):
+    """forward: y = f(x); backward: y = d · f′, x being the forward's result. In place, y is the last input too.
+
+    Counted as one operation an element, whatever f: by traffic they are all alike.
+    """
+
+    op: ClassVar[str] = "activation"
+
+    count: int = axis("elements", low=1)
+    kind: str = axis("which function", "relu", choices=("relu", "sigmoid", "tanh", "exp"))
+    phase: str = axis("the function or its gradient", "forward", choices=("forward", "backward"))
+    place: str = axis("where the result goes", "out", choices=("out", "in"))
+
+    @property
+    def flops(self) -> float:
+        return float(self.count)
+
+    @property
+    def bytes(self) -> float:
+        return (8.0 if self.phase == "forward" else 12.0) * self.count
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What is read, in order; in place the last of them is y."""
+        names = ("x",) if self.phase == "forward" else ("x", "d")
+        return names if self.place == "out" else (*names[:-1], "y")
+
+    def operands(self) -> tuple[Operand, ...]:
+        row = (1, self.count)
+        inputs = tuple(Operand(name, row, "in") for name in self.sources if name != "y")
+        return (*inputs, Operand("y", row, "out" if self.place == "out" else "inout"))
+
+    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+        import numpy as np
+
+        x = super().fill(rng, probe)
+        if self.phase == "backward":
+            x["x"] = self._function(x["x"].astype("f8")).astype(np.float32)
+        return x
+
+    def _function(self, x: Array) -> Array:
+        """f in float64."""
+        import numpy as np
+
+        if self.kind == "relu":
+            return np.maximum(x, 0)
+        with np.errstate(over="ignore"):
+            if self.kind == "sigmoid":
+                return np.asarray(1 / (1 + np.exp(-x)))
+            return np.asarray(np.tanh(x) if self.kind == "tanh" else np.exp(x))
+
+    def _slope(self, y: Array) -> Array:
+        """f′ in float64, where f is y."""
+        if self.kind == "relu":
+            return (y > 0).astype("f8")
+        slope: Array = {"sigmoid": y * (1 - y), "tanh": 1 - y * y, "exp": y}[self.kind]
+        return slope
+
+    def reference(self, x: Arrays) -> Array:
+        last = x[self.sources[-1]].astype("f8")
+        if self.phase == "forward":
+            return self._function(last)
+        slope: Array = self._slope(x["x"].astype("f8")) * last
+        return slope
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        import numpy as np
+
+        if self.kind == "relu":
+            return np.zeros_like(want)
+        size = np.abs(want)
+        if self.phase == "backward":  # 1 − y and 1 − y² cancel
+            size = size + np.abs(x[self.sources[-1]].astype("f8"))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(ULP * u * size + SMALLEST)

@@ -1,0 +1,7 @@
+"""Bias and ReLU, after a product or alone, and their gradients."""
+
+from kernels.ops.biasact.problem import BiasAct
+
+__all__ = ["PROBLEM", "BiasAct"]
+
+PROBLEM = BiasAct

@@ -1,0 +1,90 @@
+"""What follows the product of a fully connected layer: y = max(x + b, 0), and what its gradient begins with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.errors import UsageError
+from kernels.problem import Operand, Problem, axis
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array, Arrays
+
+LIMIT = 16.0  # unit roundoffs of |A||B|, as for a product
+
+
+@dataclass(frozen=True)
+class BiasAct(Problem):
+    """forward: y = max(x + b, 0), rows × cols, b a row; with `terms`, x is the product of a, rows × terms, and w,
+    terms × cols. backward: from x, what the forward gave, and d: y holds d where x > 0, then a row of its sums
+    down the columns, the gradient of b."""
+
+    op: ClassVar[str] = "biasact"
+
+    rows: int = axis("rows: the batch", low=1)
+    cols: int = axis("columns: outputs of the layer", low=1)
+    terms: int = axis("terms of the product before it; 0: none", 0, low=0)
+    phase: str = axis("bias and ReLU, or their gradients", "forward", choices=("forward", "backward"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.terms and self.phase == "backward":
+            raise UsageError(f"--terms {self.terms}: a gradient has no product before it")
+
+    @property
+    def count(self) -> int:
+        return self.rows * self.cols
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.count * (1 + self.terms)
+
+    @property
+    def bytes(self) -> float:
+        return float(self.footprint)
+
+    def operands(self) -> tuple[Operand, ...]:
+        shape = (self.rows, self.cols)
+        if self.phase == "backward":
+            names = Operand("x", shape, "in"), Operand("d", shape, "in")
+            return (*names, Operand("y", (self.rows + 1, self.cols), "out"))
+        b, y = Operand("b", (1, self.cols), "in"), Operand("y", shape, "out")
+        if self.terms:
+            return (
+                Operand("a", (self.rows, self.terms), "in"),
+                Operand("w", (self.terms, self.cols), "in"),
+                b,
+                y,
+            )
+        return Operand("x", shape, "in"), b, y
+
+    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+        import numpy as np
+
+        x = super().fill(rng, probe)
+        if self.phase == "backward":
+            x["x"] = np.maximum(x["x"], 0)
+        return x
+
+    def reference(self, x: Arrays) -> Array:
+        import numpy as np
+
+        if self.phase == "backward":
+            gradient = np.where(x["x"] > 0, x["d"].astype("f8"), 0)
+            return np.concatenate([gradient, gradient.sum(axis=0, keepdims=True)])
+        before = x["a"].astype("f8") @ x["w"].astype("f8") if self.terms else x["x"].astype("f8")
+        return np.asarray(np.maximum(before + x["b"], 0))
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        import numpy as np
+
+        if self.phase == "backward":
+            size = np.abs(want[:-1])
+            return np.concatenate([np.zeros_like(size), LIMIT * u * size.sum(axis=0, keepdims=True)])
+        if self.terms:
+            size = np.abs(x["a"]).astype("f8") @ np.abs(x["w"])
+            return np.asarray(LIMIT * u * (size + np.abs(x["b"])))
+        return np.asarray(2 * u * (np.abs(x["x"]).astype("f8") + np.abs(x["b"])))

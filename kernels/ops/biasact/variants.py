@@ -1,0 +1,156 @@
+"""Bias and ReLU: ours in one pass and in two, after NumPy's product or alone; NumPy, PyTorch with the bias inside
+its product, oneDNN with both inside."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import maths
+from kernels.errors import Unavailable
+from kernels.libs import torch as torch_library
+from kernels.native import launch
+from kernels.ops.biasact.problem import BiasAct
+from kernels.variant import Launch, Variant
+
+if TYPE_CHECKING:
+    from kernels.variant import Bind, Setting
+
+SOURCE = Path(__file__).with_name("biasact.c")
+
+
+class Argument(ctypes.Structure):
+    """`argument` of biasact.c."""
+
+    _fields_ = (*((name, maths.POINTER) for name in "xdby"), ("rows", maths.INT64), ("cols", maths.INT64))
+
+
+def _argument(problem: BiasAct) -> tuple[ctypes.Structure, tuple[object, ...]]:
+    return Argument(rows=problem.rows, cols=problem.cols), ()
+
+
+def product_then(problem: BiasAct, device: object, setting: Setting, *, symbol: str) -> Bind:
+    """NumPy's product into y, then ours over y in place."""
+    import numpy as np
+
+    maths.alone(setting)
+    function = maths.address(SOURCE, symbol)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        a, w, b, y = buffers
+        after = launch(function, Argument(rows=problem.rows, cols=problem.cols), "by", (b, y)).call
+
+        def call() -> None:
+            np.matmul(a, w, y)
+            after()
+
+        return Launch(call)
+
+    return bind
+
+
+def numpy_chain(problem: BiasAct, device: object, setting: Setting) -> Bind:
+    import numpy as np
+
+    maths.alone(setting)
+    mask = np.empty((problem.rows, problem.cols), bool)
+
+    def backward(x: Any, d: Any, y: Any) -> None:
+        np.greater(x, 0, out=mask)
+        np.multiply(d, mask, out=y[:-1])
+        np.add.reduce(y[:-1], axis=0, out=y[-1])
+
+    def forward(*given: Any) -> None:
+        *x, b, y = given
+        if problem.terms:
+            np.matmul(x[0], x[1], y)
+        np.add(y if problem.terms else x[0], b, out=y)
+        np.maximum(y, 0, out=y)
+
+    run = forward if problem.phase == "forward" else backward
+    return lambda buffers: Launch(partial(run, *buffers))
+
+
+def torch_out(problem: BiasAct, device: object, setting: Setting, *, inside: bool) -> Bind:
+    """`inside`: the bias is added by the product, torch.addmm."""
+    torch = torch_library.load()
+    torch.set_num_threads(setting.threads)
+    torch.set_grad_enabled(False)
+
+    def backward(x: Any, d: Any, y: Any) -> None:
+        torch.ops.aten.threshold_backward.grad_input(d, x, 0, grad_input=y[:-1])
+        torch.sum(y[:-1], 0, out=y[-1])
+
+    def forward(*given: Any) -> None:
+        *x, b, y = given
+        if inside:
+            torch.addmm(b[0], *x, out=y)
+        elif problem.terms:
+            torch.mm(*x, out=y)
+            y.add_(b)
+        else:
+            torch.add(*x, b, out=y)
+        y.relu_()
+
+    run = forward if problem.phase == "forward" else backward
+    return lambda buffers: Launch(partial(run, *(torch_library.tensor(torch, x) for x in buffers)))
+
+
+def onednn(problem: BiasAct, device: object, setting: Setting) -> Bind:
+    """oneDNN's product with bias and ReLU behind it, by PyTorch's operator for it; it answers in memory of its own,
+    which is copied to y. w is turned once, as a layer keeps it."""
+    torch = torch_library.load()
+    torch.set_num_threads(setting.threads)
+    torch.set_grad_enabled(False)
+    try:
+        linear = torch.ops.mkldnn._linear_pointwise
+    except AttributeError:
+        raise Unavailable("this torch has no mkldnn._linear_pointwise") from None
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        a, w, b, y = (torch_library.tensor(torch, x) for x in buffers)
+        turned, row = w.t(), b[0]
+
+        def call() -> None:
+            y.copy_(linear(a, turned, row, "relu", [], ""))
+
+        return Launch(call)
+
+    return bind
+
+
+def _alone(problem: BiasAct) -> str | None:
+    return None if not problem.terms else "it has no product before it: --terms 0"
+
+
+def _product(problem: BiasAct) -> str | None:
+    return None if problem.terms else "a product goes before it: --terms 1 or more"
+
+
+def _own(words: str = "") -> Callable[[Any, Any, Any], Bind]:
+    return maths.prepared(SOURCE, lambda p: f"biasact_{p.phase}{words}", _argument)
+
+
+TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_library.kernel, "python": True}
+VARIANTS: tuple[Variant[BiasAct], ...] = (
+    Variant("c", "cpu", "suite", _own(), accepts=_alone),
+    Variant("c-passes", "cpu", "suite", _own("_passes"), accepts=_alone),
+    Variant(
+        "numpy-c", "cpu", "numpy", partial(product_then, symbol="biasact_forward"), accepts=_product,
+        python=True,
+    ),
+    Variant(
+        "numpy-c-passes", "cpu", "numpy", partial(product_then, symbol="biasact_forward_passes"), accepts=_product,
+        python=True,
+    ),
+    Variant("numpy", "cpu", "numpy", numpy_chain, python=True),
+    Variant("torch", "cpu", "torch", partial(torch_out, inside=False), **TORCH),
+    Variant(
+        "torch-bias-inside", "cpu", "torch", partial(torch_out, inside=True), accepts=_product, **TORCH,
+    ),
+    Variant("onednn-both-inside", "cpu", "torch", onednn, accepts=_product, **TORCH),
+)  # fmt: skip
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

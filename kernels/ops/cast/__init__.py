@@ -1,0 +1,7 @@
+"""Conversions between element types, clears and fills."""
+
+from kernels.ops.cast.problem import Cast
+
+__all__ = ["PROBLEM", "Cast"]
+
+PROBLEM = Cast

@@ -1,0 +1,89 @@
+"""One pass over an array that changes its element type, or sets it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.problem import Operand, Problem, axis
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array, Arrays
+
+FILL = 1.5
+SIGN_AND_FRACTION = 0xBFFFFFFF  # of the low half of a double: without this bit it is no NaN as a float
+KINDS = ("f64-f32", "f32-f32", "f32-bf16", "bf16-f32", "clear", "fill")
+
+
+@dataclass(frozen=True)
+class Cast(Problem):
+    """y = x in another type; clear: y = 0; fill: y = 1.5, neither of which reads anything.
+
+    Operands have no type of 8 bytes: a double is two words of x, as it lies in memory.
+    """
+
+    op: ClassVar[str] = "cast"
+
+    values: int = axis("elements", low=1)
+    convert: str = axis("from which type to which", "f64-f32", choices=KINDS)
+
+    @property
+    def types(self) -> tuple[str, str] | None:
+        """From, to; None where nothing is read."""
+        before, _, after = self.convert.partition("-")
+        return (before, after) if after else None
+
+    @property
+    def precision(self) -> str:
+        return "bf16" if self.types and self.types[1] == "bf16" else "fp32"
+
+    @property
+    def flops(self) -> float:
+        return 0.0
+
+    @property
+    def bytes(self) -> float:
+        return float(self.footprint)
+
+    def operands(self) -> tuple[Operand, ...]:
+        names = {"f32": "fp32", "bf16": "bf16"}
+        if self.types is None:
+            return (Operand("y", (1, self.values), "out"),)
+        before, after = self.types
+        y = Operand("y", (1, self.values), "out", names[after])
+        if before == "f64":
+            return Operand("x", (1, 2 * self.values), "in"), y
+        return Operand("x", (1, self.values), "in", names[before]), y
+
+    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+        import numpy as np
+
+        if self.types is None or self.types[0] != "f64":
+            return super().fill(rng, probe)
+        words = rng.standard_normal(self.values).view(np.uint32)
+        words[::2] &= np.uint32(SIGN_AND_FRACTION)
+        return {"x": words.view(np.float32)[None]}
+
+    def reference(self, x: Arrays) -> Array:
+        import numpy as np
+
+        if self.types is None:
+            return np.full((1, self.values), FILL if self.convert == "fill" else 0.0)
+        found: Array = doubles(x["x"]).copy() if self.types[0] == "f64" else x["x"].astype("f8")
+        return found
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        import numpy as np
+
+        if self.types in (("f64", "f32"), ("f32", "bf16")):
+            return np.asarray(u * np.abs(want) + 2.0**-126)
+        return np.zeros_like(want)
+
+
+def doubles(x: Array) -> Array:
+    """The doubles that lie in pairs of words."""
+    import numpy as np
+
+    return np.ascontiguousarray(x).view(np.float64)

@@ -1,0 +1,81 @@
+"""Conversions, clears and fills: ours, the C library's memset, NumPy, PyTorch."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import maths
+from kernels.libs import torch as torch_library
+from kernels.ops.cast.problem import FILL, Cast, doubles
+from kernels.variant import Launch, Variant
+
+if TYPE_CHECKING:
+    from kernels.variant import Bind, Setting
+
+SOURCE = Path(__file__).with_name("cast.c")
+
+
+class Argument(ctypes.Structure):
+    """`argument` of cast.c."""
+
+    _fields_ = (("x", maths.POINTER), ("y", maths.POINTER), ("values", maths.INT64))
+
+
+def _argument(problem: Cast) -> tuple[ctypes.Structure, tuple[object, ...]]:
+    return Argument(values=problem.values), ()
+
+
+def _source(problem: Cast, x: Any) -> Any:
+    return doubles(x) if problem.types and problem.types[0] == "f64" else x
+
+
+def numpy_copyto(problem: Cast, device: object, setting: Setting) -> Bind:
+    import numpy as np
+
+    maths.alone(setting)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        *x, y = buffers
+        if not x:
+            return Launch(partial(y.fill, FILL if problem.convert == "fill" else 0))
+        return Launch(partial(np.copyto, y, _source(problem, x[0]), casting="same_kind"))
+
+    return bind
+
+
+def torch_copy(problem: Cast, device: object, setting: Setting) -> Bind:
+    torch = torch_library.load()
+    torch.set_num_threads(setting.threads)
+    torch.set_grad_enabled(False)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        *x, y = buffers
+        to = torch_library.tensor(torch, y)
+        if not x:
+            return Launch(partial(to.fill_, FILL) if problem.convert == "fill" else to.zero_)
+        return Launch(partial(to.copy_, torch_library.tensor(torch, _source(problem, x[0]))))
+
+    return bind
+
+
+def _known(problem: Cast) -> str | None:
+    return "NumPy has no bfloat16" if "bf16" in problem.convert else None
+
+
+def _clears(problem: Cast) -> str | None:
+    return None if problem.convert == "clear" else "it clears, and nothing else: --convert clear"
+
+
+VARIANTS: tuple[Variant[Cast], ...] = (
+    Variant("c", "cpu", "suite", maths.prepared(SOURCE, lambda p: f"cast_{p.convert.replace('-', '_')}", _argument)),
+    Variant("memset", "cpu", "libc", maths.prepared(SOURCE, lambda p: "cast_memset", _argument), accepts=_clears),
+    Variant("numpy", "cpu", "numpy", numpy_copyto, accepts=_known, python=True),
+    Variant(
+        "torch", "cpu", "torch", torch_copy, missing=torch_library.missing, kernel=torch_library.kernel, python=True,
+    ),
+)  # fmt: skip
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

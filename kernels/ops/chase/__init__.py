@@ -1,0 +1,5 @@
+"""Loads that wait for each other: the latency of memory."""
+
+from kernels.ops.chase.problem import PROBLEM, Chase
+
+__all__ = ["PROBLEM", "Chase"]

@@ -1,0 +1,99 @@
+"""A walk along a random cycle through all cache lines of a working set; one use is one load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.errors import UsageError
+from kernels.problem import Operand, Problem, axis
+
+if TYPE_CHECKING:
+    from kernels.problem import Array, Arrays
+
+LINE = 64  # bytes
+SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20  # bytes
+STOPS = 16  # places on the way that are told
+FEWEST, MOST = 1 << 14, 1 << 16  # loads in a launch
+EXACT = 1 << 24  # a float32 holds every line number below it
+ODD, MASK32 = 2654435761, (1 << 32) - 1
+ROUNDS = ((0x9E3779B1, 0x7F4A7C15), (0x85EBCA6B, 0x165667B1), (0xC2B2AE35, 0x27D4EB2F))
+
+
+@dataclass(frozen=True)
+class Chase(Problem):
+    """Each line holds the address of the next; the start is drawn from y, which gets the lines passed.
+
+    A launch is of 2^14 loads at least, in a small set several times around, and of 2^16 at most. Before a visit
+    a set that a cache may hold is read once, so that those loads find it as a long walk would have left it.
+    """
+
+    op: ClassVar[str] = "chase"
+    probes: ClassVar[tuple[str, ...]] = ("dense", "again")
+
+    working_set: int = axis("bytes in all", low=1024)
+    page: int = axis("bytes of its pages: 4096, 2097152", SMALL_PAGE)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.page not in (SMALL_PAGE, HUGE_PAGE):
+            raise UsageError(f"--page {self.page}: take {SMALL_PAGE} or {HUGE_PAGE}")
+        if self.working_set % LINE:
+            raise UsageError(f"--working-set {self.working_set}: take a multiple of {LINE}")
+
+    @property
+    def lines(self) -> int:
+        return self.working_set // LINE
+
+    @property
+    def steps(self) -> int:
+        """Loads in a launch; not so many from stop to stop that it is back where it was."""
+        every = -(-min(max(self.lines, FEWEST), MOST) // STOPS)
+        return STOPS * (every + (every % self.lines == 0))
+
+    @property
+    def flops(self) -> float:
+        return 0.0
+
+    @property
+    def bytes(self) -> float:
+        """Of one load, the line that it brings."""
+        return float(LINE)
+
+    @property
+    def footprint(self) -> int:
+        """With the memory it maps itself, whole pages of it."""
+        return super().footprint + -(-self.working_set // self.page) * self.page + self.page
+
+    def operands(self) -> tuple[Operand, ...]:
+        return (Operand("y", (1, STOPS), "inout"),)
+
+    def reference(self, x: Arrays) -> Array:
+        """The lines at which the walk is after each sixteenth of its loads."""
+        import numpy as np
+
+        bits = int(np.asarray(x["y"], np.float32).reshape(-1)[:1].view(np.uint32)[0])
+        first = (bits * ODD & MASK32) * self.lines >> 32
+        every = self.steps // STOPS
+        stops = [place((first + every * i) % self.lines, self.lines) % EXACT for i in range(1, STOPS + 1)]
+        return np.array([stops], np.float64)
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        """A line is right or wrong."""
+        return 0.0 * want
+
+
+def place(i: int, lines: int) -> int:
+    """The line at position i of the cycle: a one-to-one scramble of the least power of two that holds them,
+    applied again where it leads outside."""
+    bits = max(1, (lines - 1).bit_length())
+    mask, shift = (1 << bits) - 1, bits // 2 + 1
+    while True:
+        for factor, more in ROUNDS:
+            i = (i * factor + more) & mask
+            i ^= i >> shift
+        if i < lines:
+            return i
+
+
+PROBLEM = Chase

@@ -1,0 +1,80 @@
+"""One row: a chain of loads in C, in memory of its own."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build
+from kernels.errors import Unavailable
+from kernels.native import CALL, launch
+from kernels.ops.chase.problem import HUGE_PAGE, SMALL_PAGE, Chase
+from kernels.ops.pages.variants import HUGE, Held, huge_pages, refuse_size
+from kernels.variant import Bind, Launch, Variant
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+SOURCE = Path(__file__).with_name("chase.c")
+POINTER = ctypes.c_void_p
+
+
+class Region(ctypes.Structure):
+    """`region` of chase.c."""
+
+    _fields_ = (
+        ("base", POINTER), ("raw", POINTER),
+        *((name, ctypes.c_int64) for name in ("lines", "steps", "page", "small")),
+    )  # fmt: skip
+
+
+class Argument(ctypes.Structure):
+    """`argument` of chase.c."""
+
+    _fields_ = (("y", POINTER), ("r", POINTER))
+
+
+def accepts(problem: Chase) -> str | None:
+    """Pages this machine does not give."""
+    if problem.page == SMALL_PAGE != os.sysconf("SC_PAGESIZE"):
+        return f"the pages of this machine are of {os.sysconf('SC_PAGESIZE')} bytes"
+    if problem.page == HUGE_PAGE and huge_pages() not in ("always", "madvise"):
+        return f"no transparent huge pages here: echo madvise > {HUGE}"
+    return None
+
+
+def cycle(problem: Chase) -> Held:
+    """All its lines in memory of its own. Raises Unavailable where there is not the memory for it."""
+    refuse_size(problem)
+    release = CALL(build.address(SOURCE, "release"))
+    small = int(huge_pages() == "always")
+    made = Held(Region(lines=problem.lines, steps=problem.steps, page=problem.page, small=small), release)
+    if not build.load(SOURCE).build(ctypes.c_void_p(made.address)):
+        raise Unavailable(f"the system maps no {problem.footprint >> 20} MiB")
+    return made
+
+
+def prepare(problem: Chase, device: object, setting: object) -> Bind:
+    """Raises Unavailable where there is not the memory for it."""
+    kept = cycle(problem)
+    function, ready = build.address(SOURCE, "walk"), build.address(SOURCE, "ready")
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        argument = Argument(r=kept.address)
+        made = launch(
+            function, argument, ["y"], buffers, uses=problem.steps, workspace=problem.footprint, keep=(kept,)
+        )
+        assert made.entry is not None
+        return replace(made, entry=replace(made.entry, single=(ready, 0)))
+
+    return bind
+
+
+VARIANTS: tuple[Variant[Chase], ...] = (
+    Variant("c", "cpu", "suite", prepare, accepts=accepts, blas=lambda problem: "p = *p"),
+)
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

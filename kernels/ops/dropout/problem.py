@@ -1,0 +1,77 @@
+"""Dropout: the forward scales what it keeps, the backward must drop the same elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.errors import UsageError
+from kernels.problem import Evidence, Operand, Problem, axis
+
+if TYPE_CHECKING:
+    from kernels.problem import Array, Arrays
+
+SIGMAS = 6.0  # how far a count may lie from its expectation
+
+
+@dataclass(frozen=True)
+class Dropout(Problem):
+    """y holds x·mask/(1 − rate), then d·mask/(1 − rate), of one random mask. Masks differ from kernel to kernel, so
+    what is checked is: each element is dropped or scaled, both halves drop the same ones, and how many are kept,
+    alone and in neighboring pairs, is what chance would keep."""
+
+    op: ClassVar[str] = "dropout"
+
+    units: int = axis("elements", low=2)
+    rate: float = axis("share that is dropped", 0.5, low=0.01)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rate >= 1:
+            raise UsageError(f"--rate {self.rate}: take less than 1")
+
+    @property
+    def scale(self) -> float:
+        return 1 / (1 - self.rate)
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.units
+
+    @property
+    def bytes(self) -> float:
+        return 16.0 * self.units
+
+    def operands(self) -> tuple[Operand, ...]:
+        row = (1, self.units)
+        return Operand("x", row, "in"), Operand("d", row, "in"), Operand("y", (1, 2 * self.units), "out")
+
+    def reference(self, x: Arrays) -> Array:
+        """With a mask of NumPy's."""
+        import numpy as np
+
+        kept = np.random.default_rng(1).random((1, self.units)) >= self.rate
+        return np.concatenate([x["x"] * kept, x["d"] * kept], axis=1) * self.scale
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        import numpy as np
+
+        return np.asarray(4 * u * self.scale * np.abs(np.concatenate([x["x"], x["d"]], axis=1)).astype("f8"))
+
+    def compare(self, x: Arrays, got: Array, u: float, probe: str) -> list[Evidence]:
+        import numpy as np
+
+        inputs = np.concatenate([x["x"], x["d"]], axis=1).astype("f8")
+        kept = got != 0  # NaN too
+        want = np.where(kept, inputs * self.scale, 0)
+        first, second = kept[:, : self.units], kept[:, self.units :]
+        differ = (first != second) & (x["x"] != 0) & (x["d"] != 0)
+        chance, neighbors = 1 - self.rate, first[0, :-1] & first[0, 1:]
+        pair = chance * chance
+        spread = np.sqrt([[chance * (1 - chance), pair * (1 - pair) + 2 * pair * chance * (1 - chance)]])
+        counted = np.array([[first.mean() - chance, neighbors.mean() - pair]])
+        return [
+            Evidence("scaled", np.abs(got - want), self.bound(x, want, u)),
+            Evidence("both ways", differ.astype("f8"), np.zeros(differ.shape)),
+            Evidence("kept", np.abs(counted), SIGMAS * spread / np.sqrt(self.units - 1) + 1 / self.units),
+        ]

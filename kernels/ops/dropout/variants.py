@@ -1,0 +1,89 @@
+"""Dropout: ours with its mask recomputed, stored, or made in a pass of its own; NumPy's and PyTorch's generators."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import maths
+from kernels.libs import torch as torch_library
+from kernels.ops.dropout.problem import Dropout
+from kernels.variant import Launch, Variant
+
+if TYPE_CHECKING:
+    from kernels.variant import Bind, Setting
+
+SOURCE = Path(__file__).with_name("dropout.c")
+
+
+class Argument(ctypes.Structure):
+    """`argument` of dropout.c."""
+
+    _fields_ = (
+        *((name, maths.POINTER) for name in ("x", "d", "y", "scratch")),
+        ("units", maths.INT64), ("scale", maths.FLOAT), ("dropped", ctypes.c_uint32), ("key", ctypes.c_uint32),
+    )  # fmt: skip
+
+
+def _argument(problem: Dropout) -> tuple[ctypes.Structure, tuple[object, ...]]:
+    import random
+
+    made = Argument(
+        units=problem.units,
+        scale=problem.scale,
+        dropped=int(problem.rate * 2**32),
+        key=random.getrandbits(32),
+    )
+    return made, ()
+
+
+def numpy_mask(problem: Dropout, device: object, setting: Setting) -> Bind:
+    import numpy as np
+
+    maths.alone(setting)
+    rng, drawn = np.random.default_rng(), np.empty((1, problem.units), np.float32)
+    mask, scale = np.empty((1, problem.units), bool), np.float32(problem.scale)
+
+    def run(x: Any, d: Any, y: Any) -> None:
+        rng.random(out=drawn, dtype=np.float32)
+        np.greater_equal(drawn, problem.rate, out=mask)
+        for given, half in ((x, y[:, : problem.units]), (d, y[:, problem.units :])):
+            np.multiply(given, mask, out=half)
+            np.multiply(half, scale, out=half)
+
+    return lambda buffers: Launch(partial(run, *buffers))
+
+
+def torch_mask(problem: Dropout, device: object, setting: Setting) -> Bind:
+    """What nn.Dropout runs in training: native_dropout, whose answer is new memory, copied; and its backward."""
+    torch = torch_library.load()
+    torch.set_num_threads(setting.threads)
+    torch.set_grad_enabled(False)
+    aten = torch.ops.aten
+
+    def run(x: Any, d: Any, y: Any) -> None:
+        kept, mask = aten.native_dropout(x, problem.rate, True)
+        y[:, : problem.units].copy_(kept)
+        y[:, problem.units :].copy_(aten.native_dropout_backward(d, mask, problem.scale))
+
+    return lambda buffers: Launch(partial(run, *(torch_library.tensor(torch, x) for x in buffers)))
+
+
+def _own(symbol: str, mask: bool) -> Callable[[Any, Any, Any], Bind]:
+    return maths.prepared(SOURCE, lambda p: symbol, _argument, lambda p: p.units + 64 if mask else 0)
+
+
+VARIANTS: tuple[Variant[Dropout], ...] = (
+    Variant("c-counter", "cpu", "suite", _own("dropout_counter", False)),
+    Variant("c-mask", "cpu", "suite", _own("dropout_mask", True)),
+    Variant("c-mask-passes", "cpu", "suite", _own("dropout_mask_passes", True)),
+    Variant("numpy", "cpu", "numpy", numpy_mask, python=True),
+    Variant(
+        "torch", "cpu", "torch", torch_mask, missing=torch_library.missing,
+        kernel=torch_library.kernel, python=True,
+    ),
+)  # fmt: skip
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

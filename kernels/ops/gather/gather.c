@@ -1,0 +1,54 @@
+/* Rows of a table: copied, or stepped; and the step as a pass over all of it, with a gradient as large. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct {
+    const float *table, *g;
+    float *w, *y, *whole;
+    const int64_t *ids;
+    int64_t rows, width, batch;
+    float rate, epsilon;
+} argument;
+
+void gather_lookup(const argument *p)
+{
+    for (int64_t i = 0; i < p->batch; i++)
+        memcpy(p->y + i * p->width, p->table + p->ids[i] * p->width, (size_t)p->width * sizeof(float));
+}
+
+static void sgd(const argument *p, float *restrict w, float *restrict v, const float *restrict g, int64_t n)
+{
+    (void)v;
+    for (int64_t i = 0; i < n; i++) w[i] -= p->rate * g[i];
+}
+
+static void adagrad(const argument *p, float *restrict w, float *restrict v, const float *restrict g, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        v[i] += g[i] * g[i];
+        w[i] -= p->rate * g[i] / (sqrtf(v[i]) + p->epsilon);
+    }
+}
+
+/* The state lies below the table. */
+#define STEPS(rule)                                                                             \
+    void gather_rows_##rule(const argument *p)                                                  \
+    {                                                                                           \
+        for (int64_t i = 0; i < p->batch; i++) {                                                \
+            float *w = p->w + p->ids[i] * p->width;                                             \
+            rule(p, w, w + p->rows * p->width, p->g + i * p->width, p->width);                  \
+        }                                                                                       \
+    }                                                                                           \
+    void gather_dense_##rule(const argument *p)                                                 \
+    {                                                                                           \
+        int64_t all = p->rows * p->width;                                                       \
+        memset(p->whole, 0, (size_t)all * sizeof(float));                                       \
+        for (int64_t i = 0; i < p->batch; i++)                                                  \
+            memcpy(p->whole + p->ids[i] * p->width, p->g + i * p->width,                        \
+                   (size_t)p->width * sizeof(float));                                           \
+        rule(p, p->w, p->w + all, p->whole, all);                                               \
+    }
+
+STEPS(sgd)
+STEPS(adagrad)

@@ -1,0 +1,126 @@
+"""Rows by NumPy or CuPy, whose calls are the same, and by PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kernels.errors import Unavailable
+from kernels.libs import openblas, torch_cuda
+from kernels.libs import torch as torch_library
+from kernels.ops.gather.problem import EPSILON, RATE, Gather
+from kernels.variant import Launch
+
+if TYPE_CHECKING:
+    from kernels.variant import Bind, Setting
+
+
+def arrays(device: Any, setting: Setting) -> Any:
+    """CuPy on a device that has it, else NumPy, its products on as many threads as are asked for."""
+    if hasattr(device, "cp"):
+        return device.cp
+    import numpy as np
+
+    blas = openblas.load("numpy")
+    blas.set_threads(setting.threads)
+    if (got := blas.get_threads()) != setting.threads:
+        raise Unavailable(f"{blas.name} runs {got} threads where {setting.threads} were asked")
+    return np
+
+
+def one_hot(problem: Gather, xp: Any) -> Any:
+    """Batch × rows of zeros, with a one in each."""
+    found = xp.zeros((problem.batch, problem.rows), "f4")
+    found[xp.arange(problem.batch), xp.asarray(problem.ids())] = 1
+    return found
+
+
+def taken(problem: Gather, device: Any, setting: Setting) -> Bind:
+    """`take`, into memory that is there."""
+    xp = arrays(device, setting)
+    ids = xp.asarray(problem.ids())
+    # NumPy copies what it takes once more where an index might be out of range; CuPy knows no modes here.
+    more = {} if hasattr(device, "cp") else {"mode": "clip"}
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        y, table = buffers
+        return Launch(lambda: xp.take(table, ids, axis=0, out=y, **more))
+
+    return bind
+
+
+def multiplied(problem: Gather, device: Any, setting: Setting) -> Bind:
+    """The product of a one-hot matrix, made beforehand, and the table."""
+    xp = arrays(device, setting)
+    hot = one_hot(problem, xp)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        y, table = buffers
+        return Launch(lambda: xp.matmul(hot, table, out=y), workspace=hot.nbytes)
+
+    return bind
+
+
+def stepped(dense: bool) -> Callable[[Gather, Any, Setting], Bind]:
+    """A step of the rows alone, or of the whole table after the gradient was spread into one as large."""
+
+    def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
+        xp = arrays(device, setting)
+        ids = xp.asarray(problem.ids())
+        whole = xp.empty((problem.rows, problem.width), "f4") if dense else None
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            g, both = buffers
+            w, v = both[: problem.rows], both[problem.rows :]
+
+            def call() -> None:
+                if whole is None:
+                    step(g, ids)
+                    return
+                whole.fill(0)
+                whole[ids] = g
+                step(whole, slice(None))
+
+            def step(gradient: Any, where: Any) -> None:
+                if problem.rule == "sgd":
+                    w[where] -= RATE * gradient
+                    return
+                v[where] += gradient * gradient
+                w[where] -= RATE * gradient / (xp.sqrt(v[where]) + EPSILON)
+
+            return Launch(call, workspace=0 if whole is None else whole.nbytes)
+
+        return bind
+
+    return prepare
+
+
+def torch_rows(hot: bool) -> Callable[[Gather, Any, Setting], Bind]:
+    """`index_select`, or the product with a one-hot matrix."""
+
+    def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
+        import numpy as np
+
+        on_gpu = hasattr(device, "cp")
+        torch = torch_cuda.load(device) if on_gpu else torch_library.load()
+        if not on_gpu:
+            torch.set_num_threads(setting.threads)
+            torch.set_grad_enabled(False)
+        tensor = torch_cuda.tensor if on_gpu else torch_library.tensor
+        given = torch.from_numpy(one_hot(problem, np) if hot else problem.ids())
+        given = given.to(device.name) if on_gpu else given
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            y, table = (tensor(torch, x) for x in buffers)
+
+            def call(keep: object = buffers) -> None:
+                if hot:
+                    torch.mm(given, table, out=y)
+                else:
+                    torch.index_select(table, 0, given, out=y)
+
+            return Launch(call, workspace=given.nbytes if hot else 0)
+
+        return bind
+
+    return prepare

@@ -1,0 +1,119 @@
+"""The rows of a table that a batch names: looked up, or stepped by an optimizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.errors import UsageError
+from kernels.problem import Operand, Problem, axis
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array, Arrays
+
+# The step climbs: of data in [0, 1) no table turns into a negative sum of squares.
+RATE, EPSILON = -0.125, 1e-8
+LIMIT = 16.0  # unit roundoffs of a step
+
+
+@dataclass(frozen=True)
+class Gather(Problem):
+    """lookup: y, batch × width, gets the rows of the table. step: the rows of w follow g, a row of gradient each.
+    sgd: w −= lr·g. adagrad: v += g², w −= lr·g / (√v + ε), v below w in one operand; both are checked.
+
+    Which rows is a rule of the problem, no operand: every kernel keeps it in the form it likes, as indices or
+    as one-hot rows. No row is named twice: sorting and summing repeated ones is another question.
+
+    A pass over the whole table, with a gradient of zeros in rows that were not named, leaves those as they are,
+    and so it is the same step. Adam is no rule of these two: its moments decay in those rows too.
+    """
+
+    op: ClassVar[str] = "gather"
+
+    rows: int = axis("rows of the table", low=1)
+    width: int = axis("elements of a row", low=1)
+    batch: int = axis("rows that are named", low=1)
+    does: str = axis("what is done with them", "lookup", choices=("lookup", "step"))
+    rule: str = axis("how a step follows its gradient", "sgd", choices=("sgd", "adagrad"))
+    order: str = axis("where they lie", "scattered", choices=("scattered", "block"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch > self.rows:
+            raise UsageError(
+                f"--batch {self.batch}: a table of {self.rows} rows has not so many different ones"
+            )
+
+    @property
+    def named(self) -> int:
+        """Elements of the rows that are named."""
+        return self.batch * self.width
+
+    @property
+    def kept(self) -> int:
+        """Arrays beside the table."""
+        return int(self.does == "step" and self.rule == "adagrad")
+
+    @property
+    def flops(self) -> float:
+        return 0.0 if self.does == "lookup" else {"sgd": 2.0, "adagrad": 7.0}[self.rule] * self.named
+
+    @property
+    def bytes(self) -> float:
+        """Rows that are named alone: read and written; a gradient read, table and state read and written."""
+        return (8.0 if self.does == "lookup" else 12.0 + 8.0 * self.kept) * self.named
+
+    def operands(self) -> tuple[Operand, ...]:
+        few, table = (self.batch, self.width), ((1 + self.kept) * self.rows, self.width)
+        if self.does == "lookup":
+            # A ceiling takes inputs to be read whole; of the table a few rows are, so it stands with the outputs.
+            return Operand("y", few, "out"), Operand("table", table, "inout")
+        return Operand("g", few, "in"), Operand("w", table, "inout")
+
+    def ids(self) -> Array:
+        """The rows that are named, int64: the same for all kernels."""
+        import numpy as np
+
+        rng = np.random.default_rng((self.rows, self.batch))
+        if self.order == "block":
+            first = int(rng.integers(self.rows - self.batch + 1))
+            return np.arange(first, first + self.batch, dtype=np.int64)
+        return rng.choice(self.rows, self.batch, replace=False).astype(np.int64)
+
+    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+        import numpy as np
+
+        x = super().fill(rng, probe)
+        if self.kept:
+            np.abs(x["w"][self.rows :], out=x["w"][self.rows :])
+        return x
+
+    def reference(self, x: Arrays) -> Array:
+        import numpy as np
+
+        ids = self.ids()
+        if self.does == "lookup":
+            return x["table"][ids].astype("f8")
+        w, g = x["w"].astype("f8"), x["g"].astype("f8")
+        if self.rule == "sgd":
+            w[ids] -= RATE * g
+            return w
+        w[self.rows + ids] += g * g
+        w[ids] -= RATE * g / (np.sqrt(w[self.rows + ids]) + EPSILON)
+        return w
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        """A row that is copied or not named is exact."""
+        import numpy as np
+
+        found = np.zeros_like(want)
+        if self.does == "lookup":
+            return found
+        ids, before = self.ids(), x["w"].astype("f8")
+        step = np.abs(want[ids] - before[ids])
+        found[ids] = u * (2 * np.abs(want[ids]) + 2 * np.abs(before[ids]) + LIMIT * step)
+        if self.kept:
+            found[self.rows + ids] = LIMIT * u * want[self.rows + ids]
+        return found

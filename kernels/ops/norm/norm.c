@@ -1,0 +1,176 @@
+/* Batch normalization of NCHW, channel by channel, so that what the statistics read is still in cache when it is
+ * normalized, and operation by operation over the whole batch; local response normalization. */
+
+typedef struct {
+    const float *x, *g, *b;
+    float *y;
+    const float *mean, *variance; /* kept ones */
+    float *scratch;
+    int64_t images, channels, area;
+} argument;
+
+#define INLINE static inline __attribute__((always_inline))
+#define EPSILON 1e-5f
+
+typedef struct { float mean, variance; } statistics;
+
+/* Σ (x − about) and Σ (x − about)² of a channel, plane by plane. */
+INLINE void sums(const argument *p, int64_t channel, float about, double *first, double *second)
+{
+    *first = *second = 0;
+    for (int64_t i = 0; i < p->images; i++) {
+        const float *x = p->x + (i * p->channels + channel) * p->area;
+        vec one[UNROLL] = {{0}}, two[UNROLL] = {{0}};
+        int64_t j = 0;
+        for (; j + UNROLL * LANES <= p->area; j += UNROLL * LANES)
+            for (int s = 0; s < UNROLL; s++) {
+                vec v = load(x + j + s * LANES) - about;
+                one[s] += v;
+                two[s] += v * v;
+            }
+        for (; j < p->area; j += LANES) {
+            int64_t left = p->area - j < LANES ? p->area - j : LANES;
+            vec v = load_some(x + j, left, about) - about;
+            one[0] += v;
+            two[0] += v * v;
+        }
+        *first += sum_of((one[0] + one[1]) + (one[2] + one[3]));
+        *second += sum_of((two[0] + two[1]) + (two[2] + two[3]));
+    }
+}
+
+/* One pass: about the channel's first element, lest the squares swallow the variance. */
+INLINE statistics in_one_pass(const argument *p, int64_t channel)
+{
+    double n = (double)p->images * p->area, first, second;
+    float about = p->x[channel * p->area];
+    sums(p, channel, about, &first, &second);
+    return (statistics){about + first / n, (second - first * first / n) / n};
+}
+
+INLINE statistics in_two_passes(const argument *p, int64_t channel)
+{
+    double n = (double)p->images * p->area, first, second, rest;
+    sums(p, channel, 0, &first, &second);
+    float mean = first / n;
+    sums(p, channel, mean, &rest, &second);
+    return (statistics){mean, (second - rest * rest / n) / n};
+}
+
+/* Welford 1962, in every lane its own, then joined (Chan, Golub and LeVeque 1979). */
+INLINE statistics by_welford(const argument *p, int64_t channel)
+{
+    vec mean = {0}, rest = {0};
+    double n = 0, middle = 0, squares = 0;
+    float count = 0;
+    for (int64_t i = 0; i < p->images; i++) {
+        const float *x = p->x + (i * p->channels + channel) * p->area;
+        int64_t j = 0;
+        for (; j + LANES <= p->area; j += LANES) {
+            vec v = load(x + j), away = v - mean;
+            count += 1;
+            mean += away * (1 / count);
+            rest += away * (v - mean);
+        }
+        for (; j < p->area; j++) {
+            double away = x[j] - middle;
+            n += 1;
+            middle += away / n;
+            squares += away * (x[j] - middle);
+        }
+    }
+    for (int l = 0; l < LANES && count > 0; l++) {
+        double away = mean[l] - middle, all = n + count;
+        squares += rest[l] + away * away * n * count / all;
+        middle += away * count / all;
+        n = all;
+    }
+    return (statistics){middle, squares / n};
+}
+
+INLINE void normalize(const argument *p, int64_t channel, statistics s)
+{
+    float slope = p->g[channel] / sqrtf(s.variance + EPSILON), mean = s.mean, b = p->b[channel];
+    for (int64_t i = 0; i < p->images; i++) {
+        int64_t from = (i * p->channels + channel) * p->area;
+        const float *x = p->x + from;
+        float *y = p->y + from;
+        for (int64_t j = 0; j < p->area; j++) y[j] = (x[j] - mean) * slope + b;
+    }
+}
+
+#define BATCH(name, told)                                                                       \
+    void name(const argument *p)                                                                \
+    {                                                                                           \
+        for (int64_t c = 0; c < p->channels; c++) normalize(p, c, told);                        \
+    }
+
+BATCH(batch_train, in_one_pass(p, c))
+BATCH(batch_train_two_passes, in_two_passes(p, c))
+BATCH(batch_train_welford, by_welford(p, c))
+BATCH(batch_frozen, ((statistics){p->mean[c], p->variance[c]}))
+
+/* Each operation over all of the batch: y = F(y, value of the channel). */
+#define OVER_ALL(expression)                                                                    \
+    for (int64_t i = 0; i < p->images; i++)                                                     \
+        for (int64_t c = 0; c < p->channels; c++) {                                             \
+            int64_t from = (i * p->channels + c) * p->area;                                     \
+            const float *x = p->x + from;                                                       \
+            float *y = p->y + from, *squares = spare + from;                                    \
+            (void)x, (void)squares;                                                             \
+            for (int64_t j = 0; j < p->area; j++) { expression; }                               \
+        }
+
+static void finish(const argument *p, const float *slope, float *spare)
+{
+    OVER_ALL(y[j] = y[j] * slope[c])
+    OVER_ALL(y[j] = y[j] * p->g[c])
+    OVER_ALL(y[j] = y[j] + p->b[c])
+}
+
+void batch_train_ops(const argument *p)
+{
+    int64_t n = p->channels, count = p->images * n * p->area;
+    float *mean = p->scratch, *slope = mean + n, *spare = slope + n;
+    double first, second;
+    for (int64_t c = 0; c < n; c++) {
+        sums(p, c, 0, &first, &second);
+        mean[c] = first / ((double)count / n);
+    }
+    OVER_ALL(y[j] = x[j] - mean[c])
+    OVER_ALL(squares[j] = y[j] * y[j])
+    argument squared = *p;
+    squared.x = spare;
+    for (int64_t c = 0; c < n; c++) {
+        sums(&squared, c, 0, &first, &second);
+        slope[c] = 1 / sqrtf(first / ((double)count / n) + EPSILON);
+    }
+    finish(p, slope, spare);
+}
+
+void batch_frozen_ops(const argument *p)
+{
+    float *slope = p->scratch, *spare = slope + 2 * p->channels;
+    for (int64_t c = 0; c < p->channels; c++) slope[c] = 1 / sqrtf(p->variance[c] + EPSILON);
+    OVER_ALL(y[j] = x[j] - p->mean[c])
+    finish(p, slope, spare);
+}
+
+/* Of each element the squares of its neighbors anew: from cache, five planes away at most. t^−¾ = 1/(√t √√t). */
+void lrn_train(const argument *p)
+{
+    int64_t n = p->channels, area = p->area;
+    for (int64_t i = 0; i < p->images; i++)
+        for (int64_t c = 0; c < n; c++) {
+            int64_t low = c < 2 ? 0 : c - 2, high = c + 2 < n ? c + 2 : n - 1;
+            const float *x = p->x + i * n * area;
+            float *y = p->y + (i * n + c) * area;
+            for (int64_t j = 0; j < area; j++) y[j] = 0;
+            for (int64_t k = low; k <= high; k++)
+                for (int64_t j = 0; j < area; j++) y[j] += x[k * area + j] * x[k * area + j];
+            for (int64_t j = 0; j < area; j++) {
+                float root = sqrtf(2.0f + 1e-4f / 5 * y[j]);
+                y[j] = x[c * area + j] / (root * sqrtf(root));
+            }
+        }
+}

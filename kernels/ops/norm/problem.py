@@ -1,0 +1,110 @@
+"""Batch normalization by channel, training or frozen, and local response normalization across channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.errors import UsageError
+from kernels.problem import Operand, Problem, axis
+
+if TYPE_CHECKING:
+    from kernels.problem import Array, Arrays
+
+EPSILON = 1e-5
+WIDTH, ALPHA, BETA, BIAS = 5, 1e-4, 0.75, 2.0  # Krizhevsky, Sutskever and Hinton 2012, section 3.3
+LIMIT = 32.0  # unit roundoffs
+
+
+@dataclass(frozen=True)
+class Norm(Problem):
+    """batch: y = g (x − mean)/√(variance + ε) + b of each channel; mean and variance those of the batch (train) or
+    kept from earlier (frozen). lrn: y = x / (2 + α/5 · Σ x² of five neighboring channels)^¾. NCHW."""
+
+    op: ClassVar[str] = "norm"
+
+    images: int = axis("images of the batch", low=1)
+    maps: int = axis("feature maps: channels", low=1)
+    size: int = axis("edge of an image", low=1)
+    method: str = axis("which normalization", "batch", choices=("batch", "lrn"))
+    mode: str = axis("statistics of the batch, or kept ones", "train", choices=("train", "frozen"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.method, self.mode) == ("lrn", "frozen"):
+            raise UsageError("--mode frozen: a local response normalization keeps no statistics")
+
+    @property
+    def channels(self) -> int:
+        return self.maps
+
+    @property
+    def count(self) -> int:
+        return self.images * self.maps * self.size**2
+
+    @property
+    def flops(self) -> float:
+        """Of an element: its share of mean and variance, 4, its normalization, 2; of lrn square, sum and roots."""
+        if self.method == "lrn":
+            return 9.0 * self.count
+        return (6.0 if self.mode == "train" else 2.0) * self.count
+
+    @property
+    def bytes(self) -> float:
+        return float(self.footprint)
+
+    def operands(self) -> tuple[Operand, ...]:
+        shape, row = (self.images, self.channels, self.size**2), (1, self.channels)
+        gain = () if self.method == "lrn" else (Operand("g", row, "in"), Operand("b", row, "in"))
+        return (Operand("x", shape, "in"), *gain, Operand("y", shape, "out"))
+
+    def kept(self) -> tuple[Array, Array]:
+        """Mean and variance of each channel from earlier, float32: of the problem, not drawn."""
+        import numpy as np
+
+        place = np.arange(self.channels, dtype=np.float32)
+        return np.asarray(np.sin(place) / 4, "f4"), np.asarray(1 + np.cos(place) / 2, "f4")
+
+    def reference(self, x: Arrays) -> Array:
+        import numpy as np
+
+        image = x["x"].astype("f8")
+        if self.method == "lrn":
+            return np.asarray(image / self._pool(image * image) ** BETA)
+        mean, variance = self._statistics(image)
+        return np.asarray(
+            (image - mean) / np.sqrt(variance + EPSILON) * x["g"][0, :, None] + x["b"][0, :, None]
+        )
+
+    def _statistics(self, image: Array) -> tuple[Array, Array]:
+        if self.mode == "frozen":
+            mean, variance = self.kept()
+            return mean.astype("f8")[:, None], variance.astype("f8")[:, None]
+        axes = (0, 2)
+        return image.mean(axis=axes)[:, None], image.var(axis=axes)[:, None]
+
+    def _pool(self, squares: Array) -> Array:
+        import numpy as np
+
+        edge = WIDTH // 2
+        padded = np.pad(squares, ((0, 0), (edge, edge), (0, 0)))
+        total = sum(padded[:, i : i + self.channels] for i in range(WIDTH))
+        return np.asarray(BIAS + ALPHA / WIDTH * total)
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        """Of a difference the larger side counts, of a channel with next to no variance its mean."""
+        import numpy as np
+
+        if self.method == "lrn":
+            return np.asarray(LIMIT * u * np.abs(want))
+        image = x["x"].astype("f8")
+        mean, variance = self._statistics(image)
+        size = (np.abs(image) + np.abs(image).mean(axis=(0, 2))[:, None] + np.abs(mean)) / np.sqrt(
+            variance + EPSILON
+        )
+        worse = 1 + np.abs(image).max() ** 2 / (
+            variance + EPSILON
+        )  # what is lost of a variance beside its squares
+        return np.asarray(
+            LIMIT * u * (size * worse * np.abs(x["g"][0, :, None]) + np.abs(x["b"][0, :, None]))
+        )

@@ -1,0 +1,122 @@
+"""Normalizations: ours in one pass for the statistics, in two, by Welford's recurrence, operation by operation;
+NumPy, PyTorch."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import maths
+from kernels.libs import torch as torch_library
+from kernels.ops.norm.problem import ALPHA, BETA, BIAS, EPSILON, WIDTH, Norm
+from kernels.variant import Launch, Variant
+
+if TYPE_CHECKING:
+    from kernels.variant import Bind, Setting
+
+SOURCE = Path(__file__).with_name("norm.c")
+
+
+class Argument(ctypes.Structure):
+    """`argument` of norm.c."""
+
+    _fields_ = (
+        *((name, maths.POINTER) for name in ("x", "g", "b", "y", "mean", "variance", "scratch")),
+        *((name, maths.INT64) for name in ("images", "channels", "area")),
+    )
+
+
+def _argument(problem: Norm) -> tuple[ctypes.Structure, tuple[object, ...]]:
+    mean, variance = problem.kept()
+    made = Argument(
+        mean=mean.ctypes.data, variance=variance.ctypes.data, images=problem.images, channels=problem.channels,
+        area=problem.size**2,
+    )  # fmt: skip
+    return made, (mean, variance)
+
+
+def numpy_chain(problem: Norm, device: object, setting: Setting) -> Bind:
+    import numpy as np
+
+    maths.alone(setting)
+    spare = np.empty((problem.images, problem.channels, problem.size**2), np.float32)
+    kept = [array[:, None] for array in problem.kept()]
+
+    def batch(x: Any, g: Any, b: Any, y: Any) -> None:
+        frozen = problem.mode == "frozen"
+        np.subtract(x, kept[0] if frozen else x.mean(axis=(0, 2), keepdims=True), out=y)
+        variance = kept[1] if frozen else np.multiply(y, y, out=spare).mean(axis=(0, 2), keepdims=True)
+        np.divide(y, np.sqrt(variance + np.float32(EPSILON)), out=y)
+        np.multiply(y, g[0, :, None], out=y)
+        np.add(y, b[0, :, None], out=y)
+
+    def lrn(x: Any, y: Any) -> None:
+        np.multiply(x, x, out=spare)
+        np.copyto(y, spare)
+        for away in range(1, WIDTH // 2 + 1):
+            y[:, away:] += spare[:, :-away]
+            y[:, :-away] += spare[:, away:]
+        np.multiply(y, np.float32(ALPHA / WIDTH), out=y)
+        np.add(y, np.float32(BIAS), out=y)
+        np.sqrt(y, out=y)
+        np.sqrt(y, out=spare)
+        np.multiply(y, spare, out=y)
+        np.divide(x, y, out=y)
+
+    run = lrn if problem.method == "lrn" else batch
+    return lambda buffers: Launch(partial(run, *buffers))
+
+
+def torch_out(problem: Norm, device: object, setting: Setting) -> Bind:
+    """The operator behind F.batch_norm with its output given; F.local_response_norm, whose answer is copied."""
+    torch = torch_library.load()
+    torch.set_num_threads(setting.threads)
+    torch.set_grad_enabled(False)
+    native, empty = torch.ops.aten.native_batch_norm.out, torch.empty(problem.channels)
+    saved = [empty, empty.clone()]
+    kept = [torch.from_numpy(array) for array in problem.kept()] if problem.mode == "frozen" else [None, None]
+    local = torch.nn.functional.local_response_norm
+
+    def batch(x: Any, g: Any, b: Any, y: Any) -> None:
+        native(
+            x, g[0], b[0], *kept, problem.mode == "train", 0.0, EPSILON, out=y, save_mean=saved[0],
+            save_invstd=saved[1],
+        )  # fmt: skip
+
+    def lrn(x: Any, y: Any) -> None:
+        y.copy_(local(x, WIDTH, ALPHA, BETA, BIAS))
+
+    run = lrn if problem.method == "lrn" else batch
+    return lambda buffers: Launch(partial(run, *(torch_library.tensor(torch, x) for x in buffers)))
+
+
+def _training(problem: Norm) -> str | None:
+    if problem.method == "batch" and problem.mode == "train":
+        return None
+    return "it is a way to the statistics of a batch: --method batch --mode train"
+
+
+def _batch(problem: Norm) -> str | None:
+    return None if problem.method == "batch" else "written for --method batch"
+
+
+def _own(words: str = "") -> Callable[[Any, Any, Any], Bind]:
+    def scratch(problem: Norm) -> int:
+        return 4 * (problem.count + 2 * problem.channels) if words == "_ops" else 0
+
+    return maths.prepared(SOURCE, lambda p: f"{p.method}_{p.mode}{words}", _argument, scratch)
+
+
+TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_library.kernel, "python": True}
+VARIANTS: tuple[Variant[Norm], ...] = (
+    Variant("c", "cpu", "suite", _own()),
+    Variant("c-two-passes", "cpu", "suite", _own("_two_passes"), accepts=_training),
+    Variant("c-welford", "cpu", "suite", _own("_welford"), accepts=_training),
+    Variant("c-ops", "cpu", "suite", _own("_ops"), accepts=_batch),
+    Variant("numpy", "cpu", "numpy", numpy_chain, python=True),
+    Variant("torch", "cpu", "torch", torch_out, **TORCH),
+)  # fmt: skip
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

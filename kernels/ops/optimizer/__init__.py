@@ -1,0 +1,7 @@
+"""An optimizer's step over gradients that are given: traffic, and little arithmetic."""
+
+from kernels.ops.optimizer.problem import Optimizer
+
+__all__ = ["PROBLEM", "Optimizer"]
+
+PROBLEM = Optimizer

@@ -1,0 +1,61 @@
+"""How the kernels of optimizer.cu are launched: over all tensors at once, or a launch for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernels.errors import UsageError
+from kernels.nvcc import Argument, Geometry
+from kernels.ops.optimizer.problem import Optimizer
+
+SOURCE = Path(__file__).with_name("optimizer.cu")
+# Which rules a kernel makes.
+KERNELS = {
+    "optimizer_sgd": ("sgd", "decay"),
+    "optimizer_momentum": ("momentum", "unit", "nesterov"),
+    "optimizer_adam": ("adam",),
+}
+RULES = tuple(rule for rules in KERNELS.values() for rule in rules)
+THREADS = 256
+RESIDENT = 8  # blocks of 256 that a multiprocessor of sm_80, sm_90 or sm_100 holds: 2048 threads
+H100 = 132  # multiprocessors (SXM); whoever has a device passes its own number
+
+
+def kernel(problem: Optimizer) -> str:
+    """The kernel of a rule. Raises UsageError."""
+    for name, made in KERNELS.items():
+        if problem.rule in made:
+            return name
+    raise UsageError(f"no kernel of {SOURCE.name} makes {problem.rule}; there are {', '.join(RULES)}")
+
+
+def launches(
+    problem: Optimizer, name: str, processors: int = H100, each: bool = False, ld: int = 0
+) -> tuple[Geometry, ...]:
+    """One launch over all parameters, or one a tensor. `ld`: elements from a row of the state to the next,
+    where they are not the problem's own. Raises UsageError."""
+    if name not in KERNELS or problem.rule not in KERNELS[name]:
+        raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}")
+    count = problem.size if each else problem.count
+    blocks = max(1, min(-(-count // (4 * THREADS)), RESIDENT * processors))
+    return tuple(
+        Geometry(
+            name, (blocks, 1, 1), (THREADS, 1, 1),
+            (("operand", "g"), ("operand", "s"), ("int64", first), ("int64", count), *_rest(problem, name, ld)),
+        )
+        for first in range(0, problem.count, count)
+    )  # fmt: skip
+
+
+def _rest(problem: Optimizer, name: str, apart: int) -> tuple[Argument, ...]:
+    """What else the kernel takes, in its order."""
+    lr: Argument = ("float32", problem.lr)
+    if name == "optimizer_sgd":
+        decay = problem.decay if problem.rule == "decay" else 0.0
+        return lr, ("float32", 1 - problem.lr * decay)
+    ld: Argument = ("int64", apart or problem.operands()[1].ld)
+    gain: Argument = ("float32", 1 - problem.mu if problem.rule in ("unit", "adam") else 1.0)
+    mu: Argument = ("float32", problem.mu)
+    if name == "optimizer_momentum":
+        return ld, lr, mu, gain, ("float32", 1.0 if problem.rule == "nesterov" else 0.0)
+    return ld, lr, mu, gain, ("float32", problem.rho), ("float32", 1 - problem.rho), ("float32", problem.eps)

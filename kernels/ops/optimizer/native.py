@@ -1,0 +1,88 @@
+"""Binds optimizer.c: all tensors in one pass, or one after another, from C or from Python."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build
+from kernels.errors import Unavailable
+from kernels.native import launch
+from kernels.ops.optimizer import rules
+from kernels.ops.optimizer.problem import Optimizer
+from kernels.variant import Launch
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+    from kernels.variant import Bind, Setting
+
+SOURCE = Path(__file__).with_name("optimizer.c")
+POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+GAINS = ("unit", "adam")  # rules in which the gradient enters the first moment by 1 − mu
+
+
+class Argument(ctypes.Structure):
+    """`argument` of optimizer.c."""
+
+    _fields_ = (
+        *((name, POINTER) for name in ("g", "s", "step")),
+        *((name, INT64) for name in ("tensors", "size", "ld")),
+        *((name, FLOAT) for name in ("lr", "mu", "gain", "rho", "rest", "decay", "eps", "limit", "share")),
+    )
+
+
+def signed(problem: Optimizer, setting: Setting) -> None:
+    """Raise Unavailable where second moments would be drawn negative: their roots would be no numbers."""
+    if rules.RULES[problem.rule].squares and setting.data != "uniform":
+        raise Unavailable(f"{problem.rule} keeps squares, which are not negative: --data uniform")
+
+
+def gain(problem: Optimizer) -> float:
+    return 1 - problem.mu if problem.rule in GAINS else 1.0
+
+
+def fields(problem: Optimizer) -> dict[str, Any]:
+    *_, s = problem.operands()
+    kernel = "momentum" if problem.rule == "unit" else problem.rule
+    same = ("tensors", "size", "lr", "mu", "rho", "decay", "eps", "limit")
+    return {name: getattr(problem, name) for name in same} | {
+        "step": build.address(SOURCE, f"step_{kernel}"), "ld": s.ld, "gain": gain(problem), "rest": 1 - problem.rho,
+    }  # fmt: skip
+
+
+def passes(entry: str) -> Callable[[Optimizer, object, Setting], Bind]:
+    """A function of optimizer.c on the compiled loop's own way."""
+
+    def prepare(problem: Optimizer, device: object, setting: Setting) -> Bind:
+        signed(problem, setting)
+        function, known = build.address(SOURCE, entry), fields(problem)
+
+        def bind(buffers: Sequence[Array]) -> Launch:
+            return launch(function, Argument(**known), "gs", buffers)
+
+        return bind
+
+    return prepare
+
+
+def from_python(problem: Optimizer, device: object, setting: Setting) -> Bind:
+    """One call through ctypes for each tensor, its arguments prepared: what a launch of its own costs."""
+    signed(problem, setting)
+    known = fields(problem)
+    step = ctypes.CFUNCTYPE(None, POINTER, INT64, INT64)(known["step"])
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        argument = Argument(**known)
+        argument.g, argument.s = (x.ctypes.data for x in buffers)
+        place, size = ctypes.addressof(argument), INT64(problem.size)
+        starts = tuple(INT64(t * problem.size) for t in range(problem.tensors))
+
+        def call(keep: object = (argument, *buffers)) -> None:
+            for start in starts:
+                step(place, start, size)
+
+        return Launch(call)
+
+    return bind

@@ -1,0 +1,148 @@
+"""The rules: their formulas in float64 as PyTorch documents them, their traffic, what an honest kernel may err.
+
+epsilon is added to the square root by rmsprop, adagrad and adam, and to its radicand by adadelta. decay is
+coupled: it enters the gradient. unit is sgd with momentum mu and dampening mu. clip and norm are sgd after
+torch.nn.utils.clip_grad_value_ and clip_grad_norm_, whose norm here is limit times the root of N.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+SMALLEST_NORM = 1e-6
+STATE, STEP, NORM = (
+    8.0,
+    16.0,
+    512.0,
+)  # units of roundoff: of a moment, of a step made of moments, of a long sum
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`bytes` and `flops` of a parameter, every array read once and written once where it changes; `kept`:
+    arrays beside the parameters; `step(problem, g, s)`; `squares`: rows of the state that are never negative."""
+
+    bytes: int
+    flops: int
+    kept: int
+    step: Callable[[Any, Array, Array], Array]
+    squares: tuple[int, ...] = ()
+
+
+def _stack(*rows: Array) -> Array:
+    import numpy as np
+
+    return np.stack(rows)
+
+
+def _copy(o: Any, g: Array, s: Array) -> Array:
+    return g[None]
+
+
+def _sgd(o: Any, g: Array, s: Array) -> Array:
+    stepped: Array = s - o.lr * g
+    return stepped
+
+
+def _decay(o: Any, g: Array, s: Array) -> Array:
+    stepped: Array = s - o.lr * (g + o.decay * s)
+    return stepped
+
+
+def _momentum(o: Any, g: Array, s: Array) -> Array:
+    v = o.mu * s[1] + g
+    return _stack(s[0] - o.lr * v, v)
+
+
+def _unit(o: Any, g: Array, s: Array) -> Array:
+    v = o.mu * s[1] + (1 - o.mu) * g
+    return _stack(s[0] - o.lr * v, v)
+
+
+def _nesterov(o: Any, g: Array, s: Array) -> Array:
+    v = o.mu * s[1] + g
+    return _stack(s[0] - o.lr * (g + o.mu * v), v)
+
+
+def _rmsprop(o: Any, g: Array, s: Array) -> Array:
+    v = o.rho * s[1] + (1 - o.rho) * g * g
+    return _stack(s[0] - o.lr * g / (v**0.5 + o.eps), v)
+
+
+def _adagrad(o: Any, g: Array, s: Array) -> Array:
+    v = s[1] + g * g
+    return _stack(s[0] - o.lr * g / (v**0.5 + o.eps), v)
+
+
+def _adadelta(o: Any, g: Array, s: Array) -> Array:
+    v = o.rho * s[1] + (1 - o.rho) * g * g
+    delta = ((s[2] + o.eps) / (v + o.eps)) ** 0.5 * g
+    return _stack(s[0] - o.lr * delta, v, o.rho * s[2] + (1 - o.rho) * delta * delta)
+
+
+def _adam(o: Any, g: Array, s: Array) -> Array:
+    m, v = o.mu * s[1] + (1 - o.mu) * g, o.rho * s[2] + (1 - o.rho) * g * g
+    return _stack(s[0] - o.lr * m / (v**0.5 + o.eps), m, v)
+
+
+def _clip(o: Any, g: Array, s: Array) -> Array:
+    stepped: Array = s - o.lr * g.clip(-o.limit, o.limit)
+    return stepped
+
+
+def coefficient(o: Any, g: Array) -> float:
+    """What clipping by the global norm multiplies the gradient by."""
+    norm = math.sqrt(float((g * g).sum()))
+    share: float = o.limit * math.sqrt(o.count) / (norm + SMALLEST_NORM)
+    return min(1.0, share)
+
+
+def _norm(o: Any, g: Array, s: Array) -> Array:
+    stepped: Array = s - o.lr * coefficient(o, g) * g
+    return stepped
+
+
+RULES = {
+    "copy": Rule(8, 0, 0, _copy),
+    "sgd": Rule(12, 2, 0, _sgd),
+    "decay": Rule(12, 4, 0, _decay),
+    "momentum": Rule(20, 5, 1, _momentum),
+    "unit": Rule(20, 5, 1, _unit),
+    "nesterov": Rule(20, 6, 1, _nesterov),
+    "rmsprop": Rule(20, 8, 1, _rmsprop, (1,)),
+    "adagrad": Rule(20, 7, 1, _adagrad, (1,)),
+    "adadelta": Rule(28, 13, 2, _adadelta, (1, 2)),
+    "adam": Rule(28, 11, 2, _adam, (2,)),
+    "clip": Rule(12, 4, 0, _clip),
+    "norm": Rule(16, 4, 0, _norm),  # the gradient is read once more, for its norm
+}
+NAMES = tuple(RULES)
+
+
+def bound(o: Any, g: Array, s: Array, want: Array, u: float) -> Array:
+    """The largest honest |error|. Moments: roundings of their terms. Parameters: the rounding of the result,
+    STEP roundings of the step, and the error of a first moment, whose terms may cancel, carried over."""
+    import numpy as np
+
+    step = np.abs(want[0] - s[0])
+    if o.rule == "norm":
+        step = step * (NORM / STEP)
+    first = 0.0
+    terms = np.abs(s[1:])
+    if o.rule in ("momentum", "unit", "nesterov", "adam"):
+        moment = STATE * u * (np.abs(s[1]) + np.abs(g))
+        divisor = np.sqrt(want[2]) + o.eps if o.rule == "adam" else 1.0
+        first = 2 * abs(o.lr) * moment / divisor
+        terms = terms + np.abs(g)
+    parameters = 2 * u * (np.abs(want[0]) + np.abs(s[0])) + STEP * u * step + first
+    if not o.kept:
+        lost = STEP * u * o.decay * abs(o.lr) * np.abs(s[0]) if o.rule == "decay" else 0.0
+        found: Array = (parameters + lost)[None]
+        return found
+    return np.vstack([parameters[None], STATE * u * (terms + np.abs(want[1:]))])

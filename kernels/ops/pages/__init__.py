@@ -1,0 +1,7 @@
+"""What memory costs besides its use: first touch, mapping, the heap."""
+
+from kernels.ops.pages.problem import Pages
+
+__all__ = ["PROBLEM", "Pages"]
+
+PROBLEM = Pages

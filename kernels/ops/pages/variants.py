@@ -1,0 +1,174 @@
+"""One row, one C entry for each kind of memory; what is made ready before a visit is not timed."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build
+from kernels.errors import Unavailable
+from kernels.native import CALL, launch
+from kernels.ops.pages.problem import FEW, HUGE_PAGE, SMALL_PAGE, STRAY, Pages
+from kernels.problem import Problem
+from kernels.variant import Bind, Launch, Variant
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+SOURCE = Path(__file__).with_name("pages.c")
+HUGE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+WHAT = {"map": 0, "clear": 1, "copy": 2}
+ENTRY = {name: name for name in ("touched", "fresh", "mapped")} | {
+    "default": "heap_default",
+    "keep": "heap_keep",
+}
+SHARE = 2  # of the free memory, at most one part of so many is taken
+LEAST_MAPPED = 256 << 10  # bytes; the threshold that pages.c sets is half of it
+POINTER = ctypes.c_void_p
+
+
+class Region(ctypes.Structure):
+    """`region` of pages.c."""
+
+    _fields_ = (
+        *((name, POINTER) for name in ("base", "raw", "source", "source_raw")),
+        *((name, ctypes.c_int64) for name in ("size", "behind", "page", "what", "small")),
+        ("pause", ctypes.c_double),
+        ("fresh", ctypes.c_int32),
+        ("failed", ctypes.c_int32),
+    )
+
+
+class Argument(ctypes.Structure):
+    """`argument` of pages.c."""
+
+    _fields_ = (("y", POINTER), ("r", POINTER))
+
+
+@functools.cache
+def huge_pages() -> str | None:
+    """The kernel's mode of transparent huge pages: always, madvise, never; None where it has none."""
+    try:
+        return HUGE.read_text().partition("[")[2].partition("]")[0] or None
+    except OSError:
+        return None
+
+
+def accepts(problem: Pages) -> str | None:
+    """Pages this machine does not give, and what contradicts itself."""
+    if problem.page == SMALL_PAGE != os.sysconf("SC_PAGESIZE"):
+        return f"the pages of this machine are of {os.sysconf('SC_PAGESIZE')} bytes"
+    if problem.page == HUGE_PAGE and huge_pages() not in ("always", "madvise"):
+        return f"no transparent huge pages here: echo madvise > {HUGE}"
+    if problem.size % problem.page or problem.behind % problem.page:
+        return f"no whole page of {problem.page} bytes: take a --size, and --behind, that is a multiple of it"
+    if (problem.pause or problem.behind) and problem.memory != "fresh":
+        return "only fresh memory waits, and lies before other: --memory fresh"
+    if problem.memory == "default" and problem.size < LEAST_MAPPED:
+        return "a heap maps no block so small afresh: take a --size of 262144 or more"
+    if problem.what == "map" and problem.memory in ("touched", "fresh", "keep"):
+        return "nothing would be timed: --memory mapped, --memory default"
+    return None
+
+
+class Held:
+    """A region, released with its last user."""
+
+    def __init__(self, region: ctypes.Structure, release: Callable[[int], None]) -> None:
+        self.region, self._release = region, release
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.region)
+
+    def __del__(self) -> None:
+        self._release(self.address)
+
+
+def refuse_size(problem: Problem) -> None:
+    """Raise Unavailable where it would take more than half of the free memory."""
+    from kernels.devices import open_device
+
+    free = open_device("cpu").limits().memory
+    if SHARE * problem.footprint > free:
+        raise Unavailable(
+            f"it maps {problem.footprint >> 20} MiB, which is more than half of the {free >> 20} MiB free"
+        )
+
+
+def held(problem: Pages) -> Held:
+    """What a case maps; nothing is yet. Raises Unavailable where memory is short."""
+    refuse_size(problem)
+    release = CALL(build.address(SOURCE, "release"))
+    small = int(huge_pages() == "always")
+    what = WHAT[problem.what]
+    return Held(
+        Region(
+            size=problem.size,
+            behind=problem.behind,
+            page=problem.page,
+            what=what,
+            small=small,
+            pause=problem.pause,
+        ),
+        release,
+    )
+
+
+def _refuse_others(problem: Pages) -> None:
+    """Raise Unavailable where the kernel gives other pages than it was asked for."""
+    trial = held(replace(problem, what="clear", memory="fresh", pause=0.0, behind=0))
+    given: Any = build.load(SOURCE).given
+    given.restype = ctypes.c_int64
+    faults = given(ctypes.c_void_p(trial.address))
+    if faults < 0:
+        raise Unavailable(f"the system maps no {problem.size} bytes")
+    if faults > FEW + (1 + STRAY) * problem.pages:
+        raise Unavailable(
+            f"asked for {problem.pages} pages of {problem.page} bytes, the system gave {faults} smaller ones: "
+            "its memory is in pieces; echo 1 > /proc/sys/vm/compact_memory"
+        )
+
+
+def prepare(problem: Pages, device: object, setting: object) -> Bind:
+    """Raises Unavailable where there is not the memory, the pages or the heap for it."""
+    if problem.memory in ("default", "keep") and not build.load(SOURCE).heap_known():
+        raise Unavailable("heap policies are those of glibc; this C library has none of them")
+    _refuse_others(problem)
+    kept = held(problem)
+    function = build.address(SOURCE, ENTRY[problem.memory])
+    ready = build.address(SOURCE, f"{problem.memory}_ready")
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        argument = Argument(r=kept.address)
+        made = launch(function, argument, ["y"], buffers, workspace=problem.footprint, keep=(kept,))
+        assert made.entry is not None
+        call, first, place = made.call, CALL(ready), ctypes.addressof(argument)
+
+        def run() -> None:
+            if problem.memory != "fresh":  # which makes itself ready, without a pause
+                first(place)
+            call()
+
+        return replace(made, call=run, entry=replace(made.entry, single=(ready, 0)))
+
+    return bind
+
+
+CALLED = {
+    "touched": "memset or memcpy, 4 KiB at a time",
+    "fresh": "memset or memcpy, 4 KiB at a time; mmap before the launch",
+    "mapped": "mmap, memset or memcpy, munmap",
+    "default": "malloc, memset or memcpy, free; mallopt(M_MMAP_MAX, 65536)",
+    "keep": "malloc, memset or memcpy, free; mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, -1)",
+}
+
+VARIANTS: tuple[Variant[Pages], ...] = (
+    Variant("c", "cpu", "suite", prepare, accepts=accepts, blas=lambda problem: CALLED[problem.memory]),
+)
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

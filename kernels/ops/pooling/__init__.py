@@ -1,0 +1,7 @@
+"""Max and average pooling, with or without ReLU."""
+
+from kernels.ops.pooling.problem import Pooling
+
+__all__ = ["PROBLEM", "Pooling"]
+
+PROBLEM = Pooling

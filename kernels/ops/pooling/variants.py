@@ -1,0 +1,161 @@
+"""Pooling: ours with the indices of its maxima stored or looked for again, ReLU in the same pass, before or after;
+NumPy, PyTorch."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import maths
+from kernels.libs import torch as torch_library
+from kernels.ops.pooling.problem import STRIDE, Pooling
+from kernels.variant import Launch, Variant
+
+if TYPE_CHECKING:
+    from kernels.variant import Bind, Setting
+
+SOURCE = Path(__file__).with_name("pooling.c")
+
+
+class Argument(ctypes.Structure):
+    """`argument` of pooling.c."""
+
+    _fields_ = (
+        *((name, maths.POINTER) for name in ("x", "d", "y", "scratch")),
+        *((name, maths.INT64) for name in ("images", "channels", "size", "edge")),
+    )
+
+
+def _argument(problem: Pooling) -> tuple[ctypes.Structure, tuple[object, ...]]:
+    named = {name: getattr(problem, name) for name in ("images", "channels", "size", "edge")}
+    return Argument(**named), ()
+
+
+def _own(kind: Callable[[Pooling], str]) -> Callable[[Any, Any, Any], Bind]:
+    def scratch(problem: Pooling) -> int:
+        """Indices, and ReLU's result or gradient where it is a pass of its own."""
+        floats = {"before": problem.inputs, "after": problem.outputs}.get(kind(problem), 0)
+        return problem.outputs + 64 + 4 * floats
+
+    return maths.prepared(SOURCE, lambda p: f"{kind(p)}_{p.layout}{p.window}_{p.phase}", _argument, scratch)
+
+
+def numpy_chain(problem: Pooling, device: object, setting: Setting) -> Bind:
+    """The places of a window one after another, each over the whole batch."""
+    import numpy as np
+
+    maths.alone(setting)
+    join = np.maximum if problem.pool == "max" else np.add
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        x, y = buffers
+        result, _ = problem.parts(y)
+        first, second, *rest = problem.windows(problem.planes(x))
+
+        def call() -> None:
+            join(first, second, out=result)
+            for view in rest:
+                join(result, view, out=result)
+            if problem.pool == "avg":
+                np.multiply(result, np.float32(1 / problem.window**2), out=result)
+            if problem.relu == "yes":
+                np.maximum(result, 0, out=result)
+
+        return Launch(call)
+
+    return bind
+
+
+def torch_out(problem: Pooling, device: object, setting: Setting, *, relu: str = "after") -> Bind:
+    """The operators with their outputs given; ReLU one of its own, before or after. NHWC is channels_last."""
+    torch = torch_library.load()
+    torch.set_num_threads(setting.threads)
+    torch.set_grad_enabled(False)
+    whole = problem.phase == "step"
+    run = _average(problem, torch) if problem.pool == "avg" else _largest(problem, torch, relu == "before")
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        *inputs, y = buffers
+        tensors = [torch_library.tensor(torch, problem.planes(x)) for x in inputs]
+        result, gradient = problem.parts(y)
+        outputs = [
+            torch_library.tensor(torch, part) if part is not None else None for part in (result, gradient)
+        ]
+        return Launch(partial(run, tensors[0], tensors[1] if whole else None, *outputs))
+
+    return bind
+
+
+def _average(problem: Pooling, torch: Any) -> Callable[..., None]:
+    """`run(x, d, y, g)`; d and g are None where there is no gradient."""
+    aten, how = torch.ops.aten, ([problem.window] * 2, [STRIDE] * 2, [0, 0])
+
+    def run(x: Any, d: Any, y: Any, g: Any) -> None:
+        aten.avg_pool2d.out(x, *how, out=y)
+        if g is not None:
+            aten.avg_pool2d_backward.grad_input(d, x, *how, False, True, None, grad_input=g)
+
+    return run
+
+
+def _largest(problem: Pooling, torch: Any, before: bool) -> Callable[..., None]:
+    """As `_average`; `before`: ReLU of all of x, else of the result, where one belongs to it."""
+    aten, how = torch.ops.aten, ([problem.window] * 2, [STRIDE] * 2, [0, 0])
+    layout = torch.channels_last if problem.layout == "nhwc" else torch.contiguous_format
+    first, last = (problem.relu == "yes" and before), (problem.relu == "yes" and not before)
+
+    def spare(edge: int, dtype: Any = torch.float32) -> Any:
+        size = (problem.images, problem.channels, edge, edge)
+        return torch.empty(size, dtype=dtype, memory_format=layout)
+
+    at, small, large = spare(problem.edge, torch.int64), spare(problem.edge), spare(problem.size)
+
+    def run(x: Any, d: Any, y: Any, g: Any) -> None:
+        given = aten.clamp_min.out(x, 0, out=large) if first else x
+        aten.max_pool2d_with_indices.out(given, *how, out=y, indices=at)
+        if last:
+            y.relu_()
+        if g is None:
+            return
+        slope = aten.threshold_backward.grad_input(d, y, 0, grad_input=small) if last else d
+        aten.max_pool2d_with_indices_backward.grad_input(slope, given, *how, [1, 1], False, at, grad_input=g)
+        if first:
+            aten.threshold_backward.grad_input(g, given, 0, grad_input=g)
+
+    return run
+
+
+def _maxima(problem: Pooling) -> str | None:
+    if problem.relu == "yes" or problem.pool == "avg" or problem.phase == "forward":
+        return "it looks again for the maxima of a gradient: --pool max --phase step --relu no"
+    return None
+
+
+def _relu(problem: Pooling) -> str | None:
+    return None if problem.relu == "yes" else "its ReLU is a pass of its own: --relu yes"
+
+
+def _forward(problem: Pooling) -> str | None:
+    return None if problem.phase == "forward" else "written for --phase forward"
+
+
+def _fused(problem: Pooling) -> str:
+    return "relu" if problem.relu == "yes" else problem.pool
+
+
+TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_library.kernel, "python": True}
+VARIANTS: tuple[Variant[Pooling], ...] = (
+    Variant("c", "cpu", "suite", _own(_fused)),
+    Variant("c-recompute", "cpu", "suite", _own(lambda p: "again"), accepts=_maxima),
+    Variant("c-relu-before", "cpu", "suite", _own(lambda p: "before"), accepts=_relu),
+    Variant("c-relu-after", "cpu", "suite", _own(lambda p: "after"), accepts=_relu),
+    Variant("numpy", "cpu", "numpy", numpy_chain, accepts=_forward, python=True),
+    Variant("torch", "cpu", "torch", torch_out, **TORCH),
+    Variant(
+        "torch-relu-before", "cpu", "torch", partial(torch_out, relu="before"), accepts=_relu, **TORCH,
+    ),
+)  # fmt: skip
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -1,0 +1,5 @@
+"""y = y/2 + x, with its operands in cache or out of it."""
+
+from kernels.ops.saxpy.problem import PROBLEM, Saxpy
+
+__all__ = ["PROBLEM", "Saxpy"]

@@ -1,0 +1,67 @@
+"""A vector update whose operands are warm, flushed line by line, or swept out by other reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.problem import Operand, Problem, axis
+
+if TYPE_CHECKING:
+    from kernels.problem import Array, Arrays
+
+PASSES = 64  # of a launch: over one pair of vectors, or over as many pairs, each once
+SWEEP = 256 << 20  # bytes read to sweep: four of the largest last-level cache that a core is taken to have
+
+
+@dataclass(frozen=True)
+class Saxpy(Problem):
+    """y = y/2 + x, `PASSES` times. `vector` is the length of x and of y in bytes.
+
+    warm: every pass is over the same x and y. flushed, swept: every pass has an x and a y of its own, which
+    were taken out of the caches before the launch.
+    """
+
+    op: ClassVar[str] = "saxpy"
+
+    vector: int = axis("bytes of each vector", low=64)
+    state: str = axis("where its operands are", choices=("warm", "flushed", "swept"))
+
+    @property
+    def count(self) -> int:
+        return self.vector // 4
+
+    @property
+    def rows(self) -> int:
+        return 1 if self.state == "warm" else PASSES
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.count * PASSES
+
+    @property
+    def bytes(self) -> float:
+        return 12.0 * self.count * PASSES
+
+    @property
+    def footprint(self) -> int:
+        """With what is read to sweep."""
+        return super().footprint + (SWEEP if self.state == "swept" else 0)
+
+    def operands(self) -> tuple[Operand, ...]:
+        shape = (self.rows, self.count)
+        return Operand("x", shape, "in"), Operand("y", shape, "inout")
+
+    def reference(self, x: Arrays) -> Array:
+        share = 0.5 ** (PASSES // self.rows)
+        y: Array = share * x["y"].astype("f8") + 2 * (1 - share) * x["x"]
+        return y
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        """One rounding a pass, of no more than |y| + 2 |x|, halved by every pass after it."""
+        import numpy as np
+
+        return np.asarray(3 * u * (np.abs(x["y"].astype("f8")) + 2 * np.abs(x["x"])))
+
+
+PROBLEM = Saxpy

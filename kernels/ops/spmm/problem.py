@@ -1,0 +1,73 @@
+"""A pruned layer: sparse weights times a dense batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.problem import Operand, Problem, axis
+
+if TYPE_CHECKING:
+    from kernels.problem import Array, Arrays
+
+LIMIT = 16.0  # as of dense products: honest ones stay below 5.5 u |W||B|
+
+
+@dataclass(frozen=True)
+class Spmm(Problem):
+    """C = W·B, row-major: W m×k of which a share `density` is not zero, at random places, B k×n, C m×n.
+
+    W is no operand: like the weights of a network it is there before, in whatever form a kernel likes, and
+    the same for all. FLOPs are those of its non-zeros; a dense product executes more.
+    """
+
+    op: ClassVar[str] = "spmm"
+
+    m: int = axis("rows of W and C: outputs", low=1)
+    n: int = axis("columns of B and C: the batch", low=1)
+    k: int = axis("columns of W: inputs", low=1)
+    density: float = axis("share of W that is not zero", low=0)
+
+    @property
+    def nonzeros(self) -> int:
+        return max(1, round(min(self.density, 1.0) * self.m * self.k))
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.nonzeros * self.n
+
+    @property
+    def bytes(self) -> float:
+        """B once, C once, W as CSR: a value and a 32-bit column for each, a row pointer a row."""
+        return 4.0 * (self.k * self.n + self.m * self.n) + 8.0 * self.nonzeros + 4.0 * (self.m + 1)
+
+    def operands(self) -> tuple[Operand, ...]:
+        return Operand("b", (self.k, self.n), "in"), Operand("c", (self.m, self.n), "out")
+
+    def weights(self) -> tuple[Array, Array, Array]:
+        """W as CSR: values (float32), columns and row pointers (int32); columns ascend in a row."""
+        import numpy as np
+
+        rng = np.random.default_rng((self.m, self.k, self.nonzeros))
+        places = np.sort(rng.choice(self.m * self.k, self.nonzeros, replace=False))
+        pointers = np.searchsorted(places, np.arange(self.m + 1) * self.k).astype(np.int32)
+        values = rng.standard_normal(self.nonzeros, np.float32)
+        return values, (places % self.k).astype(np.int32), pointers
+
+    def _csr(self, absolute: bool = False) -> object:
+        import numpy as np
+        from scipy.sparse import csr_array
+
+        values, columns, pointers = self.weights()
+        kept = np.abs(values) if absolute else values
+        return csr_array((kept.astype(np.float64), columns, pointers), shape=(self.m, self.k))
+
+    def reference(self, x: Arrays) -> Array:
+        want: Array = self._csr() @ x["b"].astype("f8")
+        return want
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        import numpy as np
+
+        bound: Array = LIMIT * u * (self._csr(absolute=True) @ np.abs(x["b"].astype("f8")))
+        return bound

@@ -1,0 +1,126 @@
+"""CSR in our own C, in SciPy and PyTorch; and the dense product of the same weights, zeros and all."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build
+from kernels.libs import openblas
+from kernels.libs import torch as torch_library
+from kernels.native import launch
+from kernels.ops.gemm import Gemm
+from kernels.ops.gemm.native import product
+from kernels.ops.spmm.problem import Spmm
+from kernels.problem import Work
+from kernels.variant import Bind, Launch, Variant, find
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+SOURCE = Path(__file__).with_name("csr.c")
+NUMPY = partial(openblas.load, "numpy")
+
+
+class Argument(ctypes.Structure):
+    """`product` of csr.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("b", "c", "values", "columns", "pointers")),
+        ("m", ctypes.c_int64),
+        ("n", ctypes.c_int64),
+    )
+
+
+def own(problem: Spmm, device: Any, setting: object) -> Bind:
+    function = build.address(SOURCE, "spmm_csr")
+    kept = problem.weights()
+    places = dict(zip(("values", "columns", "pointers"), (x.ctypes.data for x in kept), strict=True))
+    workspace = sum(x.nbytes for x in kept)
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        argument = Argument(m=problem.m, n=problem.n, **places)
+        return launch(function, argument, "bc", buffers, workspace=workspace, keep=kept)
+
+    return bind
+
+
+def scipy_csr(problem: Spmm, device: object, setting: object) -> Bind:
+    """csr_matvecs, what SciPy's `@` calls: it adds to C, which is cleared before."""
+    from scipy.sparse import _sparsetools
+
+    values, columns, pointers = problem.weights()
+    add: Any = _sparsetools.csr_matvecs
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        b, c = (x.reshape(-1) for x in buffers)
+
+        def run() -> None:
+            c.fill(0)
+            add(problem.m, problem.k, problem.n, pointers, columns, values, b, c)
+
+        return Launch(run, workspace=values.nbytes + columns.nbytes + pointers.nbytes)
+
+    return bind
+
+
+def torch_csr(problem: Spmm, device: object, setting: Any) -> Bind:
+    """torch.mm of a sparse CSR tensor, into c."""
+    torch = torch_library.load()
+    torch.set_num_threads(setting.threads)
+    torch.set_grad_enabled(False)
+    values, columns, pointers = (torch.from_numpy(x) for x in problem.weights())
+    shape = (problem.m, problem.k)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it is in beta
+        weights = torch.sparse_csr_tensor(pointers, columns, values, shape, check_invariants=False)
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        b, c = (torch.from_numpy(x) for x in buffers)
+        return Launch(partial(torch.mm, weights, b, out=c))
+
+    return bind
+
+
+def dense(problem: Spmm, device: Any, setting: Any) -> Bind:
+    """cblas_sgemm of OpenBLAS on W with its zeros."""
+    whole = Gemm(problem.m, problem.n, problem.k)
+    bound = product(NUMPY)(whole, device, setting)
+    values, columns, pointers = problem.weights()
+    import numpy as np
+
+    rows = np.repeat(np.arange(problem.m), np.diff(pointers))
+    weights = np.zeros((problem.m, problem.k), np.float32)
+    weights[rows, columns] = values
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        whole_launch = bound([weights, *buffers])
+        entry = whole_launch.entry
+        assert entry is not None
+        moved = type(entry)(entry.function, entry.argument, entry.slots[1:], (entry.keep, weights))
+        return Launch(whole_launch.call, workspace=weights.nbytes, entry=moved)
+
+    return bind
+
+
+def executed(problem: Spmm) -> Work:
+    whole = Gemm(problem.m, problem.n, problem.k)
+    return Work(whole.flops, whole.bytes)
+
+
+VARIANTS: tuple[Variant[Spmm], ...] = (
+    Variant(
+        "dense", "cpu", "openblas", dense, missing=partial(openblas.missing, "numpy"), work=executed,
+        kernel=lambda: find("gemm", "openblas").kernel(),
+    ),
+    Variant("c-csr", "cpu", "suite", own),
+    Variant("scipy-csr", "cpu", "scipy", scipy_csr, python=True),
+    Variant(
+        "torch-csr", "cpu", "torch", torch_csr, missing=torch_library.missing, kernel=torch_library.kernel, python=True,
+    ),
+)  # fmt: skip
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -1,0 +1,7 @@
+"""The step of a fully connected layer's weights, W ← W − lr·Xᵀ·dY / batch: one product, or product and pass."""
+
+from kernels.ops.update.problem import Update
+
+__all__ = ["PROBLEM", "Update"]
+
+PROBLEM = Update

@@ -1,0 +1,176 @@
+"""The step on a GPU: cuBLAS's product alone or before a pass of our own, torch's, and the parts by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kernels import grid
+from kernels.libs import cublas as cublas_library
+from kernels.libs import cuda as cuda_library
+from kernels.libs import torch_cuda
+from kernels.ops.gemm.cublas import addresses, words
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.optimizer import Optimizer
+from kernels.ops.optimizer import cuda as optimizer
+from kernels.ops.update import frameworks
+from kernels.ops.update.accepts import called, fusable, fused_work, parts, rules, separate_work
+from kernels.ops.update.native import factors
+from kernels.ops.update.problem import Update
+from kernels.variant import Launch, Variant
+
+if TYPE_CHECKING:
+    from kernels.variant import Bind
+
+FLOAT = 4  # bytes
+Call = Callable[[], object]
+PASSES = {
+    "sgd": "sgd",
+    "tied": "sgd",
+    "decay": "decay",
+    "momentum": "momentum",
+    "unit": "unit",
+    "nesterov": "nesterov",
+}
+
+
+def _products(
+    device: Any, problem: Update, x: int, dy: int, to: int, alpha: float, beta: float
+) -> list[Call]:
+    """The products into the address `to`, each after the first added to it."""
+    found: list[Call] = []
+    for i in range(problem.products):
+        one = Gemm(problem.m, problem.n, problem.k, "tn", alpha=alpha, beta=1.0 if i else beta)
+        shift = FLOAT * i * problem.k
+        places = (x + shift * problem.m, dy + shift * problem.n, to)
+        found.append(cublas_library.sgemm(device.blas(), *words(one, places)))
+    return found
+
+
+def _pass(device: Any, problem: Update, g: int, w: int) -> Call:
+    """The rule's pass by a kernel of optimizer.cu; the velocity lies behind the weights."""
+    one = Optimizer(PASSES[problem.rule], 1, problem.count, lr=problem.lr, mu=problem.mu, decay=problem.decay)
+    name = optimizer.kernel(one)
+    geometries = optimizer.launches(one, name, device.processors, ld=problem.count)
+    return grid.calls(optimizer.SOURCE, geometries, {"g": g, "s": w}, device)
+
+
+def _in_order(calls: Sequence[Call], workspace: int, keep: object) -> Launch:
+    def run(keep: object = keep) -> None:
+        for call in calls:
+            call()
+
+    return Launch(run, workspace=workspace, capturable=True)
+
+
+def fused(problem: Update, device: Any, setting: object) -> Bind:
+    """cublasSgemm with beta = 1 onto W, or with beta = mu onto the velocity and a pass after it."""
+    device.blas()
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        x, dy, w = addresses(buffers)
+        alpha, beta = factors(problem)
+        velocity = w + FLOAT * problem.count
+        calls = _products(device, problem, x, dy, velocity if problem.velocity else w, alpha, beta)
+        if problem.velocity:
+            calls.append(_pass(device, replace(problem, rule="sgd"), velocity, w))
+        return _in_order(calls, cublas_library.WORKSPACE, buffers)
+
+    return bind
+
+
+def separate(problem: Update, device: Any, setting: object) -> Bind:
+    """cublasSgemm with beta = 0 into a gradient of its own, then the rule's pass."""
+    device.blas()
+    own = device.allocate(FLOAT * problem.count)
+    g = int(own.data.ptr)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        x, dy, w = addresses(buffers)
+        calls = [*_products(device, problem, x, dy, g, 1 / problem.k, 0.0), _pass(device, problem, g, w)]
+        return _in_order(calls, cublas_library.WORKSPACE + int(own.nbytes), (own, buffers))
+
+    return bind
+
+
+def gradient(problem: Update, device: Any, setting: object) -> Bind:
+    device.blas()
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        x, dy, g = addresses(buffers)
+        calls = _products(device, problem, x, dy, g, 1 / problem.k, 0.0)
+        return _in_order(calls, cublas_library.WORKSPACE, buffers)
+
+    return bind
+
+
+def own(problem: Update, device: Any, setting: object) -> Bind:
+    """The pass alone, or a gradient cleared."""
+
+    def clear(buffers: Sequence[Any]) -> Launch:
+        run = partial(buffers[0].data.memset_async, 0, FLOAT * problem.count, device.stream)
+        return _in_order([run], 0, buffers)
+
+    def apply(buffers: Sequence[Any]) -> Launch:
+        g, w = addresses(buffers)
+        return _in_order([_pass(device, problem, g, w)], 0, buffers)
+
+    return clear if problem.part == "clear" else apply
+
+
+def by_torch(step: frameworks.Step) -> Callable[[Update, Any, object], Bind]:
+    """torch's operators on the caller's stream, TF32 off: a switch of the whole process, set at each call."""
+
+    def prepare(problem: Update, device: Any, setting: object) -> Bind:
+        torch = torch_cuda.load(device)
+        switch = torch.backends.cuda.matmul
+        own = device.allocate(FLOAT * problem.count).view("f4").reshape(problem.m, problem.n)
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            tensors = [torch_cuda.tensor(torch, x) for x in (*buffers, own)]
+            made = frameworks.on_tensors(step, problem, tensors)
+
+            def run(keep: object = buffers) -> None:
+                switch.allow_tf32 = False
+                made.call()
+
+            return Launch(run, workspace=made.workspace)
+
+        return bind
+
+    return prepare
+
+
+def _cublas(name: str, prepare: Any, *of: str, **more: Any) -> Variant[Update]:
+    return Variant(
+        f"{name}:cublas", "cuda", "cublas", prepare, missing=cublas_library.missing, kernel=cublas_library.kernel,
+        accepts=parts(*of, also=more.pop("also", None)), **more,
+    )  # fmt: skip
+
+
+def _torch(name: str, step: frameworks.Step, *of: str, **more: Any) -> Variant[Update]:
+    return Variant(
+        f"{name}:torch-cuda", "cuda", "torch", by_torch(step), missing=torch_cuda.missing, kernel=torch_cuda.kernel,
+        accepts=parts(*of, also=more.pop("also", None)), python=True, **more,
+    )  # fmt: skip
+
+
+WRITTEN = rules(*PASSES)
+CUDA: tuple[Variant[Update], ...] = (
+    _cublas("fused", fused, "step", also=fusable, blas=called(separate=False), work=fused_work),
+    _cublas("separate", separate, "step", also=WRITTEN, blas=called(separate=True), work=separate_work(1)),
+    _cublas("gradient", gradient, "gradient", blas=called(separate=True)),
+    _torch("fused", frameworks.fused, "step", also=fusable, work=fused_work),
+    _torch("separate", frameworks.separate, "step", also=rules(*PASSES, "clip"), work=separate_work(1)),
+    _torch("gradient", frameworks.gradient, "gradient"),
+    Variant(
+        "cuda",
+        "cuda",
+        "suite",
+        own,
+        missing=cuda_library.missing,
+        accepts=parts("apply", "clear", also=WRITTEN),
+    ),
+)

@@ -1,0 +1,151 @@
+"""Steps through Python: torch's operators in place, NumPy's with and without temporaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kernels.libs import torch as torch_library
+from kernels.ops.update.native import factors
+from kernels.ops.update.problem import Update
+from kernels.variant import Launch
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+    from kernels.variant import Bind, Setting
+
+Step = Callable[[Update, Any, Any, Any, Any], Callable[[], object]]
+
+
+def cpu(step: Step) -> Callable[[Update, Any, Setting], Bind]:
+    """A step of torch's on NumPy's memory; `step(problem, x, dy, w, g)` gives the call."""
+
+    def prepare(problem: Update, device: Any, setting: Setting) -> Bind:
+        torch = torch_library.load()
+        torch.set_num_threads(setting.threads)
+        torch.set_grad_enabled(False)
+        own = device.allocate(4 * problem.count).view("f4").reshape(problem.m, problem.n)
+
+        def bind(buffers: Sequence[Array]) -> Launch:
+            return on_tensors(step, problem, [torch_library.tensor(torch, x) for x in (*buffers, own)])
+
+        return bind
+
+    return prepare
+
+
+def on_tensors(step: Step, problem: Update, tensors: Sequence[Any]) -> Launch:
+    """The operands' tensors, and last a gradient that the kernel holds itself."""
+    if problem.part == "gradient":
+        x, dy, g, _ = tensors
+        w = None
+    else:
+        x, dy, w, g = tensors
+    run = step(problem, x, dy, w, g)
+
+    def call(keep: object = tensors) -> None:
+        run()
+
+    return Launch(call, workspace=4 * problem.count if problem.part == "step" else 0)
+
+
+def fused(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[], object]:
+    """addmm_ into what the product changes; the velocity is then added to the weights."""
+    alpha, beta = factors(problem)
+    k, left = problem.k, x.t()
+    if problem.velocity:
+        weights, velocity = w[: problem.m], w[problem.m :]
+
+        def with_velocity() -> None:
+            velocity.addmm_(left, dy, beta=beta, alpha=alpha)
+            weights.sub_(velocity, alpha=problem.lr)
+
+        return with_velocity
+    if problem.products == 1:
+        return lambda: w.addmm_(left, dy, beta=beta, alpha=alpha)
+
+    first, second = (left[:, :k], dy[:k]), (left[:, k:], dy[k:])
+
+    def tied() -> None:
+        w.addmm_(*first, alpha=alpha)
+        w.addmm_(*second, alpha=alpha)
+
+    return tied
+
+
+def gradient(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[], object]:
+    """The mean gradient: beta = 0 leaves unread what was in it."""
+    import torch
+
+    left, k, mean = x.t(), problem.k, 1 / problem.k
+    addmm = torch.addmm
+    if problem.products == 1:
+        return lambda: addmm(g, left, dy, beta=0, alpha=mean, out=g)
+
+    first, second = (left[:, :k], dy[:k]), (left[:, k:], dy[k:])
+
+    def tied() -> None:
+        addmm(g, *first, beta=0, alpha=mean, out=g)
+        g.addmm_(*second, alpha=mean)
+
+    return tied
+
+
+def separate(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[], object]:
+    """The gradient into a buffer that is kept, then torch's operators in place."""
+    first, lr, mu, limit = gradient(problem, x, dy, w, g), problem.lr, problem.mu, problem.limit
+    weights, velocity = (w[: problem.m], w[problem.m :]) if problem.velocity else (w, None)
+
+    def run() -> None:
+        first()
+        if problem.rule == "decay":
+            weights.mul_(1 - lr * problem.decay)
+        elif problem.rule == "clip":
+            g.clamp_(-limit, limit)
+        way = g
+        if velocity is not None:
+            velocity.mul_(mu).add_(g, alpha=problem.gain)
+            way = g.add_(velocity, alpha=mu) if problem.rule == "nesterov" else velocity
+        weights.sub_(way, alpha=lr)
+
+    return run
+
+
+def temporaries(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[], object]:
+    """As one writes it first: every operator's result is a new array."""
+    left, factor = x.T, problem.lr / problem.k
+
+    def run() -> None:
+        nonlocal w
+        w -= factor * (left @ dy)
+
+    return run
+
+
+def numpy_separate(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[], object]:
+    """Product, scaling and difference, each into an array that is kept."""
+    import numpy as np
+
+    left, factor = x.T, np.float32(problem.lr / problem.k)
+
+    def run() -> None:
+        np.matmul(left, dy, out=g)
+        np.multiply(g, factor, out=g)
+        np.subtract(w, g, out=w)
+
+    return run
+
+
+def on_arrays(step: Step) -> Callable[[Update, Any, object], Bind]:
+    """NumPy's on the operands as they are."""
+
+    def prepare(problem: Update, device: Any, setting: object) -> Bind:
+        own = device.allocate(4 * problem.count).view("f4").reshape(problem.m, problem.n)
+
+        def bind(buffers: Sequence[Array]) -> Launch:
+            x, dy, w = buffers
+            return Launch(step(problem, x, dy, w, own), workspace=own.nbytes)
+
+        return bind
+
+    return prepare

@@ -1,0 +1,93 @@
+"""Binds update.c around a library's cblas_sgemm."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build
+from kernels.errors import Unavailable
+from kernels.native import launch
+from kernels.ops.update.problem import Update
+
+if TYPE_CHECKING:
+    from kernels.libs.cblas import Blas
+    from kernels.problem import Array
+    from kernels.variant import Bind, Launch, Setting
+
+SOURCE = Path(__file__).with_name("update.c")
+PLAIN = ("-fno-tree-loop-distribute-patterns",)  # the pass that clears stays stores: no call of memset
+POINTER, INT64, INT32, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_float
+APPLY = {"unit": "momentum", "tied": "sgd"}  # rules whose pass is another's
+
+
+class Argument(ctypes.Structure):
+    """`update` of update.c."""
+
+    _fields_ = (
+        *((name, POINTER) for name in ("x", "dy", "w", "g", "other", "sgemm", "apply")),
+        *((name, INT64) for name in ("m", "n", "k")),
+        *((name, INT32) for name in ("wide", "products", "velocity")),
+        *((name, FLOAT) for name in ("alpha", "beta", "mean", "lr", "mu", "gain", "keep", "limit")),
+    )
+
+
+def factors(problem: Update) -> tuple[float, float]:
+    """alpha and beta of the product that makes the step by itself, or fills the velocity."""
+    if problem.velocity:
+        return problem.gain / problem.k, problem.mu
+    keep = 1 - problem.lr * problem.decay if problem.rule == "decay" else 1.0
+    return -problem.lr / problem.k, keep
+
+
+def fields(problem: Update) -> dict[str, Any]:
+    alpha, beta = factors(problem)
+    return {
+        "m": problem.m, "n": problem.n, "k": problem.k, "products": problem.products,
+        "velocity": problem.velocity, "alpha": alpha, "beta": beta, "mean": 1 / problem.k, "lr": problem.lr,
+        "mu": problem.mu, "gain": problem.gain, "keep": 1 - problem.lr * problem.decay, "limit": problem.limit,
+        "apply": address(f"update_{APPLY.get(problem.rule, problem.rule)}"),
+    }  # fmt: skip
+
+
+def address(symbol: str) -> int:
+    return build.address(SOURCE, symbol, PLAIN)
+
+
+def library(
+    load: Callable[[], Blas], symbol: str, buffers_of_its_own: int = 0
+) -> Callable[[Update, Any, Setting], Bind]:
+    """A function of update.c on a library, with so many gradients that it holds itself."""
+
+    def prepare(problem: Update, device: Any, setting: Setting) -> Bind:
+        blas = load()
+        blas.set_threads(setting.threads)
+        if (got := blas.get_threads()) != setting.threads:
+            raise Unavailable(f"{blas.name} runs {got} threads where {setting.threads} were asked")
+        known = fields(problem) | {"sgemm": blas.sgemm, "wide": blas.wide}
+        blocks = [device.allocate(4 * problem.count) for _ in range(buffers_of_its_own)]
+        known |= {name: block.ctypes.data for name, block in zip(("g", "other"), blocks)}  # noqa: B905
+        return _bind(address(symbol), known, problem, tuple(blocks))
+
+    return prepare
+
+
+def own(problem: Update, device: object, setting: Setting) -> Bind:
+    """The pass that the problem's part names."""
+    if setting.threads != 1:
+        raise Unavailable("our own passes run on one thread: --threads 1")
+    known = fields(problem)
+    function = known["apply"] if problem.part == "apply" else address(f"update_{problem.part}")
+    return _bind(function, known, problem, ())
+
+
+def _bind(function: int, known: dict[str, Any], problem: Update, blocks: tuple[Array, ...]) -> Bind:
+    names = [operand.name for operand in problem.operands()]
+    workspace = sum(block.nbytes for block in blocks)
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        return launch(function, Argument(**known), names, buffers, workspace=workspace, keep=blocks)
+
+    return bind

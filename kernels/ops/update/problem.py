@@ -1,0 +1,209 @@
+"""One step of a fully connected layer's weights, with the product that makes their gradient."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.dtypes import UNIT_ROUNDOFF
+from kernels.errors import UsageError
+from kernels.problem import Operand, Problem, axis
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array, Arrays
+
+RULES = ("sgd", "decay", "momentum", "unit", "nesterov", "clip", "norm", "tied")
+WITH_VELOCITY = ("momentum", "unit", "nesterov")
+PARTS = ("step", "gradient", "apply", "clear", "scale")
+# Operations and bytes of a weight in the pass after the product. The norm's own pass reads the gradient once.
+APPLY_FLOPS = {
+    "sgd": 2, "decay": 3, "momentum": 5, "unit": 5, "nesterov": 6, "clip": 4, "norm": 4, "tied": 2,
+}  # fmt: skip
+APPLY_BYTES = {
+    "sgd": 12, "decay": 12, "momentum": 20, "unit": 20, "nesterov": 20, "clip": 12, "norm": 16, "tied": 12,
+}  # fmt: skip
+PRODUCT_LIMIT = 16.0  # honest products stay under 5.5 u |X||dY|, as those of kernels/ops/gemm
+PASS_LIMIT = 4.0  # roundings of an element in the passes
+NORM_LIMIT = 512.0  # of a sum of squares in single precision, whose order is the kernel's own
+SPARSE = 16  # non-zeros among the batch in the second probe
+SMALLEST_NORM = 1e-6  # beside the norm in its denominator, as in torch.nn.utils.clip_grad_norm_
+
+
+@dataclass(frozen=True)
+class Update(Problem):
+    """W is m×n, inputs × outputs, row-major; X k×m and dY k×n, a row a sample; g = XᵀdY / k.
+
+    A framework that stores W outputs × inputs exchanges m and n, and nothing else. sgd: W −= lr·g.
+    decay: W −= lr·(g + decay·W). momentum: V = mu·V + g, W −= lr·V. unit: V = mu·V + (1 − mu)·g, W −= lr·V.
+    nesterov: V = mu·V + g, W −= lr·(g + mu·V). clip: each element of g within ± limit. norm: all of g times
+    min(1, limit / its root mean square). tied: two layers share W, so that g is a sum of two products; X and dY
+    then have 2k rows, the second layer's below. V lies behind W in one operand, and is checked with it.
+
+    `part`: a piece of the step by itself, for the sum of the pieces. gradient: g alone. apply: the pass over a
+    g that is given. clear: g = 0. scale: W = −W, which reads and writes W and never drifts.
+
+    lr is 1: at a smaller one an error of g would hide under the rounding of W. Launched again and again the
+    weights grow by the same step each time, which no number of launches drives to infinity; those of decay
+    converge; nothing decays towards denormal numbers.
+    """
+
+    op: ClassVar[str] = "update"
+    probes: ClassVar[tuple[str, ...]] = ("dense", "sparse")
+
+    m: int = axis("inputs of the layer: rows of W", low=1)
+    n: int = axis("outputs of the layer: columns of W", low=1)
+    k: int = axis("batch", low=1)
+    rule: str = axis("how the weights follow their gradient", "sgd", choices=RULES)
+    part: str = axis("the whole step, or a piece of it alone", "step", choices=PARTS)
+    lr: float = axis("learning rate", 1.0)
+    mu: float = axis("momentum", 0.9, low=0)
+    decay: float = axis("weight decay", 0.01, low=0)
+    limit: float = axis("most of an element of g (clip), of its root mean square (norm)", 0.1, low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mu >= 1:
+            raise UsageError(f"--mu {self.mu}: the velocity would grow without end; take less than 1")
+        if not 0 <= self.lr * self.decay <= 1:
+            raise UsageError(
+                f"--lr {self.lr} --decay {self.decay}: their product is no share of W; take 0 to 1"
+            )
+
+    @property
+    def products(self) -> int:
+        return 2 if self.rule == "tied" else 1
+
+    @property
+    def velocity(self) -> bool:
+        return self.rule in WITH_VELOCITY
+
+    @property
+    def gain(self) -> float:
+        """Share of the gradient that enters the velocity."""
+        return 1 - self.mu if self.rule == "unit" else 1.0
+
+    @property
+    def count(self) -> int:
+        return self.m * self.n
+
+    @property
+    def flops(self) -> float:
+        product = 2.0 * self.products * self.count * self.k
+        apply = float(APPLY_FLOPS[self.rule] * self.count)
+        whole = product + apply
+        return {"step": whole, "gradient": product, "apply": apply, "clear": 0.0, "scale": 1.0 * self.count}[
+            self.part
+        ]
+
+    @property
+    def bytes(self) -> float:
+        inputs = 4.0 * self.products * self.k * (self.m + self.n)
+        state = (16.0 if self.velocity else 8.0) * self.count
+        return {
+            "step": inputs + state, "gradient": inputs + 4.0 * self.count,
+            "apply": float(APPLY_BYTES[self.rule] * self.count),
+            "clear": 4.0 * self.count, "scale": 8.0 * self.count,
+        }[self.part]  # fmt: skip
+
+    def operands(self) -> tuple[Operand, ...]:
+        rows = self.products * self.k
+        x, dy = Operand("x", (rows, self.m), "in"), Operand("dy", (rows, self.n), "in")
+        w = Operand("w", ((2 if self.velocity else 1) * self.m, self.n), "inout")
+        return {
+            "step": (x, dy, w),
+            "gradient": (x, dy, Operand("g", (self.m, self.n), "out")),
+            "apply": (Operand("g", (self.m, self.n), "in"), w),
+            "clear": (Operand("g", (self.m, self.n), "out"),),
+            "scale": (Operand("w", (self.m, self.n), "inout"),),
+        }[self.part]
+
+    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+        """In the sparse probe few samples count, and W is as small as their share: it would hide them."""
+        x = super().fill(rng, probe)
+        if probe == "sparse" and "x" in x and self.products * self.k > SPARSE:
+            x["x"][rng.permutation(len(x["x"]))[SPARSE:]] = 0
+            if "w" in x:
+                x["w"] *= SPARSE / self.k
+        return x
+
+    def reference(self, x: Arrays) -> Array:
+        import numpy as np
+
+        if self.part == "clear":
+            return np.zeros((self.m, self.n))
+        if self.part == "scale":
+            negated: Array = -x["w"].astype(np.float64)
+            return negated
+        g = self.gradient(x)
+        return g if self.part == "gradient" else self.stepped(x["w"].astype(np.float64), g)
+
+    def gradient(self, x: Arrays) -> Array:
+        """g in float64, m×n; the terms of samples that are zero left out."""
+        import numpy as np
+
+        if self.part == "apply":
+            given: Array = x["g"].astype(np.float64)
+            return given
+        used = x["x"].any(axis=1)
+        g: Array = x["x"][used].astype(np.float64).T @ x["dy"][used].astype(np.float64)
+        return np.divide(g, self.k, out=g)
+
+    def stepped(self, w: Array, g: Array) -> Array:
+        """W, and V below it where there is one, after the step, in float64."""
+        import numpy as np
+
+        if self.velocity:
+            weights, velocity = w[: self.m], self.mu * w[self.m :] + self.gain * g
+            way = g + self.mu * velocity if self.rule == "nesterov" else velocity
+            return np.concatenate([weights - self.lr * way, velocity])
+        if self.rule == "decay":
+            g = g + self.decay * w
+        elif self.rule == "clip":
+            g = np.clip(g, -self.limit, self.limit)
+        elif self.rule == "norm":
+            g = self.coefficient(g) * g
+        stepped: Array = w - self.lr * g
+        return stepped
+
+    def coefficient(self, g: Array) -> float:
+        """What clipping by the global norm multiplies the gradient by."""
+        norm = math.sqrt(float((g * g).sum()))
+        return min(1.0, self.limit * math.sqrt(self.count) / (norm + SMALLEST_NORM))
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        """The product's error, carried through the rule, and the roundings of the passes."""
+        import numpy as np
+
+        if self.part in ("clear", "scale"):
+            return np.zeros_like(want)
+        product = self._product_bound(x, u)
+        if self.part == "gradient":
+            return product
+        lr, roundings = abs(self.lr), PASS_LIMIT * max(u, UNIT_ROUNDOFF["fp32"])
+        w = np.abs(x["w"])
+        if self.rule == "norm":
+            g = self.gradient(x)
+            away = NORM_LIMIT * u + math.sqrt(float((product * product).sum() / (g * g).sum()))
+            product = product + away * self.coefficient(g) * np.abs(g)
+        if not self.velocity:
+            bound: Array = lr * product + roundings * (w + np.abs(want))
+            return bound
+        velocity = self.gain * product + roundings * (self.mu * w[self.m :] + np.abs(want[self.m :]))
+        way = product + self.mu * velocity if self.rule == "nesterov" else velocity
+        passes = roundings * (w[: self.m] + np.abs(want[: self.m]) + 2 * lr * np.abs(want[self.m :]))
+        return np.concatenate([lr * way + passes, velocity])
+
+    def _product_bound(self, x: Arrays, u: float) -> Array:
+        """Of g; a bound need not be exact: single precision halves its cost."""
+        import numpy as np
+
+        if self.part == "apply":
+            given: Array = np.abs(x["g"]) * u
+            return given
+        used = x["x"].any(axis=1)
+        absolute: Array = np.abs(x["x"][used]).T @ np.abs(x["dy"][used])
+        absolute *= PRODUCT_LIMIT * u / self.k
+        return absolute

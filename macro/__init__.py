@@ -1,0 +1,1 @@
+"""Whole networks in real frameworks: equal work first, then time."""

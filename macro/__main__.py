@@ -1,0 +1,38 @@
+"""`python -m macro`: run, equal, shapes, env; each explains itself with --help."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from micro._cli import guarded
+
+
+def commands() -> dict[str, str]:
+    """By name, and what each does: the files of this folder without an underscore."""
+    found = {}
+    for path in sorted(Path(__file__).parent.glob("[a-z]*.py")):
+        first = path.read_text("utf-8").partition("\n")[0]
+        found[path.stem] = first.strip('"')
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code of the command."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    known = commands()
+    if not words or words[0] in ("-h", "--help"):
+        for name, about in known.items():
+            print(f"python -m macro {name}: {about}")
+        return 0
+    if words[0] not in known:
+        print(f"macro: no command {words[0]}; there are {', '.join(known)}", file=sys.stderr)
+        return 2
+    module = importlib.import_module(f"macro.{words[0]}")
+    return guarded(f"macro {words[0]}", lambda: int(module.main(words[1:])))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

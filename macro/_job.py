@@ -1,0 +1,64 @@
+"""What a framework is handed: the network as data, given weights and one batch, in files without pickle."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from macro.frameworks import Framework
+
+if TYPE_CHECKING:
+    from macro.networks.base import Network
+
+SEED = 20160825
+HEAPS: dict[str, dict[str, str]] = {
+    "default": {},
+    # glibc keeps what it has: no block is mapped for itself, and none given back.
+    "keep": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(64 << 30)},
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a framework runs: fixed for its process."""
+
+    threads: int = 1
+    heap: str = "default"
+    knobs: dict[str, Any] = field(default_factory=dict)
+
+
+def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
+    """Weights and data, the same for every framework: normal weights scaled by the square root of what they
+    sum, small biases, standard normal inputs, uniform labels. The files by name."""
+    import numpy as np
+
+    rng = np.random.default_rng(SEED)
+    weights = {}
+    for layer in network.layers:
+        scale = np.float32(layer.inputs**-0.5)
+        weights[f"{layer.name}.weight"] = (
+            rng.standard_normal((layer.inputs, layer.outputs), np.float32) * scale
+        )
+        weights[f"{layer.name}.bias"] = rng.standard_normal(layer.outputs, np.float32) * np.float32(0.1)
+    files = {"weights": str(folder / "weights.npz"), "data": str(folder / f"data-{batch}.npz")}
+    np.savez(files["weights"], **weights)  # type: ignore[arg-type]
+    x = rng.standard_normal((batch, network.features), np.float32)
+    np.savez(files["data"], x=x, labels=rng.integers(network.classes, size=batch))
+    return files
+
+
+def write(
+    framework: Framework, network: Network, batch: int, setting: Setting, files: dict[str, str], folder: Path
+) -> Path:
+    """The job's file."""
+    job = {
+        "framework": framework.name, "network": network.data(), "batch": batch, "threads": setting.threads,
+        "heap": setting.heap, "knobs": {**framework.knobs, **setting.knobs}, **files,
+    }  # fmt: skip
+    name = "-".join((framework.name, str(setting.threads), setting.heap)).replace(":", "-").replace("/", "-")
+    number = len(list(folder.glob(f"{name}-*.json")))
+    path = folder / f"{name}-{number}.json"
+    path.write_text(json.dumps(job), "utf-8")
+    return path

@@ -1,0 +1,125 @@
+"""Steps of several frameworks in turns: generations of processes, rounds of blocks, until the budget is spent."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernels.errors import KernelError, SuiteError
+from macro import _job
+from macro._driver import Process
+from macro._job import Setting
+from macro.frameworks import Framework
+from macro.networks.base import Network
+
+FEWEST = 6  # rounds of a generation
+BLOCK = 0.2  # seconds of steps in a block, at least
+WARM = 2  # steps before the first block
+HANGS = 60.0  # seconds a block may take at least
+
+
+@dataclass
+class Entry:
+    """One framework in one setting, and what came of it. A row of `blocks` is a round of a generation."""
+
+    framework: Framework
+    setting: Setting
+    division: str = "default"
+    identity: dict[str, Any] = field(default_factory=dict)
+    built: dict[str, Any] = field(default_factory=dict)
+    setup: list[float] = field(default_factory=list)
+    blocks: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)
+    status: str = "ok"
+    reason: str | None = None
+    process: Process | None = None
+    count: int = 1
+
+    def fail(self, error: SuiteError) -> None:
+        self.status = "failed" if isinstance(error, KernelError) else "skipped"
+        self.reason, self.process = str(error), None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run: a network's phase in several entries."""
+
+    network: Network
+    batch: int
+    phase: str
+    seconds: float
+    generations: int
+    seed: int = 0
+
+
+def take(plan: Plan, entries: Sequence[Entry], folder: Path, say: Callable[[str], None]) -> None:
+    """Fill the entries. What one does costs it alone."""
+    files = _job.write_arrays(plan.network, plan.batch, folder)
+    for generation in range(plan.generations):
+        with ExitStack() as stack:
+            alive = []
+            for entry in entries:
+                if entry.status != "ok":
+                    continue
+                say(f"generation {generation + 1} of {plan.generations}: starting {entry.framework.name}")
+                if _start(plan, entry, files, folder, stack):
+                    alive.append(entry)
+            _rounds(plan, generation, alive, plan.seconds / plan.generations, say)
+
+
+def _start(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack: ExitStack) -> bool:
+    """Its process, built and warm; how many steps make a block."""
+    began = time.monotonic()
+    job = _job.write(entry.framework, plan.network, plan.batch, entry.setting, files, folder)
+    try:
+        entry.process = stack.enter_context(
+            Process(
+                entry.framework, job, entry.setting, folder / f"{entry.framework.name}.log".replace(":", "-")
+            )
+        )
+        entry.identity = entry.process.expect("hello")
+        entry.built = entry.process.expect("built")
+        entry.setup.append(time.monotonic() - began)
+        warm = entry.process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=WARM)
+        entry.count = max(1, round(BLOCK / max(min(warm["wall_ns"]) * 1e-9, 1e-9)))
+    except SuiteError as error:
+        entry.fail(error)
+        return False
+    return True
+
+
+def _rounds(
+    plan: Plan, generation: int, alive: list[Entry], seconds: float, say: Callable[[str], None]
+) -> None:
+    """Blocks in turns, in fresh random order, while the others wait on their pipes."""
+    order, began, number = random.Random(plan.seed * 1000 + generation), time.monotonic(), 0
+    while alive and (number < FEWEST or time.monotonic() - began < seconds):
+        for entry in order.sample(alive, len(alive)):
+            assert entry.process is not None
+            patience = max(HANGS, 20 * entry.count * (entry.blocks[-1][2]["wall"] if entry.blocks else 1.0))
+            try:
+                told = entry.process.ask(patience, "steps", do="steps", phase=plan.phase, count=entry.count)
+            except SuiteError as error:
+                entry.fail(error)
+                alive.remove(entry)
+                continue
+            entry.blocks.append((generation, number, _block(told)))
+        number += 1
+        say(f"generation {generation + 1}: {number} rounds")
+
+
+def _block(told: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of one step in this block, by each clock, and what was seen beside."""
+    count = len(told["wall_ns"])
+    names = ("faults", "voluntary", "involuntary")
+    return {
+        "wall": sum(told["wall_ns"]) * 1e-9 / count,
+        "cpu": sum(told["cpu_ns"]) * 1e-9 / count,
+        "system": sum(told["system_ns"]) * 1e-9 / count,
+        **{name: sum(told[name]) / count for name in names},
+        "foreign": told["foreign"], "canary": told["canary"], "peak": told["peak_bytes"], "steps": count,
+    }  # fmt: skip

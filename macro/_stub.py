@@ -1,0 +1,72 @@
+"""A library that a framework is linked to and does not need here: a stub of its symbols, compiled by gcc."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from kernels.errors import Unavailable
+
+SOURCE = """\
+#include <stdlib.h>
+#include <unistd.h>
+static const char SAID[] = "LIBRARY is a stub here\\n";
+void *kernelgap_stub(void) { if (write(2, SAID, sizeof SAID - 1)) {} abort(); }
+"""
+
+
+def make(environment: Path, library: str, recipe: dict[str, str]) -> int:
+    """Write the stub where the framework looks; how many symbols it has. Raises Unavailable.
+
+    `recipe`: `folder` below the environment's packages, a pattern of the `symbols` to have, and of those
+    that are `data`, which are zeros; a function says what it is and ends the process.
+    """
+    packages = next(environment.glob("lib/python3*/site-packages"))
+    place = packages / recipe["folder"]
+    wanted = sorted(x for x in undefined([*packages.glob("*.so"), *place.glob("*.so")])
+                    if re.match(recipe["symbols"], x))  # fmt: skip
+    if not place.is_dir() or not wanted:
+        raise Unavailable(
+            f"nothing here needs {library}: the recipe's packages are not what it was written for"
+        )
+    lines = [SOURCE.replace("LIBRARY", library)]
+    for name in wanted:
+        if re.match(recipe["data"], name):
+            lines.append(f"char {name}[4096];\n")
+        else:
+            lines.append(f'void *{name}(void) __attribute__((alias("kernelgap_stub")));\n')
+    with tempfile.TemporaryDirectory(prefix="kernelgap-stub-") as folder:
+        source = Path(folder) / "stub.c"
+        source.write_text("".join(lines), "utf-8")
+        words: list[str | Path] = [
+            "gcc",
+            "-shared",
+            "-fPIC",
+            "-w",
+            f"-Wl,-soname,{library}",
+            "-o",
+            place / library,
+            source,
+        ]
+        _run(words, f"the stub of {library}")
+    return len(wanted)
+
+
+def undefined(objects: list[Path]) -> set[str]:
+    """Names that these shared objects want of others."""
+    if not objects:
+        return set()
+    told = _run(["nm", "-D", "--undefined-only", *objects], "the symbols of the framework's libraries")
+    return set(re.findall(r"^\s+[Uvw] ([A-Za-z_]\w*)", told, re.MULTILINE))
+
+
+def _run(words: list[str | Path], what: str) -> str:
+    try:
+        told = subprocess.run(words, capture_output=True, text=True)
+    except OSError:
+        raise Unavailable(f"{what}: no {words[0]} here: apt-get install gcc") from None
+    if told.returncode:
+        raise Unavailable(f"{what}: {words[0]} fails: {told.stderr.strip().splitlines()[-1][:300]}")
+    return told.stdout

@@ -1,0 +1,156 @@
+"""A run's entries as records: a result for each framework, a comparison of each with the first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from macro._steps import Entry, Plan
+from reports import record, stats
+
+FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
+PROCESSES = 5  # from so many on an interval holds across processes
+
+
+def contest(
+    plan: Plan, entries: Sequence[Entry], division: str, peak: float, margin: float, seconds: float
+) -> record.Contest:
+    """Of one division: what is as installed is never compared with what was tuned."""
+    name = f"step/network:{plan.network.name}/batch:{plan.batch}/phase:{plan.phase}/division:{division}"
+    question = f"which framework takes longest for a {plan.phase} of {plan.network.name}, {division}?"
+    results = tuple(_result(plan, entry, name, peak) for entry in entries)
+    pairs = [(0, i) for i in range(1, len(entries))]
+    comparisons = tuple(_comparison(plan, entries, results, name, pair, margin) for pair in pairs)
+    setup = sum(sum(entry.setup) for entry in entries)
+    return record.Contest(
+        name, question, "framework", results, comparisons, {"measuring": seconds, "setup": setup},
+        stopped="the budget ran out",
+    )  # fmt: skip
+
+
+def _name(plan: Plan, entry: Entry) -> str:
+    s = entry.setting
+    problem = f"step/network:{plan.network.name}/batch:{plan.batch}/phase:{plan.phase}"
+    return f"{problem}/variant:{entry.framework.name}/threads:{s.threads}/heap:{s.heap}"
+
+
+def clock(entry: Entry) -> str:
+    """Processor time of one thread, the wall of several."""
+    return "cpu" if entry.setting.threads == 1 else "wall"
+
+
+def times(entry: Entry) -> list[float]:
+    return [block[clock(entry)] for _, _, block in entry.blocks]
+
+
+def _result(plan: Plan, entry: Entry, contest: str, peak: float) -> record.Result:
+    problem = {
+        "network": plan.network.name,
+        "batch": plan.batch,
+        "phase": plan.phase,
+        "division": entry.division,
+    }
+    who = entry.identity
+    blank = record.Result(
+        _name(plan, entry), contest, "measured", "step", problem, entry.framework.name, "cpu", entry.setting.threads,
+        "planned", heap=entry.setting.heap, interpreter=who.get("python"), repeat=_command(plan, entry),
+        kernel=" ".join(str(who[x]) for x in ("framework", "version", "blas") if who.get(x)) or None,
+        isa_observed=who.get("isa_observed"),
+        identity={k: v for k, v in who.items() if k not in ("kind", "seq")} or None,
+    )  # fmt: skip
+    if entry.status != "ok" or not entry.blocks:
+        status: Any = entry.status if entry.status != "ok" else "failed"
+        return replace(blank, status=status, reason=entry.reason or "no block of steps was finished")
+    taken = times(entry)
+    median, low, high = stats.order_interval(_array(taken))
+    flops = plan.network.flops(plan.batch, plan.phase)
+    foreign = _median([block["foreign"] for _, _, block in entry.blocks])
+    contended = entry.setting.threads > 1 and foreign > FOREIGN
+    step = {name: _median([block[name] for _, _, block in entry.blocks]) for name in _SEEN} | {
+        "foreign_cores": foreign
+    }
+    step["utilization"] = _median(
+        [b["cpu"] / (b["wall"] * entry.setting.threads) for _, _, b in entry.blocks]
+    )
+    return replace(
+        blank, status="contended" if contended else "ok", clock=clock(entry),
+        seconds=record.Seconds(median, _known(low), _known(high), stats.SHOWN), flops_per_second=flops / median,
+        work={"flops": flops},
+        percent_of_ceiling=100 * flops / median / (peak * entry.setting.threads) if peak else None,
+        ceiling="FMA peak" if peak else None, samples=tuple(taken),
+        wall_samples=tuple(block["wall"] for _, _, block in entry.blocks) if clock(entry) == "cpu" else (),
+        rounds=tuple(number for _, number, _ in entry.blocks), processes=tuple(g for g, _, _ in entry.blocks),
+        launches=entry.count, faults=round(step["faults"]), setup_seconds=_median(entry.setup), step=step,
+        canary={"crc32 of 1 MiB": [block["canary"] for _, _, block in entry.blocks]},
+        warnings=(f"contended: others kept {foreign:.2f} cores busy",) if contended else (),
+    )  # fmt: skip
+
+
+_SEEN = ("system", "faults", "voluntary", "involuntary", "peak")
+
+
+def _comparison(
+    plan: Plan,
+    entries: Sequence[Entry],
+    results: Sequence[record.Result],
+    contest: str,
+    pair: tuple[int, int],
+    margin: float,
+) -> record.Comparison:
+    a, b = (entries[i] for i in pair)
+    scope = f"across {plan.generations} processes" if plan.generations >= PROCESSES else "within process"
+    blank = record.Comparison(
+        contest, "framework", results[pair[0]].name, results[pair[1]].name, None, None, None, stats.SHOWN,
+        "not comparable", None, margin, margin, scope=scope,
+    )  # fmt: skip
+    for entry in (a, b):
+        if entry.status != "ok" or not entry.blocks:
+            return replace(blank, reason=f"{entry.framework.name} {entry.status}: {entry.reason}")
+    groups = _ratios(plan, a, b)
+    judged = stats.nested(groups, margin)
+    if judged.shown is None:
+        return replace(blank, verdict="unresolved", reason=judged.reason)
+    shown = judged.shown
+    return replace(
+        blank,
+        ratio=shown.center,
+        low=shown.low,
+        high=shown.high,
+        verdict=judged.verdict,
+        reason=judged.reason,
+    )
+
+
+def _ratios(plan: Plan, a: Entry, b: Entry) -> list[Any]:
+    """Logarithms of b over a in each round, a generation at a time."""
+    rows: dict[int, dict[int, list[float | None]]] = {}
+    for i, entry in enumerate((a, b)):
+        for (generation, number, _), seconds in zip(entry.blocks, times(entry), strict=True):
+            rows.setdefault(generation, {}).setdefault(number, [None, None])[i] = seconds
+    return [_array([math.log(y / x) for x, y in rounds.values() if x and y]) for rounds in rows.values()]
+
+
+def _command(plan: Plan, entry: Entry) -> str:
+    s = entry.setting
+    division = f" --division {entry.division}" if entry.division != "default" else ""
+    return (
+        f"python -m macro run {plan.network.name} --frameworks {entry.framework.name} --batch {plan.batch} "
+        f"--phase {plan.phase} --threads {s.threads} --heap {s.heap}{division}"
+    )
+
+
+def _array(values: Sequence[float]) -> Any:
+    import numpy as np
+
+    return np.array(values)
+
+
+def _median(values: Sequence[float]) -> float:
+    ordered = sorted(values)
+    return float(ordered[len(ordered) // 2]) if ordered else 0.0
+
+
+def _known(value: float) -> float | None:
+    return value if value == value else None

@@ -1,0 +1,169 @@
+"""Environments of frameworks: `env create jax`, `env create all`, `env list`, `env remove jax`."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from kernels.errors import SuiteError, UsageError
+from macro import _cli, _env
+from macro._env import Environment
+from macro.frameworks import find, home, names
+from reports.parser import OneLineParser
+
+
+def main(argv: Sequence[str]) -> int:
+    """0 where all that was asked is there and runs, 1 where something fails, 2 for usage."""
+    made = OneLineParser("python -m macro env", description=__doc__, allow_abbrev=False)
+    actions = made.add_subparsers(dest="action", required=True, metavar="create|list|remove")
+    for action, about in (("create", "make it from its recipe, then try it"), ("remove", "delete it")):
+        own = actions.add_parser(action, help=about, description=about, allow_abbrev=False)
+        own.add_argument("name", nargs="+", help="a framework or its environment; all")
+        own.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+        if action == "create":
+            own.add_argument(
+                "--wheels", metavar="FOLDER", type=Path,
+                help="take packages from here and from no index; `pip download -d FOLDER` fills it elsewhere",
+            )  # fmt: skip
+    own = actions.add_parser("list", help="what is there, what it weighs, what runs", allow_abbrev=False)
+    own.add_argument("--try", dest="again", action="store_true", help="start every framework again")
+    arguments = made.parse_args(argv)
+    if arguments.action == "list":
+        return _list(arguments.again)
+    return _each(arguments)
+
+
+def _each(arguments: Any) -> int:
+    """Create or remove what was named; one that fails costs itself alone."""
+    wanted = _wanted(arguments.name, arguments.action)
+    said = partial(_cli.say, arguments.quiet)
+    failed = 0
+    for environment in wanted:
+        try:
+            if arguments.action == "create":
+                failed |= create(environment, arguments.wheels, said)
+            else:
+                _env.remove(environment)
+                print(f"{environment.name}: removed")
+        except UsageError:
+            raise
+        except (SuiteError, OSError) as error:
+            print(f"{environment.name}: not made: {error}")
+            failed = 1
+    return failed
+
+
+def _wanted(given: Sequence[str], action: str) -> list[Environment]:
+    """Each once. With `all`, what is not there yet, or what there is to remove. Raises UsageError."""
+    if list(given) == ["all"]:
+        return [x for x in _env.every().values() if x.folder.exists() == (action == "remove")]
+    found = {environment.name: environment for environment in map(_env.named, given)}
+    return list(found.values())
+
+
+def create(environment: Environment, wheels: Path | None, say: Callable[[str], None]) -> int:
+    """One environment; 1 where one of its rows does not run. Raises SuiteError."""
+    if environment.folder.exists():
+        told = _env.kept(environment)
+        runs = all(row.get("runs") for row in told.get("rows", {"": {}}).values())
+        if told.get("recipe") != environment.digest or not runs:
+            why = "made from another recipe" if runs else "something in it does not run"
+            raise UsageError(
+                f"{environment.name}: it is there, {why}: python -m macro env remove {environment.name}, then again"
+            )
+    else:
+        told = _env.create(environment, wheels, say)
+        tried(environment, told, say)
+    for line in _lines(environment, told):
+        print(line)
+    return int(not all(row["runs"] for row in told["rows"].values()))
+
+
+def tried(environment: Environment, told: dict[str, Any], say: Callable[[str], None]) -> None:
+    """Start every row on a tiny network, in the worker's own loop; what each answered is kept."""
+    lacking = _env.missing(environment)
+    told["rows"] = {}
+    for row in environment.rows:
+        say(f"{environment.name}: trying {row.name}")
+        why = lacking.get(row.name)
+        told["rows"][row.name] = {"runs": False, "why": why} if why else attempt(row)
+    _env.keep(environment, told)
+
+
+def attempt(row: Any) -> dict[str, Any]:
+    """Whether a framework trains one step: its version and seconds, or its own words why not."""
+    from macro import _job
+    from macro._driver import Process
+    from macro.networks.base import Network, dense
+
+    net = Network("trial", "a trial", 2, dense(4, 3, 2), rate=0.1, momentum=0.9)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kernelgap-env-") as name:
+        folder = Path(name)
+        job = _job.write(row, net, 2, _job.Setting(), _job.write_arrays(net, 2, folder), folder)
+        with Process(row, job, _job.Setting(), folder / "log") as process:
+            try:
+                version = process.expect("hello").get("version")
+                process.expect("built")
+                process.ask(60.0, "steps", do="steps", phase="step", count=1)
+            except SuiteError as error:
+                last: dict[str, Any] = process.said[-1] if process.said else {}
+                return {"runs": False, "why": str(last.get("reason") or error)}
+    return {"runs": True, "version": version, "seconds": round(time.monotonic() - began, 1)}
+
+
+def _list(again: bool) -> int:
+    """Every environment of a recipe; 1 where one that is there has a row that does not run."""
+    failed = 0
+    print(f"Environments, in {home()}:")
+    for environment in _env.every().values():
+        told = _env.kept(environment)
+        if told and (again or "rows" not in told):
+            tried(environment, told, partial(_cli.say, False))
+        for line in _lines(environment, told):
+            print(line)
+        failed |= any(not row["runs"] for row in told.get("rows", {}).values())
+    own = [name for name in names() if not find(name).recipe]
+    print(f"  the suite's own: {', '.join(own)}")
+    return int(failed)
+
+
+def _lines(environment: Environment, told: dict[str, Any]) -> list[str]:
+    """What is there, or why not; then each row."""
+    recipe = environment.recipe
+    head = f"  {environment.name:<11} Python {recipe['python']:<5}"
+    if not told:
+        rows = ", ".join(row.name for row in environment.rows)
+        broken = ", and what lies there is none" if environment.folder.exists() else ""
+        elsewhere = _suites(environment)
+        return [
+            f"{head} not made (about {recipe.get('megabytes', 0)} MB){broken}: "
+            f"python -m macro env create {environment.name}   {rows}{elsewhere}"
+        ]
+    stale = "" if told["recipe"] == environment.digest else "; made from another recipe than today's"
+    lines = [f"{head} {told['megabytes']} MB, made in {told['seconds']:.0f} s{stale}"]
+    for name, row in told.get("rows", {}).items():
+        if row["runs"]:
+            lines.append(f"    {name:<19} runs: {row['version']}, first step after {row['seconds']:.1f} s")
+        else:
+            lines.append(f"    {name:<19} does not run: {row['why']}")
+    return lines
+
+
+def _suites(environment: Environment) -> str:
+    """Where the suite's own Python has the package and is of the right version, that it serves until then."""
+    from macro.frameworks import interpreter
+
+    package = environment.recipe["packages"][0].partition("==")[0]
+    try:
+        version = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+    if interpreter(environment.rows[0]) is None:
+        return ""
+    return f"; until then from the suite's own environment ({package} {version})"

@@ -1,0 +1,82 @@
+"""One file is one framework: its adapter, its knobs, and the recipe of its environment.
+
+The driver never imports an adapter: it reads the literals RECIPE and KNOBS off its syntax tree.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernels.errors import UsageError
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Framework:
+    """What can be said of a framework without importing it. `recipe`: python, packages, megabytes, and what
+    else its environment needs; none where it runs in the suite's own. `tuned`: the knobs that won."""
+
+    name: str
+    path: Path
+    about: str
+    recipe: dict[str, Any] = field(default_factory=dict)
+    knobs: dict[str, Any] = field(default_factory=dict)
+    tuned: dict[str, Any] = field(default_factory=dict)
+
+
+def names() -> list[str]:
+    """Each as `file` or `file:row`: a file may hold several rows, such as Keras on three back ends."""
+    return [row for path in _files() for row in _rows(path)]
+
+
+def find(name: str) -> Framework:
+    """A framework's row by name. Raises UsageError."""
+    for path in _files():
+        rows = _rows(path)
+        if name in rows:
+            return rows[name]
+    raise UsageError(f"--frameworks {name}: there are {', '.join(names())}")
+
+
+def _files() -> list[Path]:
+    return sorted(path for path in HERE.glob("[a-z]*.py"))
+
+
+def _rows(path: Path) -> dict[str, Framework]:
+    """Read off the syntax tree: ROWS is a literal {name: knobs}; RECIPE, TUNED are literals."""
+    tree = ast.parse(path.read_text("utf-8"))
+    told: dict[str, Any] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name in ("ROWS", "RECIPE", "TUNED"):
+                told[name] = ast.literal_eval(node.value)
+    about = (ast.get_docstring(tree) or "").partition("\n")[0]
+    recipe, tuned = told.get("RECIPE", {}), told.get("TUNED", {})
+    return {
+        name: Framework(name, path, about, recipe, knobs, {**knobs, **tuned})
+        for name, knobs in told.get("ROWS", {path.stem: {}}).items()
+    }
+
+
+def home() -> Path:
+    """Where environments are made: one folder each."""
+    from kernels import state
+
+    return state.folder() / "environments"
+
+
+def interpreter(framework: Framework) -> Path | None:
+    """The Python in which it would run: its own environment's, else the suite's; None where it has a recipe
+    of another Python and no environment yet."""
+    own: Path = home() / framework.recipe.get("environment", framework.path.stem) / "bin/python"
+    if own.exists():
+        return own
+    wanted = framework.recipe.get("python")
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return Path(sys.executable) if wanted in (None, here) else None

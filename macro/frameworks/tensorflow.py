@@ -1,0 +1,148 @@
+"""TensorFlow 2: variables and a gradient tape, one function for each phase; as graph, eager, and by XLA.
+
+The update is TensorFlow's own optimizer, one fused kernel a variable (v = mu*v + g, w = w - lr*v); that of
+Keras, which is written in single operations, is in Keras's rows.
+"""
+
+ROWS = {
+    "tensorflow-graph": {"mode": "graph"},
+    "tensorflow-eager": {"mode": "eager"},
+    "tensorflow-xla": {"mode": "xla"},
+}
+RECIPE = {
+    "environment": "tensorflow",
+    "python": "3.11",
+    # The build without CUDA is half the size.
+    "packages": ["tensorflow-cpu==2.21.0", "numpy==2.4.6"],
+    "megabytes": 1200,
+}
+TUNED = {}
+
+
+def configure(job):
+    import os
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(job["threads"])
+    tf.config.threading.set_inter_op_parallelism_threads(job["threads"])
+
+
+def available():
+    import tensorflow as tf
+
+    tf.linalg.matmul(tf.zeros((2, 2)), tf.zeros((2, 2))).numpy()
+    return None
+
+
+def identity(job):
+    import os
+
+    import tensorflow as tf
+    from tensorflow.python.util import _pywrap_util_port as port
+
+    threading = tf.config.threading
+    build = tf.sysconfig.get_build_info()
+    onednn = bool(port.IsMklEnabled())
+    return {
+        "framework": "tensorflow",
+        "version": tf.version.VERSION,
+        "build": "%s; %s" % (tf.version.GIT_VERSION, tf.version.COMPILER_VERSION),
+        "blas": "oneDNN and Eigen, of TensorFlow" if onednn else "Eigen, of TensorFlow",
+        "dnn": "oneDNN, on: %s" % (os.environ.get("TF_ENABLE_ONEDNN_OPTS", "by default")) if onednn else None,
+        "isa_asked": os.environ.get("ONEDNN_MAX_CPU_ISA"),
+        "threads": {
+            "intra-op": threading.get_intra_op_parallelism_threads(),
+            "inter-op": threading.get_inter_op_parallelism_threads(),
+        },
+        "flags": {
+            "mode": job["knobs"]["mode"],
+            "xla": os.environ.get("XLA_FLAGS", ""),
+            "tf_xla": os.environ.get("TF_XLA_FLAGS", ""),
+            "tf32": tf.config.experimental.tensor_float_32_execution_enabled(),
+            "cuda_build": bool(build.get("is_cuda_build")),
+        },
+    }
+
+
+def build(job):
+    return Model(job)
+
+
+class Model(object):
+    def __init__(self, job):
+        import numpy as np
+        import tensorflow as tf
+
+        self.tf, self.network = tf, job["network"]
+        with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
+            self.p = dict((name, tf.Variable(weights[name], name=name)) for name in weights.files)
+            self.x, self.labels = tf.constant(data["x"]), tf.constant(data["labels"].astype(np.int32))
+        self.variables = list(self.p.values())
+        rate, momentum = self.network["rate"], self.network["momentum"]
+        train = tf.compat.v1.train
+        self.optimizer = (
+            train.MomentumOptimizer(rate, momentum) if momentum else train.GradientDescentOptimizer(rate)
+        )
+        wrap = {
+            "graph": tf.function,
+            "xla": lambda call: tf.function(call, jit_compile=True),
+            "eager": lambda call: call,
+        }[job["knobs"]["mode"]]
+        self.call_forward, self.call_gradient = wrap(self._logits), wrap(self._gradient)
+        self.call_loss, self.call_step = wrap(self._loss), wrap(self._step)
+
+    def _logits(self, x):
+        tf = self.tf
+        kinds = {"sigmoid": tf.sigmoid, "relu": tf.nn.relu, "none": lambda y: y}
+        for layer in self.network["layers"]:
+            z = tf.nn.bias_add(
+                tf.matmul(x, self.p[layer["name"] + ".weight"]), self.p[layer["name"] + ".bias"]
+            )
+            x = kinds[layer["activation"]](z)
+        return x
+
+    def _loss(self, x, labels):
+        told = self.tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=self._logits(x))
+        return self.tf.reduce_mean(told)
+
+    def _gradient(self, x, labels):
+        with self.tf.GradientTape() as tape:
+            loss = self._loss(x, labels)
+        return loss, tape.gradient(loss, self.variables)  # of the input nothing is asked
+
+    def _step(self, x, labels):
+        loss, grads = self._gradient(x, labels)
+        self.optimizer.apply_gradients(zip(grads, self.variables))
+        return loss
+
+    def work(self):
+        counts = dict((name, int(w.shape.num_elements())) for name, w in self.p.items())
+        return {
+            "parameters": counts,
+            "batch": int(self.labels.shape[0]),
+            "dtype": self.x.dtype.name,
+            "layout": "inputs x outputs",
+        }
+
+    def forward(self):
+        return self.call_forward(self.x).numpy()  # on a CPU a view, and a wait
+
+    def gradient(self):
+        loss, grads = self.call_gradient(self.x, self.labels)
+        loss.numpy()
+        return grads
+
+    def step(self):
+        self.call_step(self.x, self.labels).numpy()
+
+    def loss(self):
+        return float(self.call_loss(self.x, self.labels).numpy())
+
+    def gradients(self):
+        return dict((name, grad.numpy().copy()) for name, grad in zip(self.p, self.gradient()))
+
+    def parameters(self):
+        return dict((name, w.numpy().copy()) for name, w in self.p.items())

@@ -1,0 +1,40 @@
+"""One file is one network as data; what deviates from it in a text or a script is a variant by name."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+from kernels.errors import UsageError
+from macro.networks.base import Network, from_data
+
+
+def names() -> list[str]:
+    """The networks there are, variants included: `fcn-s`, `fcn-s:4`."""
+    return [name for stem in _stems() for name in _module(stem).NETWORKS]
+
+
+def find(name: str) -> Network:
+    """A network by name, or from a file of the user's, `net.json`. Raises UsageError."""
+    if name.endswith(".json"):
+        try:
+            return from_data(json.loads(Path(name).read_bytes()))
+        except OSError as error:
+            raise UsageError(f"{name}: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{name}: no network like micro/shapes/fcn-r.json ({error})") from None
+    for stem in _stems():
+        found: Network | None = _module(stem).NETWORKS.get(name)
+        if found is not None:
+            return found
+    raise UsageError(f"network {name}: there are {', '.join(names())}; or name a file, net.json")
+
+
+def _stems() -> list[str]:
+    return sorted(x.stem for x in Path(__file__).parent.glob("[a-z]*.py") if x.stem != "base")
+
+
+def _module(stem: str) -> Any:
+    return importlib.import_module(f"macro.networks.{stem}")

@@ -1,0 +1,38 @@
+"""FCN-S: a wide fully connected classifier on synthetic data (Shi, Wang, Xu, Chu, arXiv 1608.07249, "FCN-S").
+
+26752 is the number of movies of MovieLens-20M rounded up to a multiple of 128. The text says four hidden
+layers and 55 million parameters; every script of it has three and 118.0 million, 54.8 of them in fc1. A
+twin of the scripts has six, an older one 512 features and 1000 classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from macro.networks.base import Network, dense
+
+SOURCE = "arXiv 1608.07249, FCN-S"
+WIDE, HIDDEN = 26752, 2048
+
+SCRIPTS = Network(
+    "fcn-s", f"{SOURCE}, as its scripts: three hidden layers", 64,
+    dense(WIDE, *[HIDDEN] * 3, WIDE), rate=0.01,
+)  # fmt: skip
+NETWORKS = {
+    network.name: network
+    for network in (
+        SCRIPTS,
+        replace(
+            SCRIPTS, name="fcn-s:4", source=f"{SOURCE}, as its text: four hidden layers",
+            layers=dense(WIDE, *[HIDDEN] * 4, WIDE),
+        ),
+        replace(
+            SCRIPTS, name="fcn-s:6", source=f"{SOURCE}, its twin of six hidden layers",
+            layers=dense(WIDE, *[HIDDEN] * 6, WIDE),
+        ),
+        replace(
+            SCRIPTS, name="fcn-s:512", source=f"{SOURCE}, its older script: 512 features, 1000 classes",
+            layers=dense(512, *[HIDDEN] * 3, 1000),
+        ),
+    )
+}  # fmt: skip

@@ -1,0 +1,130 @@
+"""How long does a step take, framework by framework? Equal work first, then time, all processes in turns."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernels.errors import UsageError
+from macro import _cli
+from micro._asked import SHARE, TIME, number
+from reports import formats
+
+if TYPE_CHECKING:
+    from macro._steps import Entry, Plan
+    from macro.networks.base import Network
+
+MARGIN = "1%"
+EXPORTS = [kind for kind in formats.kinds() if kind != "text"]
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code; 1 where a framework failed or does other work."""
+    from macro.networks.base import PHASES
+
+    made = _cli.parser("run", __doc__)
+    made.add_argument("--phase", choices=PHASES, default="step", help="what is timed (step)")
+    made.add_argument(
+        "--heap", default="default", metavar="WORDS", help="default, keep: what malloc gives back"
+    )
+    made.add_argument(
+        "--division", default="default", metavar="WORDS", help="default, tuned: the knobs that won"
+    )
+    made.add_argument("--budget", default="60s", metavar="TIME", help="time of measuring (60s)")
+    made.add_argument("--runs", type=int, default=3, metavar="N", help="generations of processes (3)")
+    made.add_argument(
+        "--margin", default=MARGIN, metavar="SHARE", help="smallest difference that is one (1%%)"
+    )
+    made.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
+    made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    for kind in EXPORTS:
+        made.add_argument(f"--{kind}", metavar="FILE", help=f"write {kind} (- is stdout)")
+    made.add_argument("--figures", metavar="DIR", type=Path, help="draw pictures into this folder")
+    made.add_argument("-v", dest="verbose", action="store_true", help="every case with its command")
+    return _run(made.parse_args(argv))
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from kernels.devices import open_device
+    from macro._steps import Plan
+    from micro import _machine
+    from micro._session import open_outputs, open_run_file, say
+    from reports.record import Note
+
+    net = _cli.network(arguments)
+    if arguments.runs < 1:
+        raise UsageError(f"--runs {arguments.runs}: take 1 or more")
+    entries = _entries(arguments)
+    seconds = number(arguments.budget, TIME, "--budget", "60s")
+    margin = number(arguments.margin, SHARE, "--margin", "1%")
+    if arguments.resume and arguments.output is None:
+        raise UsageError("--resume: it needs a run file, -o FILE")
+    plan = Plan(net, _cli.batch(arguments, net), arguments.phase, seconds, arguments.runs)
+    with ExitStack() as stack:
+        outputs = open_outputs(arguments, stack)
+        environment = _machine.environment([open_device("cpu")], _machine.command_line())
+        file = open_run_file(arguments.output, environment, arguments.resume)
+        stack.callback(file.close)
+        divisions = list(dict.fromkeys(entry.division for entry in entries))
+        for division in divisions:
+            own = [entry for entry in entries if entry.division == division]
+            share = replace(plan, seconds=seconds / len(divisions), seed=int(environment.state["seed"]))
+            _measure(share, own, division, margin, file, arguments.quiet)
+        file.append(Note("answer", {"sentences": _sentences(net, plan, file.run)}))
+        failed = say(file.run, arguments, outputs)
+    return failed or int(any(r.status in ("wrong", "failed") for r in file.run.results))
+
+
+def _entries(arguments: argparse.Namespace) -> list[Entry]:
+    """Frameworks × threads × heaps × divisions; twins by their knobs, such as two heaps of a tuned one, once."""
+    from macro._steps import Entry
+
+    found: list[Entry] = []
+    for division in _cli.words(arguments.division, "--division", _cli.DIVISIONS):
+        for threads in _cli.threads(arguments.threads):
+            for heap in _cli.heaps(arguments.heap):
+                for framework in _cli.frameworks(arguments.frameworks):
+                    setting, belongs = _cli.setting(framework, threads, heap, division)
+                    if not any(
+                        (x.framework, x.setting, x.division) == (framework, setting, belongs) for x in found
+                    ):
+                        found.append(Entry(framework, setting, belongs))
+    return found
+
+
+def _measure(
+    plan: Plan, entries: list[Entry], division: str, margin: float, file: object, quiet: bool
+) -> None:
+    """Prove, take turns, write the contest down; what stands in the file already is left."""
+    from macro import _peak, _prove, _steps, _told
+
+    said = partial(_cli.say, quiet)
+    name = f"step/network:{plan.network.name}/batch:{plan.batch}/phase:{plan.phase}/division:{division}"
+    if name in {contest.contest for contest in file.run.contests}:  # type: ignore[attr-defined]
+        return
+    _prove.refuse_unequal(plan, entries, said)
+    with tempfile.TemporaryDirectory(prefix="kernelgap-macro-") as folder:
+        before = _peak.flops()
+        began = time.monotonic()
+        _steps.take(plan, entries, Path(folder), said)
+        seconds = time.monotonic() - began
+        peak = max(before, _peak.flops())
+    file.append(_told.contest(plan, entries, division, peak, margin, seconds))  # type: ignore[attr-defined]
+
+
+def _sentences(net: Network, plan: Plan, run: object) -> list[str]:
+    from macro._answers import sentences
+
+    return sentences(net, plan, run)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

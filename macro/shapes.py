@@ -1,0 +1,37 @@
+"""Write a network's shapes where micro reads them: micro/shapes/NAME.json, for `python -m micro.gemm --net NAME`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from macro import networks
+from macro.networks.base import Network
+from reports.parser import OneLineParser
+
+FOLDER = Path(__file__).parents[1] / "micro/shapes"
+
+
+def text(network: Network) -> str:
+    """The file, a layer a line."""
+    told = network.data()
+    layers = ",\n".join(f"  {json.dumps(layer)}" for layer in told.pop("layers"))
+    head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in told.items())
+    return f'{{\n{head} "layers": [\n{layers}\n ]\n}}\n'
+
+
+def path(network: Network, folder: Path = FOLDER) -> Path:
+    return folder / f"{network.name.replace(':', '-')}.json"
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = OneLineParser("python -m macro shapes", description=__doc__, allow_abbrev=False)
+    parser.add_argument("network", nargs="+", help="names, or all")
+    arguments = parser.parse_args(argv)
+    names = networks.names() if arguments.network == ["all"] else arguments.network
+    for name in names:
+        network = networks.find(name)
+        path(network).write_text(text(network), "utf-8")
+        print(path(network))
+    return 0

@@ -1,0 +1,228 @@
+"""The protocol loop of a framework's process; run by path, inside that framework's own environment.
+
+    python loop.py ADAPTER JOB READ WRITE PARENT
+
+Standard library alone, and Python 3.6. JOB is a JSON file: the network as data, batch, phase, threads,
+knobs, the files of weights and data. Requests come as JSON lines on the descriptor READ, answers go as
+JSON lines to WRITE, each with a sequence number and monotonic nanoseconds; the framework may print to 1
+and 2 as it likes. An adapter is a file with
+
+    configure(job)         optional: what must be set before the framework computes anything, as threads
+    available()            None, or why it cannot run here, tried rather than guessed
+    identity(job)          what runs: version, build, libraries, threads, flags
+    build(job)             an object with forward(), gradient(), step(), each complete when it returns;
+                           loss(), gradients(), parameters() in canonical layout; work() what it executes
+"""
+
+import ctypes
+import importlib.util
+import json
+import os
+import re
+import resource
+import signal
+import sys
+import time
+import traceback
+import zlib
+
+PR_SET_PDEATHSIG = 1
+CANARY = b"\x5a" * (1 << 20)
+TOLD = re.compile(
+    "(OMP|MKL|KMP|OPENBLAS|ONEDNN|DNNL|XLA|JAX|TF|KERAS|MXNET|CNTK|ATEN|TORCH|MALLOC|NPROC)(_|$)"
+)
+LIBRARIES = re.compile(
+    "/(lib)?(openblas|mkl|dnnl|mkldnn|iomp|gomp|omp|blas|cntk|mxnet|torch_cpu|tensorflow)[^/]*$", re.I
+)
+STEPS_NUMBERS = ("wall_ns", "cpu_ns", "system_ns", "faults", "voluntary", "involuntary")
+
+
+class Channel(object):
+    """Whole lines to the driver."""
+
+    def __init__(self, handle):
+        self._handle, self._number = handle, 0
+
+    def send(self, kind, **content):
+        self._number += 1
+        message = {"kind": kind, "seq": self._number, "t_mono_ns": int(time.monotonic() * 1e9)}
+        message.update(content)
+        line = (json.dumps(message, default=str) + "\n").encode("utf-8")
+        while line:
+            line = line[os.write(self._handle, line) :]
+
+
+def reason(error):
+    """An exception on one line."""
+    text = " ".join(str(error).split())
+    return "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
+
+
+def load(path):
+    """The adapter, under a name that no package has."""
+    spec = importlib.util.spec_from_file_location("kernelgap_adapter", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["kernelgap_adapter"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def pin(threads):
+    """The last cores of those allowed, as micro's workers: the first serve interrupts more often."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+        return sorted(os.sched_getaffinity(0))
+    return None
+
+
+def die_with(parent):
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    except AttributeError:
+        pass
+    if os.getppid() != parent:
+        sys.exit(0)
+
+
+def usage():
+    told = resource.getrusage(resource.RUSAGE_SELF)
+    return told.ru_stime, told.ru_minflt, told.ru_nvcsw, told.ru_nivcsw
+
+
+def busy():
+    """Processor time that all processes took, seconds; 0 where that is not told."""
+    try:
+        with open("/proc/stat") as stream:
+            words = [int(word) for word in stream.readline().split()[1:]]
+    except (OSError, ValueError):
+        return 0.0
+    user, nice, system, _, _, irq, softirq = words[:7]
+    return (user + nice + system + irq + softirq) / float(os.sysconf("SC_CLK_TCK"))
+
+
+def canary():
+    """Seconds of a fixed piece of work, the best of three: a sign of a slow host."""
+    best = None
+    for _ in range(3):
+        start = time.perf_counter()
+        zlib.crc32(CANARY)
+        took = time.perf_counter() - start
+        best = took if best is None else min(best, took)
+    return best
+
+
+def steps(call, count):
+    """Each of `count` calls by the wall and by this process's clocks; what others took meanwhile."""
+    rows = []
+    began, others, own = time.monotonic(), busy(), time.process_time()
+    for _ in range(count):
+        before, cpu, wall = usage(), time.process_time(), time.perf_counter()
+        call()
+        wall_after, cpu_after, after = time.perf_counter(), time.process_time(), usage()
+        rows.append(
+            [
+                int((wall_after - wall) * 1e9),
+                int((cpu_after - cpu) * 1e9),
+                int((after[0] - before[0]) * 1e9),
+            ]
+            + [b - a for a, b in zip(before[1:], after[1:])]
+        )
+    lasted = max(time.monotonic() - began, 1e-9)
+    foreign = max(0.0, (busy() - others) - (time.process_time() - own)) / lasted
+    columns = dict(zip(STEPS_NUMBERS, [list(column) for column in zip(*rows)]))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return dict(columns, foreign=foreign, canary=canary(), peak_bytes=peak)
+
+
+def observed():
+    """What the framework's own words may leave out: variables, threads alive by name, libraries, huge pages."""
+    told = {"variables": dict((k, v) for k, v in sorted(os.environ.items()) if TOLD.match(k))}
+    try:
+        names = []
+        for task in os.listdir("/proc/self/task"):
+            with open("/proc/self/task/%s/comm" % task) as stream:
+                names.append(stream.read().strip().rstrip("0123456789"))
+        told["tasks"] = dict((name, names.count(name)) for name in sorted(set(names)))
+        with open("/proc/self/maps") as stream:
+            paths = set(line.split(None, 5)[5].strip() for line in stream if ".so" in line)
+        told["libraries"] = sorted(os.path.basename(path) for path in paths if LIBRARIES.search(path))
+        with open("/sys/kernel/mm/transparent_hugepage/enabled") as stream:
+            told["huge_pages"] = re.search(r"\[(\w+)\]", stream.read()).group(1)
+    except (OSError, AttributeError):
+        pass
+    return told
+
+
+def norm(array):
+    import numpy
+
+    return float(numpy.sqrt(numpy.sum(numpy.asarray(array, numpy.float64) ** 2)))
+
+
+def equal(model, path, counts):
+    """Loss, gradients and the first steps from the given weights; the arrays go to a file of NumPy's."""
+    import numpy
+
+    losses, gradients = [float(model.loss())], model.gradients()
+    kept = dict(("gradient." + name, array) for name, array in gradients.items())
+    done = 0
+    for count in sorted(counts):
+        while done < count:
+            model.step()
+            done += 1
+            if done < 3:
+                losses.append(float(model.loss()))
+        for name, array in model.parameters().items():
+            kept["after%d.%s" % (count, name)] = array
+    numpy.savez(path, **dict((name, numpy.asarray(array)) for name, array in kept.items()))
+    norms = dict((name, norm(array)) for name, array in gradients.items())
+    return {"losses": losses, "gradient_norms": norms, "arrays": path, "steps": sorted(counts)}
+
+
+def serve(model, requests, channel):
+    """Until the driver says `bye`, or is gone."""
+    phases = {"forward": model.forward, "gradient": model.gradient, "step": model.step}
+    for line in requests:
+        request = json.loads(line)
+        what = request["do"]
+        if what == "bye":
+            channel.send("bye")
+            return
+        if what == "steps":
+            channel.send("steps", phase=request["phase"], **steps(phases[request["phase"]], request["count"]))
+        elif what == "equal":
+            channel.send("equal", **equal(model, request["path"], request["steps"]))
+
+
+def main(arguments):
+    adapter_path, job_path = arguments[:2]
+    read, write, parent = map(int, arguments[2:5])
+    die_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    channel = Channel(write)
+    try:
+        with open(job_path) as stream:
+            job = json.load(stream)
+        affinity = pin(job["threads"])
+        adapter = load(adapter_path)
+        if hasattr(adapter, "configure"):
+            adapter.configure(job)
+        why_not = adapter.available()
+        if why_not:
+            channel.send("unavailable", reason=why_not)
+            return
+        model = adapter.build(job)
+        identity = dict(observed(), affinity=affinity, python=sys.version.split()[0])
+        channel.send("hello", **dict(identity, **adapter.identity(job)))
+        channel.send("built", **model.work())
+        with os.fdopen(read, "r") as requests:
+            serve(model, requests, channel)
+    except ImportError as error:
+        channel.send("unavailable", reason=reason(error))
+    except Exception as error:  # whatever a framework raises is its answer
+        traceback.print_exc()
+        channel.send("failed", reason=reason(error))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

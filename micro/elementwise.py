@@ -1,0 +1,148 @@
+"""Activations, losses, pooling and what else is bound by memory: what does fusing, recomputing, or in place bring?
+
+One benchmark over several operations. Its questions build contests of any of them; the axes of a command line tell
+which is meant where there is no question: `--batch 64 --classes 10` a softmax, `--units 4096` a dropout.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
+from typing import Any
+
+from kernels.ops.activation.problem import Activation
+from kernels.ops.biasact.problem import BiasAct
+from kernels.ops.cast.problem import Cast
+from kernels.ops.dropout.problem import Dropout
+from kernels.ops.norm.problem import Norm
+from kernels.ops.pooling.problem import Pooling
+from kernels.ops.softmax.problem import Softmax
+from kernels.problem import Problem
+from micro import _elementwise as build
+from micro import _elementwise_images as images
+from micro._cli import main, parser
+from micro._elementwise_answers import answer
+from micro._plan import Asked, Benchmark, Contest, Question
+
+ABOUT = (
+    "Element-wise operations, losses, pooling, normalization: what the memory bounds. Without a question: --overview. "
+    "By its axes another operation than the activations is meant: --batch --classes a softmax, --rows --cols --terms "
+    "bias and ReLU, --units --rate dropout, --images --channels --size pooling, --images --maps --size "
+    "normalization, --values --convert conversions. With a question, --count shrinks every problem to about so many "
+    "elements."
+)
+OTHERS = ("numpy", "torch")
+
+
+def _overview(asked: Asked) -> list[Contest]:
+    """The contest or two of each question that say most; on a GPU what is written for it."""
+    if asked.kernels == "cuda":
+        return [*build.activations(asked), *build.fused(asked)[:2]]
+    found = [
+        *build.functions(asked)[:1],
+        *build.providers(asked)[:1],
+        *build.fused(asked)[:1],
+        *build.doubled(asked)[:1],
+        *build.bias(asked)[:1],
+        *build.dropout(asked)[:1],
+        *images.relu_place(asked)[:1],
+        *images.batch_norm(asked)[:1],
+        *build.casts(asked)[:1],
+        *build.places(asked)[:1],
+    ]
+    return build.unique(found)
+
+
+def _question(help: str, *parts: Callable[[Asked], list[Contest]], seconds: float = 30.0) -> Question:  # noqa: A002
+    return Question(
+        f"{help} (about {seconds:.0f} s)",
+        lambda asked: build.unique(contest for part in parts for contest in part(asked)),
+        answer,
+        seconds,
+    )
+
+
+QUESTIONS = {
+    "overview": _question("a contest or two of each question below", _overview),
+    "activations": _question("who computes an activation and its gradient fastest?", build.activations),
+    "softmax": _question(
+        "softmax with cross-entropy: fused, in parts, doubled; labels as indices or rows?",
+        build.fused, build.doubled, build.labels, build.losses, seconds=45.0,
+    ),
+    "bias": _question(
+        "bias and ReLU after a product: passes of their own, one, or inside it?", build.bias, build.epilogue
+    ),
+    "dropout": _question("dropout: a mask that is stored, or asked for again?", build.dropout),
+    "pooling": _question(
+        "pooling: indices stored or looked for again, ReLU before or after, NCHW or NHWC?",
+        images.relu_place, images.gradients, images.layouts, images.pools, seconds=45.0,
+    ),
+    "norm": _question(
+        "normalization: fused or operation by operation, training or frozen, and LRN?",
+        images.batch_norm, images.statistics, images.modes, images.local,
+    ),
+    "casts": _question("what do conversions between types, and clears, cost?", build.casts, build.clears),
+    "inplace": _question("does an activation in place save time?", build.places),
+    "exp": _question("sigmoid and tanh against ReLU, and whose exp is fastest?", build.functions, build.providers),
+}  # fmt: skip
+
+Sweep = dict[str, tuple[Any, ...]]
+
+
+def _benchmark(
+    kind: type[Problem], sweep: Sweep, variants: Sequence[str], cuda: Sequence[str] = ()
+) -> Benchmark:
+    return Benchmark(
+        kind, ABOUT, sweep, QUESTIONS, tuple(variants), tuple(cuda),
+        useful={"cpu": ("--overview",), "cuda": ("--activations", "--softmax", "--inplace")},
+        small="--count 512",
+    )  # fmt: skip
+
+
+BENCHMARKS = {
+    made.problem.op: made
+    for made in (
+        _benchmark(
+            Activation, {"count": (131072,), "kind": ("relu", "sigmoid", "tanh")}, ("c", "libm", *OTHERS, "numba"),
+            ("cuda", "cupy", "torch-cuda"),
+        ),
+        _benchmark(
+            Softmax, {"batch": (64,), "classes": (26752,)},
+            ("c", "c-parts", "numpy", "numpy-parts", "torch", "torch-autograd", "torch-parts", "numba"),
+            ("cuda", "cupy", "torch-cuda", "torch-cuda-parts"),
+        ),
+        _benchmark(BiasAct, {"rows": (64,), "cols": (2048,)}, ("c", "c-passes", *OTHERS)),
+        _benchmark(Dropout, {"units": (131072,)}, ("c-counter", "c-mask", "c-mask-passes", *OTHERS)),
+        _benchmark(Pooling, {"images": (16,), "channels": (96,), "size": (55,)}, ("c", *OTHERS)),
+        _benchmark(Norm, {"images": (16,), "maps": (96,), "size": (27,)}, ("c", "c-ops", *OTHERS)),
+        _benchmark(Cast, {"values": (131072,)}, ("c", *OTHERS)),
+    )
+}  # fmt: skip
+BENCHMARK = BENCHMARKS[Activation.op]
+REPLACED = ("variant", "vary", "shapes", "why", "profile")  # options with which nobody asks for the overview
+
+
+def chosen(argv: Sequence[str]) -> Benchmark:
+    """That of the operation whose axes a command line names; where several have them, the first."""
+    named = {word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--")}
+    every = {field.name for made in BENCHMARKS.values() for field in fields(made.problem)}
+    for made in BENCHMARKS.values():
+        own = {field.name for field in fields(made.problem)}
+        needed = {field.name for field in fields(made.problem) if field.default is MISSING}
+        if named & needed and named & every <= own:
+            return made
+    return BENCHMARK
+
+
+def words(argv: Sequence[str]) -> list[str]:
+    """The command line, with `--overview` where it asks nothing and names no axis."""
+    made = chosen(argv)
+    told = vars(parser(made, "elementwise").parse_args(argv))
+    other = [*QUESTIONS, *REPLACED, *(field.name for field in fields(made.problem))]
+    asks = any(told[name] not in (None, False) for name in other)
+    return [*argv] if asks else [*argv, "--overview"]
+
+
+if __name__ == "__main__":
+    sys.exit(main(chosen(sys.argv[1:]), "elementwise", words(sys.argv[1:])))

@@ -1,0 +1,114 @@
+"""Rows of a table: what does a one-hot product cost instead of a gather, a step of all instead of a few?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kernels.ops.gather.problem import Gather
+from micro._cli import main, parser
+from micro._plan import Asked, Benchmark, Case, Contest, Question
+
+WORDS, WIDTH, BATCH = (64, 1000), 256, 128  # rows: of classes, of a small vocabulary
+# Of a language model: thousands of times a gather, which takes a minute to weigh.
+MORE_WORDS = (*WORDS, 10_000)
+TABLE, FULL_TABLE = (200_000, 50, 12_800), (1_200_000, 50, 12_800)  # bigrams of 32 texts of 400 words
+# Every row once: images of 32×32, three channels; short rows.
+EPOCH = ((10_000, 3072, 10_000), (200_000, 64, 200_000))
+RULES = ("sgd", "adagrad")
+PICKED = {"cpu": ("c", "numpy", "torch"), "cuda": ("cupy", "torch-cuda")}
+HOT = {"cpu": ("one-hot", "torch-one-hot"), "cuda": ("cupy-one-hot", "torch-cuda-one-hot")}
+STEPS = {"cpu": ("c-rows", "c-dense", "numpy-rows", "numpy-dense"), "cuda": ("cupy-rows", "cupy-dense")}
+
+
+def _sizes(asked: Asked, default: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Rows, width and batch, as named or those of the question."""
+    names = ("rows", "width", "batch")
+    rows, width, batch = (
+        asked.axes[name][0] if name in asked.given else size
+        for name, size in zip(names, default, strict=True)
+    )
+    return rows, width, batch
+
+
+def lookup(asked: Asked) -> list[Contest]:
+    """A gather against the product with a one-hot matrix, by the rows of the table."""
+    rows = asked.variants if "variant" in asked.given else (*PICKED[asked.kernels], *HOT[asked.kernels])
+    found = []
+    default = MORE_WORDS if "all" in asked.flags else WORDS
+    for many in asked.axes["rows"] if "rows" in asked.given else default:
+        _, width, batch = _sizes(asked, (many, WIDTH, min(BATCH, many)))
+        problem = Gather(many, width, batch)
+        cases = tuple(asked.case(problem, name) for name in rows)
+        question = "pick rows, or multiply a one-hot matrix by the table?"
+        found.append(Contest(f"lookup/{problem.name}", question, "variant", cases))
+    return found
+
+
+def _case(asked: Asked, problem: Gather, variant: str) -> Case:
+    """On uniform data, where a person asked for none other: a sum of squares drawn in memory is not negative then."""
+    setting = asked.settings[0]
+    setting = replace(setting, data="uniform") if setting.data == "normal" else setting
+    return asked.case(problem, variant, setting)
+
+
+def step(asked: Asked) -> list[Contest]:
+    """The batch's rows against the whole table, by rule."""
+    size = _sizes(asked, FULL_TABLE if "full" in asked.flags else TABLE)
+    names = asked.variants if "variant" in asked.given else STEPS[asked.kernels]
+    pairs = tuple((i, i + 1) for i in range(0, len(names), 2)) if "variant" not in asked.given else ()
+    found = []
+    for rule in asked.axes["rule"] if "rule" in asked.given else RULES:
+        problem = Gather(*size, "step", rule)
+        cases = tuple(_case(asked, problem, name) for name in names)
+        question = "step the rows of the batch, or the whole table?"
+        found.append(Contest(f"step/{problem.name}", question, "variant", cases, pairs))
+    return found
+
+
+def shuffle(asked: Asked) -> list[Contest]:
+    """An epoch's rows in random order against the same as they lie."""
+    rows = asked.variants if "variant" in asked.given else PICKED[asked.kernels]
+    found = []
+    for size in dict.fromkeys(_sizes(asked, epoch) for epoch in EPOCH):
+        problems = [Gather(*size, order=order) for order in ("block", "scattered")]
+        for name in rows:
+            cases = tuple(asked.case(problem, name) for problem in problems)
+            contest = f"shuffle/{problems[0].name}/variant:{name}"
+            found.append(Contest(contest, "what do rows in random order cost?", "order", cases))
+    return found
+
+
+BENCHMARK = Benchmark(
+    Gather,
+    "Rows of a table, picked or stepped. Without another question: --lookup.",
+    sweep={"rows": (10_000,), "width": (WIDTH,), "batch": (BATCH,)},
+    questions={
+        "lookup": Question(
+            "a gather, or the product with a one-hot matrix? (about 15 s)", lookup, seconds=15.0
+        ),
+        "step": Question(
+            "an optimizer's step of a few rows, or of the whole table? (about 20 s)", step, seconds=20.0
+        ),
+        "shuffle": Question(
+            "what do rows in random order cost an epoch? (about 20 s)", shuffle, seconds=20.0
+        ),
+    },
+    variants=(*PICKED["cpu"], *HOT["cpu"]),
+    cuda=(*PICKED["cuda"], *HOT["cuda"]),
+    useful={"cpu": ("--lookup", "--step")},  # none on a GPU, where its rows have not run yet
+    small="--rows 16 --width 8 --batch 4",
+)
+
+
+def words(argv: Sequence[str]) -> list[str]:
+    """The command line, with `--lookup` where it names neither a question nor the rows to compare."""
+    told = parser(BENCHMARK, "gather").parse_args(argv)
+    question = told.lookup or told.step or told.shuffle
+    other = told.variant or told.vary or told.shapes or told.net or told.why or told.profile is not None
+    return [*argv] if question or other else [*argv, "--lookup"]
+
+
+if __name__ == "__main__":
+    sys.exit(main(BENCHMARK, "gather", words(sys.argv[1:])))

@@ -1,0 +1,128 @@
+"""What memory costs besides its use: page faults, idle pages, heaps, bandwidth, latency, cold caches."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+
+from kernels import faults
+from kernels.devices import open_device
+from kernels.errors import SuiteError
+from kernels.ops.chase.problem import Chase
+from kernels.ops.pages import accounting
+from kernels.ops.pages.problem import SMALL_PAGE, Pages
+from kernels.ops.saxpy.problem import Saxpy
+from micro import _memory_answers as answers
+from micro import _memory_caches as caches
+from micro import _memory_contests as contests
+from micro import _memory_costs, stream
+from micro._cli import main, parser
+from micro._plan import Benchmark, Question
+from reports.record import Run
+
+
+@functools.cache
+def _accounted() -> tuple[accounting.Account | None, accounting.Profile | str]:
+    """What the system and a profiler say of faults, in this minute, once a command."""
+    try:
+        return accounting.account(contests.SIZE), accounting.profiled(contests.SIZE)
+    except SuiteError as error:
+        return None, str(error)
+
+
+def _real(run: Run) -> bool:
+    """Whether it ran on this machine's processor and holds first touches."""
+    touches = (result for x in run.contests if x.contest.startswith("fault/") for result in x.results)
+    return any(result.device == "cpu" and result.seconds for result in touches)
+
+
+def faults_answer(run: Run) -> list[str]:
+    """The sentences; the costs also go to the state folder, for whoever reads them."""
+    if not _real(run):
+        return answers.faults_answer(run)
+    if (found := _memory_costs.faults(run)) is not None:
+        faults.save(found)
+    return answers.faults_answer(run, *_accounted())
+
+
+def latency_answer(run: Run) -> list[str]:
+    """Beside the caches of this machine."""
+    return caches.latency_answer(run, open_device("cpu").limits().caches)
+
+
+TOLD: tuple[Callable[[Run], list[str]], ...] = (
+    faults_answer, answers.idle_answer, answers.allocator_answer, caches.cold_answer, latency_answer,
+    caches.bandwidth_answer,
+)  # fmt: skip
+
+
+def told(run: Run) -> list[str]:
+    """Whatever the run has an answer to."""
+    return [sentence for answer in TOLD for sentence in answer(run)]
+
+
+QUESTIONS = {
+    "overview": Question(
+        "a selection of all that follows, but for --idle and --bandwidth (about 30 s; what no flag asks for)",
+        contests.overview, told,
+    ),
+    "faults": Question("what does a page fault cost, by the clock, system time and perf?", contests.faults, told),
+    "idle": Question(
+        "is memory dearer 1 and 3 s after it was given back? (about 2 minutes)", contests.idle, told, seconds=60.0
+    ),
+    "allocator": Question("what do heap policies and huge pages save?", contests.allocator, told),
+    "bandwidth": Question("how fast are read, copy and triad, 4 KiB to 1 GiB?", contests.bandwidth, told),
+    "latency": Question(
+        "how long does a load take, 4 KiB to 1 GiB? How much last-level cache can be used? (about 45 s)",
+        contests.loads, told, seconds=45.0,
+    ),
+    "cold_operands": Question("what do operands cost that are not in cache?", contests.cold, told),
+}  # fmt: skip
+BENCHMARK = Benchmark(
+    Pages,
+    "What memory costs besides its use: faults, idle pages, heaps, bandwidth, latency. Without another question: "
+    "--overview.",
+    sweep={
+        "what": ("clear",),
+        "memory": ("touched", "fresh"),
+        "size": (contests.SIZE,),
+        "page": (SMALL_PAGE,),
+    },
+    questions=QUESTIONS,
+    variants=("c",),
+    useful={"cpu": ("--overview",)},
+    small="--size 262144",
+)
+# A case of another operation is repeated by a line of this command with that operation's axes.
+OTHERS = {
+    "--working-set": Benchmark(
+        Chase, "A chain of loads, each with the address of the next.",
+        sweep={"working_set": (1 << 20,)}, questions={}, variants=("c",),
+    ),
+    "--vector": Benchmark(
+        Saxpy, "y = y/2 + x, with its operands in cache or out of it.",
+        sweep={"vector": (1 << 18,), "state": ("warm", "flushed", "swept")}, questions={}, variants=("c",),
+    ),
+    "--kind": stream.BENCHMARK,
+}  # fmt: skip
+
+
+def benchmark(argv: Sequence[str]) -> Benchmark:
+    """The one whose axis a command line names; page faults' where it names none of another."""
+    named = [other for option, other in OTHERS.items() if any(x.split("=")[0] == option for x in argv)]
+    return named[0] if named else BENCHMARK
+
+
+def words(argv: Sequence[str]) -> list[str]:
+    """The command line, with `--overview` where it names neither a question nor what to compare."""
+    if (chosen := benchmark(argv)) is not BENCHMARK:
+        return [*argv]
+    asked = parser(chosen, "memory").parse_args(argv)
+    known = [*QUESTIONS, "variant", "vary", "shapes", "why", "what", "memory"]
+    other = any(getattr(asked, name) for name in known) or asked.profile is not None
+    return [*argv] if other else [*argv, "--overview"]
+
+
+if __name__ == "__main__":
+    sys.exit(main(benchmark(sys.argv[1:]), "memory", words(sys.argv[1:])))

@@ -1,0 +1,151 @@
+"""Optimizers: what does each rule's traffic cost, and what does a step save that takes all tensors at once?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kernels.ops.optimizer.problem import Optimizer
+from kernels.ops.optimizer.rules import NAMES
+from micro._cli import main, parser
+from micro._optimizer_answers import rules_answer, together_answer
+from micro._plan import Asked, Benchmark, Case, Contest, Question
+
+SIZES, MORE_SIZES = (1 << 20,), (1 << 16, 1 << 20, 1 << 24)  # parameters
+COMPARED = ("sgd", "momentum", "adam", "norm")
+ROWS = {
+    "cpu": ("c", "numpy", "torch-loop", "torch-foreach", "torch-fused"),
+    "cuda": ("cuda", "torch-loop-cuda", "torch-foreach-cuda", "torch-fused-cuda"),
+}
+OWN = {"cpu": "c", "cuda": "cuda"}
+# One call for all tensors against one for each.
+TOGETHER = {
+    "cpu": (
+        "c", "c-each", "ctypes-each", "numpy", "numpy-each", "torch-loop", "torch-foreach", "torch-fused",
+    ),
+    "cuda": ("cuda", "cuda-each", "torch-loop-cuda", "torch-foreach-cuda", "torch-fused-cuda"),
+}  # fmt: skip
+NETWORKS = (
+    (160, 256),
+    (160, 16384),
+)  # tensors as a deep network has, small and middling: 40 k and 2.6 M parameters
+MORE_NETWORKS = ((16, 256), *NETWORKS, (16, 163840), (1024, 1024))
+MANY_RULES, MORE_RULES = ("sgd", "adam"), ("sgd", "momentum", "rmsprop", "adam")
+
+
+def _case(asked: Asked, problem: Optimizer, variant: str) -> Case:
+    """On uniform data, where a person asked for none other: squares drawn in memory are not negative then."""
+    setting = asked.settings[0]
+    return asked.case(
+        problem, variant, replace(setting, data="uniform") if setting.data == "normal" else setting
+    )
+
+
+def _rows(asked: Asked, default: tuple[str, ...]) -> tuple[str, ...]:
+    return asked.variants if "variant" in asked.given else default
+
+
+def _sizes(asked: Asked) -> list[tuple[int, int]]:
+    """Tensors and their size."""
+    if {"size", "tensors"} & asked.given:
+        return [(t, n) for t in asked.axes["tensors"] for n in asked.axes["size"]]
+    return [(1, n) for n in (MORE_SIZES if "all" in asked.flags else SIZES)]
+
+
+def traffic(asked: Asked, tensors: int, size: int, variant: str) -> Contest:
+    """Every rule by one kernel, against the plainest: how the time follows the bytes."""
+    wanted = asked.axes["rule"] if "rule" in asked.given else NAMES
+    first = "sgd" if "sgd" in wanted else wanted[0]
+    named = (first, *(rule for rule in wanted if rule != first))
+    cases = tuple(_case(asked, Optimizer(rule, tensors, size), variant) for rule in named)
+    question = "does an optimizer's step take the time of its traffic?"
+    name = f"traffic/tensors:{tensors}/size:{size}/{variant}"
+    return Contest(name, question, "work: differs (rule)", cases)
+
+
+def ways(asked: Asked, rule: str, tensors: int, size: int) -> Contest:
+    """One rule by each implementation."""
+    problem = Optimizer(rule, tensors, size)
+    cases = tuple(_case(asked, problem, name) for name in _rows(asked, ROWS[asked.kernels]))
+    question = f"what do passes of their own cost {rule}, and who makes it in one?"
+    return Contest(f"ways/{problem.name}", question, "variant", cases)
+
+
+def gain(asked: Asked, tensors: int, size: int, variant: str) -> Contest:
+    """Momentum whose gradient enters whole, and one of unit gain at the rate that makes their steps equal."""
+    plain = Optimizer("momentum", tensors, size)
+    unit = replace(plain, rule="unit", lr=plain.lr / (1 - plain.mu))
+    cases = tuple(_case(asked, problem, variant) for problem in (plain, unit))
+    return Contest(f"gain/{plain.name}/{variant}", "does momentum of unit gain cost anything?", "rule", cases)
+
+
+def rules(asked: Asked) -> list[Contest]:
+    """Traffic of the rules, and who comes near it."""
+    found = []
+    wanted = asked.axes["rule"] if {"rule"} & asked.given else NAMES if "all" in asked.flags else COMPARED
+    for tensors, size in _sizes(asked):
+        found.append(traffic(asked, tensors, size, OWN[asked.kernels]))
+        found += [ways(asked, rule, tensors, size) for rule in wanted if rule != "copy"]
+        found.append(gain(asked, tensors, size, OWN[asked.kernels]))
+    return found
+
+
+def at_once(asked: Asked, rule: str, tensors: int, size: int) -> Contest:
+    """All tensors in one call, in one call each; by each way of calling."""
+    problem = Optimizer(rule, tensors, size)
+    cases = tuple(_case(asked, problem, name) for name in _rows(asked, TOGETHER[asked.kernels]))
+    places = {case.variant: i for i, case in enumerate(cases)}
+    pairs = [(0, i) for i in range(1, len(cases))]
+    for one, many in (
+        ("numpy", "numpy-each"),
+        ("torch-fused", "torch-loop"),
+        ("torch-foreach", "torch-loop"),
+    ):
+        if one in places and many in places:
+            pairs.append((places[one], places[many]))
+    question = "what does a step save that takes all tensors at once?"
+    return Contest(f"tensors/{problem.name}", question, "variant", cases, tuple(pairs))
+
+
+def together(asked: Asked) -> list[Contest]:
+    """One call for all tensors against one for each."""
+    every = "all" in asked.flags
+    wanted = asked.axes["rule"] if "rule" in asked.given else MORE_RULES if every else MANY_RULES
+    named = {"size", "tensors"} & asked.given
+    sizes = _sizes(asked) if named else list(MORE_NETWORKS if every else NETWORKS)
+    return [at_once(asked, rule, many, size) for rule in wanted if rule != "copy" for many, size in sizes]
+
+
+BENCHMARK = Benchmark(
+    Optimizer,
+    "An optimizer's step over gradients that are given. Without another question: --rules.",
+    sweep={"rule": ("sgd",), "tensors": (1,), "size": (1 << 20,)},
+    questions={
+        "rules": Question(
+            "does each rule take the time of its traffic, and whose implementation does? (about 30 s)",
+            rules,
+            rules_answer,
+        ),
+        "together": Question(
+            "what does a step save that takes all tensors at once? (about 30 s)", together, together_answer
+        ),
+    },
+    variants=ROWS["cpu"],
+    cuda=ROWS["cuda"],
+    useful={"cpu": ("--rules", "--together"), "cuda": ("--rules", "--together")},
+    small="--tensors 2 --size 64",
+)
+
+
+def words(argv: Sequence[str]) -> list[str]:
+    """The command line, with `--rules` where it names neither a question nor the rows to compare; and with the
+    data that rules of second moments ask for, where it names none."""
+    told = parser(BENCHMARK, "optimizer").parse_args(argv)
+    data = [] if told.data != "normal" or "--data" in argv else ["--data", "uniform"]
+    other = told.variant or told.vary or told.shapes or told.net or told.why or told.profile is not None
+    return [*argv, *data] if told.rules or told.together or other else [*argv, *data, "--rules"]
+
+
+if __name__ == "__main__":
+    sys.exit(main(BENCHMARK, "optimizer", words(sys.argv[1:])))

@@ -1,0 +1,234 @@
+"""The step of a layer's weights: is it cheaper inside the product that makes their gradient, or after it?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kernels.ops.update.problem import Update
+from kernels.variant import find
+from micro import optimizer
+from micro._cli import main, parser
+from micro._plan import Asked, Benchmark, Contest, Question
+from micro._update_answers import batch_answer, fused_answer, refine_batch
+
+# The fully connected layers whose update is asked about: inputs, outputs, batch.
+FCN_S = ((26752, 2048, 64), (2048, 2048, 64))
+FCN_R = tuple((m, n, k) for k in (64, 1024) for m, n in ((784, 2048), (2048, 4096), (4096, 1024), (1024, 10)))
+ALEXNET_S = ((9216, 4096, 16), (4096, 4096, 16), (4096, 1000, 16))
+LAYERS = {"FCN-S": FCN_S, "FCN-R": FCN_R, "AlexNet-S": ALEXNET_S}
+BANDED = ((2048, 2048, 16), (2048, 2048, 64), (2048, 2048, 512))  # what Intel and AMD are known to do
+FEW = ((784, 2048, 64), (4096, 1000, 16))  # of every library by default
+SMALL = (784, 2048, 64)  # where rules, tied weights and gains are compared
+DEFAULT = {"cpu": ("openblas", "mkl", "torch"), "cuda": ("cublas", "torch-cuda")}
+ALL = {"cpu": ("openblas", "openblas-scipy", "mkl", "torch"), "cuda": DEFAULT["cuda"]}
+TILE = 256  # rows and columns of a product whose result stays in the second-level cache
+PYTHON_TILE = 512  # … of one that Python calls, so long that the call does not show
+PASSES = {"cpu": ("c", ("apply", "clear", "scale")), "cuda": ("cuda", ("apply", "clear"))}
+WAYS = {
+    "cpu": (
+        "fused:openblas", "separate:openblas", "fused:mkl", "fused:torch", "separate:torch", "separate:numpy",
+        "temporaries:numpy",
+    ),
+    "cuda": ("fused:cublas", "separate:cublas", "fused:torch-cuda", "separate:torch-cuda"),
+}  # fmt: skip
+BATCHES = (4, 16, 64, 256)
+SWEPT = (2048, 2048)
+FUSABLE = ("decay", "momentum", "unit")
+SEPARATE = ("decay", "momentum", "unit", "nesterov", "clip", "norm")
+ELSEWHERE = ("--rules", "--tensors")  # questions of the optimizer alone, which micro.optimizer answers
+
+
+def _libraries(asked: Asked) -> tuple[str, ...]:
+    """Those of which a person named a row, or the default ones."""
+    if "variant" in asked.given:
+        named = (name.partition(":")[2] for name in asked.variants)
+        return tuple(dict.fromkeys(filter(None, named))) or DEFAULT[asked.kernels]
+    return (ALL if "all" in asked.flags else DEFAULT)[asked.kernels]
+
+
+def _named(asked: Asked) -> bool:
+    return bool({"m", "n", "k"} & asked.given)
+
+
+def _layers(asked: Asked) -> list[Update]:
+    """What was asked for, or the layers of the question."""
+    if _named(asked):
+        found = [(m, n, k) for m in asked.axes["m"] for n in asked.axes["n"] for k in asked.axes["k"]]
+    else:
+        known = [layer for layers in LAYERS.values() for layer in layers]
+        found = list(dict.fromkeys((*BANDED, *(known if "all" in asked.flags else FEW))))
+    return [Update(*layer) for layer in found]
+
+
+def _wanted(asked: Asked, layer: Update, library: str) -> bool:
+    """By default the layers with a band are those of the library that has one, but for one size of all."""
+    everything = "all" in asked.flags or _named(asked) or "variant" in asked.given
+    layers = (*FEW, BANDED[1])
+    return everything or library == _libraries(asked)[0] or (layer.m, layer.n, layer.k) in layers
+
+
+def forms(asked: Asked, layer: Update, library: str) -> Contest:
+    """The step in one product and in product and pass, with the parts that should add up to them."""
+    kernel, passes = PASSES[asked.kernels]
+    gradient = replace(layer, part="gradient")
+    side = PYTHON_TILE if find("update", f"gradient:{library}").python else TILE
+    tile = replace(layer, m=min(layer.m, side), n=min(layer.n, side))
+    cases = [
+        asked.case(layer, f"fused:{library}"),
+        asked.case(layer, f"separate:{library}"),
+        asked.case(gradient, f"gradient:{library}"),
+        *(asked.case(replace(layer, part=part), kernel) for part in passes),
+    ]
+    if tile != layer and "scale" in passes:
+        # As many tiles as the layer has, so that a visit is as long as the others'; an odd number of negations is one.
+        times = round(layer.count / tile.count) | 1
+        again = "" if find("update", f"gradient:{library}").python else f"*{times}"
+        cases.append(asked.case(replace(tile, part="gradient"), f"gradient:{library}{again}"))
+        cases.append(asked.case(replace(tile, part="scale"), f"{kernel}*{times}"))
+    question = (
+        f"is {library}'s step faster in one product than in a product and a pass, and what are its parts?"
+    )
+    differs = "work: differs (form, and its parts alone)"
+    return Contest(f"fused/{layer.name}/{library}", question, differs, tuple(cases), ((0, 1),))
+
+
+def ways(asked: Asked, layer: Update) -> Contest:
+    """The step as libraries and programmers make it, against the first one's product alone."""
+    cases = tuple(asked.case(layer, name) for name in WAYS[asked.kernels])
+    return Contest(f"ways/{layer.name}", "which way of making the step is fastest?", "variant", cases)
+
+
+def rules(asked: Asked, layer: Update, library: str) -> Contest:
+    """What the other rules cost, and what fusing brings where one product can express them."""
+    plain = asked.case(layer, f"separate:{library}")
+    others = [asked.case(replace(layer, rule=rule), f"separate:{library}") for rule in SEPARATE]
+    one = [asked.case(replace(layer, rule=rule), f"fused:{library}") for rule in FUSABLE]
+    cases = (plain, *others, *one)
+    pairs = [(0, i + 1) for i in range(len(others))]
+    pairs += [(1 + len(others) + i, 1 + SEPARATE.index(rule)) for i, rule in enumerate(FUSABLE)]
+    question = f"what do momentum, decay and clipping cost after {library}'s product, and inside it?"
+    return Contest(f"rules/{layer.name}/{library}", question, "work: differs (rule)", cases, tuple(pairs))
+
+
+def tied(asked: Asked, layer: Update, library: str) -> Contest:
+    """Two layers that share W: both products onto it, onto one gradient, or onto two that are summed."""
+    problem = replace(layer, rule="tied")
+    forms = ("fused", "separate", "two-buffers") if asked.kernels == "cpu" else ("fused", "separate")
+    cases = tuple(asked.case(problem, f"{form}:{library}") for form in forms)
+    pairs = ((0, 1), (1, 2)) if len(cases) == 3 else ((0, 1),)
+    question = "where should the second gradient of a shared W go?"
+    return Contest(f"tied/{problem.name}/{library}", question, "variant", cases, pairs)
+
+
+def gain(asked: Asked, layer: Update, library: str) -> Contest:
+    """Momentum whose gradient enters whole, and one of unit gain at the learning rate that makes them equal."""
+    plain = replace(layer, rule="momentum", lr=1 - layer.mu)
+    unit = replace(layer, rule="unit", lr=1.0)
+    cases = tuple(asked.case(problem, f"fused:{library}") for problem in (plain, unit))
+    question = "does momentum of unit gain cost anything?"
+    return Contest(f"gain/{layer.name}/{library}", question, "rule", cases)
+
+
+def fused(asked: Asked) -> list[Contest]:
+    """Fused against separate by layer and library; then the rules, shared weights, the gain."""
+    layers, libraries, every = _layers(asked), _libraries(asked), "all" in asked.flags
+    found = [forms(asked, x, library) for x in layers for library in libraries if _wanted(asked, x, library)]
+    small = layers[0] if _named(asked) else Update(*SMALL)
+    native = [library for library in libraries if not library.startswith("torch")]
+    for library in native if every else native[:1]:
+        found += [rules(asked, small, library), tied(asked, small, library), gain(asked, small, library)]
+    if every or _named(asked):
+        found += [ways(asked, layer) for layer in ([small] if not _named(asked) else layers)]
+    return found
+
+
+def batch_at(asked: Asked, m: int, n: int, k: int, library: str) -> Contest:
+    """The pass over W against the gradient's product at one batch, and the two forms of the step."""
+    kernel, _ = PASSES[asked.kernels]
+    layer = Update(m, n, k)
+    cases = (
+        asked.case(replace(layer, part="gradient"), f"gradient:{library}"),
+        asked.case(replace(layer, part="apply"), kernel),
+        asked.case(layer, f"fused:{library}"),
+        asked.case(layer, f"separate:{library}"),
+    )
+    question = f"does the pass over W cost as much as {library}'s gradient at batch {k}?"
+    differs = "work: differs (part of the step)"
+    return Contest(f"batch/{layer.name}/{library}", question, differs, cases, ((0, 1), (2, 3)))
+
+
+def batch(asked: Asked) -> list[Contest]:
+    """The batch at which the pass costs as much as the gradient."""
+    m, n = (
+        asked.axes[name][0] if name in asked.given else size for name, size in zip("mn", SWEPT, strict=True)
+    )
+    sizes = asked.axes["k"] if "k" in asked.given else BATCHES
+    libraries = _libraries(asked)
+    if "all" not in asked.flags and "variant" not in asked.given:
+        libraries = libraries[:2]
+    return [batch_at(asked, m, n, k, library) for library in libraries for k in sizes]
+
+
+BENCHMARK = Benchmark(
+    Update,
+    "A layer's step, W ← W − lr·XᵀdY / batch. Without another question: --fused. Of optimizers alone, --rules and "
+    "--tensors, which micro.optimizer answers.",
+    sweep={"m": (512,), "n": (512,), "k": (64,), "rule": ("sgd",)},
+    questions={
+        "fused": Question(
+            "is the step faster in one product than in a product and a pass? (about 30 s)",
+            fused,
+            fused_answer,
+        ),
+        "batch": Question(
+            "at which batch does the pass over W cost as much as its gradient? (about 30 s)",
+            batch,
+            batch_answer,
+            refine=lambda asked, run: refine_batch(asked, run, batch_at),
+        ),
+    },
+    variants=(
+        "fused:openblas",
+        "separate:openblas",
+        "fused:mkl",
+        "separate:mkl",
+        "fused:torch",
+        "separate:torch",
+    ),
+    cuda=("fused:cublas", "separate:cublas", "fused:torch-cuda", "separate:torch-cuda"),
+    useful={"cpu": ("--fused", "--batch"), "cuda": ("--fused", "--batch")},
+    small="--m 8 --n 16 --k 4",
+)
+
+
+def words(argv: Sequence[str]) -> list[str]:
+    """The command line, with `--fused` where it names neither a question nor the rows to compare."""
+    told = parser(BENCHMARK, "update").parse_args(argv)
+    question = told.fused or told.batch
+    other = told.variant or told.vary or told.shapes or told.net or told.why or told.profile is not None
+    return [*argv] if question or other else [*argv, "--fused"]
+
+
+def handed_on(argv: Sequence[str]) -> list[str]:
+    """The words of a question of the optimizer alone, as micro.optimizer takes them: there --tensors is an axis
+    with a value, and the question is --together."""
+    found = []
+    for word, after in zip(argv, [*argv[1:], "-"], strict=True):
+        if word == "--tensors":
+            found += ["--together"] if after.startswith("-") else ["--together", "--tensors"]
+        else:
+            found.append(word)
+    return found
+
+
+def run(argv: Sequence[str]) -> int:
+    """The command."""
+    if set(ELSEWHERE) & set(argv):
+        return main(optimizer.BENCHMARK, "optimizer", optimizer.words(handed_on(argv)))
+    return main(BENCHMARK, "update", words(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

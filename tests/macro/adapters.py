@@ -1,0 +1,52 @@
+"""Frameworks for tests: the NumPy adapter with something done to it, written to a folder of the test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from macro.frameworks import Framework, find
+
+HERE = Path(__file__).parent
+
+
+def write(folder: Path, name: str, text: str) -> Framework:
+    """An adapter that is the NumPy one, and then `text`."""
+    path = folder / f"{name}.py"
+    path.write_text(find("numpy").path.read_text("utf-8") + "\n\n" + text, "utf-8")
+    return Framework(name, path, "for a test")
+
+
+SICK = {  # what happens in a method of the model, or before there is one
+    "killed": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+    "segfault": "import ctypes; ctypes.string_at(0)",
+    "exits": "import os; os._exit(3)",
+    "raises": "raise ArithmeticError('seven')",
+    "out of memory": "raise MemoryError('no more')",
+    "hangs": "import time; time.sleep(600)",
+    "closes its descriptors": "import os; os.closerange(3, 64); import time; time.sleep(600)",
+    "leaves a child": "import os, time\n    if os.fork() == 0: time.sleep(600)\n    os._exit(0)",
+}
+
+
+def sick(folder: Path, where: str, fault: str) -> Framework:
+    """Fails in `available`, `build`, `identity`, or in the model's `step` or `loss`."""
+    body = SICK[fault]
+    if where in ("available", "build", "identity"):
+        text = f"def {where}(*job):\n    {body}\n    return None\n"
+    else:
+        text = f"def _sick(self):\n    {body}\n\n\nModel.{where} = _sick\n"
+    return write(folder, f"sick-{where}", text)
+
+
+NOISY = """
+import os
+
+_build = build
+
+
+def build(job):
+    print("a banner", flush=True)
+    os.write(1, b'{"kind": "steps", "wall_ns": [1]}\\n')
+    os.write(2, b"a warning\\n")
+    return _build(job)
+"""

@@ -1,0 +1,139 @@
+"""What bounds a case: its own device, its own arithmetic, and only what nothing can beat."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.devices.base import Limits
+from kernels.ops.fma import Fma
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.launch import Calls
+from kernels.ops.stream import Stream
+from kernels.variant import Setting
+from micro import _ceiling
+from micro._plan import Case
+
+SMALL = Limits(memory=8 << 30, cores=2, caches=(32 << 10, 1 << 20, 2 << 20))
+LIMITS = {"cpu": SMALL, "fake": SMALL, "fake:cuda": SMALL, "cuda:0": SMALL}
+ROUNDS = 40
+PLACE = {"cpu": "openblas", "fake": "openblas", "fake:cuda": "cublas"}
+SIZE = 64
+FLOPS, BYTES = 1e12, 1e11  # a second, of the ceilings
+
+
+def product(device: str, dtype: str = "fp32", size: int = SIZE, variant: str = "") -> Case:
+    return Case(Gemm(size, size, size, dtype=dtype), variant or PLACE[device], Setting(device=device))
+
+
+def shares(*cases: Case, times: tuple[float, ...]) -> list[_ceiling.Share]:
+    """Of cases that take so long, in the same rounds as ceilings of FLOPS and BYTES a second."""
+    ceilings = _ceiling.cases(cases, LIMITS)
+    took = [*times]
+    for case in ceilings:
+        problem: Any = case.problem
+        took.append(problem.flops / FLOPS if problem.op == "fma" else problem.bytes / BYTES)
+    noise = np.random.default_rng(3).normal(1, 0.001, (ROUNDS, 1))
+    found: Any = SimpleNamespace(times=np.array(took) * noise, accepted=np.ones(ROUNDS, bool))
+    return [_ceiling.share(found, [*cases, *ceilings], i, LIMITS) for i in range(len(cases))]
+
+
+def inputs(case: Case) -> float:
+    return sum(x.nbytes for x in case.problem.operands() if x.role == "in") / BYTES
+
+
+def arithmetic(case: Case) -> float:
+    return case.problem.flops / FLOPS
+
+
+def test_each_device_has_ceilings_of_its_own() -> None:
+    found = _ceiling.cases([product("fake"), product("fake:cuda"), product("fake", size=65)], LIMITS)
+    told = [(x.problem.op, x.variant, x.setting.device) for x in found]
+    assert told == [
+        ("fma", "c", "fake"), ("stream", "c", "fake"), ("stream", "c", "fake"),
+        ("fma", "cuda", "fake:cuda"), ("stream", "cuda", "fake:cuda"),
+    ]  # fmt: skip
+    assert {x.role for x in found} == {"ceiling"}
+    gpu = next(x.problem for x in found if x.variant == "cuda")
+    assert gpu == Fma("cuda", _ceiling.STEPS, processors=SMALL.cores)
+
+
+def test_the_time_of_a_call_on_a_gpu_has_no_ceiling() -> None:
+    """It is the caller's; on a CPU caller and device are one."""
+    call = Calls("empty", 1)
+    assert call.on_host
+    assert not _ceiling.cases([Case(call, "cuda-c", Setting(device="fake:cuda"))], LIMITS)
+    assert _ceiling.cases([Case(call, "c", Setting(device="fake"))], LIMITS)
+
+
+def test_the_nearer_bound_is_the_ceiling() -> None:
+    case = product("cpu")
+    assert inputs(case) < arithmetic(case)
+    (share,) = shares(case, times=(2 * arithmetic(case),))
+    assert share.percent == pytest.approx(50, abs=0.1)
+    assert share.name is not None and share.name.startswith("FMA ") and share.refusal is None
+
+
+def test_another_device_s_ceiling_is_none_of_ours() -> None:
+    """The CPU's multiply-adds are ten times slower here than the GPU does its product."""
+    both = product("fake"), product("fake:cuda")
+    found = shares(*both, times=(arithmetic(both[0]) * 2, arithmetic(both[1]) * 1.25))
+    assert [x.percent for x in found] == pytest.approx([50, 80], abs=0.1)
+    assert [x.name for x in found] == [f"FMA {_ceiling._peak(x.setting.device, SMALL).isa}" for x in both]
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype"), [("cpu", "bf16"), ("cpu", "int8"), ("fake:cuda", "tf32"), ("fake:cuda", "fp16")]
+)
+def test_coarser_arithmetic_has_no_ceiling_that_is_known(device: str, dtype: str) -> None:
+    """Five times as fast as multiply-adds of single precision, and no refusal."""
+    case = product(device, dtype, variant="torch" if device == "cpu" else "")
+    fast = max(arithmetic(case) / 5, 1.2 * inputs(case))
+    assert fast < arithmetic(case)
+    (share,) = shares(case, times=(fast,))
+    assert share == _ceiling.Share(None, None, None)
+
+
+@pytest.mark.parametrize("device", ["cpu", "fake", "fake:cuda"])
+def test_what_beats_its_arithmetic_is_refused(device: str) -> None:
+    case = product(device)
+    (share,) = shares(case, times=(arithmetic(case) / 2,))
+    assert share.refusal is not None
+    assert share.refusal.startswith("2.00 times its ceiling (FMA ")
+    assert share.refusal.endswith("): it cannot have done this work")
+
+
+def test_a_little_faster_is_noise() -> None:
+    case = product("cpu")
+    assert shares(case, times=(arithmetic(case) / 1.04,))[0].refusal is None
+    assert shares(case, times=(arithmetic(case) / 1.06,))[0].refusal is not None
+
+
+def copied(device: str, size: int) -> Case:
+    return Case(
+        Stream("read", size), _ceiling.KERNEL["cuda" if "cuda" in device else "cpu"], Setting(device=device)
+    )
+
+
+@pytest.mark.parametrize(
+    ("device", "size", "refused"),
+    [
+        ("cpu", 1 << 16, True), ("fake:cuda", 1 << 16, False), ("fake:cuda", 7 << 20, False),
+        ("fake:cuda", 9 << 20, True),
+    ],
+)  # fmt: skip
+def test_a_gpu_s_read_of_little_is_no_firm_bound(device: str, size: int, refused: bool) -> None:
+    """Of a last level of 2 MiB."""
+    case = copied(device, size)
+    (share,) = shares(case, times=(inputs(case) / 3,))
+    assert (share.refusal is not None) == refused
+    assert share.percent == pytest.approx(300, abs=1)
+
+
+def test_coarser_arithmetic_is_bounded_by_what_it_reads() -> None:
+    case = product("cpu", "bf16", variant="torch")
+    (share,) = shares(case, times=(inputs(case) / 3,))
+    assert share.percent is None and share.refusal is not None and "(read " in share.refusal

@@ -1,0 +1,196 @@
+"""The plan of micro.elementwise: which contests a question makes, that their names lead back, the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.errors import UsageError
+from kernels.ops.activation import Activation
+from kernels.variant import Setting, find
+from micro import _elementwise as build
+from micro import elementwise
+from micro._cli import main
+from micro._elementwise_answers import SENTENCES
+from micro._plan import Asked, Contest, parse
+from micro._run import command
+from tests.conftest import Ran
+
+
+def asked(*flags: str, device: str = "cpu", variant: tuple[str, ...] = (), **axes: Any) -> Asked:
+    made = elementwise.BENCHMARK
+    given = frozenset((*axes, *(("variant",) if variant else ())))
+    default = made.default("cuda" if "cuda" in device else "cpu")
+    return Asked(
+        "activation",
+        made.sweep | axes,
+        variant or default,
+        (Setting(device=device),),
+        frozenset(flags),
+        given,
+    )
+
+
+def contests(question: str, *flags: str, **how: Any) -> list[Contest]:
+    return elementwise.QUESTIONS[question].build(asked(*flags, **how))
+
+
+@pytest.fixture
+def told(
+    capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
+) -> Callable[..., Ran]:
+    """`told("--exp")`: the command `python -m micro.elementwise --exp`, in this process."""
+    return lambda *argv: in_process(
+        capsys, main, elementwise.chosen(argv), "elementwise", elementwise.words(argv)
+    )
+
+
+@pytest.mark.parametrize("question", elementwise.QUESTIONS)
+def test_contests_have_names_of_their_own_and_a_sentence(question: str) -> None:
+    for flags in ((), ("full",)):
+        found = contests(question, *flags)
+        assert found and len({contest.name for contest in found}) == len(found)
+        assert {contest.name.partition("/")[0] for contest in found} <= SENTENCES.keys()
+        assert all(len(contest.cases) > 1 for contest in found)
+
+
+def test_every_sentence_has_its_contest() -> None:
+    words = {
+        contest.name.partition("/")[0] for question in elementwise.QUESTIONS for contest in contests(question)
+    }
+    assert words == SENTENCES.keys()
+
+
+@pytest.mark.parametrize("question", elementwise.QUESTIONS)
+def test_a_contest_differs_in_what_it_says(question: str) -> None:
+    for contest in contests(question, "all"):
+        problems = {case.problem for case in contest.cases}
+        names = {case.variant for case in contest.cases}
+        if contest.differs == "variant":
+            assert len(problems) == 1 and len(names) == len(contest.cases)
+            continue
+        field = contest.differs.removeprefix("work: differs (").rstrip(")")
+        assert len(names) == 1
+        first, *others = contest.cases
+        for other in others:
+            unlike = [
+                x.name for x in fields(first.problem)
+                if getattr(first.problem, x.name) != getattr(other.problem, x.name)
+            ]  # fmt: skip
+            assert unlike == [field]
+
+
+@pytest.mark.parametrize("question", elementwise.QUESTIONS)
+def test_names_and_commands_lead_back_to_the_case(question: str) -> None:
+    for contest in contests(question):
+        for case in contest.cases:
+            again = parse(case.name)
+            assert (again.problem, again.variant) == (case.problem, case.variant)
+            line = command("elementwise", case).split()[3:]
+            made = elementwise.chosen(line)
+            assert made.problem is type(case.problem)
+            assert elementwise.words(line) == line
+
+
+def test_all_here_are_accepted() -> None:
+    """What is skipped is so because it is not installed, never because it was asked for what it cannot do."""
+    for question in elementwise.QUESTIONS:
+        for contest in contests(question, "all"):
+            for case in contest.cases:
+                assert find(case.problem.op, case.variant).accepts(case.problem) is None, case.name
+
+
+@pytest.mark.parametrize("question", ["activations", "softmax", "inplace", "exp", "overview"])
+def test_on_a_gpu_there_are_contests_of_its_kernels(question: str) -> None:
+    for contest in contests(question, device="fake:cuda"):
+        for case in contest.cases:
+            assert find(case.problem.op, case.variant).device == "cuda"
+            assert find(case.problem.op, case.variant).accepts(case.problem) is None
+
+
+def test_count_shrinks_every_problem() -> None:
+    for question in elementwise.QUESTIONS:
+        found = contests(question, count=(512,))
+        assert len({contest.name for contest in found}) == len(found)
+        for contest in found:
+            assert all(case.problem.footprint <= 32 * 1024 for case in contest.cases)
+    assert not any("count:512" in contest.name for contest in contests("activations"))
+
+
+def test_variants_that_are_named_are_kept_to() -> None:
+    found = contests("activations", variant=("c", "numpy"))
+    assert {case.variant for contest in found for case in contest.cases} == {"c", "numpy"}
+
+
+def test_networks_sizes_lie_at_more_than_one_level() -> None:
+    sizes = sorted({case.problem.footprint for contest in contests("activations") for case in contest.cases})
+    assert sizes[0] < 2 << 20 and sizes[-1] > 32 << 20
+
+
+def test_the_largest_softmax_only_in_full() -> None:
+    def shapes(*flags: str) -> set[tuple[int, int]]:
+        cases = [case for contest in contests("softmax", *flags) for case in contest.cases]
+        return {(case.problem.batch, case.problem.classes) for case in cases}  # type: ignore[attr-defined]
+
+    assert shapes("full") - shapes() == {build.WHOLE}
+    assert set(build.NETWORKS) == shapes()
+
+
+@pytest.mark.parametrize(
+    ("argv", "op"),
+    [
+        ([], "activation"),
+        (["--count", "8"], "activation"),
+        (["--batch", "8"], "softmax"),
+        (["--classes=8", "--labels", "one-hot"], "softmax"),
+        (["--rows", "3", "--cols", "4"], "biasact"),
+        (["--units", "3"], "dropout"),
+        (["--images", "3", "--size", "9"], "pooling"),
+        (["--images", "3", "--maps", "2"], "norm"),
+        (["--values", "3", "--convert", "clear"], "cast"),
+        (["--softmax", "--count", "512"], "activation"),
+    ],
+)
+def test_axes_tell_which_operation_is_meant(argv: list[str], op: str) -> None:
+    assert elementwise.chosen(argv).problem.op == op
+
+
+def test_without_a_question_it_is_the_overview() -> None:
+    assert elementwise.words([]) == ["--overview"]
+    assert elementwise.words(["--budget", "2s"]) == ["--budget", "2s", "--overview"]
+    for argv in (["--count", "8"], ["--exp"], ["--variant", "c"], ["--batch", "8"]):
+        assert elementwise.words(argv) == argv
+
+
+def test_the_command_tells_a_sentence_a_comparison(told: Callable[..., Ran]) -> None:
+    ran = told("--device", "fake", "-q", "--count", "512", "--overview", "--budget", "2s", "--json", "-")
+    assert ran.code == 0
+    document = json.loads(ran.out)
+    rows = [x for x in document["results"] if x["role"] == "measured"]
+    assert {x["status"] for x in rows} <= {"ok", "contended", "skipped"}
+    known = [x for x in document["comparisons"] if x["ratio"] is not None]
+    assert len(known) >= 3
+    assert "the answers are one" in " ".join(ran.err.split())
+    assert len({x["op"] for x in rows}) == len(elementwise.BENCHMARKS)
+
+
+def test_an_operation_by_its_axes(told: Callable[..., Ran]) -> None:
+    ran = told(
+        "--device", "fake", "-q", "--batch", "3", "--classes", "7", "--variant", "c,numpy", "--budget", "1s"
+    )
+    assert ran.code == 0 and "softmax" in ran.out
+    with pytest.raises(UsageError, match="--variant libm"):
+        find("softmax", "libm")
+
+
+def test_the_sweep_is_of_the_activations() -> None:
+    assert elementwise.BENCHMARK.problem is Activation
+    for made in elementwise.BENCHMARKS.values():
+        for kernels in ("cpu", "cuda"):
+            for name in made.default(kernels):
+                assert find(made.problem.op, name).device == kernels

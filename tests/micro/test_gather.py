@@ -1,0 +1,150 @@
+"""Rows of a table: every kernel right, wrong ones refused, what the questions compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.devices.cpu import Cpu
+from kernels.errors import UsageError, WrongResult
+from kernels.ops.gather import Gather, variants
+from kernels.variant import Launch, Setting, Variant, find
+from micro import gather
+from micro._asked import planned
+from micro._check import check
+from micro._cli import main, parser
+from micro._plan import Contest
+from tests.conftest import Ran
+
+LOOKUP = Gather(37, 5, 11)
+STEPS = tuple(Gather(37, 5, 11, "step", rule) for rule in ("sgd", "adagrad"))
+PROBLEMS = (LOOKUP, replace(LOOKUP, order="block"), Gather(1, 1, 1), Gather(64, 3, 64), *STEPS)
+
+
+class Borrowed(Cpu):
+    """A CPU that lends NumPy for CuPy: the calls of its rows are the same."""
+
+    cp = np
+
+
+def right(variant: Variant[Any], problem: Gather, device: Cpu) -> None:
+    bind = variant.prepare(problem, device, Setting())
+    for seed in (1, 2):
+        check(device, problem, variant, bind, seed)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+@pytest.mark.parametrize("variant", variants.VARIANTS, ids=lambda variant: variant.name)
+def test_every_kernel_is_right(variant: Variant[Any], problem: Gather) -> None:
+    on_gpu = variant.device == "cuda"
+    if variant.accepts(problem):
+        assert (problem.does == "step") == (variant.name.rpartition("-")[2] not in ("rows", "dense"))
+        return
+    if on_gpu and variant.provider != "cupy":
+        pytest.skip("PyTorch on a GPU has no stand-in here")
+    if not on_gpu and variant.missing():
+        pytest.skip(str(variant.missing()))
+    right(variant, problem, Borrowed() if on_gpu else Cpu())
+
+
+def kernel(call: Callable[..., object]) -> Variant[Any]:
+    """`call(problem, *operands)`."""
+    return Variant(
+        "wrong", "cpu", "mine", lambda problem, device, setting: lambda b: Launch(lambda: call(problem, *b))
+    )
+
+
+def next_rows(problem: Gather, y: Any, table: Any) -> None:
+    y[:] = table[(problem.ids() + 1) % problem.rows]
+
+
+def all_rows(problem: Gather, g: Any, w: Any) -> None:
+    w[: problem.rows] -= -0.125 * g[0]
+
+
+def state_alone(problem: Gather, g: Any, w: Any) -> None:
+    w[problem.rows + problem.ids()] += g * g
+
+
+def one_row_less(problem: Gather, g: Any, w: Any) -> None:
+    w[problem.ids()[:-1]] -= -0.125 * g[:-1]
+
+
+@pytest.mark.parametrize(
+    ("problem", "call"),
+    [(LOOKUP, next_rows), (STEPS[0], all_rows), (STEPS[0], one_row_less), (STEPS[1], state_alone)],
+)
+def test_a_wrong_kernel_is_refused(problem: Gather, call: Callable[..., object]) -> None:
+    with pytest.raises(WrongResult):
+        right(kernel(call), problem, Cpu())
+
+
+def test_rows_are_different_ones_and_everyones() -> None:
+    for problem in PROBLEMS:
+        ids = problem.ids()
+        assert len(set(ids.tolist())) == problem.batch
+        assert ids.min() >= 0
+        assert ids.max() < problem.rows
+        assert (ids == problem.ids()).all()
+    block = replace(LOOKUP, order="block").ids()
+    assert (np.diff(block) == 1).all()
+    assert (np.diff(LOOKUP.ids()) != 1).any()
+
+
+def test_more_rows_than_there_are_is_usage() -> None:
+    with pytest.raises(UsageError, match="has not so many different ones"):
+        Gather(4, 1, 5)
+
+
+def test_a_one_hot_matrix_of_gigabytes_is_refused() -> None:
+    reason = find("gather", "one-hot").accepts(Gather(1 << 20, 1, 1 << 10))
+    assert reason is not None
+    assert "GiB" in reason
+
+
+def test_the_work_is_what_is_executed() -> None:
+    assert find("gather", "one-hot").executed(LOOKUP).flops == 2 * 11 * 37 * 5
+    assert find("gather", "c").executed(LOOKUP).flops == 0
+    rows, dense = (find("gather", f"c-{form}").executed(STEPS[0]) for form in ("rows", "dense"))
+    assert rows.bytes == 12 * 11 * 5
+    assert dense.bytes == 8 * 11 * 5 + (4 + 12) * 37 * 5
+    assert dense.flops == pytest.approx(2 * 37 * 5)
+
+
+def contests(*words: str) -> list[Contest]:
+    arguments = parser(gather.BENCHMARK, "gather").parse_args(gather.words(words))
+    return list(planned(gather.BENCHMARK, "gather", arguments).contests)
+
+
+def test_questions_compare_what_they_say() -> None:
+    small, large = contests()
+    assert [case.problem.rows for case in (small.cases[0], large.cases[0])] == [64, 1000]  # type: ignore[attr-defined]
+    assert small.differs == "variant"
+    sgd, adagrad = contests("--step")
+    for contest in (sgd, adagrad):
+        pairs = [(contest.cases[a].variant, contest.cases[b].variant) for a, b in contest.comparisons]
+        assert pairs == [("c-rows", "c-dense"), ("numpy-rows", "numpy-dense")]
+        assert {case.setting.data for case in contest.cases} == {"uniform"}
+    orders = [[case.problem.order for case in contest.cases] for contest in contests("--shuffle")]  # type: ignore[attr-defined]
+    assert orders == [["block", "scattered"]] * 6
+    on_gpu = contests("--step", "--device", "fake:cuda")
+    assert [case.variant for case in on_gpu[0].cases] == ["cupy-rows", "cupy-dense"]
+
+
+@pytest.mark.parametrize("question", ["--lookup", "--step", "--shuffle"])
+def test_a_small_run_ends_well(
+    question: str,
+    capsys: pytest.CaptureFixture[str],
+    own_state: Path,
+    light_fake: None,
+    in_process: Callable[..., Ran],
+) -> None:
+    words = (question, *gather.BENCHMARK.small.split(), "--device", "fake", "--budget", "2s", "-q")
+    ran = in_process(capsys, main, gather.BENCHMARK, "gather", words)
+    assert ran.code == 0, ran.err
+    assert "gather rows:16" in ran.out

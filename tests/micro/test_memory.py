@@ -1,0 +1,222 @@
+"""What memory costs: the plan, names and commands that lead back, machines that lack something, the fake device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kernels.devices import open_device
+from kernels.errors import Unavailable, UsageError
+from kernels.ops.chase.problem import Chase
+from kernels.ops.pages import variants as pages
+from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
+from kernels.ops.saxpy.problem import Saxpy
+from kernels.variant import Setting, find
+from micro import _memory_contests as contests
+from micro import memory
+from micro._all import benchmarks
+from micro._asked import planned
+from micro._cli import main, parser
+from micro._plan import Asked, Contest, parse
+from micro._run import command
+from tests.conftest import Ran
+
+MIB = 1 << 20
+BUILDERS: dict[str, Callable[[Asked], list[Contest]]] = {
+    name: question.build for name, question in memory.QUESTIONS.items()
+}
+
+
+def asked(**axes: Any) -> Asked:
+    sweep = memory.BENCHMARK.sweep | axes
+    return Asked("pages", sweep, ("c",), (Setting(),), frozenset(), frozenset(axes))
+
+
+@pytest.fixture
+def told(
+    capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
+) -> Callable[..., Ran]:
+    """`told("--faults")`: the command `python -m micro.memory --faults`, in this process."""
+    return lambda *argv: in_process(capsys, main, memory.benchmark(argv), "memory", memory.words(argv))
+
+
+@pytest.fixture
+def huge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the system gave huge pages to whoever asks."""
+    for module in ("pages", "chase"):
+        monkeypatch.setattr(f"kernels.ops.{module}.variants.huge_pages", lambda: "madvise")
+
+
+# The plan
+
+
+def test_the_plain_command_is_the_overview() -> None:
+    assert memory.words([]) == ["--overview"]
+    assert memory.words(["--budget", "20s", "--json", "-"])[-1] == "--overview"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["--faults"], ["--idle"], ["--cold-operands"], ["--variant", "c"], ["--memory", "fresh"], ["--why"],
+     ["--working-set", "4096"], ["--kind=copy", "--size", "4096"]],
+)  # fmt: skip
+def test_another_question_is_left_alone(argv: list[str]) -> None:
+    assert memory.words(argv) == argv
+
+
+def test_first_touches_are_compared_with_touched_memory() -> None:
+    small, large, copy = contests.faults(asked())
+    for contest, page in ((small, SMALL_PAGE), (large, HUGE_PAGE)):
+        problems: list[Any] = [case.problem for case in contest.cases]
+        assert [x.memory for x in problems] == ["touched", "fresh", "mapped"]
+        assert {x.page for x in problems} == {page}
+        assert len({x.bytes for x in problems}) == 1
+        assert contest.differs == "memory"
+    assert [case.problem for case in copy.cases] == [
+        Pages("copy", x, 128 * MIB) for x in ("touched", "fresh")
+    ]
+
+
+def test_idle_memory_waits_none_one_and_three_seconds() -> None:
+    for contest in contests.idle(asked()):
+        problems: list[Any] = [case.problem for case in contest.cases]
+        assert [x.pause for x in problems] == [0, 1, 3]
+        assert {x.memory for x in problems} == {"fresh"}
+        assert contest.differs == "pause"
+
+
+def test_each_contest_differs_in_one_thing_alone() -> None:
+    for name, build in BUILDERS.items():
+        for contest in build(asked()):
+            fields = [vars(case.problem) for case in contest.cases]
+            varied = {key for row in fields for key in row if row[key] != fields[0][key]}
+            kinds = {"heap": {"memory"}, "work: differs (bytes a second are compared)": {"kind", "size"}}
+            assert varied == kinds.get(contest.differs, {contest.differs}), (name, contest.name)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_names_and_commands_lead_back_to_the_case(name: str) -> None:
+    built = BUILDERS[name](asked())
+    assert len({contest.name for contest in built}) == len(built)
+    for case in (case for contest in built for case in contest.cases):
+        again = parse(case.name)
+        assert (again.problem, again.variant) == (case.problem, case.variant)
+        argv = command("memory", case).split()[3:]
+        assert memory.words(argv) == argv
+        benchmark = memory.benchmark(argv)
+        (contest,) = planned(benchmark, "memory", parser(benchmark, "memory").parse_args(argv)).contests
+        assert [x.problem for x in contest.cases] == [case.problem]
+
+
+def test_a_size_that_is_named_is_kept_to() -> None:
+    for build in BUILDERS.values():
+        for contest in build(asked(size=(65536,))):
+            for case in contest.cases:
+                problem: Any = case.problem
+                sizes = [getattr(problem, x, 0) for x in ("size", "working_set", "vector")]
+                assert max(sizes) <= 65536
+
+
+def test_a_page_that_is_named_is_kept_to() -> None:
+    built = [c for build in BUILDERS.values() for c in build(asked(page=(SMALL_PAGE,)))]
+    assert {getattr(case.problem, "page", SMALL_PAGE) for c in built for case in c.cases} == {SMALL_PAGE}
+
+
+def test_working_sets_leave_half_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = SimpleNamespace(limits=lambda: SimpleNamespace(memory=512 * MIB))
+    monkeypatch.setattr(contests, "open_device", lambda name: device)
+    for build in (contests.bandwidth, contests.loads):
+        problems: list[Any] = [case.problem for c in build(asked()) for case in c.cases]
+        largest = max(x.footprint for x in problems)
+        assert 16 * MIB - contests.GRAIN <= largest <= 32 * MIB + 2 * HUGE_PAGE
+
+
+def test_its_useful_line_is_planned_by_all() -> None:
+    assert benchmarks()["memory"].useful["cpu"] == ("--overview",)
+
+
+# What is mapped is declared, and what is impossible refused
+
+
+def test_footprints_hold_what_is_mapped() -> None:
+    assert Pages("clear", "fresh", 16 * MIB).footprint == 16 * MIB + 16
+    assert Pages("copy", "fresh", 16 * MIB, HUGE_PAGE).footprint == 2 * (16 * MIB + HUGE_PAGE) + 16
+    assert Chase(64 * MIB).footprint >= 64 * MIB
+    assert Saxpy(262144, "swept").footprint - Saxpy(262144, "flushed").footprint == 256 * MIB
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "option"),
+    [(Pages, ("clear", "fresh", 4096, 8192), "--page 8192"), (Pages, ("clear", "fresh", 5000), "--size 5000"),
+     (Pages, ("clear", "fresh", 4096, 4096, -1.0), "--pause"), (Chase, (1000,), "--working-set 1000"),
+     (Chase, (1030,), "--working-set 1030"), (Chase, (4096, 1), "--page 1")],
+)  # fmt: skip
+def test_impossible_problems_are_refused(kind: Any, values: tuple[Any, ...], option: str) -> None:
+    with pytest.raises(UsageError, match=option):
+        kind(*values)
+
+
+@pytest.mark.parametrize("mode", ["never", None])
+@pytest.mark.parametrize("problem", [Pages("clear", "fresh", HUGE_PAGE, HUGE_PAGE), Chase(4096, HUGE_PAGE)])
+def test_a_machine_without_huge_pages_says_so(
+    monkeypatch: pytest.MonkeyPatch, mode: str | None, problem: Any
+) -> None:
+    monkeypatch.setattr(f"kernels.ops.{problem.op}.variants.huge_pages", lambda: mode)
+    case = asked().case(problem, "c")
+    assert case.skip is not None and "echo madvise > " in case.skip and "\n" not in case.skip
+
+
+@pytest.mark.parametrize(
+    ("problem", "why"),
+    [(Pages("clear", "touched", 4096, 4096, 1.0), "--memory fresh"), (Pages("map", "fresh", 4096), "--memory mapped"),
+     (Pages("clear", "fresh", 4096, HUGE_PAGE), "multiple"), (Pages("clear", "default", 4096), "--size of 262144")],
+)  # fmt: skip
+def test_what_contradicts_itself_is_skipped(huge: None, problem: Pages, why: str) -> None:
+    assert why in (pages.accepts(problem) or "")
+
+
+@pytest.mark.parametrize("problem", [Pages("clear", "fresh", MIB), Chase(MIB)])
+def test_more_than_half_of_what_is_free_is_not_taken(monkeypatch: pytest.MonkeyPatch, problem: Any) -> None:
+    from kernels.devices.base import Limits
+
+    most = Limits(2 * problem.footprint - 1, 1, (1,))
+    monkeypatch.setattr("kernels.devices.cpu.Cpu.limits", lambda self: most)
+    with pytest.raises(Unavailable, match="more than half"):
+        find(problem.op, "c").prepare(problem, open_device("cpu"), Setting())
+
+
+def test_pages_that_the_system_does_not_give_are_told(monkeypatch: pytest.MonkeyPatch, huge: None) -> None:
+    """Small pages where huge ones were asked for: memory in pieces, or a container that forbids them."""
+    region = pages.Region
+
+    def small(**fields: Any) -> Any:
+        return region(**(fields | {"page": SMALL_PAGE}))
+
+    monkeypatch.setattr(pages, "Region", small)
+    problem = Pages("clear", "fresh", 32 * HUGE_PAGE, HUGE_PAGE)
+    with pytest.raises(
+        Unavailable, match=r"asked for 32 pages of 2097152 bytes, the system gave \d{4,} smaller"
+    ):
+        pages.VARIANTS[0].prepare(problem, open_device("cpu"), Setting())
+
+
+# The command on the fake device
+
+
+@pytest.mark.parametrize("name", ["overview", "faults", "idle", "allocator"])
+def test_the_command_on_the_fake_device(
+    told: Callable[..., Ran], huge: None, own_state: Path, name: str
+) -> None:
+    option = "--" + name.replace("_", "-")
+    ran = told("--device", "fake", "-q", option, "--size", "2097152", "--budget", "1s", "--json", "-")
+    assert ran.code == 0, ran.err
+    document = json.loads(ran.out)
+    rows = [x for x in document["results"] if x["role"] == "measured"]
+    assert {x["status"] for x in rows} <= {"ok", "contended"}
+    assert any(x["ratio"] for x in document["comparisons"])
+    assert not (own_state / "faults.json").exists(), "a scripted clock says nothing of this machine"

@@ -1,0 +1,265 @@
+"""Questions of `update` and `optimizer`: their plans, their names, the commands on the fake device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.ops.optimizer.problem import Optimizer
+from kernels.ops.optimizer.rules import NAMES
+from kernels.ops.update.problem import Update
+from kernels.variant import Setting
+from micro import optimizer, update
+from micro._cli import main, parser
+from micro._plan import Asked, Contest, parse
+from micro._run import command
+from tests.conftest import Ran
+
+CPU, GPU = Setting(), Setting(device="cuda:0")
+
+
+def asked(
+    *flags: str, given: tuple[str, ...] = (), device: Setting = CPU, rows: tuple[str, ...] = (), **axes: Any
+) -> Asked:
+    sweep = update.BENCHMARK.sweep | axes
+    named = frozenset((*given, *axes, *(("variant",) if rows else ())))
+    return Asked("update", sweep, rows, (device,), frozenset(flags), named)
+
+
+def asked_optimizer(*flags: str, device: Setting = CPU, rows: tuple[str, ...] = (), **axes: Any) -> Asked:
+    sweep = optimizer.BENCHMARK.sweep | axes
+    named = frozenset((*axes, *(("variant",) if rows else ())))
+    return Asked("optimizer", sweep, rows, (device,), frozenset(flags), named)
+
+
+def every_plan() -> list[tuple[str, Contest]]:
+    found = []
+    for device in (CPU, GPU):
+        for flags in ((), ("all",)):
+            found += [
+                ("update", x)
+                for build in (update.fused, update.batch)
+                for x in build(asked(*flags, device=device))
+            ]
+            found += [
+                ("optimizer", x)
+                for build in (optimizer.rules, optimizer.together)
+                for x in build(asked_optimizer(*flags, device=device))
+            ]
+    return found
+
+
+@pytest.fixture
+def told(
+    capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
+) -> Callable[..., Ran]:
+    """`told("--m", "8")`: the command `python -m micro.update --m 8`, in this process."""
+    return lambda *argv: in_process(capsys, update.run, argv)
+
+
+# The plan
+
+
+def test_the_plain_command_is_a_question() -> None:
+    assert update.words([]) == ["--fused"]
+    assert update.words(["--k", "8"])[-1] == "--fused"
+    assert optimizer.words([]) == ["--data", "uniform", "--rules"]
+
+
+@pytest.mark.parametrize(
+    "argv", [["--batch"], ["--variant", "c"], ["--vary", "k"], ["--why"], ["--net", "fcn-s"]]
+)
+def test_another_question_is_left_alone(argv: list[str]) -> None:
+    assert update.words(argv) == argv
+    if argv != ["--batch"] and argv != ["--vary", "k"]:
+        assert optimizer.words(argv) == [*argv, "--data", "uniform"]
+
+
+def test_data_that_a_person_named_is_left_alone() -> None:
+    assert optimizer.words(["--rules", "--data", "normal"]) == ["--rules", "--data", "normal"]
+
+
+def test_a_layer_has_its_forms_and_their_parts() -> None:
+    contest = update.forms(asked(), Update(512, 768, 32), "openblas")
+    rows = [(case.variant, case.problem.part, case.problem.m) for case in contest.cases]  # type: ignore[attr-defined]
+    assert rows == [
+        ("fused:openblas", "step", 512), ("separate:openblas", "step", 512), ("gradient:openblas", "gradient", 512),
+        ("c", "apply", 512), ("c", "clear", 512), ("c", "scale", 512),
+        ("gradient:openblas*7", "gradient", 256), ("c*7", "scale", 256),
+    ]  # fmt: skip
+    assert contest.comparisons == ((0, 1),)
+    assert contest.differs.startswith("work: differs")
+
+
+def test_a_layer_as_small_as_a_tile_is_its_own() -> None:
+    assert len(update.forms(asked(), Update(64, 10, 32), "openblas").cases) == 6
+
+
+def test_the_layers_of_the_question() -> None:
+    layers = {
+        contest.name.split("/")[1] for contest in update.fused(asked()) if contest.name.startswith("fused/")
+    }
+    assert layers == {"update"}
+    shapes = [c.cases[0].problem for c in update.fused(asked("all")) if c.name.startswith("fused/")]
+    found = {(x.m, x.n, x.k) for x in shapes}  # type: ignore[attr-defined]
+    assert found >= {
+        (26752, 2048, 64),
+        (2048, 2048, 64),
+        (1024, 10, 1024),
+        (9216, 4096, 16),
+        (4096, 1000, 16),
+    }
+    assert len(found) == 2 + 8 + 3 + 2
+    few = [
+        c.cases[0].problem
+        for c in update.fused(asked())
+        if c.name.startswith("fused/") and "openblas" in c.name
+    ]
+    assert {(2048, 2048, k) for k in (16, 64, 512)} < {(x.m, x.n, x.k) for x in few}  # type: ignore[attr-defined]
+
+
+def test_rules_are_compared_with_their_own_kind() -> None:
+    contest = update.rules(asked(), Update(8, 8, 8), "openblas")
+    pairs = [(contest.cases[a], contest.cases[b]) for a, b in contest.comparisons]
+    for first, second in pairs:
+        rule = second.problem.rule  # type: ignore[attr-defined]
+        assert second.variant == "separate:openblas" and second.skip is None
+        if first.variant == "fused:openblas":
+            assert first.problem.rule == rule and rule in update.FUSABLE  # type: ignore[attr-defined]
+        else:
+            assert first.problem.rule == "sgd"  # type: ignore[attr-defined]
+    assert len(pairs) == len(update.SEPARATE) + len(update.FUSABLE)
+
+
+def test_gains_are_compared_at_rates_that_make_their_steps_equal() -> None:
+    for contest in (
+        update.gain(asked(), Update(8, 8, 8), "openblas"),
+        optimizer.gain(asked_optimizer(), 1, 8, "c"),
+    ):
+        plain, unit = (case.problem for case in contest.cases)
+        assert (plain.rule, unit.rule, contest.differs) == ("momentum", "unit", "rule")  # type: ignore[attr-defined]
+        assert unit.lr * (1 - unit.mu) == pytest.approx(plain.lr)  # type: ignore[attr-defined]
+        assert unit.flops == plain.flops
+
+
+def test_only_the_one_thing_differs() -> None:
+    for _, contest in every_plan():
+        problems = {case.problem for case in contest.cases}
+        if contest.differs == "variant":
+            assert len(problems) == 1
+        assert (
+            len({(case.setting.threads, case.setting.data, case.setting.device) for case in contest.cases})
+            == 1
+        )
+
+
+def test_names_and_commands_lead_back_to_the_case() -> None:
+    modules = {"update": update.BENCHMARK, "optimizer": optimizer.BENCHMARK}
+    for module, contest in every_plan():
+        for case in contest.cases:
+            again = parse(case.name)
+            assert (again.problem, again.variant, again.setting) == (case.problem, case.variant, case.setting)
+            line = command(module, case).split()[3:]
+            arguments = parser(modules[module], module).parse_args(line)
+            assert arguments.variant.strip("'") == case.variant
+            assert (
+                update.words(line) == line if module == "update" else "--rules" not in optimizer.words(line)
+            )
+
+
+def test_no_two_contests_of_a_name() -> None:
+    for build in (update.fused, update.batch):
+        names = [contest.name for contest in build(asked("all"))]
+        assert len(names) == len(set(names))
+    for build in (optimizer.rules, optimizer.together):
+        names = [contest.name for contest in build(asked_optimizer("all"))]
+        assert len(names) == len(set(names))
+
+
+def test_sizes_and_libraries_that_are_named_are_kept_to() -> None:
+    found = update.fused(asked(rows=("separate:mkl", "fused:mkl"), m=(8,), n=(16,), k=(4,)))
+    assert {c.name for c in found if c.name.startswith("fused/")} == {"fused/update/m:8/n:16/k:4/mkl"}
+    batches = [c.cases[0].problem.k for c in update.batch(asked(k=(3, 9), rows=("fused:mkl",)))]  # type: ignore[attr-defined]
+    assert batches == [3, 9]
+    found = optimizer.together(asked_optimizer(tensors=(2, 4), size=(8,), rule=("adam",)))
+    assert [c.name for c in found] == [f"tensors/optimizer/rule:adam/tensors:{t}/size:8" for t in (2, 4)]
+
+
+def test_optimizers_are_measured_on_data_of_one_sign() -> None:
+    for build in (optimizer.rules, optimizer.together):
+        for contest in build(asked_optimizer()):
+            assert {case.setting.data for case in contest.cases} == {"uniform"}
+    first = optimizer.rules(asked_optimizer())[0]
+    assert {case.problem.rule for case in first.cases} == set(NAMES)  # type: ignore[attr-defined]
+
+
+def test_every_pair_of_one_call_and_many() -> None:
+    (contest, *_) = optimizer.together(asked_optimizer(rule=("sgd",)))
+    named = {(contest.cases[a].variant, contest.cases[b].variant) for a, b in contest.comparisons}
+    assert {("c", "c-each"), ("numpy", "numpy-each"), ("torch-fused", "torch-loop")} <= named
+
+
+def test_useful_lines_are_understood() -> None:
+    for benchmark, name in ((update.BENCHMARK, "update"), (optimizer.BENCHMARK, "optimizer")):
+        for lines in benchmark.useful.values():
+            for line in lines:
+                parser(benchmark, name).parse_args([*line.split(), *benchmark.small.split()])
+
+
+def test_a_question_of_the_optimizer_is_handed_on() -> None:
+    assert update.handed_on(["--tensors", "--budget", "2s"]) == ["--together", "--budget", "2s"]
+    assert update.handed_on(["--tensors", "2,4", "-q"]) == ["--together", "--tensors", "2,4", "-q"]
+    assert update.handed_on(["--rules"]) == ["--rules"]
+
+
+# The commands on the fake device
+
+
+def test_the_command_tells_forms_and_sums(told: Callable[..., Ran]) -> None:
+    ran = told(
+        "--device", "fake", "-q", "--budget", "4s", "--m", "512", "--n", "300", "--k", "8", "--json", "-"
+    )
+    assert ran.code == 0, ran.err
+    text = " ".join(ran.err.split())
+    assert "512×300, batch 8, openblas: separate takes " in text
+    assert "rows unexplained: their parts miss them by more than 15%." in text
+    document = json.loads(ran.out)
+    assert sum(x["ratio"] is not None and x["low"] is not None for x in document["comparisons"]) >= 3
+    assert not [x for x in document["results"] if x["status"] in ("wrong", "failed")]
+
+
+def test_the_batch_is_told(told: Callable[..., Ran]) -> None:
+    ran = told("--device", "fake", "-q", "--batch", "--budget", "4s", "--m", "256", "--n", "256")
+    assert ran.code == 0 and "the pass over W costs as much as its gradient between batch " in " ".join(
+        ran.out.split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("flag", "begins"),
+    [("--rules", "64 parameters, c, each rule"), ("--tensors", "sgd of 2 × 64 parameters")],
+)
+def test_questions_of_the_optimizer_are_answered(told: Callable[..., Ran], flag: str, begins: str) -> None:
+    size = (*(("2",) if flag == "--tensors" else ()), "--size", "64", "--rule", "sgd,momentum")
+    ran = told(flag, *size, "--device", "fake", "-q", "--budget", "4s")
+    assert ran.code == 0, ran.err
+    assert begins in ran.out
+    assert "python -m micro.optimizer" in told(flag, *size, "--device", "fake", "--budget", "2s", "-v").out
+
+
+def test_squares_are_refused_on_normal_data(
+    capsys: pytest.CaptureFixture[str], own_state: Path, in_process: Callable[..., Ran]
+) -> None:
+    argv = ["--rule", "adam", "--size", "64", "--variant", "c", "--data", "normal", "--until", "build", "-v"]
+    ran = in_process(capsys, main, optimizer.BENCHMARK, "optimizer", argv)
+    assert "adam keeps squares, which are not negative: --data uniform" in " ".join(ran.out.split())
+
+
+def test_names_stay() -> None:
+    assert Update(8, 16, 4).name == "update/m:8/n:16/k:4"
+    assert Update(8, 16, 4, "unit", "apply", lr=0.5).name == "update/m:8/n:16/k:4/rule:unit/part:apply/lr:0.5"
+    assert Optimizer("adam", 2, 8).name == "optimizer/rule:adam/tensors:2/size:8"

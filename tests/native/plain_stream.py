@@ -1,0 +1,28 @@
+"""STREAM's copy and triad as plain loops of C, for the compiler to do with what it likes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kernels import build
+from kernels.native import launch
+from kernels.ops.stream.problem import Stream
+from kernels.ops.stream.variants import Argument
+from kernels.variant import Bind, Launch, Variant
+
+SOURCE = Path(__file__).with_name("plain_stream.c")
+
+
+def prepare(problem: Stream, device: object, setting: object) -> Bind:
+    function = build.address(SOURCE, f"plain_{problem.kind}")
+    names = [operand.name for operand in problem.operands()]
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        return launch(function, Argument(count=problem.count), names, buffers)
+
+    return bind
+
+
+ROW: Variant[Stream] = Variant("plain", "cpu", "tests", prepare)

@@ -1,0 +1,143 @@
+"""update.c and optimizer.c: no warning, the structures as ctypes has them, exactly the products that are said."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels import build
+from kernels.devices import open_device
+from kernels.errors import Unavailable
+from kernels.ops.optimizer import native as optimizer
+from kernels.ops.update import native as update
+from kernels.ops.update.problem import Update
+from kernels.variant import Setting
+from micro import _check
+
+CPU = open_device("cpu")
+TYPES = {"float": ctypes.c_float, "int64_t": ctypes.c_int64, "int32_t": ctypes.c_int32}
+SOURCES = ((update.SOURCE, update.Argument, "update"), (optimizer.SOURCE, optimizer.Argument, "argument"))
+
+
+@pytest.mark.parametrize(("source", "kind", "name"), SOURCES, ids=["update", "optimizer"])
+def test_no_warning(source: Path, kind: Any, name: str, tmp_path: Path) -> None:
+    command = [
+        build.compiler()[0],
+        *build.FLAGS,
+        "-Wextra",
+        "-c",
+        str(source),
+        "-o",
+        str(tmp_path / "made.o"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("source", "kind", "name"), SOURCES, ids=["update", "optimizer"])
+def test_structures_are_those_of_the_source(source: Path, kind: Any, name: str) -> None:
+    text = re.sub(r"/\*.*?\*/", "", source.read_text(), flags=re.S)
+    body = re.search(rf"struct {name} {{(.*?)\n}};", text, re.S)
+    assert body is not None
+    declared: list[tuple[str, Any]] = []
+    for line in filter(None, (x.strip() for x in body[1].split(";"))):
+        if pointer := re.fullmatch(r"void \(\*(\w+)\)\(.*\)", line):
+            declared.append((pointer[1], ctypes.c_void_p))
+            continue
+        of, names = line.removeprefix("const ").split(" ", 1)
+        for one in names.split(","):
+            declared.append((one.strip(" *"), ctypes.c_void_p if "*" in one else TYPES[of]))
+    assert [(field, of) for field, of, *_ in kind._fields_] == declared
+
+
+class Counter:
+    """A cblas_sgemm that writes down its arguments, and computes."""
+
+    def __init__(self, wide: bool) -> None:
+        whole, enum, place = ctypes.c_int64 if wide else ctypes.c_int, ctypes.c_int, ctypes.c_void_p
+        real = ctypes.c_float
+        self.calls: list[tuple[Any, ...]] = []
+        self._c = ctypes.CFUNCTYPE(
+            None, enum, enum, enum, whole, whole, whole, real, place, whole, place, whole, real, place, whole
+        )(self)
+        self.wide = wide
+        self.sgemm = ctypes.cast(self._c, place).value
+
+    def __call__(self, *a: Any) -> None:
+        self.calls.append(a)
+        m, n, k, alpha, beta = a[3], a[4], a[5], a[6], a[11]
+
+        def array(place: int, rows: int, ld: int) -> Any:
+            return np.ctypeslib.as_array((ctypes.c_float * (rows * ld)).from_address(place)).reshape(rows, ld)
+
+        c = array(a[12], m, a[13])
+        product = array(a[7], k, a[8])[:, :m].T @ array(a[9], k, a[10])[:, :n]
+        c[:, :n] = alpha * product + (beta * c[:, :n] if beta else 0)
+
+
+def launched(problem: Update, symbol: str, own: int, wide: bool) -> tuple[list[tuple[Any, ...]], list[Any]]:
+    """The products of one launch, which is right, and the operands' addresses."""
+    counter = Counter(wide)
+    blas: Any = SimpleNamespace(
+        name="counting", sgemm=counter.sgemm, wide=wide, set_threads=lambda n: None, get_threads=lambda: 1
+    )
+    bench = _check.Bench(CPU, problem)
+    launch = update.library(lambda: blas, symbol, own)(problem, CPU, Setting())(bench.views)
+    x = problem.fill(np.random.default_rng(2))
+    bench.load(x)
+    launch.call()
+    want = problem.reference(x)
+    assert (np.abs(bench.answer() - want) <= problem.bound(x, want, 2.0**-24)).all()
+    return counter.calls, [view.ctypes.data for view in bench.views]
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_fused_is_one_product_onto_w(wide: bool) -> None:
+    (call,), (x, dy, w) = launched(Update(33, 65, 17, lr=0.5), "update_fused", 0, wide)
+    assert call == (101, 112, 111, 33, 65, 17, np.float32(-0.5 / 17), x, 33, dy, 65, 1.0, w, 65)
+
+
+@pytest.mark.parametrize(
+    ("rule", "alpha", "beta", "shift"),
+    [("decay", -1 / 17, 0.99, 0), ("momentum", 1 / 17, 0.9, 33), ("unit", 0.1 / 17, 0.9, 33)],
+)
+def test_other_rules_are_one_product_too(rule: str, alpha: float, beta: float, shift: int) -> None:
+    (call,), (*_, w) = launched(Update(33, 65, 17, rule), "update_fused", 0, True)
+    assert (call[6], call[11]) == pytest.approx((alpha, beta))
+    assert call[12] == w + 4 * 65 * shift
+
+
+@pytest.mark.parametrize("rule", ["sgd", "momentum", "nesterov", "clip", "norm"])
+def test_separate_is_one_product_elsewhere(rule: str) -> None:
+    problem = Update(33, 65, 17, rule)
+    (call,), (*_, w) = launched(problem, "update_separate", 1, True)
+    assert (call[6], call[11]) == (np.float32(1 / 17), 0.0)
+    assert not w <= call[12] < w + problem.operands()[-1].nbytes
+
+
+def test_two_layers_are_two_products() -> None:
+    tied = Update(33, 65, 17, "tied")
+    first, second = launched(tied, "update_fused", 0, True)[0]
+    assert (first[11], second[11], first[12]) == (1.0, 1.0, second[12])
+    assert (second[7] - first[7], second[9] - first[9]) == (4 * 17 * 33, 4 * 17 * 65)
+    first, second = launched(tied, "update_separate", 1, True)[0]
+    assert (first[11], second[11], first[12]) == (0.0, 1.0, second[12])
+    first, second = launched(tied, "update_separate", 2, True)[0]
+    assert (first[11], second[11]) == (0.0, 0.0) and first[12] != second[12]
+
+
+def test_threads_that_are_not_given_are_told() -> None:
+    blas: Any = SimpleNamespace(
+        name="stubborn", sgemm=0, wide=True, set_threads=lambda n: None, get_threads=lambda: 2
+    )
+    with pytest.raises(Unavailable, match="stubborn runs 2 threads where 1 were asked"):
+        update.library(lambda: blas, "update_fused")(Update(4, 4, 4), CPU, Setting())
+    with pytest.raises(Unavailable, match="--threads 1"):
+        update.own(Update(4, 4, 4, part="apply"), CPU, Setting(threads=2))

@@ -59,7 +59,7 @@ def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.A
     axes.add_argument("--vary", metavar="FIELD", help="contests along this field instead of between variants")
     questions = made.add_argument_group("questions")
     for flag, question in benchmark.questions.items():
-        questions.add_argument(option_of(flag), action="store_true", help=question.help)
+        questions.add_argument(option_of(flag), action="store_true", help=question.help.replace("%", "%%"))
     questions.add_argument("--full", action="store_true", help="the question at its full size")
     questions.add_argument(
         "--all", action="store_true", help="the question with everything that belongs to it"

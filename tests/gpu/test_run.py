@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -112,9 +113,12 @@ print("begun", child.pid)
 time.sleep(600)
 """
 ENDS_WHEN_TOLD = """
-import signal, sys, time
+import signal, subprocess, sys, time
+deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
+child = subprocess.Popen([sys.executable, "-c", deaf])
+time.sleep(0.5)
 signal.signal(signal.SIGTERM, lambda *given: (print("what I have"), sys.exit(3)))
-print("begun")
+print("begun", child.pid)
 time.sleep(600)
 """
 
@@ -148,7 +152,27 @@ def test_a_step_is_told_to_end_before_it_is_made_to(
     modules("ends", ENDS_WHEN_TOLD)
     plan(Step("long", ("ends",), "tests.txt", 0.1))
     assert run.main(["--fake", "--seconds", "15", "--out", str(tmp_path)]) == 1
-    assert words(tmp_path, "tests.txt") == "begun\nwhat I have\n"
+    begun, pid, *rest = words(tmp_path, "tests.txt").split()
+    assert (begun, " ".join(rest)) == ("begun", "what I have")
+    assert not alive(int(pid))  # what it left behind
+
+
+def test_a_step_has_its_limit_then_a_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    sent: list[int] = []
+
+    class Stuck:
+        pid = 1 << 30  # nobody's
+
+        def wait(self, patience: float) -> int:
+            waited.append(patience)
+            raise subprocess.TimeoutExpired("x", patience)
+
+    monkeypatch.setattr(os, "killpg", lambda pid, number: sent.append(number))
+    stuck: Any = Stuck()
+    assert run.ended(stuck, 7.0) == 124
+    assert waited == [7.0, run.GRACE, 10.0]
+    assert sent == [signal.SIGTERM, signal.SIGKILL, signal.SIGKILL]
 
 
 def test_a_step_that_fails_costs_the_exit_code_alone(

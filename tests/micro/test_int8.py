@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kernels.devices import open_device
+from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import WrongResult
 from kernels.ops.gemm import problem as gemm_problem
 from kernels.ops.gemm.problem import Gemm
@@ -115,6 +116,17 @@ def test_the_cheaper_checks_see_one_count_more(problem: Gemm, monkeypatch: pytes
     monkeypatch.setattr(gemm_problem, "FREIVALDS_FLOPS", 0.0)
     with pytest.raises(WrongResult):
         check(made("WRONG", off_by_one), problem)
+
+
+def test_each_probe_by_itself_sees_one_count_more() -> None:
+    """However many terms a sum has."""
+    u = UNIT_ROUNDOFF["int8"]
+    for probe in LONG.probes:
+        x = LONG.fill(np.random.default_rng(3), probe)
+        want = LONG.reference(x)
+        for more in (0, 1):
+            (found,) = LONG.compare(x, want + more, u, probe)
+            assert bool((found.error <= found.bound).all()) == (not more)
 
 
 def test_what_is_not_written_is_told() -> None:

@@ -140,6 +140,26 @@ def test_wrong_rows_are_refused(
         _check.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), seed=1)
 
 
+@pytest.mark.parametrize("k", [64, 1024])
+def test_a_gradient_in_half_precision_is_refused_at_any_batch(k: int) -> None:
+    problem, row = Update(48, 80, k), faulty("separate:openblas", half)
+    with pytest.raises(WrongResult, match="times what its precision allows"):
+        _check.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), seed=1)
+
+
+def test_sums_that_begin_with_w_are_not_refused() -> None:
+    """Sample by sample onto W, each time rounded at its size: what a product with beta = 1 may do."""
+
+    def one_by_one(before: Any, x: Any, dy: Any, w: Any) -> None:
+        w[...] = before[2]
+        for i in range(len(x)):
+            w -= np.outer(x[i], dy[i]) * np.float32(1 / len(x))
+
+    problem, row = Update(48, 80, 1024), faulty("separate:openblas", one_by_one)
+    passed, _ = _check.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), seed=1)
+    assert passed.error > 0.1 * passed.bound
+
+
 # What the forms and the rules have in common
 
 LIBRARIES = [

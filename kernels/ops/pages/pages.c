@@ -198,31 +198,35 @@ static char *heap_block(region *r, char **raw)
     return *raw ? aligned(r, *raw) : 0;
 }
 
+/* What the heap still has is taken from it, until a block as large is mapped for itself. */
+static char *mapped_block(region *r, char **raw)
+{
+    char *base = heap_block(r, raw);
+    while (base && !mapped_alone(*raw) && plugged < PLUGS) {
+        plugs[plugged++] = *raw;
+        base = heap_block(r, raw);
+    }
+    return base;
+}
+
 static void heap(const argument *a, int keep)
 {
     policy(keep);
     int64_t before = faults();
-    char *raw, *base = heap_block(a->r, &raw);
+    char *raw, *base = keep ? heap_block(a->r, &raw) : mapped_block(a->r, &raw);
     sums s = work(a->r, base, seeded(a->y));
     tell(a, s, before);
     free(raw);
     policy(0);
 }
 
-/* Untimed: what the heap still has is taken from it, until a block as large is mapped for itself. */
+/* Untimed; launches too long to be made ready for do it within. */
 void default_ready(const argument *a)
 {
     ready_source(a->r);
     policy(0);
-    for (;;) {
-        char *raw;
-        if (!heap_block(a->r, &raw)) return;
-        if (mapped_alone(raw) || plugged == PLUGS) {
-            free(raw);
-            return;
-        }
-        plugs[plugged++] = raw;
-    }
+    char *raw;
+    if (mapped_block(a->r, &raw)) free(raw);
 }
 
 /* Untimed: the heap gets, and keeps, what the launches take from it; at first without pages that somebody

@@ -1,0 +1,251 @@
+"""The suite's own kernels, one after another, the best variant of each product as measured: the floor of a step."""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run by path: the suite lies there
+
+ROWS = {"kernels-only": {}}
+RECIPE = {}
+TUNED = {}
+
+CANDIDATES = ("openblas", "openblas-scipy", "mkl", "blocked", "torch")
+TRIES = 3  # calls of each candidate; the least counts
+
+
+def available():
+    from kernels import build
+
+    build.compiler()
+    return None
+
+
+def identity(job):
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        told = version("kernelgap")
+    except PackageNotFoundError:
+        told = "of this checkout"
+    return {
+        "framework": "kernels-only",
+        "version": told,
+        "flags": {"products": CHOSEN},
+        "threads": job["threads"],
+    }
+
+
+CHOSEN = {}  # by product: the variant that was fastest for it in this process
+
+
+def build(job):
+    return Model(job)
+
+
+class Products(object):
+    """Each product by the variant that was fastest for it on scratch operands of the same size."""
+
+    def __init__(self, threads):
+        from kernels.devices.cpu import open_device
+        from kernels.variant import Setting
+
+        self.device, self.setting, self.chosen = open_device(), Setting(threads), {}
+
+    def bind(self, problem, buffers):
+        """The call of the best variant on these buffers."""
+        from kernels.variant import find
+
+        if problem not in self.chosen:
+            CHOSEN[problem.name] = self.chosen[problem] = self._best(problem)
+        name = self.chosen[problem]
+        return find("gemm", name).prepare(problem, self.device, self.setting)(buffers).call
+
+    def _best(self, problem):
+        blocks = [self.device.allocate(x.nbytes) for x in problem.operands()]
+        for i, block in enumerate(blocks):
+            self.device.scatter(block, i)
+        views = [self.device.view(b, 0, x) for b, x in zip(blocks, problem.operands())]
+        seconds = {}
+        for name in CANDIDATES:
+            took = self._seconds(name, problem, views)
+            if took is not None:
+                seconds[name] = took
+        return min(seconds, key=lambda name: seconds[name])
+
+    def _seconds(self, name, problem, views):
+        from kernels.errors import SuiteError
+        from kernels.variant import find
+
+        row = find("gemm", name)
+        if row.missing() or row.accepts(problem):
+            return None
+        try:
+            call = row.prepare(problem, self.device, self.setting)(views).call
+        except SuiteError:
+            return None
+        clock = time.process_time if self.setting.threads == 1 else time.perf_counter
+        took = []
+        for _ in range(TRIES):
+            start = clock()
+            call()
+            took.append(clock() - start)
+        return min(took)
+
+
+def kernel(problem, variant, buffers, threads, **fields):
+    """The call of a kernel of the suite on these buffers; `fields` of its C argument are set to other addresses."""
+    from kernels.devices.cpu import open_device
+    from kernels.variant import Setting, find
+
+    launch = find(problem.op, variant).prepare(problem, open_device(), Setting(threads))(buffers)
+    for name, array in fields.items():
+        setattr(launch.entry.argument, name, array.ctypes.data)
+    return launch.call
+
+
+class Model(object):
+    """Weights are inputs×outputs. A step of plain SGD makes each gradient and the weights' change in one product;
+    with momentum the product adds to the velocity, and one pass moves the weights."""
+
+    def __init__(self, job):
+        with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
+            self.layers = job["network"]["layers"]
+            self.weights = dict((name, weights[name].copy()) for name in weights.files)
+            self.x, self.labels = data["x"].copy(), data["labels"].astype(np.int64)
+        self.rate, self.mu = job["network"]["rate"], job["network"]["momentum"]
+        self.batch, self.threads, self.products = len(self.labels), job["threads"], Products(job["threads"])
+        self.velocity = dict((name, np.zeros_like(w)) for name, w in self.weights.items()) if self.mu else {}
+        self.y = [np.zeros((self.batch, layer["outputs"]), np.float32) for layer in self.layers]
+        self.dx = [np.zeros((self.batch, layer["inputs"]), np.float32) for layer in self.layers]
+        self.grads = None
+        self._forward = [call for i in range(len(self.layers)) for call in self._layer(i)]
+        self._loss = self._softmax()
+        self._step = self._backward(moves=True)
+        self._gradient = None
+
+    def work(self):
+        counts = dict((name, int(w.size)) for name, w in self.weights.items())
+        return {"parameters": counts, "batch": self.batch, "dtype": "float32", "layout": "inputs x outputs"}
+
+    def _input(self, i):
+        return self.y[i - 1] if i else self.x
+
+    def _layer(self, i):
+        """The bias laid out, the product added to it, the activation in place."""
+        from kernels.ops.activation.problem import Activation
+        from kernels.ops.gemm import Gemm
+
+        layer, y = self.layers[i], self.y[i]
+        bias = self.weights[layer["name"] + ".bias"]
+        problem = Gemm(self.batch, layer["outputs"], layer["inputs"], beta=1.0)
+        calls = [
+            lambda: np.copyto(y, bias),
+            self.products.bind(problem, [self._input(i), self.weights[layer["name"] + ".weight"], y]),
+        ]
+        if layer["activation"] != "none":
+            activation = Activation(y.size, layer["activation"], place="in")
+            calls.append(kernel(activation, "c", [y.reshape(1, -1)], 1))
+        return calls
+
+    def _softmax(self):
+        """p − y for every sample, and each one's loss behind them."""
+        from kernels.ops.softmax.problem import Softmax
+
+        logits, classes = self.y[-1], self.layers[-1]["outputs"]
+        self.dz = np.zeros((1, self.batch * (classes + 1)), np.float32)
+        return kernel(Softmax(self.batch, classes), "c", [logits, self.dz], 1, targets=self.labels)
+
+    def _backward(self, moves):
+        """Calls from the last layer to the first; where it `moves`, the weights follow at once, after the
+        gradient of the layer's input has been taken with them as they were."""
+        from kernels.ops.activation.problem import Activation
+        from kernels.ops.gemm import Gemm
+
+        calls, dz = [], self.dz[0, : self.y[-1].size].reshape(self.y[-1].shape)
+        mean = 1.0 / self.batch
+        for i in reversed(range(len(self.layers))):
+            layer = self.layers[i]
+            inputs, outputs, w = layer["inputs"], layer["outputs"], self.weights[layer["name"] + ".weight"]
+            if not layer["first"]:
+                problem = Gemm(self.batch, inputs, outputs, "nt", alpha=mean)
+                calls.append(self.products.bind(problem, [dz, w, self.dx[i]]))
+            calls += self._weight(layer["name"], self._input(i), dz, mean, moves)
+            if i:
+                dz, mean = self.dx[i], 1.0
+                kind = self.layers[i - 1]["activation"]
+                if kind != "none":
+                    derivative = Activation(dz.size, kind, phase="backward", place="in")
+                    calls.append(kernel(derivative, "c", self._sources(derivative, i, dz), 1))
+        return calls
+
+    def _sources(self, problem, i, dz):
+        """A derivative's operands by name: what the forward gave, and the gradient that it scales in place."""
+        known = {"x": self._input(i).reshape(1, -1), "y": dz.reshape(1, -1), "d": dz.reshape(1, -1)}
+        return [known[operand.name] for operand in problem.operands()]
+
+    def _weight(self, name, x, dz, mean, moves):
+        """Weight and bias of a layer: their gradient, or the step itself."""
+        from kernels.ops.gemm import Gemm
+        from kernels.ops.update.problem import Update
+
+        inputs, outputs = x.shape[1], dz.shape[1]
+        row = np.zeros(outputs, np.float32)
+        bias = self.weights[name + ".bias"]
+        sums = [lambda: np.add.reduce(dz, axis=0, out=row)]
+        size = {"m": inputs, "n": outputs, "k": self.batch, "trans": "tn"}
+        if not moves:
+            target = self.grads[name + ".weight"]
+            product = self.products.bind(Gemm(alpha=mean, **size), [x, dz, target])
+            return [
+                product,
+                *sums,
+                lambda: np.multiply(row, np.float32(mean), out=self.grads[name + ".bias"]),
+            ]
+        weight = self.weights[name + ".weight"]
+        if not self.mu:
+            product = self.products.bind(Gemm(alpha=-self.rate * mean, beta=1.0, **size), [x, dz, weight])
+            return [product, *sums, lambda: np.subtract(bias, row * np.float32(self.rate * mean), out=bias)]
+        v, vb = self.velocity[name + ".weight"], self.velocity[name + ".bias"]
+        product = self.products.bind(Gemm(alpha=mean, beta=self.mu, **size), [x, dz, v])
+        moved = kernel(Update(inputs, outputs, 1, part="apply", lr=self.rate), "c", [v, weight], 1)
+
+        def move_bias():
+            np.multiply(vb, np.float32(self.mu), out=vb)
+            np.add(vb, row * np.float32(mean), out=vb)
+            np.subtract(bias, vb * np.float32(self.rate), out=bias)
+
+        return [product, moved, *sums, move_bias]
+
+    def forward(self):
+        for call in self._forward:
+            call()
+
+    def gradient(self):
+        if self._gradient is None:
+            self.grads = dict((name, np.zeros_like(w)) for name, w in self.weights.items())
+            self._gradient = self._backward(moves=False)
+        self.forward()
+        self._loss()
+        for call in self._gradient:
+            call()
+
+    def step(self):
+        self.forward()
+        self._loss()
+        for call in self._step:
+            call()
+
+    def loss(self):
+        self.forward()
+        self._loss()
+        return float(self.dz[0, self.y[-1].size :].astype(np.float64).mean())
+
+    def gradients(self):
+        self.gradient()
+        return dict((name, array.copy()) for name, array in self.grads.items())
+
+    def parameters(self):
+        return dict((name, array.copy()) for name, array in self.weights.items())

@@ -38,7 +38,18 @@ static inline vec larger(vec a, vec b) { return pick(a > b, a, b); }
 static inline vec smaller(vec a, vec b) { return pick(a < b, a, b); }
 #endif
 
-/* The first `count` elements, then `rest`; and back. */
+/* The first `count` elements, LANES at most, then `rest`; and back. */
+#if defined(__AVX512F__)
+static inline vec load_some(const float *p, int64_t count, float rest)
+{
+    return (vec)_mm512_mask_loadu_ps((__m512)all(rest), (1u << count) - 1, p);
+}
+
+static inline void store_some(float *p, vec v, int64_t count)
+{
+    _mm512_mask_storeu_ps(p, (1u << count) - 1, (__m512)v);
+}
+#else
 static inline vec load_some(const float *p, int64_t count, float rest)
 {
     float v[LANES];
@@ -47,6 +58,7 @@ static inline vec load_some(const float *p, int64_t count, float rest)
 }
 
 static inline void store_some(float *p, vec v, int64_t count) { memcpy(p, &v, 4 * count); }
+#endif
 
 static inline float sum_of(vec v)
 {

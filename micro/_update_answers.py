@@ -152,6 +152,8 @@ def batch_answer(run: Run) -> list[str]:
         sizes = _sizes(run)[key]
         where = (
             f"between batch {bracket.low} and {bracket.high}" if bracket.low and bracket.high
+            else "at no batch, not even at 1"
+            if bracket.high == 1
             else f"below batch {bracket.high}, the smallest tried" if bracket.high
             else f"above batch {max(sizes)}, the largest tried"
         )  # fmt: skip
@@ -184,4 +186,7 @@ def _rates(run: Run, key: tuple[str, int, int]) -> str:
             batch = own[0].problem["k"]
             if best is None or batch > best[0]:
                 best = (batch, own[0].flops_per_second, passes[0].bytes_per_second)
-    return f" (6·F/BW at the rates of batch {best[0]}: {6 * best[1] / best[2]:.0f})" if best else ""
+    if best is None:
+        return ""
+    batch = f"{6 * best[1] / best[2]:.0f} by 6·F/BW at the rates of batch {best[0]}"
+    return f" ({batch}, which leave out that the gradient is written)"

@@ -33,7 +33,7 @@ WAYS = {
     ),
     "cuda": ("fused:cublas", "separate:cublas", "fused:torch-cuda", "separate:torch-cuda"),
 }  # fmt: skip
-BATCHES = (4, 16, 64, 256)
+BATCHES = (1, 4, 16, 64, 256)
 SWEPT = (2048, 2048)
 FUSABLE = ("decay", "momentum", "unit")
 SEPARATE = ("decay", "momentum", "unit", "nesterov", "clip", "norm")

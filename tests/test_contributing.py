@@ -23,7 +23,7 @@ def recipes() -> list[tuple[str, str]]:
 
 def copy(folder: Path) -> None:
     """The suite without its tests."""
-    for name in ("kernels", "micro", "reports"):
+    for name in ("kernels", "micro", "macro", "reports"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "reference"))
 
 
@@ -43,7 +43,8 @@ def test_recipe(title: str, text: str, tmp_path: Path) -> None:
         assert not target.exists(), f"{path}: to add is to add a file"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(code)
-    for command in re.findall(r"```sh\n(.*?)\n```", text, flags=re.S):
+    blocks = re.findall(r"```sh\n(.*?)\n```", text, flags=re.S)
+    for command in (line for block in blocks for line in block.splitlines()):
         told = run(command, tmp_path)
         assert told.returncode == 0, told.stderr
         assert "wrong" not in told.stdout and "failed" not in told.stdout
@@ -57,6 +58,8 @@ def test_there_are_recipes() -> None:
         "Add an operation",
         "Add a format",
         "Add a device",
+        "Add a network",
+        "Add a framework",
     ]
 
 

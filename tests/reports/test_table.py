@@ -208,8 +208,8 @@ def test_errors_of_one_precision_are_not_shown() -> None:
 
 def test_one_pair_of_two_precisions_shows_all_errors() -> None:
     rows = replace(FIRST, error=1e-6), replace(SECOND, error=None), SHORT
-    made = table.comparisons(run(*rows, compared=(COMPARED, replace(COMPARED, contender=SHORT.name))))
-    assert [row[-1] for row in made.rows] == ["–, 1.0e-06", "2.1e-02, 1.0e-06"]
+    made = table.comparisons(run(*rows, compared=(replace(COMPARED, contender=SHORT.name), COMPARED)))
+    assert [row[-1] for row in made.rows] == ["2.1e-02, 1.0e-06", "–, 1.0e-06"]
     assert {len(row) for row in made.rows} == {len(made.head)} == {8}
 
 

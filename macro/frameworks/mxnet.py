@@ -1,0 +1,135 @@
+"""MXNet 1.9.1 (the last): gluon's Dense layers, hybridized with static memory, and its Trainer's SGD."""
+
+ROWS = {"mxnet": {}}
+RECIPE = {
+    "environment": "mxnet",
+    "python": "3.11",
+    # It asks NumPy for np.bool, which 1.24 has not.
+    "packages": ["mxnet==1.9.1", "numpy==1.23.5"],
+    "megabytes": 275,
+}
+TUNED = {}
+
+
+def configure(job):
+    import os
+
+    # Of operators that may run at once; inside an operator OpenMP's threads count.
+    os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(job["threads"])
+
+
+def available():
+    import mxnet as mx
+
+    mx.nd.dot(mx.nd.zeros((2, 2)), mx.nd.zeros((2, 2))).wait_to_read()
+    return None
+
+
+def identity(job):
+    import os
+
+    import mxnet as mx
+
+    on = sorted(feature.name for feature in mx.runtime.feature_list() if feature.enabled)
+    blas = [name[5:].lower() for name in on if name.startswith("BLAS_")]
+    return {
+        "framework": "mxnet",
+        "version": mx.__version__,
+        "build": " ".join(on),
+        "blas": openblas() or ", ".join(blas),
+        "dnn": "oneDNN, built in" if {"MKLDNN", "ONEDNN"} & set(on) else None,
+        "isa_asked": os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("OPENBLAS_CORETYPE"),
+        "isa_observed": (openblas() or "").split(" ")[-1] or None,
+        "threads": {"omp": job["threads"], "engine": int(os.environ["MXNET_CPU_WORKER_NTHREADS"])},
+        "flags": {"hybridize": "static_alloc", "mkldnn": os.environ.get("MXNET_MKLDNN_ENABLED", "1")},
+    }
+
+
+def openblas():
+    """OpenBLAS inside of MXNet, its version and the kernels that it chose."""
+    import ctypes
+
+    import mxnet as mx
+
+    told = []
+    for name in ("openblas_get_config", "openblas_get_corename"):
+        call = getattr(mx.base._LIB, name, None)
+        if call is None:
+            return None
+        call.restype = ctypes.c_char_p
+        told.append(call().decode())
+    return "%s %s" % (" ".join(told[0].split()[:2]), told[1])
+
+
+def build(job):
+    return Model(job)
+
+
+class Model(object):
+    """The loss is each sample's and its gradients are sums; Trainer.step(batch) divides them, as gluon means it."""
+
+    def __init__(self, job):
+        import mxnet as mx
+        import numpy as np
+
+        self.mx, self.network, self.batch = mx, job["network"], job["batch"]
+        self.net = mx.gluon.nn.HybridSequential()
+        for layer in self.network["layers"]:
+            kind = None if layer["activation"] == "none" else layer["activation"]
+            self.net.add(mx.gluon.nn.Dense(layer["outputs"], activation=kind, in_units=layer["inputs"]))
+        self.net.initialize(mx.init.Zero())
+        self.p = {}
+        with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
+            for layer, own in zip(self.network["layers"], self.net):
+                own.weight.set_data(mx.nd.array(np.ascontiguousarray(weights[layer["name"] + ".weight"].T)))
+                own.bias.set_data(mx.nd.array(weights[layer["name"] + ".bias"]))
+                self.p[layer["name"] + ".weight"], self.p[layer["name"] + ".bias"] = own.weight, own.bias
+            self.x, self.labels = mx.nd.array(data["x"]), mx.nd.array(data["labels"].astype(np.float32))
+        self.entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+        self.net.hybridize(static_alloc=True)
+        self.entropy.hybridize(static_alloc=True)
+        options = {"learning_rate": self.network["rate"], "wd": 0.0}
+        if self.network["momentum"]:
+            options["momentum"] = self.network["momentum"]
+        self.trainer = mx.gluon.Trainer(self.net.collect_params(), "sgd", options)
+
+    def work(self):
+        counts = dict((name, int(w.data().size)) for name, w in self.p.items())
+        return {
+            "parameters": counts,
+            "batch": int(self.labels.shape[0]),
+            "dtype": str(self.x.dtype.__name__),
+            "layout": "outputs x inputs",
+        }
+
+    def forward(self):
+        self.net(self.x).wait_to_read()
+
+    def _backward(self):
+        with self.mx.autograd.record():
+            loss = self.entropy(self.net(self.x), self.labels)
+        loss.backward()
+
+    def gradient(self):
+        self._backward()
+        self.mx.nd.waitall()
+
+    def step(self):
+        self._backward()
+        self.trainer.step(self.batch)
+        self.mx.nd.waitall()
+
+    def loss(self):
+        return float(self.entropy(self.net(self.x), self.labels).asnumpy().astype("float64").mean())
+
+    def gradients(self):
+        self.gradient()
+        return dict((name, plain(w.grad()) / self.batch) for name, w in self.p.items())
+
+    def parameters(self):
+        return dict((name, plain(w.data())) for name, w in self.p.items())
+
+
+def plain(array):
+    """Canonical: inputs x outputs, MXNet's own being outputs x inputs."""
+    return array.asnumpy().T.copy()

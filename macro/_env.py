@@ -183,9 +183,10 @@ def _build(
     if told.returncode:
         raise Unavailable(f"{base} -m venv fails: {_last(told.stdout + told.stderr)}")
     options = ["--no-index", "--find-links", str(wheels.resolve())] if wheels else []
-    if not wheels and "index" in recipe:
-        options = ["--extra-index-url", recipe["index"]]
-    for packages, more in ((recipe.get("before", []), []), (recipe["packages"], recipe.get("options", []))):
+    stages = [(recipe.get("before", []), []), (recipe["packages"], recipe.get("options", []))]
+    for url, packages in recipe.get("index", {}).items():  # of another index these packages, and no others
+        stages.insert(1, (packages, ["--no-deps", *([] if wheels else ["--index-url", url])]))
+    for packages, more in stages:
         if packages:
             say(f"{environment.name}: Python {recipe['python']}, {', '.join(packages)}")
             _install(environment, folder, [*options, *more], packages, wheels)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 MEMORY_MARGIN = 0.04
 PREPARE = 120.0  # seconds: compilers and imports
 PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; twice, for two probes
+SLOW_BYTES = 0.5e9  # … and operands at this many bytes/s: references are in float64
 
 
 def refuse_size(contests: Sequence[Contest], limits: Mapping[str, Limits]) -> None:
@@ -126,8 +127,9 @@ class Runner:
             prepared = self.workers.get(key).call("prepare", case, patience=PREPARE)
             if self.until == "build":
                 return Outcome("built", None, prepared)
-            flops = find(case.problem.op, case.variant).executed(case.problem).flops * prepared.uses
-            patience = max(PATIENCE, FACTOR * 2 * flops / SLOW)
+            work = find(case.problem.op, case.variant).executed(case.problem)
+            once = work.flops * prepared.uses / SLOW + case.problem.footprint / SLOW_BYTES
+            patience = max(PATIENCE, FACTOR * 2 * once)
             passed = self.workers.get(key).call(
                 "check", case, seed, self.evidence, self.keep_wrong, patience=patience
             )

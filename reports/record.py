@@ -75,9 +75,7 @@ class Result:
     repeat: str = ""  # the command that measures it again
     evidence: str | None = None  # file of what a wrong kernel left
     identity: dict[str, Any] | None = None  # of a framework: version, libraries, threads, flags, affinity
-    step: dict[str, float] | None = (
-        None  # of a framework's step: system_seconds, faults, switches, peak bytes …
-    )
+    step: dict[str, float] | None = None  # of a framework: system seconds, faults, switches, peak bytes …
 
     def __post_init__(self) -> None:
         if (self.seconds is not None) != (self.status in TIMED):

@@ -13,15 +13,9 @@ ROWS = {
 RECIPE = {
     "environment": "keras",
     "python": "3.11",
-    "packages": [
-        "keras==3.15.1",
-        "tensorflow-cpu==2.21.0",
-        "jax==0.10.2",
-        "torch==2.13.0+cpu",
-        "numpy==2.4.6",
-    ],
-    "index": "https://download.pytorch.org/whl/cpu",
-    "megabytes": 2900,
+    "packages": ["keras==3.15.1", "tensorflow-cpu==2.21.0", "jax==0.10.2", "torch==2.13.0+cpu", "numpy==2.4.6"],
+    "index": {"https://download.pytorch.org/whl/cpu": ["torch==2.13.0+cpu"]},
+    "megabytes": 3077,
 }
 TUNED = {"heap": "keep"}
 
@@ -51,7 +45,7 @@ def available():
     import keras
 
     keras.ops.convert_to_numpy(keras.ops.matmul(keras.ops.zeros((2, 2)), keras.ops.zeros((2, 2))))
-    return None
+    return
 
 
 def identity(job):

@@ -20,7 +20,7 @@ def available():
     from kernels import build
 
     build.compiler()
-    return None
+    return
 
 
 def identity(job):

@@ -6,8 +6,8 @@ RECIPE = {
     "python": "3.11",
     # "+cpu": the plain build brings gigabytes of CUDA.
     "packages": ["torch==2.13.0+cpu", "numpy==2.4.6"],
-    "index": "https://download.pytorch.org/whl/cpu",
-    "megabytes": 941,
+    "index": {"https://download.pytorch.org/whl/cpu": ["torch==2.13.0+cpu"]},
+    "megabytes": 1013,
     "needs": {"pytorch-compile": "g++"},
 }
 TUNED = {"heap": "keep", "optimizer": "fused"}
@@ -24,7 +24,7 @@ def available():
     import torch
 
     torch.zeros(2, 2) @ torch.zeros(2, 2)
-    return None
+    return
 
 
 def identity(job):

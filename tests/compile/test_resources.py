@@ -26,6 +26,16 @@ BUDGETS = {
     "fma_chains10": (40, 0),
     "launch_empty": (8, 0),
     "launch_gemm": (32, 0),
+    **{
+        f"{kind}_{phase}": (32, 0)
+        for kind in ("relu", "sigmoid", "tanh", "exp")
+        for phase in ("forward", "backward")
+    },
+    "softmax_index": (32, 108),
+    "softmax_onehot": (32, 108),
+    "optimizer_sgd": (32, 0),
+    "optimizer_momentum": (32, 0),
+    "optimizer_adam": (48, 0),
 }
 needs_nvcc = pytest.mark.skipif(nvcc.missing() is not None, reason=nvcc.missing() or "")
 both = pytest.mark.parametrize("arch", cases.ARCHS)

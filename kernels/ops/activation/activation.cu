@@ -1,7 +1,9 @@
 /* Activations and their gradients, four elements a thread as a float4 where all operands are 16-byte aligned.
  * In place, y is one of the inputs: no pointer is __restrict__, and each element is read before it is written.
  * expf and tanhf as CUDA compiles them without -use_fast_math: 2 ULP and less (CUDA C++ Programming Guide). */
+#ifndef __CUDACC_RTC__ /* NVRTC has these functions and no such header */
 #include <math.h>
+#endif
 
 typedef long long index_t;
 

@@ -2,7 +2,9 @@
  * sum of its own while it reads the row once (Milakov and Gimelshein 2018, arXiv:1805.02867); shuffles, then
  * shared memory, bring them together; the second reading of the row, from cache where it fits, writes p − t.
  * y: batch × classes gradients, then the loss of each row. */
+#ifndef __CUDACC_RTC__ /* NVRTC has these functions and no such header */
 #include <math.h>
+#endif
 
 typedef long long index_t;
 

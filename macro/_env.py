@@ -5,11 +5,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,19 +17,22 @@ from typing import Any
 
 from kernels.errors import Unavailable, UsageError
 from macro import _stub
+from macro._python import clean, interpreter
 from macro.frameworks import Framework, find, home, names
 
-PROBE = "import sys; print('%d.%d' % sys.version_info[:2], flush=True); import ensurepip, venv"
 PATIENCE = 3600.0  # seconds for one call of pip
 KEPT = "environment.json"  # what was measured of an environment, inside it
 SPARE = 1.5  # of the recipe's size: wheels lie beside what is unpacked from them
-FLAWS = (  # of pip's log, and what they mean
-    (r"No matching distribution found for (\S+)", "no build of {0} for Python {python}{where}"),
+UNREACHABLE = (
+    "no package index can be reached: --wheels FOLDER takes wheels fetched elsewhere, by python{python} -m pip "
+    "download -d FOLDER {packages}"
+)
+FLAWS = (  # of pip's log, the first that is found, and what it means
     (r"No space left on device", "the disk is full: {place} or the folder of TMPDIR"),
-    (r"(?:NewConnectionError|NameResolution|ConnectTimeout|Network is unreachable)",
-     "no package index can be reached: --wheels FOLDER takes wheels fetched elsewhere, python{python} -m pip "
-     "download -d FOLDER {packages}"),
-)  # fmt: skip
+    (r"(?s)(?:NewConnection|NameResolution|ConnectTimeout)Error.*from versions: none", UNREACHABLE),
+    (r"No matching distribution found for (\S+)", "no build of {0} for Python {python}{where}"),
+    (r"(?:NewConnection|NameResolution|ConnectTimeout)Error", UNREACHABLE),
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Environment:
     @property
     def digest(self) -> str:
         """Of the recipe: another one makes another environment."""
-        return hashlib.sha256(json.dumps(self.recipe, sort_keys=True).encode()).hexdigest()[:16]
+        told = {key: value for key, value in self.recipe.items() if key != "megabytes"}  # a guess, no part
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def every() -> dict[str, Environment]:
@@ -72,54 +74,6 @@ def named(name: str) -> Environment:
     if name in names():
         raise UsageError(f"{name}: it runs in the suite's own environment; there is nothing to make")
     raise UsageError(f"{name}: there are {', '.join([*known, 'all'])}")
-
-
-def candidates(version: str) -> list[Path]:
-    """Interpreters that may be of this version, the suite's own first, then PATH, then pyenv's, newest first."""
-    found = [Path(sys.executable)] if version == "{}.{}".format(*sys.version_info[:2]) else []
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        found.append(Path(folder or ".") / f"python{version}")
-    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    own = sorted(root.glob(f"{version}.*"), key=lambda x: [int(n) for n in re.findall(r"\d+", x.name)])
-    return [x for x in [*found, *(x / f"bin/python{version}" for x in reversed(own))] if x.is_file()]
-
-
-def interpreter(version: str) -> Path:
-    """One that was tried and can make environments. Raises UsageError, Unavailable."""
-    variable = f"PYTHON{version.replace('.', '_')}"
-    if asked := os.environ.get(variable):
-        if why := refused(Path(asked), version):
-            raise UsageError(f"{variable}={asked}: {why}")
-        return Path(asked)
-    flaws = []
-    for path in candidates(version):
-        why = refused(path, version)
-        if why is None:
-            return path
-        if "venv" in why:  # not a name that leads nowhere, as pyenv's on the PATH
-            flaws.append(f"{path}: {why}")
-    if flaws:
-        raise Unavailable(f"{flaws[0]}: apt-get install python{version}-venv")
-    raise Unavailable(
-        f"no Python {version}: pyenv install {version}, or {variable}=/where/python{version} is"
-    )
-
-
-def refused(path: Path, version: str) -> str | None:
-    """Why this interpreter does not serve; None where it does."""
-    try:
-        told = subprocess.run([path, "-c", PROBE], capture_output=True, text=True, timeout=60, env=clean())
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"it does not run ({type(error).__name__})"
-    said = told.stdout.strip()
-    if said != version:
-        return f"it is Python {said}, not {version}" if said else f"it is no Python {version}"
-    return "it has no venv or ensurepip" if told.returncode else None
-
-
-def clean() -> dict[str, str]:
-    """The environment without what leads a Python astray."""
-    return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
 
 
 def missing(environment: Environment) -> dict[str, str]:
@@ -217,17 +171,15 @@ def _install(
     if told.returncode:
         facts = {
             "python": environment.recipe["python"], "packages": " ".join(packages), "place": home(),
-            "where": f" in {wheels}" if wheels else "; --wheels FOLDER takes wheels from elsewhere",
+            "where": f" in {wheels}" if wheels else " at the package index; --wheels FOLDER takes another place's",
         }  # fmt: skip
         raise Unavailable(_flaw(told.stdout, facts))
 
 
 def _flaw(log: str, facts: dict[str, Any]) -> str:
     """What pip's log says went wrong, on one line."""
-    reached = [(re.search(pattern, log), text) for pattern, text in FLAWS]
-    order = [2, 1, 0] if "No space left" not in log and "from versions: none" in log else [1, 0, 2]
-    for found, text in (reached[i] for i in order):
-        if found:
+    for pattern, text in FLAWS:
+        if found := re.search(pattern, log):
             return text.format(*found.groups(), **facts)
     return f"pip fails: {_last(log)}"
 

@@ -53,7 +53,7 @@ def _each(arguments: Any) -> int:
         except UsageError:
             raise
         except (SuiteError, OSError) as error:
-            print(f"{environment.name}: not made: {error}")
+            print(f"{environment.name}: not {arguments.action}d: {error}")
             failed = 1
     return failed
 

@@ -1,6 +1,7 @@
-"""CNTK 2.7 (the last): Dense layers, cross_entropy_with_softmax, momentum SGD without unit gain, a Trainer.
+"""CNTK 2.7 (the last): Dense layers, cross_entropy_with_softmax, a Trainer with momentum SGD without unit gain.
 
-Its gradients are sums over the batch; the learners take their mean, as CNTK itself does with `use_mean_gradient`.
+Its criterion is summed over the batch; with `minibatch_size` equal to the batch the learner takes the mean and
+leaves rate and momentum as they are.
 """
 
 ROWS = {"cntk": {}}
@@ -13,19 +14,21 @@ RECIPE = {
         "libmpi.so.12": {"folder": "cntk/libs", "symbols": "MPI_|ompi_", "data": "ompi_mpi_"},
         "libmpi_cxx.so.1": {"folder": "cntk/libs", "symbols": "_Z[A-Z]*N3MPI", "data": "_ZT[VI]"},
     },
-    "megabytes": 424,
+    "megabytes": 457,
     "needs": {"cntk": "gcc"},
 }
 TUNED = {}
 
 
 def configure(job):
+    import warnings
+
+    warnings.simplefilter("ignore")  # that there is no GPU, and no Ubuntu
     import cntk
 
     cntk.device.try_set_default_device(cntk.device.cpu())
-    cntk.cntk_py.set_max_num_cpu_threads(job["threads"]) if hasattr(
-        cntk.cntk_py, "set_max_num_cpu_threads"
-    ) else None
+    cntk.cntk_py.set_max_num_cputhreads(job["threads"])
+    cntk.logging.set_trace_level(cntk.logging.TraceLevel.Error)
 
 
 def available():
@@ -34,8 +37,109 @@ def available():
 
     x = cntk.input_variable(2)
     cntk.times(x, np.eye(2, dtype=np.float32)).eval({x: np.zeros((1, 2), np.float32)})
-    return None
+
+
+def identity(job):
+    import os
+
+    import cntk
+
+    version, isa, threads = mkl()
+    return {
+        "framework": "cntk",
+        "version": cntk.__version__,
+        "build": str(cntk.use_default_device()),
+        "blas": version,
+        "isa_asked": os.environ.get("MKL_ENABLE_INSTRUCTIONS"),
+        "isa_observed": isa,
+        "threads": {"cntk": cntk.cntk_py.get_max_num_cputhreads(), "mkl": threads},
+        "flags": {"unit_gain": False},
+    }
+
+
+def mkl():
+    """MKL's version, the instructions that it detected, its threads, by its own words."""
+    import ctypes
+    import os
+
+    import cntk
+
+    try:
+        library = ctypes.CDLL(os.path.join(os.path.dirname(cntk.__file__), "libs", "libmklml_intel.so"))
+        text = ctypes.create_string_buffer(200)
+        library.MKL_Get_Version_String(text, 200)
+        branch = library.mkl_serv_cbwr_get_auto_branch()
+    except (OSError, AttributeError):
+        return None, None, None
+    names = {3: "compatible", 4: "sse2", 6: "ssse3", 7: "sse4.1", 8: "sse4.2", 9: "avx", 10: "avx2"}
+    isa = "avx512" if branch > 10 else names.get(branch)
+    return " ".join(text.value.decode().split()), isa, library.mkl_get_max_threads()
 
 
 def build(job):
     return Model(job)
+
+
+class Model(object):
+    def __init__(self, job):
+        import cntk
+        import numpy as np
+
+        self.cntk, self.batch, self.p = cntk, job["batch"], {}
+        layers, rate, momentum = [job["network"][key] for key in ("layers", "rate", "momentum")]
+        kinds = {"sigmoid": cntk.sigmoid, "relu": cntk.relu, "none": None}
+        x = features = cntk.input_variable(layers[0]["inputs"])
+        classes = cntk.input_variable(layers[-1]["outputs"], is_sparse=True)
+        with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
+            for layer in layers:
+                # Its shape is only known once it is applied; the given weights come then.
+                dense = cntk.layers.Dense(layer["outputs"], activation=kinds[layer["activation"]], init=0.0)
+                x = dense(x)
+                for name, own in ((layer["name"] + ".weight", dense.W), (layer["name"] + ".bias", dense.b)):
+                    own.value, self.p[name] = weights[name], own
+            labels = [int(label) for label in data["labels"]]
+            self.inputs = {features: cntk.Value(np.ascontiguousarray(data["x"]))}
+        self.both = dict(self.inputs)
+        self.both[classes] = cntk.Value.one_hot(labels, layers[-1]["outputs"])
+        self.logits, self.entropy = x, cntk.cross_entropy_with_softmax(x, classes)
+        schedule = cntk.learning_parameter_schedule(rate, minibatch_size=self.batch)
+        if momentum:
+            learner = cntk.momentum_sgd(
+                x.parameters, schedule, cntk.momentum_schedule(momentum, minibatch_size=self.batch),
+                unit_gain=False, minibatch_size=self.batch,
+            )  # fmt: skip
+        else:
+            learner = cntk.sgd(x.parameters, schedule, minibatch_size=self.batch)
+        self.trainer = cntk.Trainer(x, (self.entropy, None), [learner])
+
+    def work(self):
+        counts = {}
+        for name, w in self.p.items():
+            counts[name] = 1
+            for extent in w.shape:
+                counts[name] *= extent
+        return {
+            "parameters": counts,
+            "batch": self.batch,
+            "dtype": self.logits.dtype.__name__,
+            "layout": "inputs x outputs",  # of NumPy's order; CNTK stores columns
+        }
+
+    def forward(self):
+        return self.logits.eval(self.inputs, as_numpy=False)
+
+    def gradient(self):
+        return self.entropy.grad(self.both, wrt=list(self.p.values()), as_numpy=False)
+
+    def step(self):
+        self.trainer.train_minibatch(self.both)
+
+    def loss(self):
+        return float(self.entropy.eval(self.both).astype("float64").mean())
+
+    def gradients(self):
+        told = self.entropy.grad(self.both, wrt=list(self.p.values()))
+        return dict((name, told[w] / self.batch) for name, w in self.p.items())
+
+    def parameters(self):
+        return dict((name, w.value.copy()) for name, w in self.p.items())

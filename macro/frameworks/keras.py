@@ -13,7 +13,13 @@ ROWS = {
 RECIPE = {
     "environment": "keras",
     "python": "3.11",
-    "packages": ["keras==3.15.1", "tensorflow-cpu==2.21.0", "jax==0.10.2", "torch==2.13.0+cpu", "numpy==2.4.6"],
+    "packages": [
+        "keras==3.15.1",
+        "tensorflow-cpu==2.21.0",
+        "jax==0.10.2",
+        "torch==2.13.0+cpu",
+        "numpy==2.4.6",
+    ],
     "index": {"https://download.pytorch.org/whl/cpu": ["torch==2.13.0+cpu"]},
     "megabytes": 3077,
 }
@@ -57,11 +63,9 @@ def identity(job):
     told = BACKENDS[backend].identity()
     told["flags"].update(backend=backend, floatx=keras.config.floatx(), xla=os.environ.get("XLA_FLAGS", ""))
     told["flags"]["jit_compile"] = bool(Model.jit)
-    return dict(
-        told,
-        framework="keras",
-        version="%s, %s %s" % (keras.__version__, backend, told["version"]),
-    )
+    told["threads"] = told["threads"] or {"xla": job["threads"]}
+    told["version"] = "%s, %s %s" % (keras.__version__, backend, told["version"])
+    return dict(told, framework="keras")
 
 
 def build(job):
@@ -160,14 +164,8 @@ class TensorFlow(object):
                 loss = entropy(labels, model(x, training=True))
             return tape.gradient(loss, [v.value for v in model.trainable_variables])
 
-        self.call_gradient = gradient
-        self.call_forward = tf.function(lambda x: model(x, training=False), jit_compile=model.jit_compile)
-
-    def forward(self, x):
-        return self.call_forward(x)
-
-    def gradient(self, x, labels):
-        return self.call_gradient(x, labels)
+        self.gradient = gradient
+        self.forward = tf.function(lambda x: model(x, training=False), jit_compile=model.jit_compile)
 
     def finish(self):
         """A function on a CPU returns when it is done."""

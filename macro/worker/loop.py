@@ -29,7 +29,7 @@ import zlib
 PR_SET_PDEATHSIG = 1
 CANARY = b"\x5a" * (1 << 20)
 TOLD = re.compile(
-    "(OMP|MKL|KMP|OPENBLAS|ONEDNN|DNNL|XLA|JAX|TF|KERAS|MXNET|CNTK|ATEN|TORCH|MALLOC|NPROC)(_|$)"
+    "(OMP|MKL|KMP|OPENBLAS|ONEDNN|DNNL|XLA|JAX|TF(?!_CLI|_VAR)|KERAS|MXNET|CNTK|ATEN|TORCH|MALLOC|NPROC)(_|$)"
 )
 LIBRARIES = re.compile(
     "/(lib)?(openblas|mkl|dnnl|mkldnn|iomp|gomp|omp|blas|cntk|mxnet|torch_cpu|tensorflow)[^/]*$", re.I

@@ -184,7 +184,9 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: Path) -> 
     for name, text in PACKAGE.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(re.sub(r"^ {8}", "", text, flags=re.MULTILINE).lstrip())
-    monkeypatch.syspath_prepend(tmp_path)
+    # Not syspath_prepend: where there is a pkg_resources it warns of namespaces that nobody here has.
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    importlib.invalidate_caches()
     forget()
     found = ctypes.CDLL(str(compiled))
     for name in ("created", "status", "properties"):

@@ -26,6 +26,7 @@ from kernels.libs import cuda
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 520.0  # of the whole, below the nine minutes
+GPU_TESTS = tuple(f"tests/gpu/test_{name}.py" for name in ("rows", "update_rows", "whole"))
 GRACE = 8.0  # seconds that a step has to say what it has, once it is told to end
 LEASHED = """
 import os, sys
@@ -50,7 +51,7 @@ def steps(out: Path, seconds: float, here: bool) -> tuple[Step, ...]:
     device = ("--device", "cuda:0") if here else ("--device", "fake:cuda", "--small")
     # Half the time of the benchmarks is checks and compilers: their budget is of measuring alone.
     measuring = f"{seconds / 5 if here else 3:.0f}s"
-    tests = ("pytest", "-q", "-rs", "--tb=short", "-p", "no:cacheprovider", "tests/gpu/test_rows.py")
+    tests = ("pytest", "-q", "-rs", "--tb=short", "-p", "no:cacheprovider", *GPU_TESTS)
     run = ("micro", "all", *device, "--budget", measuring, "-o", str(out / "run.jsonl"), "--resume")
     ask = ("tests.gpu.checklist", "-o", str(out / "checklist.jsonl"), *(() if here else ("--fake",)))
     return (

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from macro._steps import Entry, Plan
@@ -58,7 +60,7 @@ def _result(plan: Plan, entry: Entry, contest: str, peak: float) -> record.Resul
         "planned", heap=entry.setting.heap, interpreter=who.get("python"), repeat=_command(plan, entry),
         kernel=" ".join(str(who[x]) for x in ("framework", "version", "blas") if who.get(x)) or None,
         isa_observed=who.get("isa_observed"),
-        identity={k: v for k, v in who.items() if k not in ("kind", "seq")} or None,
+        identity=_homeless({k: v for k, v in who.items() if k not in ("kind", "seq", "t_mono_ns")}) or None,
     )  # fmt: skip
     if entry.status != "ok" or not entry.blocks:
         status: Any = entry.status if entry.status != "ok" else "failed"
@@ -86,6 +88,12 @@ def _result(plan: Plan, entry: Entry, contest: str, peak: float) -> record.Resul
         canary={"crc32 of 1 MiB": [block["canary"] for _, _, block in entry.blocks]},
         warnings=(f"contended: others kept {foreign:.2f} cores busy",) if contended else (),
     )  # fmt: skip
+
+
+def _homeless(told: dict[str, Any]) -> dict[str, Any]:
+    """Without the name of whoever ran it."""
+    plain: dict[str, Any] = json.loads(json.dumps(told, default=str).replace(str(Path.home()), "~"))
+    return plain
 
 
 _SEEN = ("system", "faults", "voluntary", "involuntary", "peak")

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
-import importlib.metadata
 import re
 import sys
 import types
@@ -92,6 +91,8 @@ def _keep(np: Any, gone: dict[str, Any]) -> None:
 
 def _pkg_resources() -> types.ModuleType:
     """As much as it uses. A real one would also ask for PyCUDA, which cuBLAS has no need of."""
+    import importlib.metadata  # fifteen milliseconds: not for every plan
+
     found: Any = types.ModuleType("pkg_resources")
     found.declare_namespace = lambda name: None
     found.require = lambda name: [types.SimpleNamespace(version=importlib.metadata.version(name))]

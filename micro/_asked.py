@@ -8,16 +8,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from kernels.devices import KERNELS, check_name, missing, runs
 from kernels.dtypes import DATA
 from kernels.errors import UsageError
 from kernels.isa import variables
 from kernels.variant import Setting, find
-from micro import _why
 from micro._plan import SETTINGS, Asked, Benchmark, Budget, Contest, along, by_variant, problems, values
-from reports.record import Run
+
+if TYPE_CHECKING:
+    from reports.record import Run
 
 SHARE = {"%": 0.01}
 TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
@@ -47,9 +48,13 @@ def planned(benchmark: Benchmark, name: str, arguments: argparse.Namespace) -> P
     budget = _budget(benchmark, arguments)
     question = _question(benchmark, arguments)
     if arguments.why or arguments.profile is not None:
+        from micro import _why
+
         asked = _why.only(asked)
     contests = tuple(_chosen(_contests(benchmark, arguments, asked), arguments))
     if arguments.why:
+        from micro import _why
+
         explained = _why.contest(asked, list(contests))
         return Planned(name, (explained,), budget, arguments, devices, partial(_why.answer, explained.name))
     if question is None:

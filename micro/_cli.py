@@ -17,7 +17,6 @@ from micro._asked import option_of, planned
 from micro._plan import Benchmark
 from reports import formats
 from reports.parser import OneLineParser
-from reports.store import Unwritable
 
 LADDER = ("plan", "build", "run", "check", "time")
 
@@ -149,15 +148,19 @@ def guarded(name: str, body: Callable[[], int]) -> int:
     except SuiteError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1 if isinstance(error, KernelError) else 2
-    except Unwritable as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except Exception as error:
+        from reports.store import Unwritable  # here: records take five milliseconds to import
+
+        if not isinstance(error, Unwritable):
+            raise
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
 
 
 def _main(benchmark: Benchmark, name: str, arguments: argparse.Namespace) -> int:

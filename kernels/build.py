@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import os
-import platform
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,6 +19,8 @@ FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-std=
 @functools.cache
 def compiler() -> tuple[str, str]:
     """The C compiler's path and the first line of its version. Raises Unavailable."""
+    import subprocess  # here, as below: a plan is listed without
+
     for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
         path = shutil.which(name) if name else None
         if path:
@@ -37,6 +35,8 @@ def processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()
     except OSError:
+        import platform
+
         return platform.processor()
     wanted = ("model name", "flags", "Features", "CPU part")
     return "\n".join(line for line in lines if line.startswith(wanted))
@@ -60,6 +60,8 @@ def cached(
 ) -> Path:
     """What `compile_to(source, target)` makes, once for a content and the words that decide on it; `{}` in
     its name stands for their digest. Raises BuildError where there is no room for it, and what that raises."""
+    import hashlib
+
     key = "\0".join((source.read_text("utf-8"), *words))
     target = state.folder() / "build" / name.format(hashlib.sha256(key.encode()).hexdigest()[:24])
     if not there(target):
@@ -72,6 +74,9 @@ def cached(
 
 
 def _compile(command: list[str], source: Path, target: Path) -> None:
+    import subprocess
+    import tempfile
+
     handle, temporary = tempfile.mkstemp(dir=target.parent, suffix=".so")
     os.close(handle)
     try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib
+import importlib.util
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from kernels.dtypes import UNIT_ROUNDOFF
@@ -134,30 +135,37 @@ def problem_type(op: str) -> type[Problem]:
     return found
 
 
+def _tables(op: str) -> Iterator[ModuleType]:
+    """The modules of an operation's rows; the one with a GPU's bindings is imported only when it is reached."""
+    problem_type(op)
+    yield importlib.import_module(f"kernels.ops.{op}.variants")
+    if importlib.util.find_spec(f"kernels.ops.{op}.cuda_variants"):
+        yield importlib.import_module(f"kernels.ops.{op}.cuda_variants")
+
+
 @functools.cache
 def variants(op: str) -> tuple[Variant[Any], ...]:
     """The table of an operation."""
-    problem_type(op)
-    table: tuple[Variant[Any], ...] = importlib.import_module(f"kernels.ops.{op}.variants").VARIANTS
-    return table
+    return tuple(row for table in _tables(op) for row in table.VARIANTS)
 
 
 @functools.cache
 def find(op: str, name: str) -> Variant[Any]:
     """A variant by name: a row; `family:parameter`; `row*20`, twenty calls as one launch, `row*20~b` its twin;
     or the user's own, `module:NAME` or `file.py:NAME`. Raises UsageError."""
-    for row in variants(op):
-        if row.name == name:
-            return row
     if times := re.fullmatch(r"(.+)\*(\d+)(~\w+)?", name):
         from kernels.repeated import repeated
 
         return repeated(find(op, times[1]), int(times[2]), name)
     family, _, parameter = name.partition(":")
-    made = importlib.import_module(f"kernels.ops.{op}.variants").FAMILIES.get(family)
-    if made is not None:
-        variant: Variant[Any] = made(parameter)
-        return variant
+    for table in _tables(op):
+        for row in table.VARIANTS:
+            if row.name == name:
+                found: Variant[Any] = row
+                return found
+        if family in table.FAMILIES:
+            made: Variant[Any] = table.FAMILIES[family](parameter)
+            return made
     if parameter:
         from kernels.users import load
 

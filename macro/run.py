@@ -21,6 +21,8 @@ from reports import formats
 if TYPE_CHECKING:
     from macro._steps import Entry, Plan
     from macro.networks.base import Network
+    from reports.record import Run
+    from reports.store import RunFile
 
 MARGIN = "1%"
 EXPORTS = [kind for kind in formats.kinds() if kind != "text"]
@@ -101,14 +103,14 @@ def _entries(arguments: argparse.Namespace) -> list[Entry]:
 
 
 def _measure(
-    plan: Plan, entries: list[Entry], division: str, margin: float, file: object, quiet: bool
+    plan: Plan, entries: list[Entry], division: str, margin: float, file: RunFile, quiet: bool
 ) -> None:
     """Prove, take turns, write the contest down; what stands in the file already is left."""
     from macro import _peak, _prove, _steps, _told
 
     said = partial(_cli.say, quiet)
     name = f"step/network:{plan.network.name}/batch:{plan.batch}/phase:{plan.phase}/division:{division}"
-    if name in {contest.contest for contest in file.run.contests}:  # type: ignore[attr-defined]
+    if name in {contest.contest for contest in file.run.contests}:
         return
     _prove.refuse_unequal(plan, entries, said)
     with tempfile.TemporaryDirectory(prefix="kernelgap-macro-") as folder:
@@ -117,13 +119,13 @@ def _measure(
         _steps.take(plan, entries, Path(folder), said)
         seconds = time.monotonic() - began
         peak = max(before, _peak.flops())
-    file.append(_told.contest(plan, entries, division, peak, margin, seconds))  # type: ignore[attr-defined]
+    file.append(_told.contest(plan, entries, division, peak, margin, seconds))
 
 
-def _sentences(net: Network, plan: Plan, run: object) -> list[str]:
+def _sentences(net: Network, plan: Plan, run: Run) -> list[str]:
     from macro._answers import sentences
 
-    return sentences(net, plan, run)  # type: ignore[arg-type]
+    return sentences(net, plan, run)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from micro._plan import Asked, Contest, parse
 from reports import units
-from reports.record import Comparison, Run
+
+if TYPE_CHECKING:
+    from reports.record import Comparison, Run
 
 LEAD = {"openblas": "OpenBLAS on this machine", "cublas": "cuBLAS on this GPU"}
 CLAIM = "the text of 2017 said 3 times"

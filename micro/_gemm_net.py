@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from micro._net import products, read
 from micro._plan import Asked, Contest, parse
 from reports import units
-from reports.record import Run
+
+if TYPE_CHECKING:
+    from reports.record import Run
 
 PREFIX = "net"
 

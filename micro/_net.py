@@ -12,8 +12,6 @@ from kernels.errors import UsageError
 from kernels.ops.gemm.problem import Gemm
 
 SHAPES = Path(__file__).with_name("shapes")
-LAYOUTS = ("OI", "IO")
-PASSES = ("forward", "dgrad", "wgrad")
 WORD = re.compile(r"[^/+]+")  # what a contest's name holds beside others
 
 

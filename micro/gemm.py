@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.spmm.problem import Spmm
-from micro import _gemm_net
 from micro._cli import main
-from micro._gemm_answers import crossover_answer, refine_crossover, transpose_answer
 from micro._plan import Asked, Benchmark, Contest, Question
 
 SEED = Gemm(1024, 2048, 26752)  # A 1024×26752, B 2048×26752: FCN-S at batch 1024, forward of its first layer
@@ -168,8 +168,20 @@ def types(asked: Asked) -> list[Contest]:
 
 def network(asked: Asked) -> list[Contest]:
     """`--net`: every fully connected product of a network, W out×in against in×out."""
+    from micro import _gemm_net
+
     here, _ = _libraries(asked)
     return _gemm_net.contests(asked, list(asked.variants) if "variant" in asked.given else here)
+
+
+def refine_crossover(asked: Asked, run: Any) -> list[Contest]:
+    found: list[Contest] = later("_gemm_answers", "refine_crossover")(asked, run, crossover_at)
+    return found
+
+
+def later(module: str, function: str) -> Callable[..., Any]:
+    """A function of this folder, imported when it is called: --help and --list never come that far."""
+    return lambda *given: getattr(importlib.import_module(f"micro.{module}"), function)(*given)
 
 
 BENCHMARK = Benchmark(
@@ -178,14 +190,16 @@ BENCHMARK = Benchmark(
     sweep={"m": (256,), "n": (256,), "k": (256,), "trans": ("nn",)},
     questions={
         "transpose": Question(
-            "does multiplying by a transposed matrix cost more? (about 30 s)", transpose, transpose_answer
+            "does multiplying by a transposed matrix cost more? (about 30 s)",
+            transpose,
+            later("_gemm_answers", "transpose_answer"),
         ),
         "crossover": Question(
             "from which M on does transposing first win? (about 60 s)",
             crossover,
-            crossover_answer,
+            later("_gemm_answers", "crossover_answer"),
             seconds=60.0,
-            refine=lambda asked, run: refine_crossover(asked, run, crossover_at),
+            refine=refine_crossover,
         ),
         "sparse": Question(
             "is a pruned layer, 11 % of its weights left, faster as CSR? (about 15 s)", sparse, seconds=15.0
@@ -205,7 +219,9 @@ BENCHMARK = Benchmark(
         ),
     },
     small="--m 8 --n 16 --k 8",
-    net=Question("who pays for the transposition in a step?", network, _gemm_net.answer, seconds=60.0),
+    net=Question(
+        "who pays for the transposition in a step?", network, later("_gemm_net", "answer"), seconds=60.0
+    ),
 )
 # The line that repeats a case of --sparse names the axis that dense products have not.
 PRUNED_LAYER = Benchmark(

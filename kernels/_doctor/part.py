@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 ROOT = Path("/")
 PATIENCE = 5.0  # seconds until a program counts as one that does not answer
@@ -50,6 +53,8 @@ def number(path: Path) -> int | None:
 
 def run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
     """The program's answer in English. Raises OSError, subprocess.TimeoutExpired."""
+    import subprocess  # here: whatever is read without a program starts without it
+
     return subprocess.run(
         command, input=text, capture_output=True, text=True, errors="replace", check=False,
         timeout=PATIENCE, env=os.environ | {"LC_ALL": "C"},

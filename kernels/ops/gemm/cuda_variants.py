@@ -60,7 +60,7 @@ def _strategy(family: str, parameter: str, uses: int, own: bool) -> Variant[Gemm
     )  # fmt: skip
 
 
-CUDA: tuple[Variant[Gemm], ...] = (
+VARIANTS: tuple[Variant[Gemm], ...] = (
     _row("cublas", "cublas", cublas.product, *EVERY, missing=cublas_library.missing,
          blas=column_major, kernel=cublas_library.kernel),
     _row("cublas-pedantic", "cublas", cublas.pedantic, "fp32", missing=cublas_library.missing,

@@ -1,5 +1,4 @@
-"""The products on a CPU: libraries through their C entry, through Python, our own, strategies; then those
-on a GPU."""
+"""The products on a CPU: libraries through their C entry, through Python, our own, strategies."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kernels.errors import UsageError
 from kernels.libs import mkl, numba, openblas
 from kernels.libs import torch as torch_library
-from kernels.ops.gemm import cuda_variants, native, numba_cpu
+from kernels.ops.gemm import native, numba_cpu
 from kernels.ops.gemm.accepts import column_major, copied, numpy_call, plain, transposes, typed, up_to
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Work
@@ -161,10 +160,8 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
     transpose_first(),
     transpose_first("somatcopy"),
     kept("8"),
-    *cuda_variants.CUDA,
 )  # fmt: skip
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {
     "transpose-then-nn": transpose_first,
     "kept-transpose": kept,
-    **cuda_variants.FAMILIES,
 }

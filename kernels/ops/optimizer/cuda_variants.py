@@ -75,10 +75,11 @@ def _torch(how: str, rules: tuple[str, ...]) -> Variant[Optimizer]:
     )  # fmt: skip
 
 
-CUDA: tuple[Variant[Optimizer], ...] = (
+VARIANTS: tuple[Variant[Optimizer], ...] = (
     Variant("cuda", "cuda", "suite", own(each=False), accepts=written, missing=cuda_library.missing),
     Variant("cuda-each", "cuda", "suite", own(each=True), accepts=queued, missing=cuda_library.missing),
     _torch("loop", frameworks.RULES),
     _torch("foreach", frameworks.RULES),
     _torch("fused", frameworks.FUSED),
 )
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

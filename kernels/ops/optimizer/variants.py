@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from kernels.libs import torch as torch_library
-from kernels.ops.optimizer import chains, cuda_variants, frameworks, native
+from kernels.ops.optimizer import chains, frameworks, native
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.problem import Work
 from kernels.variant import Variant
@@ -49,6 +49,5 @@ VARIANTS: tuple[Variant[Optimizer], ...] = (
     _torch("loop", frameworks.RULES),
     _torch("foreach", frameworks.RULES),
     _torch("fused", frameworks.FUSED),
-    *cuda_variants.CUDA,
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

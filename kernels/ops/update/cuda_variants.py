@@ -158,7 +158,7 @@ def _torch(name: str, step: frameworks.Step, *of: str, **more: Any) -> Variant[U
 
 
 WRITTEN = rules(*PASSES)
-CUDA: tuple[Variant[Update], ...] = (
+VARIANTS: tuple[Variant[Update], ...] = (
     _cublas("fused", fused, "step", also=fusable, blas=called(separate=False), work=fused_work),
     _cublas("separate", separate, "step", also=WRITTEN, blas=called(separate=True), work=separate_work(1)),
     _cublas("gradient", gradient, "gradient", blas=called(separate=True)),
@@ -174,3 +174,4 @@ CUDA: tuple[Variant[Update], ...] = (
         accepts=parts("apply", "clear", also=WRITTEN),
     ),
 )
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.libs import mkl, openblas
 from kernels.libs import torch as torch_library
-from kernels.ops.update import cuda_variants, frameworks, native
+from kernels.ops.update import frameworks, native
 from kernels.ops.update.accepts import called, fusable, fused_work, parts, rules, separate_work
 from kernels.ops.update.problem import Update
 from kernels.variant import Variant
@@ -80,6 +80,5 @@ VARIANTS: tuple[Variant[Update], ...] = (
     _numpy("separate:numpy", frameworks.numpy_separate),
     _numpy("temporaries:numpy", frameworks.temporaries),
     Variant("c", "cpu", "suite", native.own, accepts=parts("apply", "clear", "scale")),
-    *cuda_variants.CUDA,
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from reports.record import Run
+if TYPE_CHECKING:
+    from reports.record import Run
 
 
 def kinds() -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels.devices import runs
 from kernels.ops.fma import Fma
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Problem
     from micro._measure import Measurement
 
+Bounds: TypeAlias = "dict[str, tuple[str, Array]]"  # by name: flops or bytes; of them a second, in each round
 GATE = 1.05  # the lower end of rate over ceiling above it is no measurement of this work
 SMALLEST = 4096  # bytes: below it a read is all overhead
 COVERED = 4  # caches that a GPU's read takes to show its memory rather than its launch
@@ -78,31 +79,61 @@ def share(
     case = all_cases[index]
     problem: Any = case.problem
     times: Any = measurement.times[measurement.accepted]
-    bounds = _bounds(case, all_cases, times)
+    bounds = _bounds(case, all_cases, measurement.undisturbed[measurement.accepted])
     if not bounds:
         return Share(None, None, None)
-    work = find(problem.op, case.variant).executed(problem)
-    inputs = sum(x.nbytes for x in problem.operands() if x.role == "in")  # writes may pass beside reads
-    nominal, executed = {}, {}
-    for name, (kind, rate) in bounds.items():
-        if kind == "flops":
-            nominal[name], executed[name] = problem.flops / rate, work.flops / rate
-        else:
-            share_moved = work.bytes / problem.bytes if problem.bytes else 1.0
-            nominal[name], executed[name] = inputs / rate, inputs * share_moved / rate
-    nearest = max(nominal, key=lambda name: float(np.median(nominal[name])))
-    if not float(np.median(nominal[nearest])):
+    nominal = {
+        name: (problem.flops if kind == "flops" else _brought(problem)) / rate
+        for name, (kind, rate) in bounds.items()
+    }
+    refusal = _refusal(_least(case, bounds, limits), times[:, index])
+    nearest = _longest(nominal)
+    if nearest is None:
         return Share(None, None, None)
-    firm = [x for name, x in executed.items() if x.any() and _firm(case, bounds[name][0], limits)]
-    refusal = _refusal(np.max(firm, axis=0) / times[:, index], nearest) if firm else None
     if len(bounds) == 1 and problem.flops:
         return Share(None, None, refusal)  # no ceiling of its arithmetic is known
     return Share(100 * float(np.median(nominal[nearest] / times[:, index])), nearest, refusal)
 
 
-def _bounds(case: Case, all_cases: Sequence[Case], times: Any) -> dict[str, tuple[str, Array]]:
+def _least(case: Case, bounds: Bounds, limits: Mapping[str, Limits]) -> dict[str, Array]:
+    """Seconds of each round below which the work cannot be done, by the bounds that nothing can beat. Only what is
+    read counts: writes may pass beside, and some instructions write a line without fetching it."""
+    problem: Any = case.problem
+    work = find(problem.op, case.variant).executed(problem)
+    inputs = sum(x.nbytes for x in problem.operands() if x.role == "in")
+    moved = inputs * (work.bytes / problem.bytes if problem.bytes else 1.0)
+    return {
+        name: (work.flops if kind == "flops" else moved) / rate
+        for name, (kind, rate) in bounds.items()
+        if _firm(case, kind, limits)
+    }
+
+
+def _longest(seconds: Mapping[str, Array]) -> str | None:
+    """The bound that takes the most time; None where none takes any."""
+    import numpy as np
+
+    medians = {name: float(np.median(rounds)) for name, rounds in seconds.items()}
+    found = max(medians, key=lambda name: medians[name], default=None)
+    return found if found is not None and medians[found] else None
+
+
+def _brought(problem: Problem) -> float:
+    """Nominal bytes that come to the arithmetic: inputs, and what is written, whose lines a cache fetches before it
+    changes them; what is read and written comes once, and goes back beside. Of memory that is no operand's only
+    inputs are known."""
+    sizes = {
+        role: sum(x.nbytes for x in problem.operands() if x.role == role) for role in ("in", "inout", "out")
+    }
+    whole = sum(sizes.values())
+    if problem.footprint > whole:
+        return float(sizes["in"])
+    return problem.bytes * whole / (whole + sizes["inout"]) if whole else 0.0
+
+
+def _bounds(case: Case, all_cases: Sequence[Case], times: Any) -> Bounds:
     """What bounds a case, by name: FLOP/s or bytes/s of each round, on as many threads as it has."""
-    found: dict[str, tuple[str, Array]] = {}
+    found: Bounds = {}
     strict = find(case.problem.op, case.variant).computes(case.problem) == "fp32"
     size = _working_set(case.problem)
     for i, other in enumerate(all_cases):
@@ -125,12 +156,16 @@ def _firm(case: Case, kind: str, limits: Mapping[str, Limits]) -> bool:
     return case.problem.footprint > COVERED * limits[case.setting.device].usable_cache
 
 
-def _refusal(rate: Array, name: str) -> str | None:
+def _refusal(least: Mapping[str, Array], times: Array) -> str | None:
+    """Why a case that took less than its bounds allow cannot have done its work; None where it took as much."""
     import numpy as np
 
-    interval = stats.interval(np.log(rate), 0.05)
+    longest = _longest(least)
+    if longest is None:
+        return None
+    interval = stats.interval(np.log(np.max(list(least.values()), axis=0) / times), 0.05)
     if interval is not None and interval.low > GATE:
-        return f"{interval.center:.2f} times its ceiling ({name}): it cannot have done this work"
+        return f"{interval.center:.2f} times its ceiling ({longest}): it cannot have done this work"
     return None
 
 

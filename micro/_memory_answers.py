@@ -12,10 +12,11 @@ from kernels.ops.pages.accounting import Account, Profile
 from micro._host import LONG
 from micro._memory_costs import faults, timed
 from micro._plan import parse
-from reports import record, units
+from reports import record, stats, units
 from reports.record import Comparison, Run
 
 ROW_SIZE = 128 << 20  # bytes of the copy into new memory of which the band is
+DEAR, LARGE = 5, 2.0  # times the lower quartile without a pause; a bound above it bounds nothing
 AGREE = 0.1  # of the cost of a fault
 NAMES = {4096: "4 KiB", 2 << 20: "2 MiB"}
 
@@ -139,7 +140,7 @@ def _fresh(run: Run) -> Iterator[str]:
 
 def idle_answer(run: Run) -> list[str]:
     """What a pause between giving memory back and taking it again costs, by page."""
-    said, seen = [], []
+    said, seen, often = [], [], []
     for contest in run.contests:
         if not contest.contest.startswith("idle/"):
             continue
@@ -149,6 +150,7 @@ def idle_answer(run: Run) -> list[str]:
             continue
         said.append(_idle(contest, rows))
         seen += [x for x in contest.comparisons if x.ratio is not None]
+        often += _now_and_then(rows)
     if not seen:
         return said
     slow = [x.ratio for x in seen if x.verdict == "slower" and x.ratio]
@@ -156,8 +158,16 @@ def idle_answer(run: Run) -> list[str]:
         end = f"dearer, up to {max(slow):.2g} times: the host takes free pages back"
     elif all(x.verdict in ("same", "faster") for x in seen):
         end = "no dearer"
+    elif often:
+        end = f"dearer now and then: {'; '.join(often)}"
+    elif all(x.high is not None and x.high <= LARGE for x in seen):
+        most = max(x.high or 0.0 for x in seen)
+        end = f"not seen to be dearer: no difference larger than {most:.3g} times"
     else:
-        end = "not seen to be dearer, nor seen not to be: too few rounds (--budget 5m)"
+        end = (
+            "not seen to be dearer, nor seen not to be: too few rounds, or others here take memory and give it "
+            "back too (--budget 5m, on a quiet machine)"
+        )
     return [*said, f"Memory that was idle is {end}."]
 
 
@@ -165,6 +175,24 @@ def _paused(contest: record.Contest, rows: list[tuple[Any, record.Result]]) -> b
     """Whether there was a visit of one launch after each pause: then the contest took as long as they."""
     pauses = sum(problem.pause for problem, _ in rows) * len(rows[0][1].samples)
     return contest.seconds.get("measuring", 0.0) >= pauses and all(x.launches == 1 for _, x in rows)
+
+
+def _now_and_then(rows: list[tuple[Any, record.Result]]) -> list[str]:
+    """Of a host that takes some pages and leaves others there is no one ratio: how often a touch was dear, where
+    that is surely oftener than without a pause."""
+    (_, first), *rest = sorted(rows, key=lambda row: row[0].pause)
+    usual = sorted(first.samples)[len(first.samples) // 4]
+    counts = [
+        (sum(x > DEAR * usual for x in result.samples), len(result.samples))
+        for result in (first, *(x for _, x in rest))
+    ]
+    highest = stats.wilson(*counts[0])[1]
+    return [
+        f"{hits} of {count} touches after {problem.pause:g} s took over {DEAR} times the usual, "
+        f"{counts[0][0]} of {counts[0][1]} without a pause"
+        for (problem, _), (hits, count) in zip(rest, counts[1:], strict=True)
+        if stats.wilson(hits, count)[0] > highest
+    ]
 
 
 def _idle(contest: record.Contest, rows: list[tuple[Any, record.Result]]) -> str:

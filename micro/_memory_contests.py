@@ -7,8 +7,9 @@ from typing import Any
 
 from kernels.devices import open_device
 from kernels.ops.chase.problem import Chase
+from kernels.ops.fma.problem import Fma
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
-from kernels.ops.saxpy.problem import Saxpy
+from kernels.ops.saxpy.problem import WIDTHS, Saxpy
 from kernels.ops.stream.problem import Stream
 from micro._plan import Asked, Contest
 
@@ -18,9 +19,11 @@ SIZE, COPY, HEAP = (
     128 * MIB,
     64 * MIB,
 )  # bytes; below glibc's 32 MiB its default heap keeps what it has
-PAUSES = (0.0, 1.0, 3.0)  # seconds
+PAUSES = (0.0, 3.0)  # seconds; a host that takes free pages back waits for two
 BEHIND = 256 * MIB  # … given back as well: the first pages one gets are those that somebody just had
 VECTORS = (256 * KIB, MIB)
+VECTOR = 8 * KIB  # of each two, in the first-level cache
+PEAK_STEPS = 16 * 16384  # floats that each chain multiplies, whatever the width
 SETS = tuple(4 * KIB << 2 * i for i in range(10))  # 4 KiB … 1 GiB
 KNEE = (2 * MIB, 8 * MIB, 12 * MIB, 24 * MIB, 32 * MIB, 48 * MIB, 128 * MIB, 512 * MIB)
 FEW_SETS = tuple(x * MIB for x in (2, 4, 8, 12, 16, 24, 32, 64, 128))  # enough to find a knee
@@ -69,16 +72,23 @@ def new(asked: Asked) -> Contest:
 
 
 def idle(asked: Asked) -> list[Contest]:
-    """Memory touched again 0, 1 and 3 seconds after it was given back."""
+    """Memory touched again 0 and 3 seconds after it was given back, in huge pages unless others are named: which
+    of the small ones the host took varies tenfold from round to round."""
     pauses = asked.axes["pause"] if "pause" in asked.given else PAUSES
-    size = _size(asked, SIZE)
+    size, pages = _size(asked, SIZE), _page(asked) if "page" in asked.given else (_idle_page(asked),)
     return [
         _contest(
             asked, f"idle/page:{page}/size:{size}", "is memory dearer when it was idle?", "pause",
             [Pages("clear", "fresh", size, page, pause, min(BEHIND, 16 * size)) for pause in pauses],
         )
-        for page in _page(asked)
+        for page in pages
     ]  # fmt: skip
+
+
+def _idle_page(asked: Asked) -> int:
+    """Huge where the system gives them."""
+    problem = Pages("clear", "fresh", _size(asked, SIZE), HUGE_PAGE)
+    return SMALL_PAGE if asked.case(problem, "c").skip else HUGE_PAGE
 
 
 def heaps(asked: Asked, page: int) -> Contest:
@@ -132,6 +142,16 @@ def cold(asked: Asked, vectors: Sequence[int] = VECTORS) -> list[Contest]:
         )
         for vector in dict.fromkeys(min(vector, _size(asked, vector)) for vector in vectors)
     ]  # fmt: skip
+
+
+def simd(asked: Asked) -> list[Contest]:
+    """An update in the first-level cache by instruction set, and the multiply-adds beside which AVX-512 is judged."""
+    vector = min(VECTOR, _size(asked, VECTOR))
+    rows = [asked.case(Saxpy(vector, "warm"), name) for name in WIDTHS]
+    pairs = (*((0, i) for i in range(1, len(rows))), (len(rows) - 2, len(rows) - 1))
+    update = Contest(f"simd/vector:{vector}", "what do wider vectors bring?", "variant", tuple(rows), pairs)
+    peaks = [Fma(name, PEAK_STEPS // lanes) for name, lanes in (("avx2", 8), ("avx512", 16))]
+    return [update, _contest(asked, "simd/peak", "how fast are multiply-adds?", "isa", peaks)]
 
 
 def overview(asked: Asked) -> list[Contest]:

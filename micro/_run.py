@@ -351,7 +351,7 @@ def _known(value: float) -> float | None:
 def command(module: str, case: Case) -> str:
     """The line that repeats a case."""
     device = case.setting.device
-    if case.role == "ceiling":
+    if case.role == "ceiling" or case.problem.op == "fma":  # its --isa is an axis, everyone else's a setting
         return "python -m micro.ceiling" + (f" --device {device}" if runs(device) != "cpu" else "")
     words = [f"python -m micro.{module}"]
     for axis in fields(case.problem):

@@ -1,4 +1,5 @@
-"""What memory costs besides its use: page faults, idle pages, heaps, bandwidth, latency, cold caches."""
+"""What memory costs besides its use: page faults, idle pages, heaps, bandwidth, latency, cold caches; and what
+vectors bring where it costs nothing."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from micro import _memory_caches as caches
 from micro import _memory_contests as contests
 from micro import _memory_costs, stream
 from micro._cli import main, parser
+from micro._memory_simd import simd_answer
 from micro._plan import Benchmark, Question
 from reports.record import Run
 
@@ -53,7 +55,7 @@ def latency_answer(run: Run) -> list[str]:
 
 TOLD: tuple[Callable[[Run], list[str]], ...] = (
     faults_answer, answers.idle_answer, answers.allocator_answer, caches.cold_answer, latency_answer,
-    caches.bandwidth_answer,
+    caches.bandwidth_answer, simd_answer,
 )  # fmt: skip
 
 
@@ -64,12 +66,13 @@ def told(run: Run) -> list[str]:
 
 QUESTIONS = {
     "overview": Question(
-        "a selection of all that follows, but for --idle and --bandwidth (about 30 s; what no flag asks for)",
+        "a selection of all that follows, but for --idle, --bandwidth and --simd (about 30 s; what no flag asks for)",
         contests.overview, told,
     ),
     "faults": Question("what does a page fault cost, by the clock, system time and perf?", contests.faults, told),
     "idle": Question(
-        "is memory dearer 1 and 3 s after it was given back? (about 2 minutes)", contests.idle, told, seconds=60.0
+        "is memory dearer 3 s after it was given back? (a minute and a half; --page 4096, --pause 0,1,3: longer)",
+        contests.idle, told, seconds=90.0,
     ),
     "allocator": Question("what do heap policies and huge pages save?", contests.allocator, told),
     "bandwidth": Question("how fast are read, copy and triad, 4 KiB to 1 GiB?", contests.bandwidth, told),
@@ -78,6 +81,9 @@ QUESTIONS = {
         contests.loads, told, seconds=45.0,
     ),
     "cold_operands": Question("what do operands cost that are not in cache?", contests.cold, told),
+    "simd": Question(
+        "what do wider vectors bring in the first-level cache: SSE, AVX2, AVX-512?", contests.simd, told
+    ),
 }  # fmt: skip
 BENCHMARK = Benchmark(
     Pages,

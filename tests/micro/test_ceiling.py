@@ -12,7 +12,11 @@ from kernels.devices.base import Limits
 from kernels.ops.fma import Fma
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.launch import Calls
+from kernels.ops.pages import Pages
+from kernels.ops.saxpy import Saxpy
+from kernels.ops.saxpy.problem import PASSES
 from kernels.ops.stream import Stream
+from kernels.ops.update import Update
 from kernels.variant import Setting
 from micro import _ceiling
 from micro._plan import Case
@@ -29,20 +33,27 @@ def product(device: str, dtype: str = "fp32", size: int = SIZE, variant: str = "
     return Case(Gemm(size, size, size, dtype=dtype), variant or PLACE[device], Setting(device=device))
 
 
-def shares(*cases: Case, times: tuple[float, ...]) -> list[_ceiling.Share]:
-    """Of cases that take so long, in the same rounds as ceilings of FLOPS and BYTES a second."""
+def shares(*cases: Case, times: tuple[float, ...], stopped: float = 1.0) -> list[_ceiling.Share]:
+    """Of cases that take so long, in the same rounds as ceilings of FLOPS and BYTES a second, whose visits by the
+    wall take `stopped` times as long."""
     ceilings = _ceiling.cases(cases, LIMITS)
     took = [*times]
     for case in ceilings:
         problem: Any = case.problem
         took.append(problem.flops / FLOPS if problem.op == "fma" else problem.bytes / BYTES)
     noise = np.random.default_rng(3).normal(1, 0.001, (ROUNDS, 1))
-    found: Any = SimpleNamespace(times=np.array(took) * noise, accepted=np.ones(ROUNDS, bool))
+    rounds = np.array(took) * noise
+    wall = rounds * [1.0 if i < len(cases) else stopped for i in range(len(took))]
+    found: Any = SimpleNamespace(times=wall, undisturbed=rounds, accepted=np.ones(ROUNDS, bool))
     return [_ceiling.share(found, [*cases, *ceilings], i, LIMITS) for i in range(len(cases))]
 
 
 def inputs(case: Case) -> float:
     return sum(x.nbytes for x in case.problem.operands() if x.role == "in") / BYTES
+
+
+def brought(case: Case) -> float:
+    return _ceiling._brought(case.problem) / BYTES
 
 
 def arithmetic(case: Case) -> float:
@@ -131,6 +142,53 @@ def test_a_gpu_s_read_of_little_is_no_firm_bound(device: str, size: int, refused
     (share,) = shares(case, times=(inputs(case) / 3,))
     assert (share.refusal is not None) == refused
     assert share.percent == pytest.approx(300, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("problem", "comes"),
+    [
+        (Stream("read", 4096), 4096 + 4), (Stream("copy", 4096), 2 * 4096), (Stream("triad", 4096), 3 * 4096),
+        (Update(32, 32, 8, part="apply"), 2 * 4096), (Update(32, 32, 8, part="scale"), 4096),
+        (Update(32, 32, 8, part="clear"), 4096), (Update(32, 32, 8, "momentum", "apply"), 3 * 4096),
+        (Saxpy(4096, "warm"), PASSES * 2 * 4096), (Pages("clear", "fresh", 4096), 0),
+    ],
+    ids=lambda x: getattr(x, "name", str(x)),
+)  # fmt: skip
+def test_what_is_written_comes_to_the_cache_once(problem: Any, comes: int) -> None:
+    """An input, a line that is written, one that is read and written: each once; of its own memory nothing."""
+    assert _ceiling._brought(problem) == pytest.approx(comes, rel=2e-3)
+
+
+def test_a_kernel_that_reads_and_writes_is_compared_with_all_that_it_touches() -> None:
+    case = Case(Update(1024, 1024, 64, part="apply"), "c", Setting(device="fake"))
+    assert brought(case) == 2 * inputs(case)
+    (share,) = shares(case, times=(2 * brought(case),))
+    assert share.percent == pytest.approx(50, abs=0.1)
+    assert share.name == "read 8 MiB" and share.refusal is None
+
+
+@pytest.mark.parametrize("stopped", [1.0, 10.0])
+def test_a_ceiling_that_others_stopped_is_none_the_lower(stopped: float) -> None:
+    """No case does ten times its ceiling because a neighbor ran while the ceiling was measured."""
+    case = Case(Update(1024, 1024, 64, part="apply"), "c", Setting(device="fake"))
+    (share,) = shares(case, times=(brought(case) / 0.9,), stopped=stopped)
+    assert share.percent == pytest.approx(90, abs=0.1) and share.refusal is None
+
+
+def test_a_write_that_fetches_no_line_is_not_refused() -> None:
+    """A copy by such writes brings half of what others bring, and no more is required of it."""
+    case = Case(Stream("copy", 1 << 20), "c", Setting(device="fake"))
+    (share,) = shares(case, times=(brought(case) / 2,))
+    assert share.refusal is None
+    assert share.percent == pytest.approx(200, abs=1)
+
+
+def test_a_refusal_names_the_bound_that_was_beaten() -> None:
+    """All that an update touches takes longer than its arithmetic, of which alone it did too much."""
+    case = Case(Update(256, 256, 1, part="scale"), "c", Setting(device="fake"))
+    assert arithmetic(case) < brought(case)
+    (share,) = shares(case, times=(arithmetic(case) / 2,))
+    assert share.refusal is not None and "(FMA " in share.refusal
 
 
 def test_coarser_arithmetic_is_bounded_by_what_it_reads() -> None:

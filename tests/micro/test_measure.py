@@ -123,6 +123,18 @@ def lossy(lost: Callable[[int], Sequence[float]], opened: Opened = SHORT, **more
     return measure(scripted, [(0, 1)], more.pop("seconds", 30.0), 0.01, 0.01, lambda text: None, **more)
 
 
+def test_what_a_visit_lost_is_taken_off_where_its_round_is_not_rejected() -> None:
+    """A ceiling of 60 µs that a neighbor stopped for 4 ms, beside a case of 5 ms by its own clock."""
+    opened = Opened((1, 1, 1), (5e-3, CALL, CALL), 1e-2)
+    stopped = lambda number: ([5e-3, CALL, 4e-3], [5e-3, CALL, CALL], [0.0, 0.009, 0.98])  # noqa: E731
+    cases = (FIRST, SECOND, Case(PROBLEM, "blocked", role="ceiling"))
+    scripted: Any = Scripted(cases, opened, stopped)
+    m = measure(scripted, [(0, 1)], 30.0, 0.01, 0.01, lambda text: None, rounds=8)
+    assert not m.rejected.any()
+    assert m.times[0].tolist() == [5e-3, CALL, 4e-3]
+    assert m.undisturbed.tolist() == [[5e-3, CALL, CALL]] * 8
+
+
 @pytest.mark.parametrize("case", [0, 1])
 def test_a_round_in_which_one_visit_lost_time_is_rejected(case: int) -> None:
     m = lossy(lambda number: [0.02 if number % 3 == 0 and i == case else 0.0 for i in range(2)])

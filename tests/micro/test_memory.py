@@ -13,6 +13,7 @@ import pytest
 from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
 from kernels.ops.chase.problem import Chase
+from kernels.ops.fma import Fma
 from kernels.ops.pages import variants as pages
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.saxpy.problem import Saxpy
@@ -26,7 +27,7 @@ from micro._plan import Asked, Contest, parse
 from micro._run import command
 from tests.conftest import Ran
 
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 BUILDERS: dict[str, Callable[[Asked], list[Contest]]] = {
     name: question.build for name, question in memory.QUESTIONS.items()
 }
@@ -82,12 +83,42 @@ def test_first_touches_are_compared_with_touched_memory() -> None:
     ]
 
 
-def test_idle_memory_waits_none_one_and_three_seconds() -> None:
-    for contest in contests.idle(asked()):
+@pytest.mark.parametrize(
+    ("given", "pages", "waits"),
+    [
+        ({}, [HUGE_PAGE], [0, 3]), ({"pause": (0.0, 1.0, 3.0)}, [HUGE_PAGE], [0, 1, 3]),
+        ({"page": (SMALL_PAGE, HUGE_PAGE)}, [SMALL_PAGE, HUGE_PAGE], [0, 3]),
+    ],
+)  # fmt: skip
+def test_idle_memory_waits_none_and_three_seconds(
+    huge: None, given: dict[str, Any], pages: list[int], waits: list[float]
+) -> None:
+    found = contests.idle(asked(**given))
+    assert [getattr(x.cases[0].problem, "page", 0) for x in found] == pages
+    for contest in found:
         problems: list[Any] = [case.problem for case in contest.cases]
-        assert [x.pause for x in problems] == [0, 1, 3]
+        assert [x.pause for x in problems] == waits
         assert {x.memory for x in problems} == {"fresh"}
         assert contest.differs == "pause"
+
+
+@pytest.mark.parametrize(("mode", "size"), [("never", 16 * MIB), ("madvise", MIB)])
+def test_idle_memory_is_of_small_pages_where_there_are_no_others(
+    monkeypatch: pytest.MonkeyPatch, mode: str, size: int
+) -> None:
+    monkeypatch.setattr("kernels.ops.pages.variants.huge_pages", lambda: mode)
+    (contest,) = contests.idle(asked(size=(size,)))
+    assert {getattr(case.problem, "page", 0) for case in contest.cases} == {SMALL_PAGE}
+
+
+def test_every_width_is_compared_with_none_and_the_widest_two_with_each_other() -> None:
+    update, peak = contests.simd(asked())
+    names = [case.variant for case in update.cases]
+    assert names == ["scalar", "sse", "avx2", "avx512"]
+    pairs = [(names[a], names[b]) for a, b in update.comparisons]
+    assert pairs == [("scalar", "sse"), ("scalar", "avx2"), ("scalar", "avx512"), ("avx2", "avx512")]
+    assert len({case.problem.flops for case in peak.cases}) == 1
+    assert update.cases[0].problem.footprint <= 16 * KIB
 
 
 def test_each_contest_differs_in_one_thing_alone() -> None:
@@ -95,7 +126,10 @@ def test_each_contest_differs_in_one_thing_alone() -> None:
         for contest in build(asked()):
             fields = [vars(case.problem) for case in contest.cases]
             varied = {key for row in fields for key in row if row[key] != fields[0][key]}
-            kinds = {"heap": {"memory"}, "work: differs (bytes a second are compared)": {"kind", "size"}}
+            kinds = {
+                "heap": {"memory"}, "work: differs (bytes a second are compared)": {"kind", "size"},
+                "variant": set(), "isa": {"isa", "steps"},
+            }  # fmt: skip
             assert varied == kinds.get(contest.differs, {contest.differs}), (name, contest.name)
 
 
@@ -106,7 +140,11 @@ def test_names_and_commands_lead_back_to_the_case(name: str) -> None:
     for case in (case for contest in built for case in contest.cases):
         again = parse(case.name)
         assert (again.problem, again.variant) == (case.problem, case.variant)
-        argv = command("memory", case).split()[3:]
+        repeat = command("memory", case)
+        if isinstance(case.problem, Fma):
+            assert repeat == "python -m micro.ceiling"
+            continue
+        argv = repeat.split()[3:]
         assert memory.words(argv) == argv
         benchmark = memory.benchmark(argv)
         (contest,) = planned(benchmark, "memory", parser(benchmark, "memory").parse_args(argv)).contests

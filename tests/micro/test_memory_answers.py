@@ -208,7 +208,19 @@ def test_idle_memory_is_dearer_or_not_or_nobody_knows() -> None:
     assert (
         answers.idle_answer(run(pauses(1, 1, 1, verdict="same")))[-1] == "Memory that was idle is no dearer."
     )
+    unresolved = answers.idle_answer(run(pauses(1, 1, 1.5, verdict="unresolved")))[-1]
+    assert unresolved.endswith("not seen to be dearer: no difference larger than 1.65 times.")
     assert "nor seen not to be" in answers.idle_answer(run(pauses(1, 1, 2, verdict="unresolved")))[-1]
+
+
+@pytest.mark.parametrize(("dear", "told"), [(11, True), (2, False)])
+def test_memory_that_is_dear_now_and_then_is_counted(dear: int, told: bool) -> None:
+    """No one ratio is known where the host took some pages and left others."""
+    samples = {0.0: [1e-3] * 22 + [9e-3], 3.0: [1e-3] * (23 - dear) + [30e-3] * dear}
+    rows = [result(Pages("clear", "fresh", 2 * MIB, HUGE_PAGE, pause), x) for pause, x in samples.items()]
+    end = answers.idle_answer(run(contest("idle/x", *rows, verdict="unresolved")))[-1]
+    wanted = "dearer now and then: 11 of 23 touches after 3 s took over 5 times the usual, 1 of 23 without a pause."
+    assert end.endswith(wanted) == told
 
 
 def test_pauses_that_were_not_made_are_not_told() -> None:

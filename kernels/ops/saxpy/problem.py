@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
 PASSES = 64  # of a launch: over one pair of vectors, or over as many pairs, each once
+# Variants of one loop by the width of its vectors: the instruction set it needs, as kernels/ops/fma names them,
+# and floats a vector.
+WIDTHS = {"scalar": ("sse", 1), "sse": ("sse", 4), "avx2": ("avx2", 8), "avx512": ("avx512", 16)}
 SWEEP = 256 << 20  # bytes read to sweep: four of the largest last-level cache that a core is taken to have
 
 

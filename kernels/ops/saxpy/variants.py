@@ -1,23 +1,28 @@
-"""One row; what takes its operands out of the caches is run before a visit and not timed."""
+"""One loop as the compiler likes it, and by the width of its vectors. What takes its operands out of the caches
+is run before a visit and not timed."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build
 from kernels.errors import Unavailable
 from kernels.native import CALL, launch
-from kernels.ops.saxpy.problem import PASSES, SWEEP, Saxpy
+from kernels.ops.fma.problem import ISA
+from kernels.ops.saxpy.problem import PASSES, SWEEP, WIDTHS, Saxpy
 from kernels.variant import Bind, Launch, Variant
 
 if TYPE_CHECKING:
     from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("saxpy.c")
+WIDE = Path(__file__).with_name("wide.c")
+ALONE = ("-fno-tree-vectorize", "-fno-tree-slp-vectorize")  # the width is the source's, not the compiler's
 POINTER = ctypes.c_void_p
 
 
@@ -62,6 +67,45 @@ def prepare(problem: Saxpy, device: object, setting: object) -> Bind:
     return bind
 
 
+def flags(name: str) -> tuple[str, ...]:
+    """Of the compiler, for a row of WIDTHS."""
+    isa, lanes = WIDTHS[name]
+    return (*ISA[isa][1], *ALONE, f"-DLANES={lanes}")
+
+
+def wide(name: str, problem: Saxpy, device: object, setting: object) -> Bind:
+    """The loop of wide.c in vectors of one width."""
+    function = build.address(WIDE, "saxpy", flags(name))
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        return launch(function, Argument(count=problem.count, passes=PASSES), ["x", "y"], buffers)
+
+    return bind
+
+
+def accepts(name: str, problem: Saxpy) -> str | None:
+    """Instructions this processor lacks, and operands that are to be taken out of the caches."""
+    from kernels.devices.cpu import instruction_sets
+
+    isa, _ = WIDTHS[name]
+    if isa not in instruction_sets():
+        return f"this processor has no {isa}"
+    return None if problem.state == "warm" else "its operands stay in cache: --state warm"
+
+
+def compiled(name: str) -> tuple[str | None, str | None]:
+    """What it is, and the instruction set that its compiler was held to."""
+    isa, lanes = WIDTHS[name]
+    return f"{build.compiler()[1]}, {lanes} floats at a time", isa
+
+
+def _wide(name: str) -> Variant[Saxpy]:
+    return Variant(
+        name, "cpu", "suite", partial(wide, name), accepts=partial(accepts, name), kernel=partial(compiled, name),
+        blas=lambda problem: CALLED[problem.state],
+    )  # fmt: skip
+
+
 CALLED = {
     "warm": "y = y/2 + x",
     "flushed": "y = y/2 + x, after the lines of x and y were flushed",
@@ -70,5 +114,6 @@ CALLED = {
 
 VARIANTS: tuple[Variant[Saxpy], ...] = (
     Variant("c", "cpu", "suite", prepare, blas=lambda problem: CALLED[problem.state]),
+    *map(_wide, WIDTHS),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

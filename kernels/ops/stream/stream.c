@@ -1,5 +1,8 @@
-/* Read, copy and triad over contiguous floats; plain stores, so that a cached array stays cached. */
+/* Read, copy and triad over contiguous floats; no non-temporal stores, so that a cached array stays cached. */
 #include <stdint.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #if defined(__AVX512F__)
 enum { LANES = 16 };
@@ -35,9 +38,36 @@ void stream_read(const argument *p)
     *p->y = total;
 }
 
+/* Between the first and the second cache `rep movsb` fetches no line that it is to overwrite: on Zen 5 1.3 to 1.7
+ * times as fast as loads and stores, which win below, and above where it drops to 0.6. */
+enum { STRING_FROM = 28 << 10, STRING_TO = 1 << 20 };
+
+static int string_moves;
+
+__attribute__((constructor)) static void ask_for_string_moves(void)
+{
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    string_moves = __get_cpuid_count(7, 0, &a, &b, &c, &d) && b >> 9 & 1; /* ERMS */
+#endif
+}
+
+static void move_string(float *y, const float *x, int64_t size)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("rep movsb" : "+D"(y), "+S"(x), "+c"(size)::"memory");
+#else
+    (void)y, (void)x, (void)size;
+#endif
+}
+
 void stream_copy(const argument *p)
 {
-    int64_t i = 0;
+    int64_t i = 0, size = 4 * p->count;
+    if (string_moves && size > STRING_FROM && size <= STRING_TO) {
+        move_string(p->y, p->a, size);
+        return;
+    }
     for (; i + 4 * LANES <= p->count; i += 4 * LANES)
         for (int s = 0; s < 4; s++) *(vec *)(p->y + i + s * LANES) = *(const vec *)(p->a + i + s * LANES);
     for (; i < p->count; i++) p->y[i] = p->a[i];

@@ -46,6 +46,7 @@ soak: .venv/done ## the figures that issues promise, measured: minutes, on a qui
 	$(BIN)/python -m micro.selftest --full
 	$(BIN)/python tests/native/rate.py
 	$(BIN)/python tests/native/sweeps.py
+	$(BIN)/python tests/native/aa.py
 
 golden: .venv/done ## rewrite the expected output of runs on the fake device; read the diff
 	GOLDEN=write $(BIN)/python -m pytest tests/golden

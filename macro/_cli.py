@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import string
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 DEFAULT = "numpy,kernels-only,pytorch,jax"
 DIVISIONS = ("default", "tuned")
+LETTERS = string.ascii_lowercase[1:]  # of twins
 
 
 def parser(command: str, about: str | None) -> argparse.ArgumentParser:
@@ -44,14 +46,23 @@ def batch(arguments: argparse.Namespace, net: Network) -> int:
 
 
 def frameworks(text: str) -> list[Framework]:
-    """Rows by name; `all` is every one there is. Raises UsageError."""
+    """Rows by name; `all` is every one there is; one named again is its own twin, `row~b`. Raises UsageError."""
     from macro.frameworks import names
 
-    found = [find(name) for name in (names() if text == "all" else filter(None, text.split(",")))]
-    if not found:
+    asked = names() if text == "all" else [name for name in text.split(",") if name]
+    if not asked:
         raise UsageError(f"--frameworks {text}: name at least one; there are {', '.join(names())}")
-    if len({framework.name for framework in found}) < len(found):
-        raise UsageError(f"--frameworks {text}: a framework is named twice; --runs gives it more processes")
+    return [find(name) for name in twins(asked)]
+
+
+def twins(asked: Sequence[str]) -> list[str]:
+    """Each name once: the second `row` is `row~b`, the third `row~c`. Raises UsageError."""
+    found: list[str] = []
+    for name in asked:
+        free = (x for x in (name, *(f"{name}~{letter}" for letter in LETTERS)) if x not in found)
+        found.append(next(free, name))
+    if len(set(found)) < len(found):
+        raise UsageError(f"--frameworks: {found[-1]} is named more than {len(LETTERS) + 1} times")
     return found
 
 

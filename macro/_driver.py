@@ -50,6 +50,10 @@ class Process:
         self._rest = b""
         self.said: list[dict[str, Any]] = []
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def ask(self, patience: float, kind: str, **request: Any) -> dict[str, Any]:
         """A request and its answer. Raises LaunchError, Unavailable."""
         try:

@@ -46,6 +46,13 @@ class Answer:
     losses: tuple[float, ...]
     arrays: Mapping[str, Array]
 
+    @property
+    def wide(self) -> str | None:
+        """What is not in single precision, by its own words or by the arrays it gave."""
+        if "32" not in str(self.built.get("dtype")):
+            return f"it computes in {self.built.get('dtype')}"
+        return next((f"its {name} is {x.dtype}" for name, x in self.arrays.items() if x.itemsize != 4), None)
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -64,7 +71,7 @@ def ask(framework: Framework, network: Network, batch: int, setting: Setting, fo
     """Run a framework's first steps. Raises SuiteError."""
     import numpy as np
 
-    files = {"weights": str(folder / "weights.npz"), "data": str(folder / f"data-{batch}.npz")}
+    files = _job.files(batch, folder)
     if not Path(files["data"]).exists():
         files = _job.write_arrays(network, batch, folder)
     job = _job.write(framework, network, batch, setting, files, folder)
@@ -84,7 +91,7 @@ def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[
     plain = ask(numpy, network, batch, Setting(), folder)
     others = [ask(numpy, network, batch, Setting(knobs={"order": order}), folder) for order in ORDERS]
     bounds = {
-        name: max(FLOOR, FACTOR * max(_relative(other.arrays[name], array) for other in others))
+        name: max(FLOOR, FACTOR * max(relative(other.arrays[name], array) for other in others))
         for name, array in plain.arrays.items()
     }
     losses = [
@@ -93,7 +100,7 @@ def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[
     return plain, bounds | {"loss": max(LOSS_FLOOR, FACTOR * max(losses))}
 
 
-def _relative(got: Array, want: Array) -> float:
+def relative(got: Array, want: Array) -> float:
     """‖got − want‖ / ‖want‖; of biases that moved by nothing, the difference itself."""
     import numpy as np
 
@@ -112,7 +119,7 @@ def judge(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> Verdict:
     for name, array in want.arrays.items():
         theirs = answer.arrays[name]
         same = theirs.shape == array.shape
-        shares[name] = _relative(theirs, array) / bounds[name] if same else math.inf
+        shares[name] = relative(theirs, array) / bounds[name] if same else math.inf
     failed = [name for name, share in shares.items() if not share <= 1]  # NaN is no equality
     where = max(shares, key=lambda name: shares[name] if shares[name] == shares[name] else math.inf)
     why = f"{failed[0]} differs by {shares[failed[0]]:.3g} times its bound" if failed else None
@@ -125,8 +132,8 @@ def _structure(answer: Answer, want: Answer) -> str | None:
     for name in [*ours, *theirs]:
         if ours.get(name) != theirs.get(name):
             return f"{name} has {theirs.get(name, 0)} parameters where the network has {ours.get(name, 0)}"
-    if "32" not in str(answer.built.get("dtype")):
-        return f"it computes in {answer.built.get('dtype')}, not in single precision"
+    if answer.wide:
+        return f"{answer.wide}, not in single precision"
     if answer.built.get("batch") != want.built["batch"]:
         return f"its batch is {answer.built.get('batch')}, not {want.built['batch']}"
     missing = [name for name in want.arrays if name not in answer.arrays]
@@ -158,7 +165,7 @@ def prove(
             verdict = judge(answer, want, bounds)
             if verdict.equal:
                 keep(network, batch, framework, setting, answer.identity, verdict)
-            elif explain and (name_of := _defects.name(answer, network, batch, folder)):
+            elif explain and (name_of := _defects.name(answer, want, network, batch, folder)):
                 verdict = Verdict(**{**asdict(verdict), "why": f"{name_of}: {verdict.why}"})
             found.append(verdict)
     return found

@@ -29,6 +29,11 @@ class Setting:
     knobs: dict[str, Any] = field(default_factory=dict)
 
 
+def files(batch: int, folder: Path) -> dict[str, str]:
+    """Where the arrays that every framework is given lie, by name."""
+    return {"weights": str(folder / "weights.npz"), "data": str(folder / f"data-{batch}.npz")}
+
+
 def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
     """Weights and data, the same for every framework: normal weights scaled by the square root of what they
     sum, small biases, standard normal inputs, uniform labels. The files by name."""
@@ -42,20 +47,20 @@ def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
             rng.standard_normal((layer.inputs, layer.outputs), np.float32) * scale
         )
         weights[f"{layer.name}.bias"] = rng.standard_normal(layer.outputs, np.float32) * np.float32(0.1)
-    files = {"weights": str(folder / "weights.npz"), "data": str(folder / f"data-{batch}.npz")}
-    np.savez(files["weights"], **weights)  # type: ignore[arg-type]
+    written = files(batch, folder)
+    np.savez(written["weights"], **weights)  # type: ignore[arg-type]
     x = rng.standard_normal((batch, network.features), np.float32)
-    np.savez(files["data"], x=x, labels=rng.integers(network.classes, size=batch))
-    return files
+    np.savez(written["data"], x=x, labels=rng.integers(network.classes, size=batch))
+    return written
 
 
 def write(
-    framework: Framework, network: Network, batch: int, setting: Setting, files: dict[str, str], folder: Path
+    framework: Framework, network: Network, batch: int, setting: Setting, arrays: dict[str, str], folder: Path
 ) -> Path:
     """The job's file."""
     job = {
         "framework": framework.name, "network": network.data(), "batch": batch, "threads": setting.threads,
-        "heap": setting.heap, "knobs": {**framework.knobs, **setting.knobs}, **files,
+        "heap": setting.heap, "knobs": {**framework.knobs, **setting.knobs}, **arrays,
     }  # fmt: skip
     name = "-".join((framework.name, str(setting.threads), setting.heap)).replace(":", "-").replace("/", "-")
     number = len(list(folder.glob(f"{name}-*.json")))

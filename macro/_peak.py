@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from kernels.devices.cpu import instruction_sets, open_device
 from kernels.errors import SuiteError
 from kernels.ops.fma import Fma
 from kernels.variant import Setting, find
 
-CALLS = 200  # of a tenth of a millisecond each; the best counts
+CALLS = 20  # of a look, a tenth of a millisecond each; the best counts
+UNIT = 1e9  # FLOP
 
 
-def flops() -> float:
-    """FLOP/s of one core, in processor time; 0 where it cannot be told."""
-    problem, device = Fma(instruction_sets()[-1]), open_device()
+class Peak:
+    """The kernel, prepared once. A look at it takes a turn in every round."""
+
+    def __init__(self) -> None:
+        self._problem = Fma(instruction_sets()[-1])
+        self._call = _prepared(self._problem)
+
+    def look(self) -> float | None:
+        """Seconds of processor time that UNIT takes now; None where it cannot be told."""
+        if self._call is None:
+            return None
+        self._call()
+        return min(_seconds(self._call) for _ in range(CALLS)) * UNIT / self._problem.flops
+
+
+def _prepared(problem: Fma) -> Callable[[], object] | None:
+    device = open_device()
     try:
         bind = find("fma", "c").prepare(problem, device, Setting())
     except SuiteError:
-        return 0.0
+        return None
     blocks = [device.allocate(x.nbytes) for x in problem.operands()]
     for block in blocks:
         device.scatter(block, 1)
-    call = bind([device.view(b, 0, x) for b, x in zip(blocks, problem.operands(), strict=True)]).call
-    call()
-    best = min(_seconds(call) for _ in range(CALLS))
-    return problem.flops / best
+    return bind([device.view(b, 0, x) for b, x in zip(blocks, problem.operands(), strict=True)]).call
 
 
-def _seconds(call: object) -> float:
+def _seconds(call: Callable[[], object]) -> float:
     start = time.thread_time()
-    call()  # type: ignore[operator]
+    call()
     return max(time.thread_time() - start, 1e-9)

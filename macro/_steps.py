@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kernels.errors import KernelError, SuiteError
 from macro import _job
 from macro._driver import Process
 from macro._job import Setting
+from macro._peak import Peak
 from macro.frameworks import Framework
 from macro.networks.base import Network
 
@@ -54,21 +55,32 @@ class Plan:
     seconds: float
     generations: int
     seed: int = 0
+    first: int = 0  # number of its first generation, in a run taken up again
 
 
-def take(plan: Plan, entries: Sequence[Entry], folder: Path, say: Callable[[str], None]) -> None:
-    """Fill the entries. What one does costs it alone."""
-    files = _job.write_arrays(plan.network, plan.batch, folder)
-    for generation in range(plan.generations):
+class Keep(Protocol):
+    """Called when a round has ended; `seconds` of its generation so far, which may have `ended` with it."""
+
+    def __call__(self, generation: int, number: int, seconds: float, ended: bool) -> None: ...
+
+
+def take(
+    plan: Plan, entries: Sequence[Entry], folder: Path, say: Callable[[str], None], keep: Keep | None = None
+) -> float:
+    """Fill the entries; seconds that the rounds took. What one does costs it alone."""
+    files, peak, seconds = _job.write_arrays(plan.network, plan.batch, folder), Peak(), 0.0
+    for generation in range(plan.first, plan.first + plan.generations):
         with ExitStack() as stack:
             alive = []
             for entry in entries:
                 if entry.status != "ok":
                     continue
-                say(f"generation {generation + 1} of {plan.generations}: starting {entry.framework.name}")
+                whole = plan.first + plan.generations
+                say(f"generation {generation + 1} of {whole}: starting {entry.framework.name}")
                 if _start(plan, entry, files, folder, stack):
                     alive.append(entry)
-            _rounds(plan, generation, alive, plan.seconds / plan.generations, say)
+            seconds += _rounds(plan, generation, alive, peak, say, keep)
+    return seconds
 
 
 def _start(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack: ExitStack) -> bool:
@@ -76,11 +88,8 @@ def _start(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack:
     began = time.monotonic()
     job = _job.write(entry.framework, plan.network, plan.batch, entry.setting, files, folder)
     try:
-        entry.process = stack.enter_context(
-            Process(
-                entry.framework, job, entry.setting, folder / f"{entry.framework.name}.log".replace(":", "-")
-            )
-        )
+        log = folder / f"{entry.framework.name}.log".replace(":", "-").replace("/", "-")
+        entry.process = stack.enter_context(Process(entry.framework, job, entry.setting, log))
         entry.identity = entry.process.expect("hello")
         entry.built = entry.process.expect("built")
         entry.setup.append(time.monotonic() - began)
@@ -93,23 +102,42 @@ def _start(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack:
 
 
 def _rounds(
-    plan: Plan, generation: int, alive: list[Entry], seconds: float, say: Callable[[str], None]
-) -> None:
-    """Blocks in turns, in fresh random order, while the others wait on their pipes."""
-    order, began, number = random.Random(plan.seed * 1000 + generation), time.monotonic(), 0
-    while alive and (number < FEWEST or time.monotonic() - began < seconds):
-        for entry in order.sample(alive, len(alive)):
-            assert entry.process is not None
-            patience = max(HANGS, 20 * entry.count * (entry.blocks[-1][2]["wall"] if entry.blocks else 1.0))
-            try:
-                told = entry.process.ask(patience, "steps", do="steps", phase=plan.phase, count=entry.count)
-            except SuiteError as error:
-                entry.fail(error)
-                alive.remove(entry)
-                continue
-            entry.blocks.append((generation, number, _block(told)))
-        number += 1
+    plan: Plan, generation: int, alive: list[Entry], peak: Peak, say: Callable[[str], None], keep: Keep | None
+) -> float:
+    """Rounds until this generation's share of the budget is spent; the seconds they took."""
+    order, share = random.Random(plan.seed * 1000 + generation), plan.seconds / plan.generations
+    began, number, seconds = time.monotonic(), 0, 0.0
+    while alive and (number < FEWEST or seconds < share):
+        for entry, block in _round(plan, order, alive, peak):
+            entry.blocks.append((generation, number, block))
+        number, seconds = number + 1, time.monotonic() - began
+        if keep:
+            ended = not alive or (number >= FEWEST and seconds >= share)
+            keep(generation, number - 1, seconds, ended)
         say(f"generation {generation + 1}: {number} rounds")
+    return seconds
+
+
+def _round(
+    plan: Plan, order: random.Random, alive: list[Entry], peak: Peak
+) -> list[tuple[Entry, dict[str, Any]]]:
+    """A block of steps from each and a look at the peak, in turns, in fresh random order, while the others wait
+    on their pipes. Who fails is no longer alive."""
+    found, fma = [], None
+    for entry in order.sample([*alive, None], len(alive) + 1):
+        if entry is None:
+            fma = peak.look()
+            continue
+        assert entry.process is not None
+        patience = max(HANGS, 20 * entry.count * (entry.blocks[-1][2]["wall"] if entry.blocks else 1.0))
+        try:
+            told = entry.process.ask(patience, "steps", do="steps", phase=plan.phase, count=entry.count)
+        except SuiteError as error:
+            entry.fail(error)
+            alive.remove(entry)
+            continue
+        found.append((entry, _block(told)))
+    return [(entry, {**block, "fma": fma}) for entry, block in found]
 
 
 def _block(told: dict[str, Any]) -> dict[str, Any]:

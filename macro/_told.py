@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from macro._peak import UNIT
 from macro._steps import Entry, Plan
 from reports import record, stats
 
@@ -16,13 +17,17 @@ FOREIGN = 0.05  # cores busy with others that make a run of several threads cont
 PROCESSES = 5  # from so many on an interval holds across processes
 
 
+def contest_name(plan: Plan, division: str) -> str:
+    return f"{_problem(plan)}/division:{division}"
+
+
 def contest(
-    plan: Plan, entries: Sequence[Entry], division: str, peak: float, margin: float, seconds: float
+    plan: Plan, entries: Sequence[Entry], division: str, margin: float, seconds: float
 ) -> record.Contest:
     """Of one division: what is as installed is never compared with what was tuned."""
-    name = f"step/network:{plan.network.name}/batch:{plan.batch}/phase:{plan.phase}/division:{division}"
+    name = contest_name(plan, division)
     question = f"which framework takes longest for a {plan.phase} of {plan.network.name}, {division}?"
-    results = tuple(_result(plan, entry, name, peak) for entry in entries)
+    results = tuple(_result(plan, entry, name) for entry in entries)
     pairs = [(0, i) for i in range(1, len(entries))]
     comparisons = tuple(_comparison(plan, entries, results, name, pair, margin) for pair in pairs)
     setup = sum(sum(entry.setup) for entry in entries)
@@ -32,10 +37,20 @@ def contest(
     )  # fmt: skip
 
 
-def _name(plan: Plan, entry: Entry) -> str:
-    s = entry.setting
-    problem = f"step/network:{plan.network.name}/batch:{plan.batch}/phase:{plan.phase}"
-    return f"{problem}/variant:{entry.framework.name}/threads:{s.threads}/heap:{s.heap}"
+def _problem(plan: Plan) -> str:
+    network = _escaped(plan.network.name)
+    return f"step/network:{network}/batch:{plan.batch}/phase:{plan.phase}"
+
+
+def name(plan: Plan, entry: Entry) -> str:
+    """Of its result."""
+    s, variant = entry.setting, _escaped(entry.framework.name)
+    return f"{_problem(plan)}/variant:{variant}/threads:{s.threads}/heap:{s.heap}"
+
+
+def _escaped(word: str) -> str:
+    """A file's path in a name; reports show it as it was typed."""
+    return word.replace("%", "%25").replace("/", "%2F")
 
 
 def clock(entry: Entry) -> str:
@@ -47,7 +62,7 @@ def times(entry: Entry) -> list[float]:
     return [block[clock(entry)] for _, _, block in entry.blocks]
 
 
-def _result(plan: Plan, entry: Entry, contest: str, peak: float) -> record.Result:
+def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
     problem = {
         "network": plan.network.name,
         "batch": plan.batch,
@@ -56,7 +71,7 @@ def _result(plan: Plan, entry: Entry, contest: str, peak: float) -> record.Resul
     }
     who = entry.identity
     blank = record.Result(
-        _name(plan, entry), contest, "measured", "step", problem, entry.framework.name, "cpu", entry.setting.threads,
+        name(plan, entry), contest, "measured", "step", problem, entry.framework.name, "cpu", entry.setting.threads,
         "planned", heap=entry.setting.heap, interpreter=who.get("python"), repeat=_command(plan, entry),
         kernel=" ".join(str(who[x]) for x in ("framework", "version", "blas") if who.get(x)) or None,
         isa_observed=who.get("isa_observed"),
@@ -68,6 +83,7 @@ def _result(plan: Plan, entry: Entry, contest: str, peak: float) -> record.Resul
     taken = times(entry)
     median, low, high = stats.order_interval(_array(taken))
     flops = plan.network.flops(plan.batch, plan.phase)
+    percent = _percent(entry, flops)
     foreign = _median([block["foreign"] for _, _, block in entry.blocks])
     contended = entry.setting.threads > 1 and foreign > FOREIGN
     step = {name: _median([block[name] for _, _, block in entry.blocks]) for name in _SEEN} | {
@@ -80,12 +96,11 @@ def _result(plan: Plan, entry: Entry, contest: str, peak: float) -> record.Resul
         blank, status="contended" if contended else "ok", clock=clock(entry),
         seconds=record.Seconds(median, _known(low), _known(high), stats.SHOWN), flops_per_second=flops / median,
         work={"flops": flops},
-        percent_of_ceiling=100 * flops / median / (peak * entry.setting.threads) if peak else None,
-        ceiling="FMA peak" if peak else None, samples=tuple(taken),
+        percent_of_ceiling=percent, ceiling="FMA peak" if percent else None, samples=tuple(taken),
         wall_samples=tuple(block["wall"] for _, _, block in entry.blocks) if clock(entry) == "cpu" else (),
         rounds=tuple(number for _, number, _ in entry.blocks), processes=tuple(g for g, _, _ in entry.blocks),
         launches=entry.count, faults=round(step["faults"]), setup_seconds=_median(entry.setup), step=step,
-        canary={"crc32 of 1 MiB": [block["canary"] for _, _, block in entry.blocks]},
+        canary={told: [block[word] for _, _, block in entry.blocks] for told, word in _CANARY.items()},
         warnings=(f"contended: others kept {foreign:.2f} cores busy",) if contended else (),
     )  # fmt: skip
 
@@ -96,6 +111,16 @@ def _homeless(told: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def _percent(entry: Entry, flops: float) -> float | None:
+    """Of the FMA peak, each round by its own; the median. None where a peak is not known."""
+    peaks = [block["fma"] for _, _, block in entry.blocks]
+    if None in peaks:
+        return None
+    units = flops / UNIT / entry.setting.threads
+    return _median([100 * units * fma / s for fma, s in zip(peaks, times(entry), strict=True)])
+
+
+_CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}
 _SEEN = ("system", "faults", "voluntary", "involuntary", "peak")
 
 
@@ -108,7 +133,8 @@ def _comparison(
     margin: float,
 ) -> record.Comparison:
     a, b = (entries[i] for i in pair)
-    scope = f"across {plan.generations} processes" if plan.generations >= PROCESSES else "within process"
+    groups = _ratios(a, b)
+    scope = f"across {len(groups)} processes" if len(groups) >= PROCESSES else "within process"
     blank = record.Comparison(
         contest, "framework", results[pair[0]].name, results[pair[1]].name, None, None, None, stats.SHOWN,
         "not comparable", None, margin, margin, scope=scope,
@@ -116,7 +142,6 @@ def _comparison(
     for entry in (a, b):
         if entry.status != "ok" or not entry.blocks:
             return replace(blank, reason=f"{entry.framework.name} {entry.status}: {entry.reason}")
-    groups = _ratios(plan, a, b)
     judged = stats.nested(groups, margin)
     if judged.shown is None:
         return replace(blank, verdict="unresolved", reason=judged.reason)
@@ -131,13 +156,14 @@ def _comparison(
     )
 
 
-def _ratios(plan: Plan, a: Entry, b: Entry) -> list[Any]:
-    """Logarithms of b over a in each round, a generation at a time."""
+def _ratios(a: Entry, b: Entry) -> list[Any]:
+    """Logarithms of b over a in each round, a generation at a time; one that a kill cut too short is left out."""
     rows: dict[int, dict[int, list[float | None]]] = {}
     for i, entry in enumerate((a, b)):
         for (generation, number, _), seconds in zip(entry.blocks, times(entry), strict=True):
             rows.setdefault(generation, {}).setdefault(number, [None, None])[i] = seconds
-    return [_array([math.log(y / x) for x, y in rounds.values() if x and y]) for rounds in rows.values()]
+    groups = [_array([math.log(y / x) for x, y in rounds.values() if x and y]) for rounds in rows.values()]
+    return [group for group in groups if len(group) >= stats.FEWEST]
 
 
 def _command(plan: Plan, entry: Entry) -> str:

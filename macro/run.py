@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,6 +18,7 @@ from micro._asked import SHARE, TIME, number
 from reports import formats
 
 if TYPE_CHECKING:
+    from macro._kept import Round
     from macro._steps import Entry, Plan
     from macro.networks.base import Network
     from reports.record import Run
@@ -78,9 +78,13 @@ def _run(arguments: argparse.Namespace) -> int:
         divisions = list(dict.fromkeys(entry.division for entry in entries))
         for division in divisions:
             own = [entry for entry in entries if entry.division == division]
-            share = replace(plan, seconds=seconds / len(divisions), seed=int(environment.state["seed"]))
+            share = replace(
+                plan, seconds=seconds / len(divisions), seed=int(file.run.environment.state["seed"])
+            )
             _measure(share, own, division, margin, file, arguments.quiet)
-        file.append(Note("answer", {"sentences": _sentences(net, plan, file.run)}))
+        sentences = _sentences(net, plan, file.run)
+        if sentences not in [note.data.get("sentences") for note in file.run.notes]:
+            file.append(Note("answer", {"sentences": sentences}))
         failed = say(file.run, arguments, outputs)
     return failed or int(any(r.status in ("wrong", "failed") for r in file.run.results))
 
@@ -105,21 +109,31 @@ def _entries(arguments: argparse.Namespace) -> list[Entry]:
 def _measure(
     plan: Plan, entries: list[Entry], division: str, margin: float, file: RunFile, quiet: bool
 ) -> None:
-    """Prove, take turns, write the contest down; what stands in the file already is left."""
-    from macro import _peak, _prove, _steps, _told
+    """Prove, take turns, write the contest down; what stands in the file already is left, or gone on with."""
+    from macro import _kept, _prove, _steps, _told
 
-    said = partial(_cli.say, quiet)
-    name = f"step/network:{plan.network.name}/batch:{plan.batch}/phase:{plan.phase}/division:{division}"
-    if name in {contest.contest for contest in file.run.contests}:
+    said, contest = partial(_cli.say, quiet), _told.contest_name(plan, division)
+    named = {_told.name(plan, entry): entry for entry in entries}
+    taken = _kept.rounds(file.run, contest)
+    if _done(contest, list(named), taken, file):
         return
     _prove.refuse_unequal(plan, entries, said)
+    _kept.restore(named, taken)
     with tempfile.TemporaryDirectory(prefix="kernelgap-macro-") as folder:
-        before = _peak.flops()
-        began = time.monotonic()
-        _steps.take(plan, entries, Path(folder), said)
-        seconds = time.monotonic() - began
-        peak = max(before, _peak.flops())
-    file.append(_told.contest(plan, entries, division, peak, margin, seconds))
+        keep = partial(_kept.keep, file, contest, named)
+        seconds = _steps.take(_kept.left(plan, taken), entries, Path(folder), said, keep)
+    file.append(_told.contest(plan, entries, division, margin, seconds + _kept.spent(taken)))
+
+
+def _done(contest: str, names: list[str], taken: Sequence[Round], file: RunFile) -> bool:
+    """Whether the file holds it whole. Raises UsageError where it holds one of other frameworks."""
+    known = [[r.name for r in c.results] for c in file.run.contests if c.contest == contest]
+    if any(found != names for found in [*known, *(list(one.entries) for one in taken)]):
+        raise UsageError(
+            f"-o {file.path}: it holds {contest} of other frameworks, from `{file.run.environment.command}`: name "
+            "another file"
+        )
+    return bool(known)
 
 
 def _sentences(net: Network, plan: Plan, run: Run) -> list[str]:

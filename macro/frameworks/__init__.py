@@ -1,13 +1,14 @@
 """One file is one framework: its adapter, its knobs, and the recipe of its environment.
 
-The driver never imports an adapter: it reads the literals RECIPE and KNOBS off its syntax tree.
+The driver never imports an adapter: it reads the literals ROWS, RECIPE and TUNED off the syntax tree.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,31 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Framework:
-    """A framework's row by name. Raises UsageError."""
+    """A framework's row by name; `row~b`, its twin, to compare it with itself; or the user's own, `file.py` or
+    `file.py:row`. Raises UsageError."""
+    if twin := re.fullmatch(r"(.+)~[b-z]", name):
+        return replace(find(twin[1]), name=name)
+    if users := re.fullmatch(r"(.+\.py)(?::(.+))?", name):
+        return _users(name, Path(users[1]), users[2])
     for path in _files():
         rows = _rows(path)
         if name in rows:
             return rows[name]
     raise UsageError(f"--frameworks {name}: there are {', '.join(names())}")
+
+
+def _users(name: str, path: Path, row: str | None) -> Framework:
+    """Of the user's own file. Raises UsageError."""
+    try:
+        rows = _rows(path)
+    except OSError as error:
+        raise UsageError(f"--frameworks {name}: {error.strerror}") from None
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(f"--frameworks {name}: no adapter with literal ROWS and RECIPE ({error})") from None
+    row = row or (next(iter(rows)) if len(rows) == 1 else None)
+    if row not in rows:
+        raise UsageError(f"--frameworks {name}: name a row of it, as {path}:{next(iter(rows), 'row')}")
+    return replace(rows[row], name=name)
 
 
 def _files() -> list[Path]:

@@ -2,9 +2,11 @@
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import recorder
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run by path: the suite lies there
 
@@ -39,6 +41,14 @@ def identity(job):
 
 
 CHOSEN = {}  # by product: the variant that was fastest for it in this process
+
+
+def trace(model, run):
+    return model.do.trace(run)
+
+
+def record(model, phase):
+    return model.do.record(getattr(model, phase))
 
 
 def build(job):
@@ -120,7 +130,7 @@ class Model(object):
         self.velocity = dict((name, np.zeros_like(w)) for name, w in self.weights.items()) if self.mu else {}
         self.y = [np.zeros((self.batch, layer["outputs"]), np.float32) for layer in self.layers]
         self.dx = [np.zeros((self.batch, layer["inputs"]), np.float32) for layer in self.layers]
-        self.grads = None
+        self.grads, self.do = None, recorder.Steps()
         self._forward = [call for i in range(len(self.layers)) for call in self._layer(i)]
         self._loss = self._softmax()
         self._step = self._backward(moves=True)
@@ -141,13 +151,13 @@ class Model(object):
         layer, y = self.layers[i], self.y[i]
         bias = self.weights[layer["name"] + ".bias"]
         problem = Gemm(self.batch, layer["outputs"], layer["inputs"], beta=1.0)
-        calls = [
-            lambda: np.copyto(y, bias),
-            self.products.bind(problem, [self._input(i), self.weights[layer["name"] + ".weight"], y]),
-        ]
+        product = self.products.bind(problem, [self._input(i), self.weights[layer["name"] + ".weight"], y])
+        rows = [layer["name"] + " forward"]
+        calls = [(rows, "element-wise", lambda: np.copyto(y, bias)), (rows, "gemm", product)]
         if layer["activation"] != "none":
             activation = Activation(y.size, layer["activation"], place="in")
-            calls.append(kernel(activation, "c", [y.reshape(1, -1)], 1))
+            call = kernel(activation, "c", [y.reshape(1, -1)], 1)
+            calls.append(([layer["name"] + " activation"], "element-wise", call))
         return calls
 
     def _softmax(self):
@@ -156,7 +166,8 @@ class Model(object):
 
         logits, classes = self.y[-1], self.layers[-1]["outputs"]
         self.dz = np.zeros((1, self.batch * (classes + 1)), np.float32)
-        return kernel(Softmax(self.batch, classes), "c", [logits, self.dz], 1, targets=self.labels)
+        call = kernel(Softmax(self.batch, classes), "c", [logits, self.dz], 1, targets=self.labels)
+        return [(["loss"], "softmax", call)]
 
     def _backward(self, moves):
         """Calls from the last layer to the first; where it `moves`, the weights follow at once, after the
@@ -171,14 +182,17 @@ class Model(object):
             inputs, outputs, w = layer["inputs"], layer["outputs"], self.weights[layer["name"] + ".weight"]
             if not layer["first"]:
                 problem = Gemm(self.batch, inputs, outputs, "nt", alpha=mean)
-                calls.append(self.products.bind(problem, [dz, w, self.dx[i]]))
+                product = self.products.bind(problem, [dz, w, self.dx[i]])
+                calls.append(([layer["name"] + " dgrad"], "gemm", product))
             calls += self._weight(layer["name"], self._input(i), dz, mean, moves)
             if i:
                 dz, mean = self.dx[i], 1.0
                 kind = self.layers[i - 1]["activation"]
                 if kind != "none":
                     derivative = Activation(dz.size, kind, phase="backward", place="in")
-                    calls.append(kernel(derivative, "c", self._sources(derivative, i, dz), 1))
+                    call = kernel(derivative, "c", self._sources(derivative, i, dz), 1)
+                    row = self.layers[i - 1]["name"] + " activation gradient"
+                    calls.append(([row], "element-wise", call))
         return calls
 
     def _sources(self, problem, i, dz):
@@ -194,20 +208,22 @@ class Model(object):
         inputs, outputs = x.shape[1], dz.shape[1]
         row = np.zeros(outputs, np.float32)
         bias = self.weights[name + ".bias"]
-        sums = [lambda: np.add.reduce(dz, axis=0, out=row)]
+        grad, moving, both = [name + " wgrad"], [name + " update"], [name + " wgrad", name + " update"]
+        sums = [([name + " bias gradient"], "reduction", lambda: np.add.reduce(dz, axis=0, out=row))]
         size = {"m": inputs, "n": outputs, "k": self.batch, "trans": "tn"}
         if not moves:
             target = self.grads[name + ".weight"]
             product = self.products.bind(Gemm(alpha=mean, **size), [x, dz, target])
-            return [
-                product,
-                *sums,
-                lambda: np.multiply(row, np.float32(mean), out=self.grads[name + ".bias"]),
-            ]
+            scaled = partial(np.multiply, row, np.float32(mean), out=self.grads[name + ".bias"])
+            return [(grad, "gemm", product), *sums, ([name + " bias gradient"], "element-wise", scaled)]
         weight = self.weights[name + ".weight"]
         if not self.mu:
             product = self.products.bind(Gemm(alpha=-self.rate * mean, beta=1.0, **size), [x, dz, weight])
-            return [product, *sums, lambda: np.subtract(bias, row * np.float32(self.rate * mean), out=bias)]
+
+            def moved_bias():
+                np.subtract(bias, row * np.float32(self.rate * mean), out=bias)
+
+            return [(both, "gemm", product), *sums, (moving, "update", moved_bias)]
         v, vb = self.velocity[name + ".weight"], self.velocity[name + ".bias"]
         product = self.products.bind(Gemm(alpha=mean, beta=self.mu, **size), [x, dz, v])
         moved = kernel(Update(inputs, outputs, 1, part="apply", lr=self.rate), "c", [v, weight], 1)
@@ -217,30 +233,29 @@ class Model(object):
             np.add(vb, row * np.float32(mean), out=vb)
             np.subtract(bias, vb * np.float32(self.rate), out=bias)
 
-        return [product, moved, *sums, move_bias]
+        return [(grad, "gemm", product), (moving, "update", moved), *sums, (moving, "update", move_bias)]
 
     def forward(self):
-        for call in self._forward:
-            call()
+        self._all(self._forward)
+
+    def _all(self, calls):
+        for rows, column, call in calls:
+            self.do(rows, column, call)
 
     def gradient(self):
         if self._gradient is None:
             self.grads = dict((name, np.zeros_like(w)) for name, w in self.weights.items())
             self._gradient = self._backward(moves=False)
         self.forward()
-        self._loss()
-        for call in self._gradient:
-            call()
+        self._all(self._loss + self._gradient)
 
     def step(self):
         self.forward()
-        self._loss()
-        for call in self._step:
-            call()
+        self._all(self._loss + self._step)
 
     def loss(self):
         self.forward()
-        self._loss()
+        self._all(self._loss)
         return float(self.dz[0, self.y[-1].size :].astype(np.float64).mean())
 
     def gradients(self):

@@ -61,6 +61,22 @@ def build(job):
     return Model(job)
 
 
+def trace(model, run):
+    import torch_trace
+
+    return torch_trace.spans(run, *model.order())
+
+
+def record(model, phase):
+    """Nothing where kernels are compiled: they are called past the dispatcher."""
+    import torch_record
+
+    if model.job["knobs"].get("compile"):
+        return []
+    forget = lambda: model.optimizer.zero_grad(set_to_none=True)  # noqa: E731
+    return torch_record.record(getattr(model, phase), forget, *model.order())
+
+
 class Model(object):
     def __init__(self, job):
         import numpy as np
@@ -90,6 +106,9 @@ class Model(object):
         )
         self.call, self.logits = self._loss, self.net
         if job["knobs"].get("compile"):
+            import torch._inductor.config as inductor
+
+            inductor.cpp.enable_kernel_profile = True  # its kernels tell the profiler their names
             self.call, self.logits = torch.compile(self._loss), torch.compile(self.net)
             self.gradient()  # compiled here, not in a step
             self.forward()
@@ -97,6 +116,12 @@ class Model(object):
 
     def _loss(self):
         return self.torch.nn.functional.cross_entropy(self.net(self.x), self.labels)
+
+    def order(self):
+        """How many, the layers and the optimizer's parameters: what operations are told by."""
+        layers = self.job["network"]["layers"]
+        shapes = [(x["name"], list(p.shape)) for x, m in zip(layers, self.linears) for p in m.parameters()]
+        return len(self.labels), [(x["name"], x["inputs"], x["outputs"]) for x in layers], shapes
 
     def work(self):
         counts = {}

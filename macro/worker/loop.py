@@ -12,6 +12,8 @@ and 2 as it likes. An adapter is a file with
     identity(job)          what runs: version, build, libraries, threads, flags
     build(job)             an object with forward(), gradient(), step(), each complete when it returns;
                            loss(), gradients(), parameters() in canonical layout; work() what it executes
+    trace(model, run)      optional: the spans of what run() does, see recorder.py
+    record(model, phase)   optional: the calls of a step, to be replayed: (rows, column, what to call)
 """
 
 import ctypes
@@ -26,6 +28,8 @@ import time
 import traceback
 import zlib
 
+import recorder  # beside this file
+
 PR_SET_PDEATHSIG = 1
 CANARY = b"\x5a" * (1 << 20)
 TOLD = re.compile(
@@ -34,7 +38,7 @@ TOLD = re.compile(
 LIBRARIES = re.compile(
     "/(lib)?(openblas|mkl|dnnl|mkldnn|iomp|gomp|omp|blas|cntk|mxnet|torch_cpu|tensorflow)[^/]*$", re.I
 )
-STEPS_NUMBERS = ("wall_ns", "cpu_ns", "system_ns", "faults", "voluntary", "involuntary")
+STEPS_NUMBERS = ("wall_ns", "cpu_ns", "system_ns", "faults", "voluntary", "involuntary", "blocked_ns")
 
 
 class Channel(object):
@@ -116,6 +120,7 @@ def steps(call, count):
     rows = []
     began, others, own = time.monotonic(), busy(), time.process_time()
     for _ in range(count):
+        clocks = recorder.blocked()
         before, cpu, wall = usage(), time.process_time(), time.perf_counter()
         call()
         wall_after, cpu_after, after = time.perf_counter(), time.process_time(), usage()
@@ -126,6 +131,7 @@ def steps(call, count):
                 int((after[0] - before[0]) * 1e9),
             ]
             + [b - a for a, b in zip(before[1:], after[1:])]
+            + [recorder.blocked(clocks)]
         )
     lasted = max(time.monotonic() - began, 1e-9)
     foreign = max(0.0, (busy() - others) - (time.process_time() - own)) / lasted
@@ -179,7 +185,7 @@ def equal(model, path, counts):
     return {"losses": losses, "gradient_norms": norms, "arrays": path, "steps": sorted(counts)}
 
 
-def serve(model, requests, channel):
+def serve(adapter, job, model, requests, channel):
     """Until the driver says `bye`, or is gone."""
     phases = {"forward": model.forward, "gradient": model.gradient, "step": model.step}
     for line in requests:
@@ -192,6 +198,14 @@ def serve(model, requests, channel):
             channel.send("steps", phase=request["phase"], **steps(phases[request["phase"]], request["count"]))
         elif what == "equal":
             channel.send("equal", **equal(model, request["path"], request["steps"]))
+        elif what == "trace":
+            call, fifos = phases[request["phase"]], request.get("fifos")
+            told = recorder.traced(adapter, model, call, request["count"], fifos, request["spans"])
+            channel.send("traced", **told)
+        elif what == "replay":
+            one = job["threads"] == 1
+            told = recorder.replayed(adapter, model, request["phase"], request["count"], one)
+            channel.send("replayed", **told)
 
 
 def main(arguments):
@@ -216,7 +230,7 @@ def main(arguments):
         channel.send("hello", **dict(identity, **adapter.identity(job)))
         channel.send("built", **model.work())
         with os.fdopen(read, "r") as requests:
-            serve(model, requests, channel)
+            serve(adapter, job, model, requests, channel)
     except ImportError as error:
         channel.send("unavailable", reason=reason(error))
     except Exception as error:  # whatever a framework raises is its answer

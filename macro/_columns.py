@@ -1,0 +1,100 @@
+"""What a sample was doing, by its symbol and module; and what an operation's span says to that.
+
+Base names of modules are matched, never whole paths: a library below a folder named python3.11 is no interpreter.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path, PurePath
+
+from kernels import ops
+
+SYSTEM = re.compile(r"^\[(kernel|guest)|^\[vdso|\.ko$")
+LIBC = re.compile(r"^lib(c|c-\d.*|pthread|pthread-.*)\.so|^ld-linux|^ld-\d")
+OWN = re.compile(r"^(?P<source>\w+?)-[0-9a-f]{24}\.so$")  # as kernels.build names what it compiles
+PYTHON = re.compile(r"^(lib)?python\d")
+# In a kernel: what waits and wakes; all else of a step is memory that is mapped, cleared, faulted in or given back.
+WAITS = re.compile(r"futex|sched|yield|wait|wake|switch|nanosleep|idle|hrtimer|rcu|irq_work|ttwu")
+TICKS = re.compile(
+    r"irqentry|asm_sysvec|softirq|_raw_spin_unlock|timer|perf_|tick|clockevent|syscall|do_fork|vfs|pipe|read|write"
+)
+FAULTS = re.compile(
+    r"page|fault|clear_|folio|zap|unmap|mmap|vma|mas_|lru|memcg|charge|anon|rmqueue|alloc|free_"
+)
+BY_LIBC = (
+    (re.compile(r"mem(cpy|move)"), "copy"),
+    (re.compile(r"memset|bzero"), "clear"),
+    (
+        re.compile(r"malloc|calloc|realloc|free|int_free|sysmalloc|systrim|arena|madvise|munmap|mmap"),
+        "malloc",
+    ),
+    (re.compile(r"yield|futex|pthread|lll_|cond_|clock_nanosleep|sem_"), "barrier and spin"),
+)
+BY_OP = {"gemm": "gemm", "spmm": "gemm", "update": "update", "optimizer": "update", "softmax": "softmax"}
+BY_SYMBOL = (
+    (re.compile(r"barrier|gomp_.*wait|gomp_team|kmp_.*(wait|yield|suspend|release|flag)|blas_thread_server|exec_blas|"
+                r"do_spin|cpu_relax|WaitForWork|Eigen::EventCount|Mutex::|futex", re.I), "barrier and spin"),
+    (re.compile(r"([io][nt]copy)|scopy_|gemm_pack|pack_(lhs|rhs|[ab])|ynn::transpose|_copy_[ab]|gemm_copy|"
+                r"pack(ing|ed)?_|jit_.*(trans|copy_f32|pack)|(a|b)copy", re.I), "packing"),
+    (re.compile(r"gemm|gemv|brgemm|dot_fp32|ynn::dot|contraction|gebp|gemm_kernel|inner_product|matmul|sger|"
+                r"sdot", re.I), "gemm"),
+    (re.compile(r"softmax|logsumexp|nll_loss|cross_?entropy|xent", re.I), "softmax"),
+    (re.compile(r"fused_sgd|sgd|ApplyGradient|ApplyMomentum|optimizer", re.I), "update"),
+    (re.compile(r"reduc|_sum\b|pairwise_sum|\bsum_|cascade_sum", re.I), "reduction"),
+    (re.compile(r"memcpy|memmove|copy_kernel|direct_copy|_copy\b|CopyTensor|strided_to|_aligned_", re.I), "copy"),
+    (re.compile(r"memset|fill_kernel|zero_", re.I), "clear"),
+    (re.compile(r"vectorized|VectorizedLoop|TensorIterator|loop2d|eltwise|EvalRange|TensorExecutor|EvalPacket|PacketOp|"
+                r"(FLOAT|DOUBLE|BOOL|INT)_\w+|simd_exp|vsExp|vml|v[sd](Exp|Tanh)|Sleef|expf?\b|tanhf?\b|sigmoid|relu|"
+                r"axpy|scal\b|binary_op|unary_op|jit_uni", re.I), "element-wise"),
+    (re.compile(r"^(_?Py[A-Z_]|_PyEval|PyObject|npyiter|array_|ufunc_|PyUFunc|PyArray|npy_)"), "interpreter"),
+    (re.compile(r"c10::|at::|torch::|autograd|tensorflow::|xla::|tsl::|tfrt::|absl::|std::|operator (new|delete)|"
+                r"mxnet|nnvm|CNTK|dnnl::|mkl_serv|pybind11|nanobind"), "framework"),
+)  # fmt: skip
+WORKING = ("gemm", "element-wise", "reduction", "softmax", "update")
+
+
+@functools.cache
+def _operations() -> dict[str, str]:
+    """Our own C files by their names: the operation each belongs to."""
+    return {path.stem: path.parent.name for path in Path(ops.__file__).parent.glob("*/*.c")}
+
+
+@functools.cache
+def of_symbol(symbol: str, module: str) -> str:
+    """The column of a sample by itself; `unknown: MODULE` where nothing tells."""
+    base = PurePath(module).name
+    if SYSTEM.search(module):
+        if FAULTS.search(symbol) and "futex" not in symbol:
+            return "OS memory"
+        return (
+            "barrier and spin"
+            if WAITS.search(symbol)
+            else "OS other"
+            if TICKS.search(symbol)
+            else "OS memory"
+        )
+    if own := OWN.match(base):
+        return BY_OP.get(_operations().get(own["source"], ""), "element-wise")
+    if LIBC.search(base):
+        return next((column for pattern, column in BY_LIBC if pattern.search(symbol)), "interpreter")
+    if base.startswith("libm."):
+        return "element-wise"
+    for pattern, column in BY_SYMBOL:
+        if pattern.search(symbol):
+            return column
+    if PYTHON.search(base):
+        return "interpreter"
+    return f"unknown: {base.strip('[]') or 'no module'}"
+
+
+def joined(symbol: str, span: str | None) -> str:
+    """A sample's column when a span says what kind of work it was: the span names what symbols cannot, such as
+    generated code; but memory, waiting, dispatch and copies inside it stay what they are."""
+    unnamed = symbol.startswith("unknown")
+    if span is None or not (symbol in WORKING or unnamed):
+        return symbol
+    if span == "gemm":
+        return "gemm" if unnamed else symbol
+    return symbol if symbol == "gemm" else span

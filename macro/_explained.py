@@ -1,0 +1,248 @@
+"""What was watched, told: the document of an explanation, and what a person reads of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from macro import _agree, _gap, _perf
+from macro._attribute import Attribution, attribute
+from macro._gap import Cell, Gap
+from macro._rows import Row, groups, rows
+from macro._steps import Plan
+from macro._trace import Side
+from reports import units
+
+SENTENCES = 5
+PROCESSES = 5  # from so many on an interval holds across processes
+SHOWN = 0.01  # of the larger step: smaller cells are summed in one line
+CAUSES = {
+    "packing": "packing inside the library", "OS memory": "memory policy", "malloc": "memory policy",
+    "copy": "a copy", "clear": "a clear", "framework": "dispatch", "interpreter": "dispatch", "idle": "threads",
+    "barrier and spin": "threads",
+}  # fmt: skip
+
+
+def tell(plan: Plan, sides: Sequence[Side], seconds: float) -> dict[str, Any]:
+    """The document: steps, cells, residuals, closures, agreement, sentences."""
+    known = rows(plan.network, plan.batch)
+    joined = groups(span["rows"] for side in sides for process in side.processes for span in process.spans)
+    threads = sides[0].entry.setting.threads
+    told = [[attribute(process, joined, threads) for process in side.processes] for side in sides]
+    found = _gap.gap(sides, told, known)
+    named = _gap.named(found)[:SENTENCES]
+    agreed = [x for name, side, of in zip("ab", sides, told, strict=True)
+              for x in _agree.agreement(name, side, of, joined, known)]  # fmt: skip
+    names, both = [_name(side, sides) for side in sides], list(zip("ab", sides, strict=True))
+    return {
+        "network": plan.network.name, "batch": plan.batch, "phase": plan.phase, "threads": threads,
+        "clock": "processor and waiting" if threads == 1 else "wall", "runs": plan.generations, "seconds": seconds,
+        "a": names[0], "b": names[1], "step": found.step, "gap": found.step["a"] - found.step["b"],
+        "interval": found.interval, "resolution": found.resolution,
+        "cells": [_cell(cell, plan, sides, known) for cell in found.cells],
+        "residual": found.residual,
+        "closure": {name: _closure(side, of) for name, side, of in zip("ab", sides, told, strict=True)},
+        "levels": {name: _gap.levels(side.processes) for name, side in both},
+        "agreement": [asdict(x) for x in agreed],
+        "waterfall": {what: _gap.by(found, known, what) for what in ("cause", "layer", "phase")},
+        "faults": {name: _mean([x for p in side.processes for x in p.faults]) for name, side in both},
+        "system": {name: _mean([x for p in side.processes for x in p.system]) for name, side in both},
+        "identity": [side.entry.identity for side in sides],
+        "conditions": _conditions(plan, sides),
+        "named": [_cell(cell, plan, sides, known) for cell in named],
+        "sentences": _sentences(found, named, names, plan, sides, known),
+    }  # fmt: skip
+
+
+def _name(side: Side, sides: Sequence[Side]) -> str:
+    """A framework, with the settings in which the two differ."""
+    own, others = side.entry, [other.entry for other in sides if other is not side]
+    more = [f"heap {own.setting.heap}"] if any(o.setting.heap != own.setting.heap for o in others) else []
+    more += [own.division] if any(o.division != own.division for o in others) else []
+    return " ".join([own.framework.name, *more])
+
+
+def _closure(side: Side, told: Sequence[Attribution]) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for name in ("sampling", "span", "naming", "threads"):
+        values = [x for x in (process.closure.get(name) for process in told) if x is not None]
+        found[name] = _mean(values) if values else None
+    return {**found, **_agree.closure(side)}
+
+
+def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
+    """What these figures cannot know."""
+    found = []
+    if plan.generations < PROCESSES:
+        found.append(
+            f"{plan.generations} process{'es' if plan.generations > 1 else ''} of each: intervals hold within them; "
+            f"what differs from process to process is not in them (--runs {PROCESSES})"
+        )
+    if reason := _perf.missing():
+        found.append(f"no samples: {reason}; the operating system's share is inside the rows")
+    elif not _perf.sees_kernel():
+        found.append("perf sees no kernel code here: the operating system's share is in the residual")
+    for side in sides:
+        if not all(process.traces for process in side.processes):
+            found.append(f"{side.entry.framework.name} tells no spans: categories only, no rows")
+    return found
+
+
+def _cell(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]) -> dict[str, Any]:
+    told = asdict(cell)
+    told["members"] = list(cell.members)
+    told["how"] = {name: _how(cell, side, known) for name, side in zip("ab", sides, strict=True)}
+    told["repeat"] = _repeat(cell, plan, sides[0] if cell.gap > 0 else sides[1], known)
+    return told
+
+
+def _product(cell: Cell, known: Mapping[str, Row]) -> Row | None:
+    found = [known[name] for name in cell.members if name in known and known[name].product]
+    return found[0] if len(found) == 1 else None
+
+
+def _how(cell: Cell, side: Side, known: Mapping[str, Row]) -> str | None:
+    """The transposition of a product, by the layout of the framework's weights; row-major."""
+    row = _product(cell, known)
+    if cell.column != "gemm" or row is None or row.product is None:
+        return None
+    stored = side.entry.built.get("layout") == "outputs x inputs"
+    kind = row.name.rpartition(" ")[2]
+    return {"forward": "NT", "dgrad": "NN", "wgrad": "TN"}[kind] if stored else str(row.product.trans).upper()
+
+
+def _repeat(cell: Cell, plan: Plan, side: Side, known: Mapping[str, Row]) -> str:
+    """The command that measures what a cell holds by itself."""
+    row = _product(cell, known)
+    threads = f" --threads {side.entry.setting.threads}" if side.entry.setting.threads > 1 else ""
+    if row is not None and row.product is not None and cell.column in ("gemm", "packing"):
+        p = row.product
+        trans = (_how(cell, side, known) or p.trans).lower()
+        m, n = (p.n, p.m) if row.name.endswith("wgrad") and trans != p.trans else (p.m, p.n)
+        return f"python -m micro.gemm --m {m} --n {n} --k {p.k} --trans {trans}{threads}"
+    if cell.column == "OS memory":
+        return "python -m micro.memory --faults"
+    if cell.column == "update" and cell.members[0] in known and known[cell.members[0]].layer:
+        layer = next(x for x in plan.network.layers if x.name == known[cell.members[0]].layer)
+        return f"python -m micro.update --m {layer.inputs} --n {layer.outputs} --k {plan.batch}{threads}"
+    if cell.column in ("element-wise", "softmax", "reduction"):
+        return "python -m micro.elementwise"
+    heap = f" --heap {side.entry.setting.heap}" if side.entry.setting.heap != "default" else ""
+    name = shlex.quote(side.entry.framework.name)
+    return f"python -m macro run {plan.network.name} --frameworks {name} --batch {plan.batch}{threads}{heap}"
+
+
+def _sentences(
+    found: Gap, named: Sequence[Cell], names: Sequence[str], plan: Plan, sides: Sequence[Side],
+    known: Mapping[str, Row],
+) -> list[str]:  # fmt: skip
+    """The gap; its largest causes, each with its interval, its reason and what repeats it."""
+    a, b = found.step["a"], found.step["b"]
+    low, high = found.interval
+    said = [
+        f"A {plan.phase} of {plan.network.name}, batch {plan.batch}, takes {units.seconds(a)} in {names[0]} and "
+        f"{units.seconds(b)} in {names[1]}: a gap of {signed(a - b)} [{signed(low)}, {signed(high)}]."
+    ]
+    for number, cell in enumerate(named, 1):
+        repeat = _repeat(cell, plan, sides[0] if cell.gap > 0 else sides[1], known)
+        said.append(
+            f"{number}. {signed(cell.gap)} [{signed(cell.low)}, {signed(cell.high)}]: {cell.column}, {cell.row}: "
+            f"{_cause(cell, names, sides, known)}. Repeat: {repeat}"
+        )
+    if not named:
+        said.append(
+            f"No cell differs by more than the resolution of this run, {units.seconds(found.resolution)}."
+        )
+    return said
+
+
+def _cause(cell: Cell, names: Sequence[str], sides: Sequence[Side], known: Mapping[str, Row]) -> str:
+    more, less = (0, 1) if cell.gap > 0 else (1, 0)
+    side = "ab"
+    if not cell.amount[side[less]]:
+        return f"{CAUSES.get(cell.column, 'an extra operation')}, which {names[less]} has not"
+    how = [_how(cell, x, known) for x in sides]
+    kernels = f"{names[0]} in {cell.seen['a']}, {names[1]} in {cell.seen['b']}"
+    if cell.column == "gemm":
+        if _library(cell.seen["a"]) != _library(cell.seen["b"]):
+            return f"another library ({kernels})"
+        return (
+            f"transposition, {how[0]} against {how[1]}"
+            if how[0] != how[1]
+            else f"the kernel's rate ({kernels})"
+        )
+    mostly = "more work" if abs(cell.work or 0) > abs(cell.rate or 0) else "a lower rate"
+    base = CAUSES.get(cell.column)
+    if base is None:
+        base = "extra passes" if mostly == "more work" else "the kernel's rate"
+        return f"{base} ({kernels})"
+    return f"{base}: {names[more]} has {mostly}"
+
+
+def _library(seen: str | None) -> str:
+    """The module of a kernel as `seen` tells it: `symbol (module)`."""
+    return (seen or "").rpartition("(")[2]
+
+
+def signed(value: float) -> str:
+    """Seconds with their sign."""
+    return ("+" if value >= 0 else "−") + units.seconds(abs(value))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def text(told: Mapping[str, Any]) -> str:
+    """What a person reads: sentences, cells, waterfalls, closures."""
+    lines = [*told["sentences"], ""]
+    least = SHOWN * max(told["step"].values())
+    shown = [c for c in told["cells"] if max(c["a"], c["b"]) >= least]
+    rest = [c for c in told["cells"] if max(c["a"], c["b"]) < least]
+    width = max([len(c["row"]) for c in shown] + [8])
+    heads = [f"{x:>12}" for x in (told["a"], told["b"], "difference")] + [
+        f"{x:>10}" for x in ("work", "rate")
+    ]
+    head = "  ".join([f"{'row':{width}}", f"{'column':17}", *heads])
+    lines += [head, "─" * len(head)]
+    for c in shown:
+        lines.append(_line(width, c["row"], c["column"], c["a"], c["b"], c["work"], c["rate"]))
+    if rest:
+        a, b = (sum(c[s] for c in rest) for s in "ab")
+        lines.append(_line(width, f"{len(rest)} smaller cells", "", a, b, None, None))
+    lines.append(_line(width, "residual", "", told["residual"]["a"], told["residual"]["b"], None, None))
+    lines.append(_line(width, "step, plain", told["clock"], told["step"]["a"], told["step"]["b"], None, None))
+    for what, bars in told["waterfall"].items():
+        kept = [(name, value) for name, value in bars if abs(value) >= least / 5]
+        lines.append(f"by {what}: " + ", ".join(f"{name} {signed(value)}" for name, value in kept))
+    for side in "ab":
+        lines.append(f"{told[side]}: " + _closures(told, side))
+    disagree = [x for x in told["agreement"] if x["verdict"] == "disagree"]
+    agree = sum(x["verdict"] == "agree" for x in told["agreement"])
+    lines.append(f"two witnesses: {agree} rows agree, {len(disagree)} disagree" + "".join(
+        f"; {told[x['side']]} {x['row']}: trace {units.seconds(x['trace'])}, replay {units.seconds(x['replay'])}"
+        for x in disagree
+    ))  # fmt: skip
+    lines += told["conditions"]
+    lines.append("A category is a candidate saving until it is swapped: removing one changes the others.")
+    return "\n".join(lines)
+
+
+def _line(
+    width: int, row: str, column: str, a: float, b: float, work: float | None, rate: float | None
+) -> str:
+    def parts(value: float | None) -> str:
+        return f"{'–' if value is None else f'{value * 1e3:+.2f}':>10}"
+
+    return (
+        f"{row:{width}}  {column:17}  {a * 1e3:9.2f} ms  {b * 1e3:9.2f} ms  {(a - b) * 1e3:+9.2f} ms  "
+        f"{parts(work)}  {parts(rate)}"
+    )
+
+
+def _closures(told: Mapping[str, Any], side: str) -> str:
+    closed = [f"{name} {value:.3f}" for name, value in told["closure"][side].items() if value is not None]
+    looked = [f"{name} {value:.3f}" for name, value in told["levels"][side].items()]
+    return f"closure: {', '.join(closed)}; a step over a plain one: {', '.join(looked)}"

@@ -1,0 +1,113 @@
+"""Neutral samples of a process: perf on the software clock, switched on by the process itself around its steps."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from kernels._doctor.perf import rights
+
+PERIOD = 250_000  # nanoseconds of processor time between two samples of a thread
+PATIENCE = 60.0  # seconds for perf to end, and for its file to be read
+# oneDNN then writes the names of what it generates; 4 would write another format, which leaves them unnamed here.
+NAMED = {"ONEDNN_JIT_PROFILE": "2"}
+
+
+class Sample(NamedTuple):
+    thread: int
+    time: int  # monotonic nanoseconds
+    symbol: str
+    module: str  # path, or [kernel.kallsyms]
+
+
+class Switch(NamedTuple):
+    """A thread comes to run (`in`), waits of its own accord (`out`), or is pushed aside (`preempt`)."""
+
+    thread: int
+    time: int
+    state: str
+
+
+@functools.cache
+def missing() -> str | None:
+    """Why there are no samples here."""
+    if shutil.which("perf") is None:
+        return "perf is not here (Debian: apt-get install linux-perf)"
+    told = subprocess.run(
+        ["perf", "record", "-q", "-e", f"cpu-clock{_rights()}", "-o", os.devnull, "true"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if told.returncode:
+        return f"perf may not sample here: {(told.stderr.strip().splitlines() or ['no reason given'])[0]}"
+    return None
+
+
+def sees_kernel() -> bool:
+    """Whether the share of the operating system is in the samples."""
+    return rights().kernel_samples is True
+
+
+def _rights() -> str:
+    return "" if sees_kernel() else ":u"
+
+
+class Sampler:
+    """perf beside a process, asleep until it is told through `fifos`. Raises OSError."""
+
+    def __init__(self, pid: int, folder: Path) -> None:
+        self.pid, self.fifos = pid, [str(folder / f"{pid}.{name}") for name in ("control", "answer")]
+        self._data, self._log = folder / f"{pid}.perf", folder / f"{pid}.perf.log"
+        for fifo in self.fifos:
+            os.mkfifo(fifo)
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                ["perf", "record", "-q", "-k", "CLOCK_MONOTONIC", "-D", "-1", "--control",
+                 f"fifo:{','.join(self.fifos)}",
+                 "-p", str(pid), "-e", f"cpu-clock{_rights()}", "-c", str(PERIOD), "--switch-events",
+                 "-o", str(self._data)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def stop(self) -> tuple[list[Sample], list[Switch]]:
+        """End it while the process is alive; what it saw. Nothing where it failed."""
+        self._process.terminate()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.close()
+            return [], []
+        command = ["perf", "script", "-i", str(self._data), "--ns", "--show-switch-events"]
+        command += ["-F", "tid,time,ip,sym,dso"]
+        told = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        self.close()
+        return parsed(told.stdout)
+
+    def close(self) -> None:
+        """Whatever is left of it, the map of generated code that the process wrote among it."""
+        self._process.kill()
+        self._process.wait()
+        for path in (Path(f"/tmp/perf-{self.pid}.map"), self._data, *map(Path, self.fifos)):
+            with suppress(OSError):
+                path.unlink()
+
+
+def parsed(text: str) -> tuple[list[Sample], list[Switch]]:
+    """Of `perf script`: `tid seconds: address symbol (module)`, `tid seconds: PERF_RECORD_SWITCH OUT preempt`."""
+    samples, switches = [], []
+    for line in text.splitlines():
+        words = line.split(None, 3)
+        if len(words) < 4 or not words[1].endswith(":"):
+            continue
+        seconds, _, nanoseconds = words[1][:-1].partition(".")
+        thread, time = int(words[0]), int(seconds) * 10**9 + int(nanoseconds.ljust(9, "0"))
+        if words[2].startswith("PERF_RECORD_SWITCH"):
+            switches.append(Switch(thread, time, words[3].split()[-1].lower()))
+            continue
+        symbol, _, module = words[3].rpartition(" (")
+        samples.append(Sample(thread, time, symbol or "[unknown]", module.rstrip(")")))
+    return samples, switches

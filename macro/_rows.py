@@ -1,0 +1,98 @@
+"""The rows of a network's step, their nominal work, and the groups that fused operations make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernels.ops.gemm.problem import Gemm
+from macro.networks.base import Layer, Network
+
+PRODUCTS = ("forward", "dgrad", "wgrad")
+ROLES = ("forward", "activation", "activation gradient", "dgrad", "wgrad", "bias gradient", "update")
+OUTSIDE = "in no span"
+WAITING = "waiting"
+WIDE = ("loss", "input", "free gradients", "parameter copy", "layout", "framework", OUTSIDE, WAITING)
+FLOAT = 4  # bytes
+
+
+@dataclass(frozen=True)
+class Row:
+    """`passes`: bytes that one pass over what the row touches reads and writes."""
+
+    name: str
+    layer: str
+    phase: str  # forward, backward, update, or the row itself
+    product: Gemm | None
+    bytes: float
+
+
+def rows(network: Network, batch: int) -> dict[str, Row]:
+    """By name, in the order of a step."""
+    found = {}
+    for layer in network.layers:
+        for role in ROLES:
+            name = f"{layer.name} {role}"
+            found[name] = Row(
+                name,
+                layer.name,
+                phase(role),
+                layer.problems(batch).get(role),
+                _bytes(layer, role, batch, network),
+            )
+    logits = FLOAT * batch * network.classes
+    for name in WIDE:
+        found[name] = Row(name, "", name, None, 2.0 * logits if name == "loss" else 0.0)
+    return found
+
+
+def phase(role: str) -> str:
+    if role in ("forward", "activation"):
+        return "forward"
+    return "update" if role == "update" else "backward"
+
+
+def _bytes(layer: Layer, role: str, batch: int, network: Network) -> float:
+    out, weights = FLOAT * batch * layer.outputs, FLOAT * layer.parameters
+    return {
+        "forward": 2.0 * out,  # of the bias added to the product
+        "activation": 2.0 * out,
+        "activation gradient": 3.0 * out,
+        "dgrad": FLOAT * batch * layer.inputs,
+        "wgrad": weights,
+        "bias gradient": out,
+        "update": (5.0 if network.momentum else 3.0) * weights,
+    }[role]
+
+
+def groups(spans: Iterable[Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """Rows that some operation serves together, joined: of each row its group, in the order met."""
+    group: dict[str, list[str]] = {}
+    for names in spans:
+        together: list[str] = []
+        for name in names:
+            together += [x for x in group.get(name, [name]) if x not in together]
+        for name in together:
+            group[name] = together
+    return {name: tuple(members) for name, members in group.items()}
+
+
+def together(names: Sequence[str], group: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """A span's rows as one: those of its group, or outside all."""
+    return group.get(names[0], tuple(names)) if names else (OUTSIDE,)
+
+
+def called(members: Iterable[str], known: Mapping[str, Row]) -> str:
+    """A group's name: its layers by what is done for them: `fc1 wgrad + update`, `fc1, fc2, out update`."""
+    order = list(known)
+    names = sorted(set(members), key=lambda name: order.index(name) if name in known else len(order))
+    layers = list(dict.fromkeys(known[name].layer for name in names if name in known and known[name].layer))
+    others = [name for name in names if name not in known or not known[name].layer]
+    roles: dict[tuple[str, ...], list[str]] = {}
+    for layer in layers:
+        does = tuple(
+            name.removeprefix(f"{layer} ") for name in names if name in known and known[name].layer == layer
+        )
+        roles.setdefault(does, []).append(layer)
+    told = [f"{', '.join(of)} {' + '.join(does)}" for does, of in roles.items()]
+    return "; ".join(told + others)

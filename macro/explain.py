@@ -1,0 +1,135 @@
+"""Why does A's step take longer than B's? Both taken apart into kernels, the gap into named causes, in full."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from kernels.errors import LaunchError, UsageError
+from macro import _cli
+from micro._asked import TIME, number
+
+if TYPE_CHECKING:
+    from macro._steps import Plan
+    from macro._trace import Side
+
+SECONDS = 40.0  # of watching, for each process
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code."""
+    from macro.networks.base import PHASES
+    from reports.parser import OneLineParser
+
+    made = OneLineParser("python -m macro explain", description=__doc__, allow_abbrev=False)
+    made.add_argument("network", help="fcn-s, fcn-r, …, or a file like micro/shapes/fcn-r.json")
+    made.add_argument("a", help="a framework")
+    made.add_argument("b", help="the framework it is compared with; the same again where a setting differs")
+    made.add_argument("--phase", choices=PHASES, default="step", help="what is explained (step)")
+    made.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
+    made.add_argument("--threads", default="1", metavar="N", help="of both, or A's and B's: 1,2 (1)")
+    made.add_argument(
+        "--heap", default="default", metavar="WORD", help="of both, or A's and B's: default,keep"
+    )
+    made.add_argument(
+        "--division", default="default", metavar="WORD", help="of both, or A's and B's: default,tuned"
+    )
+    made.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each (1)")
+    made.add_argument("--budget", metavar="TIME", help=f"time of watching ({SECONDS:.0f}s a run)")
+    made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    made.add_argument("--json", metavar="FILE", help="write the whole attribution as JSON (- is stdout)")
+    made.add_argument("--figures", metavar="DIR", type=Path, help="draw the waterfall into this folder")
+    made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+    return _explain(made.parse_args(argv))
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from kernels.devices import open_device
+    from macro import _explained
+    from micro import _machine
+    from micro._session import open_run_file
+    from reports.record import Note
+
+    plan, sides = _planned(arguments)
+    with ExitStack() as stack:
+        document_to = _opened(arguments.json, stack)
+        environment = _machine.environment([open_device("cpu")], _machine.command_line())
+        file = open_run_file(arguments.output, environment)
+        stack.callback(file.close)
+        if arguments.figures is not None:
+            arguments.figures.mkdir(parents=True, exist_ok=True)
+        began = time.monotonic()
+        _watch(plan, sides, partial(_cli.say, arguments.quiet))
+        told = _explained.tell(plan, sides, time.monotonic() - began)
+        file.append(Note("attribution", told))
+        print(_explained.text(told), file=sys.stderr if document_to is sys.stdout else sys.stdout)
+        if document_to is not None:
+            document_to.write(json.dumps(told) + "\n")
+        if arguments.figures is not None:
+            from reports import figures
+
+            for path in figures.draw(file.run, arguments.figures):
+                _cli.say(arguments.quiet, f"picture: {path}")
+    return 0
+
+
+def _opened(name: str | None, stack: ExitStack) -> IO[str] | None:
+    """Before anything is measured. Raises UsageError."""
+    if name is None or name == "-":
+        return sys.stdout if name else None
+    try:
+        return stack.enter_context(Path(name).open("w", encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--json {name}: {error.strerror}; name a file in a folder that is there") from None
+
+
+def _planned(arguments: argparse.Namespace) -> tuple[Plan, list[Side]]:
+    """What is watched, and the two sides. Raises UsageError."""
+    from macro._steps import Entry, Plan
+    from macro._trace import Side
+
+    net = _cli.network(arguments)
+    if arguments.runs < 1:
+        raise UsageError(f"--runs {arguments.runs}: take 1 or more")
+    seconds = (
+        number(arguments.budget, TIME, "--budget", "60s") if arguments.budget else SECONDS * arguments.runs
+    )
+    threads = _pair(_cli.threads(arguments.threads), "--threads")
+    heaps = _pair(_cli.heaps(arguments.heap), "--heap")
+    divisions = _pair(_cli.words(arguments.division, "--division", _cli.DIVISIONS), "--division")
+    sides = []
+    for i, name in enumerate((arguments.a, arguments.b)):
+        (framework,) = _cli.frameworks(name)
+        setting, belongs = _cli.setting(framework, threads[i], heaps[i], divisions[i])
+        sides.append(Side(Entry(framework, setting, belongs)))
+    if threads[0] != threads[1]:
+        raise UsageError(
+            f"--threads {arguments.threads}: one number for both; steps on other threads are other clocks"
+        )
+    return Plan(net, _cli.batch(arguments, net), arguments.phase, seconds, arguments.runs), sides
+
+
+def _pair(values: list[Any], option: str) -> list[Any]:
+    if len(values) > 2:
+        raise UsageError(f"{option}: one for both sides, or two: A's and B's")
+    return values * 2 if len(values) == 1 else values
+
+
+def _watch(plan: Plan, sides: list[Side], say: Any) -> None:
+    """Equal work first. Raises LaunchError where one side cannot be watched."""
+    from macro import _prove, _trace
+
+    _prove.refuse_unequal(plan, [side.entry for side in sides], say)
+    for side in sides:
+        if side.entry.status != "ok":
+            raise LaunchError(f"{side.entry.framework.name} {side.entry.status}: {side.entry.reason}")
+    with tempfile.TemporaryDirectory(prefix="kernelgap-explain-") as folder:
+        _trace.take(plan, sides, Path(folder), say)

@@ -1,0 +1,149 @@
+"""What a step is made of: its calls with their rows, timed as they come, or kept to be replayed in order.
+
+Standard library alone, and Python 3.6. A row is words: a layer and what is done for it, such as `fc1 forward`
+(forward, activation, activation gradient, dgrad, wgrad, bias gradient, update), or a network's own `loss`,
+`free gradients`, `parameter copy`, `layout`. A span is a dict of `start` and `end` (monotonic nanoseconds),
+`name`, `rows` (several where one call serves several; none where nothing says which), `column` (what kind of
+work it is, or None: then its symbols say) and, where the tracer tells them, `thread` (of the system) and `bytes`
+(of all its operands).
+"""
+
+import os
+import resource
+import select
+import time
+
+CALIBRATE = "kernelgap calibration"  # an annotation whose monotonic start is known
+PATIENCE = 5.0  # seconds that perf has to answer
+
+
+def now():
+    """Monotonic nanoseconds, as perf's -k CLOCK_MONOTONIC."""
+    return int(time.monotonic() * 1e9)
+
+
+def blocked(since=None):
+    """What a step waited of its own accord: wall less processor time less what all threads waited for a core.
+    Without `since` the clocks themselves; with them, nanoseconds, 0 where nothing was given up freely."""
+    delay = 0
+    try:
+        for task in os.listdir("/proc/self/task"):
+            with open("/proc/self/task/%s/schedstat" % task) as stream:
+                delay += int(stream.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        delay = None
+    clocks = (now(), int(time.process_time() * 1e9), delay, resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw)
+    if since is None:
+        return clocks
+    if delay is None or since[2] is None or clocks[3] == since[3]:
+        return 0
+    return max(0, (clocks[0] - since[0]) - (clocks[1] - since[1]) - (delay - since[2]))
+
+
+class Steps(object):
+    """A model's calls go through here, `do(rows, column, call, ...)`: as they are, timed, or kept."""
+
+    def __init__(self):
+        self.spans = self.calls = None
+
+    def __call__(self, rows, column, call, *args, **kwargs):
+        if self.calls is not None:
+            self.calls.append((rows, column, lambda: call(*args, **kwargs)))
+        if self.spans is None:
+            return call(*args, **kwargs)
+        start = now()
+        told = call(*args, **kwargs)
+        name = getattr(call, "__name__", column)
+        span = {"start": start, "end": now(), "name": name, "rows": rows, "column": column}
+        touched = sum(getattr(x, "nbytes", 0) for x in list(args) + list(kwargs.values()))
+        self.spans.append(dict(span, bytes=touched) if touched else span)
+        return told
+
+    def trace(self, run):
+        """The spans of what `run` does."""
+        self.spans = []
+        try:
+            run()
+            return self.spans
+        finally:
+            self.spans = None
+
+    def record(self, call):
+        """The calls that `call` makes, to be made again: (rows, column, what to call)."""
+        self.calls = []
+        try:
+            call()
+            return self.calls
+        finally:
+            self.calls = None
+
+
+def calibrated(spans, known):
+    """Spans of another clock on the monotonic one, by the annotation that began at `known` on that."""
+    (mark,) = [span for span in spans if span["name"] == CALIBRATE][:1]
+    shift = known - mark["start"]
+    rest = [span for span in spans if span["name"] != CALIBRATE]
+    return [dict(span, start=int(span["start"] + shift), end=int(span["end"] + shift)) for span in rest]
+
+
+class Gate(object):
+    """perf, told through its FIFOs when to look; without any, nothing."""
+
+    def __init__(self, fifos):
+        # Both ways, so that neither end waits for the other to open.
+        self._handles = [os.open(path, os.O_RDWR) for path in fifos or ()]
+
+    def say(self, word):
+        """Until perf has answered. Raises OSError."""
+        if not self._handles:
+            return
+        control, answer = self._handles
+        os.write(control, word + b"\n")
+        told = b""
+        while b"ack" not in told:
+            if not select.select([answer], [], [], PATIENCE)[0]:
+                raise OSError("perf does not answer")
+            told += os.read(answer, 64)
+
+    def close(self):
+        for handle in self._handles:
+            os.close(handle)
+
+
+def traced(adapter, model, call, count, fifos, spans):
+    """`count` steps between two marks, each with its start and end; spans where asked for and known."""
+    gate, rows = Gate(fifos), []
+
+    def run():
+        gate.say(b"enable")
+        try:
+            for _ in range(count):
+                clocks, cpu, start = blocked(), time.process_time(), now()
+                call()
+                end, took = now(), int((time.process_time() - cpu) * 1e9)
+                rows.append([start, end, took, blocked(clocks)])
+        finally:
+            gate.say(b"disable")
+
+    try:
+        found = adapter.trace(model, run) if spans and hasattr(adapter, "trace") else run()
+    finally:
+        gate.close()
+    return {"steps": rows, "spans": found or [], "traces": hasattr(adapter, "trace")}
+
+
+def replayed(adapter, model, phase, count, one_thread):
+    """Each call of a recorded step, in order and again: seconds by call and repetition, and what it was."""
+    if not hasattr(adapter, "record"):
+        return {"calls": [], "seconds": []}
+    calls = adapter.record(model, phase)
+    clock = time.process_time if one_thread else time.perf_counter
+    seconds = []
+    for _ in range(count):
+        row = []
+        for _, _, call in calls:
+            start = clock()
+            call()
+            row.append(clock() - start)
+        seconds.append(row)
+    return {"calls": [[rows, column] for rows, column, _ in calls], "seconds": seconds}

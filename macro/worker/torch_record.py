@@ -1,0 +1,195 @@
+"""The operations that a PyTorch program dispatches, recorded with the identities of their tensors, to be made again.
+
+Standard library and torch alone, in the style of Python 3.6. A result is kept where later calls find it, what is
+in place works on the tensor itself, and each piece of memory is let go where the program let go of it, by a call of
+its own. What outlives the program, as gradients do, is let go at the start of the next time. Replay is outside of
+autograd: inputs are detached, and gradient mode is as it was found.
+
+Recording can change the program: what autograd would add in place it adds to a fresh tensor while somebody looks.
+`surplus` tells which operations only the recording has.
+"""
+
+import weakref
+
+import torch_rows
+
+
+class Slot(object):
+    """Where a tensor is kept between calls."""
+
+    __slots__ = ("lasting", "storage", "value")
+
+    def __init__(self, storage, value=None, lasting=False):
+        self.storage, self.value, self.lasting = storage, value, lasting
+
+
+def _filled(given):
+    if type(given) is Slot:
+        return given.value
+    if type(given) is list:
+        return [_filled(x) for x in given]
+    return given
+
+
+def _again(call, args, kwargs, results):
+    """A call of an operation on what the slots hold."""
+    flat = not any(type(x) is list for x in args) and not kwargs
+
+    def again():
+        if flat:
+            told = call(*[x.value if type(x) is Slot else x for x in args])
+        else:
+            told = call(*_filled(args), **dict((k, _filled(v)) for k, v in kwargs.items()))
+        if len(results) == 1 and type(told) is not tuple:
+            told = (told,)
+        for slot, value in zip(results, told or ()):
+            if slot is not None:
+                slot.value = value
+
+    return again
+
+
+def _free(slots):
+    def free():
+        for slot in slots:
+            slot.value = None
+
+    return free
+
+
+class Recording(object):
+    """What is dispatched while `call` runs: `events` as torch_rows wants them, and `steps`, in order: the index of
+    an event with its call, or None with the call that frees memory."""
+
+    def __init__(self, call):
+        self.events, self.steps = [], []
+        self._known, self._gone, self._holders, self._watched = {}, [], {}, {}
+        self._open, self._node = [], None
+        with self._mode():
+            call()
+        self._bury()
+        self.alive = [slot for slot, _ in self._watched.values()]
+        for slot, watched in self._watched.values():
+            slot.value = watched()
+
+    def _mode(self):
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        recording = self
+
+        class Mode(TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                return recording.dispatched(func, args, kwargs or {})
+
+        return Mode()
+
+    def dispatched(self, func, args, kwargs):
+        self._bury()
+        name = func.name().split(".")[0]
+        self._enter_node()
+        if name == "profiler::_record_function_enter_new":
+            self._open.append(self._event(args[0], -1, []))
+            return func(*args, **kwargs)
+        if name == "profiler::_record_function_exit":
+            self._open.pop()
+            return func(*args, **kwargs)
+        templates = self._template(list(args)), dict((k, self._template(v)) for k, v in kwargs.items())
+        told = func(*args, **kwargs)
+        self._done(func, name, args, templates, told)
+        return told
+
+    def _done(self, func, name, args, templates, told):
+        import torch
+
+        shapes = [list(x.shape) if isinstance(x, torch.Tensor) else [] for x in args]
+        number = torch._C._autograd._get_sequence_nr() - 1 if self._node is None else -1
+        index = self._event(name, number, shapes)
+        results = [self._result(x) for x in (told if isinstance(told, (tuple, list)) else (told,))]
+        self.steps.append((index, _again(func, templates[0], templates[1], results)))
+
+    def _enter_node(self):
+        """An event for the node of autograd that calls, if another than before."""
+        import torch
+
+        node = torch._C._current_autograd_node()
+        key = None if node is None else (node.name(), node._sequence_nr())
+        if key is None or (key[0].endswith("AccumulateGrad") or self._node is None or key != self._node[0]):
+            self._node = None
+        if key is not None and self._node is None:
+            index = self._event(torch_rows.NODE + key[0], key[1], [])
+            self._node = key, index
+
+    def _event(self, name, sequence, shapes):
+        within = self._open[-1] if self._open else None
+        if self._node is not None:
+            within = self._node[1]
+        self.events.append({"name": name, "within": within, "sequence": sequence, "shapes": shapes})
+        return len(self.events) - 1
+
+    def _template(self, given):
+        import torch
+
+        if isinstance(given, torch.Tensor):
+            return self._slot(given)
+        if isinstance(given, (list, tuple)):
+            return [self._template(x) for x in given]
+        return given
+
+    def _slot(self, tensor):
+        """Of a tensor that is read: a result, or one from before, which lasts."""
+        if id(tensor) not in self._known:
+            storage = tensor.untyped_storage()._cdata
+            if storage in self._holders:
+                raise RuntimeError("an unseen view of a recorded tensor: cannot be replayed")
+            slot = Slot(None, tensor.detach() if tensor.requires_grad else tensor, True)
+            self._known[id(tensor)] = slot, tensor  # held, so that its identity is
+        return self._known[id(tensor)][0]
+
+    def _result(self, tensor):
+        """Of a tensor that is written; None for what is in place."""
+        import torch
+
+        if not isinstance(tensor, torch.Tensor) or id(tensor) in self._known:
+            return None
+        storage, key = tensor.untyped_storage()._cdata, id(tensor)
+        slot = Slot(storage)
+        self._known[key] = slot, None
+        self._holders[storage] = self._holders.get(storage, 0) + 1
+        self._watched[key] = slot, weakref.ref(tensor, lambda _: self._died(key))
+        return slot
+
+    def _died(self, key):
+        slot = self._watched.pop(key)[0]
+        del self._known[key]
+        self._holders[slot.storage] -= 1
+        self._gone.append(slot)
+
+    def _bury(self):
+        """Where memory went since the last operation, the slots that died by then are emptied."""
+        if all(self._holders.get(slot.storage) for slot in self._gone):
+            return
+        for slot in self._gone:
+            if not self._holders.get(slot.storage, 1):
+                del self._holders[slot.storage]
+        self.steps.append((None, _free(self._gone)))
+        self._gone = []
+
+
+def record(call, forget, batch, layers, parameters):
+    """(rows, column, what to call) of what `call` does; `forget` drops what it left, which the calls own from then."""
+    call()  # what is made once is there
+    made = Recording(call)
+    forget()
+    told = torch_rows.align(made.events, batch, layers, parameters)
+    calls = [(torch_rows.FREED, "free", _free(made.alive))] if made.alive else []
+    for index, again in made.steps:
+        calls.append(told[index] + (again,) if index is not None else ([], "free", again))
+    return calls
+
+
+def surplus(recorded, traced):
+    """Operations by name that the recording has more often than the program, of one step each: [(name, times)]."""
+    names = [event["name"] for event in recorded if event["name"].startswith("aten::")]
+    own = [event["name"] for event in traced]
+    counts = [(name, names.count(name) - own.count(name)) for name in sorted(set(names))]
+    return [(name, count) for name, count in counts if count > 0]

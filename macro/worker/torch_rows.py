@@ -1,0 +1,199 @@
+"""Which row of the network an operation of PyTorch belongs to, and what kind of work it is.
+
+Standard library alone, and Python 3.6; pure. An event is a dict of `name`, `within` (the index of the event around
+it, or None), `sequence` (autograd's number, or -1) and `shapes` (of its tensors; [] for what is none). Events come
+in the order in which they began, whoever told them: the profiler, or the recording of what was dispatched.
+Layers are known by the order of the forward products, their gradients by autograd's sequence numbers, products
+inside one gradient by shape and then by order, updates by the order of the parameters. Where several rows remain,
+all are given and none is guessed.
+"""
+
+NODE = "autograd::engine::evaluate_function: "
+FRAMEWORK, LOSS, FREED = ["framework"], ["loss"], ["free gradients"]
+ACTIVATIONS = ("sigmoid", "relu")
+DERIVATIVES = ("SigmoidBackward0", "ReluBackward0", "ThresholdBackward0")
+LOSSES = ("cross_entropy_loss", "log_softmax", "_log_softmax", "nll_loss_nd", "nll_loss", "nll_loss_forward")
+KINDS = {
+    "gemm": "mm addmm bmm",
+    "element-wise": "sigmoid relu clamp_min sigmoid_backward threshold_backward nll_loss_backward add add_ mul mul_",
+    "reduction": "sum nll_loss_forward",
+    "softmax": "_log_softmax _log_softmax_backward_data",
+    "copy": "copy_ clone",
+    "clear": "fill_ zero_",
+}
+COLUMNS = dict((name, column) for column, names in KINDS.items() for name in names.split())
+UPDATES = ("mul_", "add_", "sub_", "addcmul_", "addcdiv_", "clone", "mul", "add")
+
+
+def align(events, batch, layers, parameters):
+    """(rows, column) of each event. `layers`: (name, inputs, outputs) in order; `parameters`: (layer, shape) in the
+    optimizer's order."""
+    return _Alignment(events, batch, layers, parameters).told
+
+
+class _Alignment(object):
+    def __init__(self, events, batch, layers, parameters):
+        self.events, self.batch, self.layers, self.parameters = events, batch, layers, parameters
+        self.names = [name for name, _, _ in layers]
+        self.inside = [[] for _ in events]
+        for i, event in enumerate(events):
+            if event["within"] is not None:
+                self.inside[event["within"]].append(i)
+        self.forwards = 0  # products of a forward pass so far
+        self.linked = {}  # sequence number: layer, by its number
+        self.nodes = {}  # event: the node of autograd around it
+        self.given = {}  # event: its rows, said beforehand by the event around it
+        self.behind = len(layers) - 1  # in a compiled gradient: the layer whose outputs' gradient came last
+        self.products = []  # of it: the rows of each
+        self.summed = []  # of it: the bias gradients
+        self.told = []
+        for i in range(len(events)):
+            self.told.append(self._event(i))
+        self._settle()
+
+    def _event(self, i):
+        event = self.events[i]
+        name, within = event["name"], event["within"]
+        short = name[6:] if name.startswith("aten::") else name
+        around = self.told[within][0] if within is not None else []
+        node = self.nodes[i] = name if name.startswith(NODE) else self.nodes.get(within)
+        column = COLUMNS.get(short)
+        if name.startswith("Optimizer.zero_grad"):
+            return FREED, None
+        if name.startswith("Optimizer.step"):
+            self._updates(i)
+            return FRAMEWORK, None
+        if i in self.given:
+            return self.given[i]
+        if "cpp_fused" in name:
+            return self._kernel(name, node)
+        if node is not None:
+            return self._backward(i, name, short, node[len(NODE) :], around, column)
+        return self._forward(event, short, around, column)
+
+    def _forward(self, event, short, around, column):
+        if short == "linear" or (short == "addmm" and not self._words(around, "forward")):
+            self.forwards += 1
+        layer = (self.forwards - 1) % len(self.names)
+        if short in ("linear", "addmm"):
+            self.linked[event["sequence"]] = layer
+            return [self.names[layer] + " forward"], column
+        if short in ACTIVATIONS:
+            self.linked[event["sequence"]] = layer
+            return [self.names[layer] + " activation"], column
+        if short in LOSSES or (short == "ones_like" and not around):
+            return LOSS, column
+        if column == "element-wise" and self._words(around, "update"):
+            column = "update"
+        return around or FRAMEWORK, column
+
+    @staticmethod
+    def _words(rows, what):
+        return [row for row in rows if row.endswith(" " + what)]
+
+    def _backward(self, i, name, short, node, around, column):
+        """What autograd runs: the node's own time is the framework's where it calls operations for several rows."""
+        if name.startswith(NODE):
+            if node == "CompiledFunctionBackward":
+                self._settle()
+                self.behind, self.summed = len(self.names) - 1, []
+            return FRAMEWORK, None
+        layer = self.linked.get(self._sequence(i))
+        if node in ("NllLossBackward0", "LogSoftmaxBackward0"):
+            return LOSS, column
+        if node in DERIVATIVES:
+            return ([self.names[layer] + " activation gradient"] if layer is not None else []), column
+        if node == "AddmmBackward0" and short == "mm":
+            return self._product(i, layer), column
+        if node == "AddmmBackward0" and short == "sum":
+            return ([self.names[layer] + " bias gradient"] if layer is not None else []), column
+        if node == "CompiledFunctionBackward" and short == "mm":
+            return self._compiled(self.events[i]["shapes"]), column
+        return around or FRAMEWORK, column
+
+    def _sequence(self, i):
+        while not self.events[i]["name"].startswith(NODE):
+            i = self.events[i]["within"]
+        return self.events[i]["sequence"]
+
+    def _fits(self, shapes, layer):
+        """Of a layer's two gradients, those that a product of these shapes can be."""
+        _, inputs, outputs = self.layers[layer]
+        sizes = [list(shape) for shape in shapes[:2]]
+        fits = []
+        if sizes == [[self.batch, outputs], [outputs, inputs]]:
+            fits.append("dgrad")
+        if sizes == [[outputs, self.batch], [self.batch, inputs]]:
+            fits.append("wgrad")
+        return fits
+
+    def _product(self, i, layer):
+        if layer is None:
+            return []
+        beside = [x for x in self.inside[self.events[i]["within"]] if self.events[x]["name"] == "aten::mm"]
+        by_order = "wgrad" if len(beside) == 1 or beside.index(i) == 1 else "dgrad"
+        fits = self._fits(self.events[i]["shapes"], layer)
+        if not fits:  # not the product that this was taken for
+            return []
+        return ["%s %s" % (self.names[layer], by_order if by_order in fits else fits[0])]
+
+    def _compiled(self, shapes):
+        """Of the gradients that can be taken by now and fit: one, or a group."""
+        can = [(x, "wgrad") for x in range(self.behind, len(self.names))]
+        can += [(self.behind, "dgrad")] if self.behind else []
+        rows = ["%s %s" % (self.names[x], what) for x, what in can if what in self._fits(shapes, x)]
+        rows = [row for row in rows if [row] not in self.products]
+        self.products.append(rows)
+        return rows
+
+    def _settle(self):
+        """A product that stands for itself is struck from the groups of the others of this gradient."""
+        known = [rows[0] for rows in self.products if len(rows) == 1]
+        for rows in self.products:
+            if len(rows) > 1:
+                rows[:] = [row for row in rows if row not in known] or rows
+        self.products = []
+
+    def _kernel(self, name, node):
+        """A kernel of inductor's, named after what it fuses; derivatives come from the last layer on."""
+        rows, layer, softmax = [], (self.forwards - 1) % len(self.names), "log_softmax" in name
+        if node is None:
+            rows += [self.names[layer] + " activation"] if any(x in name for x in ACTIVATIONS) else []
+            rows += LOSS if softmax or "nll_loss" in name else []
+        else:
+            rows += LOSS if softmax or "nll_loss_backward" in name else []
+            if "sigmoid_backward" in name or "threshold_backward" in name:
+                self.behind = max(0, self.behind - 1)
+                rows += [self.names[self.behind] + " activation gradient"]
+                rows += self._biases([self.behind]) if "_sum_" in name else []
+            elif "_sum_" in name:
+                rows += self._biases([len(self.names) - 1] if rows else range(self.behind, len(self.names)))
+        return rows, "softmax" if softmax else "element-wise"
+
+    def _biases(self, layers):
+        """Of these layers, those whose bias has no gradient yet."""
+        rows = [self.names[x] + " bias gradient" for x in layers]
+        rows = [row for row in rows if row not in self.summed]
+        self.summed += rows
+        return rows
+
+    def _updates(self, i):
+        """The rows of an optimizer's operations: by the order of its parameters, checked by their shapes."""
+        inside = self.inside[i]
+        every = []
+        for layer, _ in self.parameters:
+            every += [layer + " update"] if layer + " update" not in every else []
+        names = [self.events[x]["name"][len("aten::") :] for x in inside]
+        own = [x for x, name in zip(inside, names) if name in UPDATES and self.events[x]["shapes"]]
+        share = len(own) // max(1, len(self.parameters))
+        ordered = share > 0 and len(own) == share * len(self.parameters)
+        for k, x in enumerate(own):
+            size = list(self.events[x]["shapes"][0])
+            rows = [layer + " update" for layer, shape in self.parameters if list(shape) == size]
+            if ordered and list(self.parameters[k // share][1]) == size:
+                rows = [self.parameters[k // share][0] + " update"]
+            self.given[x] = rows, "update"
+        for x, name in zip(inside, names):
+            if name.startswith(("_foreach_", "_fused_")):
+                self._updates(x)
+                self.given[x] = every, "update"

@@ -1,0 +1,66 @@
+"""Spans of a PyTorch program, by its own profiler.
+
+Standard library and torch alone, in the style of Python 3.6. They carry no thread: an operation is told on the
+thread that calls it, by an id that is not the system's, while its pool's threads work for it too.
+"""
+
+import recorder  # beside this file
+import torch_rows
+
+MARKS = 5  # annotations to set the clock by: the one that was not interrupted counts
+MARK = 400000  # nanoseconds of one
+
+
+def profiled(run):
+    """The profiler's events of `run`, in the order of their starts, outer ones first; and a mark's known start."""
+    import torch
+
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, record_shapes=True) as profiler:
+        marks = []
+        for _ in range(MARKS):
+            before = recorder.now()
+            with torch.profiler.record_function(recorder.CALIBRATE):
+                entered = recorder.now()
+                while recorder.now() < entered + MARK:
+                    pass
+            marks.append((entered - before, before))
+        began = recorder.now()
+        run()
+        ended = recorder.now()
+    found = [
+        {
+            "name": event.name(), "start": event.start_ns(), "end": event.end_ns(),
+            "sequence": event.sequence_nr(), "shapes": event.shapes(),
+        }
+        for event in profiler.profiler.kineto_results.events()
+    ]  # fmt: skip
+    found.sort(key=lambda event: (event["start"], -event["end"]))
+    least = min(marks)
+    own = [event for event in found if event["name"] == recorder.CALIBRATE][marks.index(least)]
+    rest = [event for event in found if event["name"] != recorder.CALIBRATE]
+    return [own] + rest, least[1], (began, ended)
+
+
+def nested(events):
+    """Each event with the index of the one around it, `within`."""
+    told, open_ones = [], []
+    for i, event in enumerate(events):
+        while open_ones and events[open_ones[-1]]["end"] <= event["start"]:
+            open_ones.pop()
+        told.append(dict(event, within=open_ones[-1] if open_ones else None))
+        open_ones.append(i)
+    return told
+
+
+def spans(run, batch, layers, parameters):
+    """What `run` does, with its rows; what is inside no operation is the framework's."""
+    events, known, (began, ended) = profiled(run)
+    mark, events = events[0], nested(events[1:])
+    told = torch_rows.align(events, batch, layers, parameters)
+    found = [
+        {"start": event["start"], "end": event["end"], "name": event["name"], "rows": rows, "column": column}
+        for event, (rows, column) in zip(events, told)
+    ]
+    outer = {"start": began, "end": ended, "name": "run", "rows": torch_rows.FRAMEWORK, "column": None}
+    return [outer] + recorder.calibrated([mark] + found, known)

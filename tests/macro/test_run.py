@@ -1,0 +1,142 @@
+"""A run of frameworks: twins, the ceiling in its rounds, what does other work; and what a file keeps of rounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kernels.errors import UsageError
+from macro import _cli, _kept, _steps, _told, run
+from macro._job import Setting
+from macro._kept import Round, Row
+from macro._steps import Entry, Plan
+from macro.frameworks import find
+from macro.networks.base import Network, dense
+from reports import stats, store
+from reports.record import Run
+from tests.conftest import Ran
+
+SMALL = Network("small", "a test", 8, dense(12, 10, 9, 4), rate=0.1, momentum=0.5)
+DEFECT = "tests/macro/defects.py:sum-loss"
+PLAN = Plan(SMALL, SMALL.batch, "step", 30.0, 3)
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path,
+    own_state: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    in_process: Callable[..., Ran],
+) -> Iterator[Callable[..., Ran]]:
+    """`command("--runs", "1")`: `python -m macro run` of a small network, in this process, into run.jsonl."""
+    monkeypatch.setattr(_steps, "BLOCK", 0.001)
+    (tmp_path / "small.json").write_text(json.dumps(SMALL.data()))
+    words = [str(tmp_path / "small.json"), "--budget", "0.1s", "-q", "-o", str(tmp_path / "run.jsonl")]
+    yield lambda *more: in_process(capsys, run.main, [*words, *more])
+
+
+def test_a_framework_named_twice_is_compared_with_itself(command: Callable[..., Ran], tmp_path: Path) -> None:
+    told = command("--frameworks", "numpy,numpy", "--runs", "2")
+    assert told.code == 0 and "numpy~b / numpy" in told.out
+    read = store.read(tmp_path / "run.jsonl")
+    first, second = read.results
+    assert (first.variant, second.variant) == ("numpy", "numpy~b")
+    assert "--frameworks numpy~b " in second.repeat and _cli.frameworks("numpy~b")[0].name == "numpy~b"
+    (compared,) = read.comparisons
+    assert compared.ratio is not None and compared.scope == "within process"
+
+
+def test_the_peak_is_looked_at_in_every_round(command: Callable[..., Ran], tmp_path: Path) -> None:
+    command("--frameworks", "numpy", "--runs", "1")
+    (result,) = store.read(tmp_path / "run.jsonl").results
+    assert result.canary is not None and result.percent_of_ceiling is not None
+    looks = result.canary["1 GFLOP of multiply-adds"]
+    assert len(looks) == len(result.samples) >= _steps.FEWEST and all(x > 0 for x in looks)
+    assert 0 < result.percent_of_ceiling < 100
+
+
+def test_what_does_other_work_has_no_time(command: Callable[..., Ran], tmp_path: Path) -> None:
+    told = command("--frameworks", f"numpy,{DEFECT}", "--runs", "1")
+    assert told.code == 1
+    wrong = store.read(tmp_path / "run.jsonl").results[1]
+    assert (wrong.status, wrong.seconds) == ("wrong", None)
+    assert "mean for sum in the loss" in (wrong.reason or "")
+
+
+def test_a_run_that_is_whole_is_left_as_it_is(command: Callable[..., Ran], tmp_path: Path) -> None:
+    command("--frameworks", "numpy", "--runs", "1")
+    before = (tmp_path / "run.jsonl").read_bytes()
+    assert command("--frameworks", "numpy", "--runs", "1", "--resume").code == 0
+    assert (tmp_path / "run.jsonl").read_bytes() == before
+    with pytest.raises(UsageError, match=r"of other frameworks, from .*: name another file"):
+        command("--frameworks", "numpy,numpy", "--resume")
+
+
+# What a file keeps of rounds
+
+
+def entry(blocks: int = 0) -> Entry:
+    made = Entry(find("numpy"), Setting(), count=3, setup=[1.0])
+    made.blocks = [(0, i, {"cpu": 1.0}) for i in range(blocks)]
+    return made
+
+
+def taken(*generations: tuple[int, bool]) -> list[Round]:
+    """Rounds of generations of so many, a second each, the last of which ended or not."""
+    return [
+        Round(
+            "x", g, i, i + 1.0, ended and i == count - 1, {"a": Row("ok", None, 3, (1.0,), {"cpu": 1.0 + i})}
+        )
+        for g, (count, ended) in enumerate(generations)
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "spent", "first", "generations"),
+    [
+        ([], 0.0, 0, 3),
+        ([(10, True)], 10.0, 1, 2),
+        ([(10, True), (7, False)], 17.0, 2, 2),
+        ([(10, True), (5, False)], 10.0, 2, 2),
+        ([(7, False), (10, True), (10, True)], 27.0, 3, 1),
+        ([(10, True)] * 3, 30.0, 3, 0),
+        ([(40, False)], 40.0, 1, 3),
+    ],
+)
+def test_what_is_left_of_a_killed_run(
+    rounds: list[tuple[int, bool]], spent: float, first: int, generations: int
+) -> None:
+    found = _kept.left(PLAN, taken(*rounds))
+    assert _kept.spent(taken(*rounds)) == spent
+    assert (found.first, found.generations) == (first, generations)
+    assert found.seconds == max(0.0, PLAN.seconds - spent)
+
+
+def test_an_entry_is_what_it_was(tmp_path: Path) -> None:
+    class File:
+        run = Run(None)  # type: ignore[arg-type]
+
+        def append(self, note: object) -> None:
+            self.run = Run(None, notes=(*self.run.notes, note))  # type: ignore[arg-type]
+
+    file, well, failed = File(), entry(2), entry(1)
+    failed.status, failed.reason = "failed", "it died"
+    _kept.keep(file, "x", {"a": well, "b": failed}, 0, 1, 2.0, False)  # type: ignore[arg-type]
+    assert _kept.rounds(file.run, "another") == []
+    (one,) = _kept.rounds(file.run, "x")
+    again, other = entry(), entry()
+    _kept.restore({"a": again, "b": other}, [one])
+    assert again.blocks == [(0, 1, {"cpu": 1.0})] and (again.count, again.setup) == (3, [1.0])
+    assert (other.status, other.reason, other.blocks) == ("failed", "it died", [])
+
+
+def test_a_generation_cut_short_is_compared_with_nothing() -> None:
+    a, b = entry(), entry()
+    for made in (a, b):
+        made.blocks = [(g, i, {"cpu": 1.0}) for g, n in ((0, 3), (1, 8), (2, stats.FEWEST)) for i in range(n)]
+    assert [len(group) for group in _told._ratios(a, b)] == [8, stats.FEWEST]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kernels._doctor.perf import rights
 
-PERIOD = 250_000  # nanoseconds of processor time between two samples of a thread
+PERIOD = 1_000_000  # nanoseconds of processor time between two samples of a thread; a fourth of it cost a step 6 to 9 %
 PATIENCE = 60.0  # seconds for perf to end, and for its file to be read
 # oneDNN then writes the names of what it generates; 4 would write another format, which leaves them unnamed here.
 NAMED = {"ONEDNN_JIT_PROFILE": "2"}

@@ -71,8 +71,36 @@ def build(job):
     return Model(job)
 
 
+def trace(model, run):
+    """TensorFlow's operations as its profiler tells them: in a graph by the names of scopes, under XLA by those
+    in its programs, eagerly by their order and the shapes of what they allocate."""
+    import hlo
+    import tf_rows
+    import xplane
+
+    profiler, modules = model.tf.profiler.experimental, set()
+    options = profiler.ProfilerOptions(host_tracer_level=2, python_tracer_level=0, device_tracer_level=0)
+    traced, known = xplane.record(
+        lambda folder: profiler.start(folder, options=options), profiler.stop, profiler.Trace, run
+    )
+    for _, events in traced:
+        modules.update(
+            tf_rows.module(stats["hlo_module"]) for _, _, _, stats in events if "hlo_module" in stats
+        )
+    layers, told = model.network["layers"], {}
+    for call, arguments in model.programs() if modules else ():
+        if any("inference_%s_" % call.python_function.__name__ in name for name in modules):
+            text = call.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
+            told[hlo.module(text)] = hlo.rows(text, lambda one: tf_rows.row(one.op_name, layers))
+    tf_rows.eager(traced, layers, int(model.labels.shape[0]))
+    found = xplane.spans(traced, tf_rows.operation)
+    return xplane.named(found, known, lambda what: tf_rows.tell(told, layers, what))
+
+
 class Model(object):
     def __init__(self, job):
+        import contextlib
+
         import numpy as np
         import tensorflow as tf
 
@@ -91,6 +119,7 @@ class Model(object):
             "xla": lambda call: tf.function(call, jit_compile=True),
             "eager": lambda call: call,
         }[job["knobs"]["mode"]]
+        self.scope = contextlib.nullcontext if job["knobs"]["mode"] == "eager" else tf.name_scope
         self.call_forward, self.call_gradient = wrap(self._logits), wrap(self._gradient)
         self.call_loss, self.call_step = wrap(self._loss), wrap(self._step)
 
@@ -98,15 +127,22 @@ class Model(object):
         tf = self.tf
         kinds = {"sigmoid": tf.sigmoid, "relu": tf.nn.relu, "none": lambda y: y}
         for layer in self.network["layers"]:
-            z = tf.nn.bias_add(
-                tf.matmul(x, self.p[layer["name"] + ".weight"]), self.p[layer["name"] + ".bias"]
-            )
-            x = kinds[layer["activation"]](z)
+            name = layer["name"]
+            with self.scope(name):
+                z = tf.nn.bias_add(tf.matmul(x, self.p[name + ".weight"]), self.p[name + ".bias"])
+                x = kinds[layer["activation"]](z)
         return x
 
     def _loss(self, x, labels):
-        told = self.tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=self._logits(x))
-        return self.tf.reduce_mean(told)
+        logits = self._logits(x)
+        with self.scope("loss"):
+            told = self.tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+            return self.tf.reduce_mean(told)
+
+    def programs(self):
+        """What the phases run, and on what."""
+        batch = (self.x, self.labels)
+        return (self.call_forward, batch[:1]), (self.call_gradient, batch), (self.call_step, batch)
 
     def _gradient(self, x, labels):
         with self.tf.GradientTape() as tape:

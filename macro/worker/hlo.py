@@ -1,0 +1,109 @@
+"""XLA's program as text: which rows its instructions serve, by the names that their makers gave them.
+
+Standard library alone, and Python 3.6. A fusion serves the rows of all that is in it, but for what is as good
+as free there. A copy of a parameter, which XLA puts in where it may not write over it yet, is `parameter copy`.
+"""
+
+import re
+
+FREE = set(
+    "parameter constant broadcast reshape bitcast bitcast-convert get-tuple-element tuple iota copy".split()
+)
+LINE = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\((.*)$")
+
+
+class Instruction(object):
+    def __init__(self, name, shape, opcode, rest):
+        inside = rest[: rest.find(")")]
+        self.name, self.opcode = name, opcode
+        self.shape, self.layout = _shape(shape)
+        self.operands = re.findall(r"%([\w.-]+)", inside)
+        self.op_name = _found(r'op_name="([^"]*)"', rest)
+        self.calls = _found(r"\bcalls=%?([\w.-]+)", rest) if opcode == "fusion" else ""
+        self.contracts = [_found(r"\b%s_contracting_dims={([\d,]*)}" % side, rest) for side in ("lhs", "rhs")]
+        self.summed = 0  # the length that a product sums over
+
+
+def _found(pattern, text):
+    match = re.search(pattern, text)
+    return match.group(1) if match else ""
+
+
+def _shape(text):
+    match = re.match(r"\w+\[([\d,]*)\](\{[^}]*\})?", text)
+    if not match:
+        return (), ""
+    return tuple(int(word) for word in match.group(1).split(",") if word), match.group(2) or ""
+
+
+def module(text):
+    """Its name, as traces have it."""
+    return _found(r"^HloModule ([^\s,]+)", text)
+
+
+def computations(text):
+    """The instructions of each computation, by name and name."""
+    told, here = {}, {}
+    for line in text.splitlines():
+        if line.endswith("{") and not line.startswith((" ", "HloModule")):
+            here = told.setdefault(re.match(r"(?:ENTRY )?%?([\w.-]+)", line).group(1), {})
+            continue
+        match = LINE.match(line)
+        if match:
+            one = Instruction(*match.groups())
+            here[one.name] = one
+            if one.opcode == "dot" and one.operands[0] in here and one.contracts[0].isdigit():
+                one.summed = here[one.operands[0]].shape[int(one.contracts[0])]
+    return told
+
+
+def rows(text, row):
+    """{instruction: (rows, column)}; `row(instruction)` tells the row of one by its name, or None."""
+    parts, told = computations(text), {}
+    for part in parts.values():
+        users, opcodes = {}, {}
+        for one in part.values():
+            inner = [x for x in parts.get(one.calls, {}).values() if x.opcode not in FREE] or [one]
+            found = sorted(set(row(x) for x in inner) - set([None]))
+            if one.opcode == "copy" and one.operands and one.operands[0] in part:
+                source = part[one.operands[0]]
+                if source.layout != one.layout:
+                    found = found or ["layout"]
+                elif source.opcode == "parameter":
+                    found = ["parameter copy"]
+            opcodes[one.name] = [x.opcode for x in inner]
+            told[one.name] = (found, column(found, opcodes[one.name]))
+            for operand in one.operands:
+                users.setdefault(operand, []).append(one.name)
+        for one in reversed(list(part.values())):  # a piece of what alone uses it
+            if not told[one.name][0] and one.opcode not in FREE and len(users.get(one.name, ())) == 1:
+                found = told[users[one.name][0]][0]
+                told[one.name] = (found, column(found, opcodes[one.name]))
+    return told
+
+
+def column(found, opcodes):
+    """What kind of work it is; None where only its symbols can say, as for products."""
+    if not found or set(opcodes) & set(("dot", "convolution", "custom-call")):
+        return None
+    if opcodes == ["copy"]:
+        return "copy"
+    if opcodes == ["transpose"]:
+        return "packing"
+    if opcodes == ["broadcast"]:
+        return "clear"
+    if found == ["loss"]:
+        return "softmax"
+    if set(opcodes) & set(("reduce", "reduce-window")):
+        return "reduction"
+    return "update" if all(x.endswith(" update") for x in found) else "element-wise"
+
+
+def product(layer, one, batch):
+    """`dgrad` or `wgrad`: what a product in the backward pass of a layer is, by its shape, then by what it
+    sums over: first dimensions for the weights (batch × inputs, batch × outputs), last ones for the input."""
+    weights = sorted(one.shape) == sorted((layer["inputs"], layer["outputs"])) and one.summed == batch
+    inputs = sorted(one.shape) == sorted((batch, layer["inputs"])) and one.summed == layer["outputs"]
+    if weights != inputs:
+        return "wgrad" if weights else "dgrad"
+    return {"0": "wgrad", "1": "dgrad"}.get(one.contracts[0])

@@ -1,0 +1,146 @@
+"""What TensorFlow's operations are for: in a graph and under XLA by scopes, eagerly by shape and order.
+
+Standard library alone, and Python 3.6.
+"""
+
+import re
+
+import recorder  # beside this file
+
+KERNEL = re.compile(r"([\w./-]+):(_?[A-Z]\w*)$")
+AROUND = ("ThunkExecutor::Execute", "EagerExecute", "TFE_Py_FastPathExecute_C")
+EAGER, KERNELS = "eagerly", "in a graph"
+
+
+def module(name):
+    """As its text has it, less what the trace writes of its configuration."""
+    return re.sub(r"XlaMust\w*", "", name)
+
+
+def operation(name, stats):
+    """What an event of the trace is: (module, instruction) under XLA, a kernel, or a name of what surrounds
+    those; None for the rest."""
+    if "hlo_op" in stats:
+        return module(stats.get("hlo_module", "")), stats["hlo_op"]
+    if "rows" in stats:
+        return EAGER, stats["rows"], stats["eager_op"]
+    if name in AROUND or name == recorder.CALIBRATE or "tf_function_call" in stats:
+        return name
+    kernel = KERNEL.match(name)
+    return (KERNELS, kernel.group(2), kernel.group(1)) if kernel and "inference_" not in name else None
+
+
+def tell(told, layers, what):
+    """Rows and column of what `operation` and `eager` found."""
+    if not isinstance(what, tuple):
+        return ["framework"], None
+    if what[0] == EAGER:
+        return list(what[1]), column(list(what[1]), what[2])
+    if what[0] == KERNELS:
+        found = rows(what[2], what[1], layers)
+        return found, column(found, what[1])
+    return told.get(what[0], {}).get(what[1], ([], None))
+
+
+def row(name, layers):
+    """Of an instruction of XLA's by the operation it comes from, or None."""
+    return (rows(name, "", layers) or [None])[0]
+
+
+def rows(name, kind, layers):
+    """Of an operation by its name in the graph, `gradient_tape/fc2/MatMul/MatMul_1`, and its kind, if one
+    kernel does more than the name says. Of the variables of a layer come the weights, then the bias."""
+    parts = name.split("/")
+    backward = parts[0] == "gradient_tape"
+    scope, last = (parts[1:] or [""])[0] if backward else parts[0], parts[-1]
+    update = re.search(r"/update_(?:_(\d+))?/", name)
+    if update:
+        return [layers[int(update.group(1) or 0) // 2]["name"] + " update"]
+    if kind in ("_MklToTf", "_MklInputConversion", "Transpose"):
+        return ["layout"]
+    if scope == "loss":
+        return ["loss"]
+    for layer in layers:
+        if scope != layer["name"]:
+            continue
+        activates = re.match("(Sigmoid|Relu)", parts[2] if backward and len(parts) > 2 else last)
+        if backward:
+            if activates:
+                return [scope + " activation gradient"]
+            if last.startswith("BiasAddGrad"):
+                return [scope + " bias gradient"]
+            weights = layer["first"] or last.startswith("MatMul_1")
+            return ["%s %s" % (scope, "wgrad" if weights else "dgrad")] if "MatMul" in last else []
+        if activates:
+            fused = "Fused" in kind  # with the product and the bias before it
+            return [scope + " activation"] + ([scope + " forward"] if fused else [])
+        return [scope + " forward"]
+    return ["framework"] if kind in ("_Arg", "_Retval", "NoOp", "Identity", "_SOURCE", "_SINK") else []
+
+
+def column(found, kind):
+    """What kind of work a kernel does; None for products, where its symbols say."""
+    if not found or "MatMul" in kind:
+        return None
+    if kind.startswith("ResourceApply"):
+        return "update"
+    if found == ["loss"]:
+        return "softmax"
+    if kind == "BiasAddGrad":
+        return "reduction"
+    if re.match("BiasAdd|Sigmoid|Relu", kind):
+        return "element-wise"
+    return "packing" if found == ["layout"] else None
+
+
+def eager(traced, layers, batch):
+    """Write the rows of operations that ran by themselves, which no scope names, into their events."""
+    calls, shapes = [], []
+    for _, events in traced:
+        for start, end, name, stats in events:
+            if stats.get("eager_op") and not stats.get("is_func"):
+                calls.append((start, end, stats))
+            elif name == "MemoryAllocation" and stats.get("region_type") == "output":
+                words = re.findall(r"\d+", stats.get("shape", ""))
+                shapes.append((start, tuple(int(word) for word in words)))
+    calls.sort(key=lambda call: call[0])
+    made = [[shape for when, shape in shapes if start <= when <= end] for start, end, _ in calls]
+    kinds = [stats["eager_op"] for _, _, stats in calls]
+    told = in_order([(kind, own[-1] if own else None) for kind, own in zip(kinds, made)], layers, batch)
+    for (_, _, stats), found in zip(calls, told):
+        stats["rows"] = tuple(found)
+
+
+def in_order(calls, layers, batch):
+    """The rows of each of (kind, shape it allocates or None), in the order of a step: products of one backward
+    pass by their shapes, or else the input's gradient first."""
+    forward, backward, products, updates, losing = -1, None, 0, 0, False
+    told = []
+    for kind, shape in calls:
+        layer = layers[backward if backward is not None else max(forward, 0)]
+        if kind == "MatMul" and (backward is None or (backward == 0 and products)):
+            forward = 0 if backward is not None else (forward + 1) % len(layers)
+            backward, updates, losing = None, 0, False
+            row = layers[forward]["name"] + " forward"
+        elif kind == "MatMul":
+            x, w = (batch, layer["inputs"]), (layer["inputs"], layer["outputs"])
+            weights = shape == w if shape in (x, w) and x != w else bool(products)
+            products += 1
+            row = layer["name"] + (" wgrad" if weights or layer["first"] else " dgrad")
+        elif kind == "BiasAdd":
+            row = layer["name"] + " forward"
+        elif kind in ("Sigmoid", "Relu"):
+            row = layer["name"] + " activation"
+        elif kind in ("SigmoidGrad", "ReluGrad"):
+            row = layers[backward - 1]["name"] + " activation gradient" if backward else None
+        elif kind == "BiasAddGrad":
+            backward, products, losing = len(layers) - 1 if backward is None else backward - 1, 0, False
+            row = layers[backward]["name"] + " bias gradient"
+        elif kind.startswith("ResourceApply"):
+            row = layers[min(updates // 2, len(layers) - 1)]["name"] + " update"
+            forward, backward, updates = -1, None, updates + 1
+        else:
+            losing = losing or kind == "SparseSoftmaxCrossEntropyWithLogits"
+            row = "loss" if losing else "framework"
+        told.append([row] if row else [])
+    return told

@@ -1,0 +1,236 @@
+"""A profiler's xplane file: its lines read off the wire, and spans of them, work in thread pools included.
+
+Standard library alone, and Python 3.6. JAX and TensorFlow write it alike (tsl/profiler/protobuf/xplane.proto);
+each ships another reader of it, and none that both have.
+"""
+
+import bisect
+import os
+import shutil
+import struct
+import tempfile
+import time
+
+import recorder  # beside this file
+
+POOL = "ThreadpoolListener::"  # Record: a task is made; StartRegion, StopRegion: it is run
+BITS = (1 << 64) - 1
+# Of MurmurHash64A as std::hash has it: the threads of a trace are told by the hash of their pthread_t.
+UNMULTIPLY, SEED, EIGHT = 0x5F7A0EA7E59B19BD, 0xC70F6907, 8 * 0xC6A4A7935BD1E995 & BITS
+
+
+def _varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+
+
+def _fields(data):
+    """Of one message: (number, value), a value being an integer, a double, or bytes of a text or a message."""
+    at, end = 0, len(data)
+    while at < end:
+        key, at = _varint(data, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = _varint(data, at)
+        elif kind == 1:
+            value, at = struct.unpack_from("<d", data, at)[0], at + 8
+        elif kind == 2:
+            size, at = _varint(data, at)
+            value, at = data[at : at + size], at + size
+        else:
+            raise ValueError("no xplane: wire type %d" % kind)
+        yield key >> 3, value
+
+
+def _parts(data):
+    """The values of one message by number."""
+    told = {}
+    for number, value in _fields(data):
+        told.setdefault(number, []).append(value)
+    return told
+
+
+def _text(parts, number):
+    return parts.get(number, [b""])[0].decode("utf-8", "replace")
+
+
+def _names(entries):
+    """The names in a map of metadata."""
+    told = {}
+    for entry in entries:
+        value = _parts(_parts(entry).get(2, [b""])[0])
+        told[value.get(1, [0])[0]] = _text(value, 2)
+    return told
+
+
+def _stats(entries, names):
+    told = {}
+    for entry in entries:
+        found = dict(_fields(entry))
+        name = names.get(found.pop(1, 0))
+        for kind, value in found.items():
+            if kind == 7:
+                value = names.get(value, "")
+            told[name] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return told
+
+
+def lines(data):
+    """Each line of each plane as (thread, events); an event is (start, end, name, stats), nanoseconds of the
+    profiler's clock, in order."""
+    for plane in _parts(data).get(1, ()):
+        plane = _parts(plane)
+        names, kinds = _names(plane.get(4, ())), _names(plane.get(5, ()))
+        for line in map(_parts, plane.get(3, ())):
+            began, events = line.get(3, [0])[0], []
+            for event in map(_parts, line.get(4, ())):
+                start = began + event.get(2, [0])[0] * 1e-3
+                end = start + event.get(3, [0])[0] * 1e-3
+                stats = _stats(event.get(4, ()), kinds)
+                events.append((start, end, names.get(event.get(1, [0])[0], ""), stats))
+            yield line.get(1, [0])[0], sorted(events, key=lambda event: (event[0], -event[1]))
+
+
+def system_thread(told):
+    """The system's id of a trace's thread, which lives; None where that cannot be found."""
+    told ^= told >> 47
+    told = told * UNMULTIPLY & BITS
+    told ^= told >> 47
+    told = (told * UNMULTIPLY & BITS) ^ (SEED ^ EIGHT)
+    told = told * UNMULTIPLY & BITS
+    told ^= told >> 47
+    thread = told * UNMULTIPLY & BITS  # its pthread_t
+    try:
+        with open("/proc/self/maps") as stream:
+            ranges = [[int(word, 16) for word in line.split(None, 1)[0].split("-")] for line in stream]
+        if not any(start <= thread < end for start, end in ranges):
+            return None
+        found = ~(time.pthread_getcpuclockid(thread) >> 3)  # as Linux makes clocks of threads
+        return found if os.path.exists("/proc/self/task/%d" % found) else None
+    except (AttributeError, OSError, OverflowError, ValueError):
+        return None
+
+
+class _Cover(object):
+    """What a thread is in at a time: the latest begun of nested intervals."""
+
+    def __init__(self):
+        self.starts, self.found = [], []
+
+    def add(self, start, end, what):
+        at = bisect.bisect(self.starts, start)
+        self.starts.insert(at, start)
+        self.found.insert(at, (end, what))
+
+    def at(self, when):
+        for i in range(bisect.bisect(self.starts, when) - 1, -1, -1):
+            end, what = self.found[i]
+            if when <= end:
+                return what
+        return None
+
+
+def _tasks(events, own):
+    """Tasks that this thread ran, as (start, end, number): each until the first operation that begins in it,
+    since what continues after a task is no part of it."""
+    open_, starts = [], [start for start, _, _ in own]
+    starts = sorted(starts + [start for start, _, name, _ in events if name.startswith("end: ")])
+    for start, _, name, stats in events:
+        if name == POOL + "StartRegion":
+            open_.append((start, stats.get("_c")))
+        elif name == POOL + "StopRegion" and open_:
+            began, number = open_.pop()
+            at = bisect.bisect_left(starts, began)
+            yield began, min([start] + starts[at : at + 1]), number
+
+
+def spans(traced, operation):
+    """(thread, start, end, what): each event of which `operation(name, stats)` tells what it is, and each task
+    of a thread pool that was made in one, wherever it ran. A task that goes on when its operation has ended
+    helps whatever else there is: it is told where that is a single one."""
+    found, made, tasks, covers, busy = [], {}, [], {}, []
+    ended = dict(
+        (stats.get("_c"), start)
+        for _, events in traced
+        for start, _, name, stats in events
+        if name.startswith("end: ")
+    )
+    for thread, events in traced:
+        own, cover = [], covers.setdefault(thread, _Cover())
+        for start, end, name, stats in events:
+            what = operation(name, stats)
+            if what is not None:
+                own.append((start, end, what))
+                one = (start, max(end, ended.get(stats.get("_p"), end)), what)
+                cover.add(start, end, one)
+                busy += [one] if stats.get("_p") in ended else []
+            elif name == POOL + "Record":
+                made[stats.get("_p")] = (thread, start)
+        found += [(thread,) + one for one in own]
+        tasks += [(start, end, thread, number) for start, end, number in _tasks(events, own)]
+    for start, end, thread, number in sorted(tasks):  # the maker of a task began before it
+        maker, when = made.get(number, (None, 0))
+        one = covers[maker].at(when) if maker in covers else None
+        if one is None:
+            continue
+        until = end if one not in busy else max(start, min(end, one[1]))
+        pieces = [(start, until, one)] if until > start else []
+        for piece in pieces + list(_helped(until, end, [other for other in busy if other is not one])):
+            covers[thread].add(*piece)
+            found.append((thread, piece[0], piece[1], piece[2][2]))
+    return found
+
+
+def _helped(start, end, busy):
+    """What a task from `start` to `end` helped: where one operation was under way, and no other."""
+    busy = [one for one in busy if one[0] < end and one[1] > start]
+    edges = sorted(set([start, end] + [x for one in busy for x in one[:2] if start < x < end]))
+    for left, right in zip(edges, edges[1:]):
+        there = [one for one in busy if one[0] <= left and one[1] >= right]
+        if len(there) == 1:
+            yield left, right, there[0]
+
+
+def record(start, stop, annotate, run):
+    """The lines of what `run` does, once, between start(folder) and stop(); when the mark in them began."""
+    folder = tempfile.mkdtemp(prefix="kernelgap-trace-")
+    try:
+        start(folder)
+        try:
+            with annotate("warm"):
+                pass
+            known = recorder.now()
+            with annotate(recorder.CALIBRATE):
+                time.sleep(0.002)
+            run()
+        finally:
+            stop()
+        for where, _, names in os.walk(folder):
+            for name in names:
+                if name.endswith(".xplane.pb"):
+                    with open(os.path.join(where, name), "rb") as stream:
+                        return list(lines(stream.read())), known
+        return [], known
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def named(found, known, tell):
+    """Spans as recorder.py has them, of what `spans` found: a name, or a tuple that ends in it. `tell(what)`
+    gives their rows and column."""
+    threads = dict((thread, system_thread(thread)) for thread in set(one[0] for one in found))
+    told = []
+    for thread, start, end, what in found:
+        rows, column = ([], None) if what == recorder.CALIBRATE else tell(what)
+        name = what[-1] if isinstance(what, tuple) else what
+        span = {"start": start, "end": end, "name": name, "rows": rows, "column": column}
+        if threads[thread] is not None:
+            span["thread"] = threads[thread]
+        told.append(span)
+    return recorder.calibrated(told, known) if told else []

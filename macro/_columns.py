@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 
 from kernels import ops
 
-SYSTEM = re.compile(r"^\[(kernel|guest)|^\[vdso|\.ko$")
+SYSTEM = re.compile(r"^\[(kernel|guest)|\.ko$")
 LIBC = re.compile(r"^lib(c|c-\d.*|pthread|pthread-.*)\.so|^ld-linux|^ld-\d")
 OWN = re.compile(r"^(?P<source>\w+?)-[0-9a-f]{24}\.so$")  # as kernels.build names what it compiles
 PYTHON = re.compile(r"^(lib)?python\d")
@@ -34,6 +34,8 @@ BY_LIBC = (
 )
 BY_OP = {"gemm": "gemm", "spmm": "gemm", "update": "update", "optimizer": "update", "softmax": "softmax"}
 BY_SYMBOL = (
+    (re.compile(r"^(_?Py[A-Z_]|_PyEval|PyObject|npyiter|array_|ufunc_|PyUFunc|PyArray|npy_|unpack_indices)"),
+     "interpreter"),
     (re.compile(r"barrier|gomp_.*wait|gomp_team|kmp_.*(wait|yield|suspend|release|flag)|blas_thread_server|exec_blas|"
                 r"do_spin|cpu_relax|WaitForWork|Eigen::EventCount|Mutex::|futex", re.I), "barrier and spin"),
     (re.compile(r"([io][nt]copy)|scopy_|gemm_pack|pack_(lhs|rhs|[ab])|ynn::transpose|_copy_[ab]|gemm_copy|"
@@ -48,7 +50,6 @@ BY_SYMBOL = (
     (re.compile(r"vectorized|VectorizedLoop|TensorIterator|loop2d|eltwise|EvalRange|TensorExecutor|EvalPacket|PacketOp|"
                 r"(FLOAT|DOUBLE|BOOL|INT)_\w+|simd_exp|vsExp|vml|v[sd](Exp|Tanh)|Sleef|expf?\b|tanhf?\b|sigmoid|relu|"
                 r"axpy|scal\b|binary_op|unary_op|jit_uni", re.I), "element-wise"),
-    (re.compile(r"^(_?Py[A-Z_]|_PyEval|PyObject|npyiter|array_|ufunc_|PyUFunc|PyArray|npy_)"), "interpreter"),
     (re.compile(r"c10::|at::|torch::|autograd|tensorflow::|xla::|tsl::|tfrt::|absl::|std::|operator (new|delete)|"
                 r"mxnet|nnvm|CNTK|dnnl::|mkl_serv|pybind11|nanobind"), "framework"),
 )  # fmt: skip
@@ -65,6 +66,8 @@ def _operations() -> dict[str, str]:
 def of_symbol(symbol: str, module: str) -> str:
     """The column of a sample by itself; `unknown: MODULE` where nothing tells."""
     base = PurePath(module).name
+    if "vdso" in module:
+        return "OS other"
     if SYSTEM.search(module):
         if FAULTS.search(symbol) and "futex" not in symbol:
             return "OS memory"
@@ -80,11 +83,11 @@ def of_symbol(symbol: str, module: str) -> str:
     if LIBC.search(base):
         return next((column for pattern, column in BY_LIBC if pattern.search(symbol)), "interpreter")
     if base.startswith("libm."):
-        return "element-wise"
+        return "interpreter" if symbol.startswith("fe") else "element-wise"  # NumPy's floating-point flags
     for pattern, column in BY_SYMBOL:
         if pattern.search(symbol):
             return column
-    if PYTHON.search(base):
+    if PYTHON.search(base) or base.startswith("_multiarray_umath."):
         return "interpreter"
     return f"unknown: {base.strip('[]') or 'no module'}"
 

@@ -16,7 +16,6 @@ from macro._trace import Side
 from reports import units
 
 SENTENCES = 5
-PROCESSES = 5  # from so many on an interval holds across processes
 SHOWN = 0.01  # of the larger step: smaller cells are summed in one line
 CAUSES = {
     "packing": "packing inside the library", "OS memory": "memory policy", "malloc": "memory policy",
@@ -75,10 +74,10 @@ def _closure(side: Side, told: Sequence[Attribution]) -> dict[str, float | None]
 def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
     """What these figures cannot know."""
     found = []
-    if plan.generations < PROCESSES:
+    if plan.generations < _gap.PROCESSES:
         found.append(
             f"{plan.generations} process{'es' if plan.generations > 1 else ''} of each: intervals hold within them; "
-            f"what differs from process to process is not in them (--runs {PROCESSES})"
+            f"what differs from process to process is not in them (--runs {_gap.PROCESSES})"
         )
     if reason := _perf.missing():
         found.append(f"no samples: {reason}; the operating system's share is inside the rows")
@@ -152,9 +151,7 @@ def _sentences(
             f"{_cause(cell, names, sides, known)}. Repeat: {repeat}"
         )
     if not named:
-        said.append(
-            f"No cell differs by more than the resolution of this run, {units.seconds(found.resolution)}."
-        )
+        said.append(f"No cell differs for certain by {_gap.LEAST:.0%} of the step or more.")
     return said
 
 

@@ -14,8 +14,12 @@ from typing import Any
 from macro._attribute import Attribution, Key
 from macro._rows import OUTSIDE, PRODUCTS, WAITING, Row, called
 from macro._trace import Side, Watched
+from reports.stats import quantile
 
 DRAWS = 1000  # of the bootstrap
+PROCESSES = 5  # from so many of each on, they are what is drawn and tested
+FALSE = 0.05  # chance that some cell of two equal steps is named
+LEAST = 0.01  # of the step: smaller differences are in the table alone
 NOT_FAULTS = 10.0  # times the other side's cost of a fault
 NEITHER = ("idle",)  # neither work nor rate, as whatever is unknown
 
@@ -23,7 +27,8 @@ NEITHER = ("idle",)  # neither work nor rate, as whatever is unknown
 @dataclass(frozen=True)
 class Cell:
     """Seconds of a step in A and in B, and the 95 % interval of their difference. `amount`: what was done of it,
-    in its own unit (FLOP, bytes, faults, calls); `seen`: the kernel most of its samples were in."""
+    in its own unit (FLOP, bytes, faults, calls); `seen`: the kernel most of its samples were in; `sure`: the
+    difference is one, by the t-test over rounds, or over processes where there are enough, for all cells at once."""
 
     row: str
     column: str
@@ -36,6 +41,7 @@ class Cell:
     amount: dict[str, float | None]
     seen: dict[str, str | None]
     members: tuple[str, ...]
+    sure: bool
 
     @property
     def gap(self) -> float:
@@ -63,7 +69,8 @@ def gap(
     keys = sorted({key for side in told for process in side for key in process.cells})
     means = [_means(side, keys) for side in told]
     pairs = list(zip(*told, strict=True))
-    drawn = _drawn([_by_round(a, keys) - _by_round(b, keys) for a, b in pairs], rng)
+    differences = [_by_round(a, keys) - _by_round(b, keys) for a, b in pairs]
+    drawn, sure = _drawn(differences, rng), _sure(differences)
     plain = [[np.array(process.levels["P0"]) for process in side.processes] for side in sides]
     steps = [_mean([float(x.mean()) for x in side]) for side in plain]
     spread = _drawn([(a - b)[:, None] for a, b in zip(*plain, strict=True)], rng)
@@ -81,7 +88,7 @@ def gap(
         cells.append(
             Cell(
                 called(key[0], known), key[1], a, b, float(ends[0]), float(ends[1]), work, rate,
-                dict(zip("ab", amounts, strict=True)), seen, key[0],
+                dict(zip("ab", amounts, strict=True)), seen, key[0], bool(sure[i]),
             )
         )  # fmt: skip
     cells.sort(key=lambda cell: -abs(cell.gap))
@@ -140,6 +147,20 @@ def _drawn(differences: Sequence[Any], rng: Any) -> Any:
     return np.mean([by_process[row, np.arange(DRAWS)] for row in which], axis=0)
 
 
+def _sure(differences: Sequence[Any]) -> Any:
+    """Of each cell, whether zero is outside its interval, Bonferroni's for as many cells as there are."""
+    import numpy as np
+
+    over = (
+        np.array([x.mean(axis=0) for x in differences])
+        if len(differences) >= PROCESSES
+        else np.concatenate(differences)
+    )
+    count, cells = over.shape
+    error = over.std(axis=0, ddof=1) / count**0.5 if count > 1 else np.full(cells, np.inf)
+    return np.abs(over.mean(axis=0)) > quantile(count - 1, 1 - FALSE / 2 / cells) * error
+
+
 def _amount(
     key: Key, side: Sequence[Attribution], known: Mapping[str, Row], seconds: float, faults: float, means: Any,
     keys: Sequence[Key],
@@ -188,8 +209,8 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def named(gap: Gap) -> list[Cell]:
-    """The cells whose difference is one: larger than the resolution, zero outside its interval."""
-    return [x for x in gap.cells if abs(x.gap) >= gap.resolution and not x.low <= 0 <= x.high]
+    """The cells whose difference is one, and worth a word."""
+    return [x for x in gap.cells if x.sure and abs(x.gap) >= LEAST * max(gap.step.values())]
 
 
 def by(gap: Gap, known: Mapping[str, Row], what: str) -> list[tuple[str, float]]:

@@ -64,7 +64,7 @@ AT_THE_MARGIN = "at the margin"
 
 
 @functools.lru_cache(maxsize=4096)
-def _quantile(degrees: float, probability: float) -> float:
+def quantile(degrees: float, probability: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, probability))
@@ -95,7 +95,7 @@ def interval(x: Floats, alpha: float, trimmed: float = 0.25, independent: bool =
     r = 0.0 if independent else lag1(w)
     tau = (1 + r) / (1 - r)
     deviation = float(w.std(ddof=1)) * math.sqrt((n - 1) / (h * (h - 1)))
-    half = _quantile(max(2.0, h / tau - 1), 1 - alpha / 2) * deviation * math.sqrt(tau)
+    half = quantile(max(2.0, h / tau - 1), 1 - alpha / 2) * deviation * math.sqrt(tau)
     return Interval(math.exp(center), math.exp(center - half), math.exp(center + half), r)
 
 
@@ -136,7 +136,7 @@ def between(first: Sequence[float], second: Sequence[float], margin: float, fami
     )
     found = []
     for alpha in (1 - SHOWN, (1 - JUDGED) / family):
-        half = _quantile(max(1.0, degrees), 1 - alpha / 2) * error
+        half = quantile(max(1.0, degrees), 1 - alpha / 2) * error
         found.append(Interval(math.exp(center), math.exp(center - half), math.exp(center + half), 0.0))
     return _verdict(found[0], found[1], margin, min(len(a), len(b)))
 
@@ -166,13 +166,13 @@ def nested(groups: Sequence[Floats], margin: float) -> Judgment:
 
 def _nested(center: float, centers: Sequence[float], halves: Sequence[float], alpha: float) -> Interval:
     count = len(centers)
-    within = sum((half / _quantile(1e9, 1 - alpha / 2)) ** 2 for half in halves) / count
+    within = sum((half / quantile(1e9, 1 - alpha / 2)) ** 2 for half in halves) / count
     spread = sum((x - center) ** 2 for x in centers) / (count - 1) if count > 1 else 0.0
     excess = max(0.0, spread - within)
     variance = (within + excess) / count
     share = (within + excess) / excess if excess else math.inf
     degrees = min(1e9, (count - 1) * share**2) if count > 1 else 1e9
-    half = _quantile(max(1.0, degrees), 1 - alpha / 2) * math.sqrt(variance)
+    half = quantile(max(1.0, degrees), 1 - alpha / 2) * math.sqrt(variance)
     return Interval(math.exp(center), math.exp(center - half), math.exp(center + half), 0.0)
 
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import threadpoolctl
 
 HERE = Path(__file__).resolve()
 PLAIN = HERE.parents[2] / "macro/frameworks/numpy.py"
@@ -17,9 +18,9 @@ EXPECTED = {
     "copied twice": ("{layer} forward", ("copy",), 1),
     "transposed copy": ("{layer} dgrad", ("copy", "packing"), 1),
     "fresh allocation": ("{layer} wgrad", ("OS memory",), 1),
-    "extra dgrad": ("fc1 dgrad", ("gemm",), 1),
+    "extra dgrad": ("{layer} dgrad", ("gemm",), 1),
     "loop over rows": ("{layer} update", ("interpreter", "update"), 1),
-    "one layer on one thread": ("{layer} wgrad", ("idle",), 2),
+    "one layer on one thread": ("{layer} wgrad", ("idle", "barrier and spin"), 2),
     "half the threads": (None, ("idle",), 2),
 }
 
@@ -52,12 +53,16 @@ def _plain():
     return module
 
 
+INJECTED = {}  # seconds of a step, where what is injected is a fixed time
+FIXED = ("sleep", "copied twice", "transposed copy", "fresh allocation", "loop over rows")
+
+
 def available():
     return None
 
 
 def identity(job):
-    return dict(_plain().identity(job), framework="plugin")
+    return dict(_plain().identity(job), framework="plugin", injected=INJECTED.get("seconds"))
 
 
 def trace(model, run):
@@ -87,10 +92,11 @@ def build(job):
             for velocity in self.velocity.values():
                 velocity[...] = 0
             self.what = knobs["what"]
+            if self.what in FIXED:
+                INJECTED["seconds"] = self.seconds
+            self.pools = threadpoolctl.ThreadpoolController()
             if self.what == "half the threads":
-                import threadpoolctl
-
-                threadpoolctl.threadpool_limits(1)
+                self.pools.limit(limits=1)
 
         def _dot(self, row, a, b, out):
             call = self._calls().get((self.what, row))
@@ -98,8 +104,6 @@ def build(job):
                 plain.Model._dot(self, row, a, b, out)
             else:
                 self.do([row], "gemm", call, a, b, out)
-            if self.what == "extra dgrad" and row == "fc1 wgrad":
-                self.do(["fc1 dgrad"], "gemm", np.dot, b, self.weights["fc1.weight"].T)
 
         def _calls(self):
             return {
@@ -107,6 +111,7 @@ def build(job):
                 ("copied twice", self.layer + " forward"): self._copied,
                 ("transposed copy", self.layer + " dgrad"): self._transposed,
                 ("fresh allocation", self.layer + " wgrad"): self._fresh,
+                ("extra dgrad", self.layer + " dgrad"): self._twice,
                 ("one layer on one thread", self.layer + " wgrad"): self._alone,
             }
 
@@ -121,7 +126,14 @@ def build(job):
             np.dot(a, b, out=out)
 
         def _transposed(self, a, b, out):
-            np.dot(a, np.ascontiguousarray(b), out=out)  # b is a transposed view of the weights
+            end, copy = time.process_time() + self.seconds, None
+            while time.process_time() < end:
+                copy = np.ascontiguousarray(b)  # b is a transposed view of the weights
+            np.dot(a, copy, out=out)
+
+        def _twice(self, a, b, out):
+            np.dot(a, b, out=out)
+            np.dot(a, b, out=out)
 
         def _fresh(self, a, b, out):
             end = time.process_time() + self.seconds
@@ -130,9 +142,7 @@ def build(job):
             np.dot(a, b, out=out)
 
         def _alone(self, a, b, out):
-            import threadpoolctl
-
-            with threadpoolctl.threadpool_limits(1):
+            with self.pools.limit(limits=1):
                 np.dot(a, b, out=out)
 
         def step(self):
@@ -148,9 +158,8 @@ def build(job):
 
         def _looped(self, v, change, w):
             """Pieces so small that the loop is the work."""
-            end = time.process_time() + self.seconds / 2  # weights, then bias
             self._moved(v, change, w)
-            some = change.reshape(-1)
+            end, some = time.process_time() + self.seconds / 2, change.reshape(-1)  # weights, then bias
             while time.process_time() < end:
                 for i in range(200):
                     some[i] + some[i]

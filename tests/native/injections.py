@@ -3,7 +3,7 @@
     python tests/native/injections.py [--draws 24] [--empty 8] [--seed 1] [--budget 30s]
 
 Prints each draw, whether it was named first under the right row and column, and its size against the truth: the
-gap of plain steps that the same run measured. Minutes, on a quiet machine.
+seconds that were injected, or the gap of plain steps where it is no fixed time. Minutes, on a quiet machine.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def draw(rng: random.Random, what: str, budget: str) -> bool:
         print(f"{what:24} {layer} {share:5.1%}: nothing named", flush=True)
         return False
     right = named["column"] in columns and (row is None or named["row"] == row.format(layer=layer))
-    size, true = named["a"] - named["b"], told["gap"]
+    size, true = named["a"] - named["b"], told["identity"][0].get("injected") or told["gap"]
     near = row is None or abs(size - true) <= max(0.1 * abs(true), told["resolution"])
     print(
-        f"{what:24} {layer} {share:5.1%}: named {named['row']}, {named['column']}, {size * 1e3:.1f} ms; the steps "
-        f"differ by {true * 1e3:.1f} ms (resolution {told['resolution'] * 1e3:.1f} ms): "
+        f"{what:24} {layer} {share:5.1%}: named {named['row']}, {named['column']}, {size * 1e3:.1f} ms; the truth "
+        f"{true * 1e3:.1f} ms (resolution {told['resolution'] * 1e3:.1f} ms): "
         f"{'right' if right and near else 'WRONG' if not right else 'the size is off'}",
         flush=True,
     )

@@ -76,8 +76,8 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
     found.closure["threads"] = cpu / (threads * wall) if wall else None
     if watched.samples:
         found.cells.update(waiting(watched, threads, group))
-    for key, seconds in found.cells.items():  # all by the thread, so that cells sum to a wall
-        found.cells[key] = [x / threads for x in seconds]
+        for key, seconds in found.cells.items():  # all by the thread, so that cells sum to a wall
+            found.cells[key] = [x / threads for x in seconds]
     for span, key in _leaves(watched.spans, group):
         if _step(watched, starts, span["start"]) is not None:
             found.calls[key] = found.calls.get(key, 0.0) + 1.0 / found.steps
@@ -146,14 +146,16 @@ def _by_spans_alone(
             continue
         while stack and stack[-1]["end"] <= span["start"]:
             stack.pop()
-        seconds = (span["end"] - span["start"]) * 1e-9
+        at, end = span["start"], min(span["end"], watched.steps[step][1])
         rows = span["rows"] or (stack[-1]["rows"] if stack else [])
-        _add(found, (together(rows, group), span["column"] or "framework"), step, seconds)
-        if stack:
-            above = stack[-1]
-            _add(found, (together(above["rows"], group), above["column"] or "framework"), step, -seconds)
-        else:
-            inside += seconds
-        stack.append({**span, "rows": rows})
+        _add(found, (together(rows, group), span["column"] or "framework"), step, (end - at) * 1e-9)
+        for above in reversed(stack):  # one may end before it does
+            within = min(end, above["end"]) - at
+            if within > 0:
+                key = (together(above["rows"], group), above["column"] or "framework")
+                _add(found, key, step, -within * 1e-9)
+                at += within
+        inside += (end - at) * 1e-9
+        stack.append({**span, "end": end, "rows": rows})
     wall = sum(end - start for start, end, *_ in watched.steps) * 1e-9
     found.closure = {"sampling": None, "span": inside / wall if wall else None, "naming": None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 from contextlib import suppress
@@ -16,6 +17,9 @@ PERIOD = 1_000_000  # nanoseconds of processor time between two samples of a thr
 PATIENCE = 60.0  # seconds for perf to end, and for its file to be read
 # oneDNN then writes the names of what it generates; 4 would write another format, which leaves them unnamed here.
 NAMED = {"ONEDNN_JIT_PROFILE": "2"}
+SEEN = re.compile(
+    r"(.+?) \(([/\[].*|[^()]*)\)\s*"
+)  # both may have blanks and parentheses: `f(int) (/a (deleted))`
 
 
 class Sample(NamedTuple):
@@ -87,13 +91,25 @@ class Sampler:
         self.close()
         return parsed(told.stdout)
 
+    def said(self) -> str:
+        """Its last words."""
+        lines = self._log.read_text("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else "it says nothing"
+
     def close(self) -> None:
-        """Whatever is left of it, the map of generated code that the process wrote among it."""
+        """Whatever is left of it."""
         self._process.kill()
         self._process.wait()
-        for path in (Path(f"/tmp/perf-{self.pid}.map"), self._data, *map(Path, self.fifos)):
+        forget(self.pid)
+        for path in (self._data, *map(Path, self.fifos)):
             with suppress(OSError):
                 path.unlink()
+
+
+def forget(pid: int) -> None:
+    """The map of generated code that a process wrote for perf, as NAMED asks of it."""
+    with suppress(OSError):
+        Path(f"/tmp/perf-{pid}.map").unlink()
 
 
 def parsed(text: str) -> tuple[list[Sample], list[Switch]]:
@@ -108,6 +124,7 @@ def parsed(text: str) -> tuple[list[Sample], list[Switch]]:
         if words[2].startswith("PERF_RECORD_SWITCH"):
             switches.append(Switch(thread, time, words[3].split()[-1].lower()))
             continue
-        symbol, _, module = words[3].rpartition(" (")
-        samples.append(Sample(thread, time, symbol or "[unknown]", module.rstrip(")")))
+        told = SEEN.fullmatch(words[3])
+        symbol, module = told.groups() if told else (words[3], "[unknown]")
+        samples.append(Sample(thread, time, symbol, module))
     return samples, switches

@@ -6,11 +6,20 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kernels.errors import SuiteError
+from kernels.errors import LaunchError, SuiteError
 from macro import _job
 from macro._driver import Process
 from macro._equal import prove, proven
 from macro._steps import Entry, Plan
+
+
+def refuse(plan: Plan, entry: Entry, say: Callable[[str], None]) -> None:
+    """Of a framework that said what it is: prove equal work now unless it was. Raises LaunchError."""
+    if proven(plan.network, plan.batch, entry.framework, entry.setting, entry.identity):
+        return
+    (verdict,) = prove(plan.network, plan.batch, [(entry.framework, entry.setting)], say)
+    if not verdict.equal:
+        raise LaunchError(f"{entry.framework.name} does other work than the reference: {verdict.why}")
 
 
 def refuse_unequal(plan: Plan, entries: Sequence[Entry], say: Callable[[str], None]) -> None:

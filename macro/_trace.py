@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernels.errors import SuiteError
-from macro import _job, _perf
+from kernels.errors import LaunchError, SuiteError
+from macro import _job, _perf, _prove
 from macro._driver import Process
 from macro._perf import Sample, Sampler, Switch
 from macro._steps import HANGS, WARM, Entry, Plan
@@ -59,12 +59,23 @@ def take(plan: Plan, sides: Sequence[Side], folder: Path, say: Callable[[str], N
             began, number = time.monotonic(), 0
             order = random.Random(plan.seed * 1000 + generation)
             while number < FEWEST or time.monotonic() - began < plan.seconds / plan.generations:
-                for _, look in order.sample(pairs, len(pairs)):
-                    look.round(number)
+                for side, look in order.sample(pairs, len(pairs)):
+                    with _blamed(side.entry):
+                        look.round(number, order)
                 number += 1
                 say(f"process {generation + 1} of {plan.generations} each: {number} rounds")
             for side, look in pairs:
-                side.processes.append(look.end())
+                with _blamed(side.entry):
+                    side.processes.append(look.end())
+
+
+@contextmanager
+def _blamed(entry: Entry) -> Iterator[None]:
+    """What fails in here, by the name of whose it is."""
+    try:
+        yield
+    except SuiteError as error:
+        raise type(error)(f"{entry.framework.name}: {error}") from None
 
 
 def _start(
@@ -76,51 +87,73 @@ def _start(
     setting = replace(setting, knobs=named)
     job = _job.write(entry.framework, plan.network, plan.batch, setting, files, folder)
     log = folder / f"{job.stem}.log"
-    process = stack.enter_context(Process(entry.framework, job, setting, log))
     say(f"starting {entry.framework.name}, heap {setting.heap}")
-    entry.identity, entry.built = process.expect("hello"), process.expect("built")
-    sampler = None
-    if not _perf.missing():
-        sampler = Sampler(process.pid, folder)
-        stack.callback(sampler.close)
-    return Look(plan, entry, process, sampler)
+    with _blamed(entry):
+        process = Process(entry.framework, job, setting, log)
+        stack.callback(_perf.forget, process.pid)  # when it has ended
+        stack.enter_context(process)
+        entry.identity, entry.built = process.expect("hello"), process.expect("built")
+    _prove.refuse(plan, entry, say)
+    with _blamed(entry):
+        look = Look(plan, entry, process)
+        if not _perf.missing():
+            look.sampler = Sampler(process.pid, folder)
+            stack.callback(look.sampler.close)
+        look.start()
+    return look
 
 
 class Look:
     """A process and perf beside it."""
 
-    def __init__(self, plan: Plan, entry: Entry, process: Process, sampler: Sampler | None) -> None:
-        self.plan, self.process, self.sampler = plan, process, sampler
+    def __init__(self, plan: Plan, entry: Entry, process: Process) -> None:
+        """Warm from here on. perf comes after: what code is generated at first it finds mapped."""
+        self.plan, self.process = plan, process
+        self.sampler: Sampler | None = None
         self.one_thread, self.found = entry.setting.threads == 1, Watched()
         warm = self._plain(WARM)
         self.patience = max(HANGS, 50 * warm)
         self.count = max(1, round(BLOCK / max(warm, 1e-9)))
-        self._traced(1, spans=True, samples=True)  # what starts once, starts now
+
+    def start(self) -> None:
+        """What a profiler does once, it does now."""
+        self._traced(1, spans=True, samples=True)
         self.found = Watched(traces=self.found.traces)
 
-    def round(self, number: int) -> None:
-        """Plain and traced; seldom each instrument alone, and the replay."""
-        found, level = self.found, self._level
-        beside = level("P0", self._plain(self.count))
-        if number % SELDOM == 0:
-            level("P1", self._traced(self.count, spans=True, samples=False))
-            if self.sampler:
-                level("P2", self._traced(self.count, spans=False, samples=True))
-            self._replay(beside)
-        level("P3", self._traced(self.count, spans=True, samples=True, keep=found))
-        found.rounds += [number] * self.count
+    def round(self, number: int, order: random.Random) -> None:
+        """Plain and traced, in random order; seldom each instrument alone, and the replay beside a plain block. The
+        first step after the other side's turn is nobody's: meanwhile a hypervisor took freed pages back."""
+        self._plain(1, keep=False)
+        looks = [self._beside if number % SELDOM == 0 else self._p0, self._p3]
+        for look in order.sample(looks, len(looks)):
+            look()
+        self.found.rounds += [number] * self.count
+
+    def _p0(self) -> float:
+        return self._level("P0", self._plain(self.count))
+
+    def _p3(self) -> float:
+        return self._level("P3", self._traced(self.count, spans=True, samples=True, keep=self.found))
+
+    def _beside(self) -> float:
+        plain = self._p0()
+        self._replay(plain)
+        self._level("P1", self._traced(self.count, spans=True, samples=False))
+        if self.sampler:
+            self._level("P2", self._traced(self.count, spans=False, samples=True))
+        return plain
 
     def _level(self, name: str, seconds: float) -> float:
         self.found.levels.setdefault(name, []).append(seconds)
         return seconds
 
-    def _plain(self, count: int) -> float:
+    def _plain(self, count: int, keep: bool = True) -> float:
         patience = getattr(self, "patience", HANGS * 5)
         told = self.process.ask(patience, "steps", do="steps", phase=self.plan.phase, count=count)
-        found = self.found
-        found.wall.append(sum(told["wall_ns"]) * 1e-9 / count)
-        found.faults.append(sum(told["faults"]) / count)
-        found.system.append(sum(told["system_ns"]) * 1e-9 / count)
+        if keep:
+            self.found.wall.append(sum(told["wall_ns"]) * 1e-9 / count)
+            self.found.faults.append(sum(told["faults"]) / count)
+            self.found.system.append(sum(told["system_ns"]) * 1e-9 / count)
         # One thread: others' work beside it does not count, what it waits for itself does.
         taken = told["cpu_ns"] + told["blocked_ns"] if self.one_thread else told["wall_ns"]
         return float(sum(taken)) * 1e-9 / count
@@ -150,11 +183,12 @@ class Look:
 
     def end(self) -> Watched:
         """With a last plain block; perf's samples read."""
+        self._plain(1, keep=False)
         self._level("P0'", self._plain(self.count))
         if self.sampler:
             first, last = (self.found.steps[0][0], self.found.steps[-1][1]) if self.found.steps else (0, 0)
             samples, self.found.switches = self.sampler.stop()
             self.found.samples = [s for s in samples if first <= s.time <= last]
         if self.sampler and not self.found.samples:
-            raise SuiteError("perf took no samples: run with --no-samples")
+            raise LaunchError(f"perf took no samples: {self.sampler.said()}")
         return self.found

@@ -1,7 +1,7 @@
 """Where a step waits: the threads that neither run nor were pushed aside, by the row that was open then.
 
 From the switches that perf saw. A thread pushed aside by others is their doing and no part of the step; a thread
-without a switch in a step ran through it where it has samples.
+without a switch in a round ran through it where it has samples.
 """
 
 from __future__ import annotations
@@ -29,15 +29,23 @@ def waiting(watched: Watched, threads: int, group: Mapping[str, Rows]) -> dict[t
     switches = sorted(watched.switches, key=lambda switch: switch.time)
     moments, times = [x.time for x in switches], sorted((s.time, s.thread) for s in watched.samples)
     starts = [span["start"] for span in spans]
-    for step, (start, end, *_) in enumerate(watched.steps):
-        own = switches[bisect.bisect_left(moments, start) : bisect.bisect_right(moments, end)]
-        seen = times[bisect.bisect_left(times, (start, 0)) : bisect.bisect_right(times, (end, 0))]
-        inside = [s for s in spans[bisect.bisect_left(starts, start) :] if s["start"] <= end]
-        pieces = [(a, b, together(rows, group)) for a, b, rows in _pieces(inside)]
-        for a, b, count in _idle(own, {thread for _, thread in seen}, threads, start, end):
-            for rows, nanoseconds in _shared(a, b, pieces):
-                key = (rows, IDLE)
-                found.setdefault(key, [0.0] * len(watched.steps))[step] += nanoseconds * count * 1e-9
+    for number in dict.fromkeys(watched.rounds):  # perf looked at its steps without a break
+        steps = [step for step, own in enumerate(watched.rounds) if own == number]
+        first, last = watched.steps[steps[0]][0], watched.steps[steps[-1]][1]
+        own = switches[bisect.bisect_left(moments, first) : bisect.bisect_right(moments, last)]
+        seen = times[bisect.bisect_left(times, (first, 0)) : bisect.bisect_left(times, (last + 1, 0))]
+        idle = list(_idle(own, {thread for _, thread in seen}, threads, first, last))
+        ends = [b for _, b, _ in idle]
+        for step in steps:
+            start, end = watched.steps[step][:2]
+            inside = spans[bisect.bisect_left(starts, start) : bisect.bisect_right(starts, end)]
+            pieces = [(a, b, together(rows, group)) for a, b, rows in _pieces(inside)]
+            for a, b, count in idle[bisect.bisect_right(ends, start) :]:
+                if a >= end:
+                    break
+                for rows, nanoseconds in _shared(max(a, start), min(b, end), pieces):
+                    key = (rows, IDLE)
+                    found.setdefault(key, [0.0] * len(watched.steps))[step] += nanoseconds * count * 1e-9
     return found
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from kernels.errors import LaunchError, UsageError
+from kernels.errors import UsageError
 from macro import _cli
 from micro._asked import TIME, number
 
@@ -65,7 +65,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         file = open_run_file(arguments.output, environment)
         stack.callback(file.close)
         if arguments.figures is not None:
-            arguments.figures.mkdir(parents=True, exist_ok=True)
+            _made(arguments.figures)
         began = time.monotonic()
         _watch(plan, sides, partial(_cli.say, arguments.quiet))
         told = _explained.tell(plan, sides, time.monotonic() - began)
@@ -79,6 +79,14 @@ def _explain(arguments: argparse.Namespace) -> int:
             for path in figures.draw(file.run, arguments.figures):
                 _cli.say(arguments.quiet, f"picture: {path}")
     return 0
+
+
+def _made(folder: Path) -> None:
+    """Raises UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--figures {folder}: {error.strerror}") from None
 
 
 def _opened(name: str | None, stack: ExitStack) -> IO[str] | None:
@@ -107,7 +115,10 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan, list[Side]]:
     divisions = _pair(_cli.words(arguments.division, "--division", _cli.DIVISIONS), "--division")
     sides = []
     for i, name in enumerate((arguments.a, arguments.b)):
-        (framework,) = _cli.frameworks(name)
+        found = _cli.frameworks(name)
+        if len(found) > 1:
+            raise UsageError(f"{name}: name one framework for each side")
+        (framework,) = found
         setting, belongs = _cli.setting(framework, threads[i], heaps[i], divisions[i])
         sides.append(Side(Entry(framework, setting, belongs)))
     if threads[0] != threads[1]:
@@ -124,12 +135,8 @@ def _pair(values: list[Any], option: str) -> list[Any]:
 
 
 def _watch(plan: Plan, sides: list[Side], say: Any) -> None:
-    """Equal work first. Raises LaunchError where one side cannot be watched."""
-    from macro import _prove, _trace
+    """Equal work first. Raises SuiteError where one side cannot be watched."""
+    from macro import _trace
 
-    _prove.refuse_unequal(plan, [side.entry for side in sides], say)
-    for side in sides:
-        if side.entry.status != "ok":
-            raise LaunchError(f"{side.entry.framework.name} {side.entry.status}: {side.entry.reason}")
     with tempfile.TemporaryDirectory(prefix="kernelgap-explain-") as folder:
         _trace.take(plan, sides, Path(folder), say)

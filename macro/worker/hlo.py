@@ -83,9 +83,11 @@ def rows(text, row):
 
 
 def column(found, opcodes):
-    """What kind of work it is; None where only its symbols can say, as for products."""
-    if not found or set(opcodes) & set(("dot", "convolution", "custom-call")):
+    """What kind of work it is; None where only its symbols can say."""
+    if not found:
         return None
+    if set(opcodes) & set(("dot", "convolution", "custom-call")):
+        return "gemm"  # what surrounds the product keeps its symbols' kind
     if opcodes == ["copy"]:
         return "copy"
     if opcodes == ["transpose"]:

@@ -59,9 +59,7 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
             unknown += column.startswith("unknown")
             key = (together(place.rows, group), column)
             _add(found, key, step, SECONDS)
-            found.seen.setdefault(key, Counter())[
-                f"{sample.symbol} ({sample.module.rpartition('/')[2]})"
-            ] += 1
+            found.seen.setdefault(key, Counter())[_kernel(sample)] += 1
         cpu = sum(cpu for _, _, cpu, _ in watched.steps)
         count = len(inside)
         found.closure = {
@@ -83,6 +81,11 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
             found.calls[key] = found.calls.get(key, 0.0) + 1.0 / found.steps
             found.bytes[key] = found.bytes.get(key, 0.0) + span.get("bytes", 0) / found.steps
     return found
+
+
+def _kernel(sample: Sample) -> str:
+    module = sample.module.rpartition("/")[2]
+    return f"{sample.symbol} ({'generated code' if module.startswith('perf-') else module})"
 
 
 def _add(found: Attribution, key: Key, step: int, seconds: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from macro import _agree, _gap, _perf
@@ -20,7 +20,7 @@ SHOWN = 0.01  # of the larger step: smaller cells are summed in one line
 CAUSES = {
     "packing": "packing inside the library", "OS memory": "memory policy", "malloc": "memory policy",
     "copy": "a copy", "clear": "a clear", "framework": "dispatch", "interpreter": "dispatch", "idle": "threads",
-    "barrier and spin": "threads",
+    "barrier and spin": "threads", "OS other": "the operating system",
 }  # fmt: skip
 
 
@@ -144,6 +144,13 @@ def _sentences(
         f"A {plan.phase} of {plan.network.name}, batch {plan.batch}, takes {units.seconds(a)} in {names[0]} and "
         f"{units.seconds(b)} in {names[1]}: a gap of {signed(a - b)} [{signed(low)}, {signed(high)}]."
     ]
+    if _only_heap(sides):
+        own, rest = _gap.swapped(found, "OS memory")
+        products = sum(cell.gap for cell in found.cells if cell.column in ("gemm", "packing"))
+        said.append(
+            f"This is the swap itself, to heap {sides[1].entry.setting.heap}: of it OS memory is {signed(own)}, and "
+            f"what else changed with it {signed(rest)}, the products {signed(products)} of that: the interaction."
+        )
     for number, cell in enumerate(named, 1):
         repeat = _repeat(cell, plan, sides[0] if cell.gap > 0 else sides[1], known)
         said.append(
@@ -153,6 +160,14 @@ def _sentences(
     if not named:
         said.append(f"No cell differs for certain by {_gap.LEAST:.0%} of the step or more.")
     return said
+
+
+def _only_heap(sides: Sequence[Side]) -> bool:
+    a, b = (side.entry for side in sides)
+    return (
+        a.framework.name == b.framework.name
+        and a.setting == replace(b.setting, heap=a.setting.heap) != b.setting
+    )
 
 
 def _cause(cell: Cell, names: Sequence[str], sides: Sequence[Side], known: Mapping[str, Row]) -> str:

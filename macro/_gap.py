@@ -75,7 +75,8 @@ def gap(
     steps = [_mean([float(x.mean()) for x in side]) for side in plain]
     spread = _drawn([(a - b)[:, None] for a, b in zip(*plain, strict=True)], rng)
     low, high = (float(x) for x in np.quantile(spread, (0.025, 0.975)))
-    faults = [_mean([_mean(process.faults) for process in side.processes]) for side in sides]
+    memory = [sum(float(t) for k, t in zip(keys, side, strict=True) if k[1] == "OS memory") for side in means]
+    faults = _faulted(memory, [_mean([_mean(p.faults) for p in side.processes]) for side in sides])
     cells = []
     for i, key in enumerate(keys):
         seen = {name: _seen(key, of) for name, of in zip("ab", told, strict=True)}
@@ -108,7 +109,7 @@ def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, 
     return work, (a - b) - work
 
 
-def _faulted(seconds: tuple[float, float], faults: Sequence[float]) -> list[float]:
+def _faulted(seconds: Sequence[float], faults: Sequence[float]) -> list[float]:
     """Faults by side; none where so few took so long that the time cannot be theirs."""
     each = [t / f if f > 0 else 0.0 for t, f in zip(seconds, faults, strict=True)]
     cost = min([x for x in each if x > 0], default=0.0)
@@ -176,7 +177,7 @@ def _amount(
         return flops * max(1.0, calls / max(1, _products(members)))
     if column == "OS memory":
         share = sum(float(t) for k, t in zip(keys, means, strict=True) if k[1] == column)
-        return faults * seconds / share if faults else 1.0
+        return faults * seconds / share
     if column == "packing":
         return sum(_operands(known[name]) for name in members if name in known) or 1.0
     if column in ("element-wise", "reduction", "softmax", "update", "copy", "clear"):
@@ -230,9 +231,16 @@ def by(gap: Gap, known: Mapping[str, Row], what: str) -> list[tuple[str, float]]
 
 
 def levels(watched: Sequence[Watched]) -> dict[str, float]:
-    """What looking costs: a step at each level over a plain one; the last plain one over the first ones."""
-    plain = _mean([_mean(process.levels["P0"]) for process in watched])
+    """What looking costs: a step at each level over a plain one, and the last plain one over all; medians."""
+    from statistics import median
+
+    plain = median(x for process in watched for x in process.levels["P0"])
     names = sorted({name for process in watched for name in process.levels} - {"P0"})
-    return {
-        name: _mean([_mean(p.levels[name]) for p in watched if name in p.levels]) / plain for name in names
-    }
+    return {name: median(x for p in watched for x in p.levels.get(name, [])) / plain for name in names}
+
+
+def swapped(gap: Gap, column: str) -> tuple[float, float]:
+    """Of one framework in two settings: what a column's cells say that the swap brings, and what everything else
+    changed with it, which is the interaction; the two sum to the measured gap."""
+    own = sum(cell.gap for cell in gap.cells if cell.column == column)
+    return own, gap.step["a"] - gap.step["b"] - own

@@ -17,9 +17,8 @@ PERIOD = 1_000_000  # nanoseconds of processor time between two samples of a thr
 PATIENCE = 60.0  # seconds for perf to end, and for its file to be read
 # oneDNN then writes the names of what it generates; 4 would write another format, which leaves them unnamed here.
 NAMED = {"ONEDNN_JIT_PROFILE": "2"}
-SEEN = re.compile(
-    r"(.+?) \(([/\[].*|[^()]*)\)\s*"
-)  # both may have blanks and parentheses: `f(int) (/a (deleted))`
+# Both may have blanks and parentheses: `f(int) (/usr/lib/a.so (deleted))`.
+SEEN = re.compile(r"(.+?) \(([/\[].*|[^()]*)\)\s*")
 
 
 class Sample(NamedTuple):

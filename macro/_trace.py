@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernels.errors import LaunchError, SuiteError
+from kernels.errors import LaunchError, SuiteError, Unavailable
 from macro import _job, _perf, _prove
 from macro._driver import Process
 from macro._perf import Sample, Sampler, Switch
@@ -118,6 +118,8 @@ class Look:
     def start(self) -> None:
         """What a profiler does once, it does now."""
         self._traced(1, spans=True, samples=True)
+        if not self.sampler and not self.found.traces:
+            raise Unavailable(f"it tells no spans, and there are no samples: {_perf.missing()}")
         self.found = Watched(traces=self.found.traces)
 
     def round(self, number: int, order: random.Random) -> None:
@@ -138,6 +140,7 @@ class Look:
     def _beside(self) -> float:
         plain = self._p0()
         self._replay(plain)
+        self._plain(1, keep=False)  # what a replay held is given back
         self._level("P1", self._traced(self.count, spans=True, samples=False))
         if self.sampler:
             self._level("P2", self._traced(self.count, spans=False, samples=True))

@@ -1,0 +1,228 @@
+"""From one framework's step to another's: the difference by cause, and the cells that differ most."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from reports import units
+from reports.figures import _axes, _style
+from reports.record import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+CAUSES, CELLS = 9, 12  # at most; smaller ones are one bar, or left out
+LEAST = 0.002  # of the larger step: what is smaller is no bar of its own
+ROW, PAIR = 0.25, 0.4  # inches of a bar, and of two
+MILLI = 1e-3
+COLORS = {"a": "#0072B2", "b": "#D55E00"}
+PALE = 0.35  # of a cell that may be chance
+Told = Mapping[str, Any]
+
+
+def draw(run: Run) -> list[tuple[str, Figure]]:
+    """A picture for each attribution of the run, named after the network and the two frameworks."""
+    made: dict[str, Figure] = {}
+    for note in run.notes:
+        if note.topic != "attribution":
+            continue
+        told = note.data
+        slug = re.sub(r"[^\w+]+", "-", f"{told['network']} {told['a']} {told['b']}").strip("-").lower()[:60]
+        while slug in made:
+            slug += "-"
+        made[slug] = _picture(told, run)
+    return list(made.items())
+
+
+def _picture(told: Told, run: Run) -> Figure:
+    cells = _cells(told)
+    rest = len(told["cells"]) - len(cells)
+    sheet = _style.Sheet(_title(told), _about(told, run), notes=_notes(told, cells, rest))
+    bars = _bars(told)
+    heights = [ROW * (len(bars) + 2) + 0.85] + ([PAIR * len(cells) + 0.85] if cells else [])
+    figure = sheet.figure(sum(heights))
+    panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    _waterfall(panels[0], told, bars)
+    if cells:
+        _pairs(panels[1], told, cells)
+    return figure
+
+
+def _names(told: Told, most: int = 24) -> dict[str, str]:
+    names = {side: _style.clipped(str(told[side]), most) for side in "ab"}
+    return names if told["a"] != told["b"] else {"a": f"{names['a']} (A)", "b": f"{names['b']} (B)"}
+
+
+def _title(told: Told) -> str:
+    """The finding: both steps, and the cause with the largest share of what is between them."""
+    names, (low, high) = _names(told), told["interval"]
+    a, b = (f"{units.seconds(told['step'][side])} in {names[side]}" for side in "ab")
+    said = f"A {told['phase']} of {told['network']}, batch {told['batch']}, takes {a} and {b}"
+    if low <= 0 <= high:
+        return f"{said}; the difference may be chance"
+    sign = 1 if told["gap"] > 0 else -1
+    cause, most = max(told["waterfall"]["cause"], key=lambda bar: sign * bar[1], default=("", 0.0))
+    if sign * most <= 0:
+        return said
+    return f"{said}; {_style.clipped(cause, 34)} accounts for {units.seconds(abs(most))} of the difference"
+
+
+def _about(told: Told, run: Run) -> list[str]:
+    device = run.environment.facts.get("device")
+    model = device.get("model") if isinstance(device, dict) else None
+    sign = 1 if told["gap"] > 0 else -1
+    low, high = sorted(sign * x for x in told["interval"])
+    more = _names(told)["a" if told["gap"] > 0 else "b"]
+    return [
+        f"{_range(abs(told['gap']), low, high)} more in {more}, 95 % interval",
+        str(model or "unknown machine"),
+        f"{told['threads']} thread{'s' * (told['threads'] > 1)}",
+        f"{told['runs']} process{'es' * (told['runs'] > 1)} of each",
+        run.environment.started[:10],
+    ]
+
+
+def _range(value: float, low: float, high: float) -> str:
+    """`114 ms [107, 123]`: in one unit, to the digits of the value."""
+    least = max(abs(value), abs(low), abs(high))
+    unit, name = next((u for u in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")) if least >= u[0]), (1e-9, "ns"))
+    places = 2 if least < 10 * unit else 1 if least < 100 * unit else 0
+    return f"{value / unit:.{places}f} {name} [{low / unit:.{places}f}, {high / unit:.{places}f}]".replace(
+        "-", "−"
+    )
+
+
+def _notes(told: Told, cells: Sequence[Told], rest: int) -> list[str]:
+    found = [
+        "Residual: what the cells leave of the plain steps; nothing is rescaled. A cause is a candidate saving until "
+        "it is swapped: removing one changes the others."
+    ]
+    if any(not cell.get("sure", True) for cell in cells):
+        found[0] += " Pale: the difference may be chance, all cells tested at once."
+    if rest > 0 and cells:
+        found[0] += f" {rest} cells that differ less are not drawn."
+    verdicts = [x["verdict"] for x in told["agreement"]]
+    if {"agree", "disagree"} & set(verdicts):
+        found.append(
+            "Rows of at least 5 % of a step, by the trace and replayed: "
+            f"{verdicts.count('agree')} agree, {verdicts.count('disagree')} disagree."
+        )
+    return [*found, *(str(x) for x in told["conditions"])]
+
+
+def _bars(told: Told) -> list[tuple[str, float]]:
+    """Name and A's seconds less B's, the largest first, then the rest as one, then the residual."""
+    least = LEAST * max(told["step"].values())
+    bars = [(str(name), float(value)) for name, value in told["waterfall"]["cause"]]
+    large = [bar for bar in bars if abs(bar[1]) >= least][:CAUSES]
+    rest = bars[len(large) :]
+    if len(rest) == 1:
+        large, rest = bars, []
+    made = [(_style.clipped(name, 34), value) for name, value in large]
+    if rest:
+        made.append((f"{len(rest)} smaller causes", sum(value for _, value in rest)))
+    return [*made, ("residual", told["residual"]["a"] - told["residual"]["b"])]
+
+
+def _waterfall(axes: Axes, told: Told, bars: Sequence[tuple[str, float]]) -> None:
+    """From A's step at the top to B's at the bottom; a bar to the right is what B has more of."""
+    names, steps = _names(told), told["step"]
+    at, places = steps["a"], [steps["a"], steps["b"]]
+    for i, (name, value) in enumerate(bars, 1):
+        left, right = sorted((at, at - value))
+        side = "a" if value > 0 else "b"
+        style: dict[str, Any] = (
+            {"color": "white", "edgecolor": _style.SOFT, "hatch": "////", "linewidth": 0.8}
+            if name == "residual"
+            else {"color": COLORS[side]}
+        )
+        axes.barh([i], [right - left], left=left, height=0.62, zorder=2, **style)
+        axes.vlines([at], i - 1 + (0.31 if i > 1 else 0), i - 0.31, color=_style.SOFT, linewidth=0.8)
+        _beside(axes, right, i, units.seconds(abs(value)))
+        at -= value
+        places.append(at)
+    last = len(bars) + 1
+    axes.vlines([at], last - 0.69, last, color=_style.SOFT, linewidth=0.8)
+    for side, row in (("a", 0), ("b", last)):
+        _axes.sign(axes, False, row, steps[side], "D", color=COLORS[side], markersize=6)
+        _beside(axes, steps[side], row, units.seconds(steps[side]), weight="bold", color=COLORS[side])
+    low, high = min(places), max(places)
+    span = high - low or 0.1 * high
+    start = 0.0 if low < 0.35 * span else low - 0.06 * span
+    _scale(axes, (start, high + 0.14 * (high - start)))
+    labels = [names["a"], *(name for name, _ in bars), names["b"]]
+    _rows(axes, labels)
+    for row, side in ((0, "a"), (last, "b")):
+        axes.get_yticklabels()[row].set(color=COLORS[side], fontweight="bold")
+    words = ("By cause, from one step to the other; more in", _style.INK), ("or in", _style.INK)
+    _heading(axes, [words[0], (names["a"], COLORS["a"]), words[1], (names["b"], COLORS["b"])])
+    axes.set_xlabel("ms" if start == 0 else "ms; the axis does not begin at 0", fontsize=_style.SMALL)
+
+
+def _cells(told: Told) -> list[Told]:
+    least = LEAST * max(told["step"].values())
+    known = [cell for cell in told["cells"] if abs(cell["a"] - cell["b"]) >= least]
+    return sorted(known, key=lambda cell: -abs(cell["a"] - cell["b"]))[:CELLS]
+
+
+def _pairs(axes: Axes, told: Told, cells: Sequence[Told]) -> None:
+    """A's bar above B's; on the longer one the interval of the difference, from where the shorter one ends."""
+    names, ends = _names(told), []
+    for i, cell in enumerate(cells):
+        alpha = 1.0 if cell.get("sure", True) else PALE
+        for side, offset in (("a", -0.18), ("b", 0.18)):
+            axes.barh([i + offset], [cell[side]], height=0.3, color=COLORS[side], alpha=alpha, zorder=2)
+        more, less, offset = ("a", "b", -0.18) if cell["a"] > cell["b"] else ("b", "a", 0.18)
+        low, high = sorted((cell["low"], cell["high"]) if more == "a" else (-cell["low"], -cell["high"]))
+        reach = [max(0.0, cell[less] + x) for x in (low, high)]
+        axes.hlines([i + offset], *reach, color=_style.INK, linewidth=1.2, zorder=3)
+        axes.vlines(reach, i + offset - 0.1, i + offset + 0.1, color=_style.INK, linewidth=1.2, zorder=3)
+        ends.append(max(cell[more], *reach))
+        _beside(axes, ends[-1], i, _range(abs(cell["a"] - cell["b"]), low, high))
+    _scale(axes, (0.0, max(ends) * 1.27))
+    _rows(axes, [_style.clipped(f"{cell['row']} · {cell['column']}", 42) for cell in cells])
+    axes.set_xlabel("ms; beside the bars the difference and its 95 % interval", fontsize=_style.SMALL)
+    words = ("The cells that differ most,", _style.INK), ("above", _style.INK)
+    _heading(axes, [words[0], (names["a"], COLORS["a"]), words[1], (names["b"], COLORS["b"])])
+
+
+def _beside(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
+    style = {"fontsize": _style.SMALL, "color": _style.INK, "va": "center", **style}
+    axes.annotate(text, (x, y), xytext=(6, 0), textcoords="offset points", annotation_clip=False, **style)
+
+
+def _scale(axes: Axes, ends: tuple[float, float]) -> None:
+    _axes.graduate(axes, False, ends, steep=False, unit=MILLI)
+    _axes.quiet(axes)
+    axes.grid(axis="x", color=_style.GUIDE, linewidth=0.8)
+
+
+def _rows(axes: Axes, labels: Sequence[str]) -> None:
+    """Downwards, with their names at the left."""
+    _axes.ticks(axes.yaxis, range(len(labels)), [_style.shown(label) for label in labels])
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+
+
+def _heading(axes: Axes, words: Sequence[tuple[str, str]]) -> None:
+    """Above the axes, from the sheet's left edge on: words in their colors, one after another."""
+    axes.set_title(" ", fontsize=_style.TEXT)  # its room
+    place: Any = {
+        "xy": (0.12 / _style.WIDTH, 1),
+        "xytext": (0, 5),
+        "xycoords": ("figure fraction", "axes fraction"),
+    }
+    for text, color in words:
+        style: dict[str, Any] = {
+            "fontsize": _style.TEXT,
+            "color": color,
+            "fontweight": "normal" if color == _style.INK else "bold",
+        }
+        told = axes.annotate(
+            _style.shown(text), **place, **style, textcoords="offset points", va="bottom", annotation_clip=False,
+        )  # fmt: skip
+        told.set_in_layout(False)
+        place = {"xy": (1, 0), "xytext": (4, 0), "xycoords": told}

@@ -1,0 +1,134 @@
+"""The picture of an attribution: bars that end where B's step does, the largest cells, names of any kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+
+from reports.figures import waterfall
+from reports.record import Note, Run
+from tests.reports.made import SWEEP, one, run, texts, words
+
+HOSTILE = ("/home/ü/my $k$_1.py:漢字", "x" * 150)
+
+
+def cell(row: str, column: str, a: float, b: float, sure: bool = True) -> dict[str, Any]:
+    return {
+        "row": row,
+        "column": column,
+        "a": a,
+        "b": b,
+        "low": a - b - 1e-3,
+        "high": a - b + 1e-3,
+        "sure": sure,
+    }
+
+
+CELLS = [
+    cell("fc1 forward", "gemm", 0.100, 0.240), cell("fc1 wgrad", "OS memory", 0.0, 0.030),
+    cell("fc1 activation", "element-wise", 0.020, 0.010, sure=False),
+]  # fmt: skip
+
+
+def told(cells: list[dict[str, Any]] = CELLS, **changes: Any) -> dict[str, Any]:
+    """300 ms against 480 ms, of which 20 ms are in no cell."""
+    causes: dict[str, float] = {}
+    for x in cells:
+        causes[x["column"]] = causes.get(x["column"], 0.0) + x["a"] - x["b"]
+    bars = sorted(causes.items(), key=lambda bar: -abs(bar[1]))
+    residual = {"a": 0.3 - sum(x["a"] for x in cells), "b": 0.48 - sum(x["b"] for x in cells)}
+    return {
+        "network": "net", "batch": 8, "phase": "step", "threads": 1, "runs": 1, "a": "numpy", "b": "pytorch",
+        "step": {"a": 0.3, "b": 0.48}, "gap": -0.18, "interval": [-0.19, -0.17], "cells": cells,
+        "residual": residual, "waterfall": {"cause": bars}, "conditions": ["1 process of each"],
+        "agreement": [{"verdict": "agree"}, {"verdict": "disagree"}, {"verdict": "one witness"}], **changes,
+    }  # fmt: skip
+
+
+def noted(*documents: dict[str, Any]) -> Run:
+    return replace(run(), notes=tuple(Note("attribution", x) for x in documents))
+
+
+def ends(axes: Axes) -> list[tuple[float, float]]:
+    return [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]  # type: ignore[attr-defined]
+
+
+def test_without_an_attribution_there_is_no_picture() -> None:
+    assert not waterfall.draw(SWEEP)
+    assert not waterfall.draw(replace(run(), notes=(Note("answer", {}),)))
+
+
+def test_the_bars_lead_from_one_step_to_the_other() -> None:
+    figure = one(waterfall.draw(noted(told())))
+    bars = ends(figure.axes[0])
+    assert bars[0] == pytest.approx((0.3, 0.44))  # gemm: B has more
+    assert bars[1] == pytest.approx((0.44, 0.47))
+    assert bars[2] == pytest.approx((0.46, 0.47))  # element-wise: A has more, back to the left
+    assert bars[3] == pytest.approx((0.46, 0.48))  # the residual ends at B's step
+    colors = [to_hex(bar.get_facecolor()).upper() for bar in figure.axes[0].patches]
+    assert colors == [waterfall.COLORS["b"], waterfall.COLORS["b"], waterfall.COLORS["a"], "#FFFFFF"]
+    seen = words(figure)
+    assert "takes 300 ms in numpy and 480 ms in pytorch" in seen.replace("\n", " ")
+    assert "gemm accounts for 140 ms" in seen.replace("\n", " ")
+    assert "180 ms [170, 190] more in pytorch" in seen and "residual" in seen
+    assert "1 agree, 1 disagree" in seen and "may be chance" in seen
+
+
+def test_cells_stand_side_by_side_with_the_interval_of_their_difference() -> None:
+    axes = one(waterfall.draw(noted(told()))).axes[1]
+    assert [x.get_text() for x in axes.get_yticklabels()] == [
+        "fc1 forward · gemm", "fc1 wgrad · OS memory", "fc1 activation · element-wise",
+    ]  # fmt: skip
+    assert [right for _, right in ends(axes)[:2]] == pytest.approx([0.1, 0.24])
+    (line,) = axes.collections[0].get_segments()  # type: ignore[attr-defined]
+    assert [x for x, _ in line] == pytest.approx([0.239, 0.241])
+    assert "140 ms [139, 141]" in [x.get_text() for x in axes.texts]
+    assert [bar.get_alpha() for bar in axes.patches] == [1, 1, 1, 1, waterfall.PALE, waterfall.PALE]
+
+
+def test_of_many_causes_and_cells_the_largest_are_drawn() -> None:
+    cells = [cell(f"layer{i} forward", f"cause {i}", 0.001 * (40 - i), 0.0) for i in range(30)]
+    made = told(cells)
+    figure = one(waterfall.draw(noted(made)))
+    labels = [x.get_text() for x in figure.axes[0].get_yticklabels()]
+    assert labels[0] == "numpy" and labels[-1] == "pytorch" and labels[-3] == "21 smaller causes"
+    assert len(figure.axes[1].get_yticklabels()) == 12
+    assert "18 cells that differ less" in words(figure).replace("\n", " ")
+    drawn = sum(value for _, value in made["waterfall"]["cause"][:9])
+    assert min(left for left, _ in ends(figure.axes[0])[:9]) == pytest.approx(0.3 - drawn)
+    assert 0.48 in [pytest.approx(x) for x in ends(figure.axes[0])[-1]]  # the residual's end
+
+
+def test_a_difference_within_its_interval_is_no_finding() -> None:
+    seen = words(one(waterfall.draw(noted(told(gap=-0.001, interval=[-0.02, 0.02])))))
+    assert "the difference may be chance" in seen.replace("\n", " ") and "accounts for" not in seen
+
+
+def test_two_of_the_same_are_two_pictures() -> None:
+    names = [name for name, _ in waterfall.draw(noted(told(), told()))]
+    assert names == ["net-numpy-pytorch", "net-numpy-pytorch-"]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        told(), told(a=HOSTILE[0], b=HOSTILE[1]), told(b="numpy"), told([]), told(threads=2, runs=5),
+        told([cell("fc1, fc2, fc3, out update; loss", "unknown: " + HOSTILE[1], 0.1, 0.3), *CELLS]),
+        told([cell(f"layer{i} activation gradient", f"cause {i}", 0.0, 0.001 * (40 - i)) for i in range(30)]),
+        told(step={"a": 3e-5, "b": 4.8e-5}, gap=-1.8e-5, interval=[-2e-5, -1e-5]),
+    ],
+    ids=["plain", "hostile", "the same", "no cells", "more", "long", "many", "short"],
+)  # fmt: skip
+def test_no_text_is_cut_or_touches_another(made: dict[str, Any]) -> None:
+    figure = one(waterfall.draw(noted(made)))
+    seen = texts(figure)
+    for i, (text, box) in enumerate(seen):
+        assert box.x0 >= 0 and box.y0 >= 0, text
+        assert box.x1 <= figure.bbox.width + 1 and box.y1 <= figure.bbox.height + 1, text
+        for other, near in seen[:i]:
+            beside = min(box.x1, near.x1) - max(box.x0, near.x0) <= 1
+            assert beside or min(box.y1, near.y1) - max(box.y0, near.y0) <= 1, (text, other)

@@ -1,9 +1,9 @@
-# setup · run · test · check · gpu · wheels · heavy · soak · golden · docs · clean. Needs Python 3.11 or later and a C compiler.
+# setup · run · test · check · gpu · wheels · heavy · soak · reference · golden · docs · clean. Needs Python 3.11 or later and a C compiler.
 NEW := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do $$p $(NEW) 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 
-.PHONY: setup run test check gpu wheels heavy soak golden docs clean
+.PHONY: setup run test check gpu wheels heavy soak reference golden docs clean
 
 .venv/done: setup.py constraints.txt
 	@$(or $(PYTHON),python3) $(NEW) 2>/dev/null || { echo "Python 3.11 or later is missing: apt-get install python3 python3-venv, or make PYTHON=/path/to/python3.12"; exit 2; }
@@ -47,6 +47,11 @@ soak: .venv/done ## the figures that issues promise, measured: minutes, on a qui
 	$(BIN)/python tests/native/rate.py
 	$(BIN)/python tests/native/sweeps.py
 	$(BIN)/python tests/native/aa.py
+
+reference: .venv/done ## PyTorch's step against JAX's in both networks, five processes each: run files, tables, pictures in docs/ (13 minutes)
+	for net in fcn-s fcn-r; do \
+	  rm -f reports/reference/macro/explain-$$net.jsonl; mkdir -p docs/pictures/explain-$$net; \
+	  $(BIN)/python -m macro explain $$net pytorch jax --runs 5 -o reports/reference/macro/explain-$$net.jsonl --figures docs/pictures/explain-$$net >docs/explain-$$net.txt || exit; done
 
 golden: .venv/done ## rewrite the expected output of runs on the fake device; read the diff
 	GOLDEN=write $(BIN)/python -m pytest tests/golden

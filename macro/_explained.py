@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from macro import _agree, _gap, _perf
 from macro._attribute import Attribution, attribute
 from macro._gap import Cell, Gap
+from macro._repeat import headroom, repeat, transposition
 from macro._rows import Row, groups, rows
 from macro._steps import Plan
 from macro._trace import Side
@@ -24,8 +24,9 @@ CAUSES = {
 }  # fmt: skip
 
 
-def tell(plan: Plan, sides: Sequence[Side], seconds: float) -> dict[str, Any]:
-    """The document: steps, cells, residuals, closures, agreement, sentences."""
+def tell(plan: Plan, sides: Sequence[Side], seconds: float, kernels: bool = False) -> dict[str, Any]:
+    """The document: steps, cells, residuals, closures, agreement, sentences; with `kernels` the named products
+    measured by themselves."""
     known = rows(plan.network, plan.batch)
     joined = groups(span["rows"] for side in sides for process in side.processes for span in process.spans)
     threads = sides[0].entry.setting.threads
@@ -51,6 +52,7 @@ def tell(plan: Plan, sides: Sequence[Side], seconds: float) -> dict[str, Any]:
         "identity": [side.entry.identity for side in sides],
         "conditions": _conditions(plan, sides),
         "named": [_cell(cell, plan, sides, known) for cell in named],
+        "headroom": headroom(named, plan, sides, known) if kernels else [],
         "sentences": _sentences(found, named, names, plan, sides, known),
     }  # fmt: skip
 
@@ -92,45 +94,9 @@ def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
 def _cell(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]) -> dict[str, Any]:
     told = asdict(cell)
     told["members"] = list(cell.members)
-    told["how"] = {name: _how(cell, side, known) for name, side in zip("ab", sides, strict=True)}
-    told["repeat"] = _repeat(cell, plan, sides[0] if cell.gap > 0 else sides[1], known)
+    told["how"] = {name: transposition(cell, side, known) for name, side in zip("ab", sides, strict=True)}
+    told["repeat"] = repeat(cell, plan, sides[0] if cell.gap > 0 else sides[1], known).command
     return told
-
-
-def _product(cell: Cell, known: Mapping[str, Row]) -> Row | None:
-    found = [known[name] for name in cell.members if name in known and known[name].product]
-    return found[0] if len(found) == 1 else None
-
-
-def _how(cell: Cell, side: Side, known: Mapping[str, Row]) -> str | None:
-    """The transposition of a product, by the layout of the framework's weights; row-major."""
-    row = _product(cell, known)
-    if cell.column != "gemm" or row is None or row.product is None:
-        return None
-    stored = side.entry.built.get("layout") == "outputs x inputs"
-    kind = row.name.rpartition(" ")[2]
-    return {"forward": "NT", "dgrad": "NN", "wgrad": "TN"}[kind] if stored else str(row.product.trans).upper()
-
-
-def _repeat(cell: Cell, plan: Plan, side: Side, known: Mapping[str, Row]) -> str:
-    """The command that measures what a cell holds by itself."""
-    row = _product(cell, known)
-    threads = f" --threads {side.entry.setting.threads}" if side.entry.setting.threads > 1 else ""
-    if row is not None and row.product is not None and cell.column in ("gemm", "packing"):
-        p = row.product
-        trans = (_how(cell, side, known) or p.trans).lower()
-        m, n = (p.n, p.m) if row.name.endswith("wgrad") and trans != p.trans else (p.m, p.n)
-        return f"python -m micro.gemm --m {m} --n {n} --k {p.k} --trans {trans}{threads}"
-    if cell.column == "OS memory":
-        return "python -m micro.memory --faults"
-    if cell.column == "update" and cell.members[0] in known and known[cell.members[0]].layer:
-        layer = next(x for x in plan.network.layers if x.name == known[cell.members[0]].layer)
-        return f"python -m micro.update --m {layer.inputs} --n {layer.outputs} --k {plan.batch}{threads}"
-    if cell.column in ("element-wise", "softmax", "reduction"):
-        return "python -m micro.elementwise"
-    heap = f" --heap {side.entry.setting.heap}" if side.entry.setting.heap != "default" else ""
-    name = shlex.quote(side.entry.framework.name)
-    return f"python -m macro run {plan.network.name} --frameworks {name} --batch {plan.batch}{threads}{heap}"
 
 
 def _sentences(
@@ -152,10 +118,10 @@ def _sentences(
             f"what else changed with it {signed(rest)}, the products {signed(products)} of that: the interaction."
         )
     for number, cell in enumerate(named, 1):
-        repeat = _repeat(cell, plan, sides[0] if cell.gap > 0 else sides[1], known)
+        again = repeat(cell, plan, sides[0] if cell.gap > 0 else sides[1], known).command
         said.append(
             f"{number}. {signed(cell.gap)} [{signed(cell.low)}, {signed(cell.high)}]: {cell.column}, {cell.row}: "
-            f"{_cause(cell, names, sides, known)}. Repeat: {repeat}"
+            f"{_cause(cell, names, sides, known)}. Repeat: {again}"
         )
     if not named:
         said.append(f"No cell differs for certain by {_gap.LEAST:.0%} of the step or more.")
@@ -175,9 +141,12 @@ def _cause(cell: Cell, names: Sequence[str], sides: Sequence[Side], known: Mappi
     side = "ab"
     if not cell.amount[side[less]]:
         return f"{CAUSES.get(cell.column, 'an extra operation')}, which {names[less]} has not"
-    how = [_how(cell, x, known) for x in sides]
+    how = [transposition(cell, x, known) for x in sides]
     kernels = f"{names[0]} in {cell.seen['a']}, {names[1]} in {cell.seen['b']}"
+    mostly = "more work" if abs(cell.work or 0) > abs(cell.rate or 0) else "a lower rate"
     if cell.column == "gemm":
+        if mostly == "more work":
+            return f"an extra operation: {names[more]} has {mostly}"
         if _library(cell.seen["a"]) != _library(cell.seen["b"]):
             return f"another library ({kernels})"
         return (
@@ -185,7 +154,6 @@ def _cause(cell: Cell, names: Sequence[str], sides: Sequence[Side], known: Mappi
             if how[0] != how[1]
             else f"the kernel's rate ({kernels})"
         )
-    mostly = "more work" if abs(cell.work or 0) > abs(cell.rate or 0) else "a lower rate"
     base = CAUSES.get(cell.column)
     if base is None:
         base = "extra passes" if mostly == "more work" else "the kernel's rate"
@@ -231,6 +199,11 @@ def text(told: Mapping[str, Any]) -> str:
         lines.append(f"by {what}: " + ", ".join(f"{name} {signed(value)}" for name, value in kept))
     for side in "ab":
         lines.append(f"{told[side]}: " + _closures(told, side))
+    for x in told["headroom"]:
+        lines.append(
+            f"{x['row']}: {units.seconds(x['took'])} in the step; {x['best']} by itself, operands out of cache, "
+            f"{units.seconds(x['seconds'])}: {x['left']:.0%} is left ({x['repeat']})"
+        )
     disagree = [x for x in told["agreement"] if x["verdict"] == "disagree"]
     agree = sum(x["verdict"] == "agree" for x in told["agreement"])
     lines.append(f"two witnesses: {agree} rows agree, {len(disagree)} disagree" + "".join(

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from macro._amounts import amounts
 from macro._attribute import Attribution, Key
-from macro._rows import OUTSIDE, PRODUCTS, WAITING, Row, called
+from macro._rows import OUTSIDE, WAITING, Row, called
 from macro._trace import Side, Watched
 from reports.stats import quantile
 
@@ -77,19 +78,18 @@ def gap(
     low, high = (float(x) for x in np.quantile(spread, (0.025, 0.975)))
     memory = [sum(float(t) for k, t in zip(keys, side, strict=True) if k[1] == "OS memory") for side in means]
     faults = _faulted(memory, [_mean([_mean(p.faults) for p in side.processes]) for side in sides])
+    faulting = [count / taken if taken else 0.0 for count, taken in zip(faults, memory, strict=True)]
     cells = []
     for i, key in enumerate(keys):
         seen = {name: _seen(key, of) for name, of in zip("ab", told, strict=True)}
         a, b = float(means[0][i]), float(means[1][i])
         ends = np.quantile(drawn[:, i], (0.025, 0.975))
-        amounts = [
-            _amount(key, told[s], known, float(means[s][i]), faults[s], means[s], keys) for s in (0, 1)
-        ]
-        work, rate = split(a, b, *amounts) if _counts(key) else (None, None)
+        done = amounts(key, told, known, (a, b), faulting)
+        work, rate = split(a, b, *done) if _counts(key) else (None, None)
         cells.append(
             Cell(
                 called(key[0], known), key[1], a, b, float(ends[0]), float(ends[1]), work, rate,
-                dict(zip("ab", amounts, strict=True)), seen, key[0], bool(sure[i]),
+                dict(zip("ab", done, strict=True)), seen, key[0], bool(sure[i]),
             )
         )  # fmt: skip
     cells.sort(key=lambda cell: -abs(cell.gap))
@@ -160,42 +160,6 @@ def _sure(differences: Sequence[Any]) -> Any:
     count, cells = over.shape
     error = over.std(axis=0, ddof=1) / count**0.5 if count > 1 else np.full(cells, np.inf)
     return np.abs(over.mean(axis=0)) > quantile(count - 1, 1 - FALSE / 2 / cells) * error
-
-
-def _amount(
-    key: Key, side: Sequence[Attribution], known: Mapping[str, Row], seconds: float, faults: float, means: Any,
-    keys: Sequence[Key],
-) -> float:  # fmt: skip
-    """How much of its kind of work a cell did: FLOP of products, bytes of passes, faults, calls; 0 where none."""
-    if seconds <= 0:
-        return 0.0
-    members, column = key
-    calls = _mean([process.calls.get(key, 0.0) for process in side])
-    if column == "gemm":
-        products = [known[name].product for name in members if name in known]
-        flops = sum(product.flops for product in products if product)
-        return flops * max(1.0, calls / max(1, _products(members)))
-    if column == "OS memory":
-        share = sum(float(t) for k, t in zip(keys, means, strict=True) if k[1] == column)
-        return faults * seconds / share
-    if column == "packing":
-        return sum(_operands(known[name]) for name in members if name in known) or 1.0
-    if column in ("element-wise", "reduction", "softmax", "update", "copy", "clear"):
-        told = _mean([process.bytes.get(key, 0.0) for process in side])
-        return told or sum(known[name].bytes for name in members if name in known) or 1.0
-    return max(
-        1.0, sum(process.calls.get(k, 0.0) for process in side for k in process.calls if k[0] == members)
-    )
-
-
-def _products(members: Sequence[str]) -> int:
-    return sum(name.rpartition(" ")[2] in PRODUCTS for name in members)
-
-
-def _operands(row: Row) -> float:
-    """Bytes of a product's two factors, read and written."""
-    p = row.product
-    return 0.0 if p is None else 8.0 * (p.m * p.k + p.k * p.n)
 
 
 def _seen(key: Key, side: Sequence[Attribution]) -> str | None:

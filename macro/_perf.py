@@ -42,7 +42,7 @@ def missing() -> str | None:
     if shutil.which("perf") is None:
         return "perf is not here (Debian: apt-get install linux-perf)"
     told = subprocess.run(
-        ["perf", "record", "-q", "-e", f"cpu-clock{_rights()}", "-o", os.devnull, "true"],
+        ["perf", "record", "-q", "-B", "-e", f"cpu-clock{_rights()}", "-o", os.devnull, "true"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if told.returncode:
@@ -67,9 +67,9 @@ class Sampler:
         self._data, self._log = folder / f"{pid}.perf", folder / f"{pid}.perf.log"
         for fifo in self.fifos:
             os.mkfifo(fifo)
-        with self._log.open("wb") as log:
+        with self._log.open("wb") as log:  # -B: no copy of every library into the home of the user
             self._process = subprocess.Popen(
-                ["perf", "record", "-q", "-k", "CLOCK_MONOTONIC", "-D", "-1", "--control",
+                ["perf", "record", "-q", "-B", "-k", "CLOCK_MONOTONIC", "-D", "-1", "--control",
                  f"fifo:{','.join(self.fifos)}",
                  "-p", str(pid), "-e", f"cpu-clock{_rights()}", "-c", str(PERIOD), "--switch-events",
                  "-o", str(self._data)],

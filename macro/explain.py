@@ -44,6 +44,11 @@ def main(argv: Sequence[str]) -> int:
     )
     made.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each (1)")
     made.add_argument("--budget", metavar="TIME", help=f"time of watching ({SECONDS:.0f}s a run)")
+    made.add_argument(
+        "--kernels",
+        action="store_true",
+        help="measure the named products by themselves too: what is left of each",
+    )
     made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     made.add_argument("--json", metavar="FILE", help="write the whole attribution as JSON (- is stdout)")
     made.add_argument("--figures", metavar="DIR", type=Path, help="draw the waterfall into this folder")
@@ -68,7 +73,7 @@ def _explain(arguments: argparse.Namespace) -> int:
             _made(arguments.figures)
         began = time.monotonic()
         _watch(plan, sides, partial(_cli.say, arguments.quiet))
-        told = _explained.tell(plan, sides, time.monotonic() - began)
+        told = _explained.tell(plan, sides, time.monotonic() - began, arguments.kernels)
         file.append(Note("attribution", told))
         print(_explained.text(told), file=sys.stderr if document_to is sys.stdout else sys.stdout)
         if document_to is not None:

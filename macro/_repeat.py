@@ -1,0 +1,121 @@
+"""Down to the kernel: the benchmark that measures a cell's work by itself, and how far its best variant is."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernels.errors import SuiteError
+from macro._gap import Cell
+from macro._rows import Row
+from macro._steps import Plan
+from macro._trace import Side
+
+STORED = {"forward": "NT", "dgrad": "NN", "wgrad": "TN"}  # of weights outputs × inputs, as PyTorch keeps them
+BUDGET = "4s"  # of measuring one cell's variants
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A benchmark of micro and its options; where micro has none, the framework itself."""
+
+    benchmark: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        words = [
+            f"--{name}" if value is True else f"--{name} {value}" for name, value in self.options.items()
+        ]
+        return " ".join(["python -m", self.benchmark, *words])
+
+
+def product(cell: Cell, known: Mapping[str, Row]) -> Row | None:
+    """The row of a cell's one product, if it has one."""
+    found = [known[name] for name in cell.members if name in known and known[name].product]
+    return found[0] if len(found) == 1 else None
+
+
+def transposition(cell: Cell, side: Side, known: Mapping[str, Row]) -> str | None:
+    """Of a cell's product, by the layout of the framework's weights; row-major."""
+    row = product(cell, known)
+    if cell.column != "gemm" or row is None or row.product is None:
+        return None
+    return STORED[row.name.rpartition(" ")[2]] if _stored(side) else str(row.product.trans).upper()
+
+
+def _stored(side: Side) -> bool:
+    return side.entry.built.get("layout") == "outputs x inputs"
+
+
+def repeat(cell: Cell, plan: Plan, side: Side, known: Mapping[str, Row]) -> Repeat:
+    """What measures a cell of that side by itself."""
+    threads = side.entry.setting.threads
+    more = {"threads": threads} if threads > 1 else {}
+    row = product(cell, known)
+    if row is not None and row.product is not None and cell.column in ("gemm", "packing"):
+        p, kind = row.product, row.name.rpartition(" ")[2]
+        trans = STORED[kind].lower() if _stored(side) else p.trans
+        m, n = (p.n, p.m) if _stored(side) and kind == "wgrad" else (p.m, p.n)
+        return Repeat("micro.gemm", {"m": m, "n": n, "k": p.k, "trans": trans, **more})
+    if cell.column == "OS memory":
+        return Repeat("micro.memory", {"faults": True})
+    passes = _pass(cell, plan, known)
+    if passes is not None:
+        return Repeat(passes.benchmark, {**passes.options, **more})
+    heap = {"heap": side.entry.setting.heap} if side.entry.setting.heap != "default" else {}
+    name = shlex.quote(side.entry.framework.name)
+    return Repeat("macro run " + plan.network.name, {"frameworks": name, "batch": plan.batch, **more, **heap})
+
+
+def _pass(cell: Cell, plan: Plan, known: Mapping[str, Row]) -> Repeat | None:
+    """Of a cell that is one layer's update, activation or its gradient, or the loss."""
+    rows = [known[name] for name in cell.members if name in known]
+    if len(rows) != 1 or cell.column not in ("element-wise", "softmax", "reduction", "update"):
+        return None
+    (row,) = rows
+    if row.name == "loss":
+        return Repeat("micro.elementwise", {"batch": plan.batch, "classes": plan.network.classes})
+    layer = next((x for x in plan.network.layers if x.name == row.layer), None)
+    if layer is not None and row.name.endswith("update"):
+        return Repeat("micro.update", {"m": layer.inputs, "n": layer.outputs, "k": plan.batch})
+    if layer is not None and " activation" in row.name and layer.activation != "none":
+        phase = "backward" if row.name.endswith("gradient") else "forward"
+        count = plan.batch * layer.outputs
+        return Repeat("micro.elementwise", {"count": count, "kind": layer.activation, "phase": phase})
+    return None
+
+
+def best(again: Repeat) -> tuple[str, float] | None:
+    """The variant that does a product fastest, with its operands out of cache as in a step, and its seconds; None
+    for what is no product, or where nothing could be measured."""
+    if again.benchmark != "micro.gemm":
+        return None
+    import micro
+
+    try:
+        run = micro.measure(micro.plan("gemm", **again.options, cold="all", budget=BUDGET))
+    except SuiteError:
+        return None
+    timed = [(r.seconds.median, r.variant) for r in run.results if r.role == "measured" and r.seconds]
+    return (min(timed)[1], min(timed)[0]) if timed else None
+
+
+def headroom(
+    cells: Sequence[Cell], plan: Plan, side: Sequence[Side], known: Mapping[str, Row]
+) -> list[dict[str, Any]]:
+    """Of each named product: the best variant by itself beside what the slower side took, and what is left."""
+    found = []
+    for cell in cells:
+        slow = 0 if cell.gap > 0 else 1
+        again = repeat(cell, plan, side[slow], known)
+        told = best(again) if cell.column == "gemm" else None
+        if told is not None:
+            took = (cell.a, cell.b)[slow]
+            found.append(
+                {"row": cell.row, "repeat": again.command, "best": told[0], "seconds": told[1], "took": took,
+                 "left": 1 - told[1] / took}
+            )  # fmt: skip
+    return found

@@ -1,0 +1,72 @@
+"""The command `explain` on a small network, in this process; nobody may be left of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kernels import state
+from macro import _perf, _trace
+from macro.__main__ import main
+from macro.networks.base import Network, dense
+from tests import processes
+from tests.conftest import Ran
+
+EIGHTH = Network("small", "FCN-R, an eighth of it each way", 16, dense(98, 256, 512, 128, 10), 0.05, 0.9)
+
+
+@pytest.fixture(scope="module")
+def explaining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """With the network's file, and a state of its own that all tests here share."""
+    made = tmp_path_factory.mktemp("explain")
+    (made / "small.json").write_text(json.dumps(EIGHTH.data()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(state.VARIABLE, str(made / "state"))
+        state.folder.cache_clear()
+        patch.setattr(_trace, "BLOCK", 0.05)
+        patch.setattr(_trace, "HANGS", 20.0)
+        yield made
+    state.folder.cache_clear()
+
+
+@pytest.fixture
+def explain(
+    explaining: Path,
+    capsys: pytest.CaptureFixture[str],
+    in_process: Callable[..., Ran],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Callable[..., Ran]]:
+    """`explain("numpy", "numpy")`: the small network's, in this process; nothing of it is left after the test."""
+    monkeypatch.setenv(processes.MARK, str(explaining))
+    _perf.missing.cache_clear()
+    yield lambda *more: in_process(capsys, main, ["explain", str(explaining / "small.json"), "-q", *more])
+    _perf.missing.cache_clear()
+    gone(explaining)
+
+
+def gone(folder: Path) -> None:
+    """Workers and perf are, at once or nearly."""
+    end = time.monotonic() + 5
+    while left := [x for x in processes.marked(folder) if x.pid != os.getpid()]:
+        assert time.monotonic() < end, f"left: {left}"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def without_perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A PATH with all that is on it, but for perf."""
+    for place in reversed(os.environ["PATH"].split(os.pathsep)):
+        for path in Path(place).glob("*"):
+            link = tmp_path / "bin" / path.name
+            link.parent.mkdir(exist_ok=True)
+            link.unlink(missing_ok=True)
+            if path.name != "perf":
+                link.symlink_to(path)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert shutil.which("perf") is None

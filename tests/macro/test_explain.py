@@ -1,0 +1,152 @@
+"""The command `explain`: what it refuses, and real runs with perf and without."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from macro import _perf
+from macro.__main__ import main
+from reports import store
+from tests.conftest import Ran
+from tests.macro import adapters
+
+NEEDS_PERF = pytest.mark.skipif(_perf.missing() is not None, reason=str(_perf.missing()))
+SILENT = "del trace, record\n"
+
+
+def identities(told: dict[str, Any]) -> None:
+    """What holds of every document, whatever was measured."""
+    assert told["gap"] == told["step"]["a"] - told["step"]["b"]
+    rest = told["residual"]["a"] - told["residual"]["b"]
+    assert sum(x["a"] - x["b"] for x in told["cells"]) + rest == pytest.approx(told["gap"], abs=1e-12)
+    for x in told["cells"]:
+        assert (x["work"] is None) == (x["rate"] is None)
+        if x["work"] is not None:
+            assert x["work"] + x["rate"] == pytest.approx(x["a"] - x["b"], abs=1e-12)
+            assert x["column"] != "idle"
+        assert {"row", "column", "a", "b", "low", "high"} <= set(x)
+    for bars in told["waterfall"].values():
+        assert sum(x for _, x in bars) == pytest.approx(
+            sum(x["a"] - x["b"] for x in told["cells"]), abs=1e-12
+        )
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["no-such", "numpy"], "there are "),
+        (["numpy", "no-such"], "there are "),
+        (["numpy,jax", "numpy"], "name one framework for each side"),
+        (["numpy", ""], "name at least one"),
+        (["numpy", "numpy", "--runs", "0"], "--runs 0"),
+        (["numpy", "numpy", "--threads", "1,2"], "one number for both"),
+        (["numpy", "numpy", "--threads", "x"], "--threads x"),
+        (["numpy", "numpy", "--heap", "default,keep,default"], "--heap"),
+        (["numpy", "numpy", "--heap", "lost"], "--heap lost"),
+        (["numpy", "numpy", "--budget", "soon"], "--budget"),
+        (["numpy", "numpy", "--json", "/no/such/x.json"], "--json /no/such/x.json"),
+        (["numpy", "numpy", "--figures", "/dev/null/x"], "--figures /dev/null/x"),
+        (["numpy", "numpy", "-o", "/no/such/x.jsonl"], "/no/such/x.jsonl"),
+        (["numpy", "numpy", "--phase", "backward"], "--phase"),
+        (["numpy"], "required"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line(explain: Callable[..., Ran], words: list[str], why: str) -> None:
+    told = explain(*words)
+    assert told.code == 2 and told.out == ""
+    assert why in told.err and len(told.err.strip().splitlines()) == 1
+
+
+def test_an_unknown_network_is_one_line(
+    capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
+) -> None:
+    told = in_process(capsys, main, ["explain", "no-net", "numpy", "numpy"])
+    assert told.code == 2 and told.err.startswith("macro explain: network no-net: there are ")
+
+
+# Real runs
+
+
+@NEEDS_PERF
+def test_a_run_with_samples_keeps_its_identities(explain: Callable[..., Ran], tmp_path: Path) -> None:
+    file, run = tmp_path / "x.json", tmp_path / "x.jsonl"
+    ran = explain("numpy", "kernels-only", "--budget", "2s", "--json", str(file), "-o", str(run))
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("A step of small, batch 16, takes ")
+    told = json.loads(file.read_text("utf-8"))
+    identities(told)
+    assert (told["a"], told["b"], told["runs"], told["threads"]) == ("numpy", "kernels-only", 1, 1)
+    assert ("fc3 forward", "gemm") in {(x["row"], x["column"]) for x in told["cells"]}
+    for name in "ab":
+        closed = told["closure"][name]
+        assert all(closed[x] is not None and closed[x] > 0 for x in ("sampling", "span", "naming", "replay"))
+        assert closed["naming"] <= 1 and {"P1", "P2", "P3", "P0'"} == set(told["levels"][name])
+    assert {x["verdict"] for x in told["agreement"]} <= {"agree", "disagree", "one witness"}
+    assert not any("no samples" in x for x in told["conditions"])
+    (note,) = [x for x in store.read(run).notes if x.topic == "attribution"]
+    assert note.data["cells"] == told["cells"]
+
+
+def test_without_perf_spans_alone_are_enough(
+    explain: Callable[..., Ran], without_perf: None, tmp_path: Path
+) -> None:
+    ran = explain("numpy", "numpy", "--heap", "default,keep", "--budget", "1s", "--json", "-")
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)
+    identities(told)
+    assert (told["a"], told["b"]) == ("numpy heap default", "numpy heap keep")
+    assert any(
+        x.startswith("no samples: perf is not here (Debian: apt-get install") for x in told["conditions"]
+    )
+    assert "no samples: perf is not here" in ran.err
+    closed = told["closure"]["a"]
+    assert closed["sampling"] is None and closed["naming"] is None and 0 < closed["span"] <= 1
+    assert {x["column"] for x in told["cells"]} <= {"gemm", "element-wise", "reduction", "softmax", "update"}
+    assert "P2" not in told["levels"]["a"]
+
+
+@NEEDS_PERF
+def test_a_framework_that_tells_no_spans_has_categories_alone(
+    explain: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    silent = adapters.write(tmp_path, "silent", SILENT)
+    ran = explain(str(silent.path), "numpy", "--phase", "forward", "--budget", "1s", "--json", "-")
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)
+    identities(told)
+    assert f"{silent.path} tells no spans: categories only, no rows" in told["conditions"]
+    assert {x["row"] for x in told["cells"] if x["a"] and x["column"] != "idle"} == {"in no span"}
+    assert told["phase"] == "forward" and not any("wgrad" in x["row"] for x in told["cells"])
+    assert told["closure"]["a"]["span"] is None and told["closure"]["a"]["replay"] is None
+    assert not (tmp_path / ".debug").exists()  # perf would copy every library there
+
+
+def test_neither_spans_nor_samples_is_one_line(
+    explain: Callable[..., Ran], without_perf: None, tmp_path: Path
+) -> None:
+    silent = adapters.write(tmp_path, "silent", SILENT)
+    told = explain(str(silent.path), "numpy", "--budget", "1s")
+    assert told.code == 2 and len(told.err.strip().splitlines()) == 1
+    assert "silent.py: it tells no spans, and there are no samples: perf is not here" in told.err
+
+
+@NEEDS_PERF
+def test_two_threads_close_too(explain: Callable[..., Ran]) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one core")
+    ran = explain("numpy", "numpy", "--threads", "2", "--budget", "1s", "--json", "-")
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)
+    identities(told)
+    assert (told["threads"], told["clock"]) == (2, "wall")
+    assert told["closure"]["a"]["threads"] <= 1.05

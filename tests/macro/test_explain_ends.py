@@ -1,0 +1,93 @@
+"""The command `explain` when it ends badly: one line, and nobody and nothing left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import processes
+from tests.conftest import Ran
+from tests.macro import adapters
+from tests.macro.conftest import gone
+
+ROOT = Path(__file__).parents[2]
+LASTING = """
+_step = Model.step
+
+
+def step(self):
+    import time
+
+    time.sleep(0.01)
+    _step(self)
+
+
+Model.step = step
+"""
+# Dies in the midst of a block of traced steps, perf looking, a map of generated code written.
+DIES = """
+import os, signal
+
+_step, _traced = Model.step, []
+if "ONEDNN_JIT_PROFILE" in os.environ:
+    with open(os.path.join(os.path.dirname(__file__), "pids"), "a") as stream:
+        stream.write("%d\\n" % os.getpid())
+    open("/tmp/perf-%d.map" % os.getpid(), "w").close()
+
+
+def step(self):
+    if self.do.spans is not None:
+        _traced.append(0)
+        if len(_traced) == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+    _step(self)
+
+
+Model.step = step
+"""
+
+
+@pytest.mark.parametrize("perf", [True, False])
+def test_a_process_that_dies_while_it_is_traced_is_one_line(
+    explain: Callable[..., Ran], tmp_path: Path, request: pytest.FixtureRequest, perf: bool
+) -> None:
+    if not perf:
+        request.getfixturevalue("without_perf")
+    dying = adapters.write(tmp_path, "dying", DIES)
+    told = explain("numpy", str(dying.path), "--budget", "1s")
+    assert told.code == 1 and told.out == ""
+    assert told.err == f"macro explain: {dying.path}: crashes: its process died of SIGKILL\n"
+    pids = (tmp_path / "pids").read_text().split()
+    assert pids and not [pid for pid in pids if Path(f"/tmp/perf-{pid}.map").exists()]
+
+
+def test_ctrl_c_leaves_nobody(explaining: Path, tmp_path: Path) -> None:
+    lasting = adapters.write(tmp_path, "lasting", LASTING)
+    words = [
+        sys.executable,
+        "-m",
+        "macro",
+        "explain",
+        str(explaining / "small.json"),
+        str(lasting.path),
+        "numpy",
+    ]
+    with subprocess.Popen(
+        words, cwd=ROOT, env=os.environ | {processes.MARK: str(tmp_path)}, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, start_new_session=True,
+    ) as ran:  # fmt: skip
+        assert ran.stderr is not None
+        while not (line := ran.stderr.readline()).startswith("process 1 of 1 each: 1 rounds"):
+            assert line, "it ended"
+        assert len(processes.marked(tmp_path)) >= 3
+        os.killpg(ran.pid, signal.SIGINT)  # as a terminal does: perf is in the group
+        out, err = ran.communicate(timeout=20)
+    assert ran.returncode == 130 and out == ""
+    assert err.strip().splitlines()[-1] == "macro explain: interrupted" and "Traceback" not in err
+    gone(tmp_path)

@@ -39,7 +39,7 @@ def network(arguments: argparse.Namespace) -> Network:
 
 
 def batch(arguments: argparse.Namespace, net: Network) -> int:
-    count: int = arguments.batch or net.batch
+    count: int = net.batch if arguments.batch is None else arguments.batch
     if count < 1:
         raise UsageError(f"--batch {arguments.batch}: take 1 or more")
     return count

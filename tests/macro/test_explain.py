@@ -48,6 +48,7 @@ def identities(told: dict[str, Any]) -> None:
         (["numpy,jax", "numpy"], "name one framework for each side"),
         (["numpy", ""], "name at least one"),
         (["numpy", "numpy", "--runs", "0"], "--runs 0"),
+        (["numpy", "numpy", "--batch", "0"], "--batch 0"),
         (["numpy", "numpy", "--threads", "1,2"], "one number for both"),
         (["numpy", "numpy", "--threads", "x"], "--threads x"),
         (["numpy", "numpy", "--heap", "default,keep,default"], "--heap"),

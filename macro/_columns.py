@@ -17,8 +17,9 @@ OWN = re.compile(r"^(?P<source>\w+?)-[0-9a-f]{24}\.so$")  # as kernels.build nam
 PYTHON = re.compile(r"^(lib)?python\d")
 # In a kernel: what waits and wakes; all else of a step is memory that is mapped, cleared, faulted in or given back.
 WAITS = re.compile(r"futex|sched|yield|wait|wake|switch|nanosleep|idle|hrtimer|rcu|irq_work|ttwu")
+# A sample due while interrupts are off lands where a lock gives them back: of the page allocator, in a step.
 TICKS = re.compile(
-    r"irqentry|asm_sysvec|softirq|_raw_spin_unlock|timer|perf_|tick|clockevent|syscall|do_fork|vfs|pipe|read|write"
+    r"irqentry|asm_sysvec|softirq|timer|perf_|tick|clockevent|syscall|do_fork|vfs|pipe|read|write"
 )
 FAULTS = re.compile(
     r"page|fault|clear_|folio|zap|unmap|mmap|vma|mas_|lru|memcg|charge|anon|rmqueue|alloc|free_"

@@ -24,6 +24,7 @@ TICKS = re.compile(
 FAULTS = re.compile(
     r"page|fault|clear_|folio|zap|unmap|mmap|vma|mas_|lru|memcg|charge|anon|rmqueue|alloc|free_"
 )
+BY_KERNEL = ((FAULTS, "OS memory"), (WAITS, "barrier and spin"), (TICKS, "OS other"))
 BY_LIBC = (
     (re.compile(r"mem(cpy|move)"), "copy"),
     (re.compile(r"memset|bzero"), "clear"),
@@ -70,15 +71,7 @@ def of_symbol(symbol: str, module: str) -> str:
     if "vdso" in module:
         return "OS other"
     if SYSTEM.search(module):
-        if FAULTS.search(symbol) and "futex" not in symbol:
-            return "OS memory"
-        return (
-            "barrier and spin"
-            if WAITS.search(symbol)
-            else "OS other"
-            if TICKS.search(symbol)
-            else "OS memory"
-        )
+        return next((column for pattern, column in BY_KERNEL if pattern.search(symbol)), "OS memory")
     if own := OWN.match(base):
         return BY_OP.get(_operations().get(own["source"], ""), "element-wise")
     if LIBC.search(base):

@@ -24,7 +24,12 @@ TICKS = re.compile(
 FAULTS = re.compile(
     r"page|fault|clear_|folio|zap|unmap|mmap|vma|mas_|lru|memcg|charge|anon|rmqueue|alloc|free_"
 )
-BY_KERNEL = ((FAULTS, "OS memory"), (WAITS, "barrier and spin"), (TICKS, "OS other"))
+BY_KERNEL = (
+    (re.compile("futex"), "barrier and spin"),  # some look up a page
+    (FAULTS, "OS memory"),
+    (WAITS, "barrier and spin"),
+    (TICKS, "OS other"),
+)
 BY_LIBC = (
     (re.compile(r"mem(cpy|move)"), "copy"),
     (re.compile(r"memset|bzero"), "clear"),

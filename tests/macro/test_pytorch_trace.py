@@ -207,3 +207,15 @@ def test_what_only_the_recording_does_is_found(
     assert {name for name, _ in record.surplus(made.events, trace.profiled(model.step)[0])} <= {
         "aten::detach"
     }
+
+
+@pytest.fixture(autouse=True)
+def with_gradients() -> Iterator[None]:
+    """Other tests of this process may have switched them off, as kernels do."""
+    try:
+        import torch
+    except ImportError:
+        yield
+        return
+    with torch.enable_grad():
+        yield

@@ -1,4 +1,4 @@
-"""What was watched, told: the document of an explanation, and what a person reads of it."""
+"""What was watched, told: the document of an explanation. What a person reads of it: reports/attribution.py."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from macro._repeat import headroom, repeat, transposition
 from macro._rows import Row, groups, rows
 from macro._steps import Plan
 from macro._trace import Side
-from reports import units
+from reports.units import seconds, signed
 
 SENTENCES = 5
-SHOWN = 0.01  # of the larger step: smaller cells are summed in one line
 CAUSES = {
     "packing": "packing inside the library", "OS memory": "memory policy", "malloc": "memory policy",
     "copy": "a copy", "clear": "a clear", "framework": "dispatch", "interpreter": "dispatch", "idle": "threads",
@@ -36,22 +35,23 @@ def tell(plan: Plan, sides: Sequence[Side], seconds: float, kernels: bool = Fals
     agreed = [x for name, side, of in zip("ab", sides, told, strict=True)
               for x in _agree.agreement(name, side, of, joined, known)]  # fmt: skip
     names, both = [_name(side, sides) for side in sides], list(zip("ab", sides, strict=True))
+    cells = [(cell, _cell(cell, plan, sides, known)) for cell in found.cells]
     return {
         "network": plan.network.name, "batch": plan.batch, "phase": plan.phase, "threads": threads,
         "clock": "processor and waiting" if threads == 1 else "wall", "runs": plan.generations, "seconds": seconds,
         "a": names[0], "b": names[1], "step": found.step, "gap": found.step["a"] - found.step["b"],
         "interval": found.interval, "resolution": found.resolution,
-        "cells": [_cell(cell, plan, sides, known) for cell in found.cells],
+        "cells": [told for _, told in cells],
         "residual": found.residual,
         "closure": {name: _closure(side, of) for name, side, of in zip("ab", sides, told, strict=True)},
         "levels": {name: _gap.levels(side.processes) for name, side in both},
         "agreement": [asdict(x) for x in agreed],
         "waterfall": {what: _gap.by(found, known, what) for what in ("cause", "layer", "phase")},
-        "faults": {name: _mean([x for p in side.processes for x in p.faults]) for name, side in both},
-        "system": {name: _mean([x for p in side.processes for x in p.system]) for name, side in both},
+        "faults": {name: _gap.mean([x for p in side.processes for x in p.faults]) for name, side in both},
+        "system": {name: _gap.mean([x for p in side.processes for x in p.system]) for name, side in both},
         "identity": [side.entry.identity for side in sides],
         "conditions": _conditions(plan, sides),
-        "named": [_cell(cell, plan, sides, known) for cell in named],
+        "named": [told for cell, told in cells if cell in named],
         "headroom": headroom(named, plan, sides, known) if kernels else [],
         "sentences": _sentences(found, named, names, plan, sides, known),
     }  # fmt: skip
@@ -69,7 +69,7 @@ def _closure(side: Side, told: Sequence[Attribution]) -> dict[str, float | None]
     found: dict[str, float | None] = {}
     for name in ("sampling", "span", "naming", "threads"):
         values = [x for x in (process.closure.get(name) for process in told) if x is not None]
-        found[name] = _mean(values) if values else None
+        found[name] = _gap.mean(values) if values else None
     return {**found, **_agree.closure(side)}
 
 
@@ -95,7 +95,7 @@ def _cell(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Row
     told = asdict(cell)
     told["members"] = list(cell.members)
     told["how"] = {name: transposition(cell, side, known) for name, side in zip("ab", sides, strict=True)}
-    told["repeat"] = repeat(cell, plan, sides[0] if cell.gap > 0 else sides[1], known).command
+    told["repeat"] = repeat(cell, plan, sides, known).command
     return told
 
 
@@ -107,8 +107,8 @@ def _sentences(
     a, b = found.step["a"], found.step["b"]
     low, high = found.interval
     said = [
-        f"A {plan.phase} of {plan.network.name}, batch {plan.batch}, takes {units.seconds(a)} in {names[0]} and "
-        f"{units.seconds(b)} in {names[1]}: a gap of {signed(a - b)} [{signed(low)}, {signed(high)}]."
+        f"A {plan.phase} of {plan.network.name}, batch {plan.batch}, takes {seconds(a)} in {names[0]} and "
+        f"{seconds(b)} in {names[1]}: a gap of {signed(a - b)} [{signed(low)}, {signed(high)}]."
     ]
     if _only_heap(sides):
         own, rest = _gap.swapped(found, "OS memory")
@@ -118,10 +118,9 @@ def _sentences(
             f"what else changed with it {signed(rest)}, the products {signed(products)} of that: the interaction."
         )
     for number, cell in enumerate(named, 1):
-        again = repeat(cell, plan, sides[0] if cell.gap > 0 else sides[1], known).command
         said.append(
             f"{number}. {signed(cell.gap)} [{signed(cell.low)}, {signed(cell.high)}]: {cell.column}, {cell.row}: "
-            f"{_cause(cell, names, sides, known)}. Repeat: {again}"
+            f"{_cause(cell, names, sides, known)}. Repeat: {repeat(cell, plan, sides, known).command}"
         )
     if not named:
         said.append(f"No cell differs for certain by {_gap.LEAST:.0%} of the step or more.")
@@ -164,70 +163,3 @@ def _cause(cell: Cell, names: Sequence[str], sides: Sequence[Side], known: Mappi
 def _library(seen: str | None) -> str:
     """The module of a kernel as `seen` tells it: `symbol (module)`."""
     return (seen or "").rpartition("(")[2]
-
-
-def signed(value: float) -> str:
-    """Seconds with their sign."""
-    return ("+" if value >= 0 else "−") + units.seconds(abs(value))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
-
-
-def text(told: Mapping[str, Any]) -> str:
-    """What a person reads: sentences, cells, waterfalls, closures."""
-    lines = [*told["sentences"], ""]
-    least = SHOWN * max(told["step"].values())
-    shown = [c for c in told["cells"] if max(c["a"], c["b"]) >= least]
-    rest = [c for c in told["cells"] if max(c["a"], c["b"]) < least]
-    width = max([len(c["row"]) for c in shown] + [8])
-    heads = [f"{x:>12}" for x in (told["a"], told["b"], "difference")] + [
-        f"{x:>10}" for x in ("work", "rate")
-    ]
-    head = "  ".join([f"{'row':{width}}", f"{'column':17}", *heads])
-    lines += [head, "─" * len(head)]
-    for c in shown:
-        lines.append(_line(width, c["row"], c["column"], c["a"], c["b"], c["work"], c["rate"]))
-    if rest:
-        a, b = (sum(c[s] for c in rest) for s in "ab")
-        lines.append(_line(width, f"{len(rest)} smaller cells", "", a, b, None, None))
-    lines.append(_line(width, "residual", "", told["residual"]["a"], told["residual"]["b"], None, None))
-    lines.append(_line(width, "step, plain", told["clock"], told["step"]["a"], told["step"]["b"], None, None))
-    for what, bars in told["waterfall"].items():
-        kept = [(name, value) for name, value in bars if abs(value) >= least / 5]
-        lines.append(f"by {what}: " + ", ".join(f"{name} {signed(value)}" for name, value in kept))
-    for side in "ab":
-        lines.append(f"{told[side]}: " + _closures(told, side))
-    for x in told["headroom"]:
-        lines.append(
-            f"{x['row']}: {units.seconds(x['took'])} in the step; {x['best']} by itself, operands out of cache, "
-            f"{units.seconds(x['seconds'])}: {x['left']:.0%} is left ({x['repeat']})"
-        )
-    disagree = [x for x in told["agreement"] if x["verdict"] == "disagree"]
-    agree = sum(x["verdict"] == "agree" for x in told["agreement"])
-    lines.append(f"two witnesses: {agree} rows agree, {len(disagree)} disagree" + "".join(
-        f"; {told[x['side']]} {x['row']}: trace {units.seconds(x['trace'])}, replay {units.seconds(x['replay'])}"
-        for x in disagree
-    ))  # fmt: skip
-    lines += told["conditions"]
-    lines.append("A category is a candidate saving until it is swapped: removing one changes the others.")
-    return "\n".join(lines)
-
-
-def _line(
-    width: int, row: str, column: str, a: float, b: float, work: float | None, rate: float | None
-) -> str:
-    def parts(value: float | None) -> str:
-        return f"{'–' if value is None else f'{value * 1e3:+.2f}':>10}"
-
-    return (
-        f"{row:{width}}  {column:17}  {a * 1e3:9.2f} ms  {b * 1e3:9.2f} ms  {(a - b) * 1e3:+9.2f} ms  "
-        f"{parts(work)}  {parts(rate)}"
-    )
-
-
-def _closures(told: Mapping[str, Any], side: str) -> str:
-    closed = [f"{name} {value:.3f}" for name, value in told["closure"][side].items() if value is not None]
-    looked = [f"{name} {value:.3f}" for name, value in told["levels"][side].items()]
-    return f"closure: {', '.join(closed)}; a step over a plain one: {', '.join(looked)}"

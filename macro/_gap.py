@@ -68,16 +68,16 @@ def gap(
 
     rng = np.random.default_rng(seed)
     keys = sorted({key for side in told for process in side for key in process.cells})
-    means = [_means(side, keys) for side in told]
-    pairs = list(zip(*told, strict=True))
-    differences = [_by_round(a, keys) - _by_round(b, keys) for a, b in pairs]
+    rounds = [[_by_round(process, keys) for process in side] for side in told]
+    means = [np.mean([x.mean(axis=0) for x in side], axis=0) for side in rounds]
+    differences = [a - b for a, b in zip(*rounds, strict=True)]
     drawn, sure = _drawn(differences, rng), _sure(differences)
     plain = [[np.array(process.levels["P0"]) for process in side.processes] for side in sides]
-    steps = [_mean([float(x.mean()) for x in side]) for side in plain]
+    steps = [mean([float(x.mean()) for x in side]) for side in plain]
     spread = _drawn([(a - b)[:, None] for a, b in zip(*plain, strict=True)], rng)
     low, high = (float(x) for x in np.quantile(spread, (0.025, 0.975)))
     memory = [sum(float(t) for k, t in zip(keys, side, strict=True) if k[1] == "OS memory") for side in means]
-    faults = _faulted(memory, [_mean([_mean(p.faults) for p in side.processes]) for side in sides])
+    faults = _faulted(memory, [mean([mean(p.faults) for p in side.processes]) for side in sides])
     faulting = [count / taken if taken else 0.0 for count, taken in zip(faults, memory, strict=True)]
     cells = []
     for i, key in enumerate(keys):
@@ -118,12 +118,6 @@ def _faulted(seconds: Sequence[float], faults: Sequence[float]) -> list[float]:
 
 def _counts(key: Key) -> bool:
     return not (key[1] in NEITHER or key[1].startswith("unknown") or key[0] == (WAITING,))
-
-
-def _means(side: Sequence[Attribution], keys: Sequence[Key]) -> Any:
-    import numpy as np
-
-    return np.mean([_by_round(process, keys).mean(axis=0) for process in side], axis=0)
 
 
 def _by_round(process: Attribution, keys: Sequence[Key]) -> Any:
@@ -169,7 +163,8 @@ def _seen(key: Key, side: Sequence[Attribution]) -> str | None:
     return total.most_common(1)[0][0] if total else None
 
 
-def _mean(values: Sequence[float]) -> float:
+def mean(values: Sequence[float]) -> float:
+    """Of nothing, 0."""
     return sum(values) / len(values) if values else 0.0
 
 

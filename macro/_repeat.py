@@ -50,8 +50,9 @@ def _stored(side: Side) -> bool:
     return side.entry.built.get("layout") == "outputs x inputs"
 
 
-def repeat(cell: Cell, plan: Plan, side: Side, known: Mapping[str, Row]) -> Repeat:
-    """What measures a cell of that side by itself."""
+def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]) -> Repeat:
+    """What measures a cell by itself, of the side where it takes longer."""
+    side = sides[cell.gap <= 0]
     threads = side.entry.setting.threads
     more = {"threads": threads} if threads > 1 else {}
     row = product(cell, known)
@@ -104,16 +105,15 @@ def best(again: Repeat) -> tuple[str, float] | None:
 
 
 def headroom(
-    cells: Sequence[Cell], plan: Plan, side: Sequence[Side], known: Mapping[str, Row]
+    cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]
 ) -> list[dict[str, Any]]:
     """Of each named product: the best variant by itself beside what the slower side took, and what is left."""
     found = []
     for cell in cells:
-        slow = 0 if cell.gap > 0 else 1
-        again = repeat(cell, plan, side[slow], known)
+        again = repeat(cell, plan, sides, known)
         told = best(again) if cell.column == "gemm" else None
         if told is not None:
-            took = (cell.a, cell.b)[slow]
+            took = max(cell.a, cell.b)
             found.append(
                 {"row": cell.row, "repeat": again.command, "best": told[0], "seconds": told[1], "took": took,
                  "left": 1 - told[1] / took}

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from macro._peak import UNIT
@@ -81,25 +82,23 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
         status: Any = entry.status if entry.status != "ok" else "failed"
         return replace(blank, status=status, reason=entry.reason or "no block of steps was finished")
     taken = times(entry)
-    median, low, high = stats.order_interval(_array(taken))
+    middle, low, high = stats.order_interval(_array(taken))
     flops = plan.network.flops(plan.batch, plan.phase)
     percent = _percent(entry, flops)
-    foreign = _median([block["foreign"] for _, _, block in entry.blocks])
+    foreign = median([block["foreign"] for _, _, block in entry.blocks])
     contended = entry.setting.threads > 1 and foreign > FOREIGN
-    step = {name: _median([block[name] for _, _, block in entry.blocks]) for name in _SEEN} | {
+    step = {name: median([block[name] for _, _, block in entry.blocks]) for name in _SEEN} | {
         "foreign_cores": foreign
     }
-    step["utilization"] = _median(
-        [b["cpu"] / (b["wall"] * entry.setting.threads) for _, _, b in entry.blocks]
-    )
+    step["utilization"] = median([b["cpu"] / (b["wall"] * entry.setting.threads) for _, _, b in entry.blocks])
     return replace(
         blank, status="contended" if contended else "ok", clock=clock(entry),
-        seconds=record.Seconds(median, _known(low), _known(high), stats.SHOWN), flops_per_second=flops / median,
+        seconds=record.Seconds(middle, _known(low), _known(high), stats.SHOWN), flops_per_second=flops / middle,
         work={"flops": flops},
         percent_of_ceiling=percent, ceiling="FMA peak" if percent else None, samples=tuple(taken),
         wall_samples=tuple(block["wall"] for _, _, block in entry.blocks) if clock(entry) == "cpu" else (),
         rounds=tuple(number for _, number, _ in entry.blocks), processes=tuple(g for g, _, _ in entry.blocks),
-        launches=entry.count, faults=round(step["faults"]), setup_seconds=_median(entry.setup), step=step,
+        launches=entry.count, faults=round(step["faults"]), setup_seconds=median(entry.setup), step=step,
         canary={told: [block[word] for _, _, block in entry.blocks] for told, word in _CANARY.items()},
         warnings=(f"contended: others kept {foreign:.2f} cores busy",) if contended else (),
     )  # fmt: skip
@@ -117,7 +116,7 @@ def _percent(entry: Entry, flops: float) -> float | None:
     if None in peaks:
         return None
     units = flops / UNIT / entry.setting.threads
-    return _median([100 * units * fma / s for fma, s in zip(peaks, times(entry), strict=True)])
+    return float(median([100 * units * fma / s for fma, s in zip(peaks, times(entry), strict=True)]))
 
 
 _CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}
@@ -179,11 +178,6 @@ def _array(values: Sequence[float]) -> Any:
     import numpy as np
 
     return np.array(values)
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    return float(ordered[len(ordered) // 2]) if ordered else 0.0
 
 
 def _known(value: float) -> float | None:

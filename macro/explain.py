@@ -7,19 +7,21 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from kernels.errors import UsageError
+from kernels.errors import SuiteError, UsageError
 from macro import _cli
 from micro._asked import TIME, number
 
 if TYPE_CHECKING:
     from macro._steps import Plan
     from macro._trace import Side
+    from reports.record import Run
 
 SECONDS = 40.0  # of watching, for each process
 
@@ -60,48 +62,38 @@ def _explain(arguments: argparse.Namespace) -> int:
     from kernels.devices import open_device
     from macro import _explained
     from micro import _machine
-    from micro._session import open_run_file
+    from micro._session import open_outputs, open_run_file
+    from reports import attribution
     from reports.record import Note
 
     plan, sides = _planned(arguments)
     with ExitStack() as stack:
-        document_to = _opened(arguments.json, stack)
+        outputs = open_outputs(arguments, stack)
         environment = _machine.environment([open_device("cpu")], _machine.command_line())
         file = open_run_file(arguments.output, environment)
         stack.callback(file.close)
-        if arguments.figures is not None:
-            _made(arguments.figures)
         began = time.monotonic()
-        _watch(plan, sides, partial(_cli.say, arguments.quiet))
+        code = _watched(plan, sides, partial(_cli.say, arguments.quiet))
+        plan = replace(plan, generations=len(sides[0].processes))
         told = _explained.tell(plan, sides, time.monotonic() - began, arguments.kernels)
-        file.append(Note("attribution", told))
-        print(_explained.text(told), file=sys.stderr if document_to is sys.stdout else sys.stdout)
-        if document_to is not None:
-            document_to.write(json.dumps(told) + "\n")
-        if arguments.figures is not None:
-            from reports import figures
-
-            for path in figures.draw(file.run, arguments.figures):
-                _cli.say(arguments.quiet, f"picture: {path}")
-    return 0
+        file.append(Note(attribution.TOPIC, told))
+        return _say(told, file.run, arguments, outputs) or code
 
 
-def _made(folder: Path) -> None:
-    """Raises UsageError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--figures {folder}: {error.strerror}") from None
+def _say(
+    told: dict[str, Any], run: Run, arguments: argparse.Namespace, outputs: Mapping[str, IO[str]]
+) -> int:
+    """The text, the document, the picture; 1 where one of them cannot be written."""
+    from micro._session import for_people, written
+    from reports import attribution
 
-
-def _opened(name: str | None, stack: ExitStack) -> IO[str] | None:
-    """Before anything is measured. Raises UsageError."""
-    if name is None or name == "-":
-        return sys.stdout if name else None
-    try:
-        return stack.enter_context(Path(name).open("w", encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"--json {name}: {error.strerror}; name a file in a folder that is there") from None
+    people = for_people(arguments)
+    wanted = [("stdout", attribution.text(told), people)]
+    wanted += [(f"--{kind}", json.dumps(told), stream) for kind, stream in outputs.items()]
+    return written(
+        [(option, partial(print, text, file=stream, flush=True), stream) for option, text, stream in wanted],
+        run, arguments,
+    )  # fmt: skip
 
 
 def _planned(arguments: argparse.Namespace) -> tuple[Plan, list[Side]]:
@@ -139,9 +131,28 @@ def _pair(values: list[Any], option: str) -> list[Any]:
     return values * 2 if len(values) == 1 else values
 
 
-def _watch(plan: Plan, sides: list[Side], say: Any) -> None:
-    """Equal work first. Raises SuiteError where one side cannot be watched."""
+def _watched(plan: Plan, sides: list[Side], say: Callable[[str], None]) -> int:
+    """The exit code: where it is stopped, or a process fails, the pairs of processes before are kept. Raises what
+    stopped it where there is no pair."""
     from macro import _trace
 
-    with tempfile.TemporaryDirectory(prefix="kernelgap-explain-") as folder:
-        _trace.take(plan, sides, Path(folder), say)
+    try:
+        with tempfile.TemporaryDirectory(prefix="kernelgap-explain-") as folder:
+            _trace.take(plan, sides, Path(folder), say)
+    except (KeyboardInterrupt, SystemExit, SuiteError) as stop:
+        pairs = min(len(side.processes) for side in sides)
+        if not pairs:
+            raise
+        for side in sides:
+            del side.processes[pairs:]
+        why, code = "interrupted", 130
+        if isinstance(stop, SuiteError):
+            why, code = str(stop), 1
+        elif isinstance(stop, SystemExit):
+            code = int(str(stop.code))
+        print(
+            f"macro explain: {why}; told from {pairs} of {plan.generations} processes of each",
+            file=sys.stderr,
+        )
+        return code
+    return 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from kernels.faults import Cost, Faults
@@ -101,8 +102,8 @@ def knee(curve: Mapping[int, float], second_level: int) -> Knee | None:
     far = [size for size in above if size > PLATEAU * second_level]
     if not flat or not far:
         return None
-    plateau = _median(curve[size] for size in flat)
-    memory = _median(curve[size] for size in far[-max(1, len(far) // 3) :])
+    plateau = median(curve[size] for size in flat)
+    memory = median(curve[size] for size in far[-max(1, len(far) // 3) :])
     if memory < WORTH_A_KNEE * plateau:
         return None
     middle = math.sqrt(plateau * memory)
@@ -121,8 +122,3 @@ def _crossing(low: int, high: int, before: float, behind: float, middle: float) 
     if before < middle < behind:
         share = math.log(middle / before) / math.log(behind / before)
     return low * math.exp(share * math.log(high / low))
-
-
-def _median(values: Iterable[float]) -> float:
-    ordered = sorted(values)
-    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kernels.devices.base import Device
 
 RATE, BANDWIDTH = 100e9, 20e9  # of one core, for a first guess
+Output = tuple[str, Callable[[], None], IO[str]]  # its option, what writes it, where to
 EXPORTS = tuple(kind for kind in formats.kinds() if kind != "text")
 
 
@@ -244,7 +245,7 @@ def open_outputs(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, I
     """Opened before anything is measured, so that a wrong path costs nothing."""
     opened: dict[str, IO[str]] = {}
     for kind in EXPORTS:
-        path = getattr(arguments, kind)
+        path = getattr(arguments, kind, None)
         if path is None:
             continue
         if path == "-":
@@ -273,14 +274,15 @@ def _utf8(stream: IO[str]) -> IO[str]:
     return stream
 
 
-def _for_people(arguments: argparse.Namespace) -> IO[str]:
-    taken = any(getattr(arguments, kind) == "-" for kind in EXPORTS)
+def for_people(arguments: argparse.Namespace) -> IO[str]:
+    """Where a person reads: stderr where stdout is a document's."""
+    taken = any(getattr(arguments, kind, None) == "-" for kind in EXPORTS)
     return sys.stderr if taken else sys.stdout
 
 
 def say(run: Run, arguments: argparse.Namespace, outputs: dict[str, IO[str]]) -> int:
     """Report, exports, pictures; 1 where one of them cannot be written, which costs that one alone."""
-    people, code = _for_people(arguments), 0
+    people = for_people(arguments)
 
     def text() -> None:
         formats.write("text", run, people, verbose=arguments.verbose)
@@ -290,17 +292,23 @@ def say(run: Run, arguments: argparse.Namespace, outputs: dict[str, IO[str]]) ->
         formats.write(kind, run, stream)
         stream.flush()
 
+    wanted: list[Output] = [("stdout", text, people)]
+    wanted += [(f"--{kind}", partial(export, kind, stream), stream) for kind, stream in outputs.items()]
+    return written(wanted, run, arguments)
+
+
+def written(wanted: Sequence[Output], run: Run, arguments: argparse.Namespace) -> int:
+    """Each output, then the pictures, then where the run file is; 1 where one of them cannot be written."""
+    people, code = for_people(arguments), 0
+
     def draw() -> None:
         from reports import figures
 
         for path in figures.draw(run, arguments.figures):
             print(f"picture: {path}", file=people)
 
-    wanted: list[tuple[str, Callable[[], None], IO[str]]] = [("stdout", text, people)]
-    wanted += [(f"--{kind}", partial(export, kind, stream), stream) for kind, stream in outputs.items()]
-    if arguments.figures:
-        wanted.append((f"--figures {arguments.figures}", draw, people))
-    for option, write, stream in wanted:
+    pictures = [(f"--figures {arguments.figures}", draw, people)] if arguments.figures else []
+    for option, write, stream in (*wanted, *pictures):
         try:
             write()
         except BrokenPipeError:

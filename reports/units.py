@@ -21,6 +21,11 @@ def seconds(value: float | None) -> str:
     return "–" if value is None else scaled(value, "s")
 
 
+def signed(value: float) -> str:
+    """Seconds with their sign."""
+    return ("+" if value >= 0 else "−") + seconds(abs(value))
+
+
 def binary(value: float) -> str:
     """Bytes with a binary prefix: `4 MiB`."""
     for prefix in ("", "Ki", "Mi", "Gi", "Ti"):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports import units
+from reports import attribution, units
 from reports.figures import _axes, _style
 from reports.record import Run
 
@@ -26,10 +26,7 @@ Told = Mapping[str, Any]
 def draw(run: Run) -> list[tuple[str, Figure]]:
     """A picture for each attribution of the run, named after the network and the two frameworks."""
     made: dict[str, Figure] = {}
-    for note in run.notes:
-        if note.topic != "attribution":
-            continue
-        told = note.data
+    for told in attribution.of(run):
         slug = re.sub(r"[^\w+]+", "-", f"{told['network']} {told['a']} {told['b']}").strip("-").lower()[:60]
         while slug in made:
             slug += "-"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING
 
-from reports import table
+from reports import attribution, table
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -18,12 +18,15 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
 
     console = Console(file=stream, highlight=False, width=None if stream.isatty() else WIDTH)
     for note in run.notes:
-        for sentence in note.data.get("sentences", ()):
+        for sentence in note.data.get("sentences", ()) if note.topic != attribution.TOPIC else ():
             console.print(sentence, style="bold", markup=False)
+    told = attribution.of(run)
+    for document in told:
+        console.print(attribution.text(document), markup=False, soft_wrap=True)
     made = table.comparisons(run)
     if made.rows:
         _table(console, made)
-    if verbose or not made.rows:
+    if verbose or not (made.rows or told):
         _table(console, table.results(run))
     for title, lines in (
         (
@@ -41,12 +44,11 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
         console.print(line, markup=False, soft_wrap=True)
     facts = run.environment.facts
     device = facts.get("device", {})
-    scopes = list(dict.fromkeys(c.scope for c in run.comparisons)) or ["within this process"]
-    console.print(
-        f"{device.get('model')}, {facts.get('cores')} cores; intervals hold {', '.join(scopes)}; {table.seconds(run)}.",
-        markup=False,
-        soft_wrap=True,
-    )
+    said = [f"{device.get('model')}, {facts.get('cores')} cores"]
+    if not told:
+        scopes = list(dict.fromkeys(c.scope for c in run.comparisons)) or ["within this process"]
+        said += [f"intervals hold {', '.join(scopes)}", table.seconds(run)]
+    console.print(f"{'; '.join(said)}.", markup=False, soft_wrap=True)
 
 
 def _table(console: Console, made: table.Table) -> None:

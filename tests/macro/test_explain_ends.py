@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from reports import attribution, store
 from tests import processes
 from tests.conftest import Ran
 from tests.macro import adapters
@@ -67,8 +69,10 @@ def test_a_process_that_dies_while_it_is_traced_is_one_line(
     assert pids and not [pid for pid in pids if Path(f"/tmp/perf-{pid}.map").exists()]
 
 
-def test_ctrl_c_leaves_nobody(explaining: Path, tmp_path: Path) -> None:
-    lasting = adapters.write(tmp_path, "lasting", LASTING)
+@contextmanager
+def asked(explaining: Path, folder: Path, until: str, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """An explanation of steps that last, once it has said that."""
+    lasting = adapters.write(folder, "lasting", LASTING)
     words = [
         sys.executable,
         "-m",
@@ -79,15 +83,34 @@ def test_ctrl_c_leaves_nobody(explaining: Path, tmp_path: Path) -> None:
         "numpy",
     ]
     with subprocess.Popen(
-        words, cwd=ROOT, env=os.environ | {processes.MARK: str(tmp_path)}, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, start_new_session=True,
+        [*words, *more], cwd=ROOT, env=os.environ | {processes.MARK: str(folder)}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     ) as ran:  # fmt: skip
         assert ran.stderr is not None
-        while not (line := ran.stderr.readline()).startswith("process 1 of 1 each: 1 rounds"):
+        while not (line := ran.stderr.readline()).startswith(until):
             assert line, "it ended"
+        yield ran
+
+
+def test_ctrl_c_leaves_nobody(explaining: Path, tmp_path: Path) -> None:
+    with asked(explaining, tmp_path, "process 1 of 1 each: 1 rounds") as ran:
         assert len(processes.marked(tmp_path)) >= 3
         os.killpg(ran.pid, signal.SIGINT)  # as a terminal does: perf is in the group
         out, err = ran.communicate(timeout=20)
     assert ran.returncode == 130 and out == ""
     assert err.strip().splitlines()[-1] == "macro explain: interrupted" and "Traceback" not in err
+    gone(tmp_path)
+
+
+def test_processes_that_had_ended_are_told(explaining: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run.jsonl"
+    words = ("--runs", "3", "--budget", "1s", "-o", str(run))
+    with asked(explaining, tmp_path, "process 2 of 3 each: 1 rounds", *words) as ran:
+        os.killpg(ran.pid, signal.SIGINT)
+        out, err = ran.communicate(timeout=30)
+    assert ran.returncode == 130 and "Traceback" not in err
+    assert "macro explain: interrupted; told from 1 of 3 processes of each" in err
+    assert "a gap of" in out and "1 process of each: intervals hold within them" in out
+    (told,) = attribution.of(store.read(run))
+    assert told["runs"] == 1
     gone(tmp_path)

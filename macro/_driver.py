@@ -120,10 +120,12 @@ class Process:
         )
 
     def close(self) -> None:
-        """End it and whatever it started."""
+        """End it and whatever it started; the map of generated code that it may have written for perf goes too."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        with suppress(OSError):
+            Path(f"/tmp/perf-{self.pid}.map").unlink()
         for handle in (self._from, self._to):
             with suppress(OSError):
                 os.close(handle)

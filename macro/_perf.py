@@ -15,7 +15,8 @@ from kernels._doctor.perf import rights
 
 PERIOD = 1_000_000  # nanoseconds of processor time between two samples of a thread; a fourth of it cost a step 6 to 9 %
 PATIENCE = 60.0  # seconds for perf to end, and for its file to be read
-# oneDNN then writes the names of what it generates; 4 would write another format, which leaves them unnamed here.
+# oneDNN then writes the names of what it generates (the driver takes the file away with the process); 4 would write
+# another format, which leaves them unnamed here.
 NAMED = {"ONEDNN_JIT_PROFILE": "2"}
 # Both may have blanks and parentheses: `f(int) (/usr/lib/a.so (deleted))`.
 SEEN = re.compile(r"(.+?) \(([/\[].*|[^()]*)\)\s*")
@@ -99,16 +100,9 @@ class Sampler:
         """Whatever is left of it."""
         self._process.kill()
         self._process.wait()
-        forget(self.pid)
         for path in (self._data, *map(Path, self.fifos)):
             with suppress(OSError):
                 path.unlink()
-
-
-def forget(pid: int) -> None:
-    """The map of generated code that a process wrote for perf, as NAMED asks of it."""
-    with suppress(OSError):
-        Path(f"/tmp/perf-{pid}.map").unlink()
 
 
 def parsed(text: str) -> tuple[list[Sample], list[Switch]]:

@@ -83,15 +83,21 @@ def take(
     return seconds
 
 
+def begin(
+    plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], folder: Path, stack: ExitStack
+) -> Process:
+    """Its process, built; the entry knows what it says of itself. Raises SuiteError."""
+    job = _job.write(entry.framework, plan.network, plan.batch, setting, files, folder)
+    process = stack.enter_context(Process(entry.framework, job, setting, job.with_suffix(".log")))
+    entry.identity, entry.built = process.expect("hello"), process.expect("built")
+    return process
+
+
 def _start(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack: ExitStack) -> bool:
     """Its process, built and warm; how many steps make a block."""
     began = time.monotonic()
-    job = _job.write(entry.framework, plan.network, plan.batch, entry.setting, files, folder)
     try:
-        log = folder / f"{entry.framework.name}.log".replace(":", "-").replace("/", "-")
-        entry.process = stack.enter_context(Process(entry.framework, job, entry.setting, log))
-        entry.identity = entry.process.expect("hello")
-        entry.built = entry.process.expect("built")
+        entry.process = begin(plan, entry, entry.setting, files, folder, stack)
         entry.setup.append(time.monotonic() - began)
         warm = entry.process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=WARM)
         entry.count = max(1, round(BLOCK / max(min(warm["wall_ns"]) * 1e-9, 1e-9)))
@@ -147,6 +153,7 @@ def _block(told: dict[str, Any]) -> dict[str, Any]:
     return {
         "wall": sum(told["wall_ns"]) * 1e-9 / count,
         "cpu": sum(told["cpu_ns"]) * 1e-9 / count,
+        "blocked": sum(told["blocked_ns"]) * 1e-9 / count,
         "system": sum(told["system_ns"]) * 1e-9 / count,
         **{name: sum(told[name]) / count for name in names},
         "foreign": told["foreign"], "canary": told["canary"], "peak": told["peak_bytes"], "steps": count,

@@ -14,7 +14,7 @@ from kernels.errors import LaunchError, SuiteError, Unavailable
 from macro import _job, _perf, _prove
 from macro._driver import Process
 from macro._perf import Sample, Sampler, Switch
-from macro._steps import HANGS, WARM, Entry, Plan
+from macro._steps import HANGS, WARM, Entry, Plan, begin
 
 BLOCK = 0.4  # seconds of steps at one level, at least
 FEWEST = 6  # rounds of a process
@@ -28,8 +28,7 @@ class Watched:
     seconds by repetition and call, and `beside` them the plain step of the same round."""
 
     levels: dict[str, list[float]] = field(default_factory=dict)
-    wall: list[float] = field(default_factory=list)  # of plain steps
-    faults: list[float] = field(default_factory=list)
+    faults: list[float] = field(default_factory=list)  # of plain steps, as system
     system: list[float] = field(default_factory=list)
     # Of P3: start, end; seconds of processor time and of waiting of its own accord.
     steps: list[tuple[int, int, float, float]] = field(default_factory=list)
@@ -85,14 +84,9 @@ def _start(
     setting = entry.setting
     named = {**setting.knobs, "variables": {**setting.knobs.get("variables", {}), **_perf.NAMED}}
     setting = replace(setting, knobs=named)
-    job = _job.write(entry.framework, plan.network, plan.batch, setting, files, folder)
-    log = folder / f"{job.stem}.log"
     say(f"starting {entry.framework.name}, heap {setting.heap}")
     with _blamed(entry):
-        process = Process(entry.framework, job, setting, log)
-        stack.callback(_perf.forget, process.pid)  # when it has ended
-        stack.enter_context(process)
-        entry.identity, entry.built = process.expect("hello"), process.expect("built")
+        process = begin(plan, entry, setting, files, folder, stack)
     _prove.refuse(plan, entry, say)
     with _blamed(entry):
         look = Look(plan, entry, process)
@@ -111,6 +105,7 @@ class Look:
         self.plan, self.process = plan, process
         self.sampler: Sampler | None = None
         self.one_thread, self.found = entry.setting.threads == 1, Watched()
+        self.patience = 5 * HANGS
         warm = self._plain(WARM)
         self.patience = max(HANGS, 50 * warm)
         self.count = max(1, round(BLOCK / max(warm, 1e-9)))
@@ -126,7 +121,7 @@ class Look:
         """Plain and traced, in random order; seldom each instrument alone, and the replay beside a plain block. The
         first step after the other side's turn is nobody's: meanwhile a hypervisor took freed pages back."""
         self._plain(1, keep=False)
-        looks = [self._beside if number % SELDOM == 0 else self._p0, self._p3]
+        looks: list[Callable[[], object]] = [self._beside if number % SELDOM == 0 else self._p0, self._p3]
         for look in order.sample(looks, len(looks)):
             look()
         self.found.rounds += [number] * self.count
@@ -134,27 +129,24 @@ class Look:
     def _p0(self) -> float:
         return self._level("P0", self._plain(self.count))
 
-    def _p3(self) -> float:
-        return self._level("P3", self._traced(self.count, spans=True, samples=True, keep=self.found))
+    def _p3(self) -> None:
+        self._level("P3", self._traced(self.count, spans=True, samples=True, keep=self.found))
 
-    def _beside(self) -> float:
+    def _beside(self) -> None:
         plain = self._p0()
         self._replay(plain)
         self._plain(1, keep=False)  # what a replay held is given back
         self._level("P1", self._traced(self.count, spans=True, samples=False))
         if self.sampler:
             self._level("P2", self._traced(self.count, spans=False, samples=True))
-        return plain
 
     def _level(self, name: str, seconds: float) -> float:
         self.found.levels.setdefault(name, []).append(seconds)
         return seconds
 
     def _plain(self, count: int, keep: bool = True) -> float:
-        patience = getattr(self, "patience", HANGS * 5)
-        told = self.process.ask(patience, "steps", do="steps", phase=self.plan.phase, count=count)
+        told = self.process.ask(self.patience, "steps", do="steps", phase=self.plan.phase, count=count)
         if keep:
-            self.found.wall.append(sum(told["wall_ns"]) * 1e-9 / count)
             self.found.faults.append(sum(told["faults"]) / count)
             self.found.system.append(sum(told["system_ns"]) * 1e-9 / count)
         # One thread: others' work beside it does not count, what it waits for itself does.

@@ -52,7 +52,7 @@ class Result:
     kernel: str | None = None  # version and kernel family as the library tells, or file and digest
     isa_observed: str | None = None  # instruction set the kernel really uses
     blas: str | None = None  # the call made, in the library's own column-major terms
-    clock: str | None = None  # of samples: cpu (processor time of the thread), wall, or event (of a GPU)
+    clock: str | None = None  # of samples: cpu (of the thread, with a step's waits), wall, event (of a GPU)
     seconds: Seconds | None = None  # of one use
     flops_per_second: float | None = None  # nominal FLOP over the median
     bytes_per_second: float | None = None  # nominal bytes over the median

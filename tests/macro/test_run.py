@@ -18,8 +18,22 @@ from macro.networks.base import Network, dense
 from reports import stats, store
 from reports.record import Run
 from tests.conftest import Ran
+from tests.macro import adapters
 
 SMALL = Network("small", "a test", 8, dense(12, 10, 9, 4), rate=0.1, momentum=0.5)
+SLEEPING = """
+_step = Model.step
+
+
+def step(self):
+    import time
+
+    time.sleep(0.02)
+    _step(self)
+
+
+Model.step = step
+"""
 DEFECT = "tests/macro/defects.py:sum-loss"
 PLAN = Plan(SMALL, SMALL.batch, "step", 30.0, 3)
 
@@ -76,12 +90,22 @@ def test_a_run_that_is_whole_is_left_as_it_is(command: Callable[..., Ran], tmp_p
         command("--frameworks", "numpy,numpy", "--resume")
 
 
+def test_what_a_step_sleeps_is_in_its_time(command: Callable[..., Ran], tmp_path: Path) -> None:
+    sleeping = adapters.write(tmp_path, "sleeping", SLEEPING)
+    assert command("--frameworks", str(sleeping.path), "--runs", "1").code == 0
+    (result,) = store.read(tmp_path / "run.jsonl").results
+    assert result.clock == "cpu" and result.step is not None and result.step["blocked"] > 0.02
+    assert min(result.samples) > 0.02
+
+
 # What a file keeps of rounds
+
+STEP = {"cpu": 1.0, "blocked": 0.0}
 
 
 def entry(blocks: int = 0) -> Entry:
     made = Entry(find("numpy"), Setting(), count=3, setup=[1.0])
-    made.blocks = [(0, i, {"cpu": 1.0}) for i in range(blocks)]
+    made.blocks = [(0, i, STEP) for i in range(blocks)]
     return made
 
 
@@ -131,12 +155,12 @@ def test_an_entry_is_what_it_was(tmp_path: Path) -> None:
     (one,) = _kept.rounds(file.run, "x")
     again, other = entry(), entry()
     _kept.restore({"a": again, "b": other}, [one])
-    assert again.blocks == [(0, 1, {"cpu": 1.0})] and (again.count, again.setup) == (3, [1.0])
+    assert again.blocks == [(0, 1, STEP)] and (again.count, again.setup) == (3, [1.0])
     assert (other.status, other.reason, other.blocks) == ("failed", "it died", [])
 
 
 def test_a_generation_cut_short_is_compared_with_nothing() -> None:
     a, b = entry(), entry()
     for made in (a, b):
-        made.blocks = [(g, i, {"cpu": 1.0}) for g, n in ((0, 3), (1, 8), (2, stats.FEWEST)) for i in range(n)]
+        made.blocks = [(g, i, STEP) for g, n in ((0, 3), (1, 8), (2, stats.FEWEST)) for i in range(n)]
     assert [len(group) for group in _told._ratios(a, b)] == [8, stats.FEWEST]

@@ -115,6 +115,15 @@ def canary():
     return best
 
 
+def peak():
+    """Bytes that were in memory at once, at most, since this program began: getrusage also knows its parent's."""
+    try:
+        with open("/proc/self/status") as stream:
+            return next(int(line.split()[1]) for line in stream if line.startswith("VmHWM:")) * 1024
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def steps(call, count):
     """Each of `count` calls by the wall and by this process's clocks; what others took meanwhile."""
     rows = []
@@ -136,8 +145,7 @@ def steps(call, count):
     lasted = max(time.monotonic() - began, 1e-9)
     foreign = max(0.0, (busy() - others) - (time.process_time() - own)) / lasted
     columns = dict(zip(STEPS_NUMBERS, [list(column) for column in zip(*rows)]))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return dict(columns, foreign=foreign, canary=canary(), peak_bytes=peak)
+    return dict(columns, foreign=foreign, canary=canary(), peak_bytes=peak())
 
 
 def observed():

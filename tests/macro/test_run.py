@@ -98,6 +98,14 @@ def test_what_a_step_sleeps_is_in_its_time(command: Callable[..., Ran], tmp_path
     assert min(result.samples) > 0.02
 
 
+def test_the_peak_of_memory_is_the_process_own(command: Callable[..., Ran], tmp_path: Path) -> None:
+    large = bytearray(600 << 20)
+    large[:: 1 << 12] = b"x" * len(large[:: 1 << 12])
+    command("--frameworks", "numpy", "--runs", "1")
+    (result,) = store.read(tmp_path / "run.jsonl").results
+    assert len(large) and result.step is not None and 5 << 20 < result.step["peak"] < 500 << 20
+
+
 # What a file keeps of rounds
 
 STEP = {"cpu": 1.0, "blocked": 0.0}

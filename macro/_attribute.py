@@ -47,20 +47,19 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
     """Of one process, rows that belong together as one."""
     found = Attribution(len(watched.steps), watched.rounds)
     starts = [start for start, *_ in watched.steps]
-    inside = [s for s in watched.samples if _step(watched, starts, s.time) is not None]
+    wall = sum(end - start for start, end, *_ in watched.steps) * 1e-9
+    cpu = sum(cpu for _, _, cpu, _ in watched.steps)
     if watched.samples:
-        places = locate(watched.spans, inside)
+        inside = [(s, step) for s in watched.samples if (step := _step(watched, starts, s.time)) is not None]
+        places = locate(watched.spans, [sample for sample, _ in inside])
         outside = unknown = 0
-        for sample, place in zip(inside, places, strict=True):
-            step = _step(watched, starts, sample.time)
-            assert step is not None
+        for (sample, step), place in zip(inside, places, strict=True):
             column = joined(of_symbol(sample.symbol, sample.module), place.column)
             outside += not place.inside
             unknown += column.startswith("unknown")
             key = (together(place.rows, group), column)
             _add(found, key, step, SECONDS)
             found.seen.setdefault(key, Counter())[_kernel(sample)] += 1
-        cpu = sum(cpu for _, _, cpu, _ in watched.steps)
         count = len(inside)
         found.closure = {
             "sampling": count * SECONDS / cpu if cpu else None,
@@ -69,8 +68,6 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
         }
     else:
         _by_spans_alone(found, watched, starts, group)
-    wall = sum(end - start for start, end, *_ in watched.steps) * 1e-9
-    cpu = sum(cpu for _, _, cpu, _ in watched.steps)
     found.closure["threads"] = cpu / (threads * wall) if wall else None
     if watched.samples:
         found.cells.update(waiting(watched, threads, group))

@@ -176,8 +176,9 @@ def network(asked: Asked) -> list[Contest]:
 
 
 def refine_crossover(asked: Asked, run: Any) -> list[Contest]:
-    found: list[Contest] = later("_gemm_answers", "refine_crossover")(asked, run, crossover_at)
-    return found
+    from micro import _gemm_answers
+
+    return _gemm_answers.refine_crossover(asked, run, crossover_at)
 
 
 def later(module: str, function: str) -> Callable[..., Any]:

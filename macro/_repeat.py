@@ -68,7 +68,7 @@ def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Ro
         return Repeat(passes.benchmark, {**passes.options, **more})
     heap = {"heap": side.entry.setting.heap} if side.entry.setting.heap != "default" else {}
     name = shlex.quote(side.entry.framework.name)
-    return Repeat("macro run " + plan.network.name, {"frameworks": name, "batch": plan.batch, **more, **heap})
+    return Repeat(f"macro run {plan.named}", {"frameworks": name, "batch": plan.batch, **more, **heap})
 
 
 def _pass(cell: Cell, plan: Plan, known: Mapping[str, Row]) -> Repeat | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -47,7 +48,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run: a network's phase in several entries."""
+    """What is run: a network's phase in several entries. `asked`: the network as a command names it."""
 
     network: Network
     batch: int
@@ -56,6 +57,12 @@ class Plan:
     generations: int
     seed: int = 0
     first: int = 0  # number of its first generation, in a run taken up again
+    asked: str = ""
+
+    @property
+    def named(self) -> str:
+        """The network, as a word of a shell."""
+        return shlex.quote(self.asked or self.network.name)
 
 
 class Keep(Protocol):

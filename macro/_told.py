@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -172,7 +173,7 @@ def _command(plan: Plan, entry: Entry) -> str:
     s = entry.setting
     division = f" --division {entry.division}" if entry.division != "default" else ""
     return (
-        f"python -m macro run {plan.network.name} --frameworks {entry.framework.name} --batch {plan.batch} "
+        f"python -m macro run {plan.named} --frameworks {shlex.quote(entry.framework.name)} --batch {plan.batch} "
         f"--phase {plan.phase} --threads {s.threads} --heap {s.heap}{division}"
     )
 

@@ -122,7 +122,10 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan, list[Side]]:
         raise UsageError(
             f"--threads {arguments.threads}: one number for both; steps on other threads are other clocks"
         )
-    return Plan(net, _cli.batch(arguments, net), arguments.phase, seconds, arguments.runs), sides
+    plan = Plan(
+        net, _cli.batch(arguments, net), arguments.phase, seconds, arguments.runs, asked=arguments.network
+    )
+    return plan, sides
 
 
 def _pair(values: list[Any], option: str) -> list[Any]:

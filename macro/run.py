@@ -69,7 +69,9 @@ def _run(arguments: argparse.Namespace) -> int:
     margin = number(arguments.margin, SHARE, "--margin", "1%")
     if arguments.resume and arguments.output is None:
         raise UsageError("--resume: it needs a run file, -o FILE")
-    plan = Plan(net, _cli.batch(arguments, net), arguments.phase, seconds, arguments.runs)
+    plan = Plan(
+        net, _cli.batch(arguments, net), arguments.phase, seconds, arguments.runs, asked=arguments.network
+    )
     with ExitStack() as stack:
         outputs = open_outputs(arguments, stack)
         environment = _machine.environment([open_device("cpu")], _machine.command_line())

@@ -59,7 +59,8 @@ def test_a_framework_named_twice_is_compared_with_itself(command: Callable[..., 
     read = store.read(tmp_path / "run.jsonl")
     first, second = read.results
     assert (first.variant, second.variant) == ("numpy", "numpy~b")
-    assert "--frameworks numpy~b " in second.repeat and _cli.frameworks("numpy~b")[0].name == "numpy~b"
+    assert second.repeat.startswith(f"python -m macro run {tmp_path}/small.json --frameworks 'numpy~b' ")
+    assert _cli.frameworks("numpy~b")[0].name == "numpy~b"
     (compared,) = read.comparisons
     assert compared.ratio is not None and compared.scope == "within process"
 

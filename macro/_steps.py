@@ -135,7 +135,8 @@ def _round(
     plan: Plan, order: random.Random, alive: list[Entry], peak: Peak
 ) -> list[tuple[Entry, dict[str, Any]]]:
     """A block of steps from each and a look at the peak, in turns, in fresh random order, while the others wait
-    on their pipes. Who fails is no longer alive."""
+    on their pipes. A turn's first step is nobody's: during the others' turns a hypervisor took freed pages back, and
+    caches hold what is theirs. Who fails is no longer alive."""
     found, fma = [], None
     for entry in order.sample([*alive, None], len(alive) + 1):
         if entry is None:
@@ -144,7 +145,8 @@ def _round(
         assert entry.process is not None
         patience = max(HANGS, 20 * entry.count * (entry.blocks[-1][2]["wall"] if entry.blocks else 1.0))
         try:
-            told = entry.process.ask(patience, "steps", do="steps", phase=plan.phase, count=entry.count)
+            for count in (1, entry.count):
+                told = entry.process.ask(patience, "steps", do="steps", phase=plan.phase, count=count)
         except SuiteError as error:
             entry.fail(error)
             alive.remove(entry)

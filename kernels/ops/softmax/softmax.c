@@ -1,11 +1,13 @@
 /* Softmax with cross-entropy by the vectors of ../../maths.c: y = the gradient p − t of every row, then its loss.
- * Fused: a row is read once. Block by block, while a block is in the first-level cache, its maximum joins the
- * largest so far, its exponentials are taken against that and stored as what will be the gradient; a second
- * sweep, over what lies in cache and during the next row's first, brings them to the row's own maximum and sum
- * (the online normalizer of Milakov and Gimelshein 2018, arXiv:1805.02867). */
+ * Fused: a row is read once. Block by block its exponentials are taken against the first block's maximum and
+ * stored as what will be the gradient; only a block that goes far beyond has its own maximum looked for, and is
+ * done again. A second sweep, over what lies in cache and during the next row's first, brings them to the row's
+ * own maximum and sum (the online normalizer of Milakov and Gimelshein 2018, arXiv:1805.02867). */
 #include <float.h>
 
 enum { BLOCK = 64 * LANES };
+/* A block's sum from which its maximum is looked for: arguments above 14 would cost figures, and later overflow. */
+#define MUCH 1e6f
 #define INLINE static inline __attribute__((always_inline))
 
 typedef struct {
@@ -18,7 +20,7 @@ typedef struct {
 
 typedef struct { float top, sum, dot; } row;
 
-INLINE float exp_float(float x) { return exp_of_negative(all(x))[0]; }
+INLINE float exp_float(float x) { return exp_of(all(x))[0]; }
 
 INLINE float top_of(const float *x, int64_t n, float top)
 {
@@ -63,45 +65,58 @@ INLINE void divide_one(waiting w, int64_t at, float share)
     w.e[at] = w.t ? w.e[at] * share - w.t[at] : w.e[at] * share;
 }
 
-/* The exponentials of a row, each against the largest value until the end of its block, kept in `tops`. Between
- * them the shares of the row before, where one waits: memory's work while the arithmetic has its own. */
-INLINE row exponentials(const float *x, const float *t, float *e, int64_t n, float *tops, waiting w)
+/* The exponentials of a block against `top`; their sum. Between them the shares of the row before, where one
+ * waits: memory's work while the arithmetic has its own. */
+INLINE float block_sum(const float *x, const float *t, float *e, int64_t i, int64_t end, float top, float *dot,
+                       waiting w)
 {
-    row r = {-FLT_MAX, 0, 0};
-    vec dot = {0};
-    for (int64_t b = 0; b < n; b += BLOCK) {
-        int64_t i = b, end = n - b < BLOCK ? n : b + BLOCK;
-        float before = r.top, share = w.e ? share_of(w, b / BLOCK) : 0;
-        r.top = top_of(x + b, end - b, before);
-        vec top = all(r.top), sum[UNROLL] = {{0}};
-        for (; i + UNROLL * LANES <= end; i += UNROLL * LANES)
-            for (int s = 0; s < UNROLL; s++) {
-                int64_t at = i + s * LANES;
-                __builtin_prefetch(x + at + BLOCK);
-                sum[s] += exp_step(x + at, t ? t + at : 0, e ? e + at : 0, top, &dot);
-                if (w.e) divide(w, at, share);
-            }
-        for (; i + LANES <= end; i += LANES) {
-            sum[0] += exp_step(x + i, t ? t + i : 0, e ? e + i : 0, top, &dot);
-            if (w.e) divide(w, i, share);
+    vec sum[UNROLL] = {{0}}, dots = {0};
+    float share = w.e ? share_of(w, i / BLOCK) : 0;
+    for (; i + UNROLL * LANES <= end; i += UNROLL * LANES)
+        for (int s = 0; s < UNROLL; s++) {
+            int64_t at = i + s * LANES;
+            __builtin_prefetch(x + at + BLOCK);
+            sum[s] += exp_step(x + at, t ? t + at : 0, e ? e + at : 0, all(top), &dots);
+            if (w.e) divide(w, at, share);
         }
-        if (i < end) {
-            vec v = load_some(x + i, end - i, r.top), last = exp_of_negative(v - top);
-            float kept[LANES] = {0};
-            store_some(kept, last, end - i);
-            sum[1] += load(kept);
-            if (t) dot += v * load_some(t + i, end - i, 0);
-            if (e) store_some(e + i, last, end - i);
-            for (; w.e && i < end; i++) divide_one(w, i, share);
-        }
-        r.sum = r.sum * exp_float(before - r.top) + sum_of((sum[0] + sum[1]) + (sum[2] + sum[3]));
-        tops[b / BLOCK] = r.top;
+    for (; i + LANES <= end; i += LANES) {
+        sum[0] += exp_step(x + i, t ? t + i : 0, e ? e + i : 0, all(top), &dots);
+        if (w.e) divide(w, i, share);
     }
-    r.dot = sum_of(dot);
-    return r;
+    if (i < end) {
+        vec v = load_some(x + i, end - i, top), last = exp_of_negative(v - top);
+        float kept[LANES] = {0};
+        store_some(kept, last, end - i);
+        sum[1] += load(kept);
+        if (t) dots += v * load_some(t + i, end - i, 0);
+        if (e) store_some(e + i, last, end - i);
+        for (; w.e && i < end; i++) divide_one(w, i, share);
+    }
+    *dot = t ? sum_of(dots) : 0;
+    return sum_of((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
 static const waiting nobody;
+
+/* The exponentials of a row, what each block's are against kept in `tops`. */
+INLINE row exponentials(const float *x, const float *t, float *e, int64_t n, float *tops, waiting w)
+{
+    row r = {top_of(x, n < BLOCK ? n : BLOCK, -FLT_MAX), 0, 0};
+    for (int64_t b = 0; b < n; b += BLOCK) {
+        int64_t end = n - b < BLOCK ? n : b + BLOCK;
+        float dot, sum = block_sum(x, t, e, b, end, r.top, &dot, w);
+        if (!(sum < MUCH)) {
+            float before = r.top;
+            r.top = top_of(x + b, end - b, before);
+            r.sum *= exp_float(before - r.top);
+            sum = block_sum(x, t, e, b, end, r.top, &dot, nobody);
+        }
+        r.sum += sum;
+        r.dot += dot;
+        tops[b / BLOCK] = r.top;
+    }
+    return r;
+}
 
 /* The shares of a row that waits, at once. */
 INLINE void divide_all(waiting w, int64_t n)

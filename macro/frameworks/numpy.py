@@ -39,8 +39,9 @@ def record(model, phase):
 
 
 def build(job):
-    """With the knob `order` the terms of every sum come in another order, for the bound of equal work."""
-    return Model(job, ORDERS.get(job["knobs"].get("order")))
+    """For the bound of equal work: with the knob `order` the terms of every sum come in another order, with `shares`
+    the shares of the softmax are so many times what they should be."""
+    return Model(job, ORDERS.get(job["knobs"].get("order")), job["knobs"].get("shares"))
 
 
 def _shuffled(count):
@@ -53,13 +54,14 @@ ORDERS = {"reversed": lambda count: np.arange(count)[::-1], "shuffled": _shuffle
 class Model(object):
     """Weights are inputs×outputs; every array of a step but those of the loss is allocated once."""
 
-    def __init__(self, job, order=None):
+    def __init__(self, job, order=None, shares=None):
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             self.layers = job["network"]["layers"]
             self.weights = dict((name, weights[name].copy()) for name in weights.files)
             self.x, self.labels = data["x"], data["labels"]
         self.rate, self.momentum = np.float32(job["network"]["rate"]), np.float32(job["network"]["momentum"])
         self.batch, self.order = len(self.labels), order  # the order of the terms of each sum, if another
+        self.shares = shares and np.float32(shares)
         self.do = recorder.Steps()
         self.share = np.float32(1.0 / self.batch)
         self.velocity = dict((name, np.zeros_like(w)) for name, w in self.weights.items() if self.momentum)
@@ -119,6 +121,8 @@ class Model(object):
         dz -= dz.max(axis=1, keepdims=True)
         np.exp(dz, out=dz)
         dz /= dz.sum(axis=1, keepdims=True)
+        if self.shares:
+            dz *= self.shares
         dz[np.arange(self.batch), self.labels] -= np.float32(1)
         dz *= self.share
 

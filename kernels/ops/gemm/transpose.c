@@ -5,9 +5,10 @@
 #include <immintrin.h>
 #endif
 
-enum { TILE = 16, BLOCK = 64 };
-/* Bytes of a matrix from which its lines are written past the caches: whoever reads it next finds it in memory. */
-enum { STREAMED = 4 << 20 };
+enum { TILE = 16, NEAR_BLOCK = 32, FAR_BLOCK = 128 };
+/* Bytes of a matrix up to which both stay in a second-level cache, and from which the lines of y are written past
+ * the caches: whoever reads it next finds it in memory. */
+enum { NEAR = 512 << 10, STREAMED = 4 << 20 };
 
 static void tile(int64_t rows, int64_t cols, const float *restrict x, int64_t ldx, float *restrict y,
                  int64_t ldy)
@@ -20,33 +21,41 @@ static void tile(int64_t rows, int64_t cols, const float *restrict x, int64_t ld
 typedef __m512 v16 __attribute__((aligned(64)));
 #define PAIRS(a, b) (__m512d)(a), (__m512d)(b)
 
-/* In registers: pairs of floats, pairs of pairs, then twice quarters of a register, 64 shuffles in all. */
+/* Eight floats at p, then the eight that lie four rows below. */
+static inline v16 halves(const float *p, int64_t ld)
+{
+    __m512d low = _mm512_castpd256_pd512((__m256d)_mm256_loadu_ps(p));
+    return (v16)_mm512_insertf64x4(low, (__m256d)_mm256_loadu_ps(p + 4 * ld), 1);
+}
+
+/* Four rows of four in each quarter, transposed there: pairs of floats, then pairs of pairs. */
+static inline void quarters(v16 *a)
+{
+    v16 low = _mm512_unpacklo_ps(a[0], a[1]), high = _mm512_unpackhi_ps(a[0], a[1]);
+    v16 low2 = _mm512_unpacklo_ps(a[2], a[3]), high2 = _mm512_unpackhi_ps(a[2], a[3]);
+    a[0] = (v16)_mm512_unpacklo_pd(PAIRS(low, low2)), a[1] = (v16)_mm512_unpackhi_pd(PAIRS(low, low2));
+    a[2] = (v16)_mm512_unpacklo_pd(PAIRS(high, high2)), a[3] = (v16)_mm512_unpackhi_pd(PAIRS(high, high2));
+}
+
+static inline void put(float *y, v16 v, int streamed)
+{
+    if (streamed) _mm512_stream_ps(y, v);
+    else _mm512_storeu_ps(y, v);
+}
+
+/* In registers, eight columns at a time: loads of half a line bring rows 4 apart together, which leaves 48
+ * shuffles of the 64 that whole lines would take. */
 static inline void full_tile(const float *restrict x, int64_t ldx, float *restrict y, int64_t ldy, int streamed)
 {
-    v16 a[TILE], b[TILE];
-    for (int i = 0; i < TILE; i++) a[i] = _mm512_loadu_ps(x + i * ldx);
-    for (int i = 0; i < TILE; i += 2) {
-        b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
-        b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+    for (int j = 0; j < TILE; j += 8, x += 8, y += 8 * ldy) {
+        v16 upper[4], lower[4];
+        for (int i = 0; i < 4; i++) upper[i] = halves(x + i * ldx, ldx);
+        for (int i = 0; i < 4; i++) lower[i] = halves(x + (8 + i) * ldx, ldx);
+        quarters(upper);
+        quarters(lower);
+        for (int i = 0; i < 4; i++) put(y + i * ldy, _mm512_shuffle_f32x4(upper[i], lower[i], 0x88), streamed);
+        for (int i = 0; i < 4; i++) put(y + (4 + i) * ldy, _mm512_shuffle_f32x4(upper[i], lower[i], 0xdd), streamed);
     }
-    for (int i = 0; i < TILE; i += 4) {
-        a[i] = (__m512)_mm512_unpacklo_pd(PAIRS(b[i], b[i + 2]));
-        a[i + 1] = (__m512)_mm512_unpackhi_pd(PAIRS(b[i], b[i + 2]));
-        a[i + 2] = (__m512)_mm512_unpacklo_pd(PAIRS(b[i + 1], b[i + 3]));
-        a[i + 3] = (__m512)_mm512_unpackhi_pd(PAIRS(b[i + 1], b[i + 3]));
-    }
-    for (int half = 0; half < TILE; half += 8)
-        for (int i = half; i < half + 4; i++) {
-            b[i] = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88);
-            b[i + 4] = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd);
-        }
-    for (int i = 0; i < 8; i++) {
-        a[i] = _mm512_shuffle_f32x4(b[i], b[i + 8], 0x88);
-        a[i + 8] = _mm512_shuffle_f32x4(b[i], b[i + 8], 0xdd);
-    }
-    for (int j = 0; j < TILE; j++)
-        if (streamed) _mm512_stream_ps(y + j * ldy, a[j]);
-        else _mm512_storeu_ps(y + j * ldy, a[j]);
 }
 #else
 static inline void full_tile(const float *restrict x, int64_t ldx, float *restrict y, int64_t ldy, int streamed)
@@ -60,34 +69,49 @@ static inline void full_tile(const float *restrict x, int64_t ldx, float *restri
 }
 #endif
 
-/* Down the rows inside a band of columns: the band's output rows stay in cache and are filled line after
- * line, so each is written back once. */
-static inline void band(int64_t rows, int64_t cols, const float *x, int64_t ldx, float *y, int64_t ldy, int streamed)
+/* Down the rows inside a band of columns: the band's output rows stay in cache and are filled line after line, so
+ * each is written back once. `next`: what is read after this; its lines come into the second-level cache meanwhile,
+ * in the order of its rows, which tiles alone would not have them read in. */
+static inline void block(int64_t rows, int64_t cols, const float *x, int64_t ldx, float *y, int64_t ldy, int streamed,
+                         const float *next)
 {
     for (int64_t j = 0; j < cols; j += TILE)
-        for (int64_t i = 0; i < rows; i += TILE)
+        for (int64_t i = 0; i < rows; i += TILE) {
+            for (int k = 0; streamed && k < TILE; k++) {
+                __builtin_prefetch(next + k % (FAR_BLOCK / TILE) * TILE, 0, 2);
+                if (k % (FAR_BLOCK / TILE) == FAR_BLOCK / TILE - 1) next += ldx;
+            }
             if (i + TILE <= rows && j + TILE <= cols)
                 full_tile(x + i * ldx + j, ldx, y + j * ldy + i, ldy, streamed);
             else
                 tile(rows - i < TILE ? rows - i : TILE, cols - j < TILE ? cols - j : TILE,
                      x + i * ldx + j, ldx, y + j * ldy + i, ldy);
+        }
 }
 
-/* Large ones in blocks of 64 x 64, so that what is read of a page is read at once, their whole lines written
- * without being read first; that wants every line of y to begin where a cache line does. */
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Those that lie near in blocks of two lines by two; large ones in blocks of which a row, in x as in y, is a run
+ * of eight lines, y's written without being read first: that wants every line of y to begin where a cache line
+ * does. Between them a band at a time. */
 void transpose_tiled(void *context, int64_t rows, int64_t cols, const float *x, int64_t ldx, float *y,
                      int64_t ldy)
 {
     (void)context;
 #if defined(__AVX512F__)
     if (4 * rows * cols >= STREAMED && (uintptr_t)y % 64 == 0 && ldy % TILE == 0) {
-        for (int64_t i = 0; i < rows; i += BLOCK)
-            for (int64_t j = 0; j < cols; j += BLOCK)
-                band(rows - i < BLOCK ? rows - i : BLOCK, cols - j < BLOCK ? cols - j : BLOCK, x + i * ldx + j, ldx,
-                     y + j * ldy + i, ldy, 1);
+        for (int64_t i = 0; i < rows; i += FAR_BLOCK)
+            for (int64_t j = 0; j < cols; j += FAR_BLOCK) {
+                const float *from = x + i * ldx + j;
+                const float *next = j + FAR_BLOCK < cols ? from + FAR_BLOCK : x + least(i + FAR_BLOCK, rows - 1) * ldx;
+                block(least(rows - i, FAR_BLOCK), least(cols - j, FAR_BLOCK), from, ldx, y + j * ldy + i, ldy, 1, next);
+            }
         _mm_sfence();
         return;
     }
 #endif
-    band(rows, cols, x, ldx, y, ldy, 0);
+    int64_t high = 4 * rows * cols <= NEAR ? NEAR_BLOCK : rows, wide = 4 * rows * cols <= NEAR ? NEAR_BLOCK : cols;
+    for (int64_t j = 0; j < cols; j += wide)
+        for (int64_t i = 0; i < rows; i += high)
+            block(least(rows - i, high), least(cols - j, wide), x + i * ldx + j, ldx, y + j * ldy + i, ldy, 0, 0);
 }

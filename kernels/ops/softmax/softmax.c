@@ -5,7 +5,7 @@
  * own maximum and sum (the online normalizer of Milakov and Gimelshein 2018, arXiv:1805.02867). */
 #include <float.h>
 
-enum { BLOCK = 64 * LANES };
+enum { BLOCK = 128 * LANES };
 /* A block's sum from which its maximum is looked for: arguments above 14 would cost figures, and later overflow. */
 #define MUCH 1e6f
 #define INLINE static inline __attribute__((always_inline))

@@ -77,7 +77,7 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
     who = entry.identity
     blank = record.Result(
         name(plan, entry), contest, "measured", "step", problem, entry.framework.name, "cpu", entry.setting.threads,
-        "planned", heap=entry.setting.heap, interpreter=who.get("python"), repeat=_command(plan, entry),
+        "planned", heap=entry.setting.heap, repeat=_command(plan, entry),
         kernel=" ".join(str(who[x]) for x in ("framework", "version", "blas") if who.get(x)) or None,
         isa_observed=who.get("isa_observed"),
         identity=_homeless({k: v for k, v in who.items() if k not in ("kind", "seq", "t_mono_ns")}) or None,

@@ -77,6 +77,17 @@ def texts(figure: Figure) -> list[tuple[str, Any]]:
     return [(x.get_text(), x.get_window_extent()) for x in found]
 
 
+def readable(figure: Figure) -> None:
+    """Asserts that no text is cut or touches another."""
+    seen = texts(figure)
+    for i, (text, box) in enumerate(seen):
+        assert box.x0 >= 0 and box.y0 >= 0, text
+        assert box.x1 <= figure.bbox.width + 1 and box.y1 <= figure.bbox.height + 1, text
+        for other, near in seen[:i]:
+            beside = min(box.x1, near.x1) - max(box.x0, near.x0) <= 1
+            assert beside or min(box.y1, near.y1) - max(box.y0, near.y0) <= 1, (text, other)
+
+
 def words(figure: Figure) -> str:
     return "\n".join(text for text, _ in texts(figure))
 

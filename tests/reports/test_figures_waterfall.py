@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 
 from reports.figures import waterfall
 from reports.record import Note, Run
-from tests.reports.made import SWEEP, one, run, texts, words
+from tests.reports.made import SWEEP, one, readable, run, words
 
 HOSTILE = ("/home/ü/my $k$_1.py:漢字", "x" * 150)
 
@@ -124,11 +124,4 @@ def test_two_of_the_same_are_two_pictures() -> None:
     ids=["plain", "hostile", "the same", "no cells", "more", "long", "many", "short"],
 )  # fmt: skip
 def test_no_text_is_cut_or_touches_another(made: dict[str, Any]) -> None:
-    figure = one(waterfall.draw(noted(made)))
-    seen = texts(figure)
-    for i, (text, box) in enumerate(seen):
-        assert box.x0 >= 0 and box.y0 >= 0, text
-        assert box.x1 <= figure.bbox.width + 1 and box.y1 <= figure.bbox.height + 1, text
-        for other, near in seen[:i]:
-            beside = min(box.x1, near.x1) - max(box.x0, near.x0) <= 1
-            assert beside or min(box.y1, near.y1) - max(box.y0, near.y0) <= 1, (text, other)
+    readable(one(waterfall.draw(noted(made))))

@@ -1,0 +1,86 @@
+"""Steps of frameworks: the time of each, the operating system's share of it, and how far it is from the floor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from reports import units
+from reports.figures import _axes, _groups, _rows, _style
+from reports.record import Result, Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FLOOR = "kernels-only"
+BAR = 0.62  # of a row's height
+SYSTEM = "#D55E00"
+
+
+def draw(run: Run) -> list[tuple[str, Figure]]:
+    """A picture for each division in which frameworks were timed."""
+    made = []
+    for group in _groups.groups(run):
+        steps = [x for x in group.measured if x.op == "step"]
+        timed = sorted((x for x in steps if x.seconds), key=_median)
+        if timed:
+            sheet = _style.Sheet(_title(timed), [group.question, _groups.size(group), _style.where(run)])
+            if without := len(steps) - len(timed):
+                sheet.notes.append(f"Not drawn, without a time: {without} of {len(steps)} frameworks.")
+            if more := len(timed[_rows.MOST :]):
+                sheet.notes.append(f"The {more} slowest are left out.")
+            made.append((group.slug, _picture(sheet, timed[: _rows.MOST])))
+    return made
+
+
+def _median(x: Result) -> float:
+    assert x.seconds is not None
+    return x.seconds.median
+
+
+def _title(timed: Sequence[Result]) -> str:
+    first, last = timed[0], timed[-1]
+    of = f"A {first.problem['phase']} of {first.problem['network']}"
+    if first is last:
+        return f"{of}: {units.seconds(_median(first))} in {_style.clipped(first.variant, 24)}"
+    ends = (f"{units.seconds(_median(x))} in {_style.clipped(x.variant, 24)}" for x in (first, last))
+    return f"{of}: from {' to '.join(ends)}"
+
+
+def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
+    system = [(x.step or {}).get("system", 0.0) for x in timed]
+    keys = ["variant", *(x for x in ("threads", "heap") if len({getattr(r, x) for r in timed}) > 1)]
+    bar, soft = {"marker": "s", "color": _style.SOFT}, {"marker": "s", "color": SYSTEM}
+    sheet.entries += [
+        (_style.handle(**bar), "the framework's own"),
+        (_style.handle(**soft), "the operating system's"),
+    ]
+    figure = sheet.figure(_rows.height(len(timed)))
+    axes = _rows.rows(figure, [_groups.case_label(_groups.facts(x), keys) for x in timed], [0] * len(timed))
+    ends = [(x.seconds.low or _median(x), x.seconds.high or _median(x)) for x in timed if x.seconds]
+    _axes.graduate(axes, False, (0.0, 1.04 * max(high for _, high in ends)), False, 1e-3)
+    _axes.quiet(axes)
+    at = range(len(timed))
+    axes.barh(at, [_median(x) for x in timed], BAR, color=_style.SOFT, alpha=0.55, zorder=2)
+    axes.barh(
+        at, system, BAR, [_median(x) - s for x, s in zip(timed, system, strict=True)], color=SYSTEM, zorder=2
+    )
+    axes.hlines(
+        at, [low for low, _ in ends], [high for _, high in ends], color=_style.INK, linewidth=1.5, zorder=3
+    )
+    _rows.aside(axes, [(units.seconds(_median(x)), _over(x, timed), _of_peak(x)) for x in timed])
+    axes.set_xlabel("milliseconds of a step, with its 95 % interval", fontsize=_style.TEXT)
+    _rows.finish(axes)
+    return figure
+
+
+def _over(x: Result, timed: Sequence[Result]) -> str:
+    """`285 % of kernels-only`, in the same setting."""
+    floor = next(
+        (r for r in timed if r.variant == FLOOR and (r.threads, r.heap) == (x.threads, x.heap)), None
+    )
+    return f"{100 * _median(x) / _median(floor):.0f} % of {FLOOR}" if floor else ""
+
+
+def _of_peak(x: Result) -> str:
+    return f"{units.percent(x.percent_of_ceiling)} of {x.ceiling}" if x.ceiling else ""

@@ -1,0 +1,67 @@
+"""The picture of frameworks' steps: fastest first, over the floor of the same setting, the system's share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reports.figures import steps
+from reports.record import Contest, Result, Run, Seconds
+from tests.reports.made import SWEEP, case, one, readable, run, words
+
+PROBLEM = {"network": "fcn-s", "batch": 64, "phase": "step", "division": "default"}
+HOSTILE = ("/home/ü/my $k$_1.py:漢字", "x" * 150)
+
+
+def step(variant: str, seconds: float, system: float = 0.0, **changes: Any) -> Result:
+    time = Seconds(seconds, 0.95 * seconds, 1.05 * seconds, 0.95)
+    made = case(
+        1, "nn", variant, op="step", problem=PROBLEM, seconds=time, step={"system": system}, heap="default"
+    )
+    return replace(made, name=f"step/variant:{variant}/{changes}", ceiling="FMA peak", **changes)
+
+
+def steps_of(*results: Result) -> Run:
+    return run(Contest("step/division:default", "which takes longest?", "framework", results, ()))
+
+
+THREE = steps_of(step("pytorch", 0.6, 0.2), step("kernels-only", 0.25), step("numpy", 0.3))
+
+
+def test_a_run_without_steps_has_no_picture() -> None:
+    assert steps.draw(SWEEP) == [] and steps.draw(run()) == []
+    assert (
+        steps.draw(steps_of(replace(step("numpy", 0.3), seconds=None, status="skipped", reason="no"))) == []
+    )
+
+
+def test_the_fastest_is_first_and_each_is_over_the_floor() -> None:
+    figure = one(steps.draw(THREE))
+    (axes,) = figure.axes
+    assert [x.get_text() for x in axes.get_yticklabels()] == ["kernels-only", "numpy", "pytorch"]
+    told = words(figure)
+    assert "A step of fcn-s: from 250 ms in kernels-only to 600 ms in pytorch" in told
+    assert "120 % of kernels-only" in told and "240 % of kernels-only" in told
+    whole, system = axes.containers[:2]
+    assert [bar.get_width() for bar in whole] == [0.25, 0.3, 0.6]
+    assert [(bar.get_x(), bar.get_width()) for bar in system][-1] == pytest.approx((0.4, 0.2))
+
+
+def test_the_floor_is_that_of_the_same_setting() -> None:
+    kept = [
+        replace(step(name, t), heap="keep", name=name) for name, t in (("kernels-only", 0.2), ("numpy", 0.3))
+    ]
+    told = words(one(steps.draw(steps_of(*THREE.contests[0].results, *kept))))
+    assert "150 % of kernels-only" in told and "numpy, heap keep" in told
+    without = words(one(steps.draw(steps_of(step("numpy", 0.3)))))
+    assert "of kernels-only" not in without and "A step of fcn-s: 300 ms in numpy" in without
+
+
+@pytest.mark.parametrize("names", [HOSTILE, tuple(f"framework{i}" for i in range(60))])
+def test_no_text_is_cut_or_touches_another(names: tuple[str, ...]) -> None:
+    made = steps_of(
+        *(step(name, 0.3 * 1.1**i, 0.1) for i, name in enumerate(names)), step("kernels-only", 0.2)
+    )
+    readable(one(steps.draw(made)))

@@ -24,14 +24,16 @@ P = TypeVar("P", bound=Problem)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How, not what. `device`, `threads` and `isa`, the instruction set or kernel family that libraries are
-    asked for, are fixed per process; `cold` names the operands not in cache, `data` what all are drawn from."""
+    """How, not what. `device`, `threads`, `isa`, the instruction set or kernel family that libraries are asked
+    for, and `heap`, the allocator's policy, are fixed per process; `cold` names the operands not in cache, `data`
+    what all are drawn from."""
 
     threads: int = 1
     cold: tuple[str, ...] = ()
     device: str = "cpu"
     isa: str = "default"
     data: str = "normal"
+    heap: str = "default"
 
     @property
     def name(self) -> str:
@@ -43,6 +45,8 @@ class Setting:
             words.append(f"isa:{self.isa}")
         if self.data != "normal":
             words.append(f"data:{self.data}")
+        if self.heap != "default":
+            words.append(f"heap:{self.heap}")
         return "/".join(words + ([f"cold:{'+'.join(self.cold)}"] if self.cold else []))
 
 

@@ -31,7 +31,10 @@ def sentences(net: Network, plan: Plan, run: Run) -> list[str]:
 def _one(result: Result, timed: list[Result]) -> str:
     assert result.seconds is not None
     step = result.step or {}
-    floor = next((r for r in timed if r.variant == "kernels-only" and r.problem == result.problem), None)
+    same = (
+        r for r in timed if (r.problem, r.threads, r.heap) == (result.problem, result.threads, result.heap)
+    )
+    floor = next((r for r in same if r.variant == "kernels-only"), None)
     near = ""
     if floor is not None and floor.seconds and floor is not result:
         near = f", {result.seconds.median / floor.seconds.median:.2f} times kernels-only"

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.errors import UsageError
-from macro._job import HEAPS, Setting
+from kernels.heap import POLICIES
+from macro._job import Setting
 from macro.frameworks import Framework, find
 from reports.parser import OneLineParser
 
@@ -97,7 +98,7 @@ def threads(text: str) -> list[int]:
 
 
 def heaps(text: str) -> list[str]:
-    return words(text, "--heap", tuple(HEAPS))
+    return words(text, "--heap", tuple(POLICIES))
 
 
 def say(quiet: bool, text: str) -> None:

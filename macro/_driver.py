@@ -12,8 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from kernels import heap
 from kernels.errors import LaunchError, Unavailable
-from macro._job import HEAPS, Setting
+from macro._job import Setting
 from macro.frameworks import Framework, interpreter
 from micro._worker import POOLS, ended
 
@@ -34,7 +35,7 @@ class Process:
             )
         self.framework, self.log = framework, log
         ours, theirs = os.pipe(), os.pipe()
-        environment = os.environ | dict.fromkeys(POOLS, str(setting.threads)) | HEAPS[setting.heap]
+        environment = os.environ | dict.fromkeys(POOLS, str(setting.threads)) | heap.variables(setting.heap)
         environment |= {str(k): str(v) for k, v in framework.recipe.get("variables", {}).items()}
         environment |= {str(k): str(v) for k, v in setting.knobs.get("variables", {}).items()}
         environment.pop("PYTHONPATH", None)

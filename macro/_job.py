@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from macro.networks.base import Network
 
 SEED = 20160825
-HEAPS: dict[str, dict[str, str]] = {
-    "default": {},
-    # glibc keeps what it has: no block is mapped for itself, and none given back.
-    "keep": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(64 << 30)},
-}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from kernels.errors import SuiteError
 from macro._gap import Cell
+from macro._job import Setting
 from macro._rows import Row
 from macro._steps import Plan
 from macro._trace import Side
@@ -53,8 +54,8 @@ def _stored(side: Side) -> bool:
 def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]) -> Repeat:
     """What measures a cell by itself, of the side where it takes longer."""
     side = sides[cell.gap <= 0]
-    threads = side.entry.setting.threads
-    more = {"threads": threads} if threads > 1 else {}
+    setting, plain = side.entry.setting, Setting()
+    more = {x: getattr(setting, x) for x in ("threads", "heap") if getattr(setting, x) != getattr(plain, x)}
     row = product(cell, known)
     if row is not None and row.product is not None and cell.column in ("gemm", "packing"):
         p, kind = row.product, row.name.rpartition(" ")[2]
@@ -66,9 +67,8 @@ def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Ro
     passes = _pass(cell, plan, known)
     if passes is not None:
         return Repeat(passes.benchmark, {**passes.options, **more})
-    heap = {"heap": side.entry.setting.heap} if side.entry.setting.heap != "default" else {}
     name = shlex.quote(side.entry.framework.name)
-    return Repeat(f"macro run {plan.named}", {"frameworks": name, "batch": plan.batch, **more, **heap})
+    return Repeat(f"macro run {plan.named}", {"frameworks": name, "batch": plan.batch, **more})
 
 
 def _pass(cell: Cell, plan: Plan, known: Mapping[str, Row]) -> Repeat | None:

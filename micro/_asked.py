@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -10,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+from kernels import heap, isa
 from kernels.devices import KERNELS, check_name, missing, runs
 from kernels.dtypes import DATA
 from kernels.errors import UsageError
-from kernels.isa import variables
 from kernels.variant import Setting, find
 from micro._plan import SETTINGS, Asked, Benchmark, Budget, Contest, along, by_variant, problems, values
 
@@ -102,8 +103,11 @@ def _settings(
     found = []
     cold, threads = _cold(arguments.cold, operands), values(arguments.threads, int, "--threads")
     sets, data = values(arguments.isa, str, "--isa"), values(arguments.data, str, "--data")
+    heaps = values(arguments.heap, str, "--heap")
     for word in sets:
-        variables(word)
+        isa.variables(word)
+    for word in heaps:
+        heap.variables(word)
     for word in data:
         if word not in DATA:
             raise UsageError(f"--data {word}: there are {', '.join(DATA)}")
@@ -118,12 +122,14 @@ def _settings(
                 )
             if sets != ("default",):
                 raise UsageError(f"--isa {arguments.isa}: {device} has one instruction set")
+            if heaps != ("default",):
+                raise UsageError(f"--heap {arguments.heap}: {device} has its memory from its own allocator")
             found += [Setting(1, cold, device, data=word) for word in data]
             continue
         for count in threads:
             if not 1 <= count <= cores():
                 raise UsageError(f"--threads {count}: this process may use 1 to {cores()} cores")
-            found += [Setting(count, cold, device, isa, word) for isa in sets for word in data]
+            found += [Setting(count, cold, device, *more) for more in itertools.product(sets, data, heaps)]
     return tuple(found)
 
 

@@ -80,6 +80,9 @@ def _common(made: argparse.ArgumentParser) -> None:
         help="instruction sets that libraries may take, such as default,avx2; or an OpenBLAS family, Haswell",
     )
     how.add_argument(
+        "--heap", default="default", metavar="POLICIES", help="of glibc's allocator, such as default,keep"
+    )
+    how.add_argument(
         "--data",
         default="normal",
         metavar="KINDS",

@@ -17,6 +17,7 @@ SETTINGS = {
     "threads": "the number of threads",
     "isa": "the instruction set",
     "data": "what the operands hold",
+    "heap": "the allocator's policy",
 }
 Role: TypeAlias = Literal["measured", "canary", "ceiling"]
 

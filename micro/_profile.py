@@ -39,6 +39,10 @@ def run(contests: Sequence[Contest], control: str, command: str) -> int:
     device = open_device(case.setting.device)
     refuse_size(contests, {device.name: device.limits()})
     fifos = _fifos(control)
+    if case.setting.heap != "default":
+        raise UsageError(
+            f"--heap {case.setting.heap}: a profile is of this process, whose heap is what it is"
+        )
     if device.native:  # as in a worker: before the libraries are loaded
         os.environ.update(dict.fromkeys(POOLS, str(case.setting.threads)) | variables(case.setting.isa))
         pin(case.setting.threads)

@@ -189,7 +189,7 @@ class _Told:
             name=case.name, contest=self.contest.name, role=case.role, op=case.problem.op,
             problem=asdict(case.problem), variant=case.variant, device=case.setting.device,
             threads=case.setting.threads, status="planned", cold=case.setting.cold, data=case.setting.data,
-            isa=None if case.setting.isa == "default" else case.setting.isa,
+            isa=None if case.setting.isa == "default" else case.setting.isa, heap=case.setting.heap,
             precision=row.computes(case.problem), blas=row.blas(case.problem),
             repeat=command(self.runner.module, case),
         )  # fmt: skip
@@ -361,7 +361,7 @@ def command(module: str, case: Case) -> str:
                 f"--{axis.name.replace('_', '-')}{'=' if str(value).startswith('-') else ' '}{value}"
             )
     words.append(f"--variant {shlex.quote(case.variant)} --threads {case.setting.threads}")
-    for name in ("isa", "data"):
+    for name in ("isa", "data", "heap"):
         if (value := getattr(case.setting, name)) != getattr(Setting(), name):
             words.append(f"--{name} {value}")
     if case.setting.cold:

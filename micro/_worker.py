@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from kernels import heap as heap_asked
 from kernels import isa as isa_asked
 from kernels.devices import open_device
 from kernels.errors import LaunchError, SuiteError, Unavailable, WrongResult, said
@@ -74,13 +75,14 @@ class Local:
 class Worker:
     """A child process with a host, pinned to as many cores as it has threads."""
 
-    def __init__(self, device: str, threads: int, isa: str = "default") -> None:
+    def __init__(self, device: str, threads: int, isa: str = "default", heap: str = "default") -> None:
         self._running = -1
         self._cell = tempfile.TemporaryFile()
         self._cell.write((-1).to_bytes(4, "little", signed=True))
         self._cell.flush()
         ours, theirs = os.pipe(), os.pipe()
         environment = os.environ | dict.fromkeys(POOLS, str(threads)) | isa_asked.variables(isa)
+        environment |= heap_asked.variables(heap)
         root = str(Path(__file__).parents[1])
         environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         handles = (theirs[0], ours[1], self._cell.fileno())
@@ -153,18 +155,19 @@ class Workers:
 
     @staticmethod
     def key(case: Case) -> tuple[Any, ...]:
-        """Device and threads; with several, the pool too: two pools in a process spin against each other."""
-        place = (case.setting.device, case.setting.threads, case.setting.isa)
-        pool = find(case.problem.op, case.variant).provider if case.setting.threads > 1 else None
+        """What is fixed per process; with several threads the pool too: two in a process spin against each other."""
+        setting = case.setting
+        place = (setting.device, setting.threads, setting.isa, setting.heap)
+        pool = find(case.problem.op, case.variant).provider if setting.threads > 1 else None
         return (*place, pool) if pool else place
 
     def get(self, key: tuple[Any, ...]) -> Serves:
         if key not in self._alive:
-            device, threads, isa = key[:3]
+            device, threads, isa, heap = key[:4]
             if device.startswith("fake"):
                 self._alive[key] = Local(Host(open_device(device), 0))
             else:
-                self._alive[key] = Worker(device, threads, isa)
+                self._alive[key] = Worker(device, threads, isa, heap)
         return self._alive[key]
 
     def drop(self, key: tuple[Any, ...]) -> None:

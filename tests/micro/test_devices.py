@@ -100,13 +100,16 @@ def test_along_devices() -> None:
     assert len({x.name for x in contests}) == 2
 
 
-@pytest.mark.parametrize("field", ["isa", "data"])
+@pytest.mark.parametrize("field", ["isa", "data", "heap"])
 def test_along_what_libraries_take_and_operands_hold(field: str) -> None:
     settings = tuple(
-        Setting(isa=isa, data=data) for isa in ("default", "avx2") for data in ("normal", "zeros")
+        Setting(isa=isa, data=data, heap=heap)
+        for isa in ("default", "avx2")
+        for data in ("normal", "zeros")
+        for heap in ("default", "keep")
     )
     contests = along(asked(("openblas", "naive"), *settings), [SMALL, Gemm(9, 9, 9)], field)
-    assert len({x.name for x in contests}) == len(contests) == 2 * 2 * 2
+    assert len({x.name for x in contests}) == len(contests) == 2 * 2 * 2 * 2
     for contest in contests:
         assert contest.differs == field
         assert len({getattr(x.setting, field) for x in contest.cases}) == len(contest.cases) == 2

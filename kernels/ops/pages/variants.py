@@ -15,7 +15,7 @@ from kernels.errors import Unavailable
 from kernels.native import CALL, launch
 from kernels.ops.pages.problem import FEW, HUGE_PAGE, SMALL_PAGE, STRAY, Pages
 from kernels.problem import Problem
-from kernels.variant import Bind, Launch, Variant
+from kernels.variant import Bind, Launch, Setting, Variant
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -135,8 +135,10 @@ def _refuse_others(problem: Pages) -> None:
         )
 
 
-def prepare(problem: Pages, device: object, setting: object) -> Bind:
+def prepare(problem: Pages, device: object, setting: Setting) -> Bind:
     """Raises Unavailable where there is not the memory, the pages or the heap for it."""
+    if setting.heap != "default":
+        raise Unavailable("it sets the heap's policy itself: --memory default,keep")
     if problem.memory in ("default", "keep") and not build.load(SOURCE).heap_known():
         raise Unavailable("heap policies are those of glibc; this C library has none of them")
     _refuse_others(problem)

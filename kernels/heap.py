@@ -1,0 +1,29 @@
+"""Asking glibc's allocator for a policy, by the variables it reads when a process starts."""
+
+from __future__ import annotations
+
+import os
+
+from kernels.errors import UsageError
+
+POLICIES: dict[str, dict[str, str]] = {
+    "default": {},
+    # glibc keeps what it has: no block is mapped for itself, and none given back.
+    "keep": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(64 << 30)},
+}
+
+
+def variables(asked: str) -> dict[str, str]:
+    """What a process is started with. Raises UsageError for an unknown policy, or another C library."""
+    if asked not in POLICIES:
+        raise UsageError(f"--heap {asked}: there are {', '.join(POLICIES)}")
+    if POLICIES[asked] and not _glibc():
+        raise UsageError(f"--heap {asked}: this is for glibc's allocator; here only --heap default")
+    return POLICIES[asked]
+
+
+def _glibc() -> bool:
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc")
+    except ValueError:
+        return False

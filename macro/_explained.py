@@ -35,6 +35,10 @@ def tell(plan: Plan, sides: Sequence[Side], seconds: float, kernels: bool = Fals
     agreed = [x for name, side, of in zip("ab", sides, told, strict=True)
               for x in _agree.agreement(name, side, of, joined, known)]  # fmt: skip
     names, both = [_name(side, sides) for side in sides], list(zip("ab", sides, strict=True))
+    left = headroom(named, plan, sides, known) if kernels else []
+    nothing = (
+        ["--kernels: nothing that is named is a product or a pass of micro"] if kernels and not left else []
+    )
     cells = [(cell, _cell(cell, plan, sides, known)) for cell in found.cells]
     return {
         "network": plan.network.name, "batch": plan.batch, "phase": plan.phase, "threads": threads,
@@ -50,9 +54,9 @@ def tell(plan: Plan, sides: Sequence[Side], seconds: float, kernels: bool = Fals
         "faults": {name: _gap.mean([x for p in side.processes for x in p.faults]) for name, side in both},
         "system": {name: _gap.mean([x for p in side.processes for x in p.system]) for name, side in both},
         "identity": [side.entry.identity for side in sides],
-        "conditions": _conditions(plan, sides),
+        "conditions": _conditions(plan, sides) + nothing,
         "named": [told for cell, told in cells if cell in named],
-        "headroom": headroom(named, plan, sides, known) if kernels else [],
+        "headroom": left,
         "sentences": _sentences(found, named, names, plan, sides, known),
     }  # fmt: skip
 

@@ -74,6 +74,8 @@ def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Ro
 def _pass(cell: Cell, plan: Plan, known: Mapping[str, Row]) -> Repeat | None:
     """Of a cell that is one layer's update, activation or its gradient, or the loss."""
     rows = [known[name] for name in cell.members if name in known]
+    if cell.column == "update":  # micro.update also has it fused with the layer's wgrad
+        rows = [row for row in rows if row.name.endswith("update")]
     if len(rows) != 1 or cell.column not in ("element-wise", "softmax", "reduction", "update"):
         return None
     (row,) = rows
@@ -90,14 +92,15 @@ def _pass(cell: Cell, plan: Plan, known: Mapping[str, Row]) -> Repeat | None:
 
 
 def best(again: Repeat) -> tuple[str, float] | None:
-    """The variant that does a product fastest, with its operands out of cache as in a step, and its seconds; None
-    for what is no product, or where nothing could be measured."""
-    if again.benchmark != "micro.gemm":
+    """The variant that does one product or pass fastest, with its operands out of cache as in a step, and its
+    seconds; None for what is neither, or where nothing could be measured."""
+    benchmark = again.benchmark.removeprefix("micro.")
+    if benchmark not in ("gemm", "elementwise"):
         return None
     import micro
 
     try:
-        run = micro.measure(micro.plan("gemm", **again.options, cold="all", budget=BUDGET))
+        run = micro.measure(micro.plan(benchmark, **again.options, cold="all", budget=BUDGET))
     except SuiteError:
         return None
     timed = [(r.seconds.median, r.variant) for r in run.results if r.role == "measured" and r.seconds]
@@ -107,11 +110,11 @@ def best(again: Repeat) -> tuple[str, float] | None:
 def headroom(
     cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]
 ) -> list[dict[str, Any]]:
-    """Of each named product: the best variant by itself beside what the slower side took, and what is left."""
+    """Of each named product or pass: the best variant by itself beside what the slower side took, and what is left."""
     found = []
     for cell in cells:
         again = repeat(cell, plan, sides, known)
-        told = best(again) if cell.column == "gemm" else None
+        told = best(again) if cell.column != "packing" else None  # which is a part of its product
         if told is not None:
             took = max(cell.a, cell.b)
             found.append(

@@ -4,8 +4,8 @@ Standard library alone, and Python 3.6. A row is words: a layer and what is done
 (forward, activation, activation gradient, dgrad, wgrad, bias gradient, update), or a network's own `loss`,
 `free gradients`, `parameter copy`, `layout`. A span is a dict of `start` and `end` (monotonic nanoseconds),
 `name`, `rows` (several where one call serves several; none where nothing says which), `column` (what kind of
-work it is, or None: then its symbols say) and, where the tracer tells them, `thread` (of the system) and `bytes`
-(of all its operands).
+work it is, or None: then its symbols say) and, where the tracer tells them, `thread` (of the system), `bytes` (of
+all its operands) and `part` (true of what helps a span that is told too).
 """
 
 import os

@@ -151,9 +151,9 @@ def _tasks(events, own):
 
 
 def spans(traced, operation):
-    """(thread, start, end, what): each event of which `operation(name, stats)` tells what it is, and each task
-    of a thread pool that was made in one, wherever it ran. A task that goes on when its operation has ended
-    helps whatever else there is: it is told where that is a single one."""
+    """(thread, start, end, what, part): each event of which `operation(name, stats)` tells what it is, and each task
+    of a thread pool that was made in one, wherever it ran, which is a part of it. A task that goes on when its
+    operation has ended helps whatever else there is: it is told where that is a single one."""
     found, made, tasks, covers, busy = [], {}, [], {}, []
     ended = dict(
         (stats.get("_c"), start)
@@ -172,7 +172,7 @@ def spans(traced, operation):
                 busy += [one] if stats.get("_p") in ended else []
             elif name == POOL + "Record":
                 made[stats.get("_p")] = (thread, start)
-        found += [(thread,) + one for one in own]
+        found += [(thread,) + one + (False,) for one in own]
         tasks += [(start, end, thread, number) for start, end, number in _tasks(events, own)]
     for start, end, thread, number in sorted(tasks):  # the maker of a task began before it
         maker, when = made.get(number, (None, 0))
@@ -183,7 +183,7 @@ def spans(traced, operation):
         pieces = [(start, until, one)] if until > start else []
         for piece in pieces + list(_helped(until, end, [other for other in busy if other is not one])):
             covers[thread].add(*piece)
-            found.append((thread, piece[0], piece[1], piece[2][2]))
+            found.append((thread, piece[0], piece[1], piece[2][2], True))
     return found
 
 
@@ -226,10 +226,12 @@ def named(found, known, tell):
     gives their rows and column."""
     threads = dict((thread, system_thread(thread)) for thread in set(one[0] for one in found))
     told = []
-    for thread, start, end, what in found:
+    for thread, start, end, what, part in found:
         rows, column = ([], None) if what == recorder.CALIBRATE else tell(what)
         name = what[-1] if isinstance(what, tuple) else what
         span = {"start": start, "end": end, "name": name, "rows": rows, "column": column}
+        if part:
+            span["part"] = True
         if threads[thread] is not None:
             span["thread"] = threads[thread]
         told.append(span)

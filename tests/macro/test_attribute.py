@@ -93,6 +93,14 @@ def test_calls_are_spans_without_one_of_their_kind_inside() -> None:
     assert found.calls == {(("fc1 update",), "update"): 2, (("fc1 update",), "copy"): 1}
 
 
+def test_what_helps_an_operation_is_no_call_of_its_own() -> None:
+    parts = [{**span(at, at + 1, "fc1 forward", column="gemm"), "part": True} for at in (1, 3, 12)]
+    found = attribute(
+        watched((0, 14), spans=[span(0, 9, "fc1 forward", column="gemm"), *parts], samples=[sample(1)]), {}, 1
+    )
+    assert found.calls == {(("fc1 forward",), "gemm"): 1}
+
+
 def test_rows_that_belong_together_are_one_cell() -> None:
     spans = [span(0, 4, "fc1 forward"), span(5, 8, "fc1 forward", "fc1 activation")]
     group = groups(x["rows"] for x in spans)

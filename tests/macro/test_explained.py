@@ -14,8 +14,11 @@ from typing import Any
 
 import pytest
 
-from macro import _explained, _perf
+from macro import _explained, _perf, _repeat
+from macro._gap import Cell
 from macro._job import Setting
+from macro._repeat import Repeat, repeat
+from macro._rows import rows
 from macro._steps import Entry, Plan
 from macro._trace import Side
 from macro.frameworks import find
@@ -166,3 +169,40 @@ def test_a_run_file_is_shown_as_the_run_itself_did(sides: list[Side], tmp_path: 
     formats.write("text", store.read(tmp_path / "run.jsonl"), shown)
     assert shown.getvalue().startswith(attribution.text(told) + "\n")
     assert "Cases" not in shown.getvalue() and "measured 0.0 s" not in shown.getvalue()
+
+
+def test_a_fused_update_is_repeated_by_the_benchmark_that_has_it_fused(sides: list[Side]) -> None:
+    layer, known = NET.layers[0], rows(NET, 128)
+    own = f"python -m micro.update --m {layer.inputs} --n {layer.outputs} --k 128"
+    fused = Cell(
+        "fc1 wgrad + update", "update", 2.0, 1.0, 0.5, 1.5, 1.0, 0.0, {"a": 1.0, "b": 1.0}, {"a": None, "b": None},
+        ("fc1 wgrad", "fc1 update"), True,
+    )  # fmt: skip
+    assert repeat(fused, PLAN, sides, known).command == own
+    assert repeat(replace(fused, members=("fc1 update",)), PLAN, sides, known).command == own
+    several = replace(fused, members=("fc1 update", "fc2 update"))
+    assert repeat(several, PLAN, sides, known).benchmark.startswith("macro run")
+
+
+def test_what_is_left_of_a_named_pass_is_measured(sides: list[Side], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def best(again: Repeat) -> tuple[str, float] | None:
+        asked.append(again.benchmark)
+        return ("c", 1e-3) if again.benchmark == "micro.gemm" else None
+
+    monkeypatch.setattr(_repeat, "best", best)
+    told = _explained.tell(PLAN, sides, 3.0, kernels=True)
+    (left,) = told["headroom"]
+    assert (left["row"], left["best"], left["took"]) == ("fc1 wgrad", "c", pytest.approx(4e-3))
+    assert left["left"] == pytest.approx(0.75) and asked.count("micro.gemm") == 1
+    assert "fc1 wgrad: 4.00 ms in the step; c by itself" in attribution.text(told)
+    monkeypatch.setattr(_repeat, "best", lambda again: None)
+    assert any(
+        x.startswith("--kernels: nothing") for x in _explained.tell(PLAN, sides, 3.0, True)["conditions"]
+    )
+
+
+def test_products_and_passes_alone_have_a_best_variant() -> None:
+    assert _repeat.best(Repeat("micro.memory", {"faults": True})) is None
+    assert _repeat.best(Repeat("macro run fcn-r", {})) is None

@@ -237,11 +237,11 @@ def test_tasks_of_a_pool_belong_to_the_operation_that_made_them() -> None:
     )  # fmt: skip
     traced = list(xplane.lines(data))
     found = xplane.spans(traced, lambda name, stats: stats.get("hlo_op"))
-    assert sorted((thread, start / 1e3 - 5, end / 1e3 - 5, what) for thread, start, end, what in found) == [
-        (1, 10, 30, "op one"),
-        (2, 40, 50, "op one"),
-        (2, 60, 70, "op one"),
-        (2, 70, 75, "op two"),
+    assert sorted((thread, start / 1e3 - 5, end / 1e3 - 5, *rest) for thread, start, end, *rest in found) == [
+        (1, 10, 30, "op one", False),
+        (2, 40, 50, "op one", True),
+        (2, 60, 70, "op one", True),
+        (2, 70, 75, "op two", False),
     ]
 
 
@@ -261,10 +261,10 @@ def test_a_task_that_outlives_its_operation_helps_the_only_other_one() -> None:
     )  # fmt: skip
     found = xplane.spans(list(xplane.lines(data)), lambda name, stats: stats.get("hlo_op"))
     assert sorted(
-        (start / 1e3 - 5, end / 1e3 - 5, what) for thread, start, end, what in found if thread == 2
+        (start / 1e3 - 5, end / 1e3 - 5, *rest) for thread, start, end, *rest in found if thread == 2
     ) == [
-        (15, 20, "op one"),
-        (25, 55, "op two"),
+        (15, 20, "op one", True),
+        (25, 55, "op two", True),
     ]
 
 
@@ -278,6 +278,8 @@ def test_spans_are_on_the_monotonic_clock() -> None:
     assert span == {
         "start": 4_000_000, "end": 4_010_000, "name": "op one", "rows": ["fc1 forward"], "column": None,
     }  # fmt: skip
+    found = [(*one[:4], True) for one in found]
+    assert [x["part"] for x in xplane.named(found, 1_000_000, lambda what: (["fc1 forward"], None))] == [True]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="clocks of threads as Linux makes them")

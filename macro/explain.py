@@ -63,7 +63,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     from macro import _explained
     from micro import _machine
     from micro._session import open_outputs, open_run_file
-    from reports import attribution
+    from reports import attribution, store
     from reports.record import Note
 
     plan, sides = _planned(arguments)
@@ -76,8 +76,14 @@ def _explain(arguments: argparse.Namespace) -> int:
         code = _watched(plan, sides, partial(_cli.say, arguments.quiet))
         plan = replace(plan, generations=len(sides[0].processes))
         told = _explained.tell(plan, sides, time.monotonic() - began, arguments.kernels)
-        file.append(Note(attribution.TOPIC, told))
-        return _say(told, file.run, arguments, outputs) or code
+        note = Note(attribution.TOPIC, told)
+        try:
+            file.append(note)
+        except store.Unwritable as error:  # minutes of watching are told all the same
+            print(f"macro explain: {error}", file=sys.stderr)
+            code = 1
+        run = replace(file.run, notes=(note,))
+        return _say(told, run, arguments, outputs) or code
 
 
 def _say(

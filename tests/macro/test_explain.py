@@ -151,3 +151,17 @@ def test_two_threads_close_too(explain: Callable[..., Ran]) -> None:
     identities(told)
     assert (told["threads"], told["clock"]) == (2, "wall")
     assert told["closure"]["a"]["threads"] <= 1.05
+
+
+def test_a_full_disk_costs_the_run_file_alone(
+    explain: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: store.RunFile, record: object) -> None:
+        raise store.Unwritable("-o run.jsonl: No space left on device")
+
+    monkeypatch.setattr(store.RunFile, "append", full)
+    words = ("--budget", "0.1s", "-o", str(tmp_path / "run.jsonl"), "--figures", str(tmp_path))
+    told = explain("numpy", "numpy", *words)
+    assert told.code == 1 and "a gap of" in told.out and "Traceback" not in told.err
+    assert "macro explain: -o run.jsonl: No space left on device" in told.err
+    assert list(tmp_path.glob("waterfall-*.png"))

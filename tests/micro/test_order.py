@@ -261,7 +261,7 @@ def test_a_crash_of_no_case_in_particular_costs_all(quiet: None, culprit: int) -
 def test_a_worker_that_dies_at_its_start_fails_its_case(quiet: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from micro import _worker
 
-    def stillborn(device: str, threads: int, isa: str) -> None:
+    def stillborn(device: str, threads: int, isa: str, heap: str) -> None:
         raise Died("ends its process with exit code 1")
 
     monkeypatch.setattr(_worker, "Worker", stillborn)

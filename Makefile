@@ -51,7 +51,8 @@ soak: .venv/done ## the figures that issues promise, measured: minutes, on a qui
 reference: .venv/done ## PyTorch's step against JAX's in both networks, five processes each: run files, tables, pictures in docs/ (11 minutes)
 	for net in fcn-s fcn-r; do \
 	  rm -f reports/reference/macro/explain-$$net.jsonl; mkdir -p docs/pictures/explain-$$net; \
-	  $(BIN)/python -m macro explain $$net pytorch jax --runs 5 -o reports/reference/macro/explain-$$net.jsonl --figures docs/pictures/explain-$$net >docs/explain-$$net.txt || exit; done
+	  $(BIN)/python -m macro explain $$net pytorch jax --runs 5 -o reports/reference/macro/explain-$$net.jsonl --figures docs/pictures/explain-$$net >docs/explain-$$net.txt || exit; \
+	  sed -i '/^picture: /d; /^run file: /d' docs/explain-$$net.txt; done
 
 golden: .venv/done ## rewrite the expected output of runs on the fake device; read the diff
 	GOLDEN=write $(BIN)/python -m pytest tests/golden

@@ -14,11 +14,15 @@ POLICIES: dict[str, dict[str, str]] = {
 
 
 def variables(asked: str) -> dict[str, str]:
-    """What a process is started with. Raises UsageError for an unknown policy, or another C library."""
+    """What a process is started with. Raises UsageError for an unknown policy, another C library or
+    an environment in which the default is none."""
     if asked not in POLICIES:
         raise UsageError(f"--heap {asked}: there are {', '.join(POLICIES)}")
     if POLICIES[asked] and not _glibc():
         raise UsageError(f"--heap {asked}: this is for glibc's allocator; here only --heap default")
+    taken = sorted(os.environ.keys() & {*POLICIES[asked], "LD_PRELOAD"}) if POLICIES[asked] else []
+    if taken:
+        raise UsageError(f"--heap {asked}: {', '.join(taken)} in this environment chooses already: unset it")
     return POLICIES[asked]
 
 

@@ -12,6 +12,7 @@ INSIDE = {
     "gradient": "forward, loss and every gradient but the input's",
     "step": "forward, loss, every gradient but the input's, and the update",
 }
+WAITS = 0.01  # of a step: what waits less is not spoken of
 
 
 def sentences(net: Network, plan: Plan, run: Run) -> list[str]:
@@ -38,7 +39,10 @@ def _one(result: Result, timed: list[Result]) -> str:
     near = ""
     if floor is not None and floor.seconds and floor is not result:
         near = f", {result.seconds.median / floor.seconds.median:.2f} times kernels-only"
-    kind = "processor" if result.clock == "cpu" else "wall"
+    kind = (
+        "processor and waiting" if step.get("blocked", 0.0) > WAITS * result.seconds.median else "processor"
+    )
+    kind = kind if result.clock == "cpu" else "wall"
     return (
         f"{result.variant} (heap {result.heap}, {result.problem['division']}): "
         f"{units.seconds(result.seconds.median)} of {kind} time, {units.percent(result.percent_of_ceiling)} of the "

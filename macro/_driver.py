@@ -34,6 +34,7 @@ class Process:
                 f"no environment for {framework.name}: python -m macro env create {framework.name}"
             )
         self.framework, self.log = framework, log
+        self._maps = "ONEDNN_JIT_PROFILE" in setting.knobs.get("variables", {})
         ours, theirs = os.pipe(), os.pipe()
         environment = os.environ | dict.fromkeys(POOLS, str(setting.threads)) | heap.variables(setting.heap)
         environment |= {str(k): str(v) for k, v in framework.recipe.get("variables", {}).items()}
@@ -125,8 +126,9 @@ class Process:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        with suppress(OSError):
-            Path(f"/tmp/perf-{self.pid}.map").unlink()
+        if self._maps:
+            with suppress(OSError):
+                Path(f"/tmp/perf-{self.pid}.map").unlink()
         for handle in (self._from, self._to):
             with suppress(OSError):
                 os.close(handle)

@@ -23,7 +23,7 @@ CAUSES = {
 }  # fmt: skip
 
 
-def tell(plan: Plan, sides: Sequence[Side], seconds: float, kernels: bool = False) -> dict[str, Any]:
+def tell(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False) -> dict[str, Any]:
     """The document: steps, cells, residuals, closures, agreement, sentences; with `kernels` the named products
     measured by themselves."""
     known = rows(plan.network, plan.batch)
@@ -36,13 +36,11 @@ def tell(plan: Plan, sides: Sequence[Side], seconds: float, kernels: bool = Fals
               for x in _agree.agreement(name, side, of, joined, known)]  # fmt: skip
     names, both = [_name(side, sides) for side in sides], list(zip("ab", sides, strict=True))
     left = headroom(named, plan, sides, known) if kernels else []
-    nothing = (
-        ["--kernels: nothing that is named is a product or a pass of micro"] if kernels and not left else []
-    )
+    nothing = ["--kernels: nothing that is named could be measured by itself"] if kernels and not left else []
     cells = [(cell, _cell(cell, plan, sides, known)) for cell in found.cells]
     return {
         "network": plan.network.name, "batch": plan.batch, "phase": plan.phase, "threads": threads,
-        "clock": "processor and waiting" if threads == 1 else "wall", "runs": plan.generations, "seconds": seconds,
+        "clock": "processor and waiting" if threads == 1 else "wall", "runs": plan.generations, "seconds": took,
         "a": names[0], "b": names[1], "step": found.step, "gap": found.step["a"] - found.step["b"],
         "interval": found.interval, "resolution": found.resolution,
         "cells": [told for _, told in cells],

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from kernels.errors import UsageError
 from macro._steps import FEWEST, Entry, Plan
 from reports.record import Note
 
@@ -64,11 +65,14 @@ def _row(entry: Entry, generation: int, number: int) -> Row:
 
 
 def rounds(run: Run, contest: str) -> list[Round]:
-    """Those that a file holds, in the order taken."""
+    """Those that a file holds, in the order taken. Raises UsageError for those of another protocol."""
     import msgspec
 
     found = [msgspec.convert(note.data, Round) for note in run.notes if note.topic == TOPIC]
-    return [one for one in found if one.contest == contest]
+    found = [one for one in found if one.contest == contest]
+    if any("blocked" not in row.block for one in found for row in one.entries.values() if row.block):
+        raise UsageError(f"-o: the rounds of {contest} in it are an older version's: name another file")
+    return found
 
 
 def restore(entries: Mapping[str, Entry], taken: Sequence[Round]) -> None:

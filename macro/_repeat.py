@@ -114,7 +114,10 @@ def headroom(
     found = []
     for cell in cells:
         again = repeat(cell, plan, sides, known)
-        told = best(again) if cell.column != "packing" else None  # which is a part of its product
+        try:
+            told = best(again) if cell.column != "packing" else None  # which is a part of its product
+        except KeyboardInterrupt:  # what was watched is told all the same
+            break
         if told is not None:
             took = max(cell.a, cell.b)
             found.append(

@@ -56,7 +56,7 @@ def _escaped(word: str) -> str:
 
 
 def clock(entry: Entry) -> str:
-    """Processor time of one thread, the wall of several."""
+    """Processor time of one thread, with its waits (`times`); the wall of several."""
     return "cpu" if entry.setting.threads == 1 else "wall"
 
 

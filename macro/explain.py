@@ -75,13 +75,13 @@ def _explain(arguments: argparse.Namespace) -> int:
         began = time.monotonic()
         code = _watched(plan, sides, partial(_cli.say, arguments.quiet))
         plan = replace(plan, generations=len(sides[0].processes))
-        told = _explained.tell(plan, sides, time.monotonic() - began, arguments.kernels)
+        told = _explained.tell(plan, sides, time.monotonic() - began, arguments.kernels and not code)
         note = Note(attribution.TOPIC, told)
         try:
             file.append(note)
         except store.Unwritable as error:  # minutes of watching are told all the same
-            print(f"macro explain: {error}", file=sys.stderr)
-            code = 1
+            print(f"macro explain: {str(error).partition(';')[0]}", file=sys.stderr)
+            arguments.output, code = None, 1
         run = replace(file.run, notes=(note,))
         return _say(told, run, arguments, outputs) or code
 

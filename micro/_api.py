@@ -33,7 +33,11 @@ def plan(benchmark: str, **options: Any) -> Planned:
         raise UsageError(
             f"{name}: from Python the run itself is written, by reports.formats or reports.figures"
         )
-    arguments = _cli.parser(found, benchmark, raising=True).parse_args(words(options))
+    line = words(options)
+    found = getattr(module, "chosen", lambda line: found)(
+        line
+    )  # of several operations, the one whose axes are named
+    arguments = _cli.parser(found, benchmark, raising=True).parse_args(line)
     return _asked.planned(found, benchmark, arguments)
 
 

@@ -36,13 +36,13 @@ def run(contests: Sequence[Contest], control: str, command: str) -> int:
     """Prepare and check the one case, warm it up, mark, launch, mark. `control`: perf's two FIFOs, or empty,
     and then the line that runs it under perf, on a GPU under ncu, is printed. Raises UsageError."""
     case = one_case(contests, "--profile", "launches", "run")
-    device = open_device(case.setting.device)
-    refuse_size(contests, {device.name: device.limits()})
-    fifos = _fifos(control)
     if case.setting.heap != "default":
         raise UsageError(
             f"--heap {case.setting.heap}: a profile is of this process, whose heap is what it is"
         )
+    device = open_device(case.setting.device)
+    refuse_size(contests, {device.name: device.limits()})
+    fifos = _fifos(control)
     if device.native:  # as in a worker: before the libraries are loaded
         os.environ.update(dict.fromkeys(POOLS, str(case.setting.threads)) | variables(case.setting.isa))
         pin(case.setting.threads)

@@ -48,7 +48,9 @@ def _title(timed: Sequence[Result]) -> str:
 
 
 def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
-    system = [(x.step or {}).get("system", 0.0) for x in timed]
+    system = [
+        (x.step or {}).get("system", 0.0) / x.threads for x in timed
+    ]  # of all threads; a step is a wall's
     keys = ["variant", *(x for x in ("threads", "heap") if len({getattr(r, x) for r in timed}) > 1)]
     bar, soft = {"marker": "s", "color": _style.SOFT}, {"marker": "s", "color": SYSTEM}
     sheet.entries += [

@@ -203,6 +203,20 @@ def test_what_is_left_of_a_named_pass_is_measured(sides: list[Side], monkeypatch
     )
 
 
+@pytest.mark.parametrize(
+    "again",
+    [
+        Repeat("micro.elementwise", {"batch": 3, "classes": 7}),
+        Repeat("micro.elementwise", {"count": 64, "kind": "relu", "phase": "forward"}),
+        Repeat("micro.gemm", {"m": 3, "n": 4, "k": 5, "trans": "nt"}),
+    ],
+)
+def test_a_product_or_a_pass_has_a_best_variant(again: Repeat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_repeat, "BUDGET", "0.1s")
+    found = _repeat.best(again)
+    assert found is not None and found[1] > 0
+
+
 def test_products_and_passes_alone_have_a_best_variant() -> None:
     assert _repeat.best(Repeat("micro.memory", {"faults": True})) is None
     assert _repeat.best(Repeat("macro run fcn-r", {})) is None

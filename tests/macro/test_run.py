@@ -16,7 +16,7 @@ from macro._steps import Entry, Plan
 from macro.frameworks import find
 from macro.networks.base import Network, dense
 from reports import stats, store
-from reports.record import Run
+from reports.record import Note, Run
 from tests.conftest import Ran
 from tests.macro import adapters
 
@@ -173,3 +173,19 @@ def test_a_generation_cut_short_is_compared_with_nothing() -> None:
     for made in (a, b):
         made.blocks = [(g, i, STEP) for g, n in ((0, 3), (1, 8), (2, stats.FEWEST)) for i in range(n)]
     assert [len(group) for group in _told._ratios(a, b)] == [8, stats.FEWEST]
+
+
+def test_rounds_of_an_older_protocol_are_refused() -> None:
+    row = {"status": "ok", "reason": None, "count": 1, "setup": [], "block": {"cpu": 1.0}}
+    told = {
+        "contest": "x",
+        "generation": 0,
+        "number": 0,
+        "seconds": 1.0,
+        "ended": True,
+        "entries": {"a": row},
+    }
+    run = Run(None, notes=(Note("round", told),))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="an older version's: name another file"):
+        _kept.rounds(run, "x")
+    assert _kept.rounds(run, "another") == []

@@ -14,6 +14,7 @@ from kernels.errors import UsageError
 from micro._plan import parse
 from tests.conftest import Ran
 
+THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 SIZE = ("--m", "8", "--n", "8", "--k", "8")
 # A product whose answer is right only where large blocks are kept: it frees one and looks whether the next is it.
 KEPT = """
@@ -40,6 +41,10 @@ def product(problem, a, b, c):
 """
 
 
+@pytest.mark.skipif(
+    "[always]" in THP.read_text() if THP.exists() else False, reason="few large pages for all"
+)
+@pytest.mark.skipif(not heap._glibc(), reason="policies are glibc's")
 def test_a_heap_that_keeps_does(gemm: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "kept.py").write_text(KEPT)
     words = ("--heap", "default,keep", "--vary", "heap", "--variant", f"{tmp_path}/kept.py:product")
@@ -78,4 +83,12 @@ def test_another_c_library_has_no_policies(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(os, "confstr", lambda name: (_ for _ in ()).throw(ValueError(name)))
     assert heap.variables("default") == {}
     with pytest.raises(UsageError, match="glibc's allocator; here only --heap default"):
+        heap.variables("keep")
+
+
+@pytest.mark.parametrize("name", ["MALLOC_MMAP_MAX_", "LD_PRELOAD"])
+def test_a_default_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "0")
+    assert heap.variables("default") == {}
+    with pytest.raises(UsageError, match=f"{name} in this environment chooses already"):
         heap.variables("keep")

@@ -65,3 +65,9 @@ def test_no_text_is_cut_or_touches_another(names: tuple[str, ...]) -> None:
         *(step(name, 0.3 * 1.1**i, 0.1) for i, name in enumerate(names)), step("kernels-only", 0.2)
     )
     readable(one(steps.draw(made)))
+
+
+def test_the_systems_share_of_several_threads_is_of_each() -> None:
+    (axes,) = one(steps.draw(steps_of(step("numpy", 0.1, 0.08, threads=8)))).axes
+    (bar,) = axes.containers[1]
+    assert (bar.get_x(), bar.get_width()) == pytest.approx((0.09, 0.01))

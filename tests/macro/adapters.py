@@ -38,6 +38,20 @@ def sick(folder: Path, where: str, fault: str) -> Framework:
     return write(folder, f"sick-{where}", text)
 
 
+# Each step also sleeps 20 ms.
+SLEEPING = """
+_step = Model.step
+
+
+def step(self):
+    import time
+
+    time.sleep(0.02)
+    _step(self)
+
+
+Model.step = step
+"""
 NOISY = """
 import os
 

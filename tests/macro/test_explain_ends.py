@@ -19,19 +19,6 @@ from tests.macro import adapters
 from tests.macro.conftest import gone
 
 ROOT = Path(__file__).parents[2]
-LASTING = """
-_step = Model.step
-
-
-def step(self):
-    import time
-
-    time.sleep(0.01)
-    _step(self)
-
-
-Model.step = step
-"""
 # Dies in the midst of a block of traced steps, perf looking, a map of generated code written.
 DIES = """
 import os, signal
@@ -72,7 +59,7 @@ def test_a_process_that_dies_while_it_is_traced_is_one_line(
 @contextmanager
 def asked(explaining: Path, folder: Path, until: str, *more: str) -> Iterator[subprocess.Popen[str]]:
     """An explanation of steps that last, once it has said that."""
-    lasting = adapters.write(folder, "lasting", LASTING)
+    lasting = adapters.write(folder, "lasting", adapters.SLEEPING)
     words = [
         sys.executable,
         "-m",

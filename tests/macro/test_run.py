@@ -21,19 +21,6 @@ from tests.conftest import Ran
 from tests.macro import adapters
 
 SMALL = Network("small", "a test", 8, dense(12, 10, 9, 4), rate=0.1, momentum=0.5)
-SLEEPING = """
-_step = Model.step
-
-
-def step(self):
-    import time
-
-    time.sleep(0.02)
-    _step(self)
-
-
-Model.step = step
-"""
 DEFECT = "tests/macro/defects.py:sum-loss"
 PLAN = Plan(SMALL, SMALL.batch, "step", 30.0, 3)
 
@@ -92,7 +79,7 @@ def test_a_run_that_is_whole_is_left_as_it_is(command: Callable[..., Ran], tmp_p
 
 
 def test_what_a_step_sleeps_is_in_its_time(command: Callable[..., Ran], tmp_path: Path) -> None:
-    sleeping = adapters.write(tmp_path, "sleeping", SLEEPING)
+    sleeping = adapters.write(tmp_path, "sleeping", adapters.SLEEPING)
     assert command("--frameworks", str(sleeping.path), "--runs", "1").code == 0
     (result,) = store.read(tmp_path / "run.jsonl").results
     assert result.clock == "cpu" and result.step is not None and result.step["blocked"] > 0.02

@@ -91,10 +91,11 @@ def _say(
 ) -> int:
     """The text, the document, the picture; 1 where one of them cannot be written."""
     from micro._session import for_people, written
-    from reports import attribution
+    from reports import attribution, table
 
     people = for_people(arguments)
-    wanted = [("stdout", attribution.text(told), people)]
+    text = "\n".join(filter(None, (attribution.text(told), table.steered(run))))
+    wanted = [("stdout", text, people)]
     wanted += [(f"--{kind}", json.dumps(told), stream) for kind, stream in outputs.items()]
     return written(
         [(option, partial(print, text, file=stream, flush=True), stream) for option, text, stream in wanted],

@@ -165,3 +165,11 @@ def test_a_full_disk_costs_the_run_file_alone(
     assert told.code == 1 and "a gap of" in told.out and "Traceback" not in told.err
     assert "macro explain: -o run.jsonl: No space left on device" in told.err
     assert list(tmp_path.glob("waterfall-*.png"))
+
+
+def test_what_steers_a_library_from_outside_is_told(
+    explain: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    told = explain("numpy", "numpy", "--budget", "0.1s")
+    assert told.code == 0 and "obeyed by the libraries: OPENBLAS_CORETYPE=Haswell" in told.out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from macro._steps import Plan
 from macro.networks.base import Network
 from reports import units
+from reports.figures.steps import floor
 from reports.record import Result, Run
 
 INSIDE = {
@@ -32,17 +33,14 @@ def sentences(net: Network, plan: Plan, run: Run) -> list[str]:
 def _one(result: Result, timed: list[Result]) -> str:
     assert result.seconds is not None
     step = result.step or {}
-    same = (
-        r for r in timed if (r.problem, r.threads, r.heap) == (result.problem, result.threads, result.heap)
-    )
-    floor = next((r for r in same if r.variant == "kernels-only"), None)
+    least = floor(result, timed)
     near = ""
-    if floor is not None and floor.seconds and floor is not result:
-        near = f", {result.seconds.median / floor.seconds.median:.2f} times kernels-only"
-    kind = (
-        "processor and waiting" if step.get("blocked", 0.0) > WAITS * result.seconds.median else "processor"
-    )
-    kind = kind if result.clock == "cpu" else "wall"
+    if least is not None and least.seconds and least is not result:
+        near = f", {result.seconds.median / least.seconds.median:.2f} times kernels-only"
+    kind = "wall"
+    if result.clock == "cpu":
+        waits = step.get("blocked", 0.0) > WAITS * result.seconds.median
+        kind = "processor and waiting" if waits else "processor"
     return (
         f"{result.variant} (heap {result.heap}, {result.problem['division']}): "
         f"{units.seconds(result.seconds.median)} of {kind} time, {units.percent(result.percent_of_ceiling)} of the "

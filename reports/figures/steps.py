@@ -51,7 +51,8 @@ def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
     system = [
         (x.step or {}).get("system", 0.0) / x.threads for x in timed
     ]  # of all threads; a step is a wall's
-    keys = ["variant", *(x for x in ("threads", "heap") if len({getattr(r, x) for r in timed}) > 1)]
+    differ = _groups.varying(_groups.facts(x) for x in timed)
+    keys = ["variant", *(x for x in ("threads", "heap", "division") if x in differ)]
     bar, soft = {"marker": "s", "color": _style.SOFT}, {"marker": "s", "color": SYSTEM}
     sheet.entries += [
         (_style.handle(**bar), "the framework's own"),
@@ -76,12 +77,16 @@ def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
     return figure
 
 
+def floor(x: Result, timed: Sequence[Result]) -> Result | None:
+    """kernels-only of the same problem, division, threads and heap."""
+    same = (r for r in timed if (r.problem, r.threads, r.heap) == (x.problem, x.threads, x.heap))
+    return next((r for r in same if r.variant == FLOOR), None)
+
+
 def _over(x: Result, timed: Sequence[Result]) -> str:
-    """`285 % of kernels-only`, in the same setting."""
-    floor = next(
-        (r for r in timed if r.variant == FLOOR and (r.threads, r.heap) == (x.threads, x.heap)), None
-    )
-    return f"{100 * _median(x) / _median(floor):.0f} % of {FLOOR}" if floor else ""
+    """`285 % of kernels-only`."""
+    least = floor(x, timed)
+    return f"{100 * _median(x) / _median(least):.0f} % of {FLOOR}" if least else ""
 
 
 def _of_peak(x: Result) -> str:

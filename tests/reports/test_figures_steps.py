@@ -71,3 +71,10 @@ def test_the_systems_share_of_several_threads_is_of_each() -> None:
     (axes,) = one(steps.draw(steps_of(step("numpy", 0.1, 0.08, threads=8)))).axes
     (bar,) = axes.containers[1]
     assert (bar.get_x(), bar.get_width()) == pytest.approx((0.09, 0.01))
+
+
+def test_a_tuned_step_is_over_no_floor_as_installed() -> None:
+    tuned = step("numpy", 0.2, problem=PROBLEM | {"division": "tuned"})
+    told = words(one(steps.draw(steps_of(*THREE.contests[0].results, tuned))))
+    assert "numpy, division tuned" in told and "numpy, division default" in told
+    assert "80 % of kernels-only" not in told and "120 % of kernels-only" in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from reports import stats
@@ -62,6 +63,24 @@ def at_one_look(kind: str, rounds: int, trials: int, seed: int = 1) -> float:
     held = 0
     for _ in range(trials):
         shown = stats.judge(WIDTHS[1] * noise(kind, rng, rounds), MARGIN, last_only=True).shown
+        assert shown is not None
+        held += shown.low <= 1.0 <= shown.high
+    return held / trials
+
+
+def of_generations(
+    kind: str, generations: int, rounds: int, between: float, trials: int, seed: int = 1
+) -> float:
+    """Share of trials whose interval of several generations of processes holds the truth. `between`: their own
+    standard deviation, in those of a generation's mean."""
+    import numpy as np
+
+    rng, width = np.random.default_rng((seed, generations, rounds)), WIDTHS[1]
+    held = 0
+    for _ in range(trials):
+        own = between * width / math.sqrt(rounds) * rng.standard_normal(generations)
+        groups = [width * noise(kind, rng, rounds) + apart for apart in own]
+        shown = stats.nested(groups, MARGIN).shown
         assert shown is not None
         held += shown.low <= 1.0 <= shown.high
     return held / trials

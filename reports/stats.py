@@ -70,28 +70,34 @@ def quantile(degrees: float, probability: float) -> float:
     return float(stdtrit(degrees, probability))
 
 
-def lag1(w: Floats) -> float:
-    """Lag-1 autocorrelation, corrected for its bias in short series (Marriott and Pope 1954), within 0 … 0.9."""
-    n, d = len(w), w - w.mean()
-    square = float(d @ d)
-    r = float(d[1:] @ d[:-1]) / square if square > 0 else 0.0
+def lag1(*series: Floats) -> float:
+    """Lag-1 autocorrelation that series have in common, each around its own mean; corrected for its bias in short
+    ones (Marriott and Pope 1954), within 0 … 0.9."""
+    apart = [w - w.mean() for w in series]
+    square = sum(float(d @ d) for d in apart)
+    r = sum(float(d[1:] @ d[:-1]) for d in apart) / square if square > 0 else 0.0
+    n = sum(map(len, series)) / len(series)
     return min(0.9, max(0.0, r + (1 + 4 * max(r, 0.0)) / n))
+
+
+def _trimmed(x: Floats, share: float) -> tuple[float, Floats, int]:
+    """Mean without a share at each end; the rounds winsorized there; how many are left between."""
+    import numpy as np
+
+    n = len(x)
+    k = max(1, int(n * share))
+    ordered = np.sort(x)
+    return float(ordered[k : n - k].mean()), np.clip(x, ordered[k], ordered[n - k - 1]), n - 2 * k
 
 
 def interval(x: Floats, alpha: float, trimmed: float = 0.25, independent: bool = False) -> Interval | None:
     """1 − alpha interval of the ratio: trimmed mean, Student t on the winsorized variance (Tukey and
     McLaughlin 1963), widened by the root of tau = (1 + r)/(1 − r) for autocorrelated rounds, unless they
     are known to be independent."""
-    import numpy as np
-
     n = len(x)
     if n < FEWEST:
         return None
-    k = max(1, int(n * trimmed))
-    h = n - 2 * k
-    ordered = np.sort(x)
-    center = float(ordered[k : n - k].mean())
-    w = np.clip(x, ordered[k], ordered[n - k - 1])
+    center, w, h = _trimmed(x, trimmed)
     r = 0.0 if independent else lag1(w)
     tau = (1 + r) / (1 - r)
     deviation = float(w.std(ddof=1)) * math.sqrt((n - 1) / (h * (h - 1)))
@@ -106,12 +112,17 @@ def judge(x: Floats, margin: float, last_only: bool = False) -> Judgment:
     chance in tau triples every seventh interval; simulated coverage is the same (`micro._coverage`).
     """
     share = 1.0 if last_only else SHARE
-    trimmed = 0.125 if last_only and len(x) < FEW else 0.25
+    trimmed = _once(len(x)) if last_only else 0.25
     shown = interval(x, (1 - SHOWN) / share, trimmed)
     strict = interval(x, (1 - JUDGED) / share, trimmed)
     if shown is None or strict is None:
         return Judgment(None, "unresolved", f"{len(x)} accepted rounds, an interval needs {FEWEST}", len(x))
     return _verdict(shown, strict, margin, len(x))
+
+
+def _once(rounds: int) -> float:
+    """What is trimmed at each end of rounds that are looked at once."""
+    return 0.125 if rounds < FEW else 0.25
 
 
 def across(x: Floats, margin: float, family: int) -> Judgment:
@@ -142,38 +153,34 @@ def between(first: Sequence[float], second: Sequence[float], margin: float, fami
 
 
 def nested(groups: Sequence[Floats], margin: float) -> Judgment:
-    """Rounds of several generations of processes: the spread between generations is part of the interval.
-
-    Each generation gives the mean of its logarithms and that mean's own error (`interval`). The variance of
-    their mean is that of a random-effects model (DerSimonian and Laird 1986), its degrees of freedom
-    Satterthwaite's (1946): those of the generations where they differ by more than their own errors.
-    """
-    rounds = sum(len(group) for group in groups)
-    parts = [(interval(group, 1 - SHOWN), interval(group, 1 - JUDGED)) for group in groups]
-    known = [(a, b) for a, b in parts if a is not None and b is not None]
-    if not known or len(known) < len(groups):
+    """Rounds of several generations of processes, looked at once: the spread between generations is part of the
+    interval. Coverage was simulated (`micro._coverage.of_generations`)."""
+    rounds = sum(map(len, groups))
+    if not groups or min(map(len, groups)) < FEWEST:
         return Judgment(
             None, "unresolved", f"{rounds} rounds, an interval needs {FEWEST} a generation", rounds
         )
-    centers = [math.log(shown.center) for shown, _ in known]
-    center = sum(centers) / len(centers)
-    found = []
-    for which, alpha in ((0, 1 - SHOWN), (1, 1 - JUDGED)):
-        halves = [math.log(pair[which].high / pair[which].center) for pair in known]
-        found.append(_nested(center, centers, halves, alpha))
-    return _verdict(found[0], found[1], margin, rounds)
+    shown, strict = _nested(groups, 1 - SHOWN), _nested(groups, 1 - JUDGED)
+    return _verdict(shown, strict, margin, rounds)
 
 
-def _nested(center: float, centers: Sequence[float], halves: Sequence[float], alpha: float) -> Interval:
-    count = len(centers)
-    within = sum((half / quantile(1e9, 1 - alpha / 2)) ** 2 for half in halves) / count
-    spread = sum((x - center) ** 2 for x in centers) / (count - 1) if count > 1 else 0.0
-    excess = max(0.0, spread - within)
-    variance = (within + excess) / count
-    share = (within + excess) / excess if excess else math.inf
-    degrees = min(1e9, (count - 1) * share**2) if count > 1 else 1e9
-    half = quantile(max(1.0, degrees), 1 - alpha / 2) * math.sqrt(variance)
-    return Interval(math.exp(center), math.exp(center - half), math.exp(center + half), 0.0)
+def _nested(groups: Sequence[Floats], alpha: float) -> Interval:
+    """Mean of the generations' trimmed means. Its variance is that of a random-effects model (DerSimonian and Laird
+    1986) whose rounds have one variance and one autocorrelation in all generations: of eight rounds by themselves
+    neither is known. Where generations differ by more than their rounds explain, what is known of it is as little as
+    there are generations; else the degrees of freedom are those of all rounds."""
+    count = len(groups)
+    parts = [_trimmed(x, _once(len(x))) for x in groups]
+    left = [h for _, _, h in parts]
+    r = lag1(*(w for _, w, _ in parts))
+    tau = (1 + r) / (1 - r)
+    square = sum((len(w) - 1) * float(w.var(ddof=1)) for _, w, _ in parts)
+    within = tau * square / (sum(left) - count) * sum(1 / h for h in left) / count
+    center = sum(c for c, _, _ in parts) / count
+    spread = sum((c - center) ** 2 for c, _, _ in parts) / (count - 1) if count > 1 else 0.0
+    degrees = count - 1 if spread > within else max(2.0, sum(left) / tau - count)
+    half = quantile(degrees, 1 - alpha / 2) * math.sqrt(max(within, spread) / count)
+    return Interval(math.exp(center), math.exp(center - half), math.exp(center + half), r)
 
 
 def _verdict(shown: Interval, strict: Interval, margin: float, rounds: int) -> Judgment:

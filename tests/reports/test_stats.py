@@ -188,6 +188,46 @@ def test_coverage_of_one_look_at_few_rounds(kind: str, least: float) -> None:
     assert min(_coverage.at_one_look(kind, n, 1000) for n in (12, 20)) >= least
 
 
+@pytest.mark.parametrize("kind", ["independent", "lag-1 0.3"])
+@pytest.mark.parametrize(("generations", "many"), [(3, 8), (5, 8), (3, 20)])
+@pytest.mark.parametrize("between", [0.0, 1.0, 3.0])
+def test_coverage_of_generations(kind: str, generations: int, many: int, between: float) -> None:
+    """Whether their processes differ or not."""
+    assert _coverage.of_generations(kind, generations, many, between, 600) >= 0.92
+
+
+def test_one_generation_is_a_contest_looked_at_once() -> None:
+    for n in (6, 12, 128):
+        x = rounds(n, seed=n, lag=0.3)
+        one, other = stats.nested([x], 0.01).shown, judge(x, 0.01, last_only=True).shown
+        assert one is not None and other is not None
+        assert (one.center, one.low, one.high) == pytest.approx((other.center, other.low, other.high), rel=1e-9)
+
+
+def test_generations_that_agree_share_what_is_known_of_their_noise() -> None:
+    """Three of the same eight rounds, independent: a third of the variance, and 3 · 6 − 3 degrees."""
+    x = np.array([3.0, 6.0, 1.0, 4.0, 7.0, 0.0, 5.0, 2.0]) / 100
+    found = stats.nested([x, x, x], 0.01).shown
+    assert found is not None
+    square = sum((a - 3.5) ** 2 for a in (3, 6, 1, 4, 6, 1, 5, 2))  # winsorized by one at each end
+    half = float(known.t.ppf(0.975, 15)) * math.sqrt(3 * square / 15 / 6 / 3) / 100
+    assert math.log(found.high) - math.log(found.center) == pytest.approx(half)
+
+
+def test_generations_that_differ_are_as_many_values_as_they_are() -> None:
+    x = np.array([3.0, 6.0, 1.0, 4.0, 7.0, 0.0, 5.0, 2.0]) / 1e6
+    found = stats.nested([x, x + 0.01, x + 0.02], 0.01).shown
+    assert found is not None
+    half = float(known.t.ppf(0.975, 2)) * 0.01 / math.sqrt(3)
+    assert math.log(found.high) - math.log(found.center) == pytest.approx(half, rel=1e-6)
+
+
+@pytest.mark.parametrize("sizes", [(), (8, 5)])
+def test_no_interval_where_a_generation_has_fewer_than_six_rounds(sizes: tuple[int, ...]) -> None:
+    judged = stats.nested([np.zeros(n) for n in sizes], 0.01)
+    assert (judged.shown, judged.verdict) == (None, "unresolved") and str(FEWEST) in (judged.reason or "")
+
+
 # Ranks of the tightest interval of the median at 95 %, from binomial tables (Conover 1999, table A3).
 RANKS = {
     6: (1, 6),

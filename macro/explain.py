@@ -91,16 +91,19 @@ def _say(
 ) -> int:
     """The text, the document, the picture; 1 where one of them cannot be written."""
     from micro._session import for_people, written
-    from reports import attribution, table
+    from reports import formats
 
     people = for_people(arguments)
-    text = "\n".join(filter(None, (attribution.text(told), table.steered(run))))
-    wanted = [("stdout", text, people)]
-    wanted += [(f"--{kind}", json.dumps(told), stream) for kind, stream in outputs.items()]
-    return written(
-        [(option, partial(print, text, file=stream, flush=True), stream) for option, text, stream in wanted],
-        run, arguments,
-    )  # fmt: skip
+
+    def text() -> None:
+        formats.write("text", run, people)
+        people.flush()
+
+    def document(stream: IO[str]) -> None:
+        print(json.dumps(told), file=stream, flush=True)
+
+    documents = [(f"--{kind}", partial(document, stream), stream) for kind, stream in outputs.items()]
+    return written([("stdout", text, people), *documents], run, arguments)
 
 
 def _planned(arguments: argparse.Namespace) -> tuple[Plan, list[Side]]:

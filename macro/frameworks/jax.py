@@ -1,7 +1,5 @@
 """JAX: jitted functions, the step's parameters donated; XLA for CPU."""
 
-import re
-
 ROWS = {"jax": {}}
 RECIPE = {
     "environment": "jax",
@@ -56,78 +54,9 @@ def build(job):
 
 
 def trace(model, run):
-    """XLA's operations as its profiler tells them, by the names of scopes in the programs that ran."""
-    import hlo
-    import xplane
+    import jax_rows
 
-    jax, texts = model.jax, {}
-    options = jax.profiler.ProfileOptions()
-    options.python_tracer_level = 0
-    traced, known = xplane.record(
-        lambda folder: jax.profiler.start_trace(folder, profiler_options=options),
-        jax.profiler.stop_trace, jax.profiler.TraceAnnotation, run,
-    )  # fmt: skip
-    for _, events in traced:
-        for _, _, _, stats in events:
-            texts.setdefault(stats.get("hlo_module"))
-    told = {}
-    for call, arguments in model.programs():
-        if "jit_" + call.__name__ in texts:
-            text = call.lower(*arguments).compile().as_text()
-            layers, batch = model.network["layers"], len(model.labels)
-            told[hlo.module(text)] = hlo.rows(text, lambda one: row(one, layers, batch))
-    return xplane.named(xplane.spans(traced, operation), known, lambda what: tell(told, what))
-
-
-def operation(name, stats):
-    """What an event of the trace is: an instruction of a module, or what surrounds those; None for the rest."""
-    import recorder
-
-    if "hlo_op" in stats:
-        return stats.get("hlo_module"), stats["hlo_op"]
-    if name == recorder.CALIBRATE or name == "ThunkExecutor::Execute" or name.startswith("PjitFunction("):
-        return name
-    return None
-
-
-def tell(told, what):
-    """Rows and column of what `operation` found."""
-    if isinstance(what, tuple):
-        module, name = what
-        return told.get(module, {}).get(name, ([], None))
-    return ["framework"], None
-
-
-SCOPE = re.compile(r"((?:\w+\()*)([^()]*)")
-DERIVATIVE = ("sub", "mul", "gt", "select_n")  # of an activation, which JAX computes on its way forward
-
-
-def row(one, layers, batch):
-    """What an instruction does, by its scope: `jit(_update)/transpose(jvp(fc1))/dot_general`; None if it has
-    none."""
-    import hlo
-
-    parts = one.op_name.split("/")
-    for part in parts:
-        around, scope = SCOPE.match(part).groups()
-        backward = "transpose(" in around
-        if scope == "loss" or scope.endswith(" update"):
-            return scope
-        for layer in layers:
-            name = layer["name"]
-            if scope == name + " activation":
-                derives = backward or ("jvp(" in around and parts[-1] in DERIVATIVE)
-                return scope + (" gradient" if derives else "")
-            if scope == name and not backward:
-                return name + " forward"
-            if scope == name and one.opcode == "dot":
-                kind = hlo.product(layer, one, batch)
-                return kind and "%s %s" % (name, kind)
-            if scope == name and one.opcode in ("reduce", "reduce-window"):
-                return name + " bias gradient"
-            if scope == name:
-                return name + " wgrad" if parts[-1] == "transpose" else None
-    return None
+    return jax_rows.spans(model.jax, run, model.programs(), model.network["layers"], len(model.labels))
 
 
 class Model(object):

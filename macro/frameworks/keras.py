@@ -74,6 +74,18 @@ def build(job):
     return Model(job, BACKENDS[keras.backend.backend()]())
 
 
+def trace(model, run):
+    import keras_spans
+
+    return keras_spans.spans(model, run)
+
+
+def record(model, phase):
+    import keras_spans
+
+    return keras_spans.record(model, phase)
+
+
 class Model(object):
     jit = None  # what Keras chose by itself
 
@@ -87,10 +99,13 @@ class Model(object):
             kind = layer["activation"]
             layers.append(
                 keras.layers.Dense(
-                    layer["outputs"], activation=None if kind == "none" else kind, kernel_initializer="zeros"
+                    layer["outputs"],
+                    activation=None if kind == "none" else kind,
+                    name=layer["name"],
+                    kernel_initializer="zeros",
                 )
             )
-        self.model, self.np, self.keras = keras.Sequential(layers), np, keras
+        self.model, self.np, self.keras, self.network = keras.Sequential(layers), np, keras, network
         self.names = []
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             for layer, own in zip(network["layers"], self.model.layers):
@@ -101,10 +116,22 @@ class Model(object):
             self.labels = keras.ops.convert_to_tensor(data["labels"].astype(np.int32))
         self.entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         optimizer = keras.optimizers.SGD(network["rate"], momentum=network["momentum"])
+        self._name_updates(optimizer)
         self.model.compile(optimizer=optimizer, loss=self.entropy)
         Model.jit = self.model.jit_compile
         self.backend = backend
         backend.prepare(self.model, self.entropy)
+
+    def _name_updates(self, optimizer):
+        """A scope around each variable's update, by which traces tell its layer."""
+        layers, update = self.network["layers"], optimizer.update_step
+
+        def scoped(gradient, variable, rate):
+            layer = layers[optimizer._get_variable_index(variable) // 2]["name"]
+            with self.keras.name_scope(layer + ".update"):
+                return update(gradient, variable, rate)
+
+        optimizer.update_step = scoped
 
     def work(self):
         variables = self.model.trainable_variables

@@ -72,29 +72,11 @@ def build(job):
 
 
 def trace(model, run):
-    """TensorFlow's operations as its profiler tells them: in a graph by the names of scopes, under XLA by those
-    in its programs, eagerly by their order and the shapes of what they allocate."""
-    import hlo
-    import tf_rows
-    import xplane
+    import tf_trace
 
-    profiler, modules = model.tf.profiler.experimental, set()
-    options = profiler.ProfilerOptions(host_tracer_level=2, python_tracer_level=0, device_tracer_level=0)
-    traced, known = xplane.record(
-        lambda folder: profiler.start(folder, options=options), profiler.stop, profiler.Trace, run
+    return tf_trace.spans(
+        model.tf, run, model.programs(), model.network["layers"], int(model.labels.shape[0])
     )
-    for _, events in traced:
-        modules.update(
-            tf_rows.module(stats["hlo_module"]) for _, _, _, stats in events if "hlo_module" in stats
-        )
-    layers, told = model.network["layers"], {}
-    for call, arguments in model.programs() if modules else ():
-        if any("inference_%s_" % call.python_function.__name__ in name for name in modules):
-            text = call.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
-            told[hlo.module(text)] = hlo.rows(text, lambda one: tf_rows.row(one.op_name, layers))
-    tf_rows.eager(traced, layers, int(model.labels.shape[0]))
-    found = xplane.spans(traced, tf_rows.operation)
-    return xplane.named(found, known, lambda what: tf_rows.tell(told, layers, what))
 
 
 class Model(object):

@@ -9,6 +9,14 @@ import recorder  # beside this file
 
 KERNEL = re.compile(r"([\w./-]+):(_?[A-Z]\w*)$")
 AROUND = ("ThunkExecutor::Execute", "EagerExecute", "TFE_Py_FastPathExecute_C")
+COUNTED = re.compile(r"_\d+$")  # of a scope that was entered before
+LOSSES = ("loss", "compile_loss")  # the latter is Keras's
+UPDATES = (
+    "Mul",
+    "Sub",
+    "AssignAddVariableOp",
+    "AssignSubVariableOp",
+)  # where no optimizer has a kernel of its own
 EAGER, KERNELS = "eagerly", "in a graph"
 
 
@@ -49,40 +57,49 @@ def row(name, layers):
 
 def rows(name, kind, layers):
     """Of an operation by its name in the graph, `gradient_tape/fc2/MatMul/MatMul_1`, and its kind, if one
-    kernel does more than the name says. Of the variables of a layer come the weights, then the bias."""
-    parts = name.split("/")
-    backward = parts[0] == "gradient_tape"
-    scope, last = (parts[1:] or [""])[0] if backward else parts[0], parts[-1]
+    kernel does more than the name says. Of the variables of a layer come the weights, then the bias. Keras puts a
+    model's scope around (`sequential/fc2/MatMul`), and its updates have scopes, `sgd/fc2.update/Mul`."""
+    known = dict((layer["name"], layer) for layer in layers)
+    parts = [part if part in known else COUNTED.sub("", part) for part in name.split("/")]
+    backward, last = parts[0] == "gradient_tape", name.split("/")[-1]
     update = re.search(r"/update_(?:_(\d+))?/", name)
     if update:
         return [layers[int(update.group(1) or 0) // 2]["name"] + " update"]
     if kind in ("_MklToTf", "_MklInputConversion", "Transpose"):
         return ["layout"]
-    if scope == "loss":
-        return ["loss"]
-    for layer in layers:
-        if scope != layer["name"]:
-            continue
-        activates = re.match("(Sigmoid|Relu)", parts[2] if backward and len(parts) > 2 else last)
-        if backward:
-            if activates:
-                return [scope + " activation gradient"]
-            if last.startswith("BiasAddGrad"):
-                return [scope + " bias gradient"]
-            weights = layer["first"] or last.startswith("MatMul_1")
-            return ["%s %s" % (scope, "wgrad" if weights else "dgrad")] if "MatMul" in last else []
+    for at, scope in enumerate(parts):
+        if scope in LOSSES:
+            return ["loss"]
+        if scope.endswith(".update"):
+            return [scope.replace(".", " ")]
+        if scope in known:
+            what = (parts[at + 1 :] or [""])[0] if backward else last
+            return _of_layer(known[scope], what, last, kind, backward)
+    around = kind in ("_Arg", "_Retval", "NoOp", "Identity", "_SOURCE", "_SINK", "ReadVariableOp")
+    return ["framework"] if around or (kind and len(parts) == 1) else []
+
+
+def _of_layer(layer, what, last, kind, backward):
+    """`what`: the operation; `last`: of its gradients, which."""
+    scope, activates = layer["name"], re.match("(Sigmoid|Relu)", what)
+    if backward:
         if activates:
-            fused = "Fused" in kind  # with the product and the bias before it
-            return [scope + " activation"] + ([scope + " forward"] if fused else [])
-        return [scope + " forward"]
-    return ["framework"] if kind in ("_Arg", "_Retval", "NoOp", "Identity", "_SOURCE", "_SINK") else []
+            return [scope + " activation gradient"]
+        if last.startswith("BiasAddGrad"):
+            return [scope + " bias gradient"]
+        weights = layer["first"] or last.startswith("MatMul_1")
+        return ["%s %s" % (scope, "wgrad" if weights else "dgrad")] if "MatMul" in last else []
+    if activates:
+        fused = "Fused" in kind  # with the product and the bias before it
+        return [scope + " activation"] + ([scope + " forward"] if fused else [])
+    return [scope + " forward"]
 
 
 def column(found, kind):
     """What kind of work a kernel does; None for products, where its symbols say."""
     if not found or "MatMul" in kind:
         return None
-    if kind.startswith("ResourceApply"):
+    if kind.startswith("ResourceApply") or (found[0].endswith(" update") and kind in UPDATES):
         return "update"
     if found == ["loss"]:
         return "softmax"

@@ -10,8 +10,10 @@ all are given and none is guessed.
 
 NODE = "autograd::engine::evaluate_function: "
 FRAMEWORK, LOSS, FREED = ["framework"], ["loss"], ["free gradients"]
+PRODUCTS = ("linear", "addmm", "matmul", "mm")
 ACTIVATIONS = ("sigmoid", "relu")
 DERIVATIVES = ("SigmoidBackward0", "ReluBackward0", "ThresholdBackward0")
+GRADIENTS = {"AddmmBackward0": ("dgrad", "wgrad"), "MmBackward0": ("wgrad", "dgrad")}  # in their order
 LOSSES = ("cross_entropy_loss", "log_softmax", "_log_softmax", "nll_loss_nd", "nll_loss", "nll_loss_forward")
 KINDS = {
     "gemm": "mm addmm bmm",
@@ -63,6 +65,9 @@ class _Alignment(object):
         if name.startswith("Optimizer.step"):
             self._updates(i)
             return FRAMEWORK, None
+        if short.startswith(("_foreach_", "_fused_")):
+            self._updates(i)
+            return [layer + " update" for layer in dict.fromkeys(x for x, _ in self.parameters)], "update"
         if i in self.given:
             return self.given[i]
         if "cpp_fused" in name:
@@ -72,10 +77,10 @@ class _Alignment(object):
         return self._forward(event, short, around, column)
 
     def _forward(self, event, short, around, column):
-        if short == "linear" or (short == "addmm" and not self._words(around, "forward")):
+        if short in PRODUCTS and not self._words(around, "forward"):
             self.forwards += 1
         layer = (self.forwards - 1) % len(self.names)
-        if short in ("linear", "addmm"):
+        if short in PRODUCTS or (short == "add" and self._adds_bias(event["shapes"], layer)):
             self.linked[event["sequence"]] = layer
             return [self.names[layer] + " forward"], column
         if short in ACTIVATIONS:
@@ -86,6 +91,10 @@ class _Alignment(object):
         if column == "element-wise" and self._words(around, "update"):
             column = "update"
         return around or FRAMEWORK, column
+
+    def _adds_bias(self, shapes, layer):
+        outputs = self.layers[layer][2]
+        return [list(shape) for shape in shapes[:2]] == [[self.batch, outputs], [outputs]]
 
     @staticmethod
     def _words(rows, what):
@@ -103,9 +112,9 @@ class _Alignment(object):
             return LOSS, column
         if node in DERIVATIVES:
             return ([self.names[layer] + " activation gradient"] if layer is not None else []), column
-        if node == "AddmmBackward0" and short == "mm":
-            return self._product(i, layer), column
-        if node == "AddmmBackward0" and short == "sum":
+        if node in GRADIENTS and short == "mm":
+            return self._product(i, layer, GRADIENTS[node]), column
+        if node in ("AddmmBackward0", "AddBackward0") and short == "sum":
             return ([self.names[layer] + " bias gradient"] if layer is not None else []), column
         if node == "CompiledFunctionBackward" and short == "mm":
             return self._compiled(self.events[i]["shapes"]), column
@@ -123,15 +132,18 @@ class _Alignment(object):
         fits = []
         if sizes == [[self.batch, outputs], [outputs, inputs]]:
             fits.append("dgrad")
-        if sizes == [[outputs, self.batch], [self.batch, inputs]]:
+        if sizes in (
+            [[outputs, self.batch], [self.batch, inputs]],
+            [[inputs, self.batch], [self.batch, outputs]],
+        ):
             fits.append("wgrad")
         return fits
 
-    def _product(self, i, layer):
+    def _product(self, i, layer, order):
         if layer is None:
             return []
         beside = [x for x in self.inside[self.events[i]["within"]] if self.events[x]["name"] == "aten::mm"]
-        by_order = "wgrad" if len(beside) == 1 or beside.index(i) == 1 else "dgrad"
+        by_order = "wgrad" if len(beside) == 1 else order[beside.index(i) % 2]
         fits = self._fits(self.events[i]["shapes"], layer)
         if not fits:  # not the product that this was taken for
             return []
@@ -180,9 +192,6 @@ class _Alignment(object):
     def _updates(self, i):
         """The rows of an optimizer's operations: by the order of its parameters, checked by their shapes."""
         inside = self.inside[i]
-        every = []
-        for layer, _ in self.parameters:
-            every += [layer + " update"] if layer + " update" not in every else []
         names = [self.events[x]["name"][len("aten::") :] for x in inside]
         own = [x for x, name in zip(inside, names) if name in UPDATES and self.events[x]["shapes"]]
         share = len(own) // max(1, len(self.parameters))
@@ -193,7 +202,3 @@ class _Alignment(object):
             if ordered and list(self.parameters[k // share][1]) == size:
                 rows = [self.parameters[k // share][0] + " update"]
             self.given[x] = rows, "update"
-        for x, name in zip(inside, names):
-            if name.startswith(("_foreach_", "_fused_")):
-                self._updates(x)
-                self.given[x] = every, "update"

@@ -93,6 +93,24 @@ def test_updates_are_told_by_the_order_of_parameters(worker: Callable[[str], Mod
     assert fused == [[f"{name} update" for name in LAYERS]]
 
 
+def test_a_step_of_keras_has_its_rows(worker: Callable[[str], ModuleType]) -> None:
+    """Product and bias are two operations there, weights inputs × outputs, updates lists of all parameters."""
+    told = aligned(worker, "keras-torch.json")
+    products = [name for name, _, column in told if column == "gemm"]
+    assert rows_of(told, "aten::mm") == [f"{name} forward" for name in LAYERS] + [
+        "out wgrad", "out dgrad", "fc3 wgrad", "fc3 dgrad", "fc2 wgrad", "fc2 dgrad", "fc1 wgrad",
+    ]  # fmt: skip
+    assert products == ["aten::mm"] * 11
+    sums = [" + ".join(rows) for name, rows, _ in told if name == "aten::sum" and rows != ["framework"]]
+    assert sums == [f"{name} bias gradient" for name in reversed(LAYERS)]
+    biases = [rows for name, rows, column in told if name == "aten::add" and rows[0].endswith(" forward")]
+    assert biases == [[f"{name} forward"] for name in LAYERS]
+    every = " + ".join(f"{name} update" for name in LAYERS)
+    assert rows_of(told, "aten::_foreach_mul_", "aten::_foreach_add_") == [every] * 3
+    assert set(rows_of(told, "aten::add_", "aten::mul_")) == {f"{name} update" for name in LAYERS}
+    assert all(rows for _, rows, _ in told)
+
+
 def test_what_a_compiler_reorders_is_a_group(worker: Callable[[str], ModuleType]) -> None:
     told = aligned(worker, "pytorch-compiled.json")
     kernels = [(rows, column) for name, rows, column in told if "cpp_fused" in name]

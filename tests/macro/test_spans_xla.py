@@ -3,7 +3,6 @@ at batch 64; and a trace's file, its tasks in thread pools and its threads."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import struct
 import sys
@@ -11,7 +10,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -29,21 +27,13 @@ PRODUCTS = {f"{layer['name']} {what}" for layer in LAYERS for what in ("forward"
 MICROSECOND = 1_000_000  # picoseconds
 
 
-def load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"told_{path.stem}", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(autouse=True)
 def beside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The worker's modules find each other as they do where loop.py runs."""
     monkeypatch.syspath_prepend(str(MACRO / "worker"))
     before = set(sys.modules)
     yield
-    for name in {"recorder", "xplane", "hlo", "tf_rows"} - before:
+    for name in {"recorder", "xplane", "hlo", "tf_rows", "jax_rows"} - before:
         sys.modules.pop(name, None)
 
 
@@ -52,9 +42,10 @@ def program(framework: str) -> dict[str, tuple[list[str], str | None]]:
     import hlo  # type: ignore[import-not-found]
 
     text = (TRACES / f"{framework}.hlo").read_text()
-    if framework == "jax":
-        adapter = load(MACRO / "frameworks/jax.py")
-        told = hlo.rows(text, lambda one: adapter.row(one, LAYERS, BATCH))
+    if "jax" in framework:
+        import jax_rows  # type: ignore[import-not-found]
+
+        told = hlo.rows(text, lambda one: jax_rows.row(one, LAYERS, BATCH))
     else:
         import tf_rows  # type: ignore[import-not-found]
 
@@ -81,9 +72,23 @@ def test_every_instruction_of_a_program_has_its_rows(framework: str) -> None:
     assert not [rows for rows, _ in told.values() if len(rows) > 2]
 
 
+def test_a_program_of_keras_has_the_same_rows() -> None:
+    """Its layers' scopes hold their activations, its loss has parts, and its metrics have no scope at all."""
+    told = program("keras-jax")
+    every = {row for rows, _ in told.values() for row in rows}
+    assert every >= PRODUCTS | {f"{layer['name']} update" for layer in LAYERS} | {"loss", "parameter copy"}
+    alone = {rows[0] for rows, column in told.values() if len(rows) == 1 and column == "gemm"}
+    assert alone == PRODUCTS
+    assert (["fc1 activation", "fc1 forward"], "element-wise") in told.values()
+    assert (["fc1 activation gradient"], "element-wise") in told.values()
+    assert (["fc1 bias gradient"], "reduction") in told.values()
+    assert (["loss"], "softmax") in told.values()
+
+
 def test_what_is_free_in_a_fusion_merges_no_rows() -> None:
     """A reduction with the update's constant in it is the bias gradient alone; with its sum it is both."""
     import hlo
+    import jax_rows
 
     text = """HloModule m
 %f () {{
@@ -97,11 +102,10 @@ ENTRY %main () {{
   ROOT %fusion = f32[512]{{0}} fusion(%x), kind=kLoop, calls=%f
 }}
 """
-    adapter = load(MACRO / "frameworks/jax.py")
     more = '  ROOT %a = f32[512]{0} add(%r, %b), metadata={op_name="jit(f)/fc1 update/add"}\n'
     for more_, wanted in (("", ["fc1 bias gradient"]), (more, ["fc1 bias gradient", "fc1 update"])):
         text_ = text.format(root="" if more_ else "ROOT ", more=more_)
-        rows, column = hlo.rows(text_, lambda one: adapter.row(one, LAYERS, BATCH))["fusion"]
+        rows, column = hlo.rows(text_, lambda one: jax_rows.row(one, LAYERS, BATCH))["fusion"]
         assert (rows, column) == (wanted, "reduction")
 
 
@@ -143,6 +147,39 @@ def test_operations_of_a_graph_by_their_names() -> None:
     assert tf_rows.module("a_inference__step_2__XlaMustCompile_true_executor_type_11_.9") == (
         "a_inference__step_2__.9"
     )
+
+
+def test_operations_of_a_graph_of_keras_by_their_names() -> None:
+    """A model's scope is around its layers'; scopes entered twice are counted; updates are single operations."""
+    import tf_rows
+
+    told = {}
+    for event in json.loads((TRACES / "keras-tensorflow.json").read_text()):
+        told[event] = tf_rows.tell({}, LAYERS, tf_rows.operation(event, {}))
+    assert all(rows for rows, _ in told.values())
+    assert told["sequential_1/fc1_1/Sigmoid:_MklNativeFusedMatMul"] == (
+        ["fc1 activation", "fc1 forward"],
+        None,
+    )
+    assert told["gradient_tape/sequential_1/fc2_1/MatMul/MatMul_1:_MklMatMul"] == (["fc2 wgrad"], None)
+    assert told["gradient_tape/sequential_1/fc2_1/MatMul/MatMul:_MklMatMul"] == (["fc2 dgrad"], None)
+    assert told["gradient_tape/sequential_1/fc1_1/MatMul/MatMul:_MklMatMul"] == (["fc1 wgrad"], None)
+    assert told["gradient_tape/sequential_1/fc1_1/Sigmoid/SigmoidGrad:SigmoidGrad"] == (
+        ["fc1 activation gradient"],
+        "element-wise",
+    )
+    assert told["sgd/fc2.update_1/Mul_1:Mul"] == (["fc2 update"], "update")
+    assert told["sgd/fc2.update/AssignAddVariableOp:AssignAddVariableOp"] == (["fc2 update"], "update")
+    assert told["compile_loss/sparse_categorical_crossentropy/Sum:Sum"] == (["loss"], "softmax")
+    assert told["div_no_nan:DivNoNan"] == (["framework"], None)  # a metric
+
+
+def test_a_layer_whose_name_ends_in_a_number_is_itself() -> None:
+    import tf_rows
+
+    layers = [dict(layer, name=f"fc_{i}") for i, layer in enumerate(LAYERS, 1)]
+    assert tf_rows.rows("sequential/fc_2/MatMul", "MatMul", layers) == ["fc_2 forward"]
+    assert tf_rows.rows("sequential_1/fc_2_1/MatMul", "MatMul", layers) == ["fc_2 forward"]
 
 
 @pytest.mark.parametrize("shapes", [True, False])

@@ -201,7 +201,9 @@ def test_one_generation_is_a_contest_looked_at_once() -> None:
         x = rounds(n, seed=n, lag=0.3)
         one, other = stats.nested([x], 0.01).shown, judge(x, 0.01, last_only=True).shown
         assert one is not None and other is not None
-        assert (one.center, one.low, one.high) == pytest.approx((other.center, other.low, other.high), rel=1e-9)
+        assert (one.center, one.low, one.high) == pytest.approx(
+            (other.center, other.low, other.high), rel=1e-9
+        )
 
 
 def test_generations_that_agree_share_what_is_known_of_their_noise() -> None:

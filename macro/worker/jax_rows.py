@@ -1,0 +1,82 @@
+"""Spans of a JAX program, by its profiler, and their rows, by the scopes in the programs that ran.
+
+Standard library and jax alone, in the style of Python 3.6. A layer's scope bears its name; what it does besides its
+product and bias is its activation, unless that has a scope of its own. Updates have scopes, `fc1 update`, or
+`fc1.update` under Keras.
+"""
+
+import re
+
+import hlo  # beside this file
+import recorder
+import xplane
+
+SCOPE = re.compile(r"((?:\w+\()*)([^()]*)")
+LOSSES = ("loss", "compile_loss")  # the latter is Keras's
+DERIVATIVE = ("sub", "mul", "gt", "select_n")  # of an activation, which JAX computes on its way forward
+PRODUCT = ("dot_general", "add")  # the bias too
+
+
+def spans(jax, run, programs, layers, batch):
+    """What `run` does; `programs`: (jitted function, arguments) of all that it may call."""
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    traced, known = xplane.record(
+        lambda folder: jax.profiler.start_trace(folder, profiler_options=options),
+        jax.profiler.stop_trace, jax.profiler.TraceAnnotation, run,
+    )  # fmt: skip
+    ran = set(stats.get("hlo_module") for _, events in traced for _, _, _, stats in events)
+    told = {}
+    for call, arguments in programs:
+        if "jit_" + call.__name__ in ran:
+            text = call.lower(*arguments).compile().as_text()
+            told[hlo.module(text)] = hlo.rows(text, lambda one: row(one, layers, batch))
+    return xplane.named(xplane.spans(traced, operation), known, lambda what: tell(told, what))
+
+
+def operation(name, stats):
+    """What an event of the trace is: an instruction of a module, or what surrounds those; None for the rest."""
+    if "hlo_op" in stats:
+        return stats.get("hlo_module"), stats["hlo_op"]
+    if name == recorder.CALIBRATE or name == "ThunkExecutor::Execute" or name.startswith("PjitFunction("):
+        return name
+    return None
+
+
+def tell(told, what):
+    """Rows and column of what `operation` found."""
+    if isinstance(what, tuple):
+        module, name = what
+        return told.get(module, {}).get(name, ([], None))
+    return ["framework"], None
+
+
+def row(one, layers, batch):
+    """What an instruction does, by its scope: `jit(_update)/transpose(jvp(fc1))/dot_general`; None if it has
+    none."""
+    parts = one.op_name.split("/")
+    last = parts[-1]
+    for part in parts:
+        around, scope = SCOPE.match(part).groups()
+        backward = "transpose(" in around
+        if scope in LOSSES:
+            return "loss"
+        if scope.endswith((" update", ".update")):
+            return scope[: -len(" update")] + " update"
+        for layer in layers:
+            name = layer["name"]
+            derives = backward or ("jvp(" in around and last in DERIVATIVE)
+            if scope == name + " activation":
+                return scope + (" gradient" if derives else "")
+            if scope == name and one.opcode == "dot" and backward:
+                kind = hlo.product(layer, one, batch)
+                return kind and "%s %s" % (name, kind)
+            if scope == name and backward and (last.startswith("reduce") or last == "transpose"):
+                return name + (" wgrad" if last == "transpose" else " bias gradient")
+            if scope == name and not backward and (last in PRODUCT or one.opcode == "dot"):
+                return name + " forward"
+            if scope == name and layer["activation"] != "none":
+                return name + " activation" + (" gradient" if derives else "")
+            if scope == name:
+                return None if backward else name + " forward"
+    return None

@@ -1,0 +1,70 @@
+"""Spans and recorded calls of a Keras program, by those of its back end.
+
+Standard library and the back end alone, in the style of Python 3.6. Where kernels are compiled nothing is recorded:
+a step is a single call.
+"""
+
+
+def spans(model, run):
+    """What `run` does with the adapter's model."""
+    return BACKENDS[model.keras.backend.backend()](model, run)
+
+
+def record(model, phase):
+    """(rows, column, what to call) of a phase; empty where it is compiled."""
+    if model.keras.backend.backend() != "torch":
+        return []
+    import torch_record
+
+    return torch_record.record(getattr(model, phase), model.model.zero_grad, *_order(model))
+
+
+def _tensorflow(model, run):
+    import tensorflow as tf
+    import tf_trace
+
+    programs = (model.backend.forward, (model.x,)), (model.backend.gradient, (model.x, model.labels))
+    return tf_trace.spans(tf, run, programs, model.network["layers"], len(model.labels))
+
+
+def _jax(model, run):
+    import jax
+    import jax_rows
+
+    x, labels, keras, backend = model.x, model.labels, model.model, model.backend
+    state = backend.state() + tuple(
+        [v.value for v in variables] for variables in (keras.optimizer.variables, keras.metrics_variables)
+    )
+    programs = (
+        (backend.call_forward, backend.state() + (x,)),
+        (backend.call_gradient, backend.state() + (x, labels)),
+        (jax.jit(keras.train_step, donate_argnums=0), (state, (x, labels, None))),  # as Keras compiles it
+    )
+    return jax_rows.spans(jax, run, programs, model.network["layers"], len(labels))
+
+
+def _torch(model, run):
+    import torch
+    import torch_trace
+
+    forget = model.model.zero_grad
+
+    def marked():
+        with torch.profiler.record_function("Optimizer.zero_grad"):  # as that of PyTorch's optimizers
+            forget()
+
+    model.model.zero_grad = marked
+    try:
+        return torch_trace.spans(run, *_order(model))
+    finally:
+        del model.model.zero_grad
+
+
+def _order(model):
+    """How many, the layers and the parameters, as PyTorch's adapter tells them."""
+    layers = [(x["name"], x["inputs"], x["outputs"]) for x in model.network["layers"]]
+    shapes = [list(v.shape) for v in model.model.trainable_variables]
+    return len(model.labels), layers, [(layers[i // 2][0], shape) for i, shape in enumerate(shapes)]
+
+
+BACKENDS = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}

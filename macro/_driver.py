@@ -111,8 +111,7 @@ class Process:
         return message
 
     def _death(self) -> LaunchError:
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(CLOSE)  # it may have closed its descriptor and live on
+        self.wait()  # it may have closed its descriptor and live on
         code = self._process.poll()
         self.close()
         return (
@@ -120,6 +119,11 @@ class Process:
             if code is not None
             else LaunchError("closes its descriptor and goes on without an answer")
         )
+
+    def wait(self) -> None:
+        """For its own end, a while."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(CLOSE)
 
     def close(self) -> None:
         """End it and whatever it started; the map of generated code that it may have written for perf goes too."""

@@ -51,6 +51,7 @@ def tell(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False) 
         "waterfall": {what: _gap.by(found, known, what) for what in ("cause", "layer", "phase")},
         "faults": {name: _gap.mean([x for p in side.processes for x in p.faults]) for name, side in both},
         "system": {name: _gap.mean([x for p in side.processes for x in p.system]) for name, side in both},
+        "products": {name: [x.name for x in side.products] for name, side in both},
         "identity": [side.entry.identity for side in sides],
         "conditions": _conditions(plan, sides) + nothing,
         "named": [told for cell, told in cells if cell in named],

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernels.errors import SuiteError
+from kernels.ops.gemm.problem import Gemm
 from macro._gap import Cell
 from macro._job import Setting
 from macro._rows import Row
 from macro._steps import Plan
 from macro._trace import Side
 
-STORED = {"forward": "NT", "dgrad": "NN", "wgrad": "TN"}  # of weights outputs × inputs, as PyTorch keeps them
+STORED = {"forward": "nt", "dgrad": "nn", "wgrad": "tn"}  # of weights outputs × inputs, as PyTorch keeps them
 BUDGET = "4s"  # of measuring one cell's variants
 
 
@@ -40,15 +41,22 @@ def product(cell: Cell, known: Mapping[str, Row]) -> Row | None:
 
 
 def transposition(cell: Cell, side: Side, known: Mapping[str, Row]) -> str | None:
-    """Of a cell's product, by the layout of the framework's weights; row-major."""
+    """Of a cell's product, row-major."""
     row = product(cell, known)
-    if cell.column != "gemm" or row is None or row.product is None:
-        return None
-    return STORED[row.name.rpartition(" ")[2]] if _stored(side) else str(row.product.trans).upper()
+    return called(row, side).trans.upper() if row is not None and cell.column == "gemm" else None
 
 
-def _stored(side: Side) -> bool:
-    return side.entry.built.get("layout") == "outputs x inputs"
+def called(row: Row, side: Side) -> Gemm:
+    """The product of a row as the framework's library logged it; else as the layout of its weights has it."""
+    p, kind = row.product, row.name.rpartition(" ")[2]
+    assert p is not None
+    same = [x for x in side.products if x.k == p.k and sorted((x.m, x.n)) == sorted((p.m, p.n))]
+    if len(same) == 1:
+        return replace(same[0], ld_pad=0)
+    if side.entry.built.get("layout") != "outputs x inputs":
+        return p
+    m, n = (p.n, p.m) if kind == "wgrad" else (p.m, p.n)
+    return replace(p, m=m, n=n, trans=STORED[kind])
 
 
 def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]) -> Repeat:
@@ -57,11 +65,9 @@ def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Ro
     setting, plain = side.entry.setting, Setting()
     more = {x: getattr(setting, x) for x in ("threads", "heap") if getattr(setting, x) != getattr(plain, x)}
     row = product(cell, known)
-    if row is not None and row.product is not None and cell.column in ("gemm", "packing"):
-        p, kind = row.product, row.name.rpartition(" ")[2]
-        trans = STORED[kind].lower() if _stored(side) else p.trans
-        m, n = (p.n, p.m) if _stored(side) and kind == "wgrad" else (p.m, p.n)
-        return Repeat("micro.gemm", {"m": m, "n": n, "k": p.k, "trans": trans, **more})
+    if row is not None and cell.column in ("gemm", "packing"):
+        p = called(row, side)
+        return Repeat("micro.gemm", {"m": p.m, "n": p.n, "k": p.k, "trans": p.trans, **more})
     if cell.column == "OS memory":
         return Repeat("micro.memory", {"faults": True})
     passes = _pass(cell, plan, known)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kernels.errors import LaunchError, SuiteError, Unavailable
-from macro import _job, _perf, _prove
+from kernels.ops.gemm.problem import Gemm
+from macro import _calls, _job, _perf, _prove
 from macro._driver import Process
 from macro._perf import Sample, Sampler, Switch
 from macro._steps import HANGS, WARM, Entry, Plan, begin
@@ -43,10 +44,11 @@ class Watched:
 
 @dataclass
 class Side:
-    """One of the two, and every process of it that was watched."""
+    """One of the two, every process of it that was watched, and the products that its libraries logged."""
 
     entry: Entry
     processes: list[Watched] = field(default_factory=list)
+    products: list[Gemm] = field(default_factory=list)
 
 
 def take(plan: Plan, sides: Sequence[Side], folder: Path, say: Callable[[str], None]) -> None:
@@ -66,6 +68,9 @@ def take(plan: Plan, sides: Sequence[Side], folder: Path, say: Callable[[str], N
             for side, look in pairs:
                 with _blamed(side.entry):
                     side.processes.append(look.end())
+    for side in sides:
+        say(f"the calls of {side.entry.framework.name}'s libraries")
+        side.products = _calls.logged(plan, side.entry, files, folder)
 
 
 @contextmanager

@@ -20,6 +20,10 @@ ONEDNN = re.compile(  # weights packed beforehand have no such tag, and are no p
     r"onednn_verbose,.*,exec,cpu,(matmul|inner_product),[^ ]*,src:(f32|bf16|f16):[^ ]*:(ab|ba):[^ ]* "
     r"wei:(?:f32|bf16|f16):[^ ]*:(ab|ba):.*,(?:(\d+)x(\d+):\d+x(\d+)|mb(\d+)ic(\d+)oc(\d+)),"
 )
+ONEDNN_GEMM = re.compile(  # a call of its BLAS, dnnl_sgemm
+    r"onednn_verbose,.*,exec,cpu,gemm_api,[^ ]*,src_f32:[^ ]*:(ab|ba):[^ ]* wei_f32:[^ ]*:(ab|ba):.*,"
+    r"(\d+)x(\d+):\d+x(\d+),"
+)
 TYPES = {"f32": "fp32", "bf16": "bf16", "f16": "fp16"}
 CUDA_TYPES = {0: "fp32", 2: "fp16", 3: "int8", 14: "bf16"}  # cudaDataType_t
 
@@ -82,7 +86,11 @@ def _cublas(lines: list[str]) -> Iterator[tuple[int, Gemm]]:
 def _onednn(lines: list[str]) -> Iterator[tuple[int, Gemm]]:
     """Row-major: src M×K, weights K×N, of an inner product N×K; a transposed one is tagged `ba`."""
     for number, line in enumerate(lines):
-        if match := ONEDNN.search(line):
+        if match := ONEDNN_GEMM.search(line):
+            m, k, n = map(int, match.groups()[2:])
+            if not _empty(m, k, n):
+                yield number, Gemm(m, n, k, "".join("nt"[tag == "ba"] for tag in match.groups()[:2]))
+        elif match := ONEDNN.search(line):
             kind, dtype, src, wei, *sizes = match.groups()
             m, k, n = (int(size) for size in sizes if size is not None)
             trans = ("n" if src == "ab" else "t") + ("n" if (wei == "ab") == (kind == "matmul") else "t")

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from kernels.ops.gemm.problem import Gemm
 from macro import _explained, _perf, _repeat
 from macro._gap import Cell
 from macro._job import Setting
-from macro._repeat import Repeat, repeat
+from macro._repeat import Repeat, called, repeat
 from macro._rows import rows
 from macro._steps import Entry, Plan
 from macro._trace import Side
@@ -67,6 +68,20 @@ def side(name: str, rows: list[str], heap: str = "default", more: Any = ()) -> S
 def sides(monkeypatch: pytest.MonkeyPatch) -> list[Side]:
     monkeypatch.setattr(_perf, "missing", lambda: None)
     return [side("numpy", SLOW, more=(PACKS, CLEARS, PYTHON)), side("jax", FAST)]
+
+
+def test_a_product_is_what_the_library_logged(sides: list[Side]) -> None:
+    """Transposed as it was called, whatever the layout says; where two calls have these sizes, the layout."""
+    known, one = rows(NET, 128), sides[0]
+    p = known["fc1 wgrad"].product
+    assert p is not None and p.trans == "tn" and called(known["fc1 wgrad"], one) == p
+    one.entry.built["layout"] = "outputs x inputs"
+    assert called(known["fc1 wgrad"], one) == replace(p, m=p.n, n=p.m)
+    logged = Gemm(p.n, p.m, p.k, "nt", ld_pad=3)
+    one.products = [Gemm(2, 2, 2), logged]
+    assert called(known["fc1 wgrad"], one) == replace(logged, ld_pad=0)
+    one.products.append(replace(logged, trans="nn"))
+    assert called(known["fc1 wgrad"], one) == replace(p, m=p.n, n=p.m)
 
 
 def test_a_document_says_what_was_watched(sides: list[Side]) -> None:

@@ -38,6 +38,14 @@ def onednn_line(kind: str, src: str, wei: str, sizes: str, engine: str = "brg_ma
     )
 
 
+def sgemm_line(src: str, wei: str, sizes: str) -> str:
+    """A call of oneDNN's BLAS, as TensorFlow makes it for gradients."""
+    return (
+        f"onednn_verbose,v1,primitive,exec,cpu,gemm_api,,undef,src_f32::blocked:{src}:f0 "
+        f"wei_f32::blocked:{wei}:f0 dst_f32::blocked:ab:f0,,,{sizes},1.77612"
+    )
+
+
 CUBLAS_GEMM = "cublasOperation_t, cublasOperation_t, int, int, int, const float*, const float*, int"
 TYPES = {"fp32": ("CUDA_R_32F", 0), "fp16": ("CUDA_R_16F", 2), "bf16": ("CUDA_R_16BF", 14)}
 
@@ -108,6 +116,9 @@ def cublas_call(
             onednn_line("inner_product", "f32::blocked:ab", "f32::blocked:ba", "mb64ic256oc128"),
             Gemm(64, 128, 256),
         ),
+        (sgemm_line("ab", "ab", "64x256:256x128"), Gemm(64, 128, 256)),
+        (sgemm_line("ab", "ba", "64x10:10x256"), Gemm(64, 256, 10, "nt")),
+        (sgemm_line("ba", "ab", "512x64:64x256"), Gemm(512, 256, 64, "tn")),
         (cublas_call(1, 0, 2, 3, 4, (4, 4, 2)), Gemm(3, 2, 4, "nt")),
         (cublas_call(0, 0, 2, 3, 4, (2, 4, 2)), Gemm(3, 2, 4)),
         (cublas_call(0, 1, 2, 3, 4, (2, 3, 2)), Gemm(3, 2, 4, "tn")),

@@ -1,0 +1,38 @@
+"""The products that a framework's libraries were called for: their own log of a step, in a process that is not timed.
+
+A log gives sizes and transpositions, and is believed for nothing else.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from kernels.errors import SuiteError
+from kernels.ops.gemm.problem import Gemm
+from macro import _job
+from macro._driver import Process
+from macro._steps import HANGS, Entry, Plan
+from micro._library_log import read
+
+TALK = {"MKL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"}
+TALKERS = ("Math Kernel", "MKL", "oneDNN")  # in what a framework says of its libraries
+
+
+def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path) -> list[Gemm]:
+    """Each different product once; none where no library of the framework's keeps such a log, or it cannot be had."""
+    told = f"{entry.identity.get('blas')} {entry.identity.get('dnn')}"
+    if not any(word in told for word in TALKERS):
+        return []
+    knobs = entry.setting.knobs
+    setting = replace(entry.setting, knobs={**knobs, "variables": {**knobs.get("variables", {}), **TALK}})
+    job = _job.write(entry.framework, plan.network, plan.batch, setting, files, folder)
+    log = job.with_suffix(".calls")
+    with suppress(SuiteError), Process(entry.framework, job, setting, log) as process:
+        process.expect("hello")
+        process.expect("built")
+        process.ask(HANGS, "steps", do="steps", phase=plan.phase, count=1)
+        process.ask(HANGS, "bye", do="bye")
+        process.wait()  # what its libraries hold in buffers is written as it ends
+    return read(log.read_text("utf-8", "replace")) if log.exists() else []

@@ -64,7 +64,10 @@ def test_each_product_of_a_step_of_pytorch(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_what_a_library_still_holds_as_it_ends_is_read(tmp_path: Path) -> None:
+def test_what_a_library_still_holds_as_it_ends_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     plugin = adapters.write(tmp_path, "talks", TALKS.replace("{fault}", "pass"))
     assert logged(plugin, tmp_path) == [Gemm(32, 40, 24, "nt")]
 

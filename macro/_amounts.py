@@ -39,10 +39,11 @@ def _calls(key: Key, side: Sequence[Attribution]) -> float:
 
 
 def _flops(key: Key, side: Sequence[Attribution], known: Mapping[str, Row]) -> float:
-    """Of the rows' products, times how often each is called."""
+    """Of the rows' products, times how often each is called; 1 of those in no row, which are all of both steps."""
     products = [known[name].product for name in key[0] if name in known]
     once = sum(name.rpartition(" ")[2] in PRODUCTS for name in key[0])
-    return sum(product.flops for product in products if product) * max(1.0, _calls(key, side) / max(1, once))
+    flops = sum(product.flops for product in products if product) or 1.0
+    return flops * max(1.0, _calls(key, side) / max(1, once))
 
 
 def _factors(row: Row) -> float:

@@ -17,7 +17,8 @@ from macro._steps import HANGS, Entry, Plan
 from micro._library_log import read
 
 TALK = {"MKL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"}
-TALKERS = ("Math Kernel", "MKL", "oneDNN")  # in what a framework says of its libraries
+TALKERS = ("Math Kernel", "MKL", "oneDNN", "XLA")  # in what a framework says of its libraries
+PROBE = 1e-6  # of the largest product: smaller ones ask whether a library is there
 
 
 def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path) -> list[Gemm]:
@@ -35,4 +36,6 @@ def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path) -> lis
         process.ask(HANGS, "steps", do="steps", phase=plan.phase, count=1)
         process.ask(HANGS, "bye", do="bye")
         process.wait()  # what its libraries hold in buffers is written as it ends
-    return read(log.read_text("utf-8", "replace")) if log.exists() else []
+    found = read(log.read_text("utf-8", "replace")) if log.exists() else []
+    most = max((x.flops for x in found), default=0.0)
+    return [x for x in found if x.flops > PROBE * most]

@@ -27,6 +27,8 @@ def tell(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False) 
     """The document: steps, cells, residuals, closures, agreement, sentences; with `kernels` the named products
     measured by themselves."""
     known = rows(plan.network, plan.batch)
+    unspoken = _conditions(plan, sides)
+    sides = _comparable(sides)
     joined = groups(span["rows"] for side in sides for process in side.processes for span in process.spans)
     threads = sides[0].entry.setting.threads
     told = [[attribute(process, joined, threads) for process in side.processes] for side in sides]
@@ -51,13 +53,23 @@ def tell(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False) 
         "waterfall": {what: _gap.by(found, known, what) for what in ("cause", "layer", "phase")},
         "faults": {name: _gap.mean([x for p in side.processes for x in p.faults]) for name, side in both},
         "system": {name: _gap.mean([x for p in side.processes for x in p.system]) for name, side in both},
-        "products": {name: [x.name for x in side.products] for name, side in both},
+        "products": {name: [asdict(x) for x in side.products] for name, side in both},
         "identity": [side.entry.identity for side in sides],
-        "conditions": _conditions(plan, sides) + nothing,
+        "conditions": unspoken + nothing,
         "named": [told for cell, told in cells if cell in named],
         "headroom": left,
         "sentences": _sentences(found, named, names, plan, sides, known),
     }  # fmt: skip
+
+
+def _comparable(sides: Sequence[Side]) -> Sequence[Side]:
+    """Where one tells no spans, the rows of the other would stand beside none: both have categories alone."""
+    if all(process.traces for side in sides for process in side.processes):
+        return sides
+    return [
+        replace(side, processes=[replace(process, spans=[], traces=False) for process in side.processes])
+        for side in sides
+    ]
 
 
 def _name(side: Side, sides: Sequence[Side]) -> str:
@@ -90,7 +102,7 @@ def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
         found.append("perf sees no kernel code here: the operating system's share is in the residual")
     for side in sides:
         if not all(process.traces for process in side.processes):
-            found.append(f"{side.entry.framework.name} tells no spans: categories only, no rows")
+            found.append(f"{side.entry.framework.name} tells no spans: categories only, no rows, of both")
     return found
 
 

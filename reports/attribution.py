@@ -35,6 +35,10 @@ def text(told: Mapping[str, Any]) -> str:
         lines.append(f"by {what}: " + ", ".join(f"{name} {units.signed(value)}" for name, value in kept))
     for side in "ab":
         lines.append(f"{told[side]}: " + _closures(told, side))
+    for side, products in told.get("products", {}).items():
+        if products:
+            calls = ", ".join(f"{x['trans'].upper()} {x['m']}×{x['n']}×{x['k']}" for x in products)
+            lines.append(f"{told[side]}'s products (M×N×K), as its libraries logged them: {calls}")
     for x in told["headroom"]:
         lines.append(
             f"{x['row']}: {units.seconds(x['took'])} in the step; {x['best']} by itself, operands out of cache, "

@@ -125,8 +125,10 @@ def test_a_framework_that_tells_no_spans_has_categories_alone(
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)
     identities(told)
-    assert f"{silent.path} tells no spans: categories only, no rows" in told["conditions"]
-    assert {x["row"] for x in told["cells"] if x["a"] and x["column"] != "idle"} == {"in no span"}
+    assert f"{silent.path} tells no spans: categories only, no rows, of both" in told["conditions"]
+    assert {x["row"] for x in told["cells"] if x["column"] != "idle"} == {"in no span"}
+    (products,) = [x for x in told["cells"] if x["column"] == "gemm"]
+    assert products["a"] and products["b"] and products["work"] == 0  # the same, all of them
     assert told["phase"] == "forward" and not any("wgrad" in x["row"] for x in told["cells"])
     assert told["closure"]["a"]["span"] is None and told["closure"]["a"]["replay"] is None
     assert not (tmp_path / ".debug").exists()  # perf would copy every library there

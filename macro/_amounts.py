@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from macro._attribute import Attribution, Key
-from macro._rows import PRODUCTS, Row
+from macro._rows import OUTSIDE, PRODUCTS, Row
 
 PASSES = ("element-wise", "reduction", "softmax", "update", "copy", "clear")
 
@@ -39,11 +39,12 @@ def _calls(key: Key, side: Sequence[Attribution]) -> float:
 
 
 def _flops(key: Key, side: Sequence[Attribution], known: Mapping[str, Row]) -> float:
-    """Of the rows' products, times how often each is called; 1 of those in no row, which are all of both steps."""
+    """Of the rows' products, times how often each is called; 1 of what is in no row, which is all of both steps."""
+    if key[0] == (OUTSIDE,):
+        return 1.0
     products = [known[name].product for name in key[0] if name in known]
     once = sum(name.rpartition(" ")[2] in PRODUCTS for name in key[0])
-    flops = sum(product.flops for product in products if product) or 1.0
-    return flops * max(1.0, _calls(key, side) / max(1, once))
+    return sum(product.flops for product in products if product) * max(1.0, _calls(key, side) / max(1, once))
 
 
 def _factors(row: Row) -> float:

@@ -1,10 +1,12 @@
 """The products that a framework's libraries were called for: their own log of a step, in a process that is not timed.
 
-A log gives sizes and transpositions, and is believed for nothing else.
+A log gives sizes and transpositions, and is believed for nothing else. XLA's is not asked for: what it has oneDNN
+multiply are panels that it packed itself, no product of the network.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,25 +19,29 @@ from macro._steps import HANGS, Entry, Plan
 from micro._library_log import read
 
 TALK = {"MKL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"}
-TALKERS = ("Math Kernel", "MKL", "oneDNN", "XLA")  # in what a framework says of its libraries
+TALKERS = ("Math Kernel", "MKL", "oneDNN")  # in what a framework says of its libraries
 PROBE = 1e-6  # of the largest product: smaller ones ask whether a library is there
 
 
-def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path) -> list[Gemm]:
+def logged(
+    plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]
+) -> list[Gemm]:
     """Each different product once; none where no library of the framework's keeps such a log, or it cannot be had."""
     told = f"{entry.identity.get('blas')} {entry.identity.get('dnn')}"
     if not any(word in told for word in TALKERS):
         return []
+    say(f"asking the libraries of {entry.framework.name} what they multiply")
     knobs = entry.setting.knobs
     setting = replace(entry.setting, knobs={**knobs, "variables": {**knobs.get("variables", {}), **TALK}})
     job = _job.write(entry.framework, plan.network, plan.batch, setting, files, folder)
     log = job.with_suffix(".calls")
-    with suppress(SuiteError), Process(entry.framework, job, setting, log) as process:
+    whole = False
+    with suppress(SuiteError, OSError), Process(entry.framework, job, setting, log) as process:
         process.expect("hello")
         process.expect("built")
         process.ask(HANGS, "steps", do="steps", phase=plan.phase, count=1)
         process.ask(HANGS, "bye", do="bye")
-        process.wait()  # what its libraries hold in buffers is written as it ends
-    found = read(log.read_text("utf-8", "replace")) if log.exists() else []
+        whole = process.wait()  # what its libraries hold in buffers is written as it ends
+    found = read(log.read_text("utf-8", "replace")) if whole else []
     most = max((x.flops for x in found), default=0.0)
     return [x for x in found if x.flops > PROBE * most]

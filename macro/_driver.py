@@ -120,10 +120,11 @@ class Process:
             else LaunchError("closes its descriptor and goes on without an answer")
         )
 
-    def wait(self) -> None:
-        """For its own end, a while."""
+    def wait(self) -> bool:
+        """For its own end, a while: whether it came."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE)
+        return self._process.returncode is not None
 
     def close(self) -> None:
         """End it and whatever it started; the map of generated code that it may have written for perf goes too."""

@@ -27,7 +27,7 @@ def tell(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False) 
     """The document: steps, cells, residuals, closures, agreement, sentences; with `kernels` the named products
     measured by themselves."""
     known = rows(plan.network, plan.batch)
-    unspoken = _conditions(plan, sides)
+    conditions = _conditions(plan, sides)
     sides = _comparable(sides)
     joined = groups(span["rows"] for side in sides for process in side.processes for span in process.spans)
     threads = sides[0].entry.setting.threads
@@ -55,7 +55,7 @@ def tell(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False) 
         "system": {name: _gap.mean([x for p in side.processes for x in p.system]) for name, side in both},
         "products": {name: [asdict(x) for x in side.products] for name, side in both},
         "identity": [side.entry.identity for side in sides],
-        "conditions": unspoken + nothing,
+        "conditions": conditions + nothing,
         "named": [told for cell, told in cells if cell in named],
         "headroom": left,
         "sentences": _sentences(found, named, names, plan, sides, known),

@@ -43,15 +43,22 @@ def product(cell: Cell, known: Mapping[str, Row]) -> Row | None:
 def transposition(cell: Cell, side: Side, known: Mapping[str, Row]) -> str | None:
     """Of a cell's product, row-major."""
     row = product(cell, known)
-    return called(row, side).trans.upper() if row is not None and cell.column == "gemm" else None
+    return as_called(row, side, known).trans.upper() if row is not None and cell.column == "gemm" else None
 
 
-def called(row: Row, side: Side) -> Gemm:
-    """The product of a row as the framework's library logged it; else as the layout of its weights has it."""
+def _sizes(p: Gemm) -> tuple[int, ...]:
+    """The same of a product and of its transpose, which computes the same."""
+    return (p.k, *sorted((p.m, p.n)))
+
+
+def as_called(row: Row, side: Side, known: Mapping[str, Row]) -> Gemm:
+    """The product of a row as the framework's library logged it, where one row and one call have its sizes; else as
+    the layout of its weights has it."""
     p, kind = row.product, row.name.rpartition(" ")[2]
     assert p is not None
-    same = [x for x in side.products if x.k == p.k and sorted((x.m, x.n)) == sorted((p.m, p.n))]
-    if len(same) == 1:
+    same = [x for x in side.products if _sizes(x) == _sizes(p)]
+    alike = [x for x in known.values() if x.product is not None and _sizes(x.product) == _sizes(p)]
+    if len(same) == len(alike) == 1:
         return replace(same[0], ld_pad=0)
     if side.entry.built.get("layout") != "outputs x inputs":
         return p
@@ -66,7 +73,7 @@ def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Ro
     more = {x: getattr(setting, x) for x in ("threads", "heap") if getattr(setting, x) != getattr(plain, x)}
     row = product(cell, known)
     if row is not None and cell.column in ("gemm", "packing"):
-        p = called(row, side)
+        p = as_called(row, side, known)
         return Repeat("micro.gemm", {"m": p.m, "n": p.n, "k": p.k, "trans": p.trans, **more})
     if cell.column == "OS memory":
         return Repeat("micro.memory", {"faults": True})

@@ -69,8 +69,7 @@ def take(plan: Plan, sides: Sequence[Side], folder: Path, say: Callable[[str], N
                 with _blamed(side.entry):
                     side.processes.append(look.end())
     for side in sides:
-        say(f"the calls of {side.entry.framework.name}'s libraries")
-        side.products = _calls.logged(plan, side.entry, files, folder)
+        side.products = _calls.logged(plan, side.entry, files, folder, say)
 
 
 @contextmanager

@@ -70,20 +70,21 @@ def at_one_look(kind: str, rounds: int, trials: int, seed: int = 1) -> float:
 
 def of_generations(
     kind: str, generations: int, rounds: int, between: float, trials: int, seed: int = 1
-) -> float:
-    """Share of trials whose interval of several generations of processes holds the truth. `between`: their own
-    standard deviation, in those of a generation's mean."""
+) -> tuple[float, float]:
+    """Shares of trials whose 95 % and 99 % intervals of several generations of processes hold the truth. `between`:
+    their own standard deviation, in standard errors of a generation's mean."""
     import numpy as np
 
     rng, width = np.random.default_rng((seed, generations, rounds)), WIDTHS[1]
-    held = 0
+    held = [0, 0]
     for _ in range(trials):
         own = between * width / math.sqrt(rounds) * rng.standard_normal(generations)
         groups = [width * noise(kind, rng, rounds) + apart for apart in own]
-        shown = stats.nested(groups, MARGIN).shown
-        assert shown is not None
-        held += shown.low <= 1.0 <= shown.high
-    return held / trials
+        judged = stats.nested(groups, MARGIN)
+        assert judged.shown is not None and judged.strict is not None
+        for i, found in enumerate((judged.shown, judged.strict)):
+            held[i] += found.low <= 1.0 <= found.high
+    return held[0] / trials, held[1] / trials
 
 
 def worst(kind: str, trials: int) -> float:

@@ -38,7 +38,7 @@ def text(told: Mapping[str, Any]) -> str:
     for side, products in told.get("products", {}).items():
         if products:
             calls = ", ".join(f"{x['trans'].upper()} {x['m']}×{x['n']}×{x['k']}" for x in products)
-            lines.append(f"{told[side]}'s products (M×N×K), as its libraries logged them: {calls}")
+            lines.append(f"{told[side]}: products that its libraries logged, M×N×K: {calls}")
     for x in told["headroom"]:
         lines.append(
             f"{x['row']}: {units.seconds(x['took'])} in the step; {x['best']} by itself, operands out of cache, "

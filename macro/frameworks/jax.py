@@ -54,9 +54,9 @@ def build(job):
 
 
 def trace(model, run):
-    import jax_rows
+    import jax_trace
 
-    return jax_rows.spans(model.jax, run, model.programs(), model.network["layers"], len(model.labels))
+    return jax_trace.spans(model.jax, run, model.programs(), model.network["layers"], len(model.labels))
 
 
 class Model(object):

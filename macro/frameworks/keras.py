@@ -215,14 +215,14 @@ class Jax(object):
     def prepare(self, model, entropy):
         import jax
 
-        def loss(trained, others, x, labels):
+        def mean_loss(trained, others, x, labels):
             return entropy(labels, model.stateless_call(trained, others, x, training=True)[0])
 
         def forward(trained, others, x):
             return model.stateless_call(trained, others, x, training=False)[0]
 
         self.jax, self.model = jax, model
-        self.call_gradient, self.call_forward = jax.jit(jax.grad(loss)), jax.jit(forward)
+        self.call_gradient, self.call_forward = jax.jit(jax.grad(mean_loss)), jax.jit(forward)
 
     def state(self):
         trained = [v.value for v in self.model.trainable_variables]

@@ -23,13 +23,13 @@ def _tensorflow(model, run):
     import tensorflow as tf
     import tf_trace
 
-    programs = (model.backend.forward, (model.x,)), (model.backend.gradient, (model.x, model.labels))
-    return tf_trace.spans(tf, run, programs, model.network["layers"], len(model.labels))
+    # Programs of XLA are not told: Keras compiles none for a CPU.
+    return tf_trace.spans(tf, run, (), model.network["layers"], len(model.labels))
 
 
 def _jax(model, run):
     import jax
-    import jax_rows
+    import jax_trace
 
     x, labels, keras, backend = model.x, model.labels, model.model, model.backend
     state = backend.state() + tuple(
@@ -40,7 +40,7 @@ def _jax(model, run):
         (backend.call_gradient, backend.state() + (x, labels)),
         (jax.jit(keras.train_step, donate_argnums=0), (state, (x, labels, None))),  # as Keras compiles it
     )
-    return jax_rows.spans(jax, run, programs, model.network["layers"], len(labels))
+    return jax_trace.spans(jax, run, programs, model.network["layers"], len(labels), inside=True)
 
 
 def _torch(model, run):

@@ -10,7 +10,6 @@ import recorder  # beside this file
 KERNEL = re.compile(r"([\w./-]+):(_?[A-Z]\w*)$")
 AROUND = ("ThunkExecutor::Execute", "EagerExecute", "TFE_Py_FastPathExecute_C")
 COUNTED = re.compile(r"_\d+$")  # of a scope that was entered before
-LOSSES = ("loss", "compile_loss")  # the latter is Keras's
 UPDATES = (
     "Mul",
     "Sub",
@@ -68,10 +67,10 @@ def rows(name, kind, layers):
     if kind in ("_MklToTf", "_MklInputConversion", "Transpose"):
         return ["layout"]
     for at, scope in enumerate(parts):
-        if scope in LOSSES:
+        if scope in recorder.LOSSES:
             return ["loss"]
         if scope.endswith(".update"):
-            return [scope.replace(".", " ")]
+            return [scope[: -len(".update")] + " update"]
         if scope in known:
             what = (parts[at + 1 :] or [""])[0] if backward else last
             return _of_layer(known[scope], what, last, kind, backward)

@@ -132,12 +132,16 @@ class _Alignment(object):
         fits = []
         if sizes == [[self.batch, outputs], [outputs, inputs]]:
             fits.append("dgrad")
-        if sizes in (
-            [[outputs, self.batch], [self.batch, inputs]],
-            [[inputs, self.batch], [self.batch, outputs]],
-        ):
+        first, last = self._stored(layer)
+        if sizes == [[first, self.batch], [self.batch, last]]:
             fits.append("wgrad")
         return fits
+
+    def _stored(self, layer):
+        """How a layer's weights lie: (outputs, inputs), or as Keras has them."""
+        name, inputs, outputs = self.layers[layer]
+        stored = [tuple(shape) for own, shape in self.parameters if own == name and len(shape) == 2]
+        return stored[0] if stored else (outputs, inputs)
 
     def _product(self, i, layer, order):
         if layer is None:

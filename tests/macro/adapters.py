@@ -64,3 +64,30 @@ def build(job):
     os.write(2, b"a warning\\n")
     return _build(job)
 """
+LINE = (
+    "MKL_VERBOSE SGEMM(T,N,40,32,24,0x1,0x2,24,0x3,24,0x4,0x5,40) 1.00us CNR:OFF Dyn:0 FastMM:1 TID:0  NThr:1"
+)
+# Logs a product as MKL does, and what `{fault}` makes of it.
+TALKS = f"""
+import os
+
+plain_identity, plain_build = identity, build
+
+
+def identity(job):
+    return dict(plain_identity(job), blas="MKL")
+
+
+def build(job):
+    model = plain_build(job)
+    plain_step = model.step
+
+    def step():
+        plain_step()
+        {{fault}}
+        if os.environ.get("MKL_VERBOSE"):
+            print("{LINE}")  # in a buffer, until it ends
+
+    model.step = step
+    return model
+"""

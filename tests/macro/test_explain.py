@@ -97,6 +97,18 @@ def test_a_run_with_samples_keeps_its_identities(explain: Callable[..., Ran], tm
     assert note.data["cells"] == told["cells"]
 
 
+def test_what_the_libraries_log_is_told(explain: Callable[..., Ran], tmp_path: Path) -> None:
+    plugin, file = (
+        adapters.write(tmp_path, "talks", adapters.TALKS.replace("{fault}", "pass")),
+        tmp_path / "x.json",
+    )
+    ran = explain(str(plugin.path), "numpy", "--budget", "0.1s", "--json", str(file))
+    assert ran.code == 0, ran.err
+    assert f"{plugin.path}: products that its libraries logged, M×N×K: NT 32×40×24" in ran.out
+    told = json.loads(file.read_text("utf-8"))["products"]
+    assert [x["trans"] for x in told["a"]] == ["nt"] and told["b"] == []
+
+
 def test_without_perf_spans_alone_are_enough(
     explain: Callable[..., Ran], without_perf: None, tmp_path: Path
 ) -> None:

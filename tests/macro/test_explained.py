@@ -18,7 +18,7 @@ from kernels.ops.gemm.problem import Gemm
 from macro import _explained, _perf, _repeat
 from macro._gap import Cell
 from macro._job import Setting
-from macro._repeat import Repeat, called, repeat
+from macro._repeat import Repeat, as_called, repeat
 from macro._rows import rows
 from macro._steps import Entry, Plan
 from macro._trace import Side
@@ -74,14 +74,23 @@ def test_a_product_is_what_the_library_logged(sides: list[Side]) -> None:
     """Transposed as it was called, whatever the layout says; where two calls have these sizes, the layout."""
     known, one = rows(NET, 128), sides[0]
     p = known["fc1 wgrad"].product
-    assert p is not None and p.trans == "tn" and called(known["fc1 wgrad"], one) == p
+    assert p is not None and p.trans == "tn" and as_called(known["fc1 wgrad"], one, known) == p
     one.entry.built["layout"] = "outputs x inputs"
-    assert called(known["fc1 wgrad"], one) == replace(p, m=p.n, n=p.m)
+    assert as_called(known["fc1 wgrad"], one, known) == replace(p, m=p.n, n=p.m)
     logged = Gemm(p.n, p.m, p.k, "nt", ld_pad=3)
     one.products = [Gemm(2, 2, 2), logged]
-    assert called(known["fc1 wgrad"], one) == replace(logged, ld_pad=0)
+    assert as_called(known["fc1 wgrad"], one, known) == replace(logged, ld_pad=0)
     one.products.append(replace(logged, trans="nn"))
-    assert called(known["fc1 wgrad"], one) == replace(p, m=p.n, n=p.m)
+    assert as_called(known["fc1 wgrad"], one, known) == replace(p, m=p.n, n=p.m)
+
+
+def test_a_call_that_several_rows_could_have_made_is_none_of_theirs(sides: list[Side]) -> None:
+    net = network("fcn-s")
+    known, one = rows(net, 128), sides[0]
+    square = known["fc2 wgrad"].product
+    assert square is not None and square == known["fc3 wgrad"].product
+    one.products = [replace(square, trans="nn")]
+    assert as_called(known["fc2 wgrad"], one, known) == square
 
 
 def test_a_document_says_what_was_watched(sides: list[Side]) -> None:

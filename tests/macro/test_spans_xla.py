@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(MACRO / "worker"))
     before = set(sys.modules)
     yield
-    for name in {"recorder", "xplane", "hlo", "tf_rows", "jax_rows"} - before:
+    for name in {"recorder", "xplane", "hlo", "tf_rows", "jax_trace"} - before:
         sys.modules.pop(name, None)
 
 
@@ -43,9 +44,9 @@ def program(framework: str) -> dict[str, tuple[list[str], str | None]]:
 
     text = (TRACES / f"{framework}.hlo").read_text()
     if "jax" in framework:
-        import jax_rows  # type: ignore[import-not-found]
+        import jax_trace  # type: ignore[import-not-found]
 
-        told = hlo.rows(text, lambda one: jax_rows.row(one, LAYERS, BATCH))
+        told = hlo.rows(text, lambda one: jax_trace.row(one, LAYERS, BATCH, "keras" in framework))
     else:
         import tf_rows  # type: ignore[import-not-found]
 
@@ -85,10 +86,23 @@ def test_a_program_of_keras_has_the_same_rows() -> None:
     assert (["loss"], "softmax") in told.values()
 
 
+def test_the_name_of_a_program_is_no_scope() -> None:
+    """A function called `loss`, or as a layer is."""
+    import jax_trace
+
+    def told(op_name: str) -> str | None:
+        one = SimpleNamespace(op_name=op_name, opcode="add")
+        return jax_trace.row(one, LAYERS, BATCH)  # type: ignore[no-any-return]
+
+    assert told("jit(loss)/jvp(fc1)/dot_general") == "fc1 forward"
+    assert told("jit(fc1)/copy") is None
+    assert told("jit(f)/loss/sub") == "loss"
+
+
 def test_what_is_free_in_a_fusion_merges_no_rows() -> None:
     """A reduction with the update's constant in it is the bias gradient alone; with its sum it is both."""
     import hlo
-    import jax_rows
+    import jax_trace
 
     text = """HloModule m
 %f () {{
@@ -105,7 +119,7 @@ ENTRY %main () {{
     more = '  ROOT %a = f32[512]{0} add(%r, %b), metadata={op_name="jit(f)/fc1 update/add"}\n'
     for more_, wanted in (("", ["fc1 bias gradient"]), (more, ["fc1 bias gradient", "fc1 update"])):
         text_ = text.format(root="" if more_ else "ROOT ", more=more_)
-        rows, column = hlo.rows(text_, lambda one: jax_rows.row(one, LAYERS, BATCH))["fusion"]
+        rows, column = hlo.rows(text_, lambda one: jax_trace.row(one, LAYERS, BATCH))["fusion"]
         assert (rows, column) == (wanted, "reduction")
 
 

@@ -192,8 +192,9 @@ def test_coverage_of_one_look_at_few_rounds(kind: str, least: float) -> None:
 @pytest.mark.parametrize(("generations", "many"), [(3, 8), (5, 8), (3, 20)])
 @pytest.mark.parametrize("between", [0.0, 1.0, 3.0])
 def test_coverage_of_generations(kind: str, generations: int, many: int, between: float) -> None:
-    """Whether their processes differ or not."""
-    assert _coverage.of_generations(kind, generations, many, between, 600) >= 0.92
+    """Whether their processes differ or not: of 95 % and of 99 % intervals, from which verdicts come."""
+    shown, strict = _coverage.of_generations(kind, generations, many, between, 600)
+    assert shown >= 0.92 and strict >= 0.95
 
 
 def test_one_generation_is_a_contest_looked_at_once() -> None:

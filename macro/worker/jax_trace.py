@@ -1,7 +1,7 @@
 """Spans of a JAX program, by its profiler, and their rows, by the scopes in the programs that ran.
 
-Standard library and jax alone, in the style of Python 3.6. A layer's scope bears its name; what it does besides its
-product and bias is its activation, unless that has a scope of its own. Updates have scopes, `fc1 update`, or
+Standard library and jax alone, in the style of Python 3.6. A layer's scope bears its name, its activation has a scope
+of its own, `fc1 activation`, or lies `inside` the layer's, as Keras has it. Updates have scopes, `fc1 update`, or
 `fc1.update` under Keras.
 """
 
@@ -12,12 +12,11 @@ import recorder
 import xplane
 
 SCOPE = re.compile(r"((?:\w+\()*)([^()]*)")
-LOSSES = ("loss", "compile_loss")  # the latter is Keras's
 DERIVATIVE = ("sub", "mul", "gt", "select_n")  # of an activation, which JAX computes on its way forward
 PRODUCT = ("dot_general", "add")  # the bias too
 
 
-def spans(jax, run, programs, layers, batch):
+def spans(jax, run, programs, layers, batch, inside=False):
     """What `run` does; `programs`: (jitted function, arguments) of all that it may call."""
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
@@ -30,7 +29,7 @@ def spans(jax, run, programs, layers, batch):
     for call, arguments in programs:
         if "jit_" + call.__name__ in ran:
             text = call.lower(*arguments).compile().as_text()
-            told[hlo.module(text)] = hlo.rows(text, lambda one: row(one, layers, batch))
+            told[hlo.module(text)] = hlo.rows(text, lambda one: row(one, layers, batch, inside))
     return xplane.named(xplane.spans(traced, operation), known, lambda what: tell(told, what))
 
 
@@ -51,15 +50,15 @@ def tell(told, what):
     return ["framework"], None
 
 
-def row(one, layers, batch):
+def row(one, layers, batch, inside=False):
     """What an instruction does, by its scope: `jit(_update)/transpose(jvp(fc1))/dot_general`; None if it has
     none."""
     parts = one.op_name.split("/")
     last = parts[-1]
-    for part in parts:
+    for part in parts[1:]:  # the first is the program's name
         around, scope = SCOPE.match(part).groups()
         backward = "transpose(" in around
-        if scope in LOSSES:
+        if scope in recorder.LOSSES:
             return "loss"
         if scope.endswith((" update", ".update")):
             return scope[: -len(" update")] + " update"
@@ -75,7 +74,7 @@ def row(one, layers, batch):
                 return name + (" wgrad" if last == "transpose" else " bias gradient")
             if scope == name and not backward and (last in PRODUCT or one.opcode == "dot"):
                 return name + " forward"
-            if scope == name and layer["activation"] != "none":
+            if scope == name and inside and layer["activation"] != "none":
                 return name + " activation" + (" gradient" if derives else "")
             if scope == name:
                 return None if backward else name + " forward"

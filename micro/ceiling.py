@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernels import ceilings
 from kernels.ops.fma import Fma
@@ -15,7 +15,6 @@ from micro._cli import Parser, guarded
 from micro._plan import Budget, Case, Contest
 
 if TYPE_CHECKING:
-    from kernels.devices.base import Limits
     from reports.record import Run
 
 LANES, STEPS = 16, 16384  # as many operations for every instruction set: fewer steps of wider vectors
@@ -75,10 +74,10 @@ def _run(arguments: argparse.Namespace) -> int:
     from kernels.devices.cpu import instruction_sets
     from micro._session import measure_all, session
 
-    device: Any = open_device("cpu")
-    limits: Limits = device.limits()
+    device = open_device("cpu")
+    limits = device.limits()
     asked = contests(instruction_sets(), limits.caches, limits.usable_cache)
-    with session("ceiling", device, arguments.output, len(asked), quiet=arguments.quiet) as at:
+    with session("ceiling", [device], arguments.output, len(asked), quiet=arguments.quiet) as at:
         measure_all(at, asked, BUDGET)
     found = collect(at.file.run)
     ceilings.save(found)

@@ -45,13 +45,15 @@ def identity(job):
 
     threading = tf.config.threading
     build = tf.sysconfig.get_build_info()
-    onednn = bool(port.IsMklEnabled())
+    xla, onednn = job["knobs"]["mode"] == "xla", bool(port.IsMklEnabled())
+    blas = "XLA for CPU" if xla else "oneDNN and Eigen" if onednn else "Eigen"
+    asked = os.environ.get("TF_ENABLE_ONEDNN_OPTS", "by default")
     return {
         "framework": "tensorflow",
         "version": tf.version.VERSION,
         "build": "%s; %s" % (tf.version.GIT_VERSION, tf.version.COMPILER_VERSION),
-        "blas": "oneDNN and Eigen, of TensorFlow" if onednn else "Eigen, of TensorFlow",
-        "dnn": "oneDNN, on: %s" % (os.environ.get("TF_ENABLE_ONEDNN_OPTS", "by default")) if onednn else None,
+        "blas": "%s, of TensorFlow" % blas,
+        "dnn": "oneDNN, on: %s" % asked if onednn and not xla else None,
         "isa_asked": os.environ.get("ONEDNN_MAX_CPU_ISA"),
         "threads": {
             "intra-op": threading.get_intra_op_parallelism_threads(),

@@ -31,6 +31,7 @@ void stream_read(const argument *p)
             sum[2 * s] += *(const vec *)(p->a + s * part + i);
             sum[2 * s + 1] += *(const vec *)(p->a + s * part + i + LANES);
         }
+    for (; done + LANES <= p->count; done += LANES) sum[0] += *(const vec *)(p->a + done);
     float total = 0;
     for (; done < p->count; done++) total += p->a[done];
     for (int s = 1; s < 2 * STREAMS; s++) sum[0] += sum[s];

@@ -1,0 +1,30 @@
+"""The command `python -m micro.ceiling`, for real and short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernels import ceilings
+from micro import ceiling
+from micro._plan import Budget
+from reports import store
+from tests.conftest import Ran
+
+
+def test_every_ceiling_is_measured_kept_and_told(
+    capsys: pytest.CaptureFixture[str], own_state: Path, in_process: Callable[..., Ran],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(ceiling, "BUDGET", Budget(seconds=1.0, target=0.5))
+    ran = in_process(capsys, ceiling.main, ["-q", "-o", str(tmp_path / "run.jsonl")])
+    assert ran.code in (0, 1), ran.err  # 1: a rate that a moment of noise made too high is refused
+    results = [x for x in store.read(tmp_path / "run.jsonl").results if x.role == "measured"]
+    kept = ceilings.load()
+    assert kept is not None
+    assert len(results) == len(kept.flops) + 3 * len(kept.bandwidth["read"])
+    assert {x.status for x in results} <= {"ok", "wrong"}
+    assert set(kept.flops) >= {"sse"} and set(kept.bandwidth) == {"read", "copy", "triad"}
+    assert ran.out.startswith("multiply-adds: sse ") and "\nread: " in ran.out

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import state
+from kernels.devices.cpu import cores
 from kernels.errors import SuiteError
 from macro import _job
 from macro._driver import Process
@@ -74,9 +74,7 @@ def ask(framework: Framework, network: Network, batch: int, setting: Setting, fo
     """Run a framework's first steps. Raises SuiteError."""
     import numpy as np
 
-    files = _job.files(batch, folder)
-    if not Path(files["data"]).exists():
-        files = _job.write_arrays(network, batch, folder)
+    files = _job.write_arrays(network, batch, folder)
     job = _job.write(framework, network, batch, setting, files, folder)
     with Process(framework, job, setting, folder / "equal.log") as process:
         hello, built = process.expect("hello"), process.expect("built")
@@ -89,11 +87,11 @@ def ask(framework: Framework, network: Network, batch: int, setting: Setting, fo
 
 
 def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[str, float]]:
-    """NumPy's answer, and the bound of each of its arrays and of the loss, relative to its norm."""
-    numpy = find("numpy")
-    plain = ask(numpy, network, batch, Setting(), folder)
-    others = [ask(numpy, network, batch, Setting(knobs={"order": order}), folder) for order in ORDERS]
-    coarse = ask(numpy, network, batch, Setting(knobs={"shares": COARSE}), folder)
+    """NumPy's answer, and the bound of each of its arrays and of the loss, relative to its norm. On all cores: nothing
+    is timed."""
+    numpy, threads = find("numpy"), cores()
+    kinds: list[dict[str, Any]] = [{}, *({"order": order} for order in ORDERS), {"shares": COARSE}]
+    plain, *others, coarse = (ask(numpy, network, batch, Setting(threads, knobs=x), folder) for x in kinds)
     bounds = {
         name: max(
             FLOOR,
@@ -152,30 +150,28 @@ def prove(
     network: Network,
     batch: int,
     wanted: Sequence[tuple[Framework, Setting]],
+    folder: Path,
     say: Callable[[str], None],
-    explain: bool = True,
 ) -> list[Verdict]:
     """A verdict for each; what cannot run has its reason. Proofs that hold are kept for `proven`."""
     from macro import _defects
 
     found = []
-    with tempfile.TemporaryDirectory(prefix="kernelgap-equal-") as name:
-        folder = Path(name)
-        say("reference: NumPy in three orders of its sums, and with a coarse exponential")
-        want, bounds = reference(network, batch, folder)
-        for framework, setting in wanted:
-            say(f"equal work: {framework.name}")
-            try:
-                answer = ask(framework, network, batch, setting, folder)
-            except SuiteError as error:
-                found.append(Verdict(framework.name, False, str(error), math.nan, "cannot run"))
-                continue
-            verdict = judge(answer, want, bounds)
-            if verdict.equal:
-                keep(network, batch, framework, setting, answer.identity, verdict)
-            elif explain and (name_of := _defects.name(answer, want, network, batch, folder)):
-                verdict = Verdict(**{**asdict(verdict), "why": f"{name_of}: {verdict.why}"})
-            found.append(verdict)
+    say("reference: NumPy in three orders of its sums, and with a coarse exponential")
+    want, bounds = reference(network, batch, folder)
+    for framework, setting in wanted:
+        say(f"equal work: {framework.name}")
+        try:
+            answer = ask(framework, network, batch, setting, folder)
+        except SuiteError as error:
+            found.append(Verdict(framework.name, False, str(error), math.nan, "cannot run"))
+            continue
+        verdict = judge(answer, want, bounds)
+        if verdict.equal:
+            keep(network, batch, framework, setting, answer.identity, verdict)
+        elif name_of := _defects.name(answer, want, network, batch, folder):
+            verdict = Verdict(**{**asdict(verdict), "why": f"{name_of}: {verdict.why}"})
+        found.append(verdict)
     return found
 
 

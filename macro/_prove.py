@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,36 +12,34 @@ from macro._equal import prove, proven
 from macro._steps import Entry, Plan
 
 
-def refuse(plan: Plan, entry: Entry, say: Callable[[str], None]) -> None:
+def refuse(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -> None:
     """Of a framework that said what it is: prove equal work now unless it was. Raises LaunchError."""
     if proven(plan.network, plan.batch, entry.framework, entry.setting, entry.identity):
         return
-    (verdict,) = prove(plan.network, plan.batch, [(entry.framework, entry.setting)], say)
+    (verdict,) = prove(plan.network, plan.batch, [(entry.framework, entry.setting)], folder, say)
     if not verdict.equal:
         raise LaunchError(f"{entry.framework.name} does other work than the reference: {verdict.why}")
 
 
-def refuse_unequal(plan: Plan, entries: Sequence[Entry], say: Callable[[str], None]) -> None:
+def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Callable[[str], None]) -> None:
     """Mark the entries that cannot run or do other work; outside the budget."""
     wanted = []
-    with tempfile.TemporaryDirectory(prefix="kernelgap-hello-") as name:
-        folder = Path(name)
-        files = _job.write_arrays(plan.network, plan.batch, folder)
-        for entry in entries:
-            say(f"asking {entry.framework.name} what it is")
-            job = _job.write(entry.framework, plan.network, plan.batch, entry.setting, files, folder)
-            try:
-                with Process(entry.framework, job, entry.setting, folder / "hello.log") as process:
-                    entry.identity = process.expect("hello")
-                    process.expect("built")
-            except SuiteError as error:
-                entry.fail(error)
-                continue
-            if not proven(plan.network, plan.batch, entry.framework, entry.setting, entry.identity):
-                wanted.append(entry)
+    files = _job.write_arrays(plan.network, plan.batch, folder)
+    for entry in entries:
+        say(f"asking {entry.framework.name} what it is")
+        job = _job.write(entry.framework, plan.network, plan.batch, entry.setting, files, folder)
+        try:
+            with Process(entry.framework, job, entry.setting, folder / "hello.log") as process:
+                entry.identity = process.expect("hello")
+                process.expect("built")
+        except SuiteError as error:
+            entry.fail(error)
+            continue
+        if not proven(plan.network, plan.batch, entry.framework, entry.setting, entry.identity):
+            wanted.append(entry)
     if not wanted:
         return
-    verdicts = prove(plan.network, plan.batch, [(x.framework, x.setting) for x in wanted], say)
+    verdicts = prove(plan.network, plan.batch, [(x.framework, x.setting) for x in wanted], folder, say)
     for entry, verdict in zip(wanted, verdicts, strict=True):
         if not verdict.equal:
             entry.status, entry.reason = "wrong", f"other work than the reference: {verdict.why}"

@@ -91,7 +91,7 @@ def _start(
     say(f"starting {entry.framework.name}, heap {setting.heap}")
     with _blamed(entry):
         process = begin(plan, entry, setting, files, folder, stack)
-    _prove.refuse(plan, entry, say)
+    _prove.refuse(plan, entry, folder, say)
     with _blamed(entry):
         look = Look(plan, entry, process)
         if not _perf.missing():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 from macro import _cli
 
@@ -23,7 +26,8 @@ def main(argv: Sequence[str]) -> int:
         f"{net.name}, batch {batch}: {net.parameters:,} parameters, {net.flops(batch) / 1e9:.2f} GFLOP a step "
         f"({net.source})"
     )
-    verdicts = prove(net, batch, wanted, lambda text: _cli.say(arguments.quiet, text))
+    with tempfile.TemporaryDirectory(prefix="kernelgap-equal-") as folder:
+        verdicts = prove(net, batch, wanted, Path(folder), partial(_cli.say, arguments.quiet))
     for verdict in verdicts:
         if verdict.worst != verdict.worst:
             print(f"  {verdict.framework}: not compared: {verdict.why}")

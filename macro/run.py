@@ -119,11 +119,12 @@ def _measure(
     taken = _kept.rounds(file.run, contest)
     if _done(contest, list(named), taken, file):
         return
-    _prove.refuse_unequal(plan, entries, said)
-    _kept.restore(named, taken)
-    with tempfile.TemporaryDirectory(prefix="kernelgap-macro-") as folder:
+    with tempfile.TemporaryDirectory(prefix="kernelgap-macro-") as name:
+        folder = Path(name)
+        _prove.refuse_unequal(plan, entries, folder, said)
+        _kept.restore(named, taken)
         keep = partial(_kept.keep, file, contest, named)
-        seconds = _steps.take(_kept.left(plan, taken), entries, Path(folder), said, keep)
+        seconds = _steps.take(_kept.left(plan, taken), entries, folder, said, keep)
     file.append(_told.contest(plan, entries, division, margin, seconds + _kept.spent(taken)))
 
 

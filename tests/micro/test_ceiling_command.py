@@ -22,9 +22,8 @@ def test_every_ceiling_is_measured_kept_and_told(
     ran = in_process(capsys, ceiling.main, ["-q", "-o", str(tmp_path / "run.jsonl")])
     assert ran.code in (0, 1), ran.err  # 1: a rate that a moment of noise made too high is refused
     results = [x for x in store.read(tmp_path / "run.jsonl").results if x.role == "measured"]
+    assert {x.op for x in results} == {"fma", "stream"}
+    assert not [x.name for x in results if x.status in ("failed", "skipped")]
     kept = ceilings.load()
-    assert kept is not None
-    assert len(results) == len(kept.flops) + 3 * len(kept.bandwidth["read"])
-    assert {x.status for x in results} <= {"ok", "wrong"}
-    assert set(kept.flops) >= {"sse"} and set(kept.bandwidth) == {"read", "copy", "triad"}
+    assert kept is not None and "sse" in kept.flops and set(kept.bandwidth) == {"read", "copy", "triad"}
     assert ran.out.startswith("multiply-adds: sse ") and "\nread: " in ran.out

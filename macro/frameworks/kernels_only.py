@@ -69,15 +69,13 @@ class Products(object):
         if kept.exists():
             CHOSEN.update(json.loads(kept.read_text()))
 
-    def keep(self):
-        self.kept.write_text(json.dumps(CHOSEN))
-
     def bind(self, problem, buffers):
         """The call of the best variant on these buffers."""
         from kernels.variant import find
 
         if problem.name not in CHOSEN:
             CHOSEN[problem.name] = self._best(problem)
+            self.kept.write_text(json.dumps(CHOSEN))
         return find("gemm", CHOSEN[problem.name]).prepare(problem, self.device, self.setting)(buffers).call
 
     def _best(self, problem):
@@ -145,7 +143,6 @@ class Model(object):
         self._forward = [call for i in range(len(self.layers)) for call in self._layer(i)]
         self._loss = self._softmax()
         self._step = self._backward(moves=True)
-        self.products.keep()
         self._gradient = None
 
     def work(self):

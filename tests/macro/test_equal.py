@@ -9,12 +9,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kernels.errors import UsageError
-from macro import _cli
-from macro.frameworks import find
+from macro import _cli, _equal
+from macro.frameworks import Framework, find
 from macro.networks.base import Network, dense
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +56,24 @@ def test_a_defect_is_caught_by_its_name(told: dict[str, str], row: str) -> None:
 @pytest.mark.parametrize("row", RIGHT)
 def test_what_is_odd_but_right_passes(told: dict[str, str], row: str) -> None:
     assert told[row].startswith("equal; ")
+
+
+@pytest.mark.usefixtures("own_state")
+def test_the_reference_is_summed_in_other_orders_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, ask = [], _equal.ask
+
+    def counted(framework: Framework, *more: Any) -> _equal.Answer:
+        asked.append(more[2].knobs)
+        return ask(framework, *more)
+
+    monkeypatch.setattr(_equal, "ask", counted)
+    found = [_equal.reference(SMALL, 16, tmp_path)[1] for _ in range(2)]
+    assert found[0] == found[1] and len(found[0]) > 10
+    assert asked == [{}, {"order": "reversed"}, {"order": "shuffled"}, {"shares": _equal.COARSE}, {}]
+    _equal.reference(SMALL, 8, tmp_path)  # other work, other bounds
+    assert len(asked) == 9
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,9 @@ def _rounds(
             keep(generation, number - 1, seconds, ended)
         say(f"generation {generation + 1}: {number} rounds")
         if number == 1 and seconds * FEWEST > share:
-            say(f"its {FEWEST} rounds take about {seconds * FEWEST:.0f} s, longer than its share of the budget")
+            say(
+                f"its {FEWEST} rounds take about {seconds * FEWEST:.0f} s, longer than its share of the budget"
+            )
     return seconds
 
 

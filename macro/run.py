@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     )
     made.add_argument("--budget", default="60s", metavar="TIME", help="time of measuring (60s)")
     made.add_argument(
-        "--runs", type=int, default=3, metavar="N", help="generations of processes (3), six rounds each"
+        "--runs", type=int, default=3, metavar="N", help="generations of processes (3), of 6 rounds or more"
     )
     made.add_argument(
         "--margin", default=MARGIN, metavar="SHARE", help="smallest difference that is one (1%%)"

@@ -11,6 +11,7 @@ BIN := .venv/bin
 	@command -v $${CC:-cc} >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null || { echo "a C compiler is missing: apt-get install gcc"; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m compileall -q kernels micro macro reports # as pip does with what it copies: half of a start
 	touch $@
 
 setup: .venv/done ## the environment in .venv

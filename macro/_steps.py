@@ -77,16 +77,17 @@ def take(
     """Fill the entries; seconds that the rounds took. What one does costs it alone."""
     files, peak, seconds = _job.write_arrays(plan.network, plan.batch, folder), Peak(), 0.0
     for generation in range(plan.first, plan.first + plan.generations):
+        order = random.Random(plan.seed * 1000 + generation)
         with ExitStack() as stack:
             alive = []
-            for entry in entries:
+            for entry in order.sample(entries, len(entries)):  # nobody is always the first to be given memory
                 if entry.status != "ok":
                     continue
                 whole = plan.first + plan.generations
                 say(f"generation {generation + 1} of {whole}: starting {entry.framework.name}")
                 if _start(plan, entry, files, folder, stack):
                     alive.append(entry)
-            seconds += _rounds(plan, generation, alive, peak, say, keep)
+            seconds += _rounds(plan, generation, order, alive, peak, say, keep)
     return seconds
 
 
@@ -115,11 +116,16 @@ def _start(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack:
 
 
 def _rounds(
-    plan: Plan, generation: int, alive: list[Entry], peak: Peak, say: Callable[[str], None], keep: Keep | None
+    plan: Plan,
+    generation: int,
+    order: random.Random,
+    alive: list[Entry],
+    peak: Peak,
+    say: Callable[[str], None],
+    keep: Keep | None,
 ) -> float:
     """Rounds until this generation's share of the budget is spent; the seconds they took."""
-    order, share = random.Random(plan.seed * 1000 + generation), plan.seconds / plan.generations
-    began, number, seconds = time.monotonic(), 0, 0.0
+    share, began, number, seconds = plan.seconds / plan.generations, time.monotonic(), 0, 0.0
     while alive and (number < FEWEST or seconds < share):
         for entry, block in _round(plan, order, alive, peak):
             entry.blocks.append((generation, number, block))

@@ -55,10 +55,11 @@ def take(plan: Plan, sides: Sequence[Side], folder: Path, say: Callable[[str], N
     """Fill the sides, a process of each a generation. Raises SuiteError: a gap needs both."""
     files = _job.write_arrays(plan.network, plan.batch, folder)
     for generation in range(plan.generations):
+        order = random.Random(plan.seed * 1000 + generation)
         with ExitStack() as stack:
-            pairs = [(side, _start(plan, side, files, folder, stack, say)) for side in sides]
+            starts = order.sample(sides, len(sides))
+            pairs = [(side, _start(plan, side, files, folder, stack, say)) for side in starts]
             began, number = time.monotonic(), 0
-            order = random.Random(plan.seed * 1000 + generation)
             while number < FEWEST or time.monotonic() - began < plan.seconds / plan.generations:
                 for side, look in order.sample(pairs, len(pairs)):
                     with _blamed(side.entry):

@@ -112,6 +112,14 @@ def test_what_it_prints_is_no_message(folder: Path) -> None:
     assert "a banner" in log.read_text()
 
 
+def test_the_same_framework_lies_elsewhere_in_each_process(folder: Path) -> None:
+    placed, found = adapters.write(folder, "placed", adapters.PLACED), set()
+    for _ in range(6):
+        with started(placed, folder) as process:
+            found.add(process.expect("hello")["at"])
+    assert len(found) > 1
+
+
 def test_a_missing_package_is_a_reason(folder: Path) -> None:
     text = "def available():\n    import no_such_framework\n"
     entry = Entry(adapters.write(folder, "absent", text), Setting())

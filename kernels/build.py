@@ -6,6 +6,7 @@ import ctypes
 import functools
 import os
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,8 @@ from kernels import state
 from kernels.errors import BuildError, Unavailable
 
 FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-std=gnu11", "-Wall", "-Werror")
+# A function calls its own neighbors, whoever else exports their names: MKL, once loaded, has a saxpy for everyone.
+SHARED = ("-shared", "-fPIC", *(() if sys.platform == "darwin" else ("-Wl,-Bsymbolic",)))
 
 
 @functools.cache
@@ -45,7 +48,7 @@ def processor() -> str:
 def shared(source: Path, flags: tuple[str, ...] = ()) -> Path:
     """Compile one C file into a shared object and return its path. Raises BuildError, Unavailable."""
     path, version = compiler()
-    command = [path, *FLAGS, *flags, "-shared", "-fPIC"]
+    command = [path, *FLAGS, *flags, *SHARED]
     return cached(
         source, (*command, version, processor()), f"{source.stem}-{{}}.so", partial(_compile, command)
     )

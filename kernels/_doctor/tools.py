@@ -59,7 +59,7 @@ def _trial(path: str) -> str | None:
     """What the compiler says against a line of C, if anything."""
     with tempfile.TemporaryDirectory(prefix="kernelgap-") as folder:
         target = str(Path(folder) / "trial.so")
-        command = [path, *build.FLAGS, "-shared", "-fPIC", "-x", "c", "-", "-o", target, "-lm"]
+        command = [path, *build.FLAGS, *build.SHARED, "-x", "c", "-", "-o", target, "-lm"]
         told = run(command, TRIAL)
         if told.returncode == 0 and os.path.exists(target):
             return None

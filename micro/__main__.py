@@ -22,6 +22,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("what", nargs="?", choices=("list", "all"), default="list", help="list, or run all")
     parser.add_argument("--device", default="cpu", help="cpu, cuda:0 (default cpu)")
     parser.add_argument("--budget", default=BUDGET, metavar="TIME", help=f"time of measuring ({BUDGET})")
+    parser.add_argument(
+        "--part", type=int, choices=(1, 2), help="of a GPU's: what a visit asks first, or then"
+    )
     parser.add_argument("--small", action="store_true", help="sizes that take no time: a test of the whole")
     parser.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     parser.add_argument(
@@ -59,7 +62,7 @@ def _all(arguments: argparse.Namespace) -> int:
         raise UsageError("--resume: it needs a run file, -o FILE")
     check_name(arguments.device)
     budget = number(arguments.budget, TIME, "--budget", "180s")
-    todo, failed, known = _all.parts(arguments.device, arguments.small), False, 0
+    todo, failed, known = _all.parts(arguments.device, arguments.small, arguments.part), False, 0
     given = (arguments.device, budget, arguments.output, arguments.resume, arguments.quiet)
     try:
         for i, (part, run) in enumerate(_all.run(todo, *given), 1):

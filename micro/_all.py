@@ -15,12 +15,12 @@ from kernels.errors import UsageError
 from micro._asked import Planned, planned
 from micro._cli import parser
 from micro._run import refuse_size
-from micro._session import Session, measure_plan, session
+from micro._session import Session, measure_plan, name_kernels, session
 from reports import units
 from reports.table import contrast
 
 if TYPE_CHECKING:
-    from micro._plan import Benchmark
+    from micro._plan import Benchmark, Useful
     from reports.record import Comparison, Run
 
 HERE = Path(__file__).parent
@@ -33,6 +33,7 @@ class Part:
     name: str
     words: str
     plan: Planned
+    rank: int = 100
 
     @property
     def title(self) -> str:
@@ -46,24 +47,34 @@ def benchmarks() -> dict[str, Benchmark]:
     return {name: module.BENCHMARK for name, module in modules.items() if hasattr(module, "BENCHMARK")}
 
 
-def parts(device: str, small: bool = False) -> list[Part]:
-    """What is worth running of each on this device. `small`: the same at sizes that take no time."""
+def parts(device: str, small: bool = False, only: int | None = None) -> list[Part]:
+    """What is worth running of each on this device, what is worth most first; `only` of one part of a visit to a GPU.
+    `small`: the same at sizes that take no time, where lines that differ in their sizes alone are one."""
     found = []
     for name, benchmark in benchmarks().items():
-        for words in benchmark.useful.get(runs(device), ()):
-            line = " ".join(filter(None, (words, benchmark.small if small else "", f"-q --device {device}")))
-            arguments = parser(benchmark, name, raising=True).parse_args(shlex.split(line))
-            found.append(Part(name, words, planned(benchmark, name, arguments)))
+        for line in benchmark.useful.get(runs(device), ()):
+            if only is None or line.rank // 100 == only:
+                found.append(_part(benchmark, name, line, device, small))
     if not found:
         raise UsageError(f"--device {device}: no benchmark has anything for it yet")
-    return found
+    ordered = sorted(found, key=lambda part: part.rank)
+    return list({tuple(x.name for x in part.plan.contests): part for part in reversed(ordered)}.values())[::-1]
+
+
+def _part(benchmark: Benchmark, name: str, line: Useful, device: str, small: bool) -> Part:
+    seconds = f"--budget {line.seconds:g}s" if line.seconds else ""
+    words = " ".join(
+        filter(None, (line.words, benchmark.small if small else "", seconds, f"-q --device {device}"))
+    )
+    arguments = parser(benchmark, name, raising=True).parse_args(shlex.split(words))
+    return Part(name, line.words, planned(benchmark, name, arguments), line.rank)
 
 
 def run(
     todo: Sequence[Part], device: str, budget: float, output: Path | None, resume: bool, quiet: bool
 ) -> Iterator[tuple[Part, Run]]:
-    """One part after another, each with its share of the seconds, and the run file so far. What stands in
-    the file already is not measured again."""
+    """One part after another, each with its share of the seconds that are left, and the run file so far. What stands
+    in the file already is not measured again. What ran on a GPU is named after the last."""
     opened = open_device(device)
     total = sum(part.plan.budget.seconds for part in todo)
     contests = tuple(contest for part in todo for contest in part.plan.contests)
@@ -71,16 +82,18 @@ def run(
     with session("all", [opened], output, len(contests), quiet=quiet, resume=resume) as at:
         left = budget
         for part in todo:
-            share = replace(part.plan.budget, seconds=budget * part.plan.budget.seconds / total)
+            share = replace(part.plan.budget, seconds=left * part.plan.budget.seconds / total)
             if not quiet:
                 told = f"{share.seconds:.0f} of {left:.0f} s of measuring that are left"
                 print(f"{part.title}: {told}", file=sys.stderr, flush=True)
-            left -= share.seconds
+            total -= part.plan.budget.seconds
             here: Session = replace(at, runner=replace(at.runner, module=part.name))
             own = _names(part, todo, at.file.run)
             others = {contest.name for contest in contests} | {x.contest for x in at.file.run.contests}
-            measure_plan(here, replace(part.plan, budget=share), frozenset(others - own))
+            unused = measure_plan(here, replace(part.plan, budget=share), frozenset(others - own))
+            left -= share.seconds - unused
             yield part, at.file.run
+        name_kernels(at)
 
 
 def _names(part: Part, todo: Sequence[Part], run: Run) -> set[str]:

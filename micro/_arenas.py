@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kernels.devices.base import ALIGNMENT
 from kernels.dtypes import STORED, stored_as
 from kernels.errors import LaunchError
 from micro import _place
@@ -58,8 +57,9 @@ class Arenas:
         ones. Raises LaunchError where the device has not so much."""
         self._placed = list(placed)
         self._space = {}
+        unit = self._device.alignment
         for where in dict.fromkeys([*COMMON, *(x.arena for x in placed)]):
-            need = sum(_place.lines(x.nbytes) * ALIGNMENT for x in placed if x.arena == where)
+            need = sum(_place.lines(x.nbytes, unit) * unit for x in placed if x.arena == where)
             self._space[where] = need + (max(need, ROOM) if room is None else room)
             self._reserve(where, max(self._space[where], least if where in COMMON else 0))
 
@@ -82,15 +82,16 @@ class Arenas:
 
         rng = np.random.default_rng((seed, first))
         offsets = np.empty((rounds, len(self._placed)), np.int64)
+        unit = self._device.alignment
         for where, space in self._space.items():
             blocks = [i for i, x in enumerate(self._placed) if x.arena == where]
             if not blocks:
                 continue
             sizes = [self._placed[i].nbytes for i in blocks]
             if single:
-                offsets[:, blocks] = _place.fixed(sizes, rounds)
+                offsets[:, blocks] = _place.fixed(sizes, rounds, unit)
             else:
-                offsets[:, blocks] = _place.draw(rng, sizes, space, rounds)
+                offsets[:, blocks] = _place.draw(rng, sizes, space, rounds, unit)
             _place.refuse_shared(offsets[:, blocks], sizes, [self._placed[i].owner for i in blocks])
         return offsets
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kernels.devices.base import ALIGNMENT
 from kernels.dtypes import BYTES, STORED, decode
 from kernels.errors import WrongResult
 from micro._evidence import Found
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Evidence, Operand, Problem
     from kernels.variant import Bind, Variant
 
-GUARD = 4 * ALIGNMENT
+GUARD = 4  # of the units that operands are aligned to
 MARK = 0xA5  # the guards' byte
 LATE = 0.3  # seconds given to an answer that was not there when its call returned
 
@@ -42,10 +41,11 @@ class Bench:
 
     def __init__(self, device: Device, problem: Problem) -> None:
         self.device, self.problem = device, problem
-        sizes = [GUARD + lines(x.nbytes) * ALIGNMENT for x in problem.operands()]
-        self.block = device.allocate(sum(sizes) + GUARD)
+        unit = device.alignment
+        sizes = [(GUARD + lines(x.nbytes, unit)) * unit for x in problem.operands()]
+        self.block = device.allocate(sum(sizes) + GUARD * unit)
         self.block[:] = MARK
-        offsets = [sum(sizes[:i]) + GUARD for i in range(len(sizes))]
+        offsets = [sum(sizes[:i]) + GUARD * unit for i in range(len(sizes))]
         self._places = list(zip(offsets, problem.operands(), strict=True))
         self.views = self.at(0)
         ends = [offset + x.nbytes for offset, x in self._places]
@@ -106,7 +106,7 @@ def check(
     import numpy as np
 
     bench = Bench(device, problem)
-    bind(bench.at(ALIGNMENT))  # a kernel that keeps to the first operands it was given answers there
+    bind(bench.at(device.alignment))  # a kernel that keeps to the first operands it was given answers there
     launch = bind(bench.views)
     took = 0.0
 

@@ -16,6 +16,7 @@ from micro._worker import Died, Workers
 # Seconds of a visit where workers take turns, so that the hand-over does not show; and of one on a GPU, whose
 # events are half a microsecond apart at best.
 ACROSS = 1e-3
+CLOCKS = ("sm_megahertz", "sm_megahertz_least", "sm_megahertz_most")  # of a device's state
 
 
 class Crew:
@@ -28,6 +29,7 @@ class Crew:
         home = {case.setting.device: workers.key(case) for case in reversed(cases) if case.role == "measured"}
         keys = [workers.key(case) if case.role == "measured" else home[case.setting.device] for case in cases]
         self._keys = list(dict.fromkeys(keys))
+        self._on_gpu = {key for key, x in zip(keys, cases, strict=True) if runs(x.setting.device) == "cuda"}
         self._mine = {key: [k == key for k in keys] for key in self._keys}
         self._home = keys
         self.culprit = -1
@@ -42,11 +44,13 @@ class Crew:
             for key in self._keys
         ]
         calls = [opened[self._keys.index(key)][i] for i, key in enumerate(self._home)]
-        on_gpu = any(runs(case.setting.device) == "cuda" for case in self.cases)
-        visit = ACROSS if self.lockstep or on_gpu else VISIT
-        settled = [self._call(key, "settle", calls, visit, patience=patience) for key in self._keys]
-        alike: Opened = settled[0]
-        return alike
+        visit = ACROSS if self.lockstep or self._on_gpu else VISIT
+        settled = {key: self._call(key, "settle", calls, visit, patience=patience) for key in self._keys}
+        own = list(enumerate(self._home))  # what a worker says of its own cases: only it has launched them
+        return Opened(
+            tuple(settled[key].launches[i] for i, key in own), tuple(settled[key].visits[i] for i, key in own),
+            max(one.round for one in settled.values()),
+        )  # fmt: skip
 
     def look(self, first: int, rounds: int, patience: float) -> Look:
         """Rounds `first` to `first + rounds`."""
@@ -66,11 +70,15 @@ class Crew:
             if total is None:
                 total = one
                 continue
+            mine = [home == self._home[case] for home in self._home]
             total = replace(
                 total,
                 wall=total.wall + one.wall, cpu=total.cpu + one.cpu, lost=total.lost + one.lost,
                 counters=total.counters + one.counters, faults=total.faults + one.faults,
-                seconds=total.seconds + one.seconds, state=one.state or total.state,
+                seconds=total.seconds + one.seconds, state=total.state | one.state,
+                launches=tuple(b if own else a for a, b, own in zip(total.launches, one.launches, mine, strict=True)),
+                unheld=tuple(map(max, total.unheld, one.unheld)), broken=added(total.broken, one.broken),
+                slowed=_summed(total.slowed, one.slowed),
             )  # fmt: skip
         assert total is not None
         return total
@@ -85,7 +93,8 @@ class Crew:
             return worker.call(method, *arguments, patience=patience)
         except KernelError as error:
             self.culprit = worker.running()
-            if isinstance(error, Died):
+            # What CUDA has refused once it may refuse from then on, to whoever comes next in this process.
+            if isinstance(error, Died) or key in self._on_gpu:
                 self._workers.drop(key)
             raise
 
@@ -99,6 +108,21 @@ def stack(looks: Sequence[Look]) -> Look:
             np.concatenate([whole.wall, look.wall]), np.concatenate([whole.cpu, look.cpu]),
             np.concatenate([whole.lost, look.lost]), np.concatenate([whole.places, look.places]),
             whole.canary | look.canary, whole.counters + look.counters, whole.faults + look.faults,
-            whole.seconds + look.seconds, look.state or whole.state,
+            whole.seconds + look.seconds, _both(whole.state, look.state), look.launches,
+            added(whole.broken, look.broken), look.unheld, _summed(whole.slowed, look.slowed),
         )  # fmt: skip
     return whole
+
+
+def added(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip(first, second, strict=True))
+
+
+def _summed(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
+    return {cause: first.get(cause, 0.0) + second.get(cause, 0.0) for cause in first | second}
+
+
+def _both(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
+    """The later state, and of the multiprocessors' clock the least and the most that was seen."""
+    clocks = [x[name] for x in (first, second) for name in CLOCKS if name in x]
+    return first | second | (dict(zip(CLOCKS[1:], (min(clocks), max(clocks)), strict=True)) if clocks else {})

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels.devices.base import Pace
 from kernels.errors import Unavailable, WrongResult
 from kernels.isa import refusal as refuse_isa
 from kernels.variant import Variant, find
@@ -32,12 +33,14 @@ VISIT = 60e-6  # seconds of launches in a visit
 LONG = 50e-3  # seconds: longer calls are not warmed up, and no cache holds their operands
 TOLD = 1e-3  # seconds: the second call that takes as long tells enough of it
 WARM = 2  # calls; with one, operands between L2 and L3 read 11 % slow
-CANARIES = 8  # of each small one at the start of a look
+CANARIES, CANARIES_STEPWISE = (
+    8,
+    3,
+)  # of each small one at the start of a look; where a visit takes milliseconds
 COLD_SHARE = 4  # cold operands rotate through so many last-level caches
-QUEUE, SPARE = (
-    512,
-    2,
-)  # kernels a held stream surely takes before it blocks its caller; a launch's beside its uses
+UNTOLD = 8  # kernels that a launch is taken to enqueue for each use where it does not tell
+GRAPH = 4096  # launches of a captured graph, which is one entry of a stream's queue however many they are
+HOT = 0.01  # share of a look's time with the clock held down for heat that rejects the look
 RAMP, ALIKE, MEDIAN = 2.0, 0.01, 8  # seconds at most until three medians of so many visits are alike
 
 
@@ -55,6 +58,9 @@ class Timed:
     launches: int = 1
     warm: int = WARM
     call: float = 0.0
+    kernels: int = 0  # that one launch enqueues, of a device whose stream is held
+    capturable: bool = False
+    unheld: bool = False
     sets: int = 1
     turn: int = 0
     entry: Any = None
@@ -66,12 +72,19 @@ class Host:
 
     def __init__(self, device: Device, cell: int) -> None:
         self.device = device
+        self._state: dict[str, float] = {}
+        self._pace = Pace()
         self._spare = ctypes.c_int32(-1)  # where nobody watches
         self._cell = cell or ctypes.addressof(self._spare)
         self._binds: dict[Case, list[tuple[Variant[Any], Bind, int]]] = {}
         self._whole: dict[Case, Bind] = {}
         self._pilot: dict[Case, float] = {}
         self._arenas = Arenas(device)
+        self._overhead: float | None = None
+
+    def running(self) -> int:
+        """The case under way, or −1."""
+        return int(ctypes.c_int32.from_address(self._cell).value)
 
     def prepare(self, case: Case) -> Prepared:
         """Compile, plan, pack, allocate. Raises whatever the kernel raises."""
@@ -123,7 +136,7 @@ class Host:
         ]
         self._lay_out(room=0)
         if self._own() and not self.device.native:
-            self._ramp(self._own()[0])
+            self._warm_up()
         return [
             [self._calibrate(entry) for entry in self._timed if entry.case == i] if mine[i] else []
             for i in range(len(cases))
@@ -136,14 +149,13 @@ class Host:
                 entry.call = call
         measured = [e for e in self._timed if self._cases[e.case].role == "measured"]
         fastest = min((e.call for e in measured), default=VISIT)
-        for entry in self._timed:  # the same number of launches for all measured cases; a ceiling has its own
-            call = fastest if entry in measured else entry.call
-            entry.launches = max(1, math.ceil(visit / call))
-            if not self.device.native:
-                entry.launches = 1 if entry.cold else min(QUEUE // (entry.uses + SPARE), entry.launches)
+        self._captured = all(e.capturable for e in measured if self._mine[e.case])
+        for entry in self._timed:
+            call = fastest if entry in measured and self.device.native else entry.call
+            entry.launches = self._launches(entry, math.ceil(visit / call))
             entry.warm = 0 if entry.call > LONG or entry.cold else WARM
-        self._captured = all(self._capturable(e) for e in measured if self._mine[e.case])
-        cache = self.device.limits().usable_cache
+        limits = self.device.limits()
+        cache = limits.usable_cache
         self._single = all(e.call > LONG and e.problem.footprint > cache for e in measured)
         if not self._single:
             self._lay_out(room=None)
@@ -151,8 +163,25 @@ class Host:
         return Opened(
             tuple(max(e.launches for e in self._of(i)) for i in cases),
             tuple(max(e.call * e.launches for e in self._of(i)) for i in cases),
-            sum(e.call * (e.launches + e.warm) for e in self._timed),
+            sum(e.call * (e.launches + e.warm) + limits.visit for e in self._timed),
         )
+
+    def _launches(self, entry: Timed, wanted: int) -> int:
+        """Of a visit. In the compiled loop the same number for all measured cases, a ceiling has its own; where a
+        stream is held each case has its own: as many as it takes behind a hold, which for a graph is all. One launch
+        of more kernels than that is not held."""
+        if self.device.native:
+            return max(1, wanted)
+        if entry.cold:
+            return 1
+        if entry.capturable and self._captured:
+            return max(1, min(GRAPH, wanted))
+        entry.unheld = entry.unheld or entry.kernels > self.device.queue
+        return max(1, min(self._room(entry), wanted))
+
+    def _room(self, entry: Timed) -> int:
+        """Launches that its stream takes behind a hold."""
+        return max(1, self.device.queue // max(1, entry.kernels))
 
     def _of(self, case: int) -> list[Timed]:
         return [entry for entry in self._timed if entry.case == case]
@@ -241,19 +270,43 @@ class Host:
         visits = _loop.Visits(
             np.array(which, np.int32), [], [e.launches for e in entries], [e.warm for e in entries],
             [bool(e.cold) for e in entries], [e.case for e in entries], [e.problem.on_host for e in entries],
+            [e.unheld for e in entries],
         )  # fmt: skip
         if not self.device.native:
             launches = [[self._bound(entries[w], o)] for w, o in zip(which, offsets, strict=True)]
             if not self._captured:  # rivals are called the same way
                 launches = [[replace(launch, capturable=False)] for (launch,) in launches]
-            return _loop.stepwise(self.device, launches, visits)
+            return self._on_device(entries, which, _loop.stepwise(self.device, launches, visits, self._cell))
         keep: list[Any] = []
         places = [self._addresses(entries[w], o, keep) for w, o in zip(which, offsets, strict=True)]
         visits = replace(visits, places=places)
         return _loop.compiled([e.entry for e in entries], visits, self._cell, self._process)
 
-    def _capturable(self, entry: Timed) -> bool:
-        return self.device.native or self._bound(entry, self._offsets(self._draw(0, 1)[0], entry)).capturable
+    def _on_device(self, entries: Sequence[Timed], which: Sequence[int], timed: _loop.Timed) -> _loop.Timed:
+        """Without the time between two marks; launches are fewer from now on where a hold broke."""
+        import numpy as np
+
+        for i, entry in enumerate(entries):
+            broke = timed.broke & (np.array(which) == i)
+            if broke.any():
+                least = int(timed.launches[broke].min())
+                entry.unheld, entry.launches = least == 1, max(1, least // 2)
+                entry.kernels = max(entry.kernels, self.device.queue // least + 1)
+        on_host = np.array([entries[w].problem.on_host for w in which])
+        wall = np.where(on_host, timed.wall, np.maximum(timed.wall - (self._overhead or 0.0), 1e-9))
+        return replace(timed, wall=wall, lost=np.where(timed.broke, 1.0, timed.lost))
+
+    def _warm_up(self) -> None:
+        """What is known before anything of a device is timed that is not called from a compiled loop."""
+        self._single, self._captured = True, False
+        row = self._draw(0, 1)[0]
+        for entry in self._own():
+            launch = self._bound(entry, self._offsets(row, entry))
+            entry.kernels, entry.capturable = launch.kernels or UNTOLD * launch.uses, launch.capturable
+        self._ramp(self._own()[0])
+        if self._overhead is None:
+            self._overhead = self.device.overhead()
+        self._state, self._pace = self.device.state(), self.device.pace()
 
     def _ramp(self, entry: Timed) -> None:
         """Keep the device busy until its clock has settled: three medians in a row that are alike."""
@@ -282,8 +335,9 @@ class Host:
         offsets = self._offsets(self._draw(0, 1)[0], entry)
         entry.launches, entry.warm, entry.call = 1, 0, 0.0 if pilot < LONG else pilot
         for _ in range(4):  # a cold first call tells nothing
-            took = float(self._visit([entry], [0], [offsets]).wall[0]) / entry.launches
-            most = 100_000 if self.device.native else QUEUE // (entry.uses + SPARE)
+            timed = self._visit([entry], [0], [offsets])
+            took = float(timed.wall[0]) / int(timed.launches[0])
+            most = 100_000 if self.device.native else self._room(entry)
             entry.launches = max(1, min(most, math.ceil(VISIT / max(took, 1e-9))))
             if took > TOLD and entry.call:
                 break
@@ -309,23 +363,37 @@ class Host:
         at = (np.arange(rounds)[:, None], order)
         for source, target in ((timed.wall, wall), (timed.cpu, cpu)):
             visits = np.empty(order.shape)
-            visits[at] = source.reshape(order.shape)
+            visits[at] = (source / timed.launches).reshape(order.shape)
             for i, entry in enumerate(entries):
-                target[:, entry.case] += visits[:, i] / (entry.launches * entry.uses)
-        share = np.empty(order.shape)
-        share[at] = timed.lost.reshape(order.shape)
+                target[:, entry.case] += visits[:, i] / entry.uses
+        share, broke = np.empty(order.shape), np.empty(order.shape, bool)
+        share[at], broke[at] = timed.lost.reshape(order.shape), timed.broke.reshape(order.shape)
         for i, entry in enumerate(entries):
             if self._cases[entry.case].setting.threads > 1:
                 continue  # its threads need not all work all the time: others' load is told by the counters
             lost[:, entry.case] = np.maximum(lost[:, entry.case], share[:, i])
+        slowed = self._slowed()
+        if slowed.get("thermal", 0.0) > HOT * (time.perf_counter() - began):
+            lost[:] = 1.0
         by_case = places[
             :, [next(i for i, e in enumerate(self._timed) if e.case == c) for c in range(shape[1])]
         ]
         return Look(
             wall, cpu, lost, by_case, medians,
             replace(Counters.now() - counters, moved=int(_cores() != self._cores)),
-            _faults() - faults, time.perf_counter() - began, self.device.state(),
+            _faults() - faults, time.perf_counter() - began, self._state,
+            tuple(max(e.launches for e in self._of(c)) for c in range(shape[1])),
+            tuple(int(sum(broke[:, i].sum() for i, e in enumerate(entries) if e.case == c)) for c in range(shape[1])),
+            tuple(any(e.unheld for e in self._of(c)) for c in range(shape[1])), slowed,
         )  # fmt: skip
+
+    def _slowed(self) -> dict[str, float]:
+        """Seconds of this look, by cause, for which the device's clock was held down; its clock goes into the state."""
+        before, self._pace = self._pace, self.device.pace()
+        if (clock := self._pace.megahertz) is not None:
+            self._state = self._state | {"sm_megahertz": clock}
+        known = self._pace.slowed
+        return {cause: seconds - before.slowed.get(cause, seconds) for cause, seconds in known.items()}
 
     def _canary(self) -> dict[str, float]:
         """Median seconds of each canary: of processor time, or where there is none by the device's clock."""
@@ -334,7 +402,8 @@ class Host:
         medians = {}
         for entry in self._canaries:
             entry.launches, entry.warm = 1, 1
-            count = CANARIES if entry.problem.footprint < ROOM else 1
+            few = CANARIES if self.device.native else CANARIES_STEPWISE
+            count = few if entry.problem.footprint < ROOM else 1
             offset = np.zeros(len(entry.problem.operands()), np.int64)
             timed = self._visit([entry], [0] * count, [offset] * count)
             medians[entry.problem.name] = float(
@@ -342,15 +411,22 @@ class Host:
             )
         return medians
 
-    def names(self, case: Case) -> tuple[str, ...]:
-        """The device's own names of the kernels of one launch; after all timing, since it is traced."""
+    def names(self, cases: Sequence[Case]) -> list[tuple[str, ...]]:
+        """The device's own names of the kernels of one launch of each, which is traced: this process is to time nothing
+        any more."""
         device: Any = self.device
         if not hasattr(device, "names"):
-            return ()
-        if case not in self._whole:
-            self.prepare(case)
-        bench = _check.Bench(device, case.problem)
-        found: tuple[str, ...] = device.names(self._whole[case](bench.views).call)
+            return [() for _ in cases]
+        calls = []
+        for case in cases:
+            if case not in self._whole:
+                self.prepare(case)
+            bench = _check.Bench(device, case.problem)
+            launch = self._whole[case](bench.views)
+            launch.call()  # what it loads or compiles at its first call is not part of it
+            calls.append(launch.call)
+        device.sync()
+        found: list[tuple[str, ...]] = device.names(calls)
         return found
 
     def close(self) -> None:

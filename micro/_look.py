@@ -32,8 +32,10 @@ class Opened:
 
 @dataclass(frozen=True)
 class Look:
-    """Rounds × cases: seconds of one use, share of the visit lost, place of the first operand. `state`: the
-    device's clocks, temperature and power at its end."""
+    """Rounds × cases: seconds of one use, share of the visit lost, place of the first operand. `launches`: of a visit,
+    case by case, at its end, `unheld` whose stream was not held; `broken`: visits of each whose hold broke. `state`:
+    the device's clocks, temperature and power at its end; `slowed`: seconds for which its clock was held down, by
+    cause."""
 
     wall: Array
     cpu: Array
@@ -44,3 +46,7 @@ class Look:
     faults: int
     seconds: float
     state: dict[str, float] = field(default_factory=dict)
+    launches: tuple[int, ...] = ()
+    broken: tuple[int, ...] = ()
+    unheld: tuple[bool, ...] = ()
+    slowed: dict[str, float] = field(default_factory=dict)

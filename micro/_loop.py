@@ -26,7 +26,8 @@ PYTHON = Path(__file__).with_name("python_call.c")
 class Visits:
     """A look's plan. Per visit: which case; per case: launches in a visit, untimed calls before it,
     whether each launch takes a placement of its own (`cold`), the label by which a crash is told, and
-    whether the caller's time is asked for rather than the device's (`on_host`).
+    whether the caller's time is asked for rather than the device's (`on_host`), and whether its stream is not held,
+    because it takes less than one launch (`unheld`).
 
     `places[v]` are the operands' addresses of visit v in order, for each of its placements.
     """
@@ -38,15 +39,19 @@ class Visits:
     cold: Sequence[bool]
     labels: Sequence[int]
     on_host: Sequence[bool] = ()
+    unheld: Sequence[bool] = ()
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of each visit, all its launches together; the share of it that was lost to others."""
+    """Seconds of each visit, all its launches together; the share of it that was lost to others; its launches; whether
+    its hold broke: the device had begun before everything was enqueued, and waited for its caller in between."""
 
     wall: Array
     cpu: Array
     lost: Array
+    launches: Array
+    broke: Array
 
 
 class _Entry(ctypes.Structure):
@@ -106,42 +111,61 @@ def compiled(entries: Sequence[Entry], visits: Visits, running: int, process: bo
         pointer(addresses.ctypes.data), pointer(wall.ctypes.data), pointer(cpu.ctypes.data),
         ctypes.c_int32(process), pointer(running), ctypes.byref(STOP),
     )  # fmt: skip
-    return Timed(wall, cpu, 1 - cpu / wall)
+    return Timed(wall, cpu, 1 - cpu / wall, np.array(visits.launches)[which], np.zeros(len(which), bool))
 
 
-def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visits) -> Timed:
+def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visits, running: int) -> Timed:
     """The look call by call, for devices without a compiled loop. `launches[v]` are visit v's, one a placement.
+    `running`: address of the 32-bit cell that names the case under way.
 
     The order of a visit: two launches to warm up (or a flush), then everything is enqueued behind a held
-    stream, so that no launch gap falls between the two marks. A throttled visit counts as lost.
+    stream, so that no launch gap falls between the two marks. A case whose hold broke makes half as many
+    launches from then on, and one whose single launch broke it is held no more.
     """
     import numpy as np
 
+    cell = ctypes.c_int32.from_address(running)
     wall, cpu, lost = np.empty((3, len(visits.which)))
+    made, broke = np.empty(len(visits.which), np.int64), np.zeros(len(visits.which), bool)
+    launched, unheld = list(visits.launches), list(visits.unheld or [False] * len(visits.launches))
     for v, case in enumerate(visits.which):
+        cell.value = visits.labels[case]
         bound = launches[v]
         for _ in range(visits.warm[case]):
             bound[0].call()
         if visits.cold[case]:
             device.flush()
         device.sync()
-        run = device.repeat(bound[0], visits.launches[case])
-        on_host = device.kind == "cuda" and bool(visits.on_host) and visits.on_host[case]
-        elapsed = _called(device, run) if on_host else _held(device, run)
+        made[v] = launched[case]
+        run = device.repeat(bound[0], launched[case])
+        if device.kind == "cuda" and bool(visits.on_host) and visits.on_host[case]:
+            elapsed = _called(device, run)
+        else:
+            elapsed, broke[v] = held(device, run, hold=not unheld[case])
+        if broke[v]:
+            unheld[case], launched[case] = launched[case] == 1, max(1, launched[case] // 2)
         wall[v], cpu[v] = elapsed.wall, elapsed.cpu
-        lost[v] = 1.0 if elapsed.throttled else 0.0 if np.isnan(elapsed.cpu) else 1 - cpu[v] / wall[v]
-    return Timed(wall, cpu, lost)
+        lost[v] = 0.0 if np.isnan(elapsed.cpu) else 1 - cpu[v] / wall[v]
+    cell.value = -1
+    return Timed(wall, cpu, lost, made, broke)
 
 
-def _held(device: Device, run: Callable[[], object]) -> Elapsed:
-    """What the device takes for it, by its own marks."""
-    device.hold()
-    start = device.mark()
-    run()
-    end = device.mark()
-    device.release()
+def held(device: Device, run: Callable[[], object], hold: bool = True) -> tuple[Elapsed, bool]:
+    """What the device takes for it, by its own marks; and whether the hold broke: it had come to the first mark before
+    the last was enqueued. That is so where its queue was full, which stops the caller until the hold loses patience,
+    or where the caller was stopped by others; then what is timed includes the caller."""
+    if hold:
+        device.hold()
+    try:
+        start = device.mark()
+        run()
+        end = device.mark()
+        broke = hold and device.passed(start)
+    finally:  # whatever was raised: a stream that stays shut would cost the next caller its patience
+        if hold:
+            device.release()
     device.sync()
-    return device.between(start, end)
+    return device.between(start, end), broke
 
 
 def _called(device: Device, run: Callable[[], object]) -> Elapsed:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kernels.devices.base import ALIGNMENT
 from kernels.errors import LaunchError
 
 if TYPE_CHECKING:
@@ -14,21 +13,21 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 
-def lines(nbytes: int) -> int:
-    """Cache lines that hold so many bytes."""
-    return -(-nbytes // ALIGNMENT)
+def lines(nbytes: int, unit: int) -> int:
+    """Units of so many bytes that hold `nbytes`."""
+    return -(-nbytes // unit)
 
 
-def draw(rng: np.random.Generator, sizes: Sequence[int], space: int, rounds: int) -> Array:
-    """Byte offsets [rounds, blocks] of blocks of `sizes` bytes in `space` bytes.
+def draw(rng: np.random.Generator, sizes: Sequence[int], space: int, rounds: int, unit: int) -> Array:
+    """Byte offsets [rounds, blocks], multiples of `unit`, of blocks of `sizes` bytes in `space` bytes.
 
-    In each round the blocks lie in random order with random gaps of whole cache lines between them, so
+    In each round the blocks lie in random order with random gaps of whole units between them, so
     every block of one size has the same distribution and no two overlap.
     """
     import numpy as np
 
-    units = np.array([lines(size) for size in sizes], np.int64)
-    slack = lines(space) - int(units.sum())
+    units = np.array([lines(size, unit) for size in sizes], np.int64)
+    slack = lines(space, unit) - int(units.sum())
     if slack < 0:
         raise ValueError(f"{sum(sizes)} bytes do not fit in {space}")
     order = rng.permuted(np.tile(np.arange(len(sizes)), (rounds, 1)), axis=1)
@@ -36,7 +35,7 @@ def draw(rng: np.random.Generator, sizes: Sequence[int], space: int, rounds: int
     ordered = units[order]
     starts = gaps + np.cumsum(ordered, axis=1) - ordered
     offsets: Array = np.empty_like(starts)
-    np.put_along_axis(offsets, order, starts * ALIGNMENT, axis=1)
+    np.put_along_axis(offsets, order, starts * unit, axis=1)
     return offsets
 
 
@@ -53,12 +52,12 @@ def orders(seed: int, first: int, rounds: int, count: int) -> Array:
     return found
 
 
-def fixed(sizes: Sequence[int], rounds: int) -> Array:
+def fixed(sizes: Sequence[int], rounds: int, unit: int) -> Array:
     """One placement for all rounds, block behind block: for operands no cache can hold."""
     import numpy as np
 
-    units = np.array([lines(size) for size in sizes], np.int64)
-    offsets: Array = np.tile((np.cumsum(units) - units) * ALIGNMENT, (rounds, 1))
+    units = np.array([lines(size, unit) for size in sizes], np.int64)
+    offsets: Array = np.tile((np.cumsum(units) - units) * unit, (rounds, 1))
     return offsets
 
 

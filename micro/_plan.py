@@ -76,6 +76,17 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class Useful:
+    """A command line of a benchmark that is worth running of it. `rank`: what is worth most comes first, across all
+    benchmarks; its hundreds are the part of a visit to a GPU in which it is asked. `seconds` of measuring, where not
+    what its question takes by default."""
+
+    words: str = ""
+    rank: int = 100
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
 class Benchmark:
     """A file of this folder: its problem, the values its axes have by default, its questions.
 
@@ -90,7 +101,7 @@ class Benchmark:
     questions: dict[str, Question]
     variants: tuple[str, ...]
     cuda: tuple[str, ...] = ()
-    useful: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    useful: Mapping[str, tuple[Useful, ...]] = field(default_factory=dict)
     small: str = ""
     net: Question | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices import runs
-from kernels.errors import KernelError, Unavailable, UsageError, WrongResult
+from kernels.errors import BuildError, KernelError, Unavailable, UsageError, WrongResult
 from kernels.variant import Setting, find
 from micro import _ceiling, _evidence
 from micro._canary import History
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MEMORY_MARGIN = 0.04
 PREPARE = 120.0  # seconds: compilers and imports
+FIRST = 60.0  # seconds for the first answer of a provider on a GPU: its first call loads and compiles
 PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; twice, for two probes
 SLOW_BYTES = 0.5e9  # … and operands at this many bytes/s: references are in float64
 
@@ -70,6 +71,7 @@ class Runner:
     evidence: Path | None = None  # folder for what wrong kernels leave
     keep_wrong: bool = False
     checked: dict[Case, Outcome] = field(default_factory=dict)
+    known: set[tuple[str, str]] = field(default_factory=set)  # providers that have answered, by device
 
     def run(self, contest: Contest, seconds: float, budget: Budget) -> record.Contest:
         """The contest's record: a result for every case, a comparison for every pair."""
@@ -127,22 +129,29 @@ class Runner:
             prepared = self.workers.get(key).call("prepare", case, patience=PREPARE)
             if self.until == "build":
                 return Outcome("built", None, prepared)
-            work = find(case.problem.op, case.variant).executed(case.problem)
-            once = work.flops * prepared.uses / SLOW + case.problem.footprint / SLOW_BYTES
-            patience = max(PATIENCE, FACTOR * 2 * once)
             passed = self.workers.get(key).call(
-                "check", case, seed, self.evidence, self.keep_wrong, patience=patience
+                "check", case, seed, self.evidence, self.keep_wrong, patience=self._patience(case, prepared)
             )
+            self.known.add(_provider(case))
             return Outcome("ran", None, prepared, passed)
         except WrongResult as error:
             return Outcome("wrong", str(error), prepared)
         except Unavailable as error:
             return Outcome("skipped", str(error))
-        except Died as error:
-            self.workers.drop(key)
+        except BuildError as error:
             return Outcome("failed", str(error), prepared)
         except (KernelError, MemoryError) as error:
+            # An error of CUDA's may stay with its context: no later case must inherit it.
+            if isinstance(error, Died) or runs(case.setting.device) == "cuda":
+                self.workers.drop(key)
             return Outcome("failed", str(error) or "out of memory", prepared)
+
+    def _patience(self, case: Case, prepared: Prepared) -> float:
+        """Seconds for an answer, by its work; the first one of a provider on a GPU has FIRST at least."""
+        work = find(case.problem.op, case.variant).executed(case.problem)
+        once = work.flops * prepared.uses / SLOW + case.problem.footprint / SLOW_BYTES
+        first = runs(case.setting.device) == "cuda" and _provider(case) not in self.known
+        return max(FIRST if first else PATIENCE, FACTOR * 2 * once)
 
     def _blame(self, outcomes: list[Outcome], alive: list[int], culprit: int, error: Exception) -> list[int]:
         """A case that died while it was timed leaves the contest; where none can be named, all fail."""
@@ -158,6 +167,10 @@ class Runner:
         known = [(c.problem, self.limits.get(c.setting.device)) for c in contest.cases]
         bound = any(x is not None and _ceiling.memory_bound(problem, x.usable_cache) for problem, x in known)
         return max(MEMORY_MARGIN, budget.target) if bound else budget.target
+
+
+def _provider(case: Case) -> tuple[str, str]:
+    return case.setting.device, find(case.problem.op, case.variant).provider
 
 
 def _renumbered(contest: Contest, alive: Sequence[int]) -> list[tuple[int, int]]:
@@ -246,9 +259,10 @@ class _Told:
             status = "contended"
         work = find(case.problem.op, case.variant).executed(case.problem)
         if lost > CONTENDED:
-            held = "were taken while the device held its clock down"
-            told = held if m.clocks[at] == "event" else "lost more than 1 % of their time to others"
-            warnings = (*warnings, f"{lost:.0%} of its rounds {told}")
+            on_gpu = m.clocks[at] == "event"
+            why = "were rejected" if on_gpu else "lost more than 1 % of their time to others"
+            warnings = (*warnings, f"{lost:.0%} of its rounds {why}")
+        warnings = (*warnings, *_holds(m, at))
         return replace(
             blank, status=status, clock=m.clocks[at],
             seconds=record.Seconds(median, _known(low), _known(high), stats.SHOWN),
@@ -256,8 +270,9 @@ class _Told:
             work=asdict(work), samples=_floats(times),
             wall_samples=_floats(m.look.wall[:, at]) if m.clocks[at] == "cpu" else (),
             rounds=tuple(range(len(times))), placements=tuple(int(x) for x in m.look.places[:, at]),
-            rejected=tuple(int(r) for r in m.rejected.nonzero()[0]), launches=m.opened.launches[at],
-            faults=m.look.faults, canary=dict(m.canary), warnings=warnings,
+            rejected=tuple(int(r) for r in m.rejected.nonzero()[0]),
+            launches=(m.look.launches or m.opened.launches)[at], faults=m.look.faults,
+            canary=dict(m.canary), warnings=warnings,
         )  # fmt: skip
 
     def _ceilings(self) -> list[record.Result]:
@@ -283,6 +298,10 @@ class _Told:
         counters = m.look.counters
         if counters.throttled:
             found.append(f"contended: throttled in {counters.throttled} periods of the cgroup's quota")
+        if hot := m.look.slowed.get("thermal", 0.0):
+            found.append(f"contended: its clock was held down for heat, for {hot:.2g} s")
+        if capped := m.look.slowed.get("power", 0.0):
+            found.append(f"its clock was held down by its power limit, for {capped:.2g} s")
         if counters.moved:
             found.append("contended: the cores it may run on were changed while it was measured")
         several = any(case.setting.threads > 1 for case in self.contest.cases)
@@ -337,6 +356,17 @@ class _Told:
     def _notes(self, first: Case, second: Case) -> tuple[str, ...]:
         python = [find(case.problem.op, case.variant).python for case in (first, second)]
         return ("includes the Python call of one side",) if python[0] != python[1] else ()
+
+
+def _holds(m: Measurement, at: int) -> Iterator[str]:
+    """What is to be said of the held stream, by which a GPU's launch gaps stay out of a time."""
+    if m.look.broken and m.look.broken[at]:
+        yield (
+            f"the hold on its stream broke in {m.look.broken[at]} visits, which were rejected: "
+            f"{m.look.launches[at]} launches a visit from then on"
+        )
+    if m.look.unheld and m.look.unheld[at]:
+        yield "one launch of it is more kernels than a held stream takes: its time includes its caller's launching"
 
 
 def _floats(values: Any) -> tuple[float, ...]:

@@ -6,32 +6,33 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from kernels.devices import open_device, runs
-from kernels.errors import SuiteError, Unavailable, UsageError
-from micro import _machine
+from kernels.devices import open_device
+from kernels.errors import Unavailable, UsageError
+from micro import _machine, _names
 from micro._asked import Planned
 from micro._canary import History
 from micro._evidence import beside
 from micro._host import LONG, WARM
 from micro._plan import Budget, Contest
 from micro._progress import Progress
-from micro._run import PREPARE, Runner, refuse_size
+from micro._run import Runner, refuse_size
 from micro._worker import Workers
 from reports import formats, store
 from reports.record import Environment, Note, Run
 from reports.stats import LOOKS
 
 if TYPE_CHECKING:
-    from kernels.devices.base import Device
+    from kernels.devices.base import Device, Limits
 
-RATE, BANDWIDTH = 100e9, 20e9  # of one core, for a first guess
+REFERENCE = 100e9  # FLOP/s of the processor, which computes what an answer is checked against
+LEAST_VISIT = 1e-3  # seconds of a visit on a device that is not called from the compiled loop
 Output = tuple[str, Callable[[], None], IO[str]]  # its option, what writes it, where to
 EXPORTS = tuple(kind for kind in formats.kinds() if kind != "text")
 
@@ -94,6 +95,7 @@ def run(plan: Planned) -> int:
         with _opened(plan) as at:
             try:
                 measure_plan(at, plan)
+                name_kernels(at)
             except (KeyboardInterrupt, SystemExit) as stop:
                 failed = 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
                 print(_interrupted(plan, at.file), file=sys.stderr)
@@ -109,6 +111,7 @@ def measured(plan: Planned) -> Run:
     """The run of a plan, for a caller in Python. Raises UsageError; what a kernel does is in the results."""
     with _opened(plan) as at:
         measure_plan(at, plan)
+        name_kernels(at)
     return at.file.run
 
 
@@ -130,9 +133,9 @@ def _device(name: str) -> Device:
         raise UsageError(f"--device {name}: {error}; --device cpu is always here") from None
 
 
-def measure_plan(at: Session, plan: Planned, others: frozenset[str] = frozenset()) -> None:
+def measure_plan(at: Session, plan: Planned, others: frozenset[str] = frozenset()) -> float:
     """All contests that are left, and those that its question asks for after them, into the run file; what
-    those before them took is off the budget. `others`: contests of other plans in the same file."""
+    those before them took is off the budget. Seconds left. `others`: contests of other plans in the same file."""
     left = _left(plan.contests, at.file.run, at.file.path)
 
     def so_far() -> Run:
@@ -145,34 +148,24 @@ def measure_plan(at: Session, plan: Planned, others: frozenset[str] = frozenset(
     if left and not plan.arguments.quiet:
         print(_forecast(left, plan.budget), file=sys.stderr, flush=True)
     taken = sum(done.seconds.get("measuring", 0.0) for done in so_far().contests)
-    share = sum(map(_first_look, left)) / (sum(map(_first_look, plan.contests)) or 1.0)
+    need = partial(_first_look, limits=at.runner.limits)
+    share = sum(map(need, left)) / (sum(map(need, plan.contests)) or 1.0)
     rest = max(plan.budget.seconds - taken, plan.budget.seconds * share)
     rest = measure_all(at, left, replace(plan.budget, seconds=rest))
     while rest > 0 and (more := _fresh(plan.refine(so_far()), at.file.run)):
         rest = measure_all(at, more, replace(plan.budget, seconds=rest))
-    if names := _kernel_names(at, left):
-        at.file.append(Note("kernels", {"names": names}))
     said = plan.answer(so_far())
     if said and said not in [note.data.get("sentences") for note in at.file.run.notes]:
         at.file.append(Note("answer", {"sentences": said}))
+    return max(rest, 0.0)
 
 
-def _kernel_names(at: Session, contests: Sequence[Contest]) -> dict[str, list[str]]:
-    """What ran on a GPU, by case, as a profiler names it; without one nothing is told."""
-    timed = {result.name for result in at.file.run.results if result.seconds}
-    found: dict[str, list[str]] = {}
-    for case in dict.fromkeys(case for contest in contests for case in contest.cases if case.name in timed):
-        if runs(case.setting.device) != "cuda" or case.problem.on_host:
-            continue
-        try:
-            key = at.runner.workers.key(case)
-            names = at.runner.workers.get(key).call("names", case, patience=PREPARE)
-        except SuiteError as error:
-            print(f"the kernels of {case.name} stay without a name: {error}", file=sys.stderr)
-            return found
-        if names:
-            found[case.name] = list(names)
-    return found
+def name_kernels(at: Session) -> None:
+    """What ran on a GPU, into the run file: after all that is timed, whose workers end here."""
+    if _names.unnamed(at.file.run):
+        at.runner.workers.end()
+        if note := _names.collect(at.file.run):
+            at.file.append(note)
 
 
 def _left(contests: Sequence[Contest], run: Run, path: Path | None) -> list[Contest]:
@@ -203,7 +196,7 @@ def measure_all(at: Session, contests: Sequence[Contest], budget: Budget) -> flo
     First each gets what its first look takes, then all share the rest, case by case; a budget too small
     for the first looks is shared in their proportion.
     """
-    needs = [_first_look(contest) for contest in contests]
+    needs = [_first_look(contest, at.runner.limits) for contest in contests]
     left = budget.seconds
     for i, contest in enumerate(contests):
         at.progress.begin(contest.name)
@@ -225,20 +218,28 @@ def _fresh(contests: list[Contest], run: Run) -> list[Contest]:
 def _forecast(contests: Sequence[Contest], budget: Budget) -> str:
     """What is about to happen: contests, and at most how long."""
     cases = {case for contest in contests for case in contest.cases if not case.skip}
-    checks = sum(4 * case.problem.flops / RATE + 8 * case.problem.footprint / 1e9 + 0.1 for case in cases)
+    checks = sum(
+        4 * case.problem.flops / REFERENCE + 8 * case.problem.footprint / 1e9 + 0.1 for case in cases
+    )
     return (
         f"{len(contests)} contests of {len(cases)} cases: at most {budget.seconds:.0f} s of measuring, "
         f"about {checks:.0f} s to prepare and check them"
     )
 
 
-def _first_look(contest: Contest) -> float:
-    """Seconds, roughly: eight rounds of every case, warmed up where that is done."""
-    total = 0.0
+def _first_look(contest: Contest, limits: Mapping[str, Limits]) -> float:
+    """Seconds, roughly, by what each case's device is taken to do: eight rounds of every case, warmed up where that is
+    done."""
+    total, least = 0.0, 0.05
     for case in contest.cases:
-        call = case.problem.flops / RATE + case.problem.bytes / BANDWIDTH
-        total += 0.0 if case.skip else call * (1 if call > LONG else 1 + WARM)
-    return LOOKS[0] * total + 0.05
+        if case.skip or case.setting.device not in limits:
+            continue
+        known = limits[case.setting.device]
+        call = case.problem.flops / known.flops + case.problem.bytes / known.bandwidth
+        beside = known.visit + max(LEAST_VISIT - call, 0.0) if known.visit else 0.0
+        total += call * (1 if call > LONG else 1 + WARM) + beside
+        least = max(least, known.contest)
+    return LOOKS[0] * total + least
 
 
 def open_outputs(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, IO[str]]:

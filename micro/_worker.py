@@ -16,16 +16,18 @@ from typing import Any, Protocol
 
 from kernels import heap as heap_asked
 from kernels import isa as isa_asked
-from kernels.devices import open_device
-from kernels.errors import LaunchError, SuiteError, Unavailable, WrongResult, said
+from kernels.devices import open_device, runs
+from kernels.errors import BuildError, LaunchError, SuiteError, Unavailable, WrongResult, said
 from kernels.variant import find
 from micro._host import Host
 from micro._plan import Case
 
 START = 120.0  # seconds a worker may take to import and open its device
 POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+REFERENCES = 8  # threads at most of what a GPU's worker computes on the processor
+PLACES = ("open", "close")  # a contest is opened and closed: between them a GPU's worker keeps to its cores
 PR_SET_PDEATHSIG = 1
-ERRORS = {kind.__name__: kind for kind in (WrongResult, Unavailable, LaunchError)}
+ERRORS = {kind.__name__: kind for kind in (WrongResult, Unavailable, BuildError, LaunchError)}
 
 
 class Serves(Protocol):
@@ -66,14 +68,15 @@ class Local:
             raise LaunchError(f"raises {said(error)}") from error
 
     def running(self) -> int:
-        return -1
+        return self.host.running()
 
     def close(self) -> None:
         pass
 
 
 class Worker:
-    """A child process with a host, pinned to as many cores as it has threads."""
+    """A child process with a host, pinned to as many cores as it has threads; one for a GPU has all cores for its
+    float64 references, its compilers and its driver's threads, and is pinned while it measures."""
 
     def __init__(self, device: str, threads: int, isa: str = "default", heap: str = "default") -> None:
         self._running = -1
@@ -81,7 +84,8 @@ class Worker:
         self._cell.write((-1).to_bytes(4, "little", signed=True))
         self._cell.flush()
         ours, theirs = os.pipe(), os.pipe()
-        environment = os.environ | dict.fromkeys(POOLS, str(threads)) | isa_asked.variables(isa)
+        pool = max(1, min(len(allowed()), REFERENCES)) if runs(device) == "cuda" else threads
+        environment = os.environ | dict.fromkeys(POOLS, str(pool)) | isa_asked.variables(isa)
         environment |= heap_asked.variables(heap)
         root = str(Path(__file__).parents[1])
         environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -179,15 +183,24 @@ class Workers:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """All of them; the next case begins a new one."""
         for worker in self._alive.values():
             worker.close()
         self._alive.clear()
 
 
+def allowed() -> list[int]:
+    """Cores that this thread may run on; none where the system does not tell."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
 def pin(threads: int) -> None:
     """The last cores of those allowed: the first ones serve interrupts more often."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+    if cores := allowed():
+        os.sched_setaffinity(0, cores[-threads:])
 
 
 def die_with(parent: int) -> None:
@@ -205,7 +218,9 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with(parent)
     os.dup2(2, 1)  # a kernel's print must not land in a document on stdout
-    pin(threads)
+    everywhere = allowed() if runs(device) == "cuda" else []
+    if not everywhere:
+        pin(threads)
     requests, answers = Connection(read, writable=False), Connection(write, readable=False)
     shared = mmap.mmap(cell, 4)
     try:
@@ -219,6 +234,9 @@ def main(arguments: list[str]) -> None:
             method, given = requests.recv()
         except EOFError:
             return
+        if everywhere and method in PLACES:
+            os.sched_setaffinity(0, everywhere)
+            pin(threads if method == "open" else len(everywhere))
         try:
             answers.send(("ok", getattr(host, method)(*given)))
         except SuiteError as error:

@@ -23,7 +23,7 @@ from micro import _elementwise as build
 from micro import _elementwise_images as images
 from micro._cli import main, parser
 from micro._elementwise_answers import answer
-from micro._plan import Asked, Benchmark, Contest, Question
+from micro._plan import Asked, Benchmark, Contest, Question, Useful
 
 ABOUT = (
     "Element-wise operations, losses, pooling, normalization: what the memory bounds. Without a question: --overview. "
@@ -95,7 +95,12 @@ def _benchmark(
 ) -> Benchmark:
     return Benchmark(
         kind, ABOUT, sweep, QUESTIONS, tuple(variants), tuple(cuda),
-        useful={"cpu": ("--overview",), "cuda": ("--activations", "--softmax", "--inplace")},
+        useful={
+            "cpu": (Useful("--overview"),),
+            "cuda": (
+                Useful("--activations", 241, 20.0), Useful("--softmax", 242, 15.0), Useful("--inplace", 243, 5.0),
+            ),
+        },
         small="--count 512",
     )  # fmt: skip
 

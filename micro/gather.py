@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kernels.ops.gather.problem import Gather
 from micro._cli import main, parser
-from micro._plan import Asked, Benchmark, Case, Contest, Question
+from micro._plan import Asked, Benchmark, Case, Contest, Question, Useful
 
 WORDS, WIDTH, BATCH = (64, 1000), 256, 128  # rows: of classes, of a small vocabulary
 # Of a language model: thousands of times a gather, which takes a minute to weigh.
@@ -97,7 +97,10 @@ BENCHMARK = Benchmark(
     },
     variants=(*PICKED["cpu"], *HOT["cpu"]),
     cuda=(*PICKED["cuda"], *HOT["cuda"]),
-    useful={"cpu": ("--lookup", "--step")},  # none on a GPU, where its rows have not run yet
+    useful={
+        "cpu": (Useful("--lookup"), Useful("--step")),
+        "cuda": (Useful("--lookup", 251, 10.0), Useful("--step", 252, 10.0)),
+    },
     small="--rows 16 --width 8 --batch 4",
 )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernels.ops.gemm.problem import Gemm
 from micro._cli import main
-from micro._plan import Asked, Benchmark, Contest, Question
+from micro._plan import Asked, Benchmark, Contest, Question, Useful
 
 SEED = Gemm(1024, 2048, 26752)  # A 1024×26752, B 2048×26752: FCN-S at batch 1024, forward of its first layer
 EIGHTH = 3344  # of its K: seconds where the whole takes minutes
@@ -29,6 +29,7 @@ STRATEGIES = {
     "cuda": ("cublas", "cuda-transpose-then-nn", "cuda-transpose-then-nn:geam"),
 }
 KEPT = {"cpu": "kept-transpose", "cuda": "cuda-kept-transpose"}
+CUBE = "--m 4096 --n 4096 --k 4096"
 IN_ONE_GO = {"cpu": ("numpy", "torch"), "cuda": ("cupy-raw", "cupy", "skcuda", "torch-cuda", "cublaslt")}
 
 
@@ -72,9 +73,12 @@ def transpose(asked: Asked) -> list[Contest]:
     base = _base(asked)
     here, missing = _libraries(asked)
     absent = [layouts(asked, base, library) for library in missing]
+    lead = STRATEGIES[asked.kernels][0]
+    # Of a GPU's other libraries alone nothing is transposed first: the strategies are the first one's.
+    first = [strategies(asked, base)] if lead in here or asked.kernels == "cpu" or not here else []
     if "full" in asked.flags:
-        rest = [layouts(asked, base, library) for library in here if library != STRATEGIES[asked.kernels][0]]
-        return [strategies(asked, base), *rest, *absent]
+        rest = [layouts(asked, base, library) for library in here if library != lead]
+        return [*first, *rest, *absent]
     sizes = asked.axes["m"] if "m" in asked.given else SWEEP_M if "all" in asked.flags else SMALL_M
     # The whole K takes a GPU no time, but its check: a sweep is of an eighth everywhere.
     short = base if "k" in asked.given else replace(base, k=EIGHTH)
@@ -86,7 +90,9 @@ def transpose(asked: Asked) -> list[Contest]:
         if "all" in asked.flags
     ]
     if "all" not in asked.flags:
-        return [strategies(asked, base), *sweep, *absent]
+        # A GPU takes the whole product in no time: all four flags of it, in the library that leads.
+        flags = [layouts(asked, base, lead, ("nt", "tn", "tt"))] if first and asked.kernels == "cuda" else []
+        return [*first, *flags, *sweep, *absent]
     kept = tuple(f"{KEPT[asked.kernels]}:{uses}" for uses in (1, 8))
     every = [layouts(asked, base, library, ("nt", "tn", "tt")) for library in here]
     return [
@@ -211,13 +217,20 @@ BENCHMARK = Benchmark(
     variants=LIBRARIES,
     cuda=tuple(dict.fromkeys((*BINDINGS, *LADDER))),
     useful={
-        "cpu": ("--transpose",),
+        "cpu": (Useful("--transpose"),),
         "cuda": (
-            "--transpose",
-            "--transpose --full --dtype tf32 --variant cublas,cublaslt,cupy-raw,torch-cuda",
-            "--m 4096 --n 4096 --k 4096",
-            "--m 4096 --n 4096 --k 4096 --dtype fp32,tf32,bf16,fp16 --vary dtype --variant cublas,torch-cuda",
-            "--crossover --variant cublas",
+            Useful("--transpose --variant cublas", 110, 40.0),
+            Useful(
+                f"{CUBE} --dtype fp32,tf32,bf16,fp16 --vary dtype --variant cublas,cublaslt,torch-cuda",
+                150,
+                15.0,
+            ),
+            Useful(f"{CUBE}", 211, 20.0),
+            Useful("--transpose --variant cublaslt,cupy-raw,cupy,skcuda,torch-cuda", 261, 30.0),
+            Useful("--crossover --variant cublas", 264, 15.0),
+            Useful(
+                "--transpose --full --dtype tf32 --variant cublas,cublaslt,cupy-raw,torch-cuda", 271, 20.0
+            ),
         ),
     },
     small="--m 8 --n 16 --k 8",

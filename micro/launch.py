@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kernels.ops.launch.problem import Calls
 from micro._cli import main, parser
 from micro._launch_answers import ladder_answer
-from micro._plan import Asked, Benchmark, Contest, Question
+from micro._plan import Asked, Benchmark, Contest, Question, Useful
 
 CHAIN = 512  # calls in a launch of the ladder: what the harness adds to a launch is then under 2 % of them
 BESIDE = 64  # … and where its cost is measured: there a visit holds as many launches as fill it with nothing
@@ -115,7 +115,7 @@ BENCHMARK = Benchmark(
     },
     variants=tuple(dict.fromkeys((*RUNGS["gemm"], *RUNGS["empty"]))),
     cuda=tuple(dict.fromkeys((*ON_GPU["gemm"], *ON_GPU["empty"]))),
-    useful={"cpu": ("--ladder",), "cuda": ("--ladder",)},
+    useful={"cpu": (Useful("--ladder"),), "cuda": (Useful("--ladder", 140, 15.0),)},
     small="--chain 2",
 )
 

@@ -20,7 +20,7 @@ from micro import _memory_contests as contests
 from micro import _memory_costs, stream
 from micro._cli import main, parser
 from micro._memory_simd import simd_answer
-from micro._plan import Benchmark, Question
+from micro._plan import Benchmark, Question, Useful
 from reports.record import Run
 
 
@@ -97,7 +97,7 @@ BENCHMARK = Benchmark(
     },
     questions=QUESTIONS,
     variants=("c",),
-    useful={"cpu": ("--overview",)},
+    useful={"cpu": (Useful("--overview"),)},
     small="--size 262144",
 )
 # A case of another operation is repeated by a line of this command with that operation's axes.

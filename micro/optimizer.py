@@ -10,7 +10,7 @@ from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import NAMES
 from micro._cli import main, parser
 from micro._optimizer_answers import rules_answer, together_answer
-from micro._plan import Asked, Benchmark, Case, Contest, Question
+from micro._plan import Asked, Benchmark, Case, Contest, Question, Useful
 
 SIZES, MORE_SIZES = (1 << 20,), (1 << 16, 1 << 20, 1 << 24)  # parameters
 COMPARED = ("sgd", "momentum", "adam", "norm")
@@ -133,7 +133,10 @@ BENCHMARK = Benchmark(
     },
     variants=ROWS["cpu"],
     cuda=ROWS["cuda"],
-    useful={"cpu": ("--rules", "--together"), "cuda": ("--rules", "--together")},
+    useful={
+        "cpu": (Useful("--rules"), Useful("--together")),
+        "cuda": (Useful("--rules", 231, 20.0), Useful("--together", 232, 15.0)),
+    },
     small="--tensors 2 --size 64",
 )
 

@@ -6,7 +6,7 @@ import sys
 
 from kernels.ops.stream.problem import Stream
 from micro._cli import main
-from micro._plan import Benchmark
+from micro._plan import Benchmark, Useful
 
 BENCHMARK = Benchmark(
     Stream,
@@ -16,8 +16,12 @@ BENCHMARK = Benchmark(
     variants=("c", "numpy"),
     cuda=("cuda", "memcpy-cuda", "cupy", "torch-cuda"),
     useful={
-        "cpu": ("",),
-        "cuda": ("--size 16777216,268435456", "--kind read,triad --size 268435456 --variant cuda"),
+        "cpu": (Useful(),),
+        "cuda": (
+            Useful("--size 268435456", 121, 6.0),
+            Useful("--kind read,triad --size 268435456 --variant cuda", 122, 4.0),
+            Useful("--size 16777216", 262, 5.0),
+        ),
     },
     small="--size 4096",
 )

@@ -6,7 +6,7 @@ import sys
 
 from kernels.ops.transpose.problem import Transpose
 from micro._cli import main
-from micro._plan import Benchmark
+from micro._plan import Benchmark, Useful
 
 BENCHMARK = Benchmark(
     Transpose,
@@ -15,7 +15,10 @@ BENCHMARK = Benchmark(
     questions={},
     variants=("tiled", "numpy", "somatcopy"),
     cuda=("cublas-geam", "cuda-tiled", "cuda-naive", "cupy", "torch-cuda"),
-    useful={"cpu": ("",), "cuda": ("--rows 1024,8192 --cols 1040,8192",)},
+    useful={
+        "cpu": (Useful(),),
+        "cuda": (Useful("--rows 8192 --cols 8192", 130, 8.0), Useful("--rows 1024 --cols 1040", 263, 5.0)),
+    },
     small="--rows 8 --cols 8,16",
 )
 

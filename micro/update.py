@@ -10,7 +10,7 @@ from kernels.ops.update.problem import Update
 from kernels.variant import find
 from micro import optimizer
 from micro._cli import main, parser
-from micro._plan import Asked, Benchmark, Contest, Question
+from micro._plan import Asked, Benchmark, Contest, Question, Useful
 from micro._update_answers import batch_answer, fused_answer, refine_batch
 
 # The fully connected layers whose update is asked about: inputs, outputs, batch.
@@ -198,7 +198,10 @@ BENCHMARK = Benchmark(
         "separate:torch",
     ),
     cuda=("fused:cublas", "separate:cublas", "fused:torch-cuda", "separate:torch-cuda"),
-    useful={"cpu": ("--fused", "--batch"), "cuda": ("--fused", "--batch")},
+    useful={
+        "cpu": (Useful("--fused"), Useful("--batch")),
+        "cuda": (Useful("--fused", 221, 20.0), Useful("--batch", 222, 15.0)),
+    },
     small="--m 8 --n 16 --k 4",
 )
 

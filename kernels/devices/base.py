@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -11,16 +12,23 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Operand
     from kernels.variant import Launch, Variant
 
-ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+ALIGNMENT = 64  # bytes: a cache line of a CPU, and its widest vector
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the device can hold. Bytes; `caches` from the first level to the last, of one core's view."""
+    """What the device can hold, and roughly how fast it is. Bytes; `caches` from the first level to the last, of one
+    core's view. FLOP/s and bytes/s are a guess from its size, that of one core of a CPU, by which a budget is shared
+    before anything was timed; `visit`: seconds a visit takes beside its launches, `contest` to lay one out and find
+    the launches of a visit."""
 
     memory: int
     cores: int
     caches: tuple[int, ...]
+    flops: float = 100e9
+    bandwidth: float = 20e9
+    visit: float = 0.0
+    contest: float = 0.05
 
     @property
     def usable_cache(self) -> int:
@@ -30,20 +38,31 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Elapsed:
-    """Seconds between two marks: by the wall, and of processor time where that is known, else NaN.
-    `throttled`: the device held its own clock down meanwhile, for heat or for want of power."""
+    """Seconds between two marks: by the wall, and of processor time where that is known, else NaN."""
 
     wall: float
     cpu: float
-    throttled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a device runs: its clock now, and seconds so far in which it was held down, by the cause ("thermal",
+    "power"). What a device does not tell is left out."""
+
+    megahertz: float | None = None
+    slowed: Mapping[str, float] = field(default_factory=dict)
 
 
 class Device(Protocol):
-    """`native`: launches are C functions that one compiled loop on this machine can call."""
+    """`native`: launches are C functions that one compiled loop on this machine can call. `alignment`: what every
+    operand's address is a multiple of, bytes: as programs on this device have them. `queue`: kernels that it takes
+    behind `hold` before it blocks their caller; 0 where nothing is held."""
 
     kind: str
     name: str
     native: bool
+    alignment: int
+    queue: int
 
     def adopt(self, variant: Variant[Any]) -> Variant[Any]:
         """The variant as this device runs it; itself, except on the fake device."""
@@ -69,8 +88,14 @@ class Device(Protocol):
     def mark(self) -> Any:
         """Enqueue a time stamp."""
 
+    def passed(self, mark: Any) -> bool:
+        """Whether the device has come to a mark; asks and does not wait."""
+
     def between(self, start: Any, end: Any) -> Elapsed:
         """Time between two marks that have passed."""
+
+    def overhead(self) -> float:
+        """Seconds between two marks with nothing between them, which are taken off every visit."""
 
     def flush(self) -> None:
         """Empty the caches."""
@@ -83,6 +108,9 @@ class Device(Protocol):
 
     def repeat(self, launch: Launch, count: int) -> Callable[[], object]:
         """One call that makes `count` launches, at the least cost between them."""
+
+    def pace(self) -> Pace:
+        """Its clock, and what held it down so far; the difference of two tells of the time between them."""
 
     def state(self) -> dict[str, float]:
         """Clocks, temperature, power, as far as it tells them: megahertz, celsius, watts."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.cgroup import quota
-from kernels.devices.base import ALIGNMENT, Elapsed, Limits
+from kernels.devices.base import ALIGNMENT, Elapsed, Limits, Pace
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import UsageError
 
@@ -35,6 +35,8 @@ class Cpu:
     kind = "cpu"
     name = "cpu"
     native = True
+    alignment = ALIGNMENT
+    queue = 0
 
     def adopt(self, variant: Variant[Any]) -> Variant[Any]:
         return variant
@@ -74,8 +76,14 @@ class Cpu:
     def mark(self) -> tuple[int, int]:
         return time.perf_counter_ns(), time.thread_time_ns()
 
+    def passed(self, mark: tuple[int, int]) -> bool:
+        return True
+
     def between(self, start: tuple[int, int], end: tuple[int, int]) -> Elapsed:
         return Elapsed((end[0] - start[0]) * 1e-9, (end[1] - start[1]) * 1e-9)
+
+    def overhead(self) -> float:
+        return 0.0
 
     def flush(self) -> None:
         raise NotImplementedError("a CPU is made cold by rotating operands, see micro/_host.py")
@@ -92,6 +100,9 @@ class Cpu:
                 launch.call()
 
         return run
+
+    def pace(self) -> Pace:
+        return Pace()
 
     def state(self) -> dict[str, float]:
         return {}

@@ -8,12 +8,13 @@ against a runtime that is not there (tests/simulated).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import nvcc
-from kernels.devices.base import ALIGNMENT, Elapsed, Limits
+from kernels.devices.base import Elapsed, Limits, Pace
 from kernels.devices.cpu import NORMALS
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import BuildError, LaunchError, Unavailable, UsageError, said
@@ -30,7 +31,32 @@ extern "C" __global__ void hold(volatile const int *open, long long patience)
     while (!*open && clock64() - start < patience) { }
 }
 """
-PATIENCE = 4_000_000_000  # clocks: two seconds, after which a forgotten hold lets go
+SWEEP = r"""
+extern "C" __global__ void sweep(const float4 *trash, long long count, float *never)
+{
+    long long first = blockIdx.x * (long long)blockDim.x + threadIdx.x, step = gridDim.x * (long long)blockDim.x;
+    float sum = 0;
+    for (long long i = first; i < count; i += step)
+        sum += trash[i].x + trash[i].y + trash[i].z + trash[i].w;
+    if (sum == 1.5f) *never = sum; /* it reads zeros: the loads cannot be dropped, and nothing is written */
+}
+"""
+# Clocks after which a hold lets go by itself: 0.25 s at 2 GHz, 1.5 s at the clock of an idle card. What is enqueued
+# behind a hold takes its caller milliseconds.
+PATIENCE = 500_000_000
+ALIGNMENT = 512  # bytes: what CuPy's and PyTorch's allocators give; cudaMalloc gives 256
+QUEUE = 512  # kernels: a stream takes about 1022 before it blocks its caller
+LANES, CLOCK = (
+    128,
+    1.2e9,
+)  # multiply-adds of a multiprocessor a cycle (sm_86 to sm_100), and a low clock: a guess
+BYTES_PER_PROCESSOR = 15e9  # bytes/s of memory for each of them: 2 TB/s of an H100's 3.4, of an A100's 1.6
+VISIT, CONTEST = (
+    5e-3,
+    0.2,
+)  # seconds of this process for a visit (views, capture, waiting), and for a contest's layout
+EMPTY = 9  # pairs of events with nothing between them: their median is the overhead
+SWEEPERS = 1024  # threads of each of the sweep's blocks, two a multiprocessor
 
 missing = cuda.missing
 
@@ -54,6 +80,8 @@ class Cuda:
 
     kind = "cuda"
     native = False
+    alignment = ALIGNMENT
+    queue = QUEUE
 
     def __init__(self, index: int, cp: Any) -> None:
         self.name, self.cp = f"cuda:{index}", cp
@@ -66,6 +94,7 @@ class Cuda:
         self._open = cp.cuda.alloc_pinned_memory(4)
         self._gate = self._flag()
         self._hold: Any = None
+        self._sweep: Any = None
         self._trash: Any = None
         self._modules: dict[Path, Any] = {}
         self._blas: cublas.Handle | None = None
@@ -140,16 +169,33 @@ class Cuda:
         event.record(self.stream)
         return event
 
+    def passed(self, mark: Any) -> bool:
+        return bool(mark.done)
+
     def between(self, start: Any, end: Any) -> Elapsed:
-        seconds = float(self.cp.cuda.get_elapsed_time(start, end)) * 1e-3
-        return Elapsed(seconds, math.nan, bool(self._gpu and self._gpu.throttled()))
+        return Elapsed(float(self.cp.cuda.get_elapsed_time(start, end)) * 1e-3, math.nan)
+
+    def overhead(self) -> float:
+        """The median of EMPTY held pairs of events."""
+        found = []
+        for _ in range(EMPTY):
+            self.hold()
+            start, end = self.mark(), self.mark()
+            self.release()
+            self.sync()
+            found.append(self.between(start, end).wall)
+        return sorted(found)[EMPTY // 2]
 
     def flush(self) -> None:
-        """Write twice the second-level cache."""
+        """Read twice the second-level cache. Written, its lines would go back while the next kernel is timed."""
         nbytes = 2 * self._facts["l2CacheSize"]
         if self._trash is None:
-            self._trash = self.cp.empty(nbytes, self.cp.uint8)
-        self._trash.data.memset_async(0, nbytes, self.stream)
+            self._trash = self.cp.empty(nbytes + 16, self.cp.uint8)
+            self._trash.data.memset_async(0, nbytes + 16, self.stream)
+            self._sweep = self.cp.RawKernel(SWEEP, "sweep")
+        place = self.cp.uint64(self._trash.data.ptr)
+        arguments = (place, self.cp.int64(nbytes // 16), self.cp.uint64(place + self.cp.uint64(nbytes)))
+        self._sweep((2 * self.processors,), (SWEEPERS,), arguments)
 
     def hold(self) -> None:
         if self._hold is None:
@@ -164,40 +210,56 @@ class Cuda:
         self._gate[0] = 1
 
     def repeat(self, launch: Launch, count: int) -> Callable[[], object]:
-        """A captured graph of `count` launches where they can be captured, else a loop in Python."""
-        if not launch.capturable:
+        """A captured graph of `count` launches where they can be captured, else a loop in Python. One launch is itself:
+        a graph takes 3 to 6 us to start."""
+        if launch.capturable and count > 1:
+            return self.captured(launch, count)
 
-            def loop() -> None:
-                for _ in range(count):
-                    launch.call()
+        def loop() -> None:
+            for _ in range(count):
+                launch.call()
 
-            return loop
+        return loop
+
+    def captured(self, launch: Launch, count: int) -> Callable[[], object]:
+        """One call that replays a graph of `count` launches, which must be capturable."""
         self.stream.begin_capture()
         try:
             for _ in range(count):
                 launch.call()
-        finally:  # a stream that is left capturing would serve nobody again
-            graph = self.stream.end_capture()
+        except BaseException:
+            with suppress(
+                Exception
+            ):  # of a capture that the fault has made invalid: the fault is what is told
+                self.stream.end_capture()
+            raise
+        graph = self.stream.end_capture()
         graph.upload(self.stream)
-        run: Callable[[], object] = lambda: graph.launch(self.stream)  # noqa: E731
-        return run
+        return lambda: graph.launch(self.stream)
 
-    def names(self, call: Callable[[], object]) -> tuple[str, ...]:
-        """The kernels that one call runs, in order, as PyTorch's profiler (Kineto over CUPTI) sees them; none
-        where that is not here. What is traced is not to be timed."""
+    def names(self, calls: Sequence[Callable[[], object]]) -> list[tuple[str, ...]]:
+        """The kernels that each call runs, in order, as PyTorch's profiler (Kineto over CUPTI) sees them; none where
+        that is not here. Afterwards CUPTI stays attached to this process, which is not to time anything again."""
         if torch_cuda.missing():
-            return ()
+            return [() for _ in calls]
         torch = torch_cuda.load(self)
         activity, kind = torch.profiler.ProfilerActivity.CUDA, torch.autograd.DeviceType.CUDA
         with torch.profiler.profile(activities=[activity]) as traced:
-            call()
-            self.sync()
-        return tuple(str(event.name) for event in traced.events() if event.device_type == kind)
+            for call in calls:
+                self.hold()  # by its name one call's kernels are told from the next one's
+                self.release()
+                call()
+                self.sync()
+        ran = [str(event.name) for event in traced.events() if event.device_type == kind]
+        return split_at("hold", ran)[-len(calls) :] if calls else []
 
     def profiler(self, word: str) -> None:
         """Tell a profiler that listens to "enable" or "disable"."""
         runtime = self.cp.cuda.runtime
         (runtime.profilerStart if word == "enable" else runtime.profilerStop)()
+
+    def pace(self) -> Pace:
+        return self._gpu.pace() if self._gpu else Pace()
 
     def state(self) -> dict[str, float]:
         return self._gpu.state() if self._gpu else {}
@@ -218,7 +280,21 @@ class Cuda:
 
     def limits(self) -> Limits:
         free, _ = self.cp.cuda.runtime.memGetInfo()
-        return Limits(free, self.processors, (self._facts["l2CacheSize"],))
+        return Limits(
+            free, self.processors, (self._facts["l2CacheSize"],), 2 * LANES * CLOCK * self.processors,
+            BYTES_PER_PROCESSOR * self.processors, VISIT, CONTEST,
+        )  # fmt: skip
+
+
+def split_at(word: str, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """What follows each `word`, up to the next."""
+    found: list[list[str]] = []
+    for name in names:
+        if name == word:
+            found.append([])
+        elif found:
+            found[-1].append(name)
+    return [tuple(part) for part in found]
 
 
 def _gpu(cp: Any, index: int) -> nvml.Gpu | None:

@@ -44,6 +44,7 @@ class Fake(Cpu):
     kind = "fake"
     name = "fake"
     native = False
+    queue = 512
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class Fake(Cpu):
         self._noise = noise
         self._rng = np.random.default_rng(7)
         self._now = 0.0
+        self._shut = False
         self._fresh: set[int] = set()
 
     def _step(self, word: str) -> None:
@@ -119,10 +121,15 @@ class Fake(Cpu):
     def flush(self) -> None:
         self._step("flush")
 
+    def passed(self, mark: Any) -> bool:
+        return not self._shut
+
     def hold(self) -> None:
+        self._shut = True
         self._step("hold")
 
     def release(self) -> None:
+        self._shut = False
         self._step("release")
 
     def state(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What the driver tells of a GPU: clocks, heat, power, and why it holds its clock down.
+"""What the driver tells of a GPU: clocks, heat, power, and for how long these held its clock down.
 
 What a card, a driver or a binding does not tell is left out.
 """
@@ -10,6 +10,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
+from kernels.devices.base import Pace
 from kernels.errors import Unavailable, said
 from kernels.libs import cuda
 
@@ -17,13 +18,7 @@ LIBRARY = "libnvidia-ml.so.1"
 INSTALL = "pip install nvidia-ml-py"
 SM, MEMORY = 1, 2  # nvmlClockType_t
 DIE = 0  # nvmlTemperatureSensors_t
-POWER_CAP = 0x04  # the bits of the reasons are the same under their old name and their new one
-SLOWDOWNS = {  # the particular before the general: the last is set beside the first two
-    0x40: "hardware thermal",
-    0x80: "power brake",
-    0x20: "software thermal",
-    0x08: "hardware slowdown",
-}
+POLICIES = {"power": 0, "thermal": 1}  # nvmlPerfPolicyType_t
 COMPUTE_MODES = ("default", "exclusive thread", "prohibited", "exclusive process")
 
 
@@ -53,14 +48,15 @@ class Gpu:
             watts=_float(milliwatts, 1e-3),
         )
 
-    def throttled(self) -> str | None:
-        """What holds the clock down now, for heat or for want of power; None also where it is not told."""
-        reasons = self._reasons()
-        return next((word for bit, word in SLOWDOWNS.items() if reasons & bit), None)
-
-    def capped(self) -> bool:
-        """Whether the clock is below what it could be so that the power limit holds: usual under full load."""
-        return bool(self._reasons() & POWER_CAP)
+    def pace(self) -> Pace:
+        """The clock of the multiprocessors, and what held it down so far. Three calls, each up to 20 ms under some
+        hypervisors. Counters are of the card: what happens between two calls shows, unlike a reason read afterwards,
+        when the card idles again."""
+        counted = {
+            cause: self._ask("nvmlDeviceGetViolationStatus", policy) for cause, policy in POLICIES.items()
+        }
+        slowed = {cause: found.violationTime * 1e-9 for cause, found in counted.items() if found is not None}
+        return Pace(_float(self._ask("nvmlDeviceGetClockInfo", SM)), slowed)
 
     def facts(self) -> dict[str, Any]:
         """What a run's record says: driver, limits, the PCIe link now and at best, compute mode, ECC.
@@ -80,10 +76,6 @@ class Gpu:
             compute_mode=COMPUTE_MODES[mode] if mode in range(len(COMPUTE_MODES)) else mode,
             ecc=None if ecc is None else bool(ecc[0]),  # [current, after the next restart]
         )
-
-    def _reasons(self) -> int:
-        names = "nvmlDeviceGetCurrentClocksEventReasons nvmlDeviceGetCurrentClocksThrottleReasons"
-        return self._ask(names) or 0
 
     def _ask(self, names: str, *arguments: int) -> Any:
         return _answer(self.api, names, self.handle, *arguments)

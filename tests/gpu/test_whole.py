@@ -15,7 +15,7 @@ from kernels.ops.launch import Calls
 from kernels.variant import Setting, find
 from micro import _check
 from micro._crew import Crew
-from micro._host import QUEUE, Host
+from micro._host import Host
 from micro._measure import Measurement, measure
 from micro._plan import Case
 from micro._worker import Local
@@ -104,7 +104,7 @@ def test_a_held_stream_takes_all_launches_of_a_visit(device: Cuda) -> None:
     device.sync()
     device.hold()
     mark = device.mark()
-    for _ in range(QUEUE):
+    for _ in range(device.queue):
         launch.call()
     assert not mark.done
     device.release()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from tests.fakes import measured, run
 PROBLEM = Gemm(8, 8, 8)
 FIRST, SECOND = Case(PROBLEM, "openblas"), Case(PROBLEM, "naive")
 CONTEST = Contest("two", "which is faster?", "variant", (FIRST, SECOND))
+CELL = ctypes.c_int32(-1)  # of the case under way
 CALL = 17e-6  # seconds: four of them make a visit
 
 
@@ -60,7 +62,7 @@ def steps(names: str, launches: int, warm: int, cold: bool) -> tuple[list[str], 
         np.array([kinds.index(name) for name in names]), [],
         [launches] * count, [warm] * count, [cold] * count, list(range(count)),
     )  # fmt: skip
-    timed = _loop.stepwise(device, [[by_name[name]] for name in names], visits)
+    timed = _loop.stepwise(device, [[by_name[name]] for name in names], visits, ctypes.addressof(CELL))
     return device.journal, timed
 
 

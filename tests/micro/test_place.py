@@ -23,14 +23,16 @@ IDS = [f"{len(sizes)} in {space}" for sizes, space in LAYOUTS]
 
 @pytest.mark.parametrize(("nbytes", "count"), [(0, 0), (1, 1), (64, 1), (65, 2), (128, 2), (4096, 64)])
 def test_lines(nbytes: int, count: int) -> None:
-    assert lines(nbytes) == count
+    assert lines(nbytes, 64) == count
 
 
+@pytest.mark.parametrize("unit", [ALIGNMENT, 512])
 @pytest.mark.parametrize(("sizes", "space"), LAYOUTS, ids=IDS)
-def test_blocks_are_aligned_inside_and_apart(sizes: list[int], space: int) -> None:
-    offsets = draw(np.random.default_rng(1), sizes, space, ROUNDS)
+def test_blocks_are_aligned_inside_and_apart(sizes: list[int], space: int, unit: int) -> None:
+    space *= unit // ALIGNMENT
+    offsets = draw(np.random.default_rng(1), sizes, space, ROUNDS, unit)
     assert offsets.shape == (ROUNDS, len(sizes))
-    assert (offsets % ALIGNMENT == 0).all()
+    assert (offsets % unit == 0).all()
     assert (offsets >= 0).all()
     assert (offsets + np.array(sizes) <= space).all()
     order = np.argsort(offsets, axis=1)
@@ -41,12 +43,12 @@ def test_blocks_are_aligned_inside_and_apart(sizes: list[int], space: int) -> No
 
 def test_no_two_blocks_share_a_cache_line() -> None:
     sizes = [4, 100, 4, 100]
-    offsets = draw(np.random.default_rng(2), sizes, 1 << 11, ROUNDS)
+    offsets = draw(np.random.default_rng(2), sizes, 1 << 11, ROUNDS, 64)
     for row in offsets:
         used = [
             line
             for at, size in zip(row, sizes, strict=True)
-            for line in range(at // 64, at // 64 + lines(size))
+            for line in range(at // 64, at // 64 + lines(size, 64))
         ]
         assert len(used) == len(set(used))
 
@@ -56,7 +58,7 @@ def test_blocks_of_one_size_have_one_distribution() -> None:
     from scipy.stats import ks_2samp
 
     sizes = [4096, 1 << 15, 4096, 64, 4096]
-    offsets = draw(np.random.default_rng(3), sizes, 1 << 17, 4000)
+    offsets = draw(np.random.default_rng(3), sizes, 1 << 17, 4000, 64)
     for other in (2, 4):
         assert ks_2samp(offsets[:, 0], offsets[:, other]).pvalue > 0.01
     first = [(offsets[:, i] == offsets[:, [0, 2, 4]].min(axis=1)).mean() for i in (0, 2, 4)]
@@ -64,35 +66,35 @@ def test_blocks_of_one_size_have_one_distribution() -> None:
 
 
 def test_a_place_differs_from_round_to_round() -> None:
-    offsets = draw(np.random.default_rng(4), [4096, 4096], 1 << 20, 100)
+    offsets = draw(np.random.default_rng(4), [4096, 4096], 1 << 20, 100, 64)
     assert len(set(offsets[:, 0].tolist())) > 90
     assert offsets.min() < 1 << 17
     assert offsets.max() > (1 << 20) - (1 << 17)
 
 
 def test_one_seed_gives_one_layout() -> None:
-    one, same, other = (draw(np.random.default_rng(s), [64, 640], 1 << 14, 9) for s in (5, 5, 6))
+    one, same, other = (draw(np.random.default_rng(s), [64, 640], 1 << 14, 9, 64) for s in (5, 5, 6))
     assert (one == same).all()
     assert (one != other).any()
 
 
 def test_blocks_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="do not fit"):
-        draw(np.random.default_rng(1), [64, 65], 128, 1)
+        draw(np.random.default_rng(1), [64, 65], 128, 1, 64)
 
 
 def test_fixed_is_one_block_behind_the_other() -> None:
-    assert fixed([64, 1, 100, 64], 2).tolist() == [[0, 64, 128, 256]] * 2
+    assert fixed([64, 1, 100, 64], 2, 64).tolist() == [[0, 64, 128, 256]] * 2
 
 
 def test_fixed_shares_nothing() -> None:
     sizes = [100, 64, 1000]
-    refuse_shared(fixed(sizes, 3), sizes, ["a", "b", "c"])
+    refuse_shared(fixed(sizes, 3, 64), sizes, ["a", "b", "c"])
 
 
 def test_drawn_places_share_nothing() -> None:
     sizes = [100, 64, 1000]
-    offsets = draw(np.random.default_rng(7), sizes, 1 << 11, ROUNDS)
+    offsets = draw(np.random.default_rng(7), sizes, 1 << 11, ROUNDS, 64)
     refuse_shared(offsets, sizes, ["a", "b", "c"])
 
 
@@ -123,7 +125,9 @@ def test_a_host_never_measures_cases_that_share_memory(monkeypatch: pytest.Monke
     cases = [Case(Gemm(8, 8, 8), name) for name in ("openblas", "naive")]
     host.settle(host.open(cases, [True, True], 1), VISIT)
     host.look(0, 1)
-    monkeypatch.setattr(_place, "draw", lambda rng, sizes, space, rounds: np.zeros((rounds, len(sizes)), int))
+    monkeypatch.setattr(
+        _place, "draw", lambda rng, sizes, space, rounds, unit: np.zeros((rounds, len(sizes)), int)
+    )
     with pytest.raises(LaunchError, match="share memory"):
         host.look(1, 1)
 

@@ -1,14 +1,18 @@
-"""CuPy's part that the cuda device uses, on host memory: one stream, a clock that launches move, a journal.
+"""CuPy's part that the cuda device uses, on host memory: one stream, two clocks, a journal.
 
-What is enqueued waits until the stream is waited for, and behind the holding kernel until that is let go.
-Our .cu kernels run on the CPU (launcher.py); a cubin is a file with the text of its source.
+What is enqueued waits until the stream is waited for, and behind the holding kernel until that is let go or loses
+its patience. It refuses what a GPU refuses: a queue that is full stops its caller, a capture is made invalid by what
+cannot be captured, an error stays (cudaError…), all as CUDA's runtime does. Our .cu kernels run on the CPU
+(launcher.py); a cubin is a file with the text of its source.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +23,25 @@ from tests.simulated import launcher
 
 STREAM = 7  # its address
 PAGE = 512  # bytes: CuPy's pool gives out multiples of it
+DEPTH = 1022  # entries of a stream before it stops its caller: seen on sm_70 to sm_90, NVIDIA does not say
+CLOCK = 2e9  # of the device, by which a holding kernel counts its patience
 HANDLE = 0xC0B1A5  # CuPy's own of cuBLAS
 Step = Callable[[], None]
+
+
+class CUDARuntimeError(RuntimeError):
+    """As CuPy raises it for whatever the runtime answers that is no success."""
+
+
+@dataclass
+class Entry:
+    """Of a stream's queue: its work, its seconds on the device, when its caller had enqueued it. `patience`, of a
+    holding kernel: seconds until it lets go by itself."""
+
+    step: Step
+    seconds: float
+    at: float
+    patience: float | None = None
 
 
 class Memory:
@@ -80,14 +101,16 @@ class Event:
     @property
     def done(self) -> bool:
         self.fake.advance()
-        return self.at == self.at
+        return self.at <= self.fake.host
 
     def _stamp(self) -> None:
         self.at = self.fake.clock
 
 
 class Graph:
-    def __init__(self, fake: FakeCupy, work: list[Step]) -> None:
+    """One entry of a queue, however much work it is."""
+
+    def __init__(self, fake: FakeCupy, work: list[tuple[Step, float]]) -> None:
         self.fake, self.work = fake, work
 
     def upload(self, stream: object) -> None:
@@ -96,8 +119,13 @@ class Graph:
     def launch(self, stream: object) -> None:
         assert stream is self.fake.stream
         self.fake.journal.append(f"graph of {len(self.work)}")
-        for step in self.work:
-            self.fake.enqueue(step)
+
+        def replay() -> None:
+            for step, seconds in self.work:
+                self.fake.clock += seconds
+                step()
+
+        self.fake.enqueue(replay)
 
 
 class Stream:
@@ -105,7 +133,8 @@ class Stream:
 
     def __init__(self, fake: FakeCupy) -> None:
         self.fake, self.ptr, self.current = fake, STREAM, False
-        self.captured: list[Step] | None = None
+        self.captured: list[tuple[Step, float]] | None = None
+        self.invalid = False
 
     def use(self) -> Stream:
         self.current = True
@@ -116,10 +145,15 @@ class Stream:
         self.fake.run()
 
     def begin_capture(self) -> None:
-        self.captured = []
+        self.fake.raise_what_stays()
+        self.captured, self.invalid = [], False
 
     def end_capture(self) -> Graph:
         work, self.captured = self.captured or [], None
+        if self.invalid:
+            raise CUDARuntimeError(
+                "cudaErrorStreamCaptureInvalidated: operation failed due to a previous error during capture"
+            )
         return Graph(self.fake, work)
 
 
@@ -170,7 +204,8 @@ def run_kernel(
 
 class FakeCupy:
     """Stands where the module `cupy` would. `cost` is the seconds of a launch by its kernel's name; `refuses`
-    what the compiler of kernels raises."""
+    what the compiler of kernels raises; `faulty` the kernels that read where they must not. `clock` is the device's,
+    `host` its caller's, which `pace` seconds of each launch move, and waiting."""
 
     uint8, float32, int64, uint64 = np.uint8, np.float32, np.int64, np.uint64
 
@@ -179,8 +214,13 @@ class FakeCupy:
         self.started: list[
             tuple[str, tuple[int, ...], tuple[int, ...]]
         ] = []  # kernels, their blocks and threads
-        self.clock, self.free = 0.0, free
-        self.queue: list[Step] = []
+        self.clock, self.host, self.free = 0.0, 0.0, free
+        self.pace = 0.0
+        self.patient = False  # whether it may be waited for while it is held
+        self.expired = 0  # holds that lost their patience
+        self.faulty: set[str] = set()
+        self.stays: Exception | None = None  # an error that every later call gets
+        self.queue: list[Entry] = []
         self.blocks: list[tuple[Any, int, int]] = []  # whose memory it is, its address, its bytes
         self.cost: Callable[[str], float] = lambda name: 2e-6
         self.refuses: Exception | None = None
@@ -219,33 +259,74 @@ class FakeCupy:
     def open(self) -> bool:
         return bool(np.frombuffer(self.gate, np.int32, 1)[0])
 
-    def enqueue(self, step: Step) -> None:
-        """To the stream, or to the graph that is captured."""
+    def enqueue(self, step: Step, seconds: float = 0.0, patience: float | None = None) -> None:
+        """To the stream, or to the graph that is captured. Its caller waits while the queue is full."""
+        self.raise_what_stays()
         if self.stream.captured is not None:
-            self.stream.captured.append(step)
+            self.stream.captured.append((step, seconds))
             return
-        self.queue.append(step)
+        self.host += self.pace
+        self.advance()
+        while len(self.queue) >= DEPTH:
+            self.host = max(self.host, self._next(wait=True))
+            self.advance()
+        self.queue.append(Entry(step, seconds, self.host, patience))
+
+    def raise_what_stays(self) -> None:
+        if self.stays:
+            raise self.stays
+
+    def _next(self, wait: bool = False) -> float:
+        """Executes the first entry; when it ended. A holding kernel whose gate is shut ends when it has lost its
+        patience; unless that is waited for, or past, it does not."""
+        first = self.queue[0]
+        start = max(self.clock, first.at)
+        end = start + first.seconds
+        if first.patience is not None:
+            end = start + first.patience
+            if self.open:
+                end = min(end, max(start, self.host))
+            elif not wait and end > self.host:
+                return math.inf
+            else:
+                self.expired += 1
+        self.queue.pop(0)
+        self.clock = end
+        first.step()
+        return self.clock
 
     def advance(self) -> None:
-        """What the device does by itself: all until it is held."""
-        while self.queue and (self.open or self.queue[0] is not holding):
-            self.queue.pop(0)()
+        """What the device has begun by now: all until it is held."""
+        while self.queue and max(self.clock, self.queue[0].at) <= self.host and self._next() < math.inf:
+            pass
 
     def run(self) -> None:
         """What the device does until it is waited for."""
-        assert self.stream.captured is None, "waited for a stream that is being captured"
-        self.advance()
-        assert not self.queue, "waited for a stream that is still held: nothing would ever open it"
+        if self.stream.captured is not None:
+            self.stream.invalid = True
+            raise CUDARuntimeError(
+                "cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing"
+            )
+        while self.queue:
+            assert self.patient or self.open or self.queue[0].patience is None, (
+                "waited for a stream that is still held: it would wait until the hold loses its patience"
+            )
+            self._next(wait=True)
+        self.host = max(self.host, self.clock)
+        self.raise_what_stays()
 
     def launch(self, name: str, seconds: float, work: Step = lambda: None) -> None:
         """A kernel of a scripted length."""
         self.journal.append(name)
 
         def step() -> None:
-            self.clock += seconds
+            if name in self.faulty:
+                self.stays = CUDARuntimeError(
+                    "cudaErrorIllegalAddress: an illegal memory access was encountered"
+                )
             work()
 
-        self.enqueue(step)
+        self.enqueue(step, seconds)
 
     def start(self, text: str, name: str, grid: Any, block: Any, values: Sequence[bytes]) -> None:
         """A kernel of a file, on this stream."""
@@ -261,16 +342,23 @@ class FakeCupy:
         return Module(self, **how)
 
     def RawKernel(self, source: str, name: str) -> Any:
-        """The holding kernel; there is no other."""
+        """The holding kernel, and the one that reads the caches empty; there is no other."""
 
-        def start(grid: Any, block: Any, arguments: Any) -> None:
+        def hold(grid: Any, block: Any, arguments: Any) -> None:
             gate, patience = arguments
             assert (type(gate), type(patience)) == (np.uint64, np.int64)
             assert (grid, block, int(gate)) == ((1,), (1,), self.gate.ptr)
             self.journal.append(name)
-            self.enqueue(holding)
+            self.enqueue(lambda: None, 0.0, int(patience) / CLOCK)
 
-        return start
+        def sweep(grid: Any, block: Any, arguments: Any) -> None:
+            trash, count, never = arguments
+            assert (type(trash), type(count), type(never)) == (np.uint64, np.int64, np.uint64)
+            self.reach(int(trash), 16 * int(count) + 4)
+            assert int(never) == int(trash) + 16 * int(count)
+            self.launch(f"{name} {16 * count}", self.cost(name))
+
+        return {"hold": hold, "sweep": sweep}[name]
 
     def empty(self, nbytes: int, kind: Any) -> Array:
         if nbytes > self.free:
@@ -321,10 +409,6 @@ class FakeCupy:
         found = array.view(Array)
         found.fake = self
         return found
-
-
-def holding() -> None:
-    """The step of the holding kernel, which ends once the gate is open."""
 
 
 class PinnedWord(np.ndarray):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from kernels import nvcc
 from kernels.devices.base import ALIGNMENT
-from kernels.devices.cuda import Cuda
+from kernels.devices.cuda import EMPTY, QUEUE, Cuda
 from kernels.dtypes import decode
 from kernels.errors import BuildError, LaunchError, Unavailable
 from kernels.ops.gemm import cuda as gemm
@@ -21,10 +22,10 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.launch.problem import Calls
 from kernels.variant import Launch, Setting, find
 from micro import _loop
-from micro._host import MEDIAN, QUEUE, VISIT, Host
+from micro._host import MEDIAN, VISIT, WARM, Host
 from micro._plan import Case
 from tests.simulated import fake_gpu, launcher
-from tests.simulated.fake_cupy import FakeCupy
+from tests.simulated.fake_cupy import DEPTH, CUDARuntimeError, FakeCupy
 
 SECONDS = 3e-6
 PROBLEM = Gemm(4, 4, 4)
@@ -49,11 +50,15 @@ def visits(launches: int, warm: int, cold: bool, on_host: bool = False) -> _loop
     return _loop.Visits(np.zeros(1, np.int32), [], [launches], [warm], [cold], [0], [on_host])
 
 
+def visited(device: Cuda, launch: Launch, plan: _loop.Visits) -> _loop.Timed:
+    return _loop.stepwise(device, [[launch]] * len(plan.which), plan, ctypes.addressof(ctypes.c_int32(-1)))
+
+
 @pytest.mark.parametrize("capturable", [False, True])
 def test_a_visit_in_the_order_of_nvbench(cp: FakeCupy, device: Cuda, capturable: bool) -> None:
     """Warm up, wait, hold, mark, enqueue, mark, release, wait: the launches stand ready behind the mark."""
     cp.journal.clear()
-    timed = _loop.stepwise(device, [[launch(cp, capturable)]], visits(launches=5, warm=2, cold=False))
+    timed = visited(device, launch(cp, capturable), visits(launches=5, warm=2, cold=False))
     ready = ["kernel"] * 5 + ["upload"] if capturable else []
     run = ["graph of 5"] if capturable else ["kernel"] * 5
     assert cp.journal == ["kernel", "kernel", "sync", *ready, "hold", "mark", *run, "mark", "sync"]
@@ -61,10 +66,14 @@ def test_a_visit_in_the_order_of_nvbench(cp: FakeCupy, device: Cuda, capturable:
     assert math.isnan(timed.cpu[0])  # a GPU has no processor time
 
 
-def test_a_cold_visit_writes_twice_the_second_level_cache(cp: FakeCupy, device: Cuda) -> None:
+def test_a_cold_visit_reads_twice_the_second_level_cache(cp: FakeCupy, device: Cuda) -> None:
+    """What was written would be written back while the next kernel is timed: only the first one writes, once."""
+    device.flush()
+    assert cp.journal[-2:] == [f"memset {(2 << 20) + 16}", f"sweep {2 << 20}"]
+    device.sync()
     cp.journal.clear()
-    _loop.stepwise(device, [[launch(cp, False)]], visits(launches=1, warm=0, cold=True))
-    assert cp.journal[:2] == [f"memset {2 << 20}", "sync"]
+    visited(device, launch(cp, False), visits(launches=1, warm=0, cold=True))
+    assert cp.journal[:2] == [f"sweep {2 << 20}", "sync"]
 
 
 def test_what_is_held_does_not_start_before_it_is_released(cp: FakeCupy, device: Cuda) -> None:
@@ -131,17 +140,10 @@ def test_the_stream_is_the_current_one(device: Cuda, cp: FakeCupy) -> None:
     assert cp.stream.current
 
 
-def test_a_visit_under_a_clock_that_is_held_down_is_lost(cp: FakeCupy, device: Cuda) -> None:
-    said: list[str | None] = [None, "hardware thermal"]
-    device._gpu = SimpleNamespace(throttled=lambda: said.pop(0))  # type: ignore[assignment]
-    lost = [_loop.stepwise(device, [[launch(cp, True)]], visits(1, 0, False)).lost[0] for _ in "ab"]
-    assert lost == [0.0, 1.0]
-
-
 def test_what_a_call_costs_its_caller_is_told_by_the_callers_clock(cp: FakeCupy, device: Cuda) -> None:
     """Nothing is held and nothing marked; the device's own time is not asked for."""
     cp.journal.clear()
-    timed = _loop.stepwise(device, [[launch(cp, False)]], visits(3, 2, False, on_host=True))
+    timed = visited(device, launch(cp, False), visits(3, 2, False, on_host=True))
     assert cp.journal == ["kernel", "kernel", "sync", *["kernel"] * 3, "sync"]
     assert 0 < timed.cpu[0] < 1 and timed.wall[0] != pytest.approx(3 * SECONDS)
 
@@ -210,6 +212,53 @@ def test_a_launch_that_fails_leaves_no_capture_behind(cp: FakeCupy, device: Cuda
     assert cp.clock == pytest.approx(SECONDS)
 
 
+def test_a_capture_that_was_made_invalid_tells_its_reason(cp: FakeCupy, device: Cuda) -> None:
+    """Not that it is invalid, which ending it says."""
+    with pytest.raises(CUDARuntimeError, match="CaptureUnsupported"):
+        device.captured(Launch(device.sync, capturable=True), 2)
+    cp.launch("kernel", SECONDS)
+    device.sync()
+    assert cp.clock == pytest.approx(SECONDS)
+
+
+def test_what_is_raised_behind_a_hold_leaves_the_stream_open(cp: FakeCupy, device: Cuda) -> None:
+    def fails() -> None:
+        raise LaunchError("no such thing")
+
+    with pytest.raises(LaunchError, match="no such thing"):
+        visited(device, Launch(fails), visits(1, 0, False))
+    assert cp.open and cp.expired == 0
+    device.sync()
+
+
+def test_a_hold_that_broke_is_seen_rejected_and_halved(cp: FakeCupy, device: Cuda) -> None:
+    """Of 90 kernels a launch, 40 and 20 launches are more than the queue takes, which stops the caller until the hold
+    has lost its patience, and then the device waits for its caller; 10 are not: then the kernels are timed."""
+    cp.pace, seconds = 5e-6, 2e-6
+    plan = dataclasses.replace(visits(40, 2, False), which=np.zeros(4, np.int32))
+    many = Launch(lambda: [cp.launch("kernel", seconds) for _ in range(90)])
+    timed = visited(device, many, plan)
+    assert timed.broke.tolist() == [True, True, False, False]
+    assert timed.launches.tolist() == [40, 20, 10, 10] and cp.expired == 2
+    assert timed.wall[0] > 1.5 * 40 * 90 * seconds
+    assert timed.wall[2:] / 10 == pytest.approx([90 * seconds] * 2)
+
+
+def test_one_launch_of_more_than_the_queue_is_held_no_more(cp: FakeCupy, device: Cuda) -> None:
+    cp.pace = 5e-6
+    plan = dataclasses.replace(visits(1, 0, False), which=np.zeros(3, np.int32))
+    timed = visited(device, Launch(lambda: [cp.launch("kernel", 2e-6) for _ in range(2000)]), plan)
+    assert timed.broke.tolist() == [True, False, False] and cp.expired == 1
+    assert cp.journal.count("hold") == 1 and timed.launches.tolist() == [1, 1, 1]
+
+
+def test_a_graph_of_many_launches_is_one_entry_of_the_queue(cp: FakeCupy, device: Cuda) -> None:
+    cp.pace = 5e-6
+    timed = visited(device, launch(cp, True), visits(3 * DEPTH, 2, False))
+    assert not timed.broke[0] and cp.expired == 0
+    assert timed.wall[0] == pytest.approx(3 * DEPTH * SECONDS)
+
+
 @pytest.fixture
 def host(cp: FakeCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     """On a device with everything behind it, and without canaries."""
@@ -236,17 +285,18 @@ def test_no_more_launches_than_a_held_stream_takes(
     host: Host, cp: FakeCupy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However short they are."""
-    monkeypatch.setattr("micro._host.QUEUE", 21)  # a launch may be three kernels
+    monkeypatch.setattr(host.device, "queue", 21)
     cp.cost = lambda name: 1e-9
-    assert "graph of 7" in journal(host, cp, case("cuda-naive"))
-    assert QUEUE <= 1024 // 2  # what a stream takes before it blocks its caller, by the driver's default
+    told = journal(host, cp, case("cuda-naive"), case("cupy"))  # which cannot be captured
+    assert 0 < told.count("sgemm_naive") - WARM <= 21 and 0 < told.count("matmul") - WARM <= 21
+    assert QUEUE < DEPTH - 8  # the hold, two marks, and some room
 
 
 @kernels
 def test_a_cold_visit_flushes_and_launches_once(host: Host, cp: FakeCupy) -> None:
     """However short the launch."""
     told = journal(host, cp, case("cupy", cold=("a",)))
-    assert told == [f"memset {2 << 20}", "sync", "hold", "mark", "matmul", "mark", "sync"]
+    assert told == [f"sweep {2 << 20}", "sync", "hold", "mark", "matmul", "mark", "sync"]
 
 
 @kernels
@@ -278,4 +328,4 @@ def test_the_ramp_ends_when_three_medians_agree(host: Host, cp: FakeCupy, slow: 
     calibrated: list[str] = []
     host._calibrate = lambda entry: calibrated.extend(cp.journal) or SECONDS  # type: ignore[method-assign,func-returns-value]
     host.open([case("cuda-naive")], [True], 1)
-    assert calibrated.count("hold") == medians * MEDIAN
+    assert calibrated.count("hold") == medians * MEDIAN + EMPTY  # then what two marks alone take

@@ -5,16 +5,17 @@ from __future__ import annotations
 import ctypes
 import sys
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kernels.devices.base import Pace
 from kernels.errors import Unavailable
 from kernels.libs import cuda, nvml
 
 BUS = "0000:17:00.0"
-NEW, OLD = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
+VIOLATIONS = "nvmlDeviceGetViolationStatus"
 
 
 class NVMLError(Exception):
@@ -26,7 +27,6 @@ ANSWERS: dict[str, Any] = {
     "nvmlDeviceGetClockInfo": {1: 1980, 2: 3201},
     "nvmlDeviceGetTemperature": {0: 41},
     "nvmlDeviceGetPowerUsage": 123456,
-    NEW: 0,
     "nvmlDeviceGetEnforcedPowerLimit": 700000,
     "nvmlDeviceGetMaxClockInfo": {1: 1981, 2: 3202},
     "nvmlDeviceGetCurrPcieLinkGeneration": 1,
@@ -93,37 +93,18 @@ def test_what_is_not_told_is_left_out(monkeypatch: pytest.MonkeyPatch, untold: A
     for name in ANSWERS:
         one = gpu(monkeypatch, {name: untold})
         told = one.facts() | one.state()
-        assert told.items() < (whole.facts() | whole.state()).items() or name == NEW
+        assert told.items() < (whole.facts() | whole.state()).items()
     none = gpu(monkeypatch, dict.fromkeys(ANSWERS, untold))
     assert (none.state(), none.facts()) == ({}, {"driver": "580.65"})
-    assert (none.throttled(), none.capped()) == (None, False)
+    assert none.pace() == Pace()
 
 
-@pytest.mark.parametrize(
-    ("reasons", "throttled", "capped"),
-    [
-        (0, None, False),
-        (0x01, None, False),  # idle
-        (0x04, None, True),
-        (0x08, "hardware slowdown", False),
-        (0x20, "software thermal", False),
-        (0x24, "software thermal", True),
-        (0x48, "hardware thermal", False),
-        (0x88, "power brake", False),
-        (0x100 | 0x10 | 0x02, None, False),  # somebody's own setting of the clock
-    ],
-)
-@pytest.mark.parametrize("name", [NEW, OLD])
-def test_why_it_is_slow(
-    monkeypatch: pytest.MonkeyPatch, name: str, reasons: int, throttled: str | None, capped: bool
-) -> None:
-    """By the name before 2023 too."""
-    one = gpu(monkeypatch, {NEW: None, name: reasons})
-    assert (one.throttled(), one.capped()) == (throttled, capped)
-
-
-def test_a_new_binding_on_an_old_driver_asks_by_the_old_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert gpu(monkeypatch, {NEW: NVMLError(), OLD: 0x40}).throttled() == "hardware thermal"
+def test_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counters in nanoseconds, of the causes that the card counts."""
+    counted = {0: SimpleNamespace(violationTime=2_500_000_000), 1: SimpleNamespace(violationTime=0)}
+    one = gpu(monkeypatch, {VIOLATIONS: counted})
+    assert one.pace() == Pace(1980.0, {"power": 2.5, "thermal": 0.0})
+    assert gpu(monkeypatch, {VIOLATIONS: NVMLError()}).pace() == Pace(1980.0)
 
 
 def test_what_renamed_or_unknown_answers_become(monkeypatch: pytest.MonkeyPatch) -> None:

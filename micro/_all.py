@@ -15,7 +15,7 @@ from kernels.errors import UsageError
 from micro._asked import Planned, planned
 from micro._cli import parser
 from micro._run import refuse_size
-from micro._session import Session, measure_plan, name_kernels, session
+from micro._session import Session, measure_plan, session
 from reports import units
 from reports.table import contrast
 
@@ -57,8 +57,10 @@ def parts(device: str, small: bool = False, only: int | None = None) -> list[Par
                 found.append(_part(benchmark, name, line, device, small))
     if not found:
         raise UsageError(f"--device {device}: no benchmark has anything for it yet")
-    ordered = sorted(found, key=lambda part: part.rank)
-    return list({tuple(x.name for x in part.plan.contests): part for part in reversed(ordered)}.values())[::-1]
+    kept: dict[tuple[str, ...], Part] = {}
+    for part in sorted(found, key=lambda part: part.rank):
+        kept.setdefault(tuple(contest.name for contest in part.plan.contests), part)
+    return list(kept.values())
 
 
 def _part(benchmark: Benchmark, name: str, line: Useful, device: str, small: bool) -> Part:
@@ -74,7 +76,7 @@ def run(
     todo: Sequence[Part], device: str, budget: float, output: Path | None, resume: bool, quiet: bool
 ) -> Iterator[tuple[Part, Run]]:
     """One part after another, each with its share of the seconds that are left, and the run file so far. What stands
-    in the file already is not measured again. What ran on a GPU is named after the last."""
+    in the file already is not measured again. What ran on a GPU `micro.names` tells."""
     opened = open_device(device)
     total = sum(part.plan.budget.seconds for part in todo)
     contests = tuple(contest for part in todo for contest in part.plan.contests)
@@ -82,7 +84,7 @@ def run(
     with session("all", [opened], output, len(contests), quiet=quiet, resume=resume) as at:
         left = budget
         for part in todo:
-            share = replace(part.plan.budget, seconds=left * part.plan.budget.seconds / total)
+            share = replace(part.plan.budget, seconds=max(left, 0.0) * part.plan.budget.seconds / total)
             if not quiet:
                 told = f"{share.seconds:.0f} of {left:.0f} s of measuring that are left"
                 print(f"{part.title}: {told}", file=sys.stderr, flush=True)
@@ -93,7 +95,6 @@ def run(
             unused = measure_plan(here, replace(part.plan, budget=share), frozenset(others - own))
             left -= share.seconds - unused
             yield part, at.file.run
-        name_kernels(at)
 
 
 def _names(part: Part, todo: Sequence[Part], run: Run) -> set[str]:

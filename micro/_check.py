@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.dtypes import BYTES, STORED, decode
 from kernels.errors import WrongResult
+from kernels.problem import Inputs
 from micro._evidence import Found
 from micro._place import lines
 
@@ -96,10 +97,34 @@ def _marked(dtype: str) -> Array:
     return decode(np.full(BYTES[dtype], MARK, np.uint8).view(STORED[dtype]))
 
 
+@dataclass
+class Drawn:
+    """A problem's probes, drawn when they are asked for and then kept: rivals on a device whose references take longer
+    than its launches are checked on the same inputs."""
+
+    problem: Problem
+    seed: int
+    probes: dict[str, Inputs] = field(default_factory=dict)
+
+    def __call__(self, probe: str) -> Inputs:
+        import numpy as np
+
+        if probe not in self.probes:
+            rng = np.random.default_rng((self.seed, len(self.probes)))
+            self.probes[probe] = Inputs(self.problem.fill(rng, probe))
+        return self.probes[probe]
+
+
 def check(
-    device: Device, problem: Problem, variant: Variant[Any], bind: Bind, seed: int
+    device: Device,
+    problem: Problem,
+    variant: Variant[Any],
+    bind: Bind,
+    seed: int,
+    drawn: Drawn | None = None,
 ) -> tuple[Passed, float]:
-    """Launch once for each probe and compare; also seconds of the last launch.
+    """Launch once for each probe, on fresh inputs by the seed or on what is `drawn`, and compare; also seconds of the
+    last launch.
 
     Raises WrongResult with the way in which it is wrong.
     """
@@ -117,12 +142,17 @@ def check(
         device.sync()
         took = time.perf_counter() - start
 
-    passed = judge(bench, call, variant, np.random.default_rng(seed), problem.probes)
+    passed = judge(bench, call, variant, np.random.default_rng(seed), problem.probes, drawn)
     return passed, took
 
 
 def judge(
-    bench: Bench, call: Callable[[], object], variant: Variant[Any], rng: np.random.Generator, probes: Any
+    bench: Bench,
+    call: Callable[[], object],
+    variant: Variant[Any],
+    rng: np.random.Generator,
+    probes: Any,
+    drawn: Drawn | None = None,
 ) -> Passed:
     """The probes one after another through one bound call."""
     import numpy as np
@@ -131,7 +161,8 @@ def judge(
     earlier: Array | None = None
     kept: dict[str, Array] = {}
     for probe in probes:
-        x = bench.problem.fill(rng, probe) | kept
+        shared = drawn is not None and not variant.constant
+        x: dict[str, Array] = drawn(probe) if drawn and shared else bench.problem.fill(rng, probe) | kept
         kept = {name: x[name] for name in variant.constant}
         bench.load(x)
         call()

@@ -49,7 +49,7 @@ class Crew:
         own = list(enumerate(self._home))  # what a worker says of its own cases: only it has launched them
         return Opened(
             tuple(settled[key].launches[i] for i, key in own), tuple(settled[key].visits[i] for i, key in own),
-            max(one.round for one in settled.values()),
+            max(one.round for one in settled.values()), max(one.beside for one in settled.values()),
         )  # fmt: skip
 
     def look(self, first: int, rounds: int, patience: float) -> Look:

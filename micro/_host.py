@@ -39,9 +39,14 @@ CANARIES, CANARIES_STEPWISE = (
 )  # of each small one at the start of a look; where a visit takes milliseconds
 COLD_SHARE = 4  # cold operands rotate through so many last-level caches
 UNTOLD = 8  # kernels that a launch is taken to enqueue for each use where it does not tell
+SLOWER = (
+    4  # times as long as it must be a visit may be, so that it has as many launches as the fastest rival's
+)
 GRAPH = 4096  # launches of a captured graph, which is one entry of a stream's queue however many they are
+IDLE = 2.0  # seconds after which a device's clock may have fallen, and is ramped up again
+KEPT = 4 << 30  # bytes of operands of problems whose inputs are kept for the next rival
 HOT = 0.01  # share of a look's time with the clock held down for heat that rejects the look
-RAMP, ALIKE, MEDIAN = 2.0, 0.01, 8  # seconds at most until three medians of so many visits are alike
+RAMP, ALIKE, MEDIAN = 2.0, 0.01, 4  # seconds at most until three medians of so many visits are alike
 
 
 @dataclass(eq=False)
@@ -74,13 +79,17 @@ class Host:
         self.device = device
         self._state: dict[str, float] = {}
         self._pace = Pace()
+        self._asking = 0.0  # seconds that it takes to be told its pace
         self._spare = ctypes.c_int32(-1)  # where nobody watches
         self._cell = cell or ctypes.addressof(self._spare)
         self._binds: dict[Case, list[tuple[Variant[Any], Bind, int]]] = {}
         self._whole: dict[Case, Bind] = {}
         self._pilot: dict[Case, float] = {}
         self._arenas = Arenas(device)
+        self._drawn: dict[tuple[Problem, int], _check.Drawn] = {}
+        self._busy = -math.inf  # when it was last timed
         self._overhead: float | None = None
+        self._ceilings: dict[tuple[Problem, str], float] = {}
 
     def running(self) -> int:
         """The case under way, or −1."""
@@ -113,14 +122,26 @@ class Host:
         bind = self._whole[case]
         if evidence is not None:
             _evidence.clear(evidence, case)
+        drawn = None if self.device.native else self._inputs(case.problem, seed)
         try:
-            passed, self._pilot[case] = _check.check(self.device, case.problem, variant, bind, seed)
+            passed, self._pilot[case] = _check.check(self.device, case.problem, variant, bind, seed, drawn)
         except WrongResult as error:
             if evidence is not None and error.found is not None:
                 with suppress(OSError):  # no room for it: the kernel is wrong all the same
                     _evidence.write(evidence, case, seed, str(error), error.found, keep)
             raise
         return passed
+
+    def _inputs(self, problem: Problem, seed: int) -> _check.Drawn:
+        """The problem's, as its rivals before had them; of the problems asked for last as many as KEPT bytes hold."""
+        found = self._drawn.pop((problem, seed), None) or _check.Drawn(problem, seed)
+        self._drawn[problem, seed] = found
+        while (
+            len(self._drawn) > 1
+            and sum(each[0].footprint for each in self._drawn) * len(problem.probes) > KEPT
+        ):
+            del self._drawn[next(iter(self._drawn))]
+        return found
 
     def open(self, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> list[list[float]]:
         """Lay out a contest; seconds of one launch of each part of each case. Cases not `mine` take their
@@ -138,7 +159,7 @@ class Host:
         if self._own() and not self.device.native:
             self._warm_up()
         return [
-            [self._calibrate(entry) for entry in self._timed if entry.case == i] if mine[i] else []
+            [self._known_or(entry) for entry in self._timed if entry.case == i] if mine[i] else []
             for i in range(len(cases))
         ]
 
@@ -151,8 +172,8 @@ class Host:
         fastest = min((e.call for e in measured), default=VISIT)
         self._captured = all(e.capturable for e in measured if self._mine[e.case])
         for entry in self._timed:
-            call = fastest if entry in measured and self.device.native else entry.call
-            entry.launches = self._launches(entry, math.ceil(visit / call))
+            call = fastest if entry in measured else entry.call
+            entry.launches = self._launches(entry, visit, call)
             entry.warm = 0 if entry.call > LONG or entry.cold else WARM
         limits = self.device.limits()
         cache = limits.usable_cache
@@ -164,16 +185,21 @@ class Host:
             tuple(max(e.launches for e in self._of(i)) for i in cases),
             tuple(max(e.call * e.launches for e in self._of(i)) for i in cases),
             sum(e.call * (e.launches + e.warm) + limits.visit for e in self._timed),
+            0.0
+            if self.device.native
+            else limits.visit * CANARIES_STEPWISE * len(self._canaries) + self._asking,
         )
 
-    def _launches(self, entry: Timed, wanted: int) -> int:
-        """Of a visit. In the compiled loop the same number for all measured cases, a ceiling has its own; where a
-        stream is held each case has its own: as many as it takes behind a hold, which for a graph is all. One launch
-        of more kernels than that is not held."""
+    def _launches(self, entry: Timed, visit: float, fastest: float) -> int:
+        """Of a visit of so many seconds: the same number for all measured cases, by the fastest; a ceiling has its own.
+        Where visits are called step by step a case that is much slower makes fewer; and where a stream is held as many
+        as it takes behind a hold, which for a graph is all. One launch of more kernels than that is not held."""
+        wanted = math.ceil(visit / fastest)
         if self.device.native:
             return max(1, wanted)
         if entry.cold:
             return 1
+        wanted = min(wanted, math.ceil(SLOWER * visit / entry.call))
         if entry.capturable and self._captured:
             return max(1, min(GRAPH, wanted))
         entry.unheld = entry.unheld or entry.kernels > self.device.queue
@@ -300,13 +326,16 @@ class Host:
         """What is known before anything of a device is timed that is not called from a compiled loop."""
         self._single, self._captured = True, False
         row = self._draw(0, 1)[0]
+        idle = time.perf_counter() - self._busy
         for entry in self._own():
             launch = self._bound(entry, self._offsets(row, entry))
             entry.kernels, entry.capturable = launch.kernels or UNTOLD * launch.uses, launch.capturable
-        self._ramp(self._own()[0])
+        if idle > IDLE:
+            self._ramp(self._own()[0])
         if self._overhead is None:
             self._overhead = self.device.overhead()
-        self._state, self._pace = self.device.state(), self.device.pace()
+            self._state, began = self.device.state(), time.perf_counter()
+            self._pace, self._asking = self.device.pace(), time.perf_counter() - began
 
     def _ramp(self, entry: Timed) -> None:
         """Keep the device busy until its clock has settled: three medians in a row that are alike."""
@@ -325,6 +354,15 @@ class Host:
     def _offsets(self, row: Array, entry: Timed) -> Array:
         return row[[i for i, owner in enumerate(self._owner) if owner is entry]]
 
+    def _known_or(self, entry: Timed) -> float:
+        """Seconds of one launch; of a ceiling as an earlier contest found them: they tell no more than its launches."""
+        bound, key = self._cases[entry.case].role == "ceiling", (entry.problem, entry.variant.name)
+        if not bound or self.device.native:
+            return self._calibrate(entry)
+        if key not in self._ceilings:
+            self._ceilings[key] = self._calibrate(entry)
+        return self._ceilings[key]
+
     def _calibrate(self, entry: Timed) -> float:
         """Seconds of one launch, from the check where that already told it is long."""
         case = self._cases[entry.case]
@@ -334,7 +372,7 @@ class Host:
         self._single, self._captured = True, False
         offsets = self._offsets(self._draw(0, 1)[0], entry)
         entry.launches, entry.warm, entry.call = 1, 0, 0.0 if pilot < LONG else pilot
-        for _ in range(4):  # a cold first call tells nothing
+        for _ in range(4 if self.device.native else 3):  # a cold first call tells nothing
             timed = self._visit([entry], [0], [offsets])
             took = float(timed.wall[0]) / int(timed.launches[0])
             most = 100_000 if self.device.native else self._room(entry)
@@ -372,7 +410,7 @@ class Host:
             if self._cases[entry.case].setting.threads > 1:
                 continue  # its threads need not all work all the time: others' load is told by the counters
             lost[:, entry.case] = np.maximum(lost[:, entry.case], share[:, i])
-        slowed = self._slowed()
+        slowed, self._busy = self._slowed(), time.perf_counter()
         if slowed.get("thermal", 0.0) > HOT * (time.perf_counter() - began):
             lost[:] = 1.0
         by_case = places[

@@ -23,11 +23,13 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a contest will cost, case by case: launches in a visit and its seconds; and seconds of a round."""
+    """What a contest will cost, case by case: launches in a visit and its seconds; and seconds of a round, and of what
+    a look does beside its rounds."""
 
     launches: tuple[int, ...]
     visits: tuple[float, ...]
     round: float
+    beside: float = 0.0
 
 
 @dataclass(frozen=True)

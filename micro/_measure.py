@@ -109,7 +109,7 @@ def measure(
     patience = 60.0 + 2 * seconds
     opened = crew.open(patience)
     began = time.monotonic()
-    affordable = rounds or int(seconds / max(opened.round, 1e-9))
+    affordable = rounds or int((seconds - opened.beside) / max(opened.round, 1e-9))
     once = rounds is not None or affordable < stats.FEW
     found = _Rounds(crew.cases, pairs, opened, margin, once)
     limit = began + (math.inf if rounds else seconds * (OVERRUN if once else 1))
@@ -122,6 +122,8 @@ def measure(
             # No longer than a sign of life, nor than the budget: rounds cost what they did so far.
             took = (time.monotonic() - began) / found.taken if found.taken else opened.round
             longest = min(BREATH, max(limit - time.monotonic(), 0.0)) if found.taken else BREATH
+            if found.accepted >= stats.FEWEST and longest < opened.beside + took:
+                return  # not even one more round
             chunk = max(1, min(missing, int(longest / max(took, opened.round, 1e-9))))
             found.take(crew.look(found.taken, chunk, patience))
             progress(found.say())

@@ -83,7 +83,9 @@ class Runner:
         """As `run`, with the measurement behind it; `at_least` rounds go on after the answer is known."""
         began = time.monotonic()
         seed = zlib.crc32(contest.name.encode()) ^ self.seed
-        outcomes = [self._stage1(case, seed + i) for i, case in enumerate(contest.cases)]
+        outcomes = [
+            self._stage1(case, zlib.crc32(case.problem.name.encode()) ^ self.seed) for case in contest.cases
+        ]
         setup = time.monotonic() - began
         alive = [i for i, outcome in enumerate(outcomes) if outcome.status == "ran"]
         margin = self._margin(contest, budget)

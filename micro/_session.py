@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 REFERENCE = 100e9  # FLOP/s of the processor, which computes what an answer is checked against
 LEAST_VISIT = 1e-3  # seconds of a visit on a device that is not called from the compiled loop
+BESIDE = 4  # visits to ceilings and canaries for each round of a first look, there
 Output = tuple[str, Callable[[], None], IO[str]]  # its option, what writes it, where to
 EXPORTS = tuple(kind for kind in formats.kinds() if kind != "text")
 
@@ -152,12 +153,12 @@ def measure_plan(at: Session, plan: Planned, others: frozenset[str] = frozenset(
     share = sum(map(need, left)) / (sum(map(need, plan.contests)) or 1.0)
     rest = max(plan.budget.seconds - taken, plan.budget.seconds * share)
     rest = measure_all(at, left, replace(plan.budget, seconds=rest))
-    while rest > 0 and (more := _fresh(plan.refine(so_far()), at.file.run)):
+    while (more := _fresh(plan.refine(so_far()), at.file.run)) and rest >= sum(map(need, more)):
         rest = measure_all(at, more, replace(plan.budget, seconds=rest))
     said = plan.answer(so_far())
     if said and said not in [note.data.get("sentences") for note in at.file.run.notes]:
         at.file.append(Note("answer", {"sentences": said}))
-    return max(rest, 0.0)
+    return rest
 
 
 def name_kernels(at: Session) -> None:
@@ -194,19 +195,20 @@ def measure_all(at: Session, contests: Sequence[Contest], budget: Budget) -> flo
     """One contest after another; what one leaves over goes to the later ones. Seconds left.
 
     First each gets what its first look takes, then all share the rest, case by case; a budget too small
-    for the first looks is shared in their proportion.
+    for the first looks is shared in their proportion. Seconds left are negative where the last looks took longer.
     """
     needs = [_first_look(contest, at.runner.limits) for contest in contests]
-    left = budget.seconds
+    left, spent = budget.seconds, 0.0
     for i, contest in enumerate(contests):
         at.progress.begin(contest.name)
         rest = left - sum(needs[i:])
         share = len(contest.cases) / sum(len(later.cases) for later in contests[i:])
         seconds = needs[i] + rest * share if rest > 0 else left * needs[i] / sum(needs[i:])
         done = at.runner.run(contest, seconds, budget)
-        left = max(left - done.seconds["measuring"], 0.0)
+        spent += done.seconds["measuring"]
+        left = max(budget.seconds - spent, 0.0)
         at.file.append(done)
-    return left
+    return budget.seconds - spent
 
 
 def _fresh(contests: list[Contest], run: Run) -> list[Contest]:
@@ -229,16 +231,17 @@ def _forecast(contests: Sequence[Contest], budget: Budget) -> str:
 
 def _first_look(contest: Contest, limits: Mapping[str, Limits]) -> float:
     """Seconds, roughly, by what each case's device is taken to do: eight rounds of every case, warmed up where that is
-    done."""
+    done; where visits are made step by step, of the ceilings and the canaries beside them too."""
     total, least = 0.0, 0.05
     for case in contest.cases:
         if case.skip or case.setting.device not in limits:
             continue
         known = limits[case.setting.device]
         call = case.problem.flops / known.flops + case.problem.bytes / known.bandwidth
-        beside = known.visit + max(LEAST_VISIT - call, 0.0) if known.visit else 0.0
-        total += call * (1 if call > LONG else 1 + WARM) + beside
-        least = max(least, known.contest)
+        total += call * (1 if call > LONG else 1 + WARM)
+        if known.visit:
+            total += known.visit + max(LEAST_VISIT - call, 0.0)
+            least = max(least, LOOKS[0] * BESIDE * (known.visit + LEAST_VISIT))
     return LOOKS[0] * total + least
 
 

@@ -98,7 +98,7 @@ def _benchmark(
         useful={
             "cpu": (Useful("--overview"),),
             "cuda": (
-                Useful("--activations", 241, 20.0), Useful("--softmax", 242, 15.0), Useful("--inplace", 243, 5.0),
+                Useful("--activations", 241, 20.0), Useful("--softmax", 242, 15.0),
             ),
         },
         small="--count 512",

@@ -46,15 +46,9 @@ extern "C" __global__ void sweep(const float4 *trash, long long count, float *ne
 PATIENCE = 500_000_000
 ALIGNMENT = 512  # bytes: what CuPy's and PyTorch's allocators give; cudaMalloc gives 256
 QUEUE = 512  # kernels: a stream takes about 1022 before it blocks its caller
-LANES, CLOCK = (
-    128,
-    1.2e9,
-)  # multiply-adds of a multiprocessor a cycle (sm_86 to sm_100), and a low clock: a guess
+LANES, CLOCK = 128, 1.2e9  # multiply-adds of a multiprocessor a cycle (64 on sm_80), and a low clock: a guess
 BYTES_PER_PROCESSOR = 15e9  # bytes/s of memory for each of them: 2 TB/s of an H100's 3.4, of an A100's 1.6
-VISIT, CONTEST = (
-    5e-3,
-    0.2,
-)  # seconds of this process for a visit (views, capture, waiting), and for a contest's layout
+VISIT = 5e-3  # seconds of this process for a visit: views, capture, waiting
 EMPTY = 9  # pairs of events with nothing between them: their median is the overhead
 SWEEPERS = 1024  # threads of each of the sweep's blocks, two a multiprocessor
 
@@ -282,7 +276,7 @@ class Cuda:
         free, _ = self.cp.cuda.runtime.memGetInfo()
         return Limits(
             free, self.processors, (self._facts["l2CacheSize"],), 2 * LANES * CLOCK * self.processors,
-            BYTES_PER_PROCESSOR * self.processors, VISIT, CONTEST,
+            BYTES_PER_PROCESSOR * self.processors, VISIT,
         )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from micro import memory
 from micro._all import benchmarks
 from micro._asked import planned
 from micro._cli import main, parser
-from micro._plan import Asked, Contest, parse
+from micro._plan import Asked, Contest, Useful, parse
 from micro._run import command
 from tests.conftest import Ran
 
@@ -175,7 +175,7 @@ def test_working_sets_leave_half_of_what_is_free(monkeypatch: pytest.MonkeyPatch
 
 
 def test_its_useful_line_is_planned_by_all() -> None:
-    assert benchmarks()["memory"].useful["cpu"] == ("--overview",)
+    assert benchmarks()["memory"].useful["cpu"] == (Useful("--overview"),)
 
 
 # What is mapped is declared, and what is impossible refused

@@ -207,7 +207,7 @@ def test_useful_lines_are_understood() -> None:
     for benchmark, name in ((update.BENCHMARK, "update"), (optimizer.BENCHMARK, "optimizer")):
         for lines in benchmark.useful.values():
             for line in lines:
-                parser(benchmark, name).parse_args([*line.split(), *benchmark.small.split()])
+                parser(benchmark, name).parse_args([*line.words.split(), *benchmark.small.split()])
 
 
 def test_a_question_of_the_optimizer_is_handed_on() -> None:

@@ -1,0 +1,118 @@
+"""A visit to a GPU in simulated time: what fits into it, in which order, and what a fault costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernels.ops.optimizer.problem import Optimizer
+from kernels.variant import Setting
+from micro import __main__ as command
+from micro._canary import History
+from micro._plan import Budget, Case
+from micro._plan import Contest as PlannedContest
+from micro._run import Runner
+from micro._worker import Workers
+from reports import store
+from reports.record import Contest, Run
+from tests.simulated.timed import Simulated, rounds, script
+
+BUDGET, MOST = 104, 225  # seconds of measuring, and of all of it
+
+
+def measured(machine: Simulated, file: Path, budget: float = BUDGET, *words: str) -> Run:
+    argv = ["all", "--device", "cuda:0", "--budget", f"{budget}s", "-o", str(file), "-q", *words]
+    assert command.main(argv) == 0
+    return store.read(file)
+
+
+@pytest.mark.parametrize("words", [(), ("--part", "1")])
+def test_all_of_it_fits_and_the_front_door_is_first(
+    words: tuple[str, ...], tmp_path: Path, own_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its contests has an interval."""
+    machine = Simulated()
+    machine.install(monkeypatch)
+    began = machine.now
+    run = measured(machine, tmp_path / "run.jsonl", BUDGET if not words else 60.0, *words)
+    took = machine.now - began
+    print(f"{took:.0f} simulated seconds, {len(run.contests)} contests")
+    assert took <= MOST
+    front = run.contests[:6]
+    assert [x.contest.partition("/")[0] for x in front] == ["strategy", "nn-nt-tn-tt", *["nn-nt"] * 4]
+    for contest in front:
+        assert min(rounds(x) for x in contest.results if x.role == "measured") >= 6, contest.contest
+        assert all(x.low is not None and x.high is not None for x in contest.comparisons)
+    compared = [x for x in run.comparisons if x.verdict != "not comparable"]
+    short = [(x.contest, x.reason) for x in compared if x.low is None]
+    assert not short
+
+
+def contest(machine: Simulated, *cases: Case, seconds: float = 5.0) -> Contest:
+    """Both stages of one contest, in simulated time."""
+    with Workers() as workers:
+        limits = {"cuda:0": machine.workers[0].limits()}
+        runner = Runner(workers, limits, History("none"))
+        return runner.run(PlannedContest("some", "which?", "variant", cases), seconds, Budget(seconds))
+
+
+def optimizer(variant: str, tensors: int = 160) -> Case:
+    return Case(Optimizer("adam", tensors, 16384), variant, Setting(device="cuda:0", data="uniform"))
+
+
+@pytest.fixture
+def launched() -> dict[str, int]:
+    """Kernels of one launch, by variant."""
+    return {"cuda-each": 160, "torch-loop-cuda": 1120, "torch-fused-cuda": 4}
+
+
+@pytest.mark.parametrize(
+    ("rivals", "told"),
+    [
+        (("cuda", "cuda-each"), ""),
+        (("cuda", "cuda-each", "torch-fused-cuda"), ""),
+        (("cuda", "torch-loop-cuda"), "more kernels than a held stream takes"),
+    ],
+)
+def test_a_launch_of_many_kernels_takes_what_its_kernels_take(
+    rivals: tuple[str, ...], told: str, launched: dict[str, int], own_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """A visit of `cuda-each` was 27,200 launches and waited for its caller; now it is a graph, or as many as are held.
+    What no stream can hold is told."""
+    machine = Simulated(kernels=lambda row, problem: launched.get(row.name, 1))
+    machine.install(monkeypatch)
+    done = contest(machine, *map(optimizer, rivals))
+    for result in (x for x in done.results if x.role == "measured"):
+        assert result.seconds is not None and rounds(result) >= 6
+        assert any(told in x for x in result.warnings) == (bool(told) and result.variant == rivals[-1])
+        if not told or result.variant != rivals[-1]:
+            real = script(result.variant, optimizer(result.variant).problem)
+            assert result.seconds.median == pytest.approx(real, rel=0.05)
+
+
+def test_a_visit_of_thirty_thousand_kernels(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which its row does not tell of: the hold breaks, is seen, and the launches are halved until it holds."""
+    machine = Simulated(kernels=lambda row, problem: 100, told=False, seconds=lambda name, problem: 3.3e-6)
+    machine.install(monkeypatch)
+    done = contest(machine, optimizer("torch-fused-cuda"), optimizer("torch-foreach-cuda"))
+    for result in (x for x in done.results if x.role == "measured"):
+        assert result.seconds is not None and result.launches is not None
+        assert result.launches * 100 < 1022
+        assert result.seconds.median == pytest.approx(3.3e-6, rel=0.05)
+        assert rounds(result) >= 6
+
+
+def test_an_error_that_stays_costs_one_case(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its worker is dropped, and the others have times: of this contest, and of the next."""
+    machine = Simulated()
+    machine.install(monkeypatch)
+    machine.faulty |= {"cuda-each"}
+    for rivals in (("cuda", "cuda-each", "torch-fused-cuda"), ("cuda", "torch-foreach-cuda")):
+        found = {
+            x.variant: x for x in contest(machine, *map(optimizer, rivals)).results if x.role == "measured"
+        }
+        for name, result in found.items():
+            assert result.status == ("failed" if name == "cuda-each" else "ok"), (name, result.reason)
+            if name == "cuda-each":
+                assert "cudaErrorIllegalAddress" in (result.reason or "") and result.seconds is None

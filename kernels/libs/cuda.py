@@ -24,7 +24,7 @@ def driver_missing() -> str | None:
         driver = ctypes.CDLL(DRIVER)
     except OSError:
         return f"no NVIDIA driver: {DRIVER} is not on this machine"
-    if code := driver.cuInit(0):
+    if code := driver.cuInit(ctypes.c_uint(0)):
         return f"the NVIDIA driver is here and finds no GPU (cuInit answers {code}): see nvidia-smi"
     count = ctypes.c_int(0)
     if driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:

@@ -1,0 +1,187 @@
+"""Every place of `bound.sites`, run against a library that notes what it is called with."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kernels.errors import LaunchError
+from kernels.libs import cublas, cublaslt, cuda, driver, pycuda, skcuda
+from kernels.ops.launch import gpu
+from kernels.ops.launch.problem import Calls
+from tests.gpu.probes import versions
+from tests.simulated import declarations
+from tests.simulated.bound import ROOT, Site
+from tests.simulated.declarations import Kind
+
+PLACE: Any = type(ctypes.byref(ctypes.c_int()))
+# Where what is taken is called from C: the file, and the type under which it is.
+IN_C = {
+    Site("kernels/ops/launch/gpu.py", "from_c", "cuLaunchKernel"): ("kernels/ops/launch/launch.c", "launch_kernel")
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What a call passes for one argument, by ctypes: as declarations.Kind. `value` is that of a number; `bare`:
+    an address of which nothing is known, and not null."""
+
+    ctype: Any
+    to: Any = None
+    several: bool = False
+    value: Any = None
+    bare: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call. `returns`: as what the binding takes the answer."""
+
+    site: Site
+    arguments: tuple[Passed, ...]
+    returns: Passed
+
+
+def passed(x: Any) -> Passed:
+    """As ctypes passes it. A Python number goes as an int."""
+    if isinstance(x, int):
+        return Passed(ctypes.c_int, value=x)
+    if x is None or isinstance(x, bytes):
+        return Passed(ctypes.c_void_p, None if x is None else ctypes.c_char)
+    if isinstance(x, PLACE):
+        return Passed(ctypes.c_void_p, type(x._obj))
+    if isinstance(x, ctypes.Array):
+        return Passed(ctypes.c_void_p, type(x), several=True)
+    return Passed(type(x), value=x.value, bare=type(x) is ctypes.c_void_p and bool(x.value))
+
+
+def returned(restype: Any) -> Passed:
+    """As what ctypes takes an answer."""
+    return Passed(ctypes.c_void_p, ctypes.c_char) if restype is ctypes.c_char_p else Passed(restype)
+
+
+class Function:
+    """One of a Library's, taken at a site."""
+
+    def __init__(self, library: Library, site: Site) -> None:
+        self.library, self.site, self.restype = library, site, ctypes.c_int
+
+    def __call__(self, *arguments: Any) -> Any:
+        made = tuple(passed(x) for x in arguments)
+        self.library.calls.append(Call(self.site, made, returned(self.restype)))
+        for x in arguments:
+            if isinstance(x, PLACE) and type(x._obj) is ctypes.c_void_p:
+                x._obj.value = HANDLE
+        if self.site.symbol in COUNTS:
+            arguments[-1]._obj.value = 1
+        return ANSWERS.get(self.site.symbol, 0)
+
+
+HANDLE = 0x70  # what any function makes
+COUNTS = ("cuDeviceGetCount", "cublasLtMatmulAlgoGetHeuristic")  # their last argument is how many there are
+ANSWERS = {
+    "cublasGetStatusString": b"a status",
+    "cublasLtGetStatusString": b"a status",
+    "cublasLtGetVersion": 130100,
+}
+
+
+class Library:
+    """Any of the libraries: has every function, does nothing, and notes each call."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def __getattr__(self, symbol: str) -> Function:
+        frame = sys._getframe(1)
+        while frame.f_code.co_name.startswith("<") and frame.f_back:  # a comprehension is its function's
+            frame = frame.f_back
+        file = Path(frame.f_code.co_filename).resolve()
+        inside = file.relative_to(ROOT).as_posix() if file.is_relative_to(ROOT) else str(file)
+        return Function(self, Site(inside, frame.f_code.co_name, symbol))
+
+
+def called() -> list[Call]:
+    """The calls from all of them."""
+    library = Library()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuda, "load", lambda name: library)
+        patch.setattr(ctypes, "CDLL", lambda name: library)
+        patch.setattr(driver, "api", lambda: library)
+        patch.setattr(pycuda, "load", _pycuda)
+        patch.setattr(gpu, "_cubin", lambda problem, device: Path("launch.cubin"))
+        _cublas(library)
+        _cublaslt(library)
+        _driver()
+        _pycuda_events(library)
+        assert cuda.driver_missing() is None
+        assert skcuda._soname() == "libcublas.so.0.0"
+        versions.driver()
+    return library.calls + [_c(site, *where) for site, where in IN_C.items()]
+
+
+def _cublas(library: Any) -> None:
+    on = cublas.open_handle(0x40, 0x1000, library)
+    for mode in (cublas.DEFAULT_MATH, cublas.PEDANTIC_MATH, cublas.TF32_MATH):
+        on.math(mode)
+    places = (0x100, 4), (0x200, 4), (0x300, 4)
+    for flags in ((cublas.N, cublas.T), (cublas.T, cublas.N)):
+        cublas.sgemm(on, flags, (2, 3, 4), (1.0, 0.5), *places)()
+        for dtype in cublas.TYPES:
+            cublas.gemm_ex(on, dtype, flags, (2, 3, 4), (1.0, 0.5), *places)()
+    cublas.sgeam_transpose(on, 2, 3, places[0], places[1])()
+    cublas.kernel()
+    with contextlib.suppress(LaunchError):
+        on.check("a call", cublaslt.NOT_SUPPORTED)
+
+
+def _cublaslt(library: Any) -> None:
+    on = cublaslt.open_handle(0x40, 0x1000, 64, library)
+    for dtype in cublas.TYPES:
+        product = cublaslt.plan(on, dtype, (cublas.T, cublas.N), (2, 3, 4), (4, 4, 2), 64, 2)[0]
+        cublaslt.matmul(on, product, (1.0, 0.5), 0x100, 0x200, 0x300)()
+    del product  # which destroys its descriptors
+    with contextlib.suppress(LaunchError):
+        on.check("a call", cublaslt.NOT_SUPPORTED)
+
+
+def _driver() -> None:
+    kernel = driver.function(Path("launch.cubin"), "launch_empty")
+    driver.launch(driver.prepared(kernel, (1, 2, 3), (4, 5, 6), 0x40, (0x100, 0x200)))()
+    device = SimpleNamespace(stream=SimpleNamespace(ptr=0x40))
+    buffers = [SimpleNamespace(data=SimpleNamespace(ptr=0x100))]
+    gpu.from_ctypes(Calls("empty", 1), device, None)(buffers).call()
+
+
+def _pycuda() -> Any:
+    return SimpleNamespace(Error=LaunchError, Stream=lambda flags: SimpleNamespace(handle=0x50))
+
+
+def _pycuda_events(library: Any) -> None:
+    on = pycuda.open_side(0x40, library)
+    kernel = SimpleNamespace(prepare=len, prepared_async_call=lambda *words, shared_size: None)
+    pycuda.launch(on, kernel, (1, 1), (1, 1, 1), [("P", 0x100)])()
+
+
+def _c(site: Site, file: str, name: str) -> Call:
+    """A call from C: a compiler holds it to the type under which the function is called."""
+    text = (ROOT / file).read_text()
+    assert f"(({name})p->function)(" in text, f"{file}: not called as {name}"
+    found = re.search(rf"typedef (\w+) \(\*{name}\)\(([^)]*)\);", text)
+    assert found is not None
+    none: dict[str, Any] = {"types": {}, "enums": {}, "structs": {}}
+    kinds = [declarations.kind_of(none, {}, x) for x in (found[1], *found[2].split(","))]
+    return Call(site, tuple(map(_from_c, kinds[1:])), _from_c(kinds[0]))
+
+
+def _from_c(kind: Kind) -> Passed:
+    bare = kind.ctype is ctypes.c_void_p and kind.to is None
+    return Passed(kind.ctype, kind.to, several=not bare, bare=bare)

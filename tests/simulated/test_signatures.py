@@ -1,0 +1,270 @@
+"""Our bindings of cuBLAS, cuBLASLt and the driver are as NVIDIA declares them, and a difference is seen."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.simulated import bound, declarations, recorded, signatures
+from tests.simulated.bound import Site
+from tests.simulated.declarations import Declarations, Function, Kind
+from tests.simulated.recorded import Call, Passed
+
+KINDS = (
+    ctypes.c_char, ctypes.c_int, ctypes.c_uint, ctypes.c_int64, ctypes.c_uint64, ctypes.c_float, ctypes.c_double,
+    ctypes.c_void_p,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def calls() -> list[Call]:
+    return recorded.called()
+
+
+@pytest.fixture
+def told() -> Declarations:
+    return deepcopy(declarations.kept())
+
+
+def test_every_place_that_takes_a_function_is_called(calls: list[Call]) -> None:
+    print("", *signatures.listing(), sep="\n")
+    assert {x.site for x in calls} == bound.sites()
+    assert not bound.stale()
+    assert not bound.in_c()
+
+
+def test_every_function_is_declared(told: Declarations) -> None:
+    how = f"{declarations.INSTALL}; python -m tests.simulated.signatures --write"
+    assert set(told.functions) == {x.symbol for x in bound.sites()}, how
+
+
+def test_every_call_is_as_declared(calls: list[Call], told: Declarations) -> None:
+    assert signatures.wrong_calls(calls, told) == []
+    assert signatures.wrong_attributes(calls, told) == []
+    assert signatures.wrong_values(calls, told) == []
+
+
+def test_every_number_and_every_structure_is_nvidias(told: Declarations) -> None:
+    assert signatures.wrong_numbers(told) == []
+    assert signatures.wrong_structs(told) == []
+    assert signatures.unnamed() == set()
+    assert ctypes.sizeof(told.structs["cublasLtMatmulHeuristicResult_t"]) == 96
+
+
+def test_every_argument_declared_otherwise_is_seen(calls: list[Call], told: Declarations) -> None:
+    missed, count = [], 0
+    for theirs in told.functions.values():
+        ours = [x for x in calls if x.site.symbol == theirs.symbol]
+        for what, other in changed(theirs, ours):
+            count += 1
+            missed += [] if any(signatures.wrong(x, other) for x in ours) else [f"{theirs.symbol} {what}"]
+    print(f"\n{count - len(missed)} of {count} changes of a declaration")
+    assert count >= (len(KINDS) - 1) * sum(len(x.arguments) for x in told.functions.values())
+    assert missed == []
+
+
+def changed(theirs: Function, calls: Sequence[Call]) -> Iterator[tuple[str, Function]]:
+    """A function declared otherwise: each argument and the answer by every other kind, what a pointer leads to by
+    every other kind where a call shows it, a handle's place for a handle, and one argument less or more."""
+    for kind in others(theirs.returns, False):
+        yield f"answers {kind}", replace(theirs, returns=kind)
+    for i, (name, kind) in enumerate(theirs.arguments):
+        for other in others(kind, any(x.arguments[i].to for x in calls)):
+            arguments = (*theirs.arguments[:i], (name, other), *theirs.arguments[i + 1 :])
+            yield f"{name}: {other}", replace(theirs, arguments=arguments)
+    yield "one more", replace(theirs, arguments=(*theirs.arguments, ("more", Kind(ctypes.c_int))))
+    if theirs.arguments:
+        yield "one less", replace(theirs, arguments=theirs.arguments[:-1])
+
+
+def others(kind: Kind, seen: bool) -> Iterator[Kind]:
+    yield from (Kind(x) for x in KINDS if x is not kind.ctype)
+    if kind.handle:
+        yield Kind(ctypes.c_void_p, ctypes.c_void_p)
+    elif kind.to is ctypes.c_void_p and seen:
+        yield Kind(ctypes.c_void_p, handle=True)
+    if kind.to and seen:
+        yield from (replace(kind, to=x) for x in KINDS if x is not kind.to)
+
+
+def test_every_argument_passed_otherwise_is_seen(calls: list[Call], told: Declarations) -> None:
+    """At each place, not only in one of the calls of a function."""
+    missed, count = [], 0
+    for call in calls:
+        for i, ours in enumerate(call.arguments):
+            for kind in KINDS:
+                if kind is ours.ctype:
+                    continue
+                other = replace(call, arguments=swapped(call.arguments, i, Passed(kind)))
+                count += 1
+                missed += [] if signatures.wrong_calls([other], told) else [f"{call.site}, {i}: {kind}"]
+    print(f"\n{count - len(missed)} of {count} changes of a call")
+    assert count == (len(KINDS) - 1) * sum(len(x.arguments) for x in calls) > 0
+    assert missed == []
+
+
+def swapped(words: tuple[Any, ...], i: int, word: Any) -> tuple[Any, ...]:
+    return (*words[:i], word, *words[i + 1 :])
+
+
+def test_the_name_that_the_header_renames_is_refused(calls: list[Call], told: Declarations) -> None:
+    """cublasSgemm, say, which the library has too: that of the interface before handles."""
+    old = [x for x in calls if x.site.symbol.endswith("_v2")]
+    assert len({x.site.symbol for x in old}) == 5
+    for call in old:
+        site = call.site._replace(symbol=call.site.symbol.removesuffix("_v2"))
+        assert signatures.wrong_calls([replace(call, site=site)], told)
+
+
+@pytest.mark.parametrize("by", [-1, 1])
+def test_every_number_of_ours_changed_by_one_is_seen(
+    by: int, told: Declarations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places, seen = list(signatures.names()), 0
+    for place in places:
+        module, _, rest = place.partition(".")
+        name, *keys = rest.replace("]", "").split("[")
+        loaded = signatures.MODULES[module]
+        with monkeypatch.context() as patch:
+            patch.setattr(loaded, name, bumped(getattr(loaded, name), [eval(x) for x in keys], by))
+            found = signatures.wrong_numbers(told)
+        assert len(found) == 1 and found[0].startswith(place), found
+        seen += 1
+    print(f"\n{seen} of {len(places)} numbers, by {by:+d}")
+    assert len(places) >= 27
+    assert signatures.wrong_numbers(told) == []
+
+
+def bumped(value: Any, keys: list[Any], by: int) -> Any:
+    """A number within tuples and tables, changed."""
+    if not keys:
+        return value + by
+    if isinstance(value, dict):
+        return {k: bumped(x, keys[1:], by) if k == keys[0] else x for k, x in value.items()}
+    return tuple(bumped(x, keys[1:], by) if i == keys[0] else x for i, x in enumerate(value))
+
+
+def test_every_number_of_nvidias_changed_by_one_is_seen(calls: list[Call], told: Declarations) -> None:
+    for name in sorted(signatures.wanted()):
+        other = deepcopy(told)
+        other.enums[told.number(name)[0]][name] += 1
+        found = signatures.wrong_numbers(other) + signatures.wrong_values(calls, other)
+        assert any(name in x or told.number(name)[0] in x or "Flags" in x for x in found), name
+
+
+def test_a_number_in_a_call_that_has_no_name_is_seen(calls: list[Call], told: Declarations) -> None:
+    asked = [x for x in calls if x.site.symbol in ("cublasGetProperty", "cuEventCreate", "cuInit")]
+    for call in asked:
+        arguments = tuple(replace(x, value=3) if x.value is not None else x for x in call.arguments)
+        assert signatures.wrong_values([*calls, replace(call, arguments=arguments)], told)
+    less = [x for x in calls if x not in asked]
+    last = max((x for x in asked if x.site.symbol == "cublasGetProperty"), key=lambda x: x.arguments[0].value)
+    kept = [x for x in asked if x != last]
+    assert signatures.wrong_values(less + kept, told) == ["libraryPropertyType_t: never {2}"]
+
+
+def test_every_field_of_another_kind_or_name_is_seen(told: Declarations) -> None:
+    name = "cublasLtMatmulHeuristicResult_t"
+    fields = told.structs[name]._fields_
+    for i, (field, kind) in enumerate(fields):
+        for other in (("x", kind), *((field, x) for x in KINDS if x is not kind)):
+            made = type(name, (ctypes.Structure,), {"_fields_": swapped(fields, i, other)})
+            assert signatures.wrong_structs(replace(told, structs={**told.structs, name: made})), other
+
+
+def test_every_attribute_of_another_type_is_seen(calls: list[Call], told: Declarations) -> None:
+    assert len(told.attributes) == 7
+    for name, kind in told.attributes.items():
+        for other in {"int32", "uint32", "int64", "uint64"} - {kind}:
+            changed = replace(told, attributes={**told.attributes, name: other})
+            assert [x.partition(":")[0] for x in signatures.wrong_attributes(calls, changed)][:1] == [name]
+
+
+@pytest.mark.parametrize(
+    ("text", "symbols"),
+    [
+        ("def f(library):\n    library.cublasDgemm_v2(1)", ["cublasDgemm_v2"]),
+        ("def f(on):\n    return on.api.cuMemAlloc_v2", ["cuMemAlloc_v2"]),
+        ("def f(library):\n    getattr(library, 'cublasDgemm_v2')(1)", ["cublasDgemm_v2"]),
+        ("def f(library):\n    library['cublasDgemm_v2'](1)", ["cublasDgemm_v2"]),
+        ("def f(library, x):\n    getattr(library, x)(1)", ["?x"]),
+        (
+            "def f(on, kind):\n    getattr(on.api, f'cublasLt{kind}Init')\nf(1, 'A')\nf(2, 'B')",
+            ["cublasLtAInit", "cublasLtBInit"],
+        ),
+        ("def f(on, kind):\n    getattr(on.api, f'cu{kind}Init')\ndef g(x):\n    f(1, x)", ["cu?xInit"]),
+        ("def f(x):\n    raise E(f'cublasCreate answers {x}')", []),
+        ("def f(cublas):\n    cublas.sgemm()", []),
+    ],
+)
+def test_a_function_that_is_added_is_found(text: str, symbols: list[str]) -> None:
+    assert sorted(bound.taken("x.py", text)) == [Site("x.py", "f", x) for x in symbols]
+
+
+def test_a_call_in_another_order_is_seen(calls: list[Call], told: Declarations) -> None:
+    """Of arguments of two kinds."""
+    for call in calls:
+        for i, (a, b) in enumerate(zip(call.arguments, call.arguments[1:], strict=False)):
+            if a.ctype is not b.ctype:
+                words = swapped(swapped(call.arguments, i, b), i + 1, a)
+                assert signatures.wrong_calls([replace(call, arguments=words)], told)
+
+
+PXD = """\
+cdef extern from 'cuda.h':
+    ctypedef enum some_enum "some_enum":
+        FIRST "FIRST" = -(1)
+        _INTERNAL "_INTERNAL" = -42
+    ctypedef some_enum some_t
+    ctypedef struct opaque_st:
+        pass
+    ctypedef opaque_st* opaque 'opaque'
+
+ctypedef struct pair 'pair':
+    some_t first
+    int rest[3]
+
+cdef some_t call(opaque* made, const pair* told, unsigned int count, const float* const Aarray[]) except ?X nogil
+"""
+
+
+def test_what_the_text_says_is_understood() -> None:
+    found = declarations.FUNCTION.search(PXD)
+    assert found is not None
+    function = {
+        "symbol": "call_v2",
+        "returns": found["returns"].strip(),
+        "arguments": found["arguments"].split(", "),
+    }
+    told = declarations._types([PXD], {"FIRST"}, {"call": function})
+    assert told == {
+        "types": {"opaque": "opaque_st*", "some_t": "some_enum"},
+        "enums": {"some_enum": {"FIRST": -1}},
+        "structs": {"opaque_st": [], "pair": ["some_t first", "int rest[3]"]},
+    }
+    made = declarations.understood({**told, "functions": {"call": function}, "attributes": {}})
+    assert ctypes.sizeof(made.structs["pair"]) == 16
+    assert made.functions["call_v2"] == Function(
+        "call_v2",
+        Kind(ctypes.c_int, enum="some_enum"),
+        (
+            ("made", Kind(ctypes.c_void_p, ctypes.c_void_p)),
+            ("told", Kind(ctypes.c_void_p, made.structs["pair"])),
+            ("count", Kind(ctypes.c_uint)),
+            ("Aarray", Kind(ctypes.c_void_p, ctypes.c_void_p, several=True)),
+        ),
+    )
+
+
+def test_the_wheels_say_the_same() -> None:
+    kept = json.loads(declarations.KEPT.read_text("utf-8"))
+    place = declarations.folder()
+    if place is None or declarations.versions() != kept["from"]:
+        pytest.skip(f"{' and '.join(kept['from'])} are not here: {declarations.INSTALL}")
+    assert declarations.read(place, {x.symbol for x in bound.sites()}, signatures.wanted()) == kept

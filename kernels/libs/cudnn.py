@@ -13,7 +13,7 @@ from typing import Any
 
 from kernels.errors import LaunchError, Unavailable
 from kernels.libs import cuda
-from tests.gpu._conv import Shape
+from kernels.libs.convolutions import Shape
 
 FLOAT, NCHW, CROSS_CORRELATION = 0, 0, 1  # cudnnDataType_t, cudnnTensorFormat_t, cudnnConvolutionMode_t
 MATHS = {"default": 0, "tensor": 1, "convert": 2, "fma": 3}  # cudnnMathType_t

@@ -5,14 +5,13 @@ One client a process: neither torch's profiler nor ncu beside it. Its callbacks 
 
 from __future__ import annotations
 
+import importlib
 import re
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-from tests.gpu._facts import package
 
 BUFFER = 8 << 20  # bytes
 
@@ -21,7 +20,7 @@ _seen: list[tuple[str, int]] = []  # kernels and their nanoseconds, since they w
 
 def start() -> dict[str, Any]:
     """From now on kernels are written down. Raises what cupti-python raises."""
-    cupti = package("cupti.cupti")
+    cupti: Any = importlib.import_module("cupti.cupti")
 
     def completed(activities: list[Any]) -> None:
         _seen.extend((str(x.name), int(x.end - x.start)) for x in activities if hasattr(x, "name"))
@@ -32,7 +31,7 @@ def start() -> dict[str, Any]:
 
 
 def stop() -> None:
-    cupti = package("cupti.cupti")
+    cupti: Any = importlib.import_module("cupti.cupti")
 
     cupti.activity_disable(cupti.ActivityKind.CONCURRENT_KERNEL)
 
@@ -41,7 +40,7 @@ class Kernels:
     """What ran since it was last asked; the device must have been waited for."""
 
     def take(self) -> list[tuple[str, int]]:
-        cupti = package("cupti.cupti")
+        cupti: Any = importlib.import_module("cupti.cupti")
 
         cupti.activity_flush_all(1)
         taken = _seen[:]
@@ -94,6 +93,6 @@ def overhead(launch: Callable[[], object], wait: Callable[[], object], count: in
 
 
 def start_again() -> None:
-    cupti = package("cupti.cupti")
+    cupti: Any = importlib.import_module("cupti.cupti")
 
     cupti.activity_enable(cupti.ActivityKind.CONCURRENT_KERNEL)

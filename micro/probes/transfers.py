@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.gpu import _device
-from tests.gpu._facts import Facts, need, package
+from micro.probes import _device
+from micro.probes._facts import Facts, need, package
 
 QUESTION = "How fast is the link: by size, pinned, write-combined, registered, pageable, both ways at once?"
 LIMIT = 100.0

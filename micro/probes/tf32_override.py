@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tests.gpu import _process
-from tests.gpu._facts import Facts, need
+from micro.probes import _process
+from micro.probes._facts import Facts, need
 
 QUESTION = "Does NVIDIA_TF32_OVERRIDE=0 bring torch's convolution from TF32's error to that of fp32?"
 LIMIT = 100.0

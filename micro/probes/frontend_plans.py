@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tests.gpu import _conv, _frontend
-from tests.gpu._facts import Facts, need, package
+from kernels.libs import convolutions, cudnn_frontend
+from micro.probes._facts import Facts, need, package
 
 QUESTION = (
     "Which plans do cuDNN's heuristics rank, which are strict fp32; what is this device as a description?"
@@ -24,33 +24,33 @@ def ask() -> dict[str, Any]:
     facts.ask("versions", lambda: {"frontend": cudnn.__version__, "cuDNN": cudnn.backend_version()})
     facts.ask("device", lambda: cudnn.create_device_properties(0).serialize())
     handle = cudnn.create_handle()
-    for shape in (*_conv.SMALL, _conv.LAYER):
-        for op in _frontend.READS:
-            made = partial(_frontend.graph, cudnn, op, shape, handle=handle)
+    for shape in (*convolutions.SMALL, convolutions.LAYER):
+        for op in cudnn_frontend.READS:
+            made = partial(cudnn_frontend.graph, cudnn, op, shape, handle=handle)
             facts.ask(f"engines, {op}, {shape.name}", partial(count, made))
-            for mode in _frontend.MODES:
-                ranked = partial(_frontend.plans, cudnn, op, shape, mode, handle=handle)
+            for mode in cudnn_frontend.MODES:
+                ranked = partial(cudnn_frontend.plans, cudnn, op, shape, mode, handle=handle)
                 facts.ask(f"plans {mode}, {op}, {shape.name}", partial(listed, ranked))
-    for op in _frontend.READS:  # last: building compiles, for seconds
+    for op in cudnn_frontend.READS:  # last: building compiles, for seconds
         for mode in ("A", "B"):
             for strict in (True, False):
                 what = "strict" if strict else "any"
                 question = partial(built, cudnn, op, mode, strict, handle, over)
-                facts.ask(f"built {mode}, {what}, {op}, {_conv.SMALL[0].name}", question)
+                facts.ask(f"built {mode}, {what}, {op}, {convolutions.SMALL[0].name}", question)
     return facts.found
 
 
-def count(made: Callable[[], _frontend.Graph]) -> int:
+def count(made: Callable[[], cudnn_frontend.Graph]) -> int:
     return int(made().graph.get_engine_count())
 
 
-def listed(made: Callable[[], _frontend.Graph]) -> list[str]:
+def listed(made: Callable[[], cudnn_frontend.Graph]) -> list[str]:
     return made().names()
 
 
 def built(cudnn: Any, op: str, mode: str, strict: bool, handle: int, over: float) -> list[dict[str, Any]]:
     """Each listed plan with its workspace and notes, or why it is not built."""
-    made = _frontend.plans(cudnn, op, _conv.SMALL[0], mode, strict, handle=handle)
+    made = cudnn_frontend.plans(cudnn, op, convolutions.SMALL[0], mode, strict, handle=handle)
     found: list[dict[str, Any]] = []
     for index, name in enumerate(made.names()):
         if time.monotonic() > over:
@@ -59,5 +59,5 @@ def built(cudnn: Any, op: str, mode: str, strict: bool, handle: int, over: float
         try:
             found.append({"plan": name, **made.plan(index)})
         except Exception as error:
-            found.append({"plan": name, "not": _frontend.told(str(error))})
+            found.append({"plan": name, "not": cudnn_frontend.told(str(error))})
     return found

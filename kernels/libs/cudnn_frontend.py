@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels.errors import LaunchError
-from tests.gpu._conv import Shape
+from kernels.libs.convolutions import Shape
 
 READS = {"fprop": ("x", "w"), "dgrad": ("y", "w"), "wgrad": ("x", "y")}
 WRITES = {"fprop": "y", "dgrad": "x", "wgrad": "w"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.gpu import _process, _trace
-from tests.gpu._facts import Facts, need, package
+from kernels.libs import cupti
+from micro.probes import _process
+from micro.probes._facts import Facts, need, package
 
 QUESTION = "Does a CUPTI client in the process see torch's kernels, the same that torch.profiler sees?"
 LIMIT = 100.0
@@ -14,15 +15,15 @@ LIMIT = 100.0
 def ask() -> dict[str, Any]:
     need("cupti", "torch")
     facts = Facts()
-    facts.ask("tracing", _trace.start)
+    facts.ask("tracing", cupti.start)
     torch = package("torch")
 
-    from tests.gpu import _inside
+    from micro.probes import _inside
 
     work, wait = _inside.torch_work()
-    facts.ask("kernels", lambda: _trace.traced(work, wait))
-    facts.ask("libraries", lambda: _trace.mapped("^lib(cu|nv|nccl)"))
+    facts.ask("kernels", lambda: cupti.traced(work, wait))
+    facts.ask("libraries", lambda: cupti.mapped("^lib(cu|nv|nccl)"))
     x = torch.ones(32, device="cuda")
-    facts.ask("overhead", lambda: _trace.overhead(lambda: x.add_(1.0), wait, 10_000))
+    facts.ask("overhead", lambda: cupti.overhead(lambda: x.add_(1.0), wait, 10_000))
     facts.ask("torch.profiler", lambda: _process.inside("torch-profiler", seconds=60.0))
     return facts.found

@@ -1,8 +1,8 @@
 """Ask a machine with a GPU what only it can tell, one process a question, one line an answer.
 
-    python -m tests.gpu.checklist -o answers.jsonl
+    python -m micro.probes -o answers.jsonl
 
-The folder `probes` is the registry. A line holds the probe, its question, its answer or its error, and the
+This folder is the registry. A line holds the probe, its question, its answer or its error, and the
 seconds it took; an error also what was found before it ("so_far") and the last words ("tail"). Lines are
 whole however the run ends: the file is replaced by a longer one as each probe ends.
 """
@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.gpu import _facts, _process
+from micro.probes import _facts, _process
 
 ABOUT = "Ask a machine with a GPU what only it can tell."
-PROBES = Path(__file__).with_name("probes")
+PROBES = Path(__file__).parent
 SECONDS = 540.0  # for all of them
 FAKE_LIMIT = 10.0  # seconds for a probe that has no GPU to ask
 LIMIT = 60.0  # seconds for a probe that names none
@@ -76,7 +76,7 @@ def ask(probe: Probe, seconds: float, settings: dict[str, str]) -> dict[str, Any
         answers.touch()
         with words.open("wb") as stream:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tests.gpu._child", probe.path, answers, str(os.getpid())],
+                [sys.executable, "-m", "micro.probes._child", probe.path, answers, str(os.getpid())],
                 stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, process_group=0,
                 env=_process.path({"TMPDIR": folder, **settings}), cwd=_process.ROOT,
             )  # fmt: skip
@@ -157,7 +157,7 @@ def run(probes: Sequence[Probe], log: Log, seconds: float, fake: bool) -> int:
 
 
 def main(argv: Sequence[str] | None = None, folder: Path = PROBES) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.gpu.checklist", description=ABOUT)
+    parser = argparse.ArgumentParser(prog="python -m micro.probes", description=ABOUT)
     parser.add_argument("-o", metavar="FILE", type=Path, help="where the lines go; else to standard output")
     parser.add_argument("--only", metavar="REGEX", default="", help="probes whose name it is found in")
     parser.add_argument("--seconds", type=float, default=SECONDS, help=f"for all of them ({SECONDS:g})")
@@ -169,8 +169,3 @@ def main(argv: Sequence[str] | None = None, folder: Path = PROBES) -> int:
         sys.stdout.writelines(f"{x.limit:5g} s  {x.name}: {x.question}\n" for x in probes)
         return 0
     return run(probes, Log(asked.o), asked.seconds, asked.fake)
-
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    sys.exit(main())

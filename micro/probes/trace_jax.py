@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.gpu import _trace
-from tests.gpu._facts import Facts, environment, need, package
+from kernels.libs import cupti
+from micro.probes._facts import Facts, environment, need, package
 
 QUESTION = "Does a CUPTI client in the process see JAX's kernels?"
 LIMIT = 100.0
@@ -14,7 +14,7 @@ LIMIT = 100.0
 def ask() -> dict[str, Any]:
     need("cupti", "jax")
     facts = Facts()
-    facts.ask("tracing", _trace.start)
+    facts.ask("tracing", cupti.start)
     with environment(XLA_PYTHON_CLIENT_PREALLOCATE="false"):
         jax = package("jax")
 
@@ -29,7 +29,7 @@ def ask() -> dict[str, Any]:
     def work() -> None:
         last[0] = step(x)
 
-    facts.ask("kernels", lambda: _trace.traced(work, lambda: jax.block_until_ready(last[0])))
-    facts.ask("libraries", lambda: _trace.mapped("libcupti"))
+    facts.ask("kernels", lambda: cupti.traced(work, lambda: jax.block_until_ready(last[0])))
+    facts.ask("libraries", lambda: cupti.mapped("libcupti"))
     facts.ask("backend", jax.default_backend)
     return facts.found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.gpu._facts import Facts, need
+from micro.probes._facts import Facts, need
 
 QUESTION = "is a product timed by this suite what an event loop around torch.mm says, at 4096³?"
 LIMIT = 90.0

@@ -1,4 +1,4 @@
-"""Programs that a probe runs in a process of their own: `python -m tests.gpu._inside NAME PARENT …`, a JSON line."""
+"""Programs that a probe runs in a process of their own: `python -m micro.probes._inside NAME PARENT …`, a JSON line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.gpu import _conv, _facts, _process
+from kernels.libs import convolutions
+from micro.probes import _facts, _process
 
 
 def torch_work() -> tuple[Callable[[], object], Callable[[], object]]:
@@ -45,15 +46,15 @@ def torch_error() -> dict[str, Any]:
 
     torch = _facts.package("torch")
     found: dict[str, Any] = {}
-    for shape in _conv.SMALL:
-        given = _conv.operands(shape)
+    for shape in convolutions.SMALL:
+        given = convolutions.operands(shape)
         x, w = (torch.from_numpy(given[name]).cuda() for name in "xw")
         y = torch.nn.functional.conv2d(x, w, padding=shape.pad)
-        gap = _conv.error(y.cpu().numpy(), _conv.reference("y", shape, given))
-        found[shape.name] = {**gap, "like": _conv.precision(gap["l2"])}
+        gap = convolutions.error(y.cpu().numpy(), convolutions.reference("y", shape, given))
+        found[shape.name] = {**gap, "like": convolutions.precision(gap["l2"])}
     a, b = (np.random.default_rng(i).standard_normal((512, 512), np.float32) for i in (2, 3))
     product = (torch.from_numpy(a).cuda() @ torch.from_numpy(b).cuda()).cpu().numpy()
-    found["product"] = _conv.error(product, a.astype("f8") @ b.astype("f8"))
+    found["product"] = convolutions.error(product, a.astype("f8") @ b.astype("f8"))
     found["allow_tf32"] = {
         "cudnn": torch.backends.cudnn.allow_tf32,
         "matmul": torch.backends.cuda.matmul.allow_tf32,

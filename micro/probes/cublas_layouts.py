@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from kernels.libs import cublas
-from tests.gpu import _conv, _device
-from tests.gpu._facts import Facts, need
+from kernels.libs import convolutions, cublas
+from micro.probes import _device
+from micro.probes._facts import Facts, need
 
 QUESTION = (
     "NN, NT, TN, TT and geam of cuBLAS: with a workspace of ours or its own, TF32 off and on, loop and graph?"
@@ -105,8 +105,8 @@ class Case:
         self.cp.cuda.runtime.deviceSynchronize()
         call()
         self.stream.synchronize()
-        gap = _conv.error(self.cp.asnumpy(self.c[:ROWS]), self.want)
-        return {**gap, "like": _conv.precision(gap["l2"]), **self.times(call)}
+        gap = convolutions.error(self.cp.asnumpy(self.c[:ROWS]), self.want)
+        return {**gap, "like": convolutions.precision(gap["l2"]), **self.times(call)}
 
     def times(self, call: Any) -> dict[str, Any]:
         """Microseconds a call by both ways; a graph that cannot be captured says why."""

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kernels.libs import cuda
-from tests.gpu import _process, checklist
+from micro.probes import _checklist, _process
 
 KILLS = 6
 
@@ -46,7 +46,7 @@ def probe(tmp_path: Path) -> Callable[..., Path]:
 def asked(folder: Path, *argv: str) -> dict[str, dict[str, Any]]:
     """Each probe's line; the run must have been a success."""
     out = folder.parent / "answers.jsonl"
-    assert checklist.main(["-o", str(out), *argv], folder) == 0
+    assert _checklist.main(["-o", str(out), *argv], folder) == 0
     return {line["probe"]: line for line in lines(out)}
 
 
@@ -64,25 +64,25 @@ def gone(pid: int) -> bool:
 
 def test_the_folder_is_the_registry() -> None:
     """Each is read without being run, asks something, and says how long it may take."""
-    probes = checklist.find(checklist.PROBES)
-    assert {x.name for x in probes} == {x.stem for x in checklist.PROBES.glob("[a-z]*.py")}
+    probes = _checklist.find(_checklist.PROBES)
+    assert {x.name for x in probes} == {x.stem for x in _checklist.PROBES.glob("[a-z]*.py")}
     assert len(probes) > 10 and probes[0].name == "versions"
     assert all(x.question.endswith("?") and 10 <= x.limit <= 200 for x in probes)
-    assert [x.name for x in checklist.find(checklist.PROBES, "^trace_.*x$")] == ["trace_jax"]
+    assert [x.name for x in _checklist.find(_checklist.PROBES, "^trace_.*x$")] == ["trace_jax"]
 
 
 def test_fake_gives_a_line_for_every_probe(tmp_path: Path) -> None:
     told = subprocess.run(
-        [sys.executable, "-m", "tests.gpu.checklist", "--fake", "-o", tmp_path / "fake.jsonl"],
+        [sys.executable, "-m", "micro.probes", "--fake", "-o", tmp_path / "fake.jsonl"],
         cwd=_process.ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert told.returncode == 0, told.stderr
     found = lines(tmp_path / "fake.jsonl")
-    assert {x["probe"] for x in found} == {x.name for x in checklist.find(checklist.PROBES)}
+    assert {x["probe"] for x in found} == {x.name for x in _checklist.find(_checklist.PROBES)}
     for line in found:
         assert set(line) == {"probe", "question", "error", "seconds"}
         assert re.match(r"unavailable: [^\n]*(driver|CUDA_VISIBLE_DEVICES)[^\n]*$", line["error"]), line
-        assert line["seconds"] < checklist.FAKE_LIMIT
+        assert line["seconds"] < _checklist.FAKE_LIMIT
 
 
 def test_what_goes_wrong_costs_its_line_alone(probe: Callable[..., Path]) -> None:
@@ -114,7 +114,7 @@ def test_what_goes_wrong_costs_its_line_alone(probe: Callable[..., Path]) -> Non
 
 
 def test_what_was_found_before_the_end_is_kept(probe: Callable[..., Path]) -> None:
-    facts = "from tests.gpu._facts import Facts\nfacts = Facts()\nfacts.note('one', 1)\n"
+    facts = "from micro.probes._facts import Facts\nfacts = Facts()\nfacts.note('one', 1)\n"
     probe("dies", facts + "facts.ask('two', lambda: 1 // 0)\nimport os\nos.abort()")
     found = asked(probe("hangs", facts + "import time\ntime.sleep(60)", limit=2.5))
     assert found["hangs"]["so_far"] == {"one": 1}
@@ -140,7 +140,7 @@ def test_the_time_for_all_is_kept(probe: Callable[..., Path]) -> None:
 
 
 def test_the_file_stays_within_its_room(probe: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checklist, "ROOM", 40_000)
+    monkeypatch.setattr(_checklist, "ROOM", 40_000)
     probe("big", "return {'small': 1, 'large': 'x' * 1_000_000}")
     folder = probe("small", "return {'x': 'y' * 10_000}")
     found = asked(folder)
@@ -158,8 +158,8 @@ def test_a_second_run_adds_to_the_file(probe: Callable[..., Path], tmp_path: Pat
 
 
 def runner(folder: Path, out: Path) -> subprocess.Popen[bytes]:
-    code = "import pathlib, sys; from tests.gpu import checklist; "
-    code += "checklist.main(['-o', sys.argv[1]], pathlib.Path(sys.argv[2]))"
+    code = "import pathlib, sys; from micro.probes import _checklist; "
+    code += "_checklist.main(['-o', sys.argv[1]], pathlib.Path(sys.argv[2]))"
     return subprocess.Popen(
         [sys.executable, "-c", code, out, folder], cwd=_process.ROOT, stderr=subprocess.DEVNULL,
         env=os.environ | {"TMPDIR": str(folder.parent)},
@@ -205,7 +205,7 @@ def test_a_terminated_run_leaves_nothing_behind(probe: Callable[..., Path], tmp_
 def test_versions_are_told_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU without CuPy has versions to tell, and no products."""
     from kernels.errors import Unavailable
-    from tests.gpu import _facts
+    from micro.probes import _facts
 
     monkeypatch.setattr(cuda, "missing", lambda: "cupy is not installed: pip install it")
     _facts.need()

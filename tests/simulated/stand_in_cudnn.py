@@ -1,4 +1,4 @@
-"""cuDNN and its frontend in NumPy: as much of them as the probes use, on the problems of `_conv.SMALL`."""
+"""cuDNN and its frontend in NumPy: as much of them as the probes use, on the problems of `convolutions.SMALL`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from tests.gpu import _conv
-from tests.gpu.stand_in import at, cupti_kernels, module
+from kernels.libs import convolutions
+from tests.simulated.stand_in import at, cupti_kernels, module
 
 
 def compute(output: str, given: dict[str, np.ndarray]) -> None:
     """Write the operand `output` of a convolution, in single precision."""
-    for shape in _conv.SMALL:
+    for shape in convolutions.SMALL:
         if all(given[name].shape == shape.dims[name] for name in "xwy"):
-            given[output][...] = _conv.reference(output, shape, given)
+            given[output][...] = convolutions.reference(output, shape, given)
 
 
 class Text:

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any
 
 from kernels.libs import cuda
-from tests.gpu import _process, _trace
-from tests.gpu._facts import Facts, need, package
+from kernels.libs.cupti import mapped
+from micro.probes import _process
+from micro.probes._facts import Facts, need, package
 
 QUESTION = "Which versions of what are here, which copies of cuDNN and CUPTI are loaded, what steers them?"
 LIMIT = 55.0  # the shortest: first
@@ -54,7 +55,7 @@ def ask() -> dict[str, Any]:
     facts.ask("cudnn frontend", frontend)
     facts.ask("cuda.core", lambda: module("cuda.core"))
     facts.ask("torch", torch)
-    facts.ask("mapped", lambda: _trace.mapped("^lib(cu|nv|nccl)"))
+    facts.ask("mapped", lambda: mapped("^lib(cu|nv|nccl)"))
     return facts.found
 
 
@@ -117,7 +118,7 @@ def cupy() -> dict[str, Any]:
 def cupti() -> dict[str, Any]:
     client = package("cupti.cupti")
 
-    return {"timestamp": client.get_timestamp(), "mapped": _trace.mapped("libcupti")}
+    return {"timestamp": client.get_timestamp(), "mapped": mapped("libcupti")}
 
 
 def frontend() -> dict[str, Any]:
@@ -126,7 +127,7 @@ def frontend() -> dict[str, Any]:
     return {
         "version": cudnn.__version__,
         "cuDNN": cudnn.backend_version(),
-        "mapped": _trace.mapped("libcudnn"),
+        "mapped": mapped("libcudnn"),
     }
 
 

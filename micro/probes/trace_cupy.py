@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.gpu import _trace
-from tests.gpu._facts import Facts, need
+from kernels.libs import cupti
+from micro.probes._facts import Facts, need
 
 QUESTION = "Does a CUPTI client in the process see CuPy's kernels, and what does a launch cost under it?"
 LIMIT = 60.0
@@ -14,7 +14,7 @@ LIMIT = 60.0
 def ask() -> dict[str, Any]:
     need("cupti", "cupy")
     facts = Facts()
-    facts.ask("tracing", _trace.start)
+    facts.ask("tracing", cupti.start)
     import cupy
 
     x = cupy.ones((512, 512), cupy.float32)
@@ -24,9 +24,9 @@ def ask() -> dict[str, Any]:
 
     wait = cupy.cuda.runtime.deviceSynchronize
     work()
-    facts.ask("kernels", lambda: _trace.traced(work, wait))
+    facts.ask("kernels", lambda: cupti.traced(work, wait))
     small = cupy.ones(32, cupy.float32)
     add = cupy.ElementwiseKernel("float32 x", "float32 y", "y = x + 1", "one_more")
     add(small, small)
-    facts.ask("overhead", lambda: _trace.overhead(lambda: add(small, small), wait))
+    facts.ask("overhead", lambda: cupti.overhead(lambda: add(small, small), wait))
     return facts.found

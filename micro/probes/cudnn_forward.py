@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.gpu import _legacy
+from micro.probes import _legacy
 
 QUESTION = "Which named algorithms of cuDNN run forward, in which arithmetic, and what does Find choose?"
 LIMIT = 90.0

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from kernels.errors import LaunchError
-from tests.gpu import _conv, _device, _frontend, _trace
-from tests.gpu._facts import Facts, need, package
+from kernels.libs import convolutions, cudnn_frontend, cupti
+from micro.probes import _device
+from micro.probes._facts import Facts, need, package
 
 QUESTION = (
     "Which engines of cuDNN run, in which arithmetic, by which kernels: is 3 FFT, 4 tiled FFT, 6 Winograd?"
@@ -22,15 +23,15 @@ MOST = 8 << 30  # bytes of workspace
 def ask() -> dict[str, Any]:
     need("cudnn", "cupy")
     facts, over = Facts(), time.monotonic() + SHARE * LIMIT
-    kernels = facts.ask("tracing", _trace.start) and _trace.Kernels()  # before there is a context
+    kernels = facts.ask("tracing", cupti.start) and cupti.Kernels()  # before there is a context
     cudnn = package("cudnn")
     import cupy
 
     facts.ask("cuDNN", cudnn.backend_version)
     handle = cudnn.create_handle()
     for others in (False, True):  # those of the question first: another may crash
-        for shape in _conv.SMALL:
-            for op in _frontend.READS:
+        for shape in convolutions.SMALL:
+            for op in cudnn_frontend.READS:
                 case = Case(cudnn, cupy, op, shape, handle, kernels)
                 for index in case.rest() if others else FIRST[op]:
                     if time.monotonic() > over:
@@ -43,24 +44,26 @@ def ask() -> dict[str, Any]:
 class Case:
     """One operation of one shape: operands on the device, the answer in double precision."""
 
-    def __init__(self, cudnn: Any, cp: Any, op: str, shape: _conv.Shape, handle: int, kernels: Any) -> None:
+    def __init__(
+        self, cudnn: Any, cp: Any, op: str, shape: convolutions.Shape, handle: int, kernels: Any
+    ) -> None:
         self.cudnn, self.cp, self.op, self.shape = cudnn, cp, op, shape
         self.handle, self.kernels = handle, kernels
-        given = _conv.operands(shape)
-        self.want = _conv.reference(_frontend.WRITES[op], shape, given)
+        given = convolutions.operands(shape)
+        self.want = convolutions.reference(cudnn_frontend.WRITES[op], shape, given)
         self.arrays = {name: cp.asarray(given[name]) for name in "xwy"}
-        self.out = self.arrays[_frontend.WRITES[op]]
+        self.out = self.arrays[cudnn_frontend.WRITES[op]]
 
     def rest(self) -> list[int]:
-        made = _frontend.graph(self.cudnn, self.op, self.shape, handle=self.handle)
+        made = cudnn_frontend.graph(self.cudnn, self.op, self.shape, handle=self.handle)
         return [i for i in range(made.graph.get_engine_count()) if i not in FIRST[self.op]]
 
     def engine(self, index: int) -> dict[str, Any]:
         """Raises what cuDNN says of an engine that is not for this problem."""
         try:
-            made, facts = _frontend.engine(self.cudnn, self.op, self.shape, index, handle=self.handle)
+            made, facts = cudnn_frontend.engine(self.cudnn, self.op, self.shape, index, handle=self.handle)
         except Exception as error:
-            raise LaunchError(_frontend.told(str(error))) from None
+            raise LaunchError(cudnn_frontend.told(str(error))) from None
         if facts["workspace"] > MOST:
             return facts
         space = self.cp.empty(max(1, facts["workspace"]), self.cp.uint8)
@@ -73,7 +76,7 @@ class Case:
         run()
         self.cp.cuda.runtime.deviceSynchronize()
         ran = self.kernels.take() if self.kernels else []
-        gap = _conv.error(self.cp.asnumpy(self.out), self.want)
+        gap = convolutions.error(self.cp.asnumpy(self.out), self.want)
         micro = _device.microseconds(self.cp, run, 10, rounds=2)  # traced, so with what tracing costs
-        names = {"kernels": [name for name, _ in ran], "like": _conv.precision(gap["l2"])}
+        names = {"kernels": [name for name, _ in ran], "like": convolutions.precision(gap["l2"])}
         return {**facts, **gap, **names, "us": micro}

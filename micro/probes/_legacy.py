@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any
 
 from kernels.errors import LaunchError
-from tests.gpu import _conv, _cudnn, _device
-from tests.gpu._facts import Facts, need
+from kernels.libs import convolutions, cudnn
+from micro.probes import _device
+from micro.probes._facts import Facts, need
 
 CAPS = {"0": 0, "8 MiB": 8 << 20, "256 MiB": 256 << 20, "1 GiB": 1 << 30}  # workspaces that Find may use
 MOST = 8 << 30  # bytes: an algorithm that asks for more is not run
@@ -19,10 +20,10 @@ def ask(name: str) -> dict[str, Any]:
     import cupy
 
     facts = Facts()
-    on = _cudnn.open_handle()
+    on = cudnn.open_handle()
     facts.ask("cuDNN", lambda: on.api.cudnnGetVersion())
     facts.ask("warm", lambda: _device.warm(cupy))
-    made = [Case(on, name, shape) for shape in _conv.SMALL]
+    made = [Case(on, name, shape) for shape in convolutions.SMALL]
     for case in made:  # what is surest first: Find runs what cuDNN likes, in any order
         for math in ("fma", "default"):
             facts.ask(f"guessed, {math}, {case.shape.name}", partial(case.guessed, math))
@@ -39,14 +40,14 @@ def ask(name: str) -> dict[str, Any]:
 class Case:
     """One direction of one shape, its operands on the device and its answer in double precision."""
 
-    def __init__(self, on: _cudnn.Cudnn, name: str, shape: _conv.Shape) -> None:
+    def __init__(self, on: cudnn.Cudnn, name: str, shape: convolutions.Shape) -> None:
         import cupy
 
         self.shape, self.cp = shape, cupy
-        self.made = _cudnn.convolution(on, name, shape)
+        self.made = cudnn.convolution(on, name, shape)
         direction = self.made.direction
-        given = _conv.operands(shape)
-        self.want = _conv.reference(direction.writes, shape, given)
+        given = convolutions.operands(shape)
+        self.want = convolutions.reference(direction.writes, shape, given)
         self.read = [cupy.asarray(given[operand]) for operand in direction.reads]
         self.out = cupy.empty(shape.dims[direction.writes], cupy.float32)
         first, second = self.read
@@ -77,6 +78,6 @@ class Case:
             self.cp.cuda.runtime.deviceSynchronize()
         except Exception as error:
             raise LaunchError(f"workspace {nbytes} bytes, then: {error}") from None
-        gap = _conv.error(self.cp.asnumpy(self.out), self.want)
+        gap = convolutions.error(self.cp.asnumpy(self.out), self.want)
         micro = _device.microseconds(self.cp, run, 50)
-        return {"workspace": nbytes, **gap, "like": _conv.precision(gap["l2"]), "us": micro}
+        return {"workspace": nbytes, **gap, "like": convolutions.precision(gap["l2"]), "us": micro}

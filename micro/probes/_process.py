@@ -32,7 +32,7 @@ def path(more: dict[str, str] | None = None) -> dict[str, str]:
 
 def inside(program: str, *words: object, seconds: float, **settings: str) -> Any:
     """What a program of `_inside` answers in a process of its own, with `settings` in its environment."""
-    command = [sys.executable, "-m", "tests.gpu._inside", program, str(os.getpid()), *map(str, words)]
+    command = [sys.executable, "-m", "micro.probes._inside", program, str(os.getpid()), *map(str, words)]
     try:
         ran = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",

@@ -17,20 +17,12 @@ from scipy import signal
 
 from kernels import libs
 from kernels.errors import Unavailable
-from kernels.libs import cuda
-from tests.gpu import (
-    _conv,
-    _cudnn,
+from kernels.libs import convolutions, cuda, cudnn, cudnn_frontend, cupti
+from micro.probes import (
     _device,
     _facts,
-    _frontend,
     _legacy,
     _process,
-    _trace,
-    stand_in,
-    stand_in_cudnn,
-)
-from tests.gpu.probes import (
     cublas_layouts,
     frontend_engines,
     frontend_plans,
@@ -39,6 +31,7 @@ from tests.gpu.probes import (
     trace_cupy,
     transfers,
 )
+from tests.simulated import stand_in, stand_in_cudnn
 
 
 @pytest.fixture
@@ -50,7 +43,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     for made in (stand_in.cupy(), stand_in_cudnn.cudnn(), stand_in.cupti()):
         monkeypatch.setitem(sys.modules, made.__name__, made)
     monkeypatch.setitem(sys.modules, "cupti", stand_in.module("cupti"))
-    monkeypatch.setattr(_conv, "SMALL", (_conv.Shape(2, 3, 6, 4, 3), _conv.Shape(2, 3, 6, 4, 5)))
+    monkeypatch.setattr(
+        convolutions, "SMALL", (convolutions.Shape(2, 3, 6, 4, 3), convolutions.Shape(2, 3, 6, 4, 5))
+    )
     stand_in.cupti_kernels.clear()
     return monkeypatch
 
@@ -59,49 +54,49 @@ def faults(found: dict[str, Any]) -> dict[str, str]:
     return {key: x["error"] for key, x in found.items() if isinstance(x, dict) and "error" in x}
 
 
-@pytest.mark.parametrize("shape", _conv.SMALL, ids=lambda shape: shape.name)
-def test_a_convolution_in_double_precision(shape: _conv.Shape) -> None:
+@pytest.mark.parametrize("shape", convolutions.SMALL, ids=lambda shape: shape.name)
+def test_a_convolution_in_double_precision(shape: convolutions.Shape) -> None:
     """One image and filter by SciPy; both gradients are what the scalar product says they are."""
-    given = _conv.operands(shape)
-    y = _conv.reference("y", shape, given)
+    given = convolutions.operands(shape)
+    y = convolutions.reference("y", shape, given)
     want = sum(
         signal.correlate(given["x"][1, c].astype("f8"), given["w"][2, c].astype("f8"), "same")
         for c in range(shape.c)
     )
     assert np.allclose(y[1, 2], want)
     scalar = (y * given["y"]).sum()
-    assert np.isclose((_conv.reference("x", shape, given) * given["x"]).sum(), scalar)
-    assert np.isclose((_conv.reference("w", shape, given) * given["w"]).sum(), scalar)
+    assert np.isclose((convolutions.reference("x", shape, given) * given["x"]).sum(), scalar)
+    assert np.isclose((convolutions.reference("w", shape, given) * given["w"]).sum(), scalar)
 
 
 def test_an_error_names_its_arithmetic() -> None:
     want = np.random.default_rng(1).standard_normal(10_000)
     single, half = want.astype(np.float32), want.astype(np.float16)
-    assert _conv.precision(_conv.error(single, want)["l2"]) == "fp32"
-    assert _conv.precision(_conv.error(half, want)["l2"]) == "tf32"  # both have ten bits
-    assert _conv.precision(_conv.error(0 * want, want)["l2"]) == "wrong"
+    assert convolutions.precision(convolutions.error(single, want)["l2"]) == "fp32"
+    assert convolutions.precision(convolutions.error(half, want)["l2"]) == "tf32"  # both have ten bits
+    assert convolutions.precision(convolutions.error(0 * want, want)["l2"]) == "wrong"
     unwritten = want.copy()
     unwritten[5] = math.nan
-    assert _conv.precision(_conv.error(unwritten, want)["l2"]) == "wrong"
+    assert convolutions.precision(convolutions.error(unwritten, want)["l2"]) == "wrong"
 
 
 def test_a_row_of_cudnn_is_48_bytes() -> None:
-    places = {name: getattr(_cudnn.Perf, name).offset for name in ("time", "memory", "mathType", "reserved")}
-    assert ctypes.sizeof(_cudnn.Perf) == 48
+    places = {name: getattr(cudnn.Perf, name).offset for name in ("time", "memory", "mathType", "reserved")}
+    assert ctypes.sizeof(cudnn.Perf) == 48
     assert places == {"time": 8, "memory": 16, "mathType": 28, "reserved": 32}
 
 
-@pytest.mark.parametrize("name", _cudnn.DIRECTIONS)
+@pytest.mark.parametrize("name", cudnn.DIRECTIONS)
 def test_named_algorithms(gpu: Any, name: str) -> None:
     library = stand_in_cudnn.Library()
-    gpu.setattr(_cudnn, "load", lambda: library)
+    gpu.setattr(cudnn, "load", lambda: library)
     gpu.setattr(_legacy, "CAPS", {"0": 0, "8 KiB": 8 << 10})
     found = _legacy.ask(name)
-    direction = _cudnn.DIRECTIONS[name]
-    right = found[f"{direction.algorithms[1]}, fma, {_conv.SMALL[1].name}"]
+    direction = cudnn.DIRECTIONS[name]
+    right = found[f"{direction.algorithms[1]}, fma, {convolutions.SMALL[1].name}"]
     assert right["like"] == "fp32" and right["workspace"] == 4096
     assert (
-        found[f"found within 8 KiB, default, {_conv.SMALL[0].name}"][0]["algorithm"]
+        found[f"found within 8 KiB, default, {convolutions.SMALL[0].name}"][0]["algorithm"]
         == direction.algorithms[1]
     )
     told = set(faults(found).values())
@@ -117,23 +112,23 @@ def test_named_algorithms(gpu: Any, name: str) -> None:
 
 def test_cudnn_without_a_device_is_unavailable() -> None:
     with pytest.raises(Unavailable, match=r"cudnnCreate answers 1001: \w+ in plain words"):
-        _cudnn.open_handle(stand_in_cudnn.Library(created=1001))
+        cudnn.open_handle(stand_in_cudnn.Library(created=1001))
 
 
 def test_plans(gpu: Any) -> None:
     found = frontend_plans.ask()
     assert not faults(found)
-    assert found["plans B, dgrad, " + _conv.LAYER.name] == ["eng0", "eng38_k2=0_k13=2"]
-    strict = found[f"built A, strict, wgrad, {_conv.SMALL[0].name}"]
+    assert found["plans B, dgrad, " + convolutions.LAYER.name] == ["eng0", "eng38_k2=0_k13=2"]
+    strict = found[f"built A, strict, wgrad, {convolutions.SMALL[0].name}"]
     assert strict[0] == {"plan": "eng0", "workspace": 64, "notes": ["RUNTIME_COMPILATION"]}
     assert strict[1]["not"] == "Deselecting execution plan"
-    assert [_frontend.number(x) for x in ("eng38_k2=0", "eng4", "other")] == [38, 4, -1]
+    assert [cudnn_frontend.number(x) for x in ("eng38_k2=0", "eng4", "other")] == [38, 4, -1]
 
 
 def test_engines(gpu: Any) -> None:
     found = frontend_engines.ask()
-    for op in _frontend.READS:
-        row = found[f"{op}, eng{frontend_engines.FIRST[op][0]}, {_conv.SMALL[0].name}"]
+    for op in cudnn_frontend.READS:
+        row = found[f"{op}, eng{frontend_engines.FIRST[op][0]}, {convolutions.SMALL[0].name}"]
         assert row["like"] == "fp32"
         assert row["kernels"] == [f"kernel of eng{frontend_engines.FIRST[op][0]}"]
     refused = faults(found)
@@ -159,7 +154,7 @@ def test_products_of_scikit_cuda(gpu: Any) -> None:
     gpu.setattr(libs, "skcuda", adapter, raising=False)
     found = skcuda_blas.ask()
     assert not faults(found) and found["geam"]["right"]
-    assert all(_conv.precision(found[flags]["l2"]) == "fp32" for flags in ("nn", "nt", "tn", "tt"))
+    assert all(convolutions.precision(found[flags]["l2"]) == "fp32" for flags in ("nn", "nt", "tn", "tt"))
 
 
 def test_transfers(gpu: Any) -> None:
@@ -173,13 +168,13 @@ def test_transfers(gpu: Any) -> None:
 
 
 def test_a_trace(gpu: Any) -> None:
-    gpu.setattr(_trace, "overhead", lambda launch, wait: launch())
+    gpu.setattr(cupti, "overhead", lambda launch, wait: launch())
     assert not faults(trace_cupy.ask())
-    rows = _trace.summary([("a", 1000), ("b", 5000), ("a", 2000)])
+    rows = cupti.summary([("a", 1000), ("b", 5000), ("a", 2000)])
     assert rows["count"] == 3
     assert rows["kernels"] == [{"kernel": "b", "count": 1, "us": 5.0}, {"kernel": "a", "count": 2, "us": 3.0}]
     maps = "7f-8f r-xp 0 08:01 12  /x y/libcupti.so.13\n7f-8f r-xp 0 08:01 12  /x y/libcupti.so.13\n7f rw-p 0 0 0\n"
-    assert _trace.mapped("cupti", maps) == ["/x y/libcupti.so.13"]
+    assert cupti.mapped("cupti", maps) == ["/x y/libcupti.so.13"]
 
 
 def test_what_the_injected_library_writes() -> None:
@@ -228,7 +223,7 @@ def test_a_program_of_its_own_says_how_it_ended() -> None:
 
 def test_a_process_ends_with_its_parent() -> None:
     """Also one whose parent has gone before it could ask for it."""
-    code = f"from tests.gpu import _process; _process.die_with({os.getpid()}); print('here')"
+    code = f"from micro.probes import _process; _process.die_with({os.getpid()}); print('here')"
     ran = subprocess.run(
         [sys.executable, "-c", code], cwd=_process.ROOT, capture_output=True, text=True, check=False
     )

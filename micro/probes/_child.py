@@ -1,4 +1,4 @@
-"""One probe in this process: `python -m tests.gpu._child FILE ANSWERS PARENT`."""
+"""One probe in this process: `python -m micro.probes._child FILE ANSWERS PARENT`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tests.gpu import _facts, _process
+from micro.probes import _facts, _process
 
 
 def load(path: Path) -> ModuleType:

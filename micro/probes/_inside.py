@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernels.libs import convolutions
-from micro.probes import _facts, _process
+from micro.probes import _accuracy, _facts, _process
 
 
 def torch_work() -> tuple[Callable[[], object], Callable[[], object]]:
@@ -50,16 +50,25 @@ def torch_error() -> dict[str, Any]:
         given = convolutions.operands(shape)
         x, w = (torch.from_numpy(given[name]).cuda() for name in "xw")
         y = torch.nn.functional.conv2d(x, w, padding=shape.pad)
-        gap = convolutions.error(y.cpu().numpy(), convolutions.reference("y", shape, given))
-        found[shape.name] = {**gap, "like": convolutions.precision(gap["l2"])}
+        gap = _accuracy.error(y.cpu().numpy(), convolutions.reference("y", shape, given))
+        found[shape.name] = {**gap, "like": _accuracy.precision(gap["l2"])}
     a, b = (np.random.default_rng(i).standard_normal((512, 512), np.float32) for i in (2, 3))
     product = (torch.from_numpy(a).cuda() @ torch.from_numpy(b).cuda()).cpu().numpy()
-    found["product"] = convolutions.error(product, a.astype("f8") @ b.astype("f8"))
-    found["allow_tf32"] = {
-        "cudnn": torch.backends.cudnn.allow_tf32,
-        "matmul": torch.backends.cuda.matmul.allow_tf32,
-    }
+    found["product"] = _accuracy.error(product, a.astype("f8") @ b.astype("f8"))
+    found["rounding"] = rounding(torch)
     return found
+
+
+def rounding(torch: Any) -> dict[str, Any]:
+    """What torch lets its products and convolutions round fp32 to: in words since 2.9, which warns of the older
+    switches; before, whether to TF32."""
+    places = {
+        "convolutions": getattr(torch.backends.cudnn, "conv", torch.backends.cudnn),
+        "products": torch.backends.cuda.matmul,
+    }
+    return {
+        name: getattr(place, "fp32_precision", None) or place.allow_tf32 for name, place in places.items()
+    }
 
 
 def launches(count: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kernels.errors import LaunchError
 from kernels.libs import convolutions, cudnn
-from micro.probes import _device
+from micro.probes import _accuracy, _device
 from micro.probes._facts import Facts, need
 
 CAPS = {"0": 0, "8 MiB": 8 << 20, "256 MiB": 256 << 20, "1 GiB": 1 << 30}  # workspaces that Find may use
@@ -78,6 +78,6 @@ class Case:
             self.cp.cuda.runtime.deviceSynchronize()
         except Exception as error:
             raise LaunchError(f"workspace {nbytes} bytes, then: {error}") from None
-        gap = convolutions.error(self.cp.asnumpy(self.out), self.want)
+        gap = _accuracy.error(self.cp.asnumpy(self.out), self.want)
         micro = _device.microseconds(self.cp, run, 50)
-        return {"workspace": nbytes, **gap, "like": convolutions.precision(gap["l2"]), "us": micro}
+        return {"workspace": nbytes, **gap, "like": _accuracy.precision(gap["l2"]), "us": micro}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from kernels.libs import convolutions, cublas
-from micro.probes import _device
+from kernels.libs import cublas
+from micro.probes import _accuracy, _device
 from micro.probes._facts import Facts, need
 
 QUESTION = (
@@ -105,8 +105,8 @@ class Case:
         self.cp.cuda.runtime.deviceSynchronize()
         call()
         self.stream.synchronize()
-        gap = convolutions.error(self.cp.asnumpy(self.c[:ROWS]), self.want)
-        return {**gap, "like": convolutions.precision(gap["l2"]), **self.times(call)}
+        gap = _accuracy.error(self.cp.asnumpy(self.c[:ROWS]), self.want)
+        return {**gap, "like": _accuracy.precision(gap["l2"]), **self.times(call)}
 
     def times(self, call: Any) -> dict[str, Any]:
         """Microseconds a call by both ways; a graph that cannot be captured says why."""

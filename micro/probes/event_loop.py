@@ -28,7 +28,11 @@ def loop() -> dict[str, float]:
     """Seconds of a product: median, least and most of some blocks of launches between two events."""
     import torch
 
-    torch.backends.cuda.matmul.allow_tf32 = False
+    matmul = torch.backends.cuda.matmul
+    if hasattr(matmul, "fp32_precision"):  # since torch 2.9, which warns of the older switch
+        matmul.fp32_precision = "ieee"
+    else:
+        matmul.allow_tf32 = False
     a, b = (torch.randn(SIZE, SIZE, device="cuda") for _ in "ab")
     c = torch.empty_like(a)
     took = []

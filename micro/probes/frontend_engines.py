@@ -8,7 +8,7 @@ from typing import Any
 
 from kernels.errors import LaunchError
 from kernels.libs import convolutions, cudnn_frontend, cupti
-from micro.probes import _device
+from micro.probes import _accuracy, _device
 from micro.probes._facts import Facts, need, package
 
 QUESTION = (
@@ -23,7 +23,7 @@ MOST = 8 << 30  # bytes of workspace
 def ask() -> dict[str, Any]:
     need("cudnn", "cupy")
     facts, over = Facts(), time.monotonic() + SHARE * LIMIT
-    kernels = facts.ask("tracing", cupti.start) and cupti.Kernels()  # before there is a context
+    watched = bool(facts.ask("tracing", cupti.start))  # before there is a context
     cudnn = package("cudnn")
     import cupy
 
@@ -32,7 +32,7 @@ def ask() -> dict[str, Any]:
     for others in (False, True):  # those of the question first: another may crash
         for shape in convolutions.SMALL:
             for op in cudnn_frontend.READS:
-                case = Case(cudnn, cupy, op, shape, handle, kernels)
+                case = Case(cudnn, cupy, op, shape, handle, watched)
                 for index in case.rest() if others else FIRST[op]:
                     if time.monotonic() > over:
                         facts.note("not all", f"stopped before {op}, eng{index}, {shape.name}")
@@ -45,10 +45,10 @@ class Case:
     """One operation of one shape: operands on the device, the answer in double precision."""
 
     def __init__(
-        self, cudnn: Any, cp: Any, op: str, shape: convolutions.Shape, handle: int, kernels: Any
+        self, cudnn: Any, cp: Any, op: str, shape: convolutions.Shape, handle: int, watched: bool
     ) -> None:
         self.cudnn, self.cp, self.op, self.shape = cudnn, cp, op, shape
-        self.handle, self.kernels = handle, kernels
+        self.handle, self.watched = handle, watched
         given = convolutions.operands(shape)
         self.want = convolutions.reference(cudnn_frontend.WRITES[op], shape, given)
         self.arrays = {name: cp.asarray(given[name]) for name in "xwy"}
@@ -70,13 +70,13 @@ class Case:
         places = {made.tensors[name]: self.arrays[name].data.ptr for name in "xwy"}
         self.out.fill(self.cp.nan)
         self.cp.cuda.runtime.deviceSynchronize()
-        if self.kernels:
-            self.kernels.take()
+        if self.watched:
+            cupti.take()
         run = partial(made.graph.execute_plan_at_index, places, space.data.ptr, 0, handle=self.handle)
         run()
         self.cp.cuda.runtime.deviceSynchronize()
-        ran = self.kernels.take() if self.kernels else []
-        gap = convolutions.error(self.cp.asnumpy(self.out), self.want)
+        ran = cupti.take() if self.watched else []
+        gap = _accuracy.error(self.cp.asnumpy(self.out), self.want)
         micro = _device.microseconds(self.cp, run, 10, rounds=2)  # traced, so with what tracing costs
-        names = {"kernels": [name for name, _ in ran], "like": convolutions.precision(gap["l2"])}
+        names = {"kernels": [name for name, _ in ran], "like": _accuracy.precision(gap["l2"])}
         return {**facts, **gap, **names, "us": micro}

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.errors import BuildError, Unavailable
-from kernels.libs import cupti
-from micro.probes import _process
+from micro.probes import _process, _trace
 from micro.probes._facts import Facts, need
 
 QUESTION = "Does a library under CUDA_INJECTION64_PATH see the kernels of a process that knows nothing of it?"
@@ -32,7 +31,7 @@ def ask() -> dict[str, Any]:
             for what, given in (("plain", {}), ("injected", settings)):
                 question = partial(_process.inside, "launches", LAUNCHES, seconds=30, **given)
                 facts.ask(f"{what} {turn}", question)
-        facts.ask("seen", lambda: cupti.summary(lines(log.read_text("utf-8", "replace"))))
+        facts.ask("seen", lambda: _trace.summary(lines(log.read_text("utf-8", "replace"))))
     return facts.found
 
 

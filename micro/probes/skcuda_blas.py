@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from kernels.libs import convolutions
+from micro.probes import _accuracy
 from micro.probes._facts import Facts, need, package
 
 QUESTION = "Does scikit-cuda import through the adapter, and are its cublasSgemm and cublasSgeam right?"
@@ -48,7 +48,7 @@ def product(cublas: Any, handle: Any, flags: str) -> dict[str, float]:
     left, right = (
         x.astype("f8").T if flag == "t" else x.astype("f8") for x, flag in zip((a, b), flags, strict=True)
     )
-    return convolutions.error(cupy.asnumpy(out).reshape(n, m).T, left @ right)
+    return _accuracy.error(cupy.asnumpy(out).reshape(n, m).T, left @ right)
 
 
 def transposed(cublas: Any, handle: Any) -> dict[str, bool]:

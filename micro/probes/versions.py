@@ -14,7 +14,7 @@ from typing import Any
 
 from kernels.libs import cuda
 from kernels.libs.cupti import mapped
-from micro.probes import _process
+from micro.probes import _inside, _process
 from micro.probes._facts import Facts, need, package
 
 QUESTION = "Which versions of what are here, which copies of cuDNN and CUPTI are loaded, what steers them?"
@@ -145,5 +145,5 @@ def torch() -> dict[str, Any]:
         "cuDNN": found.backends.cudnn.version(),
         "available": found.cuda.is_available(),
         "capability": found.cuda.get_device_capability(0),
-        "allow_tf32": [found.backends.cudnn.allow_tf32, found.backends.cuda.matmul.allow_tf32],
+        "rounding": _inside.rounding(found),
     }

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,13 @@ from kernels import libs
 from kernels.errors import Unavailable
 from kernels.libs import convolutions, cuda, cudnn, cudnn_frontend, cupti
 from micro.probes import (
+    _accuracy,
     _device,
     _facts,
+    _inside,
     _legacy,
     _process,
+    _trace,
     cublas_layouts,
     frontend_engines,
     frontend_plans,
@@ -72,12 +76,12 @@ def test_a_convolution_in_double_precision(shape: convolutions.Shape) -> None:
 def test_an_error_names_its_arithmetic() -> None:
     want = np.random.default_rng(1).standard_normal(10_000)
     single, half = want.astype(np.float32), want.astype(np.float16)
-    assert convolutions.precision(convolutions.error(single, want)["l2"]) == "fp32"
-    assert convolutions.precision(convolutions.error(half, want)["l2"]) == "tf32"  # both have ten bits
-    assert convolutions.precision(convolutions.error(0 * want, want)["l2"]) == "wrong"
+    assert _accuracy.precision(_accuracy.error(single, want)["l2"]) == "fp32"
+    assert _accuracy.precision(_accuracy.error(half, want)["l2"]) == "tf32"  # both have ten bits
+    assert _accuracy.precision(_accuracy.error(0 * want, want)["l2"]) == "wrong"
     unwritten = want.copy()
     unwritten[5] = math.nan
-    assert convolutions.precision(convolutions.error(unwritten, want)["l2"]) == "wrong"
+    assert _accuracy.precision(_accuracy.error(unwritten, want)["l2"]) == "wrong"
 
 
 def test_a_row_of_cudnn_is_48_bytes() -> None:
@@ -154,7 +158,7 @@ def test_products_of_scikit_cuda(gpu: Any) -> None:
     gpu.setattr(libs, "skcuda", adapter, raising=False)
     found = skcuda_blas.ask()
     assert not faults(found) and found["geam"]["right"]
-    assert all(convolutions.precision(found[flags]["l2"]) == "fp32" for flags in ("nn", "nt", "tn", "tt"))
+    assert all(_accuracy.precision(found[flags]["l2"]) == "fp32" for flags in ("nn", "nt", "tn", "tt"))
 
 
 def test_transfers(gpu: Any) -> None:
@@ -168,13 +172,26 @@ def test_transfers(gpu: Any) -> None:
 
 
 def test_a_trace(gpu: Any) -> None:
-    gpu.setattr(cupti, "overhead", lambda launch, wait: launch())
+    gpu.setattr(_trace, "overhead", lambda launch, wait: launch())
     assert not faults(trace_cupy.ask())
-    rows = cupti.summary([("a", 1000), ("b", 5000), ("a", 2000)])
+    rows = _trace.summary([("a", 1000), ("b", 5000), ("a", 2000)])
     assert rows["count"] == 3
     assert rows["kernels"] == [{"kernel": "b", "count": 1, "us": 5.0}, {"kernel": "a", "count": 2, "us": 3.0}]
     maps = "7f-8f r-xp 0 08:01 12  /x y/libcupti.so.13\n7f-8f r-xp 0 08:01 12  /x y/libcupti.so.13\n7f rw-p 0 0 0\n"
     assert cupti.mapped("cupti", maps) == ["/x y/libcupti.so.13"]
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["2.9", "before"])
+def test_how_torch_rounds_is_asked_by_the_switches_it_has(new: bool) -> None:
+    """Since 2.9 the older ones warn, and raise where both kinds were set."""
+    if new:
+        cudnn_switches = SimpleNamespace(conv=SimpleNamespace(fp32_precision="tf32"))
+        matmul = SimpleNamespace(fp32_precision="ieee")
+    else:
+        cudnn_switches, matmul = SimpleNamespace(allow_tf32=True), SimpleNamespace(allow_tf32=False)
+    backends = SimpleNamespace(cudnn=cudnn_switches, cuda=SimpleNamespace(matmul=matmul))
+    told = _inside.rounding(SimpleNamespace(backends=backends))
+    assert (told["convolutions"], told["products"]) == (("tf32", "ieee") if new else (True, False))
 
 
 def test_what_the_injected_library_writes() -> None:

@@ -2,9 +2,9 @@
 
     python -m micro.probes -o answers.jsonl
 
-This folder is the registry. A line holds the probe, its question, its answer or its error, and the
-seconds it took; an error also what was found before it ("so_far") and the last words ("tail"). Lines are
-whole however the run ends: the file is replaced by a longer one as each probe ends.
+This folder is the registry; a visit to a GPU may ask it in parts. A line holds the probe, its question, its answer
+or its error, and the seconds it took; an error also what was found before it ("so_far") and the last words ("tail").
+Lines are whole however the run ends: the file is replaced by a longer one as each probe ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +31,8 @@ PROBES = Path(__file__).parent
 SECONDS = 540.0  # for all of them
 FAKE_LIMIT = 10.0  # seconds for a probe that has no GPU to ask
 LIMIT = 60.0  # seconds for a probe that names none
+PARTS = (1, 2, 3)
+PART, RANK = 3, 1000  # of a probe that names none: last
 ROOM = 15 << 20  # bytes of the whole file: what collects it takes 16 MiB
 FRAME = 4096  # bytes of a line beside its answer
 TAIL = 1500  # characters of last words
@@ -44,17 +45,21 @@ class Probe:
     path: Path
     question: str
     limit: float
+    part: int
+    rank: int
 
     @property
     def name(self) -> str:
         return self.path.stem
 
 
-def find(folder: Path, only: str = "") -> list[Probe]:
-    """Short ones first: one that hangs then costs the fewest answers."""
+def find(folder: Path, only: str = "", part: int | None = None) -> list[Probe]:
+    """Part by part, what is worth most first; of equal rank short ones first: one that hangs then costs the fewest
+    answers."""
     files = [path for path in folder.glob("*.py") if not path.name.startswith("_")]
     found = [read(path) for path in files if re.search(only, path.stem)]
-    return sorted(found, key=lambda probe: (probe.limit, probe.name))
+    chosen = [probe for probe in found if part in (None, probe.part)]
+    return sorted(chosen, key=lambda probe: (probe.part, probe.rank, probe.limit, probe.name))
 
 
 def read(path: Path) -> Probe:
@@ -65,7 +70,10 @@ def read(path: Path) -> Probe:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 with contextlib.suppress(ValueError):
                     told[node.targets[0].id] = ast.literal_eval(node.value)
-    return Probe(path, str(told.get("QUESTION", "")), float(told.get("LIMIT", LIMIT)))
+    return Probe(
+        path, str(told.get("QUESTION", "")), float(told.get("LIMIT", LIMIT)), int(told.get("PART", PART)),
+        int(told.get("RANK", RANK)),
+    )  # fmt: skip
 
 
 def ask(probe: Probe, seconds: float, settings: dict[str, str]) -> dict[str, Any]:
@@ -80,29 +88,17 @@ def ask(probe: Probe, seconds: float, settings: dict[str, str]) -> dict[str, Any
                 stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, process_group=0,
                 env=_process.path({"TMPDIR": folder, **settings}), cwd=_process.ROOT,
             )  # fmt: skip
-            end = _wait(process, seconds)
+            code = _process.outlast(process, seconds)
+        end = f"no answer within {seconds:g} s"
+        if code is not None:
+            end = f"ended without an answer: {_process.end(code)}"
         line = {"probe": probe.name, "question": probe.question, **_told(answers, end, words)}
     return line | {"seconds": round(time.monotonic() - start, 3)}
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> str:
-    """How it ended; nothing of its group is left."""
-    try:
-        return f"ended without an answer: {_process.end(process.wait(seconds))}"
-    except subprocess.TimeoutExpired:
-        return f"no answer within {seconds:g} s"
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
 def _told(answers: Path, end: str, words: Path) -> dict[str, Any]:
     """The answer, or why there is none and what was found until then."""
-    lines = []
-    for line in answers.read_text("utf-8", "replace").splitlines():
-        with contextlib.suppress(ValueError):  # one cut short
-            lines.append(json.loads(line))
+    lines = _process.lines(answers)
     last = next((line for line in lines if "answer" in line or "error" in line), {"error": end})
     if "answer" in last:
         return last
@@ -160,12 +156,13 @@ def main(argv: Sequence[str] | None = None, folder: Path = PROBES) -> int:
     parser = argparse.ArgumentParser(prog="python -m micro.probes", description=ABOUT)
     parser.add_argument("-o", metavar="FILE", type=Path, help="where the lines go; else to standard output")
     parser.add_argument("--only", metavar="REGEX", default="", help="probes whose name it is found in")
+    parser.add_argument("--part", type=int, choices=PARTS, help="those that this part of a visit asks")
     parser.add_argument("--seconds", type=float, default=SECONDS, help=f"for all of them ({SECONDS:g})")
     parser.add_argument("--fake", action="store_true", help="as on a machine without a GPU: a self-test")
-    parser.add_argument("--list", action="store_true", help="the probes and their limits")
+    parser.add_argument("--list", action="store_true", help="the probes: part, limit, question")
     asked = parser.parse_args(argv)
-    probes = find(folder, asked.only)
+    probes = find(folder, asked.only, asked.part)
     if asked.list:
-        sys.stdout.writelines(f"{x.limit:5g} s  {x.name}: {x.question}\n" for x in probes)
+        sys.stdout.writelines(f"{x.part}  {x.limit:5g} s  {x.name}: {x.question}\n" for x in probes)
         return 0
     return run(probes, Log(asked.o), asked.seconds, asked.fake)

@@ -13,6 +13,8 @@ QUESTION = (
     "NN, NT, TN, TT and geam of cuBLAS: with a workspace of ours or its own, TF32 off and on, loop and graph?"
 )
 LIMIT = 120.0
+PART = 3
+RANK = 100
 SHAPES = ((1024, 2048, 3344), (128, 128, 128), (4096, 4096, 4096), (8, 2048, 3344))  # m, n, k
 MATHS = {"fp32": cublas.DEFAULT_MATH, "pedantic": cublas.PEDANTIC_MATH, "tf32": cublas.TF32_MATH}
 ROWS = 8  # of C that are compared with double precision

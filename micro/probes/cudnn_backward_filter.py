@@ -10,6 +10,8 @@ QUESTION = (
     "Which named algorithms of cuDNN run backward filter, in which arithmetic, and what does Find choose?"
 )
 LIMIT = 90.0
+PART = 3
+RANK = 40
 
 
 def ask() -> dict[str, Any]:

@@ -8,6 +8,8 @@ from micro.probes import _legacy
 
 QUESTION = "Which named algorithms of cuDNN run forward, in which arithmetic, and what does Find choose?"
 LIMIT = 90.0
+PART = 3
+RANK = 20
 
 
 def ask() -> dict[str, Any]:

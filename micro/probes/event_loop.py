@@ -8,6 +8,8 @@ from micro.probes._facts import Facts, need
 
 QUESTION = "is a product timed by this suite what an event loop around torch.mm says, at 4096³?"
 LIMIT = 90.0
+PART = 1
+RANK = 30
 SIZE, BLOCKS, LAUNCHES = 4096, 15, 10
 
 

@@ -15,6 +15,8 @@ QUESTION = (
     "Which engines of cuDNN run, in which arithmetic, by which kernels: is 3 FFT, 4 tiled FFT, 6 Winograd?"
 )
 LIMIT = 150.0
+PART = 3
+RANK = 80
 SHARE = 0.85  # of it: one that is killed has no answer
 FIRST = {"fprop": (3, 4, 6, 12, 0, 1, 2, 28, 70), "dgrad": (4, 5, 50, 7, 19), "wgrad": (18,)}
 MOST = 8 << 30  # bytes of workspace

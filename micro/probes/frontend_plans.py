@@ -14,6 +14,8 @@ QUESTION = (
     "Which plans do cuDNN's heuristics rank, which are strict fp32; what is this device as a description?"
 )
 LIMIT = 110.0
+PART = 3
+RANK = 90
 
 
 def ask() -> dict[str, Any]:

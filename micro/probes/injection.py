@@ -16,6 +16,8 @@ from micro.probes._facts import Facts, need
 
 QUESTION = "Does a library under CUDA_INJECTION64_PATH see the kernels of a process that knows nothing of it?"
 LIMIT = 100.0
+PART = 3
+RANK = 150
 SOURCE = Path(__file__).with_name("injection.c")
 LAUNCHES = 20_000
 

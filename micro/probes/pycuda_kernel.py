@@ -8,6 +8,8 @@ from micro.probes._facts import Facts, need, package
 
 QUESTION = "Does PyCUDA import here, compile a kernel with nvcc and run it?"
 LIMIT = 60.0
+PART = 3
+RANK = 160
 SOURCE = "__global__ void twice(float *x, int n) { int i = threadIdx.x; if (i < n) x[i] *= 2; }"
 
 

@@ -10,6 +10,8 @@ from micro.probes._facts import Facts, need, package
 
 QUESTION = "Does scikit-cuda import through the adapter, and are its cublasSgemm and cublasSgeam right?"
 LIMIT = 60.0
+PART = 3
+RANK = 170
 
 
 def ask() -> dict[str, Any]:

@@ -10,6 +10,8 @@ from micro.probes._facts import Facts, need
 
 QUESTION = "Does NVIDIA_TF32_OVERRIDE=0 bring torch's convolution from TF32's error to that of fp32?"
 LIMIT = 100.0
+PART = 3
+RANK = 110
 
 
 def ask() -> dict[str, Any]:

@@ -10,6 +10,8 @@ from micro.probes._facts import Facts, need
 
 QUESTION = "Does a CUPTI client in the process see CuPy's kernels, and what does a launch cost under it?"
 LIMIT = 60.0
+PART = 3
+RANK = 120
 
 
 def ask() -> dict[str, Any]:

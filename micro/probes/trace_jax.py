@@ -10,6 +10,8 @@ from micro.probes._facts import Facts, environment, need, package
 
 QUESTION = "Does a CUPTI client in the process see JAX's kernels?"
 LIMIT = 100.0
+PART = 3
+RANK = 140
 
 
 def ask() -> dict[str, Any]:

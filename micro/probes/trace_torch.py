@@ -10,6 +10,8 @@ from micro.probes._facts import Facts, need, package
 
 QUESTION = "Does a CUPTI client in the process see torch's kernels, the same that torch.profiler sees?"
 LIMIT = 100.0
+PART = 3
+RANK = 130
 
 
 def ask() -> dict[str, Any]:

@@ -14,6 +14,8 @@ from micro.probes._facts import Facts, need, package
 
 QUESTION = "How fast is the link: by size, pinned, write-combined, registered, pageable, both ways at once?"
 LIMIT = 100.0
+PART = 3
+RANK = 50
 SIZES = tuple(1 << power for power in range(10, 29))  # 1 KiB … 256 MiB
 KINDS = ("pinned", "write-combined", "registered", "pageable")
 H2D, D2H = 1, 2  # cudaMemcpyKind

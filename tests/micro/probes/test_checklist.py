@@ -35,8 +35,8 @@ def probe(tmp_path: Path) -> Callable[..., Path]:
     folder = tmp_path / "probes"
     folder.mkdir()
 
-    def write(name: str, body: str, limit: float = 20.0) -> Path:
-        text = f'QUESTION = "{name}?"\nLIMIT = {limit}\n\n\ndef ask():\n'
+    def write(name: str, body: str, limit: float = 20.0, more: str = "") -> Path:
+        text = f'QUESTION = "{name}?"\nLIMIT = {limit}\n{more}\n\ndef ask():\n'
         (folder / f"{name}.py").write_text(text + "".join(f"    {line}\n" for line in body.splitlines()))
         return folder
 
@@ -66,9 +66,43 @@ def test_the_folder_is_the_registry() -> None:
     """Each is read without being run, asks something, and says how long it may take."""
     probes = _checklist.find(_checklist.PROBES)
     assert {x.name for x in probes} == {x.stem for x in _checklist.PROBES.glob("[a-z]*.py")}
-    assert len(probes) > 10 and probes[0].name == "versions"
     assert all(x.question.endswith("?") and 10 <= x.limit <= 200 for x in probes)
     assert [x.name for x in _checklist.find(_checklist.PROBES, "^trace_.*x$")] == ["trace_jax"]
+    places = [(x.part, x.rank) for x in probes]
+    assert len(set(places)) == len(places) > 15, "two of one rank: which is asked first?"
+    assert max(x.rank for x in probes) < _checklist.RANK and {x.part for x in probes} <= set(_checklist.PARTS)
+
+
+def test_what_is_worth_most_is_asked_first() -> None:
+    first, last = (_checklist.find(_checklist.PROBES, part=part) for part in (1, 3))
+    assert [x.name for x in first] == ["hold", "versions", "event_loop"]
+    names = [x.name for x in last]
+    assert names[:5] == [
+        "clocks",
+        "cudnn_forward",
+        "cudnn_backward_data",
+        "cudnn_backward_filter",
+        "transfers",
+    ]
+    assert names[5:7] == ["sanitizer", "ncu"] and names[-2:] == ["pycuda_kernel", "skcuda_blas"]
+
+
+def test_a_part_is_asked_in_its_order(probe: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """A probe that says nothing of either comes last, a short one of them first."""
+    probe("a", "return {}", more="PART = 3\nRANK = 20")
+    probe("b", "return {}", more="PART = 3\nRANK = 10")
+    probe("c", "return {}", more="PART = 1\nRANK = 30")
+    probe("d", "return {}", limit=30)
+    folder = probe("e", "return {}", limit=15)
+    assert _checklist.main(["--list"], folder) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in listed] == [
+        [part, limit, "s", f"{name}:", f"{name}?"]
+        for part, limit, name in
+        (("1", "20", "c"), ("3", "20", "b"), ("3", "20", "a"), ("3", "15", "e"), ("3", "30", "d"))
+    ]  # fmt: skip
+    assert list(asked(folder, "--part", "3", "--only", "[ab]")) == ["b", "a"]
+    assert _checklist.main(["--part", "2"], folder) == 1
 
 
 def test_fake_gives_a_line_for_every_probe(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ STEERING = re.compile(
 )
 SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL")
 PROGRAMS = (
-    ("nvcc", "--version"), ("ncu", "--version"), ("gcc", "--version"), ("mpiexec", "--version"),
+    ("nvcc", "--version"), ("ncu", "--version"), ("compute-sanitizer", "--version"), ("gcc", "--version"),
+    ("mpiexec", "--version"),
     ("nvidia-smi", "--query-gpu=name,driver_version,vbios_version,mig.mode.current,persistence_mode,"
      "power.limit,clocks.sm,clocks.max.sm,clocks.mem,compute_cap,memory.total,ecc.mode.current", "--format=csv"),
     ("nvidia-smi", "topo", "-m"),

@@ -64,6 +64,7 @@ def ask() -> dict[str, Any]:
     facts.ask("counters", partial(counters, gpu))
     device = open_device("0")
     launch = product(device)
+    facts.ask("warm", partial(_device.warm, device.cp))
     burst = facts.ask("visits", partial(visits, device, launch, gpu))
     facts.ask("us a question, at work", partial(costs_at_work, device, launch, gpu))
     steady = facts.ask("sustained", partial(sustained, device, launch, gpu))
@@ -226,5 +227,8 @@ def middle(states: list[dict[str, float]]) -> dict[str, Any]:
 
 
 def grown(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """By how much each counter that tells a number."""
-    return {name: after[name] - x for name, x in before.items() if not isinstance(x, str)}
+    """By how much each counter that told a number both times."""
+    numbers = [
+        name for name in before if not isinstance(before[name], str) and not isinstance(after[name], str)
+    ]
+    return {name: after[name] - before[name] for name in numbers}

@@ -98,6 +98,7 @@ def test_what_grew(asked: dict[str, Any]) -> None:
     grew = asked["sustained"]["grew"]
     assert grew["millijoules"] == grew["power violation"] > 0 and grew["thermal"] == 0
     assert not {"thermal violation", "power brake"} & set(grew)
+    assert clocks.grown({"a": 1, "b": 2, "c": "no"}, {"a": 3, "b": "lost", "c": "no"}) == {"a": 2}
 
 
 def test_counters(gpu: nvml.Gpu) -> None:

@@ -1,1 +1,1 @@
-"""What only a GPU can tell: questions asked of a machine that has one, by `python -m tests.gpu.checklist`."""
+"""Rows of a GPU's device, on a real one where there is one; and the visit to one, by `python -m tests.gpu.run`."""

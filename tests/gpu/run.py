@@ -30,7 +30,7 @@ GPU_TESTS = tuple(f"tests/gpu/test_{name}.py" for name in ("rows", "update_rows"
 GRACE = 8.0  # seconds that a step has to say what it has, once it is told to end
 LEASHED = """
 import os, sys
-from tests.gpu._process import die_with
+from micro.probes._process import die_with
 die_with(int(sys.argv[1]))
 os.execv(sys.executable, [sys.executable, "-m", *sys.argv[2:]])
 """  # a step ends when we do, however we end: the next visit writes to its files
@@ -53,7 +53,7 @@ def steps(out: Path, seconds: float, here: bool) -> tuple[Step, ...]:
     measuring = f"{seconds / 5 if here else 3:.0f}s"
     tests = ("pytest", "-q", "-rs", "--tb=short", "-p", "no:cacheprovider", *GPU_TESTS)
     run = ("micro", "all", *device, "--budget", measuring, "-o", str(out / "run.jsonl"), "--resume")
-    ask = ("tests.gpu.checklist", "-o", str(out / "checklist.jsonl"), *(() if here else ("--fake",)))
+    ask = ("micro.probes", "-o", str(out / "checklist.jsonl"), *(() if here else ("--fake",)))
     return (
         Step("machine", ("kernels", "--json"), "machine.json", 0.1),
         Step("tests", tests, "tests.txt", 0.25),

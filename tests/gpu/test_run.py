@@ -268,7 +268,7 @@ from tests.gpu.run import Step
 def few(out, seconds, here):
     file = str(out / "run.jsonl")
     words = ("few", "all", "--device", "fake:cuda", "--small", "--budget", "1s", "-o", file, "--resume")
-    asked = ("tests.gpu.checklist", "-o", str(out / "checklist.jsonl"), "--fake", "--only", "versions")
+    asked = ("micro.probes", "-o", str(out / "checklist.jsonl"), "--fake", "--only", "versions")
     return Step("benchmarks", words, "report.txt", 0.9), Step("checklist", asked, "log.txt", 1.0)
 
 

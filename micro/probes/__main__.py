@@ -1,0 +1,12 @@
+"""Asks every probe: `python -m micro.probes`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from micro.probes._checklist import main
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    sys.exit(main())

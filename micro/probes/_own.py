@@ -1,0 +1,135 @@
+"""Our own CUDA kernels, each launched once: at a small odd size with its answer checked, or at one at which memory,
+not a cache, serves it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import nvcc
+from kernels.errors import UsageError, said
+from kernels.ops.activation import Activation
+from kernels.ops.fma import Fma
+from kernels.ops.gemm import Gemm
+from kernels.ops.launch import Calls
+from kernels.ops.optimizer import Optimizer
+from kernels.ops.softmax import Softmax
+from kernels.ops.stream import Stream
+from kernels.ops.transpose import Transpose
+from kernels.problem import Problem
+from kernels.variant import Launch, Setting, find
+
+if TYPE_CHECKING:
+    from kernels.devices.cuda import Cuda
+
+OPS = Path(nvcc.__file__).parent / "ops"
+DATA = "uniform"  # what steps with a second moment ask for, and right for all
+
+
+@dataclass(frozen=True)
+class Own:
+    """A kernel, the row of its operation's table that launches it, and a problem."""
+
+    kernel: str
+    row: str
+    problem: Problem
+
+
+def _activation(kernel: str, count: int) -> Own:
+    kind, _, phase = kernel.partition("_")
+    return Own(kernel, "cuda", Activation(count, kind, phase))
+
+
+KINDS, PHASES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "backward")
+SMALL = (
+    Own("sgemm_naive", "cuda-naive", Gemm(70, 129, 45)),
+    Own("sgemm_tiled", "cuda-tiled", Gemm(70, 129, 45, "tn")),
+    Own("transpose_naive", "cuda-naive", Transpose(129, 70)),
+    Own("transpose_tiled", "cuda-tiled", Transpose(129, 70)),
+    *(Own(f"stream_{kind}", "cuda", Stream(kind, 4 * 40003)) for kind in ("read", "copy", "triad")),
+    Own("fma_chains10", "cuda", Fma("cuda", 131, processors=2)),
+    *(Own(f"launch_{kernel}", "cupy-kernel", Calls(kernel, 2)) for kernel in ("empty", "gemm")),
+    *(Own(f"optimizer_{rule}", "cuda", Optimizer(rule, 3, 1027)) for rule in ("sgd", "momentum", "adam")),
+    *(_activation(f"{kind}_{phase}", 4099) for phase in PHASES for kind in KINDS),
+    Own("softmax_index", "cuda", Softmax(3, 1025)),
+    Own("softmax_onehot", "cuda", Softmax(3, 1025, "one-hot")),
+)
+LARGE = (  # operands of 268 MB: a cache holds a fifth of one
+    *(Own(f"stream_{kind}", "cuda", Stream(kind, 1 << 28)) for kind in ("read", "copy", "triad")),
+    Own("transpose_tiled", "cuda-tiled", Transpose(8192, 8192)),
+    *(Own(f"optimizer_{rule}", "cuda", Optimizer(rule, 1, 1 << 26)) for rule in ("sgd", "adam")),
+    _activation("relu_forward", 1 << 26),
+    Own("softmax_index", "cuda", Softmax(8192, 8192)),
+)
+
+
+def compiled(arch: str) -> int:
+    """How many files are compiled for an architecture, all at once: whoever launches their kernels finds them."""
+    sources = sorted(OPS.glob("*/*.cu"))
+    with ThreadPoolExecutor(len(sources)) as pool:
+        return len(list(pool.map(lambda source: nvcc.cubin(source, arch), sources)))
+
+
+def checked(device: Cuda, own: Own) -> dict[str, Any]:
+    """One launch of a small problem, and whether its answer is right. What is only written was never written before:
+    a kernel that reads it is seen by who watches for that."""
+    import numpy as np
+
+    x = own.problem.fill(np.random.default_rng(zlib.crc32(own.problem.name.encode())))
+
+    def load(block: Any, view: Any, name: str) -> None:
+        device.put(view, x[name])
+
+    views, launch = bound(device, own, load)
+    launch.call()
+    device.sync()
+    roles = [operand.role != "in" for operand in own.problem.operands()]
+    got = device.get(views[roles.index(True)])
+    u = find(own.problem.op, own.row).u(own.problem)
+    evidence = own.problem.compare(x, got, u, "dense")
+    return {"right": all(bool((one.error <= one.bound).all()) for one in evidence)}
+
+
+def launched(device: Cuda, own: Own) -> dict[str, Any]:
+    """One launch of a large problem on random operands."""
+    dtypes = {operand.name: operand.dtype for operand in own.problem.operands()}
+
+    def load(block: Any, view: Any, name: str) -> None:
+        device.scatter(block, 1, dtypes[name], DATA)
+
+    _, launch = bound(device, own, load)
+    launch.call()
+    device.sync()
+    return {}
+
+
+def bound(device: Cuda, own: Own, load: Callable[[Any, Any, str], None]) -> tuple[list[Any], Launch]:
+    """The operands, each in an allocation of its own so that a step beyond one is seen, and the call on them."""
+    setting = Setting(device=device.name, data=DATA)
+    bind = find(own.problem.op, own.row).prepare(own.problem, device, setting)
+    views = []
+    for operand in own.problem.operands():
+        block = device.cp.empty(operand.nbytes, device.cp.uint8)
+        views.append(device.view(block, 0, operand))
+        if operand.role != "out":
+            load(block, views[-1], operand.name)
+    return views, bind(views)
+
+
+def each(device: Cuda, size: str, kernels: tuple[str, ...], told: Callable[[dict[str, Any]], None]) -> int:
+    """Those of SMALL or LARGE that are named, or all; each is told as it was launched. How many there were."""
+    some = SMALL if size == "small" else LARGE
+    if strange := set(kernels) - {own.kernel for own in some}:
+        raise UsageError(f"no {size} kernel {', '.join(sorted(strange))}")
+    chosen = [own for own in some if not kernels or own.kernel in kernels]
+    for own in chosen:
+        try:
+            found = (checked if some is SMALL else launched)(device, own)
+        except Exception as error:  # what watches it may say why
+            found = {"error": said(error)}
+        told({"kernel": own.kernel, **found})
+    return len(chosen)

@@ -1,1 +1,0 @@
-"""One question a file: QUESTION, LIMIT in seconds, and `ask()`, which returns facts and prints nothing."""

@@ -1,0 +1,1 @@
+"""Tests of the probes and of what asks them."""

@@ -69,13 +69,15 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One bound call. `call` enqueues once and does nothing else; one call serves `uses` uses. `capturable`:
-    on CUDA, it may be recorded into a graph."""
+    on CUDA, it may be recorded into a graph. `kernels`: how many one call enqueues on a GPU's stream, at most; 0:
+    not known."""
 
     call: Callable[[], object]
     uses: int = 1
     workspace: int = 0
     entry: Entry | None = None
     capturable: bool = False
+    kernels: int = 0
 
 
 Bind: TypeAlias = "Callable[[Sequence[Any]], Launch]"

@@ -17,6 +17,7 @@ N, T = 0, 1  # cublasOperation_t
 DEFAULT_MATH, PEDANTIC_MATH, TF32_MATH = 0, 2, 3  # cublasMath_t
 DEFAULT_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: the library chooses
 WORKSPACE = 32 << 20  # bytes: what NVIDIA recommends from Hopper on
+KERNELS = 3  # of one call at most: a workspace cleared, the product, the parts of a K that was split summed
 INT, POINTER, FLOAT = ctypes.c_int, ctypes.c_void_p, ctypes.c_float
 
 # A name's cudaDataType of A, B and C, and its cublasComputeType_t. Sums, alpha and beta are fp32 in all. "fp32" is

@@ -183,6 +183,35 @@ def test_a_strategy_copies_and_multiplies_as_its_name_says(
     assert told == launches
 
 
+COUNTED = [
+    *tries("gemm", Gemm(33, 65, 17, "tt"), Gemm(33, 65, 17, "tn", "fp16", ld_pad=3), also=FAMILIES),
+    *tries("stream", *(Stream(kind, 68) for kind in ("read", "copy", "triad"))),
+    *tries("transpose", Transpose(33, 65)),
+    *tries("launch", *CALLS),
+]
+
+
+@pytest.mark.skipif(REAL, reason="a GPU tells nobody how many kernels it was given")
+@pytest.mark.parametrize(("row", "problems"), COUNTED)
+def test_a_row_tells_how_many_kernels_a_call_enqueues(
+    device: Cuda, row: Variant[Any], problems: list[Problem]
+) -> None:
+    """At most; who measures it leaves room for them in the stream's queue."""
+    if reason := missing(row):
+        pytest.skip(reason)
+    for problem in problems:
+        bench = _check.Bench(device, problem)
+        launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
+        device.sync()
+        device.cp.journal.clear()
+        launch.call()
+        enqueued = len(device.cp.journal)
+        device.sync()
+        assert launch.kernels > 0, problem.name
+        assert enqueued <= launch.kernels, problem.name
+        assert enqueued or not launch.capturable, problem.name
+
+
 @pytest.mark.skipif(REAL, reason="they run on the GPU above")
 @pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="no numba: pip install numba")
 @pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="this is that process")

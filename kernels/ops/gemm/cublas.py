@@ -52,7 +52,7 @@ def product(problem: Gemm, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         call = call_of(on, problem, addresses(buffers))
-        return Launch(_keeping(call, *buffers), workspace=cublas.WORKSPACE, capturable=True)
+        return _launch(call, cublas.WORKSPACE, buffers)
 
     return bind
 
@@ -63,7 +63,7 @@ def pedantic(problem: Gemm, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         call = cublas.gemm_ex(on, "fp32", *words(problem, addresses(buffers)))
-        return Launch(_keeping(call, *buffers), workspace=cublas.WORKSPACE, capturable=True)
+        return _launch(call, cublas.WORKSPACE, buffers)
 
     return bind
 
@@ -95,7 +95,7 @@ def light(best: bool) -> Callable[[Gemm, Any, object], Bind]:
 
         def bind(buffers: Sequence[Any]) -> Launch:
             call = call_by(chosen, addresses(buffers))
-            return Launch(_keeping(call, *buffers), workspace=chosen.workspace, capturable=True)
+            return _launch(call, chosen.workspace, buffers)
 
         return bind
 
@@ -135,6 +135,7 @@ def strategy(uses: int, own: bool) -> Callable[[Gemm, Any, object], Bind]:
         lds = {name: x.shape[0] if name in copies else x.ld for name, x in stored.items()}
         workspace = cublas.WORKSPACE + sum(int(block.nbytes) for block in copies.values())
         sizes, scale = (problem.n, problem.m, problem.k), (problem.alpha, problem.beta)
+        kernels = len(copies) * (1 if own else cublas.KERNELS) + uses * cublas.KERNELS
 
         def bind(buffers: Sequence[Any]) -> Launch:
             at = dict(zip("abc", addresses(buffers), strict=True))
@@ -147,7 +148,7 @@ def strategy(uses: int, own: bool) -> Callable[[Gemm, Any, object], Bind]:
                 for step in steps:
                     step()
 
-            return Launch(call, uses=uses, workspace=workspace, capturable=True)
+            return Launch(call, uses=uses, workspace=workspace, capturable=True, kernels=kernels)
 
         return bind
 
@@ -172,10 +173,10 @@ def transposed(
     return grid.calls(transpose.SOURCE, (geometry,), {"x": source, "y": target}, device)
 
 
-def _keeping(call: Callable[[], None], *buffers: object) -> Callable[[], None]:
-    """The call, and with it the buffers whose addresses it holds."""
+def _launch(call: Callable[[], None], workspace: int, buffers: Sequence[Any]) -> Launch:
+    """Of one product, which keeps the buffers whose addresses its call holds."""
 
-    def run(keep: object = buffers) -> None:
+    def run(keep: object = tuple(buffers)) -> None:
         call()
 
-    return run
+    return Launch(run, workspace=workspace, capturable=True, kernels=cublas.KERNELS)

@@ -41,19 +41,20 @@ def cupy_raw(problem: Gemm, device: Any, setting: object) -> Bind:
         def run(keep: object = (factors, *buffers)) -> None:
             call()
 
-        return Launch(run)
+        return Launch(run, kernels=cublas.KERNELS)
 
     return bind
 
 
 def cupy_matmul(problem: Gemm, device: Any, setting: object) -> Bind:
-    """cupy.matmul(a, b, out=c): TF32 only where CUPY_TF32=1 was set before."""
+    """cupy.matmul(a, b, out=c): TF32 only where CUPY_TF32=1 was set before. It copies padded operands."""
+    kernels = cublas.KERNELS + (len(problem.operands()) if problem.ld_pad else 0)
 
     def bind(buffers: Sequence[Any]) -> Launch:
         a, b, c = buffers
         left = a if problem.trans[0] == "n" else a.T
         right = b if problem.trans[1] == "n" else b.T
-        return Launch(partial(device.cp.matmul, left, right, out=c))
+        return Launch(partial(device.cp.matmul, left, right, out=c), kernels=kernels)
 
     return bind
 
@@ -67,7 +68,7 @@ def scikit(problem: Gemm, device: Any, setting: object) -> Bind:
         def run(keep: object = buffers) -> None:
             call()
 
-        return Launch(run)
+        return Launch(run, kernels=cublas.KERNELS)
 
     return bind
 
@@ -86,7 +87,7 @@ def torch_mm(problem: Gemm, device: Any, setting: object) -> Bind:
             switch.allow_tf32 = tf32
             product(left, right, out=c)
 
-        return Launch(run)
+        return Launch(run, kernels=cublas.KERNELS)
 
     return bind
 
@@ -113,7 +114,7 @@ def numba(kernel: str) -> Callable[[Gemm, Any, object], Bind]:
             def run(keep: object = buffers) -> None:
                 configured(left, right, out, alpha, beta)
 
-            return Launch(run)
+            return Launch(run, kernels=1)
 
         return bind
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 import ctypes
 import importlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid, nvcc
 from kernels.errors import Unavailable
-from kernels.libs import driver, pycuda, torch_cuda
+from kernels.libs import cublas, driver, pycuda, torch_cuda
 from kernels.native import CALL
 from kernels.ops.gemm import cublas as product
 from kernels.ops.gemm import gpu as product_by
-from kernels.ops.launch import cuda, native
+from kernels.ops.launch import cuda, interpreted, native
 from kernels.ops.launch.interpreted import chained
 from kernels.ops.launch.problem import PRODUCT, Calls
 from kernels.variant import Launch
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kernels.variant import Bind
 
 Prepare = Callable[[Calls, Any, Any], "Bind"]
+TIES = 2  # events of PyCUDA's stream and ours, which take places in our queue as kernels do
 numba_cuda: Any = None  # numba.cuda, once it is asked for: its simulator looks for it among the globals
 
 
@@ -38,6 +40,12 @@ class DriverLaunch(ctypes.Structure):
         ("chain", ctypes.c_int64),
         *((name, ctypes.c_int32) for name in ("width", "height", "status")),
     )
+
+
+def nothing(problem: Calls, device: Any, setting: object) -> Bind:
+    """The harness alone. It enqueues no kernel; one at most, since 0 would say that nobody knows."""
+    bound = interpreted.nothing(problem, device, setting)
+    return lambda buffers: replace(bound(buffers), kernels=1)
 
 
 def _one(problem: Calls) -> Any:
@@ -81,7 +89,7 @@ def from_c(problem: Calls, device: Any, setting: object) -> Bind:
             if argument.status:
                 driver.check("cuLaunchKernel", argument.status)
 
-        return Launch(run, uses=problem.chain)
+        return Launch(run, uses=problem.chain, kernels=problem.chain)
 
     return bind
 
@@ -98,7 +106,7 @@ def from_ctypes(problem: Calls, device: Any, setting: object) -> Bind:
             for _ in repeat(None, problem.chain):
                 start(*words)
 
-        return Launch(run, uses=problem.chain)
+        return Launch(run, uses=problem.chain, kernels=problem.chain)
 
     return bind
 
@@ -111,7 +119,9 @@ def graph(problem: Calls, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         one = bound(buffers)
-        return Launch(device.repeat(one, problem.chain), uses=problem.chain)
+        return Launch(
+            device.repeat(one, problem.chain), uses=problem.chain, kernels=problem.chain * one.kernels
+        )
 
     return bind
 
@@ -122,7 +132,7 @@ def cupy_kernel(problem: Calls, device: Any, setting: object) -> Bind:
     function = device.function(cuda.SOURCE, geometry.kernel)
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        return chained(function, (geometry.grid, geometry.block, tuple(buffers)), problem.chain)
+        return chained(function, (geometry.grid, geometry.block, tuple(buffers)), problem.chain, kernels=1)
 
     return bind
 
@@ -139,7 +149,7 @@ def pycuda_kernel(problem: Calls, device: Any, setting: object) -> Bind:
         def run(keep: object = buffers) -> None:
             call()
 
-        return Launch(run, uses=problem.chain)
+        return Launch(run, uses=problem.chain, kernels=problem.chain + TIES)
 
     return bind
 
@@ -154,7 +164,7 @@ def numba_kernel(problem: Calls, device: Any, setting: object) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
         arrays = [module.as_cuda_array(x) for x in buffers]
         configured(*arrays)  # compiled here
-        return chained(configured, arrays, problem.chain)
+        return chained(configured, arrays, problem.chain, kernels=1)
 
     return bind
 
@@ -187,11 +197,11 @@ def torch_call(problem: Calls, device: Any, setting: object) -> Bind:
             for _ in repeat(None, problem.chain):
                 multiply(a, b, out=c)
 
-        return Launch(run, uses=problem.chain)
+        return Launch(run, uses=problem.chain, kernels=problem.chain * cublas.KERNELS)
 
     def empty(buffers: Sequence[Any]) -> Launch:
         none = torch_cuda.tensor(torch, buffers[0])[:, :0]
-        return chained(torch.Tensor.zero_, (none,), problem.chain)
+        return chained(torch.Tensor.zero_, (none,), problem.chain, kernels=1)
 
     return gemm if problem.kernel == "gemm" else empty
 
@@ -203,19 +213,21 @@ def library(prepare: Callable[[Any, Any, Any], Bind]) -> Prepare:
         bound = prepare(PRODUCT, device, setting)
 
         def bind(buffers: Sequence[Any]) -> Launch:
-            return chained_call(bound(buffers).call, problem.chain)
+            return chained_call(bound(buffers), problem.chain)
 
         return bind
 
     return prepared
 
 
-def chained_call(call: Callable[[], object], chain: int) -> Launch:
+def chained_call(one: Launch, chain: int) -> Launch:
+    call = one.call
+
     def run() -> None:
         for _ in repeat(None, chain):
             call()
 
-    return Launch(run, uses=chain)
+    return Launch(run, uses=chain, kernels=chain * one.kernels)
 
 
 CUBLAS, CUPY_RAW = library(product.product), library(product_by.cupy_raw)

@@ -19,7 +19,7 @@ import pytest
 
 from kernels import nvcc
 from kernels.libs import cublas, cuda, driver, pycuda, skcuda, torch_cuda
-from tests.simulated import fake_cublas, fake_cublaslt
+from tests.simulated import fake_cublas, fake_cublaslt, fake_torch
 from tests.simulated.fake_cupy import HANDLE, STREAM, FakeCupy
 from tests.simulated.fake_driver import FakeDriver, FakePycuda
 
@@ -170,7 +170,7 @@ def _kind(torch: Any, fake: FakeCupy) -> Any:
                 fake.launch("torch", fake.cost("torch"), lambda: func(*plain))
                 return args[0]
             a, b, out = plain
-            tf32 = torch.backends.cuda.matmul.allow_tf32 and a.dtype == torch.float32
+            tf32 = fake_torch.cuts(torch.backends.cuda.matmul) and a.dtype == torch.float32
             left, right = (cut, cut) if tf32 else (lambda x: x, lambda x: x)
             fake.launch("torch", fake.cost("torch"), lambda: product(left(a), right(b), out))
             return out

@@ -76,7 +76,7 @@ def scikit(problem: Gemm, device: Any, setting: object) -> Bind:
 def torch_mm(problem: Gemm, device: Any, setting: object) -> Bind:
     """torch.mm into c. TF32 is a switch of the whole process, so each call sets it as its problem says."""
     torch = torch_cuda.load(device)
-    switch, tf32, product = torch.backends.cuda.matmul, problem.dtype == "tf32", torch.mm
+    choose, product = torch_cuda.arithmetic(torch, problem.dtype), torch.mm
 
     def bind(buffers: Sequence[Any]) -> Launch:
         a, b, c = (torch_cuda.tensor(torch, x) for x in buffers)
@@ -84,7 +84,7 @@ def torch_mm(problem: Gemm, device: Any, setting: object) -> Bind:
         right = b if problem.trans[1] == "n" else b.t()
 
         def run(keep: object = buffers) -> None:
-            switch.allow_tf32 = tf32
+            choose()
             product(left, right, out=c)
 
         return Launch(run, kernels=cublas.KERNELS)

@@ -7,7 +7,7 @@ caller's, until the call has returned; a launch of a chain is far below what the
 from __future__ import annotations
 
 import ctypes
-import importlib
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import repeat
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid, nvcc
 from kernels.errors import Unavailable
-from kernels.libs import cublas, driver, pycuda, torch_cuda
+from kernels.libs import cublas, driver, numba, pycuda, torch_cuda
 from kernels.native import CALL
 from kernels.ops.gemm import cublas as product
 from kernels.ops.gemm import gpu as product_by
@@ -155,18 +155,25 @@ def pycuda_kernel(problem: Calls, device: Any, setting: object) -> Bind:
 
 
 def numba_kernel(problem: Calls, device: Any, setting: object) -> Bind:
-    """A @cuda.jit kernel of the same size, configured once."""
-    global numba_cuda
-    module = numba_cuda = importlib.import_module("numba.cuda")
-    made = module.jit(_numba()[problem.kernel])
-    configured = made[1, _one(problem).block[:2], module.external_stream(device.stream.ptr)]
+    """A @cuda.jit kernel of the same size, compiled and configured once."""
+    module = numba.cuda()
+    stream = module.external_stream(device.stream.ptr)
+    configured = _jitted(problem.kernel)[1, _one(problem).block[:2], stream]
+    numba.compiled(configured, [module.as_cuda_array(x) for x in product_by.unread(problem, device)])
 
     def bind(buffers: Sequence[Any]) -> Launch:
         arrays = [module.as_cuda_array(x) for x in buffers]
-        configured(*arrays)  # compiled here
         return chained(configured, arrays, problem.chain, kernels=1)
 
     return bind
+
+
+@functools.cache
+def _jitted(kernel: str) -> Any:
+    """One of them, made once: a new one would be compiled anew."""
+    global numba_cuda
+    numba_cuda = numba.cuda()
+    return numba_cuda.jit(_numba()[kernel])
 
 
 def _numba() -> dict[str, Callable[..., None]]:

@@ -95,7 +95,8 @@ def from_c(problem: Calls, device: Any, setting: object) -> Bind:
 
 
 def from_ctypes(problem: Calls, device: Any, setting: object) -> Bind:
-    """cuLaunchKernel through ctypes, every argument a C value already."""
+    """cuLaunchKernel through ctypes, every argument a C value already. A launch that is refused is refused each time:
+    the last status tells, at the cost of one comparison."""
     made = _ready(problem, device)
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -104,7 +105,9 @@ def from_ctypes(problem: Calls, device: Any, setting: object) -> Bind:
 
         def run(keep: object = (ready, *buffers)) -> None:
             for _ in repeat(None, problem.chain):
-                start(*words)
+                status = start(*words)
+            if status:
+                driver.check("cuLaunchKernel", status)
 
         return Launch(run, uses=problem.chain, kernels=problem.chain)
 

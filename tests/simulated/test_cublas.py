@@ -122,7 +122,14 @@ def test_the_workspace_is_set_after_the_stream() -> None:
     on = cublas.open_handle(stream=5, workspace=4096, library=library)
     assert library.journal == ["stream 5", f"workspace 4096 {32 << 20}"]
     assert library.workspace == 4096
+    library.cublasSetStream_v2(on.handle, c_void_p(6))
+    assert library.workspace is None
     assert on.version == "cuBLAS 13.1.0"
+
+
+def test_a_workspace_that_begins_anywhere_is_refused() -> None:
+    with pytest.raises(LaunchError, match=r"^cublasSetWorkspace answers 7: CUBLAS_STATUS_7$"):
+        cublas.open_handle(stream=5, workspace=4096 + 64, library=Library())
 
 
 @pytest.mark.parametrize("flags", [(0, 0), (0, 1), (1, 0), (1, 1)])

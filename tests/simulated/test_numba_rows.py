@@ -177,14 +177,20 @@ def toolkit(folder: Path) -> Path:
 def test_numba_is_told_where_the_toolkit_is(
     fake: FakeNumba, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """That of nvcc where it is one, by way of links; else the one where NVIDIA installs it; else none."""
+    """That of nvcc where it is one, by way of links but not of its own; else the one where NVIDIA installs it; else
+    none."""
     own, usual = toolkit(tmp_path / "cuda-13.0"), toolkit(tmp_path / "cuda")
     (tmp_path / "bin").mkdir()
     link, script = tmp_path / "bin" / "nvcc", tmp_path / "bin" / "nvcc.sh"
     link.symlink_to(own)
+    (tmp_path / "same").symlink_to(own.parents[1])
+    named = (
+        tmp_path / "same" / "bin" / "nvcc"
+    )  # nvcc is then found under this name again: no other key of its cubins
     script.write_text("#!/bin/sh\n")
     monkeypatch.setattr(nvcc, "TOOLKIT", usual)
-    for found, home in ((link, own.parents[1]), (script, usual.parents[1]), (None, usual.parents[1])):
+    homes = {link: own.parents[1], named: tmp_path / "same", script: usual.parents[1], None: usual.parents[1]}
+    for found, home in homes.items():
         monkeypatch.delenv("CUDA_HOME", raising=False)
         monkeypatch.setattr(nvcc, "find", lambda found=found: found)
         numba.cuda()

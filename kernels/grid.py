@@ -41,7 +41,7 @@ def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], de
         def call(keep: object = (workspace, *buffers)) -> None:
             run()
 
-        return Launch(call, workspace=int(size), capturable=True)
+        return Launch(call, workspace=int(size), capturable=True, kernels=len(geometries))
 
     return bind
 

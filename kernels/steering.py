@@ -6,7 +6,11 @@ import os
 from collections.abc import Mapping
 
 MALLOC = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "TCMALLOC_", "MIMALLOC_")
-TUNING = ("OPENBLAS_", "GOTO_", "MKL_", "OMP_", "GOMP_", "KMP_", "BLIS_", "NPY_", "NUMBA_")
+LIBRARIES = ("OPENBLAS_", "GOTO_", "MKL_", "OMP_", "GOMP_", "KMP_", "BLIS_", "NPY_", "NUMBA_")
+# Of a GPU: the arithmetic of products (CUBLAS_EMULATE_SINGLE_PRECISION, TF32), how a kernel is loaded and launched.
+GPU = ("CUBLAS_", "CUBLASLT_", "CUDNN_", "NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUPY_TF32",
+       "CUPY_ACCELERATORS", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS")  # fmt: skip
+TUNING = LIBRARIES + GPU
 STEERING = MALLOC + TUNING
 
 

@@ -69,8 +69,8 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One bound call. `call` enqueues once and does nothing else; one call serves `uses` uses. `capturable`:
-    on CUDA, it may be recorded into a graph. `kernels`: how many one call enqueues on a GPU's stream, at most; 0: not
-    known."""
+    on CUDA, it may be recorded into a graph. `kernels`: how many one call enqueues on a GPU's stream, at most; 0:
+    not known."""
 
     call: Callable[[], object]
     uses: int = 1

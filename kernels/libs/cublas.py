@@ -17,12 +17,16 @@ N, T = 0, 1  # cublasOperation_t
 DEFAULT_MATH, PEDANTIC_MATH, TF32_MATH = 0, 2, 3  # cublasMath_t
 DEFAULT_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: the library chooses
 WORKSPACE = 32 << 20  # bytes: what NVIDIA recommends from Hopper on
+KERNELS = 3  # of one call at most: a workspace cleared, the product, the parts of a K that was split summed
 INT, POINTER, FLOAT = ctypes.c_int, ctypes.c_void_p, ctypes.c_float
 
-# A name's cudaDataType of A, B and C, and its cublasComputeType_t. Sums, alpha and beta are fp32 in all. "fp32" is
-# the pedantic type: the plain one (68) leaves the library free to put other arithmetic in its place.
+# A name's cudaDataType of A, B and C, and its cublasComputeType_t. Sums, alpha and beta are fp32 in all. The plain
+# compute type of fp32 is what cublasSgemm asks for by default, and single precision on Hopper: TF32 has a type of its
+# own, and emulation by bf16 is off unless a handle's math mode or CUBLAS_EMULATE_SINGLE_PRECISION asks for it (a
+# run's record tells of those: kernels/steering.py). The pedantic one holds whatever is set, and forbids shortcuts.
 TYPES = {
-    "fp32": (0, 69),  # CUDA_R_32F, CUBLAS_COMPUTE_32F_PEDANTIC
+    "fp32": (0, 68),  # CUDA_R_32F, CUBLAS_COMPUTE_32F
+    "pedantic": (0, 69),  # CUDA_R_32F, CUBLAS_COMPUTE_32F_PEDANTIC
     "tf32": (0, 77),  # CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32
     "bf16": (14, 68),  # CUDA_R_16BF, CUBLAS_COMPUTE_32F
     "fp16": (2, 68),  # CUDA_R_16F, CUBLAS_COMPUTE_32F

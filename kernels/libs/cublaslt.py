@@ -6,6 +6,7 @@ Column-major, and with the types of kernels/libs/cublas.py.
 from __future__ import annotations
 
 import ctypes
+import functools
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -89,6 +90,16 @@ def open_handle(stream: int, workspace_address: int, workspace_bytes: int, libra
     number.restype = SIZE
     version = f"cuBLASLt {cublas.dotted(number())}"
     return Handle(library, handle, version, stream, workspace_address, workspace_bytes)
+
+
+def beside(classic: cublas.Handle) -> Handle:
+    """The handle beside one of cuBLAS, made once: on its stream, with its workspace. Raises Unavailable."""
+    return _made(cuda.load("cublasLt"), classic.stream, classic.workspace)
+
+
+@functools.cache
+def _made(library: Any, stream: int, workspace: int) -> Handle:
+    return open_handle(stream, workspace, cublas.WORKSPACE, library)
 
 
 def plan(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib
 import re
 import sys
@@ -142,15 +143,23 @@ class Handle:
 
 
 def open_handle(stream: int) -> Handle:
-    """A handle on `stream`, the address of a CUDA stream. Raises Unavailable."""
+    """A handle on `stream`, the address of a CUDA stream: one for each, as long as the process lives. Raises
+    Unavailable."""
     api = load()
     try:
-        handle = api.cublasCreate()
-        major, rest = divmod(api.cublasGetVersion(handle), 10000)
-        api.cublasSetStream(handle, stream)
+        handle, version = _made(api, stream)
+        api.cublasSetStream(handle, stream)  # anew: the address may be that of a stream made since
     except api.cublasError as error:
         raise Unavailable(f"scikit-cuda raises {_name(error)}: no usable GPU in this process") from None
-    return Handle(api, handle, f"cuBLAS {major}.{rest // 100}.{rest % 100}", stream)
+    return Handle(api, handle, version, stream)
+
+
+@functools.cache
+def _made(api: Any, stream: int) -> tuple[int, str]:
+    """A handle, and the library's version."""
+    handle: int = api.cublasCreate()
+    major, rest = divmod(api.cublasGetVersion(handle), 10000)
+    return handle, f"cuBLAS {major}.{rest // 100}.{rest % 100}"
 
 
 def sgemm(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,19 @@ def load(device: Any) -> Any:
     torch.cuda.set_stream(torch.cuda.ExternalStream(device.stream.ptr, device=index))
     torch.set_grad_enabled(False)
     return torch
+
+
+def arithmetic(torch: Any, dtype: str = "fp32") -> Callable[[], None]:
+    """A call that says how products of fp32 are computed from then on: in TF32 where `dtype` is that, else in plain
+    single precision.
+
+    It sets a switch of the whole process, which rows of both kinds share: so it belongs into each timed call, at the
+    cost of one attribute. torch 2.9 gave the switch a new name, and warns where the old one is used.
+    """
+    switch = torch.backends.cuda.matmul
+    if hasattr(switch, "fp32_precision"):
+        return partial(setattr, switch, "fp32_precision", "tf32" if dtype == "tf32" else "ieee")
+    return partial(setattr, switch, "allow_tf32", dtype == "tf32")
 
 
 def tensor(torch: Any, view: Any) -> Any:

@@ -4,25 +4,59 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kernels.devices.cuda import Cuda, open_device
+from kernels.errors import said
 from kernels.libs import cuda
+from kernels.ops.gemm import fastest
 from kernels.variant import Variant
 from tests.simulated import fake_gpu, launcher
 from tests.simulated.fake_cupy import FakeCupy
 
 REAL = cuda.missing() is None
+LOST = re.compile(  # as CuPy and Numba name them, as torch words them, as our own bindings number them
+    r"cuda_?error_?(illegal_?address|launch_?fail|misaligned_?address|illegal_?instruction|hardware_?stack|"
+    r"invalid_?address_?space|invalid_?pc|launch_?timeout|assert|ecc_?uncorrectable)|"
+    r"illegal memory access|unspecified launch failure|misaligned address|device-side assert|"
+    r"^LaunchError: cu\w+ answers 7(00|02|09|1[04-9])\b",
+    re.IGNORECASE,
+)
+
+
+def lost(error: BaseException | None) -> bool:
+    """Whether CUDA's context is: the error then sticks, and all that follows fails with the same text."""
+    while error is not None:
+        if LOST.search(said(error)) and not isinstance(error, AssertionError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def pytest_exception_interact(node: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """A line for each failure as it happens, since a run on a GPU may be cut off before its summary; the end of the
+    run where the GPU is lost to this process."""
+    assert call.excinfo is not None
+    error = call.excinfo.value
+    told = " ".join((f"{node.nodeid}: {said(error)}", *getattr(error, "__notes__", ())))
+    if reporter := node.config.pluginmanager.get_plugin("terminalreporter"):
+        reporter.ensure_newline()
+        reporter.write_line(f"FAILED {told}")
+    if lost(error):
+        pytest.exit(f"after {told}: the GPU's context is lost, and no later test could pass", returncode=1)
 
 
 @pytest.fixture(scope="module")
 def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cuda]:
     """Of a module's tests; what the fake put in the place of other things is taken back after them."""
     if REAL:
-        yield open_device("0")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fastest, "WARM", 0.0)  # which offer is the best is not asked
+            yield open_device("0")
         return
     if reason := launcher.missing():
         pytest.skip(reason)

@@ -11,13 +11,11 @@ import itertools
 import os
 import subprocess
 import sys
-import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from kernels.devices.cuda import Cuda
@@ -25,71 +23,43 @@ from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.gemm.problem import DTYPES
 from kernels.ops.launch import Calls
-from kernels.ops.launch.cuda import BLOCKS
 from kernels.ops.stream import Stream
 from kernels.ops.transpose import Transpose
 from kernels.problem import Problem
-from kernels.variant import Setting, Variant, find, variants
+from kernels.variant import Setting, Variant, find
 from micro import _check
 from tests.gpu.conftest import REAL, missing
+from tests.gpu.rows import covering, meetings, tried, tries
 
-ROOT = Path(__file__).parents[2]
+ROOT, RUNGS = Path(__file__).parents[2], Path(__file__).with_name("test_rungs.py")
 SHAPES = ((33, 65, 17), (1, 1, 1), (70, 129, 45))
 LAYOUTS = ("nn", "nt", "tn", "tt")
 SCALES = ((1.0, 0.0), (0.5, 2.0))
 COUNTS = (17, 1027, 40003)
 FAMILIES = ("cuda-transpose-then-nn:geam", "cuda-kept-transpose:1")
+PRODUCTS = [
+    Gemm(*shape, trans, dtype, alpha, beta, pad)
+    for dtype, trans, shape, (alpha, beta), pad in itertools.product(DTYPES, LAYOUTS, SHAPES, SCALES, (0, 3))
+]
 
 
-def tries(op: str, *problems: Problem, also: Sequence[str] = ()) -> list[Any]:
-    """Each row of a table with those of the problems that it accepts, where there are any."""
-    table = (*variants(op), *(find(op, name) for name in also))
-    found = {}
-    for row in dict.fromkeys(row.name for row in table if row.device == "cuda"):
-        accepted = [x for x in problems if find(op, row).accepts(x) is None]
-        if accepted:
-            found[row] = accepted
-    return [pytest.param(find(op, row), accepted, id=row) for row, accepted in found.items()]
+def choices(x: Gemm) -> tuple[object, ...]:
+    """What a product was chosen to be."""
+    return x.dtype, x.trans, (x.m, x.n, x.k), (x.alpha, x.beta), x.ld_pad
 
 
-def products(dtype: str, trans: str) -> list[Any]:
-    """Every shape, with factors and without, packed and padded."""
-    problems = [
-        Gemm(*shape, trans, dtype, alpha, beta, pad)
-        for shape, (alpha, beta), pad in itertools.product(SHAPES, SCALES, (0, 3))
-    ]
-    some = tries("gemm", *problems, also=FAMILIES)
-    return [pytest.param(*x.values, id=f"{x.id}-{dtype}-{trans}") for x in some]
+def products(few: bool = REAL) -> Iterator[Any]:
+    """Each type and layout of each row, of every shape, with factors and without, packed and padded; `few`: so that
+    each two choices meet once. A GPU takes a hundredth of a second for each."""
+    for x in tries("gemm", *PRODUCTS, also=FAMILIES):
+        row, accepted = x.values
+        chosen = covering(accepted, choices) if few else accepted
+        for dtype, trans in dict.fromkeys((x.dtype, x.trans) for x in chosen):
+            some = [x for x in chosen if (x.dtype, x.trans) == (dtype, trans)]
+            yield pytest.param(row, some, id=f"{row.name}-{dtype}-{trans}")
 
 
-def tried(device: Cuda, row: Variant[Any], problems: Sequence[Problem]) -> None:
-    """Each problem is prepared, bound, launched, checked; and again as a replayed graph."""
-    if reason := missing(row):
-        pytest.skip(reason)
-    for problem in problems:
-        once(device, device.adopt(row), problem)
-
-
-def once(device: Cuda, row: Variant[Any], problem: Problem) -> None:
-    seed = zlib.crc32(problem.name.encode())
-    try:
-        bind = row.prepare(problem, device, Setting(device=device.name))
-        _check.check(device, problem, row, bind, seed)
-        bench = _check.Bench(device, problem)
-        launch = bind(bench.views)
-        if launch.capturable:
-            replay = device.repeat(launch, 1)
-            _check.judge(bench, replay, row, np.random.default_rng(seed + 1), problem.probes)
-    except Exception as error:
-        if not REAL:
-            device.cp.queue.clear()  # the next one begins anew
-        error.add_note(f"{row.name} at {problem.name}")
-        raise
-
-
-@pytest.mark.parametrize(
-    ("row", "problems"), [x for dtype in DTYPES for trans in LAYOUTS for x in products(dtype, trans)]
-)
+@pytest.mark.parametrize(("row", "problems"), list(products()))
 def test_products(device: Cuda, row: Variant[Any], problems: list[Gemm]) -> None:
     if row.provider == "numba" and not REAL:  # the simulator takes a system thread for each of CUDA's
         some = [x for x in problems if x.ld_pad and x.m == 33 and bool(x.beta) == (x.trans in ("nn", "tt"))]
@@ -121,43 +91,22 @@ def test_multiply_adds(device: Cuda, row: Variant[Any], problems: list[Fma]) -> 
     tried(device, row, problems)
 
 
-CALLS = [Calls(kernel, chain) for kernel in ("gemm", "empty") for chain in (1, 3)]
+def test_a_gpu_is_given_few_products_in_which_all_choices_meet() -> None:
+    """By two: what is wrong with one layout of one type, or with padded rows of one shape, is found."""
+    every, few = by_row(products(few=False)), by_row(products(few=True))
+    assert list(every) == list(few)
+    for row, chosen in few.items():
+        met = [{y for x in those for y in meetings(choices(x))} for those in (every[row], chosen)]
+        assert met[0] == met[1], row
+        assert set(chosen) <= set(every[row]) and len(chosen) <= 20, row
+    assert 4 * sum(map(len, few.values())) < sum(map(len, every.values()))
 
 
-@pytest.mark.parametrize(("row", "problems"), tries("launch", *CALLS))
-def test_rungs(device: Cuda, row: Variant[Any], problems: list[Calls]) -> None:
-    tried(device, row, problems)
-
-
-@pytest.mark.skipif(REAL, reason="a GPU tells nobody how many launches it was given")
-@pytest.mark.parametrize(("row", "problems"), tries("launch", Calls("gemm", 3), Calls("empty", 3)))
-def test_a_rung_makes_as_many_launches_as_its_chain(
-    device: Cuda, row: Variant[Any], problems: list[Calls]
-) -> None:
-    """An empty kernel is right where it was never launched."""
-    if reason := missing(row):
-        pytest.skip(reason)
-    for problem in problems:
-        assert_launched(device, row, problem)
-
-
-def assert_launched(device: Cuda, row: Variant[Any], problem: Calls) -> None:
-    bench = _check.Bench(device, problem)
-    launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
-    device.sync()
-    device.cp.journal.clear()
-    device.cp.started.clear()
-    launch.call()
-    told = list(device.cp.journal)
-    device.sync()  # before its memory goes
-    assert {(grid, block) for _, grid, block in device.cp.started} <= {
-        ((1, 1, 1), BLOCKS[f"launch_{problem.kernel}"])
-    }
-    if row.name == "cuda-graph":
-        assert told == ["graph of 3"]
-    elif row.provider != "numba":  # the simulator keeps no journal
-        assert len(told) == 3 and len(set(told)) == 1
-    assert launch.uses == 3
+def by_row(some: Iterator[Any]) -> dict[str, list[Gemm]]:
+    found: dict[str, list[Gemm]] = {}
+    for row, problems in (x.values for x in some):
+        found.setdefault(row.name, []).extend(problems)
+    return found
 
 
 @pytest.mark.skipif(REAL, reason="a GPU tells nobody which launches it was given")
@@ -183,13 +132,42 @@ def test_a_strategy_copies_and_multiplies_as_its_name_says(
     assert told == launches
 
 
+COUNTED = [
+    *tries("gemm", Gemm(33, 65, 17, "tt"), Gemm(33, 65, 17, "tn", "fp16", ld_pad=3), also=FAMILIES),
+    *tries("stream", *(Stream(kind, 68) for kind in ("read", "copy", "triad"))),
+    *tries("transpose", Transpose(33, 65)),
+    *tries("launch", *(Calls(kernel, chain) for kernel in ("gemm", "empty") for chain in (1, 3))),
+]
+
+
+@pytest.mark.skipif(REAL, reason="a GPU tells nobody how many kernels it was given")
+@pytest.mark.parametrize(("row", "problems"), COUNTED)
+def test_a_row_tells_how_many_kernels_a_call_enqueues(
+    device: Cuda, row: Variant[Any], problems: list[Problem]
+) -> None:
+    """At most; who measures it leaves room for them in the stream's queue."""
+    if reason := missing(row):
+        pytest.skip(reason)
+    for problem in problems:
+        bench = _check.Bench(device, problem)
+        launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
+        device.sync()
+        device.cp.journal.clear()
+        launch.call()
+        enqueued = len(device.cp.journal)
+        device.sync()
+        assert launch.kernels > 0, problem.name
+        assert enqueued <= launch.kernels, problem.name
+        assert enqueued or not launch.capturable, problem.name
+
+
 @pytest.mark.skipif(REAL, reason="they run on the GPU above")
 @pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="no numba: pip install numba")
 @pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="this is that process")
 def test_rows_of_numba_in_its_simulator() -> None:
     """The same tests, in a process that chose the simulator before Numba was imported."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:xdist", "-k", "numba-cuda", __file__],
+        [sys.executable, "-m", "pytest", "-p", "no:xdist", "-k", "numba-cuda", __file__, RUNGS],
         cwd=ROOT, env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}, capture_output=True, text=True, timeout=300,
         check=False,
     )  # fmt: skip

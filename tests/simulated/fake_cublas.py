@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     REF: TypeAlias = Any
 else:
     REF = type(ctypes.byref(c_int()))  # the address of something of the host
+ALIGNED, INVALID = 256, 7  # bytes, of a workspace; CUBLAS_STATUS_INVALID_VALUE
 FORMS = {0: np.float32, 2: np.float16, 14: np.uint16}  # cudaDataType; NumPy has no bfloat16: its bits
-COMPUTES = {(0, 69), (0, 77), (2, 68), (14, 68)}  # which cublasComputeType_t goes with which type here
-# The rounding unit of what is multiplied or stored.
-UNIT = {"fp32": 2.0**-24, "tf32": 2.0**-11, "bf16": 2.0**-8, "fp16": 2.0**-11}
+COMPUTES = {
+    (0, 68),
+    (0, 69),
+    (0, 77),
+    (2, 68),
+    (14, 68),
+}  # which cublasComputeType_t goes with which type here
 
 
 def typed(method: Callable[..., int]) -> Callable[..., int]:
@@ -60,18 +65,26 @@ class Library:
     """Column-major products in NumPy behind cuBLAS's names; `status` is what the next call answers.
 
     `enqueue` is given the work of a call and the address of its handle's stream, `reach` where each matrix
-    lies and its bytes.
+    lies and its bytes. `workspace` is the address of the one that it was given and has, `computes` the
+    cublasComputeType_t of each product that had one said, `handles` how many were made.
     """
 
     def __init__(self, created: int = 0, enqueue: Enqueue = at_once, reach: Reach = anywhere) -> None:
         self.created, self.enqueue, self.reach = created, enqueue, reach
         self.status = 0
         self.stream: int | None = None
+        self.workspace: int | None = None
+        self.handles = 0
+        self.computes: list[int] = []
         self.journal: list[str] = []
         self.cublasGetStatusString = Text()
 
+    def run(self, step: Callable[[], None]) -> None:
+        self.enqueue(step, self.stream)
+
     @typed
     def cublasCreate_v2(self, handle: REF) -> int:
+        self.handles += 1
         return self.created
 
     @typed
@@ -86,7 +99,7 @@ class Library:
 
     @typed
     def cublasSetStream_v2(self, handle: c_void_p, streamId: c_void_p) -> int:
-        self.stream = streamId.value
+        self.stream, self.workspace = streamId.value, None  # its own again
         self.journal.append(f"stream {streamId.value}")
         return 0
 
@@ -95,6 +108,9 @@ class Library:
         self, handle: c_void_p, workspace: c_void_p, workspaceSizeInBytes: c_size_t
     ) -> int:
         self.journal.append(f"workspace {workspace.value} {workspaceSizeInBytes.value}")
+        if workspace.value is None or workspace.value % ALIGNED:
+            return INVALID
+        self.workspace = workspace.value
         return 0
 
     @typed
@@ -110,7 +126,7 @@ class Library:
         left = stored(self.reach, A, 0, lda, transa, m, k)
         right = stored(self.reach, B, 0, ldb, transb, k, n)
         out = stored(self.reach, C, 0, ldc, c_int(0), m, n)
-        self.enqueue(product(69, 0, alpha, left, right, beta, out), self.stream)
+        self.run(product(68, 0, alpha, left, right, beta, out))
         return self.status
 
     @typed
@@ -124,8 +140,8 @@ class Library:
         left = stored(self.reach, A, Atype.value, lda, transa, m, k)
         right = stored(self.reach, B, Btype.value, ldb, transb, k, n)
         out = stored(self.reach, C, Ctype.value, ldc, c_int(0), m, n)
-        step = product(computeType.value, Ctype.value, alpha, left, right, beta, out)
-        self.enqueue(step, self.stream)
+        self.computes.append(computeType.value)
+        self.run(product(computeType.value, Ctype.value, alpha, left, right, beta, out))
         return self.status
 
     @typed
@@ -138,7 +154,7 @@ class Library:
             stored(self.reach, C, 0, ldc, c_int(0), m, n),
             stored(self.reach, A, 0, lda, transa, m, n),
         )
-        self.enqueue(functools.partial(np.copyto, out, source), self.stream)
+        self.run(functools.partial(np.copyto, out, source))
         return self.status
 
 

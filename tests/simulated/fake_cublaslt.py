@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Collection
 from ctypes import c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from types import SimpleNamespace
 from typing import Any
 
 from tests.simulated.fake_cublas import REF, Enqueue, Reach, Text, anywhere, at_once, product, stored, typed
 
+NOT_SUPPORTED = 15  # CUBLAS_STATUS_NOT_SUPPORTED
 OPERATION = {3: c_int32, 4: c_int32}  # the type of each attribute, as the header describes it
 PREFERENCE = {1: c_uint64, 5: c_uint32, 6: c_uint32, 7: c_uint32, 8: c_uint32}
 OFFERS = (
@@ -31,13 +33,20 @@ class Number:
 
 
 class Library:
-    """cuBLASLt's names over NumPy. `alive` are the descriptors that are not destroyed, by address."""
+    """cuBLASLt's names over NumPy. `alive` are the descriptors that are not destroyed, by address.
+
+    `refused` are the algorithms of which it learns at a launch that it has them not; `algorithm` is the one that
+    is launched, `computes` the cublasComputeType_t of each launch, `handles` how many were made.
+    """
 
     def __init__(
         self, created: int = 0, offers: tuple[tuple[int, int, int, float], ...] = OFFERS,
-        enqueue: Enqueue = at_once, reach: Reach = anywhere,
+        enqueue: Enqueue = at_once, reach: Reach = anywhere, refused: Collection[int] = (),
     ) -> None:  # fmt: skip
         self.created, self.offers, self.enqueue, self.reach = created, offers, enqueue, reach
+        self.refused = refused
+        self.algorithm = self.handles = 0
+        self.computes: list[int] = []
         self.alive: dict[Any, SimpleNamespace] = {}
         self.status: dict[str, int] = {}  # what a function answers, where that is no success
         self.journal: list[Any] = []
@@ -60,6 +69,7 @@ class Library:
 
     @typed
     def cublasLtCreate(self, lightHandle: REF) -> int:
+        self.handles += 1
         lightHandle._obj.value = 0x77
         return self.created
 
@@ -121,7 +131,11 @@ class Library:
     ) -> int:  # fmt: skip
         if status := self.status.get("AlgoGetHeuristic"):
             return status
-        self._shapes(operationDesc, Adesc, Bdesc, Cdesc, Ddesc)
+        _, _, *layouts = self._shapes(operationDesc, Adesc, Bdesc, Cdesc, Ddesc)
+        if any(
+            x.form in (2, 14) and x.ld.value % 2 for x in layouts
+        ):  # 16-bit rows at no multiple of 4 bytes
+            return NOT_SUPPORTED
         most = self.alive[preference.value].attributes[1]
         fitting = [x for x in self.offers if x[1] <= most][: requestedAlgoCount.value]
         # In bytes: the layout of the results is the library's, not the binding's.
@@ -147,8 +161,13 @@ class Library:
         left = stored(self.reach, A, a.form, a.ld, transa, m, k)
         right = stored(self.reach, B, b.form, b.ld, transb, k, n)
         out = stored(self.reach, D, c.form, c.ld, c_int(0), m, n)
-        step = product(self.alive[computeDesc.value].compute, c.form, alpha, left, right, beta, out)
+        compute = self.alive[computeDesc.value].compute
+        step = product(compute, c.form, alpha, left, right, beta, out)
         self.reach(workspace.value or 0, workspaceSizeInBytes.value)
+        self.algorithm = algo._obj[0]
+        if self.algorithm in self.refused:
+            return NOT_SUPPORTED
+        self.computes.append(compute)
         self.enqueue(step, stream.value)
         self.journal.append((algo._obj[0], workspace.value, workspaceSizeInBytes.value, stream.value))
         return self.status.get("Matmul", 0)

@@ -19,7 +19,8 @@ import pytest
 
 from kernels import nvcc
 from kernels.libs import cublas, cuda, driver, pycuda, skcuda, torch_cuda
-from tests.simulated import fake_cublas, fake_cublaslt
+from kernels.ops.gemm import fastest
+from tests.simulated import fake_cublas, fake_cublaslt, fake_torch
 from tests.simulated.fake_cupy import HANDLE, STREAM, FakeCupy
 from tests.simulated.fake_driver import FakeDriver, FakePycuda
 
@@ -33,17 +34,21 @@ def install(patch: pytest.MonkeyPatch, fake: FakeCupy, folder: Path) -> None:
         return made
 
     blas = Spacious(enqueue=fake.by_library, reach=fake.reach)
-    offers = ((21, 4096, 0, 0.5), (7, 0, 0, 1.25), (66, 32 << 20, 0, 3.0))
+    offers = ((21, 4096, 0, 0.5), (33, 0, 0, 0.75), (7, 0, 0, 1.25), (66, 32 << 20, 0, 3.0))
     libraries = {
         "cublas": blas,
-        "cublasLt": fake_cublaslt.Library(offers=offers, enqueue=fake.by_library, reach=fake.reach),
+        "cublasLt": fake_cublaslt.Library(
+            offers=offers, enqueue=fake.by_library, reach=fake.reach, refused=(33,)
+        ),
     }
+    scikit = Scikit(fake)
     low = FakeDriver(fake)
     patch.setattr(nvcc, "missing", lambda: None)
     patch.setattr(nvcc, "cubin", cubin)
     patch.setattr(cuda, "load", libraries.__getitem__)
     patch.setattr(driver, "api", lambda: low)
-    patch.setattr(skcuda, "load", lambda: Scikit(fake))
+    patch.setattr(skcuda, "load", lambda: scikit)
+    patch.setattr(fastest, "WARM", 0.0)  # one turn: its clock is always the same
     side = FakePycuda(fake)
     patch.setattr(pycuda, "load", lambda: side)
     patch.setattr(pycuda, "ctypes", SimpleNamespace(CDLL=lambda name: side, byref=byref))
@@ -67,11 +72,17 @@ def _ours(place: int) -> int:
 
 
 class Spacious(fake_cublas.Library):
-    """Takes a workspace only where it begins as the header asks for."""
+    """Takes a workspace only of the whole size and in the device's memory, and works in no other: it would allocate
+    one, which a capture forbids."""
 
     def cublasSetWorkspace_v2(self, handle: Any, workspace: Any, size: Any) -> int:
         self.reach(workspace.value, size.value)
-        return int(workspace.value % 256 != 0 or size.value < cublas.WORKSPACE)
+        assert size.value >= cublas.WORKSPACE
+        return super().cublasSetWorkspace_v2(handle, workspace, size)
+
+    def run(self, step: Any) -> None:
+        assert self.workspace is not None
+        super().run(step)
 
 
 def _given(handle: Any, flags: Any, mnk: Any) -> tuple[Any, ...]:
@@ -123,6 +134,7 @@ class Scikit:
         self.fake, self.blas = fake, fake_cublas.Library(enqueue=fake.by_library, reach=fake.reach)
 
     def cublasCreate(self) -> int:
+        self.blas.handles += 1
         return 0x5C
 
     def cublasGetVersion(self, handle: int) -> int:
@@ -170,7 +182,7 @@ def _kind(torch: Any, fake: FakeCupy) -> Any:
                 fake.launch("torch", fake.cost("torch"), lambda: func(*plain))
                 return args[0]
             a, b, out = plain
-            tf32 = torch.backends.cuda.matmul.allow_tf32 and a.dtype == torch.float32
+            tf32 = fake_torch.cuts(torch.backends.cuda.matmul) and a.dtype == torch.float32
             left, right = (cut, cut) if tf32 else (lambda x: x, lambda x: x)
             fake.launch("torch", fake.cost("torch"), lambda: product(left(a), right(b), out))
             return out

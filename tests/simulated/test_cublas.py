@@ -21,7 +21,7 @@ from kernels.libs import cublas, cuda
 from tests.simulated.fake_cublas import FORMS, REF, Library, narrowed, widened
 
 # The rounding unit of what is multiplied or stored.
-UNIT = {"fp32": 2.0**-24, "tf32": 2.0**-11, "bf16": 2.0**-8, "fp16": 2.0**-11}
+UNIT = {"fp32": 2.0**-24, "pedantic": 2.0**-24, "tf32": 2.0**-11, "bf16": 2.0**-8, "fp16": 2.0**-11}
 
 
 def address(x: np.ndarray) -> int:
@@ -33,14 +33,16 @@ def product(
 ) -> tuple[tuple[int, int, int], list[np.ndarray], np.ndarray, float]:
     """A column-major product with room between columns: (m, n, k), [A, B, C], what is wanted, how far off at most.
 
-    Operands are C-contiguous arrays [columns, ld]; every number of the case differs from the others.
+    Operands are C-contiguous arrays [columns, ld]; every number of the case differs from the others. Leading
+    dimensions are even: for others cuBLASLt may have nothing.
     """
     m, n, k = mnk = 3, 5, 4
     shapes = (k, m) if flags[0] else (m, k), (n, k) if flags[1] else (k, n), (m, n)
-    form = FORMS[{"fp32": 0, "tf32": 0, "bf16": 14, "fp16": 2}[dtype]]
+    form = FORMS[{"fp32": 0, "pedantic": 0, "tf32": 0, "bf16": 14, "fp16": 2}[dtype]]
     rng = np.random.default_rng(7)
     operands = [
-        narrowed(rng.standard_normal((cols, rows + 6 + i)), form) for i, (rows, cols) in enumerate(shapes)
+        narrowed(rng.standard_normal((cols, (rows + 7 + 4 * i) // 2 * 2)), form)
+        for i, (rows, cols) in enumerate(shapes)
     ]
     a, b, c = (widened(x)[:, :rows].T.astype("f8") for x, (rows, _) in zip(operands, shapes, strict=True))
     left, right = a.T if flags[0] else a, b.T if flags[1] else b
@@ -119,7 +121,15 @@ def test_the_workspace_is_set_after_the_stream() -> None:
     library = Library()
     on = cublas.open_handle(stream=5, workspace=4096, library=library)
     assert library.journal == ["stream 5", f"workspace 4096 {32 << 20}"]
+    assert library.workspace == 4096
+    library.cublasSetStream_v2(on.handle, c_void_p(6))
+    assert library.workspace is None
     assert on.version == "cuBLAS 13.1.0"
+
+
+def test_a_workspace_that_begins_anywhere_is_refused() -> None:
+    with pytest.raises(LaunchError, match=r"^cublasSetWorkspace answers 7: CUBLAS_STATUS_7$"):
+        cublas.open_handle(stream=5, workspace=4096 + 64, library=Library())
 
 
 @pytest.mark.parametrize("flags", [(0, 0), (0, 1), (1, 0), (1, 1)])
@@ -175,7 +185,8 @@ def test_the_headers_give_the_same_numbers(tmp_path: Path) -> None:
         "CUBLAS_GEMM_DEFAULT": cublas.DEFAULT_ALGORITHM, "sizeof(cublasOperation_t)": 4,
         "sizeof(cudaDataType)": 4, "sizeof(cublasComputeType_t)": 4, "sizeof(cublasGemmAlgo_t)": 4,
         "sizeof(cublasMath_t)": 4, "sizeof(cublasStatus_t)": 4,
-        "CUDA_R_32F": cublas.TYPES["fp32"][0], "CUBLAS_COMPUTE_32F_PEDANTIC": cublas.TYPES["fp32"][1],
+        "CUDA_R_32F": cublas.TYPES["pedantic"][0], "CUBLAS_COMPUTE_32F_PEDANTIC": cublas.TYPES["pedantic"][1],
+        "0 + CUDA_R_32F": cublas.TYPES["fp32"][0], "0 + CUBLAS_COMPUTE_32F": cublas.TYPES["fp32"][1],
         "CUDA_R_32F + 0": cublas.TYPES["tf32"][0], "CUBLAS_COMPUTE_32F_FAST_TF32": cublas.TYPES["tf32"][1],
         "CUDA_R_16BF": cublas.TYPES["bf16"][0], "CUBLAS_COMPUTE_32F": cublas.TYPES["bf16"][1],
         "CUDA_R_16F": cublas.TYPES["fp16"][0], "CUBLAS_COMPUTE_32F + 0": cublas.TYPES["fp16"][1],

@@ -88,6 +88,24 @@ def test_no_algorithm_is_no_error(library: Library) -> None:
     assert planned(opened(library)) == ()
 
 
+@pytest.mark.parametrize(("dtype", "some"), [("bf16", False), ("fp16", False), ("tf32", True)])
+def test_short_numbers_in_rows_of_an_odd_length_may_have_none(dtype: str, some: bool) -> None:
+    for lds in ((3, 4, 4), (4, 3, 4), (4, 4, 3)):
+        assert bool(cublaslt.plan(opened(Library()), dtype, (0, 0), (2, 2, 2), lds, SPACE, 8)) == some
+
+
+def test_an_algorithm_may_be_refused_when_it_is_launched() -> None:
+    """Nothing runs then; the others work."""
+    ran: list[int] = []
+    library = Library(refused=(7,), enqueue=lambda step, stream: ran.append(1))
+    on = opened(library)
+    first, second, *_ = planned(on)
+    called(on, first)()
+    with pytest.raises(LaunchError, match=r"^cublasLtMatmul answers 15: CUBLAS_STATUS_15$"):
+        called(on, second)()
+    assert len(ran) == 1
+
+
 def test_descriptors_live_as_long_as_an_algorithm_or_a_call() -> None:
     library = Library()
     on = opened(library)

@@ -5,13 +5,13 @@ The library is column-major: a row-major C = op(A)·op(B) is its Cᵀ = op(B)ᵀ
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernels import grid
 from kernels.errors import Unavailable
 from kernels.libs import cublas, cublaslt
+from kernels.ops.gemm.fastest import fastest
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.transpose import cuda as transpose
 from kernels.variant import Launch
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kernels.variant import Bind
 
 OFFERS = 16  # algorithms of cuBLASLt that are tried for the best
-TRIES = 5  # launches of each; the least counts
 
 Place = tuple[int, int]
 Words = tuple[tuple[int, int], tuple[int, int, int], tuple[float, float], Place, Place, Place]
@@ -52,7 +51,7 @@ def product(problem: Gemm, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         call = call_of(on, problem, addresses(buffers))
-        return Launch(_keeping(call, *buffers), workspace=cublas.WORKSPACE, capturable=True)
+        return _launch(call, cublas.WORKSPACE, buffers)
 
     return bind
 
@@ -62,22 +61,22 @@ def pedantic(problem: Gemm, device: Any, setting: object) -> Bind:
     on = device.blas()
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        call = cublas.gemm_ex(on, "fp32", *words(problem, addresses(buffers)))
-        return Launch(_keeping(call, *buffers), workspace=cublas.WORKSPACE, capturable=True)
+        call = cublas.gemm_ex(on, "pedantic", *words(problem, addresses(buffers)))
+        return _launch(call, cublas.WORKSPACE, buffers)
 
     return bind
 
 
-def light(best: bool) -> Callable[[Gemm, Any, object], Bind]:
-    """cuBLASLt by the heuristic's first offer, or by the fastest of OFFERS on scratch operands."""
+def light(best: bool = False, strict: bool = False) -> Callable[[Gemm, Any, object], Bind]:
+    """cuBLASLt by the heuristic's first offer, or by the fastest of OFFERS on scratch operands. `strict`: with the
+    pedantic compute type."""
 
     def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
-        classic = device.blas()
-        on = cublaslt.open_handle(classic.stream, classic.workspace, cublas.WORKSPACE)
+        on = cublaslt.beside(device.blas())
         flags, sizes, scale, first, second, out = words(problem, (0, 0, 0))
         offers = cublaslt.plan(
-            on, problem.dtype, flags, sizes, (first[1], second[1], out[1]), cublas.WORKSPACE,
-            OFFERS if best else 1,
+            on, "pedantic" if strict else problem.dtype, flags, sizes, (first[1], second[1], out[1]),
+            cublas.WORKSPACE, OFFERS if best else 1,
         )  # fmt: skip
         if not offers:
             raise Unavailable(f"{on.version} offers no algorithm for {problem.name}")
@@ -89,13 +88,12 @@ def light(best: bool) -> Callable[[Gemm, Any, object], Bind]:
         chosen = offers[0]
         if best:
             block, places = scratch(problem, device)
-            seconds = [_least(device, call_by(offer, places)) for offer in offers]
-            chosen = offers[seconds.index(min(seconds))]
+            chosen = offers[fastest(device, [call_by(offer, places) for offer in offers])]
             del block
 
         def bind(buffers: Sequence[Any]) -> Launch:
             call = call_by(chosen, addresses(buffers))
-            return Launch(_keeping(call, *buffers), workspace=chosen.workspace, capturable=True)
+            return _launch(call, chosen.workspace, buffers)
 
         return bind
 
@@ -112,18 +110,6 @@ def scratch(problem: Gemm, device: Any) -> tuple[Any, list[int]]:
     return blocks, addresses(blocks)
 
 
-def _least(device: Any, call: Callable[[], None]) -> float:
-    """The least seconds of some launches."""
-    call()
-    marks = [device.mark()]
-    for _ in range(TRIES):
-        call()
-        marks.append(device.mark())
-    device.sync()
-    seconds: list[float] = [device.between(a, b).wall for a, b in itertools.pairwise(marks)]
-    return min(seconds)
-
-
 def strategy(uses: int, own: bool) -> Callable[[Gemm, Any, object], Bind]:
     """Transpose what is stored transposed, with our tiles or cublasSgeam, then `uses` products of it as NN."""
 
@@ -135,6 +121,7 @@ def strategy(uses: int, own: bool) -> Callable[[Gemm, Any, object], Bind]:
         lds = {name: x.shape[0] if name in copies else x.ld for name, x in stored.items()}
         workspace = cublas.WORKSPACE + sum(int(block.nbytes) for block in copies.values())
         sizes, scale = (problem.n, problem.m, problem.k), (problem.alpha, problem.beta)
+        kernels = len(copies) * (1 if own else cublas.KERNELS) + uses * cublas.KERNELS
 
         def bind(buffers: Sequence[Any]) -> Launch:
             at = dict(zip("abc", addresses(buffers), strict=True))
@@ -147,7 +134,7 @@ def strategy(uses: int, own: bool) -> Callable[[Gemm, Any, object], Bind]:
                 for step in steps:
                     step()
 
-            return Launch(call, uses=uses, workspace=workspace, capturable=True)
+            return Launch(call, uses=uses, workspace=workspace, capturable=True, kernels=kernels)
 
         return bind
 
@@ -172,10 +159,10 @@ def transposed(
     return grid.calls(transpose.SOURCE, (geometry,), {"x": source, "y": target}, device)
 
 
-def _keeping(call: Callable[[], None], *buffers: object) -> Callable[[], None]:
-    """The call, and with it the buffers whose addresses it holds."""
+def _launch(call: Callable[[], None], workspace: int, buffers: Sequence[Any]) -> Launch:
+    """Of one product, which keeps the buffers whose addresses its call holds."""
 
-    def run(keep: object = buffers) -> None:
+    def run(keep: object = tuple(buffers)) -> None:
         call()
 
-    return run
+    return Launch(run, workspace=workspace, capturable=True, kernels=cublas.KERNELS)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernels.libs import cublas, skcuda, torch_cuda
+from kernels.libs import numba as numba_library
 from kernels.ops.gemm import numba_cuda
 from kernels.ops.gemm.cublas import addresses, words
 from kernels.ops.gemm.problem import Gemm
 from kernels.variant import Launch
 
 if TYPE_CHECKING:
+    from kernels.problem import Problem
     from kernels.variant import Bind
 
 
@@ -41,19 +44,20 @@ def cupy_raw(problem: Gemm, device: Any, setting: object) -> Bind:
         def run(keep: object = (factors, *buffers)) -> None:
             call()
 
-        return Launch(run)
+        return Launch(run, kernels=cublas.KERNELS)
 
     return bind
 
 
 def cupy_matmul(problem: Gemm, device: Any, setting: object) -> Bind:
-    """cupy.matmul(a, b, out=c): TF32 only where CUPY_TF32=1 was set before."""
+    """cupy.matmul(a, b, out=c): TF32 only where CUPY_TF32=1 was set before. It copies padded operands."""
+    kernels = cublas.KERNELS + (len(problem.operands()) if problem.ld_pad else 0)
 
     def bind(buffers: Sequence[Any]) -> Launch:
         a, b, c = buffers
         left = a if problem.trans[0] == "n" else a.T
         right = b if problem.trans[1] == "n" else b.T
-        return Launch(partial(device.cp.matmul, left, right, out=c))
+        return Launch(partial(device.cp.matmul, left, right, out=c), kernels=kernels)
 
     return bind
 
@@ -67,7 +71,7 @@ def scikit(problem: Gemm, device: Any, setting: object) -> Bind:
         def run(keep: object = buffers) -> None:
             call()
 
-        return Launch(run)
+        return Launch(run, kernels=cublas.KERNELS)
 
     return bind
 
@@ -75,7 +79,7 @@ def scikit(problem: Gemm, device: Any, setting: object) -> Bind:
 def torch_mm(problem: Gemm, device: Any, setting: object) -> Bind:
     """torch.mm into c. TF32 is a switch of the whole process, so each call sets it as its problem says."""
     torch = torch_cuda.load(device)
-    switch, tf32, product = torch.backends.cuda.matmul, problem.dtype == "tf32", torch.mm
+    choose, product = torch_cuda.arithmetic(torch, problem.dtype), torch.mm
 
     def bind(buffers: Sequence[Any]) -> Launch:
         a, b, c = (torch_cuda.tensor(torch, x) for x in buffers)
@@ -83,38 +87,48 @@ def torch_mm(problem: Gemm, device: Any, setting: object) -> Bind:
         right = b if problem.trans[1] == "n" else b.t()
 
         def run(keep: object = buffers) -> None:
-            switch.allow_tf32 = tf32
+            choose()
             product(left, right, out=c)
 
-        return Launch(run)
+        return Launch(run, kernels=cublas.KERNELS)
 
     return bind
 
 
 def numba(kernel: str) -> Callable[[Gemm, Any, object], Bind]:
-    """A kernel of numba_cuda.py, compiled at its first launch, which is the check's."""
+    """A kernel of numba_cuda.py, compiled for operands that lie as the problem's do."""
 
     def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
         import numpy as np
 
-        cuda: Any = importlib.import_module("numba.cuda")
-        function = numba_cuda.kernels()[kernel]
+        cuda = numba_library.cuda()
+        function, stream = numba_cuda.kernels()[kernel], cuda.external_stream(device.stream.ptr)
+        factors = np.float32(problem.alpha), np.float32(problem.beta)
+
+        def passed(buffers: Sequence[Any]) -> tuple[Any, ...]:
+            a, b, c = buffers
+            left, right = a if problem.trans[0] == "n" else a.T, b if problem.trans[1] == "n" else b.T
+            return (*map(cuda.as_cuda_array, (left, right, c)), *factors)
+
+        small = replace(problem, m=2, n=2, k=2)
+        blocks, threads = numba_cuda.geometry(kernel, small.m, small.n)
+        numba_library.compiled(function[blocks, threads, stream], passed(unread(small, device)))
         blocks, threads = numba_cuda.geometry(kernel, problem.m, problem.n)
-        stream = cuda.external_stream(device.stream.ptr)
         configured = function[blocks, threads, stream]
-        alpha, beta = np.float32(problem.alpha), np.float32(problem.beta)
 
         def bind(buffers: Sequence[Any]) -> Launch:
-            a, b, c = buffers
-            left = cuda.as_cuda_array(a if problem.trans[0] == "n" else a.T)
-            right = cuda.as_cuda_array(b if problem.trans[1] == "n" else b.T)
-            out = cuda.as_cuda_array(c)
+            left, right, out, alpha, beta = passed(buffers)
 
             def run(keep: object = buffers) -> None:
                 configured(left, right, out, alpha, beta)
 
-            return Launch(run)
+            return Launch(run, kernels=1)
 
         return bind
 
     return prepare
+
+
+def unread(problem: Problem, device: Any) -> list[Any]:
+    """Operands for a launch whose answer nobody reads."""
+    return [device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()]

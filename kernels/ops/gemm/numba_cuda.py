@@ -6,8 +6,10 @@ Under NUMBA_ENABLE_CUDASIM=1, set before Numba is imported, they run on the CPU,
 
 from __future__ import annotations
 
-import importlib
+import functools
 from typing import Any
+
+from kernels.libs import numba
 
 TILE = 16
 NAIVE_ROWS, NAIVE_COLS = 8, 32
@@ -25,11 +27,15 @@ def geometry(kernel: str, m: int, n: int, tile: int = TILE) -> tuple[int, Pair]:
     return -(-m // rows) * -(-n // cols), (cols, rows)
 
 
+@functools.cache
 def kernels(tile: int = TILE) -> dict[str, Any]:
-    """The jitted kernels by name, each to be launched as kernel[blocks, threads](a, b, c, alpha, beta)."""
+    """The jitted kernels by name, each to be launched as kernel[blocks, threads](a, b, c, alpha, beta).
+
+    Made once, so that each is compiled once for a layout of its operands. Raises Unavailable.
+    """
     global cuda
-    cuda = importlib.import_module("numba.cuda")
-    float32: Any = importlib.import_module("numba").float32
+    cuda = numba.cuda()
+    float32 = numba.load().float32
     return {f.__name__: cuda.jit(f) for f in (_naive(float32), _tiled(float32, tile))}
 
 

@@ -7,18 +7,19 @@ caller's, until the call has returned; a launch of a chain is far below what the
 from __future__ import annotations
 
 import ctypes
-import importlib
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid, nvcc
 from kernels.errors import Unavailable
-from kernels.libs import driver, pycuda, torch_cuda
+from kernels.libs import cublas, driver, numba, pycuda, torch_cuda
 from kernels.native import CALL
 from kernels.ops.gemm import cublas as product
 from kernels.ops.gemm import gpu as product_by
-from kernels.ops.launch import cuda, native
+from kernels.ops.launch import cuda, interpreted, native
 from kernels.ops.launch.interpreted import chained
 from kernels.ops.launch.problem import PRODUCT, Calls
 from kernels.variant import Launch
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kernels.variant import Bind
 
 Prepare = Callable[[Calls, Any, Any], "Bind"]
+TIES = 2  # events of PyCUDA's stream and ours, which take places in our queue as kernels do
 numba_cuda: Any = None  # numba.cuda, once it is asked for: its simulator looks for it among the globals
 
 
@@ -38,6 +40,12 @@ class DriverLaunch(ctypes.Structure):
         ("chain", ctypes.c_int64),
         *((name, ctypes.c_int32) for name in ("width", "height", "status")),
     )
+
+
+def nothing(problem: Calls, device: Any, setting: object) -> Bind:
+    """The harness alone. It enqueues no kernel; one at most, since 0 would say that nobody knows."""
+    bound = interpreted.nothing(problem, device, setting)
+    return lambda buffers: replace(bound(buffers), kernels=1)
 
 
 def _one(problem: Calls) -> Any:
@@ -81,13 +89,14 @@ def from_c(problem: Calls, device: Any, setting: object) -> Bind:
             if argument.status:
                 driver.check("cuLaunchKernel", argument.status)
 
-        return Launch(run, uses=problem.chain)
+        return Launch(run, uses=problem.chain, kernels=problem.chain)
 
     return bind
 
 
 def from_ctypes(problem: Calls, device: Any, setting: object) -> Bind:
-    """cuLaunchKernel through ctypes, every argument a C value already."""
+    """cuLaunchKernel through ctypes, every argument a C value already. A launch that is refused is refused each time:
+    the last status tells, at the cost of one comparison."""
     made = _ready(problem, device)
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -96,9 +105,11 @@ def from_ctypes(problem: Calls, device: Any, setting: object) -> Bind:
 
         def run(keep: object = (ready, *buffers)) -> None:
             for _ in repeat(None, problem.chain):
-                start(*words)
+                status = start(*words)
+            if status:
+                driver.check("cuLaunchKernel", status)
 
-        return Launch(run, uses=problem.chain)
+        return Launch(run, uses=problem.chain, kernels=problem.chain)
 
     return bind
 
@@ -111,7 +122,9 @@ def graph(problem: Calls, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         one = bound(buffers)
-        return Launch(device.repeat(one, problem.chain), uses=problem.chain)
+        return Launch(
+            device.repeat(one, problem.chain), uses=problem.chain, kernels=problem.chain * one.kernels
+        )
 
     return bind
 
@@ -122,7 +135,7 @@ def cupy_kernel(problem: Calls, device: Any, setting: object) -> Bind:
     function = device.function(cuda.SOURCE, geometry.kernel)
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        return chained(function, (geometry.grid, geometry.block, tuple(buffers)), problem.chain)
+        return chained(function, (geometry.grid, geometry.block, tuple(buffers)), problem.chain, kernels=1)
 
     return bind
 
@@ -139,24 +152,31 @@ def pycuda_kernel(problem: Calls, device: Any, setting: object) -> Bind:
         def run(keep: object = buffers) -> None:
             call()
 
-        return Launch(run, uses=problem.chain)
+        return Launch(run, uses=problem.chain, kernels=problem.chain + TIES)
 
     return bind
 
 
 def numba_kernel(problem: Calls, device: Any, setting: object) -> Bind:
-    """A @cuda.jit kernel of the same size, configured once."""
-    global numba_cuda
-    module = numba_cuda = importlib.import_module("numba.cuda")
-    made = module.jit(_numba()[problem.kernel])
-    configured = made[1, _one(problem).block[:2], module.external_stream(device.stream.ptr)]
+    """A @cuda.jit kernel of the same size, compiled and configured once."""
+    module = numba.cuda()
+    stream = module.external_stream(device.stream.ptr)
+    configured = _jitted(problem.kernel)[1, _one(problem).block[:2], stream]
+    numba.compiled(configured, [module.as_cuda_array(x) for x in product_by.unread(problem, device)])
 
     def bind(buffers: Sequence[Any]) -> Launch:
         arrays = [module.as_cuda_array(x) for x in buffers]
-        configured(*arrays)  # compiled here
-        return chained(configured, arrays, problem.chain)
+        return chained(configured, arrays, problem.chain, kernels=1)
 
     return bind
+
+
+@functools.cache
+def _jitted(kernel: str) -> Any:
+    """One of them, made once: a new one would be compiled anew."""
+    global numba_cuda
+    numba_cuda = numba.cuda()
+    return numba_cuda.jit(_numba()[kernel])
 
 
 def _numba() -> dict[str, Callable[..., None]]:
@@ -178,20 +198,22 @@ def _numba() -> dict[str, Callable[..., None]]:
 def torch_call(problem: Calls, device: Any, setting: object) -> Bind:
     """torch.mm into c; or zero_() of no element of x, which goes the same way and launches nothing."""
     torch = torch_cuda.load(device)
+    strict = torch_cuda.arithmetic(torch)
 
     def gemm(buffers: Sequence[Any]) -> Launch:
         a, b, c = (torch_cuda.tensor(torch, x) for x in buffers)
         multiply = torch.mm
+        strict()  # here, since no call of this operation asks for TF32: what a call costs is what is timed
 
         def run(keep: object = buffers) -> None:
             for _ in repeat(None, problem.chain):
                 multiply(a, b, out=c)
 
-        return Launch(run, uses=problem.chain)
+        return Launch(run, uses=problem.chain, kernels=problem.chain * cublas.KERNELS)
 
     def empty(buffers: Sequence[Any]) -> Launch:
         none = torch_cuda.tensor(torch, buffers[0])[:, :0]
-        return chained(torch.Tensor.zero_, (none,), problem.chain)
+        return chained(torch.Tensor.zero_, (none,), problem.chain, kernels=1)
 
     return gemm if problem.kernel == "gemm" else empty
 
@@ -203,19 +225,21 @@ def library(prepare: Callable[[Any, Any, Any], Bind]) -> Prepare:
         bound = prepare(PRODUCT, device, setting)
 
         def bind(buffers: Sequence[Any]) -> Launch:
-            return chained_call(bound(buffers).call, problem.chain)
+            return chained_call(bound(buffers), problem.chain)
 
         return bind
 
     return prepared
 
 
-def chained_call(call: Callable[[], object], chain: int) -> Launch:
+def chained_call(one: Launch, chain: int) -> Launch:
+    call = one.call
+
     def run() -> None:
         for _ in repeat(None, chain):
             call()
 
-    return Launch(run, uses=chain)
+    return Launch(run, uses=chain, kernels=chain * one.kernels)
 
 
 CUBLAS, CUPY_RAW = library(product.product), library(product_by.cupy_raw)

@@ -22,8 +22,11 @@ Call: TypeAlias = "tuple[Callable[..., object], tuple[Any, ...]]"
 N, ROW_MAJOR, NO_TRANS = 8, 101, 111
 
 
-def chained(function: Callable[..., object], arguments: Sequence[Any], chain: int) -> Launch:
-    """`chain` calls in a Python loop. The arguments are named: unpacking a tuple is a cost of its own."""
+def chained(
+    function: Callable[..., object], arguments: Sequence[Any], chain: int, kernels: int = 0
+) -> Launch:
+    """`chain` calls in a Python loop, each of so many kernels of a GPU. The arguments are named: unpacking a tuple is
+    a cost of its own."""
     if len(arguments) == 1:
         (x,) = arguments
 
@@ -44,7 +47,7 @@ def chained(function: Callable[..., object], arguments: Sequence[Any], chain: in
             for _ in repeat(None, chain):
                 function(*arguments)
 
-    return Launch(run, uses=chain)
+    return Launch(run, uses=chain, kernels=chain * kernels)
 
 
 def rung(

@@ -39,7 +39,7 @@ BUNDLED = partial(openblas.missing, "numpy")
 
 CUDA: tuple[Variant[Calls], ...] = (
     Variant(
-        "nothing-cuda", "cuda", "suite", interpreted.nothing, accepts=harness, missing=cuda.missing, python=True,
+        "nothing-cuda", "cuda", "suite", gpu.nothing, accepts=harness, missing=cuda.missing, python=True,
         blas=told("", "a Python function whose loop makes no turn: what the harness adds to a launch"),
     ),
     Variant("cuda-c", "cuda", "suite", gpu.from_c, missing=cuda.missing, blas=told("cuLaunchKernel from a C loop")),

@@ -81,13 +81,13 @@ def memcpy(problem: Stream, device: Any, setting: object) -> Bind:
         def run(keep: object = buffers) -> None:
             call()
 
-        return Launch(run, capturable=True)
+        return Launch(run, capturable=True, kernels=1)
 
     return bind
 
 
 def cupy_copyto(problem: Stream, device: Any, setting: object) -> Bind:
-    return lambda buffers: Launch(partial(device.cp.copyto, buffers[1], buffers[0]))
+    return lambda buffers: Launch(partial(device.cp.copyto, buffers[1], buffers[0]), kernels=1)
 
 
 def torch_copy(problem: Stream, device: Any, setting: object) -> Bind:
@@ -99,7 +99,7 @@ def torch_copy(problem: Stream, device: Any, setting: object) -> Bind:
         def run(keep: object = buffers) -> None:
             target.copy_(source)
 
-        return Launch(run)
+        return Launch(run, kernels=1)
 
     return bind
 

@@ -83,13 +83,13 @@ def geam(problem: Transpose, device: Any, setting: object) -> Bind:
         def run(keep: object = buffers) -> None:
             call()
 
-        return Launch(run, capturable=True)
+        return Launch(run, capturable=True, kernels=cublas.KERNELS)
 
     return bind
 
 
 def cupy_copyto(problem: Transpose, device: Any, setting: object) -> Bind:
-    return lambda buffers: Launch(partial(device.cp.copyto, buffers[1], buffers[0].T))
+    return lambda buffers: Launch(partial(device.cp.copyto, buffers[1], buffers[0].T), kernels=1)
 
 
 def torch_copy(problem: Transpose, device: Any, setting: object) -> Bind:
@@ -102,7 +102,7 @@ def torch_copy(problem: Transpose, device: Any, setting: object) -> Bind:
         def run(keep: object = buffers) -> None:
             y.copy_(turned)
 
-        return Launch(run)
+        return Launch(run, kernels=1)
 
     return bind
 

@@ -125,7 +125,7 @@ def by_torch(step: frameworks.Step) -> Callable[[Update, Any, object], Bind]:
 
     def prepare(problem: Update, device: Any, setting: object) -> Bind:
         torch = torch_cuda.load(device)
-        switch = torch.backends.cuda.matmul
+        strict = torch_cuda.arithmetic(torch)
         own = device.allocate(FLOAT * problem.count).view("f4").reshape(problem.m, problem.n)
 
         def bind(buffers: Sequence[Any]) -> Launch:
@@ -133,7 +133,7 @@ def by_torch(step: frameworks.Step) -> Callable[[Update, Any, object], Bind]:
             made = frameworks.on_tensors(step, problem, tensors)
 
             def run(keep: object = buffers) -> None:
-                switch.allow_tf32 = False
+                strict()
                 made.call()
 
             return Launch(run, workspace=made.workspace)

@@ -1,0 +1,87 @@
+"""Which problems a row of device "cuda" is tried with, and how."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from kernels.devices.cuda import Cuda
+from kernels.dtypes import BYTES
+from kernels.errors import Unavailable
+from kernels.problem import Problem
+from kernels.variant import Setting, Variant, find, variants
+from micro import _check
+from tests.gpu.conftest import REAL, missing
+
+P = TypeVar("P")
+
+
+def tries(op: str, *problems: Problem, also: Sequence[str] = ()) -> list[Any]:
+    """Each row of a table with those of the problems that it accepts, where there are any."""
+    table = (*variants(op), *(find(op, name) for name in also))
+    found = {}
+    for row in dict.fromkeys(row.name for row in table if row.device == "cuda"):
+        accepted = [x for x in problems if find(op, row).accepts(x) is None]
+        if accepted:
+            found[row] = accepted
+    return [pytest.param(find(op, row), accepted, id=row) for row, accepted in found.items()]
+
+
+def tried(device: Cuda, row: Variant[Any], problems: Sequence[Problem]) -> None:
+    """Each problem is prepared, bound, launched, checked; and again as a replayed graph. For some a library may have
+    nothing: a test of those alone is skipped."""
+    if reason := missing(row):
+        pytest.skip(reason)
+    refused = []
+    for problem in problems:
+        try:
+            once(device, device.adopt(row), problem)
+        except Unavailable as reason:
+            assert REAL or (row.name.startswith("cublaslt") and uneven(problem)), str(reason)
+            refused.append(reason)
+    if len(refused) == len(problems):
+        pytest.skip(str(refused[0]))
+
+
+def uneven(problem: Problem) -> bool:
+    """Whether rows of 16-bit numbers begin at no multiple of 4 bytes."""
+    return any(BYTES[x.dtype] == 2 and x.ld % 2 for x in problem.operands())
+
+
+def once(device: Cuda, row: Variant[Any], problem: Problem) -> None:
+    seed = zlib.crc32(problem.name.encode())
+    try:
+        bind = row.prepare(problem, device, Setting(device=device.name))
+        _check.check(device, problem, row, bind, seed)
+        bench = _check.Bench(device, problem)
+        launch = bind(bench.views)
+        if launch.capturable:
+            replay = device.repeat(launch, 1)
+            _check.judge(bench, replay, row, np.random.default_rng(seed + 1), problem.probes)
+    except Exception as error:
+        if not REAL:
+            device.cp.queue.clear()  # the next one begins anew
+        error.add_note(f"{row.name} at {problem.name}")
+        raise
+
+
+def covering(problems: Sequence[P], choices: Callable[[P], tuple[object, ...]]) -> list[P]:
+    """So few of the problems that any two choices that meet in one of all, meet in one of these: each next one is
+    that in which the most meet for the first time."""
+    wanted = {meeting for x in problems for meeting in meetings(choices(x))}
+    found: list[P] = []
+    while wanted:
+        best = max(problems, key=lambda x: len(wanted & set(meetings(choices(x)))))
+        wanted -= set(meetings(choices(best)))
+        found.append(best)
+    return found
+
+
+def meetings(chosen: tuple[object, ...]) -> Iterator[tuple[object, ...]]:
+    """Every two of them, each with its place."""
+    return itertools.combinations(enumerate(chosen), 2)

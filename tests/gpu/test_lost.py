@@ -1,0 +1,96 @@
+"""What a failure on a GPU says at once, and which one ends the run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernels.errors import LaunchError
+from tests.gpu.conftest import lost
+
+ROOT = Path(__file__).parents[2]
+TESTS = """
+import pytest
+
+class CUDARuntimeError(RuntimeError):
+    pass
+
+def fails(text):
+    error = CUDARuntimeError(text)
+    error.add_note("cublas at gemm/m:3")
+    raise error
+
+def test_first():
+    fails("cudaErrorInvalidValue: invalid argument")
+
+def test_second():
+    fails("cudaErrorIllegalAddress: an illegal memory access was encountered")
+
+def test_third():
+    pass
+"""
+
+
+def test_a_lost_context_ends_the_run_with_the_name_of_the_test(tmp_path: Path) -> None:
+    """Any other failure is a line, and the next test runs."""
+    (tmp_path / "conftest.py").write_text("from tests.gpu.conftest import pytest_exception_interact")
+    (tmp_path / "test_some.py").write_text(TESTS)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-v", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist",
+         "-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path)],
+        cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+    first = (
+        "FAILED test_some.py::test_first: CUDARuntimeError: cudaErrorInvalidValue: invalid argument cublas at"
+    )
+    assert first in done.stdout, done.stdout + done.stderr
+    ended = (
+        "after test_some.py::test_second: CUDARuntimeError: cudaErrorIllegalAddress: an illegal memory access"
+    )
+    assert f"Exit: {ended}" in done.stdout
+    assert "test_third" not in done.stdout and "2 failed" in done.stdout
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("cudaErrorLaunchFailure: unspecified launch failure"),
+        RuntimeError("CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"),
+        RuntimeError("[716] Call to cuMemcpyDtoH results in CUDA_ERROR_MISALIGNED_ADDRESS"),
+        RuntimeError("CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be"),
+        RuntimeError("CUDA error: device-side assert triggered"),
+        LaunchError("cuLaunchKernel answers 700"),
+        LaunchError("cuEventRecord answers 719"),
+    ],
+)
+def test_what_sticks(error: Exception) -> None:
+    """Also where another exception came of it."""
+    assert lost(error)
+    try:
+        try:
+            raise error
+        except Exception:
+            raise KeyError("no event") from None
+    except KeyError as other:
+        assert lost(other)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("cudaErrorInvalidValue: invalid argument"),
+        RuntimeError("cudaErrorStreamCaptureInvalidated: operation failed due to a previous error"),
+        RuntimeError("CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+        LaunchError("cuLaunchKernel answers 701"),
+        LaunchError("cublasSgemm answers 14: CUBLAS_STATUS_INTERNAL_ERROR"),
+        AssertionError("cudaErrorIllegalAddress is in a text that differs"),
+    ],
+)
+def test_what_does_not(error: Exception) -> None:
+    assert not lost(error)

@@ -1,0 +1,221 @@
+"""Rows of Numba on a GPU: what is compiled and how often, what is warned of, and what a missing toolkit is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kernels import nvcc
+from kernels.devices.cuda import Cuda
+from kernels.errors import Unavailable
+from kernels.libs import numba
+from kernels.ops.gemm import Gemm, numba_cuda
+from kernels.ops.launch import Calls
+from kernels.ops.launch import gpu as rungs
+from kernels.problem import Problem
+from kernels.variant import Launch, Setting, find
+from micro import _check
+from tests.simulated.fake_cupy import FakeCupy
+from tests.simulated.fake_numba import FakeNumba
+
+PRODUCT, RUNG = ("numba-cuda-tiled", Gemm(33, 65, 17)), ("numba-cuda", Calls("gemm", 3))
+ROWS = pytest.mark.parametrize(("name", "problem"), [PRODUCT, RUNG], ids=["product", "rung"])
+CACHES = (numba_cuda.kernels, rungs._jitted)
+
+
+@pytest.fixture
+def cp() -> FakeCupy:
+    return FakeCupy()
+
+
+@pytest.fixture
+def device(cp: FakeCupy) -> Cuda:
+    return Cuda(0, cp)
+
+
+@pytest.fixture
+def fake(cp: FakeCupy, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNumba]:
+    """In a process whose environment says nothing, and that has jitted nothing yet."""
+    for name in (numba.QUIET, "CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.setenv(name, "")  # so that what is set is taken back, too
+        monkeypatch.delenv(name)
+    made = FakeNumba(cp)
+    monkeypatch.setitem(sys.modules, "numba", made.package())
+    monkeypatch.setattr(numba, "importlib", SimpleNamespace(import_module=made.import_module))
+    for cache in CACHES:
+        cache.cache_clear()
+    yield made
+    for cache in CACHES:
+        cache.cache_clear()
+
+
+def bound(device: Cuda, name: str, problem: Problem) -> Launch:
+    """Prepared and bound as the suite does it."""
+    row = find(problem.op, name)
+    bench = _check.Bench(device, problem)
+    return row.prepare(problem, device, Setting(device=device.name))(bench.views)
+
+
+@ROWS
+def test_a_small_grid_is_no_warning(device: Cuda, fake: FakeNumba, name: str, problem: Problem) -> None:
+    """pytest makes errors of warnings, and numba warns of each grid below 128 blocks if it is not told before."""
+    bound(device, name, problem)
+    assert not fake.warns
+
+
+@ROWS
+def test_what_the_user_set_stays(
+    device: Cuda, fake: FakeNumba, monkeypatch: pytest.MonkeyPatch, name: str, problem: Problem
+) -> None:
+    monkeypatch.setenv(numba.QUIET, "1")
+    with pytest.warns(Warning, match=r"Grid size \d+ will likely"):
+        bound(device, name, problem)
+
+
+def test_a_kernel_is_jitted_once_and_compiled_once_a_layout(device: Cuda, fake: FakeNumba) -> None:
+    """However many problems are prepared, bound and launched."""
+    for m in (5, 33, 70):
+        for trans in ("nn", "tt"):
+            bound(device, "numba-cuda-tiled", Gemm(m, 65, 17, trans)).call()
+    assert sorted(fake.jitted) == ["sgemm_naive", "sgemm_tiled"]
+    assert sorted(fake.compiled) == [("sgemm_tiled", "CCC"), ("sgemm_tiled", "FFC")]
+    for chain in (1, 2, 3):
+        bound(device, "numba-cuda", Calls("empty", chain)).call()
+    assert fake.jitted[2:] == ["empty"]
+    assert fake.compiled[2:] == [("empty", "C")]
+
+
+@pytest.mark.parametrize("pad", [0, 3])
+@pytest.mark.parametrize("trans", ["nn", "nt", "tn", "tt"])
+def test_it_is_compiled_before_it_is_bound(device: Cuda, fake: FakeNumba, trans: str, pad: int) -> None:
+    """The first launch at a placement is as the second."""
+    problem = Gemm(33, 65, 17, trans, ld_pad=pad)
+    bind = find("gemm", "numba-cuda-naive").prepare(problem, device, Setting(device=device.name))
+    known = list(fake.compiled)
+    assert known
+    bind(_check.Bench(device, problem).views).call()
+    assert fake.compiled == known
+
+
+@ROWS
+def test_to_bind_enqueues_nothing(
+    device: Cuda, cp: FakeCupy, fake: FakeNumba, name: str, problem: Problem
+) -> None:
+    """A kernel that has run before it is launched has an answer before it is checked."""
+    bind = find(problem.op, name).prepare(problem, device, Setting(device=device.name))
+    bench = _check.Bench(device, problem)
+    device.sync()
+    cp.journal.clear()
+    launch = bind(bench.views)
+    assert not cp.journal
+    launch.call()
+    assert len(cp.journal) == launch.kernels == launch.uses
+
+
+@ROWS
+@pytest.mark.parametrize(
+    "error", [RuntimeError("driver too old"), ImportError("half of it"), AttributeError("no _core")]
+)
+def test_an_import_that_fails_is_a_row_that_is_skipped(
+    device: Cuda, fake: FakeNumba, name: str, problem: Problem, error: Exception
+) -> None:
+    fake.refuses = error
+    with pytest.raises(Unavailable, match=rf"^numba.cuda cannot be imported \(.*{error}\): set CUDA_HOME"):
+        bound(device, name, problem)
+
+
+class NvvmSupportError(ImportError):
+    """As numba's."""
+
+
+@ROWS
+@pytest.mark.parametrize(
+    "error",
+    [
+        NvvmSupportError("libNVVM cannot be found.\nDo `conda install`"),
+        FileNotFoundError(2, "No such file or directory", "libdevice.10.bc"),
+        RuntimeError("Missing libdevice file.\nPlease ensure you have a CUDA Toolkit"),
+    ],
+    ids=["nvvm", "libdevice", "pathfinder"],
+)
+def test_a_toolkit_in_part_is_a_row_that_is_skipped(
+    device: Cuda, fake: FakeNumba, name: str, problem: Problem, error: Exception
+) -> None:
+    """While it is prepared: a reason that is one line and names the remedy."""
+    fake.fails = error
+    with pytest.raises(
+        Unavailable, match=r"^numba.cuda cannot compile \([^\n]+\): set CUDA_HOME to a CUDA toolkit"
+    ):
+        find(problem.op, name).prepare(problem, device, Setting(device=device.name))
+
+
+def test_a_fault_of_the_kernel_stays_one(device: Cuda, fake: FakeNumba) -> None:
+    class TypingError(Exception):
+        pass
+
+    fake.fails = TypingError("cannot type it")
+    with pytest.raises(TypingError):
+        bound(device, *PRODUCT)
+
+
+def toolkit(folder: Path) -> Path:
+    """A toolkit, and the path of its nvcc."""
+    (folder / "nvvm").mkdir(parents=True)
+    (folder / "bin").mkdir()
+    program = folder / "bin" / "nvcc"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_numba_is_told_where_the_toolkit_is(
+    fake: FakeNumba, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """That of nvcc where it is one, by way of links but not of its own; else the one where NVIDIA installs it; else
+    none."""
+    own, usual = toolkit(tmp_path / "cuda-13.0"), toolkit(tmp_path / "cuda")
+    (tmp_path / "bin").mkdir()
+    link, script = tmp_path / "bin" / "nvcc", tmp_path / "bin" / "nvcc.sh"
+    link.symlink_to(own)
+    (tmp_path / "same").symlink_to(own.parents[1])
+    named = (
+        tmp_path / "same" / "bin" / "nvcc"
+    )  # nvcc is then found under this name again: no other key of its cubins
+    script.write_text("#!/bin/sh\n")
+    monkeypatch.setattr(nvcc, "TOOLKIT", usual)
+    homes = {link: own.parents[1], named: tmp_path / "same", script: usual.parents[1], None: usual.parents[1]}
+    for found, home in homes.items():
+        monkeypatch.delenv("CUDA_HOME", raising=False)
+        monkeypatch.setattr(nvcc, "find", lambda found=found: found)
+        numba.cuda()
+        assert os.environ["CUDA_HOME"] == str(home)
+    monkeypatch.delenv("CUDA_HOME")
+    monkeypatch.setattr(nvcc, "TOOLKIT", tmp_path / "none" / "bin" / "nvcc")
+    numba.cuda()
+    assert "CUDA_HOME" not in os.environ
+
+
+@pytest.mark.parametrize("name", ["CUDA_HOME", "CUDA_PATH"])
+def test_a_toolkit_that_the_user_names_is_the_one(
+    fake: FakeNumba, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.setattr(nvcc, "TOOLKIT", toolkit(tmp_path))
+    monkeypatch.setenv(name, "/mine")
+    numba.cuda()
+    assert {x: os.environ.get(x) for x in ("CUDA_HOME", "CUDA_PATH")} == {
+        "CUDA_HOME": None, "CUDA_PATH": None, name: "/mine",
+    }  # fmt: skip
+
+
+def test_the_stand_in_reads_the_environment_once(fake: FakeNumba, device: Cuda) -> None:
+    """Set after the import, the variable is of no use: a regression in the order must show."""
+    module: Any = fake.import_module("numba.cuda")
+    os.environ[numba.QUIET] = "0"
+    with pytest.warns(Warning, match="Grid size 1 will"):
+        module.jit(lambda: None)[1, 32, device.stream.ptr]

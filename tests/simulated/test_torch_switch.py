@@ -1,0 +1,72 @@
+"""Rows of torch say at each call in which arithmetic they multiply, by the name that this torch has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.libs import torch_cuda
+from kernels.ops.gemm import Gemm, gpu
+from kernels.ops.launch import Calls
+from kernels.ops.launch import gpu as launch
+from kernels.ops.update import cuda_variants as update
+from kernels.ops.update.problem import Update
+from tests.simulated.fake_torch import WARNING, New, Old, Tensor, Torch
+
+DEVICE: Any = SimpleNamespace(allocate=lambda nbytes: np.zeros(nbytes, np.uint8))
+
+
+@pytest.fixture(params=[Old, New])
+def torch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Torch:
+    """Before the switch was renamed, and after."""
+    found = Torch(request.param())
+    monkeypatch.setattr(torch_cuda, "load", lambda device: found)
+    monkeypatch.setattr(torch_cuda, "tensor", lambda torch, view: Tensor())
+    return found
+
+
+def product(torch: Torch, dtype: str) -> Callable[[], object]:
+    return gpu.torch_mm(Gemm(2, 2, 2, dtype=dtype), DEVICE, None)([None] * 3).call
+
+
+def step(torch: Torch) -> Callable[[], object]:
+    """A step of `update` that is a product."""
+
+    def product(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[], object]:
+        return lambda: torch.mm(x, dy, out=w)
+
+    return update.by_torch(product)(Update(2, 2, 2), DEVICE, None)([None] * 3).call
+
+
+def rung(torch: Torch) -> Callable[[], object]:
+    return launch.torch_call(Calls("gemm", 1), DEVICE, None)([None] * 3).call
+
+
+def test_each_call_says_it_anew(torch: Torch) -> None:
+    """Rows of both kinds are visited in turn in one process."""
+    strict, coarse, update = product(torch, "fp32"), product(torch, "tf32"), step(torch)
+    for call in (strict, coarse, strict, coarse, update, coarse, coarse, product(torch, "fp16")):
+        call()
+    assert torch.made == [False, True, False, True, False, True, True, False]
+
+
+def test_a_rung_is_in_single_precision_whatever_ran_before(torch: Torch) -> None:
+    product(torch, "tf32")()
+    rung(torch)()
+    assert torch.made == [True, False]
+
+
+def test_the_stand_in_warns_as_torch_does() -> None:
+    """Else no test would see that the old name is used."""
+    switch = New()
+    with pytest.warns(UserWarning, match=WARNING):
+        switch.allow_tf32 = True
+    switch.fp32_precision = "ieee"
+    with pytest.raises(RuntimeError, match="mix of the legacy and new"):
+        switch.allow_tf32
+    with pytest.raises(AttributeError):
+        Old().fp32_precision  # type: ignore[attr-defined]

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.simulated import launcher
+from tests.simulated import fake_ufuncs, launcher
+from tests.simulated.fake_array import DeviceArray
 
 STREAM = 7  # its address
 PAGE = 512  # bytes: CuPy's pool gives out multiples of it
@@ -60,33 +61,16 @@ class Memory:
         self.fake.enqueue(lambda: self.base[self.offset : self.offset + nbytes].fill(value))
 
 
-class Array(np.ndarray):
-    """A host array that says where it lies. Writing to it is enqueued, computing with it waits, as on a GPU."""
-
-    fake: FakeCupy
-
-    def __array_finalize__(self, parent: Any) -> None:
-        self.fake = getattr(parent, "fake", None)  # type: ignore[assignment]
+class Array(DeviceArray):
+    """A host array that says where it lies. Writing to it and computing with it is enqueued, as on a GPU."""
 
     @property
     def data(self) -> Any:
-        base: Any = self
+        base: Any = self.host
         while isinstance(base.base, np.ndarray):
             base = base.base
-        raw = np.asarray(base).view(np.uint8).reshape(-1)
-        return Memory(self.fake, raw, self.ctypes.data - raw.ctypes.data)
-
-    @property
-    def host(self) -> np.ndarray:
-        return self.view(np.ndarray)
-
-    def __setitem__(self, where: Any, value: Any) -> None:
-        copy = np.array(value) if not isinstance(value, Array) else value.host
-        self.fake.enqueue(lambda: self.host.__setitem__(where, copy))
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **more: Any) -> Any:
-        self.fake.run()
-        return getattr(ufunc, method)(*(x.host if isinstance(x, Array) else x for x in inputs), **more)
+        raw = base.view(np.uint8).reshape(-1)
+        return Memory(self.fake, raw, self.host.ctypes.data - raw.ctypes.data)
 
 
 class Event:
@@ -225,6 +209,7 @@ class FakeCupy:
         self.cost: Callable[[str], float] = lambda name: 2e-6
         self.refuses: Exception | None = None
         self.stream = Stream(self)
+        fake_ufuncs.install(self)
         facts = {
             "name": b"Fake GPU", "major": 9, "minor": 0, "multiProcessorCount": 4, "l2CacheSize": 1 << 20,
         }  # fmt: skip
@@ -360,12 +345,16 @@ class FakeCupy:
 
         return {"hold": hold, "sweep": sweep}[name]
 
-    def empty(self, nbytes: int, kind: Any) -> Array:
+    def empty(self, shape: Any, kind: Any = float) -> Array:
+        assert self.stream.captured is None, (
+            "memory taken while a graph is captured, which would go on using it"
+        )
+        nbytes = int(np.prod(shape)) * np.dtype(kind).itemsize
         if nbytes > self.free:
             raise MemoryError(f"Out of memory allocating {nbytes:,} bytes (allocated so far: 0 bytes).")
         block = launcher.Block(-(-nbytes // PAGE) * PAGE, PAGE)
         self.blocks.append((weakref.ref(block.map), block.address, nbytes))
-        return self._own(block.inside.view(kind)[:nbytes])
+        return self._own(block.inside.view(np.uint8)[:nbytes].view(kind).reshape(shape))
 
     def reach(self, start: int, nbytes: int) -> None:
         """Refuse what is not wholly in memory that was given out here and is in use."""
@@ -375,9 +364,6 @@ class FakeCupy:
 
     def ndarray(self, shape: Any, kind: Any, memory: Memory, strides: Any) -> Array:
         return self._own(np.ndarray(shape, kind, memory.base, memory.offset, strides))
-
-    def asarray(self, array: Any) -> Array:
-        return self._own(np.array(array))
 
     def asnumpy(self, array: Array) -> np.ndarray:
         self.run()
@@ -406,9 +392,7 @@ class FakeCupy:
         self.launch("memcpy", self.cost("memcpy"), step)
 
     def _own(self, array: np.ndarray) -> Array:
-        found = array.view(Array)
-        found.fake = self
-        return found
+        return Array(self, array)
 
 
 class PinnedWord(np.ndarray):

@@ -6,7 +6,6 @@ the driver or by PyCUDA, go through the CPU. PyTorch computes on the CPU, in the
 
 from __future__ import annotations
 
-import functools
 import importlib
 import os
 import sys
@@ -18,9 +17,9 @@ from typing import Any
 import pytest
 
 from kernels import nvcc
-from kernels.libs import cublas, cuda, driver, pycuda, skcuda, torch_cuda
+from kernels.libs import cublas, cuda, driver, pycuda, skcuda
 from kernels.ops.gemm import fastest
-from tests.simulated import fake_cublas, fake_cublaslt, fake_torch
+from tests.simulated import fake_cublas, fake_cublaslt, fake_tensors
 from tests.simulated.fake_cupy import HANDLE, STREAM, FakeCupy
 from tests.simulated.fake_driver import FakeDriver, FakePycuda
 
@@ -53,11 +52,7 @@ def install(patch: pytest.MonkeyPatch, fake: FakeCupy, folder: Path) -> None:
     patch.setattr(pycuda, "load", lambda: side)
     patch.setattr(pycuda, "ctypes", SimpleNamespace(CDLL=lambda name: side, byref=byref))
     patch.setitem(sys.modules, "cupy_backends.cuda.libs.cublas", Binding(fake))
-    tensor = torch_cuda.tensor
-    patch.setattr(torch_cuda, "load", lambda device: _torch(device))
-    patch.setattr(
-        torch_cuda, "tensor", lambda torch, view: tensor(torch, view).as_subclass(_kind(torch, fake))
-    )
+    fake_tensors.install(patch, fake)
     if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
         numba: Any = importlib.import_module("numba.cuda")
         patch.setattr(numba, "external_stream", _ours, raising=False)
@@ -151,40 +146,3 @@ class Scikit:
             *_given(handle, (transa, transb), (m, n, k)), byref(c_float(alpha)), c_void_p(A), c_int(lda),
             c_void_p(B), c_int(ldb), byref(c_float(beta)), c_void_p(C), c_int(ldc),
         )  # fmt: skip
-
-
-def _torch(device: Any) -> Any:
-    import torch
-
-    assert device.stream.ptr == STREAM
-    torch.set_grad_enabled(False)
-    return torch
-
-
-@functools.lru_cache(maxsize=1)
-def _kind(torch: Any, fake: FakeCupy) -> Any:
-    """Of tensors whose writes wait for their turn in the fake's stream, and whose products are cut to TF32 where
-    that is switched on."""
-
-    def product(a: Any, b: Any, out: Any) -> None:
-        torch.mm(a, b, out=out)
-
-    def cut(x: Any) -> Any:
-        return (x.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
-
-    class Held(torch.Tensor):  # type: ignore[misc]
-        @classmethod
-        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func not in (torch.mm, torch.Tensor.copy_, torch.Tensor.zero_):
-                return super().__torch_function__(func, types, args, kwargs)
-            plain = [x.as_subclass(torch.Tensor) for x in (*args, *(kwargs or {}).values())]
-            if func is not torch.mm:
-                fake.launch("torch", fake.cost("torch"), lambda: func(*plain))
-                return args[0]
-            a, b, out = plain
-            tf32 = fake_torch.cuts(torch.backends.cuda.matmul) and a.dtype == torch.float32
-            left, right = (cut, cut) if tf32 else (lambda x: x, lambda x: x)
-            fake.launch("torch", fake.cost("torch"), lambda: product(left(a), right(b), out))
-            return out
-
-    return Held

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.simulated.fake_array import DeviceArray
 from tests.simulated.fake_cupy import STREAM, FakeCupy
 
 FEW = 128  # blocks, below which it warns
@@ -76,7 +77,7 @@ class Dispatcher:
         return lambda *arguments: self.launch(arguments)
 
     def launch(self, arguments: tuple[Any, ...]) -> None:
-        layouts = "".join(layout(x) for x in arguments if isinstance(x, np.ndarray))
+        layouts = "".join(layout(x) for x in arguments if isinstance(x, DeviceArray))
         if layouts not in self.known:
             if self.numba.fails:
                 raise self.numba.fails
@@ -85,6 +86,6 @@ class Dispatcher:
         self.numba.fake.launch(self.name, 1e-6)
 
 
-def layout(array: np.ndarray) -> str:
+def layout(array: DeviceArray) -> str:
     """Rows one after another, columns, or neither."""
     return "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else "A"

@@ -1,0 +1,171 @@
+"""The fake CuPy's arrays refuse what CuPy 14 refuses, and do nothing before their turn in the stream."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.devices.cuda import Cuda
+from kernels.libs import torch_cuda
+from tests.simulated import fake_gpu
+from tests.simulated.fake_cupy import FakeCupy
+
+HOST = np.arange(6, dtype=np.float32).reshape(2, 3)
+Ask = Callable[[FakeCupy, Any], object]
+
+
+@pytest.fixture
+def cp() -> FakeCupy:
+    fake = FakeCupy()
+    Cuda(0, fake)  # its gate is open
+    return fake
+
+
+REFUSED: dict[str, tuple[type[Exception], str, Ask]] = {
+    "a host array beside one of the device": (TypeError, "Unsupported type", lambda cp, x: x + HOST),
+    "a host array before it": (TypeError, "Unsupported type", lambda cp, x: HOST * x),
+    "NumPy's function of both": (TypeError, "Unsupported type", lambda cp, x: np.add(x, HOST)),
+    "an output of the host": (TypeError, "Unsupported type", lambda cp, x: cp.exp(x, HOST.copy())),
+    "NumPy's array of it": (TypeError, "Implicit conversion", lambda cp, x: np.asarray(x)),
+    "written into the host": (TypeError, "Implicit conversion", lambda cp, x: np.copyto(HOST.copy(), x)),
+    "the host written into it": (ValueError, "cannot be used for fill", lambda cp, x: x.__setitem__(..., HOST)),
+    "an output of another shape": (ValueError, "Out shape", lambda cp, x: cp.exp(x, x[:1])),
+    "an output of fewer dimensions": (ValueError, "Out shape", lambda cp, x: cp.exp(x, x[0])),
+    "an output that loses a fraction": (
+        TypeError, "Cannot cast", lambda cp, x: cp.exp(x, cp.empty((2, 3), np.int64))
+    ),
+    "two outputs": (ValueError, "both", lambda cp, x: cp.exp(x, x, out=x)),
+    "a word of NumPy's": (TypeError, "Wrong arguments", lambda cp, x: cp.exp(x, where=True)),
+    "a reduction into another shape": (
+        ValueError, "wrong shape", lambda cp, x: cp.max(x, axis=1, out=cp.empty((2, 1), "f4"))
+    ),
+    "a reduction into the host": (TypeError, "output", lambda cp, x: cp.sum(x, axis=1, out=np.empty(2, "f4"))),
+    "rows into another type": (
+        TypeError, "dtype mismatch", lambda cp, x: cp.take(x, cp.arange(2), 0, cp.empty((2, 3), "f8"))
+    ),
+    "rows into another shape": (
+        ValueError, "shape mismatch", lambda cp, x: cp.take(x, cp.arange(1), 0, cp.empty((2, 3), "f4"))
+    ),
+    "rows of the host": (TypeError, "Unsupported type", lambda cp, x: cp.take(HOST, cp.arange(2), 0)),
+    "memory taken in a capture": (
+        AssertionError, "graph is captured", lambda cp, x: (cp.stream.begin_capture(), x + 1)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "words", "ask"), REFUSED.values(), ids=REFUSED)
+def test_what_cupy_refuses_is_refused(cp: FakeCupy, kind: type[Exception], words: str, ask: Ask) -> None:
+    with pytest.raises(kind, match=words):
+        ask(cp, cp.asarray(HOST))
+
+
+WAITS: dict[str, Ask] = {
+    "its values": lambda cp, x: x.get(),
+    "an element": lambda cp, x: float(x[0, 0]),
+    "a truth": lambda cp, x: bool((x == 0).all()),
+    "an item": lambda cp, x: x[1, 2].item(),
+}
+
+
+@pytest.mark.parametrize("ask", WAITS.values(), ids=WAITS)
+def test_what_the_host_asks_waits_for_the_stream(cp: FakeCupy, ask: Ask) -> None:
+    """So that a row which does cannot be timed: behind the holding kernel it would wait for ever."""
+    x = cp.asarray(HOST)
+    ask(cp, x)
+    hold(cp)
+    with pytest.raises(AssertionError, match="still held"):
+        ask(cp, x)
+
+
+def hold(cp: FakeCupy) -> None:
+    Cuda(0, cp).hold()
+
+
+KERNELS: dict[str, tuple[int, Ask]] = {
+    "a ufunc": (1, lambda cp, x: cp.negative(x, x)),
+    "an operator": (1, lambda cp, x: 2 * x),
+    "in place": (1, lambda cp, x: x.__isub__(1)),
+    "onto its own memory by another array": (2, lambda cp, x: cp.add(x[:], 1, x)),
+    "a reduction": (1, lambda cp, x: cp.sum(x, axis=1)),
+    "a reduction into memory that is there": (2, lambda cp, x: cp.sum(x, axis=1, out=cp.empty((2,), "f4"))),
+    "rows": (1, lambda cp, x: x[ROWS[0]]),
+    "elements": (4, lambda cp, x: x[ROWS[0], ROWS[0]]),
+    "rows changed": (3, lambda cp, x: x.__setitem__(ROWS[0], x[ROWS[0]] - 1)),
+    "elements changed": (9, lambda cp, x: x.__setitem__((ROWS[0], ROWS[0]), x[ROWS[0], ROWS[0]] - 1)),
+    "a part put back where it is": (0, lambda cp, x: x.__setitem__(slice(None), x[:])),
+    "a copy": (1, lambda cp, x: x.__setitem__(..., x[::-1])),
+    "an index of the host": (2, lambda cp, x: x[np.array([1, 0])]),
+    "cleared": (1, lambda cp, x: x.fill(0)),
+    "filled": (1, lambda cp, x: x.fill(3)),
+}
+ROWS: list[Any] = []
+
+
+@pytest.mark.parametrize(("count", "ask"), KERNELS.values(), ids=KERNELS)
+def test_everything_is_enqueued_and_nothing_done_before_its_turn(cp: FakeCupy, count: int, ask: Ask) -> None:
+    """As many kernels, copies and clearings as CuPy launches."""
+    x = cp.asarray(HOST)
+    ROWS[:] = [cp.asarray(np.array([1, 0]))]
+    cp.run()
+    hold(cp)
+    cp.journal.clear()
+    ask(cp, x)
+    assert len(cp.journal) == count, cp.journal
+    assert np.array_equal(x.host, HOST)
+
+
+def test_results_are_numpys(cp: FakeCupy) -> None:
+    x, host = cp.asarray(HOST), HOST.copy()
+    rows = cp.asarray(np.array([1, 0]))
+    y = (1 - x) / (2 + x * x)
+    y[rows] -= cp.sqrt(x)[rows]
+    y[rows, rows] = 7
+    want = (1 - host) / (2 + host * host)
+    want[[1, 0]] -= np.sqrt(host)[[1, 0]]
+    want[[1, 0], [1, 0]] = 7
+    assert y.dtype == np.float32 and np.array_equal(y.get(), want)
+    assert cp.max(y, axis=1, keepdims=True).get().tolist() == want.max(axis=1, keepdims=True).tolist()
+
+
+@pytest.fixture
+def torch(cp: FakeCupy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("no torch: pip install torch")
+    fake_gpu.install(monkeypatch, cp, tmp_path)
+    return torch_cuda.load(Cuda(0, cp))
+
+
+def test_tensors_of_the_host_are_refused_among_the_devices(torch: Any, cp: FakeCupy) -> None:
+    """But for a number, as PyTorch does."""
+    x = torch_cuda.tensor(torch, cp.asarray(HOST))
+    host = torch.from_numpy(HOST)
+    for ask in (lambda: x + host, lambda: torch.mul(x, host, out=x), lambda: torch.exp(host, out=x)):
+        with pytest.raises(RuntimeError, match="on the same device"):
+            ask()
+    assert (x + torch.tensor(1.0)).device == torch.device("cuda:0")
+    assert host.to("cuda:0").device.type == "cuda"
+
+
+def test_operators_of_torch_wait_for_their_turn(torch: Any, cp: FakeCupy) -> None:
+    """In the order in which they were called; an item waits for them."""
+    array = cp.asarray(HOST)
+    x = torch_cuda.tensor(torch, array)
+    ones = torch.ones((2, 3), device="cuda:0")
+    cp.run()
+    hold(cp)
+    cp.journal.clear()
+    y = torch.add(x, 1)
+    x.copy_(y)
+    x[1].mul_(2)
+    torch.sub(x, ones, out=x)
+    assert cp.journal == ["aten::add", "aten::copy_", "aten::mul_", "aten::sub"]
+    assert np.array_equal(array.host, HOST)
+    with pytest.raises(AssertionError, match="still held"):
+        x[0, 0].item()
+    cp.gate[:] = 1
+    assert x[1, 2].item() == 11 and array.get().tolist() == [[0, 1, 2], [7, 9, 11]]

@@ -3,6 +3,7 @@ graph, too. On a real GPU where there is one; else on the fake CuPy."""
 
 from __future__ import annotations
 
+import importlib
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +12,12 @@ import numpy as np
 import pytest
 
 from kernels.devices.cuda import Cuda
+from kernels.errors import Unavailable
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import NAMES
 from kernels.ops.update.problem import PARTS, RULES, Update
 from kernels.problem import Problem
-from kernels.variant import Setting, Variant, variants
+from kernels.variant import Setting, Variant, find, variants
 from micro import _check
 from tests.gpu.conftest import REAL, missing
 
@@ -59,10 +61,54 @@ def test_steps(device: Cuda, row: Variant[Update], problems: list[Update]) -> No
 def test_optimizers(device: Cuda, row: Variant[Optimizer], problems: list[Optimizer]) -> None:
     if reason := missing(row):
         pytest.skip(reason)
-    if not REAL and row.name == "torch-fused-cuda":
-        problems = [x for x in problems if x.rule in ("sgd", "adam")]  # the fake's tensors are the CPU's
+    absent = []
     for problem in problems:
-        tried(device, row, problem, "uniform")
+        try:
+            tried(device, row, problem, "uniform")
+        except Unavailable as error:
+            absent.append(str(error))
+    if absent:
+        pytest.skip(", ".join(dict.fromkeys(absent)))
+
+
+class Refuses:
+    """A torch whose fused Adagrad is not on this device."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __call__(self, *given: object, **more: object) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            NotImplementedError(
+                "Could not run 'aten::_fused_adagrad_' with arguments from the 'CUDA' backend."
+            ),
+            True,
+        ),
+        (RuntimeError("`fused=True` requires all the params to be on supported devices"), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+    ],
+)
+def test_a_fused_kernel_that_this_torch_lacks_is_unavailable(
+    device: Cuda, monkeypatch: pytest.MonkeyPatch, error: Exception, told: bool
+) -> None:
+    """Whatever else goes wrong is no such thing."""
+    row = find("optimizer", "torch-fused-cuda")
+    if reason := missing(row):
+        pytest.skip(reason)
+    module = importlib.import_module("torch.optim.adagrad")
+    monkeypatch.setattr(module, "adagrad", Refuses(error))
+    setting = Setting(device=device.name, data="uniform")
+    with pytest.raises(
+        Unavailable if told else RuntimeError, match="has no fused adagrad" if told else "illegal"
+    ):
+        row.prepare(Optimizer("adagrad", 2, 8), device, setting)
+    assert row.prepare(Optimizer("adam", 2, 8), device, setting)
 
 
 @pytest.mark.skipif(REAL, reason="a GPU tells nobody how many launches it was given")

@@ -26,22 +26,23 @@ def cupy_chain(problem: Activation, device: Any, setting: object) -> Bind:
         cp.add(y, 1, y)
         cp.reciprocal(y, y)
 
-    steps: dict[tuple[str, str], Callable[..., object]] = {
-        ("relu", "forward"): lambda x, y: cp.maximum(x, 0, y),
-        ("sigmoid", "forward"): sigmoid,
-        ("tanh", "forward"): lambda x, y: cp.tanh(x, y),
-        ("exp", "forward"): lambda x, y: cp.exp(x, y),
-        ("relu", "backward"): lambda x, d, y: cp.multiply(d, cp.greater(x, 0, mask), y),
-        ("sigmoid", "backward"): lambda x, d, y: cp.multiply(
-            cp.multiply(cp.subtract(1, x, spare), x, spare), d, y
+    # Each with its kernels: a ufunc is one.
+    steps: dict[tuple[str, str], tuple[int, Callable[..., object]]] = {
+        ("relu", "forward"): (1, lambda x, y: cp.maximum(x, 0, y)),
+        ("sigmoid", "forward"): (4, sigmoid),
+        ("tanh", "forward"): (1, lambda x, y: cp.tanh(x, y)),
+        ("exp", "forward"): (1, lambda x, y: cp.exp(x, y)),
+        ("relu", "backward"): (2, lambda x, d, y: cp.multiply(d, cp.greater(x, 0, mask), y)),
+        ("sigmoid", "backward"): (
+            3, lambda x, d, y: cp.multiply(cp.multiply(cp.subtract(1, x, spare), x, spare), d, y)
         ),
-        ("tanh", "backward"): lambda x, d, y: cp.multiply(
-            cp.subtract(1, cp.multiply(x, x, spare), spare), d, y
+        ("tanh", "backward"): (
+            3, lambda x, d, y: cp.multiply(cp.subtract(1, cp.multiply(x, x, spare), spare), d, y)
         ),
-        ("exp", "backward"): lambda x, d, y: cp.multiply(x, d, y),
-    }
-    step = steps[problem.kind, problem.phase]
-    return lambda buffers: Launch(partial(step, *inputs(problem, buffers), buffers[-1]))
+        ("exp", "backward"): (1, lambda x, d, y: cp.multiply(x, d, y)),
+    }  # fmt: skip
+    kernels, step = steps[problem.kind, problem.phase]
+    return lambda buffers: Launch(partial(step, *inputs(problem, buffers), buffers[-1]), kernels=kernels)
 
 
 def torch_out(problem: Activation, device: Any, setting: object) -> Bind:
@@ -55,6 +56,6 @@ def torch_out(problem: Activation, device: Any, setting: object) -> Bind:
         def call(keep: object = buffers) -> None:
             run()
 
-        return Launch(call)
+        return Launch(call, kernels=1)  # each is one operator of elements
 
     return bind

@@ -14,6 +14,16 @@ from kernels.variant import Launch
 if TYPE_CHECKING:
     from kernels.variant import Bind, Setting
 
+PRODUCT = 2  # kernels of cuBLAS, at most: parts of a long sum are added up by a second
+# CuPy's of a step, by rule and whether of the whole table. Each operator is one; `w[ids] -= x` takes, subtracts and
+# puts back, `w[:] -= x` subtracts alone; a whole gradient is cleared and spread first.
+KERNELS = {
+    ("sgd", False): 1 + 3,
+    ("sgd", True): 2 + 1 + 1,
+    ("adagrad", False): 1 + 3 + 5 + 3,
+    ("adagrad", True): 2 + 2 + 4 + 1,
+}
+
 
 def arrays(device: Any, setting: Setting) -> Any:
     """CuPy on a device that has it, else NumPy, its products on as many threads as are asked for."""
@@ -44,7 +54,7 @@ def taken(problem: Gather, device: Any, setting: Setting) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         y, table = buffers
-        return Launch(lambda: xp.take(table, ids, axis=0, out=y, **more))
+        return Launch(lambda: xp.take(table, ids, axis=0, out=y, **more), kernels=1)
 
     return bind
 
@@ -53,10 +63,13 @@ def multiplied(problem: Gather, device: Any, setting: Setting) -> Bind:
     """The product of a one-hot matrix, made beforehand, and the table."""
     xp = arrays(device, setting)
     hot = one_hot(problem, xp)
+    product = (
+        PRODUCT if problem.named > 1 else 4
+    )  # CuPy makes one number by a product of elements, CUB's sum, a copy
 
     def bind(buffers: Sequence[Any]) -> Launch:
         y, table = buffers
-        return Launch(lambda: xp.matmul(hot, table, out=y), workspace=hot.nbytes)
+        return Launch(lambda: xp.matmul(hot, table, out=y), workspace=hot.nbytes, kernels=product)
 
     return bind
 
@@ -88,7 +101,8 @@ def stepped(dense: bool) -> Callable[[Gather, Any, Setting], Bind]:
                 v[where] += gradient * gradient
                 w[where] -= RATE * gradient / (xp.sqrt(v[where]) + EPSILON)
 
-            return Launch(call, workspace=0 if whole is None else whole.nbytes)
+            size = 0 if whole is None else whole.nbytes
+            return Launch(call, workspace=size, kernels=KERNELS[problem.rule, dense])
 
         return bind
 
@@ -119,7 +133,7 @@ def torch_rows(hot: bool) -> Callable[[Gather, Any, Setting], Bind]:
                 else:
                     torch.index_select(table, 0, given, out=y)
 
-            return Launch(call, workspace=given.nbytes if hot else 0)
+            return Launch(call, workspace=given.nbytes if hot else 0, kernels=PRODUCT if hot else 1)
 
         return bind
 

@@ -16,7 +16,27 @@ from kernels.variant import Launch, Variant
 if TYPE_CHECKING:
     from kernels.variant import Bind, Setting
 
-LAUNCHES = 512  # tensors beyond which a launch for each no longer fits into the stream's queue
+# torch's operators, which are kernels: of a tensor in its loop; of all tensors in a foreach form, which may have fewer.
+OPERATORS = {
+    "sgd": 1, "decay": 2, "momentum": 3, "unit": 3, "nesterov": 4, "rmsprop": 5, "adagrad": 5, "adadelta": 11,
+    "adam": 7, "clip": 3, "norm": 4,
+}  # fmt: skip
+SHARE = 8  # those of norm that are made once: the norm of the norms, its parts, and what it leaves of the gradient
+COUNTED = ("adagrad", "adam")  # whose fused forms count their steps on the device
+# A launch of torch's for many tensors takes at least so many of them, and so many chunks of so many elements.
+TENSORS, CHUNKS, CHUNK = 30, 320, 65536
+
+
+def enqueued(problem: Optimizer, how: str) -> int:
+    """Kernels of a step of torch's, at most."""
+    joined = -(-problem.tensors // 128)  # stacked so many at a time
+    once = SHARE + joined if problem.rule == "norm" else 0
+    if how == "loop":
+        return OPERATORS[problem.rule] * problem.tensors + once
+    chunks = problem.tensors * -(-problem.size // CHUNK)
+    launches = 1 + problem.tensors // TENSORS + chunks // CHUNKS
+    each = OPERATORS[problem.rule] if how == "foreach" else 1 + (problem.rule in COUNTED)
+    return each * launches + once
 
 
 def written(problem: Optimizer) -> str | None:
@@ -26,10 +46,9 @@ def written(problem: Optimizer) -> str | None:
     return f"written for {', '.join(cuda.RULES)}: --rule {cuda.RULES[0]}"
 
 
-def queued(problem: Optimizer) -> str | None:
-    """For a launch a tensor."""
-    too_many = f"at most {LAUNCHES} launches are queued: --tensors {LAUNCHES}"
-    return written(problem) or (too_many if problem.tensors > LAUNCHES else None)
+def each(problem: Optimizer) -> str | None:
+    """For a launch a tensor, each of which is described before."""
+    return written(problem) or frameworks.few(problem)
 
 
 def own(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
@@ -53,6 +72,8 @@ def by_torch(how: str) -> Callable[[Optimizer, Any, Setting], Bind]:
     def prepare(problem: Optimizer, device: Any, setting: Setting) -> Bind:
         signed(problem, setting)
         torch = torch_cuda.load(device)
+        if how == "fused":
+            frameworks.tried(torch, problem, how, device.name)
 
         def bind(buffers: Sequence[Any]) -> Launch:
             g, s = (torch_cuda.tensor(torch, x) for x in buffers)
@@ -61,7 +82,7 @@ def by_torch(how: str) -> Callable[[Optimizer, Any, Setting], Bind]:
             def run(keep: object = buffers) -> None:
                 launch.call()
 
-            return Launch(run)
+            return Launch(run, kernels=enqueued(problem, how))
 
         return bind
 
@@ -77,9 +98,9 @@ def _torch(how: str, rules: tuple[str, ...]) -> Variant[Optimizer]:
 
 VARIANTS: tuple[Variant[Optimizer], ...] = (
     Variant("cuda", "cuda", "suite", own(each=False), accepts=written, missing=cuda_library.missing),
-    Variant("cuda-each", "cuda", "suite", own(each=True), accepts=queued, missing=cuda_library.missing),
+    Variant("cuda-each", "cuda", "suite", own(each=True), accepts=each, missing=cuda_library.missing),
     _torch("loop", frameworks.RULES),
     _torch("foreach", frameworks.RULES),
-    _torch("fused", frameworks.FUSED),
+    _torch("fused", frameworks.FUSED["cuda"]),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

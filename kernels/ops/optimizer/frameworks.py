@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kernels.errors import Unavailable, said
 from kernels.libs import torch as torch_library
 from kernels.ops.optimizer.native import signed
 from kernels.ops.optimizer.problem import Optimizer
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
 
 LATE = 1e6  # steps before this one: powers of the decays are zero there, corrections of the bias one
 DESCENTS = ("sgd", "decay", "momentum", "unit", "nesterov")
-FUSED = (*DESCENTS, "adagrad", "adam")  # what torch has fused kernels of on a CPU
+FUSED = {  # what torch has fused kernels of; on CUDA adagrad's came, went, and came again about 2.11: `tried` tells
+    "cpu": (*DESCENTS, "adagrad", "adam"),
+    "cuda": (*DESCENTS, "adagrad", "adam"),
+}
 RULES = (*DESCENTS, "rmsprop", "adagrad", "adadelta", "adam", "clip", "norm")
 MANY = 4096  # tensors beyond which a loop of Python's over them is all that is measured
 
@@ -82,7 +87,7 @@ def step(
     function = getattr(importlib.import_module(f"torch.optim.{name}"), name)
     late = [torch.tensor(LATE, device=g.device if how == "fused" else "cpu") for g in grads]
     way: dict[str, Any] = {"foreach": how == "foreach"}
-    if rule in FUSED:
+    if rule in FUSED["cpu"]:  # whose functions know the word
         way["fused"] = how == "fused"
     common = {"lr": problem.lr, "maximize": False} | way
     if name == "sgd":
@@ -101,6 +106,19 @@ def step(
     if rule == "adagrad":
         return partial(function, rows[0], grads, rows[1], late, lr_decay=0.0, **common)
     return partial(function, rows[0], grads, rows[1], rows[2], late, rho=problem.rho, **common)
+
+
+def tried(torch: Any, problem: Optimizer, how: str, place: str) -> None:
+    """One step of one parameter. Raises Unavailable where this torch has no such kernel for the device."""
+    g, s = torch.ones(1, device=place), torch.ones((1 + problem.kept, 1), device=place)
+    try:
+        step(torch, replace(problem, tensors=1, size=1), [g], [[row] for row in s], how)()
+    except RuntimeError as error:  # NotImplementedError is one
+        if not isinstance(error, NotImplementedError) and "fused" not in str(error):
+            raise
+        raise Unavailable(
+            f"torch {torch.__version__} has no {how} {problem.rule} on {place} ({said(error)}): take another --variant"
+        ) from None
 
 
 def _descent(

@@ -48,6 +48,6 @@ VARIANTS: tuple[Variant[Optimizer], ...] = (
     NUMPY("numpy-each", prepare=chains.numpy_chain(each=True), accepts=each),
     _torch("loop", frameworks.RULES),
     _torch("foreach", frameworks.RULES),
-    _torch("fused", frameworks.FUSED),
+    _torch("fused", frameworks.FUSED["cpu"]),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -6,12 +6,27 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernels.libs import torch_cuda
-from kernels.ops.softmax.libraries import array_sums, split
+from kernels.ops.softmax.libraries import array_sums, split, torch_parts
 from kernels.variant import Launch
 
 if TYPE_CHECKING:
     from kernels.ops.softmax.problem import Softmax
     from kernels.variant import Bind
+
+
+# Kernels, at most. CUB may sum a row in two passes, to memory of its own, which CuPy then copies to `out`. An array
+# picked by two indices: the place of the joined index is cleared, each index is added to it, and then it is used.
+REDUCED, PICKED = 3, 4
+# The loss's own log-softmax is one, forward and back; nll_loss clears what it writes first; a sum may take two passes.
+LOSSES, LAYER, PARTS = 1 + 2 + 2 + 1, 3, 7
+
+
+def cupy_kernels(problem: Softmax) -> int:
+    """Of array_sums: maximum, difference, exp, sum, quotient; log, sum with the maximum; and what the labels take."""
+    shares = 2 * REDUCED + 3
+    if problem.labels == "index":
+        return shares + 2 + PICKED + 1 + (PICKED + 1 + PICKED)  # y[own] -= 1 picks, subtracts and puts back
+    return shares + 2 + 1 + REDUCED + 2
 
 
 def cupy_chain(problem: Softmax, device: Any, setting: object) -> Bind:
@@ -23,7 +38,7 @@ def cupy_chain(problem: Softmax, device: Any, setting: object) -> Bind:
     def bind(buffers: Sequence[Any]) -> Launch:
         x, *t, y = buffers
         given = (x, t[0] if t else None, *split(problem, y), own, edge, spare)
-        return Launch(lambda: array_sums(cp, *given))
+        return Launch(lambda: array_sums(cp, *given), kernels=cupy_kernels(problem))
 
     return bind
 
@@ -31,6 +46,7 @@ def cupy_chain(problem: Softmax, device: Any, setting: object) -> Bind:
 def torch_out(problem: Softmax, device: Any, setting: object, *, rows: Callable[..., Any]) -> Bind:
     torch = torch_cuda.load(device)
     run = rows(problem, torch, device.name)
+    kernels = PARTS if rows is torch_parts else LOSSES + (LAYER if problem.before != "none" else 0)
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, *t, y = (torch_cuda.tensor(torch, buffer) for buffer in buffers)
@@ -39,6 +55,6 @@ def torch_out(problem: Softmax, device: Any, setting: object, *, rows: Callable[
         def call(keep: object = buffers) -> None:
             run(*given)
 
-        return Launch(call)
+        return Launch(call, kernels=kernels)
 
     return bind

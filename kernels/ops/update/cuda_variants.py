@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from kernels.variant import Bind
 
 FLOAT = 4  # bytes
+PRODUCT = 2  # kernels, at most: cuBLAS may add up parts of a long sum in a second
+AFTER: dict[frameworks.Step, int] = {  # torch's operators behind the products
+    frameworks.gradient: 0,
+    frameworks.fused: 1,
+    frameworks.separate: 4,
+}
 Call = Callable[[], object]
 PASSES = {
     "sgd": "sgd",
@@ -62,7 +68,7 @@ def _in_order(calls: Sequence[Call], workspace: int, keep: object) -> Launch:
         for call in calls:
             call()
 
-    return Launch(run, workspace=workspace, capturable=True)
+    return Launch(run, workspace=workspace, capturable=True, kernels=PRODUCT * len(calls))
 
 
 def fused(problem: Update, device: Any, setting: object) -> Bind:
@@ -136,7 +142,7 @@ def by_torch(step: frameworks.Step) -> Callable[[Update, Any, object], Bind]:
                 strict()
                 made.call()
 
-            return Launch(run, workspace=made.workspace)
+            return Launch(run, workspace=made.workspace, kernels=PRODUCT * problem.products + AFTER[step])
 
         return bind
 

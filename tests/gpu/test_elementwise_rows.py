@@ -1,0 +1,111 @@
+"""Rows of device "cuda" of `activation`, `softmax` and `gather`, from prepare to an answer that is checked; captured
+ones as a graph, too. On a real GPU where there is one; else on the fake CuPy, whose arrays refuse what CuPy's do."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from kernels.devices.cuda import Cuda
+from kernels.ops.activation.problem import Activation
+from kernels.ops.gather.problem import Gather
+from kernels.ops.softmax.problem import Softmax
+from kernels.ops.stream.problem import Stream
+from kernels.ops.transpose.problem import Transpose
+from kernels.problem import Problem
+from kernels.variant import Launch, Setting, Variant
+from micro import _check
+from tests.gpu.conftest import REAL, missing
+from tests.gpu.test_update_rows import OPTIMIZERS, STEPS, rows, tried
+
+KINDS, PHASES, PLACES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "backward"), ("out", "in")
+ACTIVATIONS = [
+    Activation(count, *form) for count in (1, 1027) for form in itertools.product(KINDS, PHASES, PLACES)
+]
+LABELS, BEFORE, WANTED = ("index", "one-hot"), ("none", "softmax", "log-softmax"), ("step", "loss")
+SOFTMAXES = [
+    Softmax(*size, *form)
+    for size in ((1, 1), (33, 10), (5, 1027))
+    for form in itertools.product(LABELS, BEFORE, WANTED)
+]
+DONE = (("lookup", "sgd"), ("step", "sgd"), ("step", "adagrad"))
+GATHERS = [
+    Gather(*size, *done, order)
+    for size in ((1, 1, 1), (97, 33, 17), (40, 8, 40))
+    for done in DONE
+    for order in ("scattered", "block")
+]
+
+
+@pytest.mark.parametrize(("row", "problems"), rows("activation", ACTIVATIONS))
+def test_activations(device: Cuda, row: Variant[Any], problems: list[Activation]) -> None:
+    if reason := missing(row):
+        pytest.skip(reason)
+    for problem in problems:
+        tried(device, row, problem)
+
+
+@pytest.mark.parametrize(("row", "problems"), rows("softmax", SOFTMAXES))
+def test_softmaxes(device: Cuda, row: Variant[Any], problems: list[Softmax]) -> None:
+    if reason := missing(row):
+        pytest.skip(reason)
+    for problem in problems:
+        tried(device, row, problem)
+
+
+@pytest.mark.parametrize(("row", "problems"), rows("gather", GATHERS))
+def test_gathers(device: Cuda, row: Variant[Any], problems: list[Gather]) -> None:
+    if reason := missing(row):
+        pytest.skip(reason)
+    for problem in problems:
+        tried(device, row, problem)
+
+
+def bound(device: Cuda, row: Variant[Any], problem: Problem, bench: _check.Bench) -> Launch:
+    data = "uniform" if problem.op == "optimizer" else "normal"
+    launch = row.prepare(problem, device, Setting(device=device.name, data=data))(bench.views)
+    device.sync()
+    return launch
+
+
+def enqueued(device: Cuda, launch: Launch) -> list[str]:
+    """What one call leaves in a stream that is held: whoever waited for it would wait for ever."""
+    device.cp.journal.clear()
+    device.hold()
+    try:
+        launch.call()
+        return device.cp.journal[1:]
+    finally:
+        device.release()
+        device.sync()
+
+
+COUNTED: dict[str, list[Problem]] = {
+    "activation": [x for x in ACTIVATIONS if x.count > 1],
+    "softmax": [x for x in SOFTMAXES if x.batch > 1],
+    "gather": [x for x in GATHERS if x.rows > 1],
+    "update": [x for x in STEPS if x.m > 1],
+    "optimizer": [x for x in OPTIMIZERS if x.tensors > 1],
+    "stream": [Stream(kind, 4 * 1027) for kind in ("read", "copy", "triad")],
+    "transpose": [Transpose(33, 65)],
+}
+
+
+@pytest.mark.skipif(REAL, reason="a GPU tells nobody how many kernels it was given")
+@pytest.mark.parametrize(("row", "problems"), [x for op, some in COUNTED.items() for x in rows(op, some)])
+def test_a_row_tells_how_many_kernels_it_enqueues(
+    device: Cuda, row: Variant[Any], problems: list[Problem]
+) -> None:
+    """At most, and not three times as many: by that number a held stream is filled. None of them waits for the stream,
+    or brings an array from the host."""
+    if reason := missing(row):
+        pytest.skip(reason)
+    for problem in problems:
+        bench = _check.Bench(device, problem)
+        launch = bound(device, row, problem, bench)
+        told = enqueued(device, launch)
+        assert told and not {"sync", "memcpy from the host"} & set(told), (problem.name, told)
+        if row.provider != "suite":  # those are counted by kernels/grid.py
+            assert launch.kernels / 3 <= len(told) <= launch.kernels, (problem.name, launch.kernels, told)

@@ -16,12 +16,21 @@ from micro._plan import Asked, Contest
 HIDDEN = 64 * 2048  # a hidden layer of FCN-S at batch 64: 512 KiB an operand
 IMAGES = 16 * 96 * 55 * 55  # what AlexNet-S's first convolution gives at batch 16: 18 MiB
 IN_CACHE = 4096  # floats: input and output within a first-level cache
+# Bytes of operands that a GPU takes from its memory: four times a second-level cache of 60 MB, and a power of two. An
+# H100 has 50 MB, which hold what AlexNet-S gives. Planning opens no device, so that it is a constant.
+MEMORY = 256 << 20
+FROM_MEMORY = f", from a GPU's memory, its operands {MEMORY >> 20} MiB and more"
 NETWORKS = (
     (64, 26752),
     (64, 10),
     (256, 10000),
 )  # FCN-S; FCN-R; the LSTM's vocabulary at a sixteenth of its rows
 WHOLE = (4096, 10000)  # all of them
+STREAMED = (
+    ("relu", "forward"),
+    ("sigmoid", "forward"),
+    ("tanh", "backward"),
+)  # from memory: 1, 4, 3 passes of CuPy's
 LIBRARIES = {"cpu": ("c", "numpy", "torch", "numba"), "cuda": ("cuda", "cupy", "torch-cuda")}
 
 
@@ -93,11 +102,18 @@ def activations(asked: Asked) -> list[Contest]:
         ("relu", "backward"),
         ("tanh", "backward"),
     ]
-    return [
+    found = [
         variants(asked, "activation", question, Activation(count, kind, phase), _libraries(asked, phase))
         for count in (HIDDEN, IMAGES)
         for kind, phase in wanted
     ]
+    if asked.kernels == "cuda":  # input and output
+        asks, count = f"who is fastest{FROM_MEMORY}?", MEMORY // 8
+        found += [
+            variants(asked, "activation", asks, Activation(count, kind, phase), _libraries(asked, phase))
+            for kind, phase in STREAMED
+        ]
+    return found
 
 
 def functions(asked: Asked) -> list[Contest]:
@@ -129,11 +145,14 @@ def providers(asked: Asked) -> list[Contest]:
 
 
 def places(asked: Asked) -> list[Contest]:
-    question = "does writing over the input save time?"
+    question = "does writing over the input save time"
+    kinds = (("relu", "forward"), ("sigmoid", "forward"), ("relu", "backward"))
+    wanted = [(count, kind, f"{question}?") for count in (IMAGES, HIDDEN) for kind in kinds]
+    if asked.kernels == "cuda":  # in place there is one operand
+        wanted.append((MEMORY // 4, kinds[0], f"{question}{FROM_MEMORY}?"))
     return [
-        along(asked, "place", question, Activation(count, kind, phase), name, "place", ("out", "in"))
-        for count in (IMAGES, HIDDEN)
-        for kind, phase in (("relu", "forward"), ("sigmoid", "forward"), ("relu", "backward"))
+        along(asked, "place", asks, Activation(count, *kind), name, "place", ("out", "in"))
+        for count, kind, asks in wanted
         for name in _libraries(asked)
         if name != "numba"
     ]
@@ -143,27 +162,28 @@ def places(asked: Asked) -> list[Contest]:
 
 
 def _shapes(asked: Asked, count: int = 3) -> tuple[tuple[int, int], ...]:
-    """The first of the networks' sizes, or all of them and the largest too."""
+    """The first of the networks' sizes, or all of them and the largest too: the only one that is more than MEMORY."""
     return (*NETWORKS, WHOLE) if {"full", "all"} & asked.flags else NETWORKS[:count]
 
 
 def fused(asked: Asked) -> list[Contest]:
     """Each library's fused way against its parts, rows of labels being there; then all that are fused."""
-    question = "what does it cost to take softmax, log, product and sum one after another?"
+    question = "what does it cost to take softmax, log, product and sum one after another"
     pairs = {"cpu": ("c", "torch", "numpy"), "cuda": ("torch-cuda",)}[asked.kernels]
     rivals = {"cpu": ("c", "torch", "torch-autograd", "numpy", "numba"), "cuda": LIBRARIES["cuda"]}[
         asked.kernels
     ]
     found = []
-    for batch, classes in _shapes(asked):
+    shapes = dict.fromkeys((*_shapes(asked), *((WHOLE,) if asked.kernels == "cuda" else ())))
+    for batch, classes in shapes:
         onehot = Softmax(batch, classes, "one-hot")
+        far = FROM_MEMORY if asked.kernels == "cuda" and (batch, classes) == WHOLE else ""
         found += [
-            variants(asked, "fused", question, onehot, (x, f"{x}-parts"), x)
+            variants(asked, "fused", question + far + "?", onehot, (x, f"{x}-parts"), x)
             for x in named_among(asked, pairs)
         ]
-        found.append(
-            variants(asked, "rivals", "who is fastest?", Softmax(batch, classes), named_among(asked, rivals))
-        )
+        problem, asks = Softmax(batch, classes), f"who is fastest{far}?"
+        found.append(variants(asked, "rivals", asks, problem, named_among(asked, rivals)))
     return found
 
 

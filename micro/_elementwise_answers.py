@@ -112,9 +112,10 @@ def _at(case: Case) -> str:
 
 
 def level(nbytes: int, caches: list[int]) -> str:
-    """The first cache that holds so many bytes, or memory."""
+    """The first cache that holds so many bytes, or memory. A GPU tells of one cache, which is its second level."""
     sizes = sorted(caches)
-    return next((name for name, size in zip(LEVELS, sizes, strict=False) if nbytes <= size), "memory")
+    names = LEVELS if len(sizes) > 1 else LEVELS[1:]
+    return next((name for name, size in zip(names, sizes, strict=False) if nbytes <= size), "memory")
 
 
 def _where(contest: record.Contest, result: record.Result, case: Case, caches: list[int]) -> str:

@@ -50,7 +50,8 @@ def _traffic(run: Run) -> Iterator[str]:
         }
         bare: float = max((rates[rule] for rule in BARE if rule in rates), default=0.0)
         base = rows[0][1].problem
-        yield f"{_size(base)}, {rows[0][1].variant}, each rule in one pass over its arrays:"
+        arrays = f"its arrays, {base.rule}'s of {units.binary(base.footprint)}"
+        yield f"{_size(base)}, {rows[0][1].variant}, each rule in one pass over {arrays}:"
         yield f"  {base.rule}, {RULES[base.rule].bytes} B a parameter: {_rate(base.rule, rates, bare)}."
         for comparison, _, second in rows:
             rule, size = second.problem.rule, RULES[second.problem.rule].bytes

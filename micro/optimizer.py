@@ -13,6 +13,9 @@ from micro._optimizer_answers import rules_answer, together_answer
 from micro._plan import Asked, Benchmark, Case, Contest, Question, Useful
 
 SIZES, MORE_SIZES = (1 << 20,), (1 << 16, 1 << 20, 1 << 24)  # parameters
+# Parameters of a GPU's step that comes from its memory: p and g of sgd, the least, are 256 MiB, four times a
+# second-level cache of 60 MB. The sizes above lie in an H100's, but for the largest.
+STREAMED = 1 << 25
 COMPARED = ("sgd", "momentum", "adam", "norm")
 ROWS = {
     "cpu": ("c", "numpy", "torch-loop", "torch-foreach", "torch-fused"),
@@ -53,13 +56,13 @@ def _sizes(asked: Asked) -> list[tuple[int, int]]:
     return [(1, n) for n in (MORE_SIZES if "all" in asked.flags else SIZES)]
 
 
-def traffic(asked: Asked, tensors: int, size: int, variant: str) -> Contest:
+def traffic(asked: Asked, tensors: int, size: int, variant: str, where: str = "") -> Contest:
     """Every rule by one kernel, against the plainest: how the time follows the bytes."""
     wanted = asked.axes["rule"] if "rule" in asked.given else NAMES
     first = "sgd" if "sgd" in wanted else wanted[0]
     named = (first, *(rule for rule in wanted if rule != first))
     cases = tuple(_case(asked, Optimizer(rule, tensors, size), variant) for rule in named)
-    question = "does an optimizer's step take the time of its traffic?"
+    question = f"does an optimizer's step take the time of its traffic{where}?"
     name = f"traffic/tensors:{tensors}/size:{size}/{variant}"
     return Contest(name, question, "work: differs (rule)", cases)
 
@@ -88,6 +91,9 @@ def rules(asked: Asked) -> list[Contest]:
         found.append(traffic(asked, tensors, size, OWN[asked.kernels]))
         found += [ways(asked, rule, tensors, size) for rule in wanted if rule != "copy"]
         found.append(gain(asked, tensors, size, OWN[asked.kernels]))
+    if asked.kernels == "cuda" and not {"size", "tensors"} & asked.given:
+        found.append(traffic(asked, 1, STREAMED, OWN["cuda"], ", from a GPU's memory"))
+        found += [ways(asked, rule, 1, STREAMED) for rule in wanted if rule == "adam"]
     return found
 
 

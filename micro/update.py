@@ -20,6 +20,7 @@ ALEXNET_S = ((9216, 4096, 16), (4096, 4096, 16), (4096, 1000, 16))
 LAYERS = {"FCN-S": FCN_S, "FCN-R": FCN_R, "AlexNet-S": ALEXNET_S}
 BANDED = ((2048, 2048, 16), (2048, 2048, 64), (2048, 2048, 512))  # what Intel and AMD are known to do
 FEW = ((784, 2048, 64), (4096, 1000, 16))  # of every library by default
+FAR = {"cpu": (), "cuda": FCN_S[:1]}  # W of more than a GPU's second-level cache, which holds all the others
 SMALL = (784, 2048, 64)  # where rules, tied weights and gains are compared
 DEFAULT = {"cpu": ("openblas", "mkl", "torch"), "cuda": ("cublas", "torch-cuda")}
 ALL = {"cpu": ("openblas", "openblas-scipy", "mkl", "torch"), "cuda": DEFAULT["cuda"]}
@@ -58,14 +59,15 @@ def _layers(asked: Asked) -> list[Update]:
         found = [(m, n, k) for m in asked.axes["m"] for n in asked.axes["n"] for k in asked.axes["k"]]
     else:
         known = [layer for layers in LAYERS.values() for layer in layers]
-        found = list(dict.fromkeys((*BANDED, *(known if "all" in asked.flags else FEW))))
+        some = (*FEW, *FAR[asked.kernels])
+        found = list(dict.fromkeys((*BANDED, *(known if "all" in asked.flags else some))))
     return [Update(*layer) for layer in found]
 
 
 def _wanted(asked: Asked, layer: Update, library: str) -> bool:
     """By default the layers with a band are those of the library that has one, but for one size of all."""
     everything = "all" in asked.flags or _named(asked) or "variant" in asked.given
-    layers = (*FEW, BANDED[1])
+    layers = (*FEW, *FAR[asked.kernels], BANDED[1])
     return everything or library == _libraries(asked)[0] or (layer.m, layer.n, layer.k) in layers
 
 

@@ -45,7 +45,7 @@ def tried(device: Cuda, row: Variant[Any], problem: Problem, data: str = "normal
     bench = _check.Bench(device, problem)
     launch = bind(bench.views)
     if launch.capturable:
-        replay = device.repeat(launch, 1)
+        replay = device.captured(launch, 1)
         _check.judge(bench, replay, row, np.random.default_rng(seed + 1), problem.probes)
 
 

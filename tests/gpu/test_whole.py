@@ -27,11 +27,12 @@ NOISE = 0.01  # of the fake's launches
 
 @pytest.fixture
 def quick(device: Cuda, monkeypatch: pytest.MonkeyPatch) -> Cuda:
-    """On the fake: launches of scripted lengths, long ones so that few are made, and no canaries."""
+    """On the fake: launches of scripted lengths, long ones so that few are made, a visit being no whole number of them;
+    and no canaries."""
     if not REAL:
         monkeypatch.setattr("micro._host.canaries", lambda device: [])
         rng = np.random.default_rng(3)
-        seconds = {"sgemm_naive": 400e-6, "library": 200e-6}
+        seconds = {"sgemm_naive": 360e-6, "library": 180e-6}
         cost = lambda name: seconds.get(name, 300e-6) * rng.lognormal(0, NOISE)  # noqa: E731
         monkeypatch.setattr(device.cp, "cost", cost)
     return device

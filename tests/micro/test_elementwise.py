@@ -132,6 +132,18 @@ def test_networks_sizes_lie_at_more_than_one_level() -> None:
     assert sizes[0] < 2 << 20 and sizes[-1] > 32 << 20
 
 
+@pytest.mark.parametrize("question", ["activations", "softmax", "inplace"])
+def test_on_a_gpu_one_size_comes_from_memory_and_says_so(question: str) -> None:
+    """Every operand of such a contest's cases together, also in place; the others' lie in a second-level cache."""
+    found = contests(question, device="fake:cuda")
+    far = [x for x in found if min(case.problem.footprint for case in x.cases) >= build.MEMORY]
+    assert far and {x.name for x in far} == {x.name for x in found if "from a GPU's memory" in x.question}
+    near = [case.problem.footprint for x in found if x not in far for case in x.cases]
+    assert max(near) < build.MEMORY // 4
+    assert build.MEMORY >= 4 * 60e6 and "256 MiB" in far[0].question
+    assert not any("GPU" in x.question for x in contests(question))
+
+
 def test_the_largest_softmax_only_in_full() -> None:
     def shapes(*flags: str) -> set[tuple[int, int]]:
         cases = [case for contest in contests("softmax", *flags) for case in contest.cases]

@@ -53,6 +53,7 @@ def test_level_of_a_working_set() -> None:
         "memory",
     ]
     assert level(1, []) == "memory"
+    assert [level(x, [50 << 20]) for x in (1, 50 << 20, (50 << 20) + 1)] == ["L2", "L2", "memory"]  # a GPU's
 
 
 def test_a_sentence_tells_bytes_level_and_share() -> None:

@@ -197,6 +197,22 @@ def test_optimizers_are_measured_on_data_of_one_sign() -> None:
     assert {case.problem.rule for case in first.cases} == set(NAMES)  # type: ignore[attr-defined]
 
 
+def test_on_a_gpu_steps_come_from_its_memory_too() -> None:
+    """Of 1 M parameters, and of most layers, all lies in its second-level cache."""
+    cache = 60e6
+    found = optimizer.rules(asked_optimizer(device=GPU))
+    far = [x for x in found if min(case.problem.footprint for case in x.cases) >= 4 * cache]
+    assert {x.name.partition("/")[0] for x in far} == {"traffic", "ways"}
+    assert ["memory" in x.question for x in far] == [x.name.startswith("traffic") for x in far]
+    assert all(case.problem.footprint < cache for x in found if x not in far for case in x.cases)
+    named = optimizer.rules(asked_optimizer(device=GPU, size=(64,)))
+    assert all(case.problem.size == 64 for x in named for case in x.cases)  # type: ignore[attr-defined]
+    layers = [case.problem for x in update.fused(asked(device=GPU)) for case in x.cases]
+    assert max(4 * x.m * x.n for x in layers) > 2 * cache  # type: ignore[attr-defined]
+    layers = [case.problem for x in update.fused(asked()) for case in x.cases]
+    assert max(4 * x.m * x.n for x in layers) < cache  # type: ignore[attr-defined]
+
+
 def test_every_pair_of_one_call_and_many() -> None:
     (contest, *_) = optimizer.together(asked_optimizer(rule=("sgd",)))
     named = {(contest.cases[a].variant, contest.cases[b].variant) for a, b in contest.comparisons}

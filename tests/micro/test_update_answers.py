@@ -224,7 +224,7 @@ def test_rules_are_told_with_their_bytes() -> None:
     cases = [Case(Optimizer(rule, 1, 1000), "c", setting) for rule in ("sgd", "copy", "adam")]
     said = rules_answer(run(contest("traffic/x", cases, [1.2e-6, 1e-6, 3.5e-6])))
     assert said == [
-        "1000 parameters, c, each rule in one pass over its arrays:",
+        "1000 parameters, c, each rule in one pass over its arrays, sgd's of 7.81 KiB:",
         "  sgd, 12 B a parameter: 10.0 GB/s, 100% of bare traffic's.",
         "  copy, 8 B a parameter, 0.67 times sgd's: 0.833 [0.817, 0.850] times its time; 8.00 GB/s, 80% of bare "
         "traffic's.",

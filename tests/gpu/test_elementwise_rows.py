@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from kernels.devices.cuda import Cuda
+from kernels.libs import torch_cuda
 from kernels.ops.activation.problem import Activation
 from kernels.ops.gather.problem import Gather
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.stream.problem import Stream
 from kernels.ops.transpose.problem import Transpose
 from kernels.problem import Problem
-from kernels.variant import Launch, Setting, Variant
+from kernels.variant import Launch, Setting, Variant, find
 from micro import _check
 from tests.gpu.conftest import REAL, missing
 from tests.gpu.test_update_rows import OPTIMIZERS, STEPS, rows, tried
@@ -63,6 +64,15 @@ def test_gathers(device: Cuda, row: Variant[Any], problems: list[Gather]) -> Non
         tried(device, row, problem)
 
 
+def test_rows_of_tensors_are_exact_after_a_product_in_tf32(device: Cuda) -> None:
+    """Which leaves a switch of the process as it wanted it."""
+    row = find("gather", "torch-cuda-one-hot")
+    if reason := missing(row):
+        pytest.skip(reason)
+    torch_cuda.arithmetic(torch_cuda.load(device), "tf32")()
+    tried(device, row, Gather(97, 33, 17))
+
+
 def bound(device: Cuda, row: Variant[Any], problem: Problem, bench: _check.Bench) -> Launch:
     data = "uniform" if problem.op == "optimizer" else "normal"
     launch = row.prepare(problem, device, Setting(device=device.name, data=data))(bench.views)
@@ -98,8 +108,8 @@ COUNTED: dict[str, list[Problem]] = {
 def test_a_row_tells_how_many_kernels_it_enqueues(
     device: Cuda, row: Variant[Any], problems: list[Problem]
 ) -> None:
-    """At most, and not three times as many: by that number a held stream is filled. None of them waits for the stream,
-    or brings an array from the host."""
+    """At most, and of CuPy's not three times as many: by that number a held stream is filled. None of them waits for the
+    stream, or brings an array from the host."""
     if reason := missing(row):
         pytest.skip(reason)
     for problem in problems:
@@ -107,5 +117,5 @@ def test_a_row_tells_how_many_kernels_it_enqueues(
         launch = bound(device, row, problem, bench)
         told = enqueued(device, launch)
         assert told and not {"sync", "memcpy from the host"} & set(told), (problem.name, told)
-        if row.provider != "suite":  # those are counted by kernels/grid.py
-            assert launch.kernels / 3 <= len(told) <= launch.kernels, (problem.name, launch.kernels, told)
+        assert len(told) <= launch.kernels, (problem.name, launch.kernels, told)
+        assert row.provider != "cupy" or 3 * len(told) >= launch.kernels, (problem.name, launch.kernels, told)

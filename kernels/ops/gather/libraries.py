@@ -110,7 +110,8 @@ def stepped(dense: bool) -> Callable[[Gather, Any, Setting], Bind]:
 
 
 def torch_rows(hot: bool) -> Callable[[Gather, Any, Setting], Bind]:
-    """`index_select`, or the product with a one-hot matrix."""
+    """`index_select`, or the product with a one-hot matrix: on a GPU in single precision whatever ran before, since
+    rows that TF32 rounds are no rows of the table."""
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
         import numpy as np
@@ -123,15 +124,18 @@ def torch_rows(hot: bool) -> Callable[[Gather, Any, Setting], Bind]:
         tensor = torch_cuda.tensor if on_gpu else torch_library.tensor
         given = torch.from_numpy(one_hot(problem, np) if hot else problem.ids())
         given = given.to(device.name) if on_gpu else given
+        strict = torch_cuda.arithmetic(torch) if on_gpu else None
 
         def bind(buffers: Sequence[Any]) -> Launch:
             y, table = (tensor(torch, x) for x in buffers)
 
             def call(keep: object = buffers) -> None:
-                if hot:
-                    torch.mm(given, table, out=y)
-                else:
+                if not hot:
                     torch.index_select(table, 0, given, out=y)
+                    return
+                if strict is not None:
+                    strict()
+                torch.mm(given, table, out=y)
 
             return Launch(call, workspace=given.nbytes if hot else 0, kernels=PRODUCT if hot else 1)
 

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 FLOAT = 4  # bytes
 PRODUCT = 2  # kernels, at most: cuBLAS may add up parts of a long sum in a second
-AFTER: dict[frameworks.Step, int] = {  # torch's operators behind the products
-    frameworks.gradient: 0,
-    frameworks.fused: 1,
-    frameworks.separate: 4,
-}
+AFTER = 4  # torch's operators behind the products of a step, at most
 Call = Callable[[], object]
 PASSES = {
     "sgd": "sgd",
@@ -142,7 +138,8 @@ def by_torch(step: frameworks.Step) -> Callable[[Update, Any, object], Bind]:
                 strict()
                 made.call()
 
-            return Launch(run, workspace=made.workspace, kernels=PRODUCT * problem.products + AFTER[step])
+            after = AFTER if problem.part == "step" else 0
+            return Launch(run, workspace=made.workspace, kernels=PRODUCT * problem.products + after)
 
         return bind
 

@@ -108,8 +108,8 @@ COUNTED: dict[str, list[Problem]] = {
 def test_a_row_tells_how_many_kernels_it_enqueues(
     device: Cuda, row: Variant[Any], problems: list[Problem]
 ) -> None:
-    """At most, and of CuPy's not three times as many: by that number a held stream is filled. None of them waits for the
-    stream, or brings an array from the host."""
+    """At most, and of CuPy's not three times as many: by that number a held stream is filled. None of them waits for
+    the stream, or brings an array from the host."""
     if reason := missing(row):
         pytest.skip(reason)
     for problem in problems:

@@ -28,16 +28,20 @@ check: .venv/done ## style, types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# On a machine with a GPU and without a network its own packages serve; `make wheels` brings what it lacks.
-gpu: ## all that a GPU is asked, into $OUT or gpu-out: under nine minutes; without a GPU a test of itself
-	@if [ ! -e .venv ] && ls wheels/*.whl >/dev/null 2>&1; then \
-	  python3 -m venv --system-site-packages .venv-gpu && .venv-gpu/bin/pip install -q --no-index --no-deps wheels/*.whl; fi
-	@for p in $(BIN)/python .venv-gpu/bin/python python3; do command -v $$p >/dev/null && exec $$p -m tests.gpu.run; done
+# On a machine with a GPU and without a network its own packages serve, and no environment is made: one made inside
+# another sees nothing of it. `make wheels` brings what it lacks. Without make: README, On a GPU.
+GPU = $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(BIN)/python) python3),$(PYTHON))
+SITE := $(CURDIR)/.site
 
-WHEEL := --no-deps --only-binary=:all: --python-version 3.12 --implementation cp -d wheels $(foreach v,2_28 2_27 2_24 2_17,--platform manylinux_$(v)_x86_64) --platform manylinux2014_x86_64
+gpu: ## all that a GPU is asked, into $OUT or gpu-out: PART=1, 2 or 3, else what fits into nine minutes; without a GPU a test of itself
+	@if ls wheels/*.whl >/dev/null 2>&1; then $(GPU) -m pip install -q --no-index --no-deps --no-compile --upgrade --target $(SITE) wheels/*.whl || exit 2; fi
+	@PYTHONPATH=$(SITE)$${PYTHONPATH:+:$$PYTHONPATH} $(GPU) -m micro.gpu $(if $(PART),--part $(PART)) $(if $(FAKE),--fake)
+
+FOR ?= 3.12
+WHEEL := --no-deps --only-binary=:all: --python-version $(FOR) --implementation cp -d wheels $(foreach v,2_28 2_27 2_24 2_17,--platform manylinux_$(v)_x86_64) --platform manylinux2014_x86_64
 CARRIED := msgspec==0.22.0 nvidia-cudnn-frontend==1.26.0 cupti-python==13.0.1 scikit-cuda==0.5.3 pytools==2026.1.1 platformdirs==4.14.5 siphash24==1.9 Mako==1.4.3
 
-wheels: .venv/done ## what `make gpu` wants beside CUDA, CuPy and PyTorch, for Python 3.12 on x86-64, into wheels/
+wheels: .venv/done ## what `make gpu` wants beside CUDA, CuPy and PyTorch, for Python 3.12 (FOR=3.13: another) on x86-64, into wheels/
 	for w in $(CARRIED); do $(BIN)/pip download -q $(WHEEL) $$w || exit; done
 
 heavy: .venv/done ## MKL, torch (its CPU build), Numba, cffi: the rivals that are no dependency

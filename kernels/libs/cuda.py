@@ -18,17 +18,27 @@ def missing() -> str | None:
     return driver_missing() or package("cupy")
 
 
+def driver_here() -> bool:
+    """Whether a driver is installed, with or without a GPU that it finds."""
+    try:
+        ctypes.CDLL(DRIVER)
+    except OSError:
+        return False
+    return True
+
+
 def driver_missing() -> str | None:
     """Why nothing at all runs on a GPU here: it begins with the driver."""
-    try:
-        driver = ctypes.CDLL(DRIVER)
-    except OSError:
+    if not driver_here():
         return f"no NVIDIA driver: {DRIVER} is not on this machine"
-    if code := driver.cuInit(ctypes.c_uint(0)):
-        return f"the NVIDIA driver is here and finds no GPU (cuInit answers {code}): see nvidia-smi"
-    count = ctypes.c_int(0)
-    if driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
-        return "the NVIDIA driver is here and counts no GPU: see nvidia-smi, CUDA_VISIBLE_DEVICES"
+    driver, count = ctypes.CDLL(DRIVER), ctypes.c_int(0)
+    try:
+        if code := driver.cuInit(ctypes.c_uint(0)):
+            return f"the NVIDIA driver is here and finds no GPU (cuInit answers {code}): see nvidia-smi"
+        if driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
+            return "the NVIDIA driver is here and counts no GPU: see nvidia-smi, CUDA_VISIBLE_DEVICES"
+    except AttributeError as error:
+        return f"{DRIVER} is here and is no driver of NVIDIA's ({error}): see nvidia-smi"
     return None
 
 

@@ -49,7 +49,7 @@ def leashed(command: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "micro.probes._process", str(os.getpid()), *command]
 
 
-def outlast(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+def outlast(process: subprocess.Popen[Any], seconds: float) -> int | None:
     """Its exit code; None where its time was over. Nothing of its group is left."""
     try:
         return process.wait(seconds)
@@ -108,4 +108,7 @@ def last(text: str) -> str:
 
 if __name__ == "__main__":
     die_with(int(sys.argv[1]))
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # by which it may be told to end, whatever our own parent ignores
     os.execvp(sys.argv[2], sys.argv[2:])

@@ -90,7 +90,7 @@ def product(device: Cuda) -> Launch:
 
 def costs(gpu: nvml.Gpu) -> dict[str, Any]:
     """Median and worst microseconds of each question; what it raises where there is no answer."""
-    asked: dict[str, Callable[[], object]] = {"state()": gpu.state, "throttled()": gpu.throttled}
+    asked: dict[str, Callable[[], object]] = {"state()": gpu.state, "pace()": gpu.pace}
     for name, which in QUESTIONS:
         asked[" ".join(map(str, (name, *which)))] = partial(raw, gpu, name, *which)
     return {name: cost(question) for name, question in asked.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernels.libs import torch_cuda
 from micro.probes._facts import Facts, need
 
 QUESTION = "is a product timed by this suite what an event loop around torch.mm says, at 4096³?"
@@ -30,11 +31,7 @@ def loop() -> dict[str, float]:
     """Seconds of a product: median, least and most of some blocks of launches between two events."""
     import torch
 
-    matmul = torch.backends.cuda.matmul
-    if hasattr(matmul, "fp32_precision"):  # since torch 2.9, which warns of the older switch
-        matmul.fp32_precision = "ieee"
-    else:
-        matmul.allow_tf32 = False
+    torch_cuda.arithmetic(torch)()
     a, b = (torch.randn(SIZE, SIZE, device="cuda") for _ in "ab")
     c = torch.empty_like(a)
     took = []

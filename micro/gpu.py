@@ -1,0 +1,105 @@
+"""A visit to a GPU that is here for minutes: all that it is asked, in three parts, what is worth most first.
+
+    python3 -m micro.gpu --part 1 --out FOLDER
+
+`make gpu` is the same. Part 1 has the front door (OP_N against OP_T in cuBLAS), bandwidth, launches, types; part 2
+the tests and the other benchmarks; part 3 cuDNN, transfers, sanitizer, profilers. Each is useful wherever it is cut.
+Without a part it makes the first, then what fits into 520 s, and says what it left. Where there is no NVIDIA driver
+the same steps run on the fake device: a test of this command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from kernels import nvcc
+from kernels.errors import SuiteError
+from kernels.libs import cuda
+from micro.probes import _preflight, _steps
+
+KERNELS = Path(nvcc.__file__).parent / "ops"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 when every step ended by itself and well; 1 when one did not; 2 where a GPU cannot be used. What came of them
+    is in the files."""
+    parser = argparse.ArgumentParser("python -m micro.gpu", description=__doc__, allow_abbrev=False)
+    default = Path(os.environ.get("OUT") or "gpu-out")
+    parser.add_argument("--part", type=int, choices=tuple(_steps.PARTS), help="one of the three")
+    parser.add_argument("--out", type=Path, default=default, help="folder ($OUT, else gpu-out)")
+    parser.add_argument("--seconds", type=float, help="for all of it (240, 480, 480; 520 without --part)")
+    parser.add_argument("--fake", action="store_true", help="the fake device even where a GPU is")
+    asked = parser.parse_args(argv)
+    here = cuda.driver_here() and not asked.fake
+    if reason := _preflight.missing(here):
+        print(f"gpu: {reason}", file=sys.stderr)
+        return 2
+    out: Path = asked.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    seconds = asked.seconds or (_steps.PARTS[asked.part] if asked.part else _steps.WHOLE)
+    return visit(asked.part, out, here, seconds)
+
+
+def visit(part: int | None, out: Path, here: bool, seconds: float) -> int:
+    """One part, or one after another as long as there is time for them."""
+    end = time.monotonic() + seconds
+    codes: dict[str, int] = {}
+    for number in (part,) if part else tuple(_steps.PARTS):
+        left = min(end - time.monotonic(), _steps.PARTS[number])
+        if codes and left < _steps.LEAST:
+            print(f"gpu: part {number} is left: --part {number}")
+            continue
+        with (out / f"gpu-{number}.txt").open("a", encoding="utf-8") as log:
+            say = partial(_say, log)
+            say(f"part {number}, {'cuda:0' if here else 'the fake device'}, {left:.0f} s")
+            if here and not codes and not ready(say):
+                return 2
+            left = min(end - time.monotonic(), _steps.PARTS[number])
+            found = _steps.take(number, out, here, left, say, log)
+            codes |= {f"{name} of part {number}": code for name, code in found.items()}
+    failed = [name for name, code in codes.items() if code]
+    print(f"gpu: {', '.join(sorted(x.name for x in out.iterdir()))} in {out}")
+    if failed:
+        print(f"gpu: not well: {', '.join(failed)}")
+    return int(bool(failed))
+
+
+def ready(say: Callable[[str], None]) -> bool:
+    """Whether CuPy computes here; every package is told, and our kernels are compiled for this device, all at once."""
+    told = _preflight.check(say)
+    if told["cupy"].reason:
+        say("without CuPy nothing can be measured here")
+        return False
+    if nvcc.missing() is None:
+        began, arch = time.monotonic(), told["cupy"].facts["arch"]
+        with ThreadPoolExecutor() as pool:
+            made = list(pool.map(partial(compiled, arch=arch), sorted(KERNELS.glob("*/*.cu"))))
+        say(f"{sum(made)} of {len(made)} files compiled in {time.monotonic() - began:.1f} s")
+    return True
+
+
+def compiled(source: Path, arch: str) -> bool:
+    try:
+        nvcc.cubin(source, arch)
+    except SuiteError:
+        return False  # its rows will say why
+    return True
+
+
+def _say(log: IO[str], text: str) -> None:
+    """On the screen and in the log, at once."""
+    for stream in (sys.stdout, log):
+        stream.write(f"gpu: {text}\n")
+        stream.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

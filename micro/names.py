@@ -1,0 +1,43 @@
+"""What ran on a GPU, by case, into run files that do not say it yet: `python -m micro.names run.jsonl`.
+
+`python -m micro all` leaves it out, since a profiler takes its time and slows down what comes after it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from micro._cli import guarded
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code; 2 for a file that is none."""
+    parser = argparse.ArgumentParser("python -m micro.names", description=__doc__, allow_abbrev=False)
+    parser.add_argument("files", nargs="+", metavar="FILE", type=Path, help="run files of this machine")
+    return guarded("micro.names", lambda: _named(parser.parse_args(argv).files))
+
+
+def _named(files: Sequence[Path]) -> int:
+    from kernels.errors import UsageError
+    from micro import _names
+    from reports import store
+
+    for path in files:
+        try:
+            run = store.read(path)
+        except store.Unreadable as error:
+            raise UsageError(str(error)) from None
+        cases = _names.unnamed(run)
+        note = _names.collect(run) if cases else None
+        if note:
+            file = store.RunFile(path, run.environment, resume=True)
+            file.append(note)
+            file.close()
+        print(f"{path}: {len(note.data['names']) if note else 0} of {len(cases)} cases named")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""What a visit to a GPU needs, told before any of it is spent: each package imports, and computes, in a process of its
+own, all at once.
+
+    python -m micro.probes._preflight cupy
+
+is one of them. Importing also brings a package from a cold disk into memory, where the steps that follow find it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kernels import nvcc
+from kernels.libs import cuda
+from micro.probes import _process
+
+NEEDED = ("numpy", "scipy", "msgspec", "rich", "psutil", "threadpoolctl", "matplotlib", "cupy")
+SECONDS = 45.0  # for all of them; torch takes most of it where its disk is cold
+INSTALL = "`make wheels` where there is a network brings what a GPU's machine lacks, CuPy apart"
+
+
+def missing(here: bool = True) -> str | None:
+    """Why nothing can be measured, on a GPU that is `here` or on the fake device, on one line, told without importing
+    anything."""
+    absent = [name for name in NEEDED if cuda.package(name) and (here or name != "cupy")]
+    if absent and not here:
+        return f"{', '.join(absent)} not installed: {INSTALL}, or pip install -e ."
+    if absent:
+        return f"an NVIDIA driver is here, {', '.join(absent)} not: {INSTALL}; --fake tests without a GPU"
+    if here and (reason := cuda.driver_missing()):
+        return f"{reason}; --fake tests without a GPU"
+    return None
+
+
+def cupy() -> dict[str, Any]:
+    """A sum on the device."""
+    cp = importlib.import_module("cupy")
+    assert float((cp.arange(1000, dtype="f4") * 2).sum()) == 999000.0
+    facts = cp.cuda.runtime.getDeviceProperties(0)
+    name = facts["name"]
+    return {
+        "version": cp.__version__, "device": name.decode() if isinstance(name, bytes) else name,
+        "arch": f"sm_{facts['major']}{facts['minor']}",
+    }  # fmt: skip
+
+
+def torch() -> dict[str, Any]:
+    """A product on the device, and what CuPy's context is to it."""
+    found = importlib.import_module("torch")
+    if not found.cuda.is_available():
+        return {"version": found.__version__, "without": "CUDA"}
+    x = found.ones(64, 64, device="cuda")
+    assert float((x @ x).sum()) == 64.0**3
+    return {"version": found.__version__, "cuda": found.version.cuda}
+
+
+def numba() -> dict[str, Any]:
+    """A kernel compiled and run."""
+    import numpy as np
+
+    from kernels.libs import numba as library
+
+    module: Any = library.cuda()
+
+    def twice(x: Any) -> None:
+        x[module.threadIdx.x] *= 2
+
+    x = module.to_device(np.ones(32, np.float32))
+    module.jit(twice)[1, 32](x)
+    assert float(x.copy_to_host().sum()) == 64.0
+    return {"version": importlib.import_module("numba").__version__}
+
+
+def cublas() -> dict[str, Any]:
+    """cuBLAS where our own binding finds it."""
+    return {"version": importlib.import_module("kernels.libs.cublas").kernel()[0]}
+
+
+def nvml() -> dict[str, Any]:
+    """The driver's own counters."""
+    api: Any = importlib.import_module("pynvml")
+    api.nvmlInit()
+    return {"driver": str(api.nvmlSystemGetDriverVersion())}
+
+
+def compiler() -> dict[str, Any]:
+    """nvcc; without it NVRTC compiles, which CuPy brings."""
+    path = nvcc.find()
+    return {"version": nvcc.version(path)} if path else {"without": str(nvcc.missing())}
+
+
+def imported(name: str) -> Callable[[], dict[str, Any]]:
+    return lambda: {"version": str(getattr(importlib.import_module(name), "__version__", "here"))}
+
+
+CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
+    "cupy": cupy, "torch": torch, "numba": numba, "cublas": cublas, "nvml": nvml, "nvcc": compiler,
+    **{name: imported(name) for name in ("pycuda", "skcuda", "cudnn", "cupti", "pytest")},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Told:
+    """Of one package: facts of it where it works, else the reason."""
+
+    name: str
+    facts: dict[str, Any]
+    reason: str | None
+    seconds: float
+
+    def line(self) -> str:
+        said = self.reason or ", ".join(f"{key} {value}" for key, value in self.facts.items())
+        return f"{self.name} ({self.seconds:.1f} s): {said}"
+
+
+def asked(name: str) -> list[str]:
+    """The command that checks one package."""
+    return [sys.executable, "-m", "micro.probes._preflight", name]
+
+
+def check(say: Callable[[str], None], seconds: float = SECONDS) -> dict[str, Told]:
+    """Every package, told as it answers."""
+    began = time.monotonic()
+    running = {
+        name: subprocess.Popen(
+            _process.leashed(asked(name)), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0, env=_process.path(),
+            cwd=_process.ROOT, text=True, errors="replace",
+        )
+        for name in CHECKS
+    }  # fmt: skip
+    found: dict[str, Told] = {}
+    while running:
+        over = time.monotonic() - began > seconds
+        for name, process in list(running.items()):
+            if process.poll() is None and not over:
+                continue
+            del running[name]
+            found[name] = _answered(name, process, time.monotonic() - began)
+            say(found[name].line())
+        time.sleep(0.02)
+    return found
+
+
+def _answered(name: str, process: subprocess.Popen[str], seconds: float) -> Told:
+    hangs = process.poll() is None
+    if hangs:
+        _process.outlast(process, 0)
+    text, _ = process.communicate()
+    if hangs:
+        return Told(name, {}, f"no answer within {seconds:.0f} s", seconds)
+    if process.returncode == 0:
+        return Told(name, json.loads(text.splitlines()[-1]), None, seconds)
+    return Told(name, {}, _process.last(text), seconds)
+
+
+if __name__ == "__main__":
+    print("\n" + json.dumps(CHECKS[sys.argv[1]]()))

@@ -19,7 +19,7 @@ BUDGETS = {
     "sgemm_naive": (32, 0),
     "sgemm_tiled": (144, 2 * 16 * 68 * 4),
     "transpose_naive": (32, 0),
-    "transpose_tiled": (32, 32 * 33 * 4),
+    "transpose_tiled": (32, 64 * 33 * 4),
     "stream_read": (32, 8 * 4),
     "stream_copy": (32, 0),
     "stream_triad": (40, 0),

@@ -39,7 +39,7 @@ __all__ = [
 
 ARCHS = ("sm_80", "sm_90", "sm_100")
 PRODUCTS = (Gemm(1, 1, 1), Gemm(33, 65, 17), Gemm(70, 129, 45))
-TRANSPOSITIONS = (Transpose(1, 1), Transpose(33, 65), Transpose(129, 70))
+TRANSPOSITIONS = (Transpose(1, 1), Transpose(33, 65), Transpose(129, 70))  # the last has whole blocks too
 CHAINS = (Fma("cuda", 1), Fma("cuda", 7, processors=3), Fma("cuda", 131, processors=2))
 CALLS = (1, 2, 3)  # of one size: three draws of its inputs
 COUNTS = (17, 1027, 40003)  # floats; on one multiprocessor the last takes five strides and leaves three

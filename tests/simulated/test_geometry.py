@@ -72,8 +72,9 @@ def test_transposition_is_a_matter_of_strides(kernel: str) -> None:
         ("sgemm_tiled", Gemm(65, 129, 1), 6),
         ("sgemm_tiled", Gemm(1024, 2048, 26752), 16 * 32),
         ("sgemm_tiled", Gemm(1 << 22, 64, 1), 1 << 16),  # grid.y would end at 65535
-        ("transpose_naive", Transpose(32, 33), 2),
-        ("transpose_tiled", Transpose(1 << 21, 31), 1 << 16),
+        ("transpose_naive", Transpose(64, 33), 2),
+        ("transpose_tiled", Transpose(65, 32), 2),
+        ("transpose_tiled", Transpose(1 << 22, 31), 1 << 16),
     ],
 )
 def test_a_block_a_tile(kernel: str, problem: Any, blocks: int) -> None:

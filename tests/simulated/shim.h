@@ -47,6 +47,7 @@ static sigjmp_buf aborted;
 static char *stacks, message[200];
 static int count, current, alive, waiting, line_of_barrier;
 static void (*body)(void *);
+static void (*at_block)(), (*at_barrier)(); /* what else happens where a block begins, where its barrier is passed */
 static void *closure;
 
 [[noreturn]] static void fail(const char *text, int first = 0, int second = 0)
@@ -63,6 +64,7 @@ static void sleep_as(State state)
 
 static void release_block()
 {
+    if (at_barrier) at_barrier();
     for (int i = 0; i < count; i++)
         if (fibers[i].state == AT_BARRIER) fibers[i].state = READY;
     waiting = 0;
@@ -131,6 +133,7 @@ static void run_block(bool backward)
     if (&__start_shared_memory[0] != nullptr)
         memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory);
     memset(warps, 0, sizeof warps);
+    if (at_block) at_block();
     alive = count, waiting = 0;
     for (int i = 0; i < count; i++) start(i);
     while (alive) {

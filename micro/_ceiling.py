@@ -47,7 +47,7 @@ def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
         sizes = dict.fromkeys(_working_set(case.problem) for case in own)
         coarse = dict.fromkeys(_computes(case) for case in own) if kernel == "cuda" else {}
         problems = [
-            _peak(device, limits[device]),
+            peak(device, limits[device]),
             *(x for dtype in coarse if dtype in COARSE for x in tensor_peaks(dtype, limits[device])),
             *(Stream("read", size) for size in sizes),
         ]
@@ -60,7 +60,7 @@ def _for_its_caller(case: Case) -> bool:
     return case.problem.on_host and runs(case.setting.device) == "cuda"
 
 
-def _peak(device: str, limits: Limits) -> Fma:
+def peak(device: str, limits: Limits) -> Fma:
     from kernels.devices.cpu import instruction_sets
 
     if runs(device) == "cuda":

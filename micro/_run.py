@@ -361,7 +361,8 @@ def _known(value: float) -> float | None:
 def command(module: str, case: Case) -> str:
     """The line that repeats a case."""
     device = case.setting.device
-    if case.role == "ceiling" or case.problem.op == "fma":  # its --isa is an axis, everyone else's a setting
+    # Of multiply-adds --isa is an axis, everyone else's a setting.
+    if case.role == "ceiling" or module == "ceiling" or case.problem.op in ("fma", "mma"):
         return "python -m micro.ceiling" + (f" --device {device}" if runs(device) != "cpu" else "")
     words = [f"python -m micro.{module}"]
     for axis in fields(case.problem):

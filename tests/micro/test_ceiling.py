@@ -103,7 +103,7 @@ def test_another_device_s_ceiling_is_none_of_ours() -> None:
     both = product("fake"), product("fake:cuda")
     found = shares(*both, times=(arithmetic(both[0]) * 2, arithmetic(both[1]) * 1.25))
     assert [x.percent for x in found] == pytest.approx([50, 80], abs=0.1)
-    assert [x.name for x in found] == [f"FMA {_ceiling._peak(x.setting.device, SMALL).isa}" for x in both]
+    assert [x.name for x in found] == [f"FMA {_ceiling.peak(x.setting.device, SMALL).isa}" for x in both]
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "int8"])

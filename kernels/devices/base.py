@@ -16,11 +16,13 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the device can hold. Bytes; `caches` from the first level to the last, of one core's view."""
+    """What the device can hold. Bytes; `caches` from the first level to the last, of one core's view. `features`:
+    instructions that not every device of its kind has, as "wgmma"."""
 
     memory: int
     cores: int
     caches: tuple[int, ...]
+    features: tuple[str, ...] = ()
 
     @property
     def usable_cache(self) -> int:

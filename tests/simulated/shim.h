@@ -60,6 +60,7 @@ static sigjmp_buf aborted;
 static char *stacks, message[200];
 static int count, current, alive, waiting, line_of_barrier;
 static void (*body)(void *);
+static void (*at_block)(), (*at_barrier)(); /* what else happens where a block begins, where its barrier is passed */
 static void *closure;
 static threads::Gate gate_of_barrier;
 
@@ -80,6 +81,7 @@ static void sleep_as(State state)
 
 static void release_block()
 {
+    if (at_barrier) at_barrier();
     for (int i = 0; i < count; i++)
         if (fibers[i].state == AT_BARRIER) fibers[i].state = READY;
     waiting = 0;
@@ -160,6 +162,7 @@ static void run_block(bool backward)
     if (&__start_shared_memory[0] != nullptr)
         memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory);
     memset(warps, 0, sizeof warps);
+    if (at_block) at_block();
     alive = count, waiting = 0;
     threads::begin_block(count, stacks, STACK, __start_shared_memory, __stop_shared_memory);
     for (int i = 0; i < count; i++) start(i);

@@ -167,6 +167,7 @@ static uint32_t described(uint64_t matrix, int row, int byte, const char *text)
     uint64_t start = (matrix & 0x3fff) << 4, leading = (matrix >> 16 & 0x3fff) << 4, stride = (matrix >> 32 & 0x3fff) << 4;
     uint64_t at = start + row / 8 * stride + row % 8 * 16 + byte / 16 * leading + byte % 16;
     if (at + 4 > shared_size() || at + 4 > sizeof proxy) refuse("a descriptor beyond shared memory", text);
+    if (byte % 16 == 0) threads::reads(__start_shared_memory + at, 16); /* a row of a core matrix, told once */
     uint32_t word;
     memcpy(&word, proxy + at, sizeof word);
     return word;
@@ -243,6 +244,7 @@ template <typename T> shim::Operand ptx_out(T &x) { return {&x, 0}; }
 
 template <typename... O> void ptx_run(const char *text, O... operands)
 {
+    threads::Inside inside;
     shim::Operand given[] = {operands..., shim::Operand()};
     shim::Instruction it;
     shim::parse(it, text, given, sizeof...(O));

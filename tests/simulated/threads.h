@@ -20,6 +20,7 @@ void __tsan_set_fiber_name(void *fiber, const char *name);
 void *__tsan_get_current_fiber();
 void __tsan_acquire(void *address);
 void __tsan_release(void *address);
+void __tsan_read_range(void *address, unsigned long size);
 void __tsan_ignore_thread_begin();
 void __tsan_ignore_thread_end();
 void __tsan_java_init(uintptr_t heap, uintptr_t size);
@@ -53,6 +54,14 @@ struct Inside {
         if (gate) __tsan_acquire(gate);
     }
 };
+
+/* From inside: what an instruction reads of the kernel's memory. */
+static void reads(char *place, size_t size)
+{
+    __tsan_ignore_thread_end();
+    __tsan_read_range(place, size);
+    __tsan_ignore_thread_begin();
+}
 
 /* No function may begin or end between a switch and its swapcontext: TSan keeps a call stack of each thread. */
 #define IN_PLACE static inline __attribute__((always_inline))

@@ -19,7 +19,7 @@ import numpy as np
 from kernels.dtypes import STORED, encode
 from kernels.nvcc import Geometry
 from kernels.problem import Operand
-from tests.simulated import launcher
+from tests.simulated import assembly, launcher
 
 if TYPE_CHECKING:
     from kernels.problem import Arrays
@@ -158,7 +158,7 @@ def _program(source: str) -> bytes:
     table = ", ".join(f"launch_{name}" for name in names)
     main = f"int main(int, char **files) {{ return threads::program(files, {{{table}}}); }}"
     return compiled(
-        f'#include "{HEADER}"\n#line 1 "kernels.cu"\n{source}\n#line 1 "entries"\n{entries}\n{main}\n'
+        f'#include "{HEADER}"\n#line 1 "kernels.cu"\n{assembly.called(source)}\n#line 1 "entries"\n{entries}\n{main}\n'
     )
 
 

@@ -90,7 +90,7 @@ def test_barrier_taken_out_is_missed(path: Path, nth: int) -> None:
     text = code(path)
     barrier = list(BARRIER.finditer(text))[nth]
     text = text[: barrier.start()] + text[barrier.end() :]
-    assert any(races(name, text) for name in launcher.names(text)), "then what is it there for?"
+    assert any(races(name, text) for name in launcher.names(text)), "nothing races without it"
 
 
 def races(name: str, source: str) -> bool:

@@ -20,6 +20,8 @@ EXTRAS = {
         "mypy>=1.14",
         "scipy-stubs>=1.15",
         "types-psutil>=6",
+        # Reads what ptxas made of our kernels (tests/compile/test_sass.py): 5 MB, for Linux alone.
+        "nvidia-cuda-nvdisasm>=13.2; sys_platform == 'linux' and platform_machine in 'x86_64 aarch64'",
     ],
 }
 

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 
 from kernels import state
 
-FILE = "ceilings.json"
+CPU = "cpu"
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """FLOP/s by instruction set; byte/s by kind of traffic, then by working set in bytes."""
+    """FLOP/s by instruction set, of a GPU by type and unit; byte/s by kind of traffic, then by working set in bytes."""
 
     measured: str
     environment: str
@@ -20,14 +20,24 @@ class Ceilings:
     bandwidth: dict[str, dict[int, float]]
 
 
-def save(ceilings: Ceilings) -> None:
-    state.write(FILE, json.dumps(asdict(ceilings)))
+def _file(device: str) -> str:
+    return "ceilings.json" if device == CPU else f"ceilings-{device.replace(':', '-')}.json"
 
 
-def load() -> Ceilings | None:
+def save(ceilings: Ceilings, device: str = CPU) -> None:
+    state.write(_file(device), json.dumps(asdict(ceilings)))
+
+
+def gpus() -> tuple[str, ...]:
+    """The GPUs that have been measured, by their devices' names."""
+    found = sorted(path.stem for path in state.folder().glob("ceilings-cuda-*.json"))
+    return tuple(stem.removeprefix("ceilings-").replace("-", ":", 1) for stem in found)
+
+
+def load(device: str = CPU) -> Ceilings | None:
     """The last ones of this user, or None where there are none that can be read."""
     try:
-        told = json.loads((state.folder() / FILE).read_bytes())
+        told = json.loads((state.folder() / _file(device)).read_bytes())
         bandwidth = {
             kind: {int(size): rate for size, rate in rates.items()}
             for kind, rates in told["bandwidth"].items()

@@ -30,7 +30,7 @@ def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], de
     size = max((x[1] for g in geometries for x in g.arguments if x[0] == "workspace"), default=0)
     workspace = device.allocate(int(size)) if size else None
     for geometry in geometries:
-        device.function(source, geometry.kernel)  # compiled here, not where it is bound
+        device.function(source, geometry.kernel, geometry.arch)  # compiled here, not where it is bound
 
     def bind(buffers: Sequence[Any]) -> Launch:
         places = {name: int(buffer.data.ptr) for name, buffer in zip(names, buffers, strict=True)}
@@ -51,7 +51,10 @@ def calls(
 ) -> Callable[[], None]:
     """One call of all launches; `places` are the operands' addresses by name, and that of the `workspace`."""
     ready = [
-        (device.function(source, x.kernel), x.grid, x.block, tuple(_passed(y, places) for y in x.arguments), x.shared)
+        (
+            device.function(source, x.kernel, x.arch), x.grid, x.block,
+            tuple(_passed(y, places) for y in x.arguments), x.shared,
+        )
         for x in geometries
     ]  # fmt: skip
 

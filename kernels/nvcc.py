@@ -32,7 +32,8 @@ Triple: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """One launch of one kernel: blocks, threads of a block, bytes of dynamic shared memory, arguments.
+    """One launch of one kernel: blocks, threads of a block, bytes of dynamic shared memory, arguments. `arch`: the
+    one architecture that its source is for, as sm_90a; else it is compiled for the device's own.
 
     An argument is its kind and its value: an operand's name, for its address; a number; or the bytes of
     the workspace, for the address of a block of that size, the same one in all launches of a problem.
@@ -43,6 +44,7 @@ class Geometry:
     block: Triple
     arguments: tuple[Argument, ...]
     shared: int = 0
+    arch: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels.devices import runs
 from kernels.ops.fma import Fma
+from kernels.ops.mma import Mma
 from kernels.ops.stream import Stream
 from kernels.variant import Setting, find
 from micro._plan import Case
@@ -18,18 +19,24 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Problem
     from micro._measure import Measurement
 
-Bounds: TypeAlias = "dict[str, tuple[str, Array]]"  # by name: flops or bytes; of them a second, in each round
+# By name: flops or bytes, or "shown", flops that something may beat; of them a second, in each round.
+Bounds: TypeAlias = "dict[str, tuple[str, Array]]"
 GATE = 1.05  # the lower end of rate over ceiling above it is no measurement of this work
 SMALLEST = 4096  # bytes: below it a read is all overhead
 COVERED = 4  # caches that a GPU's read takes to show its memory rather than its launch
 
-
-STEPS = 4096  # of a GPU's multiply-adds: a launch of 0.1 to 0.3 ms, beside which its start does not show
+# Of a GPU's multiply-adds: 655,000 clocks (kernels/ops/fma/fma.cu), 0.33 ms at 2 GHz. A start of 2 µs is 0.6 % of
+# them; of 4096 steps it was 2 %.
+STEPS = 16384
+# Of tensor cores: mma.sync 0.5 ms and wgmma 0.6 ms on an H100 at 1.8 GHz, of which writing the sums is 1 %.
+TENSOR_STEPS = {"mma": 8192, "wgmma": 4096}
+COARSE = ("tf32", "bf16", "fp16")  # what tensor cores multiply here
 KERNEL = {"cpu": "c", "cuda": "cuda"}
 
 
 def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
-    """Of each device: multiply-adds on all its lanes, and a read of each working set."""
+    """Of each device: multiply-adds on all its lanes, products of the types that its tensor cores are asked for, and
+    a read of each working set."""
     found = []
     for device in dict.fromkeys(case.setting.device for case in measured):
         own = [case for case in measured if case.setting.device == device and not _for_its_caller(case)]
@@ -38,7 +45,12 @@ def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
         setting = Setting(own[0].setting.threads, device=device)
         kernel = KERNEL[runs(device)]
         sizes = dict.fromkeys(_working_set(case.problem) for case in own)
-        problems = [_peak(device, limits[device]), *(Stream("read", size) for size in sizes)]
+        coarse = dict.fromkeys(_computes(case) for case in own) if kernel == "cuda" else {}
+        problems = [
+            peak(device, limits[device]),
+            *(x for dtype in coarse if dtype in COARSE for x in tensor_peaks(dtype, limits[device])),
+            *(Stream("read", size) for size in sizes),
+        ]
         found += [Case(problem, kernel, setting, "ceiling") for problem in problems]
     return found
 
@@ -48,12 +60,28 @@ def _for_its_caller(case: Case) -> bool:
     return case.problem.on_host and runs(case.setting.device) == "cuda"
 
 
-def _peak(device: str, limits: Limits) -> Fma:
+def peak(device: str, limits: Limits) -> Fma:
     from kernels.devices.cpu import instruction_sets
 
     if runs(device) == "cuda":
         return Fma("cuda", STEPS, processors=limits.cores)
     return Fma(instruction_sets()[-1])
+
+
+def tensor_peaks(dtype: str, limits: Limits) -> list[Mma]:
+    """By each instruction that the device has. mma.sync is in all of them since sm_80."""
+    units = [unit for unit in TENSOR_STEPS if unit == "mma" or unit in limits.features]
+    return [Mma(dtype, unit, TENSOR_STEPS[unit], limits.cores) for unit in units]
+
+
+def doubtful(case: Case) -> bool:
+    """Whether a ceiling is to be checked before it is one. Kernels of tensor cores are of few devices, and none has
+    run on all; one that is wrong must not bound anything, one that does not compile not cost a contest."""
+    return case.problem.op == "mma"
+
+
+def _computes(case: Case) -> str:
+    return find(case.problem.op, case.variant).computes(case.problem)
 
 
 def _working_set(problem: Problem) -> int:
@@ -83,7 +111,7 @@ def share(
     if not bounds:
         return Share(None, None, None)
     nominal = {
-        name: (problem.flops if kind == "flops" else _brought(problem)) / rate
+        name: (_brought(problem) if kind == "bytes" else problem.flops) / rate
         for name, (kind, rate) in bounds.items()
     }
     refusal = _refusal(_least(case, bounds, limits), times[:, index])
@@ -103,7 +131,7 @@ def _least(case: Case, bounds: Bounds, limits: Mapping[str, Limits]) -> dict[str
     inputs = sum(x.nbytes for x in problem.operands() if x.role == "in")
     moved = inputs * (work.bytes / problem.bytes if problem.bytes else 1.0)
     return {
-        name: (work.flops if kind == "flops" else moved) / rate
+        name: (moved if kind == "bytes" else work.flops) / rate
         for name, (kind, rate) in bounds.items()
         if _firm(case, kind, limits)
     }
@@ -132,27 +160,41 @@ def _brought(problem: Problem) -> float:
 
 
 def _bounds(case: Case, all_cases: Sequence[Case], times: Any) -> Bounds:
-    """What bounds a case, by name: FLOP/s or bytes/s of each round, on as many threads as it has."""
+    """What bounds a case, by name: FLOP/s or bytes/s of each round, on as many threads as it has. Of tensor cores the
+    instruction that was faster."""
+    import numpy as np
+
     found: Bounds = {}
-    strict = find(case.problem.op, case.variant).computes(case.problem) == "fp32"
-    size = _working_set(case.problem)
+    tensor: Bounds = {}
+    precision, size = _computes(case), _working_set(case.problem)
     for i, other in enumerate(all_cases):
         bound: Any = other.problem
         if other.role != "ceiling" or other.setting.device != case.setting.device:
             continue
-        if bound.op == "fma" and strict:  # coarser arithmetic has units of its own, which multiply faster
-            found[f"FMA {bound.isa}"] = ("flops", bound.flops * case.setting.threads / times[:, i])
+        name, share = units.bound(bound.op, asdict(bound)), case.setting.threads / times[:, i]
+        if bound.op == "fma" and precision == "fp32":  # coarser arithmetic has units of its own
+            found[name] = ("flops", bound.flops * share)
+        elif bound.op == "mma" and bound.dtype == precision:
+            tensor[name] = ("flops" if _certain(bound, case) else "shown", bound.flops * share)
         elif bound.op == "stream" and bound.size == size:
-            found[f"read {units.binary(size)}"] = (
-                "bytes", bound.bytes * case.setting.threads / times[:, i]
-            )  # fmt: skip
+            found[name] = ("bytes", bound.bytes * share)
+    if tensor:
+        fastest = max(tensor, key=lambda name: float(np.median(tensor[name][1])))
+        found[fastest] = tensor[fastest]
     return found
+
+
+def _certain(bound: Mma, case: Case) -> bool:
+    """Whether nothing can beat these tensor cores: wgmma is all that Hopper's have, where mma.sync reaches six tenths;
+    what later devices have beyond mma.sync is not written here. Zeros and other easy numbers run at a higher clock
+    than the ceiling's."""
+    return bound.unit == "wgmma" and case.setting.data == "normal"
 
 
 def _firm(case: Case, kind: str, limits: Mapping[str, Limits]) -> bool:
     """Whether nothing can beat it. A GPU's read of little is mostly its launches, two of them."""
-    if kind == "flops" or runs(case.setting.device) == "cpu":
-        return True
+    if kind != "bytes" or runs(case.setting.device) == "cpu":
+        return kind != "shown"
     return case.problem.footprint > COVERED * limits[case.setting.device].usable_cache
 
 

@@ -92,7 +92,7 @@ class Runner:
         measurement: Measurement | None = None
         while self.until == "time" and alive and measurement is None:
             survivors = [contest.cases[i] for i in alive]
-            crew = Crew(self.workers, (*survivors, *_ceiling.cases(survivors, self.limits)), seed)
+            crew = Crew(self.workers, (*survivors, *self.ceilings(survivors)), seed)
             pairs = _renumbered(contest, alive)
             try:
                 measurement = measure(
@@ -112,6 +112,11 @@ class Runner:
             stopped=stopped, system=system,
         )  # fmt: skip
         return done, measurement
+
+    def ceilings(self, cases: Sequence[Case]) -> list[Case]:
+        """What bounds these cases; a doubtful one only where it is here and its answer is right."""
+        found = _ceiling.cases(cases, self.limits)
+        return [x for x in found if not _ceiling.doubtful(x) or self._stage1(x, self.seed).status == "ran"]
 
     def _stage1(self, case: Case, seed: int) -> Outcome:
         """Prepare, launch, check, once in a command; whatever a kernel does costs its case alone."""
@@ -234,7 +239,7 @@ class _Told:
     @cached_property
     def _all(self) -> list[Case]:
         cases = [self.contest.cases[i] for i in self.alive]
-        return [*cases, *_ceiling.cases(cases, self.runner.limits)]
+        return [*cases, *self.runner.ceilings(cases)]
 
     @cached_property
     def _place(self) -> dict[int, int]:
@@ -286,7 +291,8 @@ class _Told:
         ]
 
     def _warnings(self) -> tuple[str, ...]:
-        """Of the whole contest: a slow host, foreign load on several threads, throttled periods."""
+        """Of the whole contest: a slow host, foreign load on several threads, throttled periods, ceilings that are
+        none."""
         m = self.measurement
         if m is None:
             return ()
@@ -306,6 +312,10 @@ class _Told:
             found.append(f"its clock was held down by its power limit, for {capped:.2g} s")
         if counters.moved:
             found.append("contended: the cores it may run on were changed while it was measured")
+        for case in _ceiling.cases([self.contest.cases[i] for i in self.alive], self.runner.limits):
+            outcome = self.runner.checked.get(case)
+            if outcome and outcome.status != "ran":
+                found.append(f"no ceiling by {case.problem.name}: {outcome.status}: {outcome.reason}")
         several = any(case.setting.threads > 1 for case in self.contest.cases)
         if several and counters.foreign > FOREIGN:
             found.append(f"contended: others kept {counters.foreign:.2f} cores busy")
@@ -383,7 +393,8 @@ def _known(value: float) -> float | None:
 def command(module: str, case: Case) -> str:
     """The line that repeats a case."""
     device = case.setting.device
-    if case.role == "ceiling" or case.problem.op == "fma":  # its --isa is an axis, everyone else's a setting
+    # Of multiply-adds --isa is an axis, everyone else's a setting.
+    if case.role == "ceiling" or module == "ceiling" or case.problem.op in ("fma", "mma"):
         return "python -m micro.ceiling" + (f" --device {device}" if runs(device) != "cpu" else "")
     words = [f"python -m micro.{module}"]
     for axis in fields(case.problem):

@@ -1,43 +1,59 @@
-"""What this processor can do at best: multiply-adds by instruction set, traffic by cache level (20 s)."""
+"""What this processor can do at best: multiply-adds by instruction set, traffic by cache level (20 s). A GPU's with
+--device: multiply-adds, tensor cores by type and instruction, traffic."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernels import ceilings
+from kernels.devices import runs
 from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
+from kernels.variant import Setting
+from micro import _ceiling
 from micro._cli import Parser, guarded
 from micro._plan import Budget, Case, Contest
 
 if TYPE_CHECKING:
+    from kernels.devices.base import Limits
     from reports.record import Run
 
 LANES, STEPS = 16, 16384  # as many operations for every instruction set: fewer steps of wider vectors
 BUDGET = Budget(seconds=10.0, target=0.02)
 
 
-def contests(isas: Sequence[str], caches: Sequence[int], usable: int) -> list[Contest]:
-    """One between the instruction sets; one between read, copy and triad at each level."""
-    fmas = [Fma(isa) for isa in isas]
-    found = [
-        Contest(
-            "peak", "how fast are multiply-adds?", "isa",
-            tuple(Case(Fma(x.isa, STEPS * LANES // x.lanes), "c") for x in fmas),
-        )
-    ]  # fmt: skip
-    for working_set in levels(caches, usable):
+def contests(device: str, limits: Limits) -> list[Contest]:
+    """One between the instruction sets, or a GPU's units; one between read, copy and triad at each level."""
+    setting, kernel = Setting(device=device), _ceiling.KERNEL[runs(device)]
+    found = [on_gpu(setting, limits) if kernel == "cuda" else on_cpu(setting)]
+    for working_set in levels(limits.caches, limits.usable_cache):
         cases = tuple(
-            Case(Stream(kind, working_set // arrays // 64 * 64), "c")
+            Case(Stream(kind, working_set // arrays // 64 * 64), kernel, setting)
             for kind, arrays in (("read", 1), ("copy", 2), ("triad", 3))
         )
         name, question = f"bandwidth/{working_set}", f"how fast is traffic within {working_set} bytes?"
         found.append(Contest(name, question, "work: differs (bytes a second are compared)", cases))
     return found
+
+
+def on_cpu(setting: Setting) -> Contest:
+    from kernels.devices.cpu import instruction_sets
+
+    fmas = [Fma(isa) for isa in instruction_sets()]
+    cases = tuple(Case(Fma(x.isa, STEPS * LANES // x.lanes), "c", setting) for x in fmas)
+    return Contest("peak", "how fast are multiply-adds?", "isa", cases)
+
+
+def on_gpu(setting: Setting, limits: Limits) -> Contest:
+    peaks = [x for dtype in _ceiling.COARSE for x in _ceiling.tensor_peaks(dtype, limits)]
+    cases = tuple(Case(x, "cuda", setting) for x in (_ceiling.peak(setting.device, limits), *peaks))
+    return Contest(
+        "peak", "how fast are products?", "work: differs (operations a second are compared)", cases
+    )
 
 
 def levels(caches: Sequence[int], usable: int) -> list[int]:
@@ -52,17 +68,25 @@ def collect(run: Run) -> ceilings.Ceilings:
     for result in run.results:
         if result.role != "measured" or result.seconds is None:
             continue
-        if result.op == "fma" and result.flops_per_second:
-            flops[result.problem["isa"]] = result.flops_per_second
+        if result.op in ("fma", "mma") and result.flops_per_second:
+            flops[_unit(result.problem)] = result.flops_per_second
         elif result.bytes_per_second:
             working_set = int(result.contest.split("/")[1])
             bandwidth.setdefault(result.problem["kind"], {})[working_set] = result.bytes_per_second
     return ceilings.Ceilings(run.environment.started, run.environment.digest, flops, bandwidth)
 
 
+def _unit(problem: Mapping[str, Any]) -> str:
+    """`avx2`; of a GPU `fp32`, `bf16 wgmma`."""
+    if "isa" in problem:
+        return "fp32" if problem["isa"] == "cuda" else str(problem["isa"])
+    return f"{problem['dtype']} {problem['unit']}"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code; 1 where a kernel failed."""
     parser = Parser("python -m micro.ceiling", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--device", default=ceilings.CPU, metavar="NAME", help="cpu, or a GPU: cuda:0")
     parser.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress")
     arguments = parser.parse_args(argv)
@@ -71,16 +95,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from kernels.devices import open_device
-    from kernels.devices.cpu import instruction_sets
     from micro._session import measure_all, session
 
-    device = open_device("cpu")
-    limits = device.limits()
-    asked = contests(instruction_sets(), limits.caches, limits.usable_cache)
+    device = open_device(arguments.device)
+    asked = contests(device.name, device.limits())
     with session("ceiling", [device], arguments.output, len(asked), quiet=arguments.quiet) as at:
         measure_all(at, asked, BUDGET)
     found = collect(at.file.run)
-    ceilings.save(found)
+    ceilings.save(found, device.name)
     for line in say(found):
         print(line)
     return 1 if any(result.status in ("wrong", "failed") for result in at.file.run.results) else 0

@@ -150,12 +150,11 @@ def ceilings(run: Run) -> tuple[str, ...]:
     best: dict[str, float] = {}
     for result in run.results:
         if result.role == "ceiling" and result.seconds:
-            flops = result.op == "fma"
-            name = f"FMA {result.problem['isa']}" if flops else f"read {units.binary(result.problem['size'])}"
-            rate = (result.flops_per_second if flops else result.bytes_per_second) or 0.0
+            name = units.bound(result.op, result.problem)
+            rate = (result.bytes_per_second if result.op == "stream" else result.flops_per_second) or 0.0
             best[name] = max(best.get(name, 0.0), rate)
     return tuple(
-        f"{name} {units.scaled(rate, 'FLOP/s' if name.startswith('FMA') else 'B/s')}"
+        f"{name} {units.scaled(rate, 'B/s' if name.startswith('read ') else 'FLOP/s')}"
         for name, rate in best.items()
     )
 

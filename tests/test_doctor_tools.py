@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernels import build
-from kernels._doctor import figures, perf, screen, tools
+from kernels._doctor import figures, perf, screen, survey, tools
 from kernels._doctor.part import Part
 from kernels.ceilings import Ceilings, save
 
@@ -146,6 +146,22 @@ def test_ceilings_are_told_with_their_age(own_state: Path) -> None:
     save(Ceilings("2026-11-18T12:00:00+00:00", "digest", {"avx": 1.5e9}, {"read": {64: 8e9, 4096: 2e9}}))
     found = figures.peaks(NOW)
     assert found and screen._peaks(found) == "3 days ago: avx 2 GFLOP/s; memory 2 GB/s"
+
+
+def test_ceilings_of_gpus_are_told_beside_the_cpu_s(own_state: Path) -> None:
+    assert figures.gpu_peaks(NOW) == {}
+    save(Ceilings("2026-11-18T12:00:00+00:00", "digest", {"avx": 1.5e9}, {}))
+    flops = {"fp32": 6.1e13, "bf16 wgmma": 9.123e14}
+    for name in ("cuda:1", "cuda:0", "fake:cuda"):
+        save(Ceilings("2026-11-21T11:00:00+00:00", "digest", flops, {"read": {1 << 28: 3e12}}), name)
+    write(own_state / "ceilings-cuda-2.json", "[]")
+    found = figures.gpu_peaks(NOW)
+    assert list(found) == ["cuda:0", "cuda:1"]
+    assert screen._peaks(found["cuda:1"]) == "1 hour ago: fp32 61, bf16 wgmma 912 TFLOP/s; memory 3000 GB/s"
+    assert figures.peaks(NOW) is not None and "avx" in screen._peaks(figures.peaks(NOW))
+    rows = dict(screen.known(survey.survey()))
+    assert rows["ceilings cuda:0"].endswith("fp32 61, bf16 wgmma 912 TFLOP/s; memory 3000 GB/s")
+    assert "avx 2 GFLOP/s" in rows["ceilings"] and "ceilings cuda:2" not in rows
 
 
 @pytest.mark.parametrize(

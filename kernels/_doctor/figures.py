@@ -13,7 +13,7 @@ from kernels._doctor.part import read
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """FLOP/s by instruction set; byte/s by kind of traffic, then by working set in bytes."""
+    """FLOP/s by instruction set, of a GPU by type and unit; byte/s by kind of traffic, then by working set in bytes."""
 
     measured: str
     age: str
@@ -50,9 +50,9 @@ def age(then: str, now: datetime) -> str:
     return "just now"
 
 
-def peaks(now: datetime) -> Peaks | None:
+def peaks(now: datetime, device: str = ceilings.CPU) -> Peaks | None:
     try:
-        known = ceilings.load()
+        known = ceilings.load(device)
         if known is None:
             return None
         flops = {isa: float(rate) for isa, rate in known.flops.items()}
@@ -63,6 +63,11 @@ def peaks(now: datetime) -> Peaks | None:
         return Peaks(str(known.measured), age(known.measured, now), flops, bandwidth)
     except (TypeError, ValueError, AttributeError):
         return None  # a file of another shape is as good as none
+
+
+def gpu_peaks(now: datetime) -> dict[str, Peaks]:
+    """Of each GPU that was measured, by its device's name."""
+    return {name: found for name in ceilings.gpus() if (found := peaks(now, name))}
 
 
 def selftest(now: datetime) -> Selftest | None:

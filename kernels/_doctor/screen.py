@@ -207,16 +207,19 @@ def missing(found: Found) -> Rows:
 
 def known(found: Found) -> Rows:
     yield "ceilings", _peaks(found.ceilings) if found.ceilings else "none yet: python -m micro.ceiling (20 s)"
+    for name, peaks in found.gpu_ceilings.items():
+        yield f"ceilings {name}", _peaks(peaks)
     yield "self-test", _selftest(found.selftest) if found.selftest else "none yet: python -m micro.selftest"
     lasting = " (temporary: no lasting folder can be written)" if found.state_temporary else ""
     yield "state folder", f"{found.state}{lasting}" if found.state else f"not told{_why(found, 'state')}"
 
 
 def _peaks(peaks: Peaks) -> str:
-    flops = ", ".join(f"{isa} {rate / 1e9:.0f}" for isa, rate in peaks.flops.items())
+    unit, prefix = (1e12, "T") if max(peaks.flops.values(), default=0) >= 1e13 else (1e9, "G")
+    flops = ", ".join(f"{isa} {rate / unit:.0f}" for isa, rate in peaks.flops.items())
     read = peaks.bandwidth.get("read")
     memory = f"; memory {read[max(read)] / 1e9:.0f} GB/s" if read else ""
-    return f"{peaks.age}: {flops} GFLOP/s{memory}"
+    return f"{peaks.age}: {flops} {prefix}FLOP/s{memory}"
 
 
 def _selftest(selftest: Selftest) -> str:

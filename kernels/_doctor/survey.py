@@ -47,6 +47,7 @@ class Found:
     tools: dict[str, Part]
     perf: perf.Rights | None
     ceilings: figures.Peaks | None
+    gpu_ceilings: dict[str, figures.Peaks]
     selftest: figures.Selftest | None
     state: str | None
     state_temporary: bool
@@ -87,7 +88,7 @@ def survey() -> Found:
         {name: packages.package(wanted) for name, wanted in packages.BASE.items()},
         System(**facts, variables=steering.variables(steering.TUNING)),
         {name: _tool(name, future) for name, future in asked.items()}, rights,
-        known.get("ceilings"), known.get("selftest"),
+        known.get("ceilings"), known.get("gpu ceilings") or {}, known.get("selftest"),
         str(where) if where else None, bool(where) and state.is_temporary(),
         not_told | ({"pools": blas.why} if blas.why else {}),
     )  # fmt: skip
@@ -98,7 +99,9 @@ SYSTEM: dict[str, Callable[[], Any]] = {
     "cores": system.cores, "caches": system.caches, "nodes": system.nodes,
     "huge_pages": system.huge_pages, "allocator": allocator.allocator,
 }  # fmt: skip
-FIGURES: dict[str, Callable[[datetime], Any]] = {"ceilings": figures.peaks, "selftest": figures.selftest}
+FIGURES: dict[str, Callable[[datetime], Any]] = {
+    "ceilings": figures.peaks, "gpu ceilings": figures.gpu_peaks, "selftest": figures.selftest,
+}  # fmt: skip
 
 
 def _device(kind: str) -> dict[str, Any]:

@@ -19,7 +19,8 @@ ALIGNMENT = 64  # bytes: a cache line of a CPU, and its widest vector
 class Limits:
     """What the device can hold, and roughly how fast it is. Bytes; `caches` from the first level to the last, of one
     core's view. FLOP/s and bytes/s are a guess from its size, that of one core of a CPU, by which a budget is shared
-    before anything was timed; `visit`: seconds a visit takes beside its launches, where it is made step by step."""
+    before anything was timed; `visit`: seconds a visit takes beside its launches, where it is made step by step.
+    `features`: instructions that not every device of its kind has, as "wgmma"."""
 
     memory: int
     cores: int
@@ -27,6 +28,7 @@ class Limits:
     flops: float = 100e9
     bandwidth: float = 20e9
     visit: float = 0.0
+    features: tuple[str, ...] = ()
 
     @property
     def usable_cache(self) -> int:

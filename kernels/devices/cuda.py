@@ -107,12 +107,13 @@ class Cuda:
             raise Unavailable(f"{variant.name} is a kernel for {variant.device}, not for {self.name}")
         return variant
 
-    def function(self, source: Path, name: str) -> Callable[..., object]:
+    def function(self, source: Path, name: str, arch: str = "") -> Callable[..., object]:
         """A kernel of a CUDA file, called as f(grid, block, arguments, shared_mem=bytes) on this stream.
-        nvcc compiles the file where there is one, else NVRTC. Raises BuildError."""
+        nvcc compiles the file where there is one, else NVRTC; for `arch` where one is given, as sm_90a, nvcc
+        alone: CuPy asks NVRTC for the device's own. Raises BuildError, Unavailable."""
         if source not in self._modules:
-            if nvcc.missing() is None:
-                module = self.cp.RawModule(path=str(nvcc.cubin(source, self.arch)))
+            if arch or nvcc.missing() is None:
+                module = self.cp.RawModule(path=str(nvcc.cubin(source, arch or self.arch)))
             else:
                 module = self.cp.RawModule(code=source.read_text("utf-8"))
             self._modules[source] = module
@@ -276,7 +277,7 @@ class Cuda:
         free, _ = self.cp.cuda.runtime.memGetInfo()
         return Limits(
             free, self.processors, (self._facts["l2CacheSize"],), 2 * LANES * CLOCK * self.processors,
-            BYTES_PER_PROCESSOR * self.processors, VISIT,
+            BYTES_PER_PROCESSOR * self.processors, VISIT, ("wgmma",) if self.arch == "sm_90" else (),
         )  # fmt: skip
 
 

@@ -110,13 +110,13 @@ def _rate(x: Result, lean: bool) -> Rate | None:
 
 
 def _peaks(group: _groups.Group) -> dict[str, float]:
-    """Multiply-adds of one thread, measured in the contests' own rounds."""
+    """Multiply-adds of one thread, and tensor cores, measured in the contests' own rounds."""
     found: dict[str, list[float]] = {}
     for contest in group.contests:
         for x in contest.results:
-            if x.role == "ceiling" and x.op == "fma" and x.flops_per_second:
+            if x.role == "ceiling" and x.op in ("fma", "mma") and x.flops_per_second:
                 one = x.flops_per_second / x.threads
-                found.setdefault(f"FMA {x.problem.get('isa', '')}", []).append(one)
+                found.setdefault(units.bound(x.op, x.problem), []).append(one)
     return {name: statistics.median(rates) for name, rates in found.items()}
 
 

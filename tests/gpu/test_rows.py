@@ -23,6 +23,7 @@ from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.gemm.problem import DTYPES
 from kernels.ops.launch import Calls
+from kernels.ops.mma import Mma
 from kernels.ops.stream import Stream
 from kernels.ops.transpose import Transpose
 from kernels.problem import Problem
@@ -89,6 +90,16 @@ def test_transpositions(device: Cuda, row: Variant[Any], problems: list[Transpos
 )
 def test_multiply_adds(device: Cuda, row: Variant[Any], problems: list[Fma]) -> None:
     tried(device, row, problems)
+
+
+@pytest.mark.parametrize("dtype", ["tf32", "bf16", "fp16"])
+@pytest.mark.parametrize("unit", ["mma", "wgmma"])
+def test_tensor_cores(device: Cuda, unit: str, dtype: str) -> None:
+    """On a real one also by as many steps as a ceiling takes."""
+    if unit == "wgmma" and device.arch != "sm_90":
+        pytest.skip(f"wgmma is Hopper's: {device.arch}")
+    shapes = [(1, 1), (7, 2), (9, 3), *([(8191, device.processors)] if REAL else [])]
+    tried(device, find("mma", "cuda"), [Mma(dtype, unit, steps, count) for steps, count in shapes])
 
 
 def test_a_gpu_is_given_few_products_in_which_all_choices_meet() -> None:

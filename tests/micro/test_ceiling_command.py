@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernels import ceilings
+from kernels.devices.base import Limits
 from micro import ceiling
 from micro._plan import Budget
 from reports import store
@@ -27,3 +28,39 @@ def test_every_ceiling_is_measured_kept_and_told(
     kept = ceilings.load()
     assert kept is not None and "sse" in kept.flops and set(kept.bandwidth) == {"read", "copy", "triad"}
     assert ran.out.startswith("multiply-adds: sse ") and "\nread: " in ran.out
+
+
+def test_a_gpu_s_are_measured_beside_the_cpu_s(
+    capsys: pytest.CaptureFixture[str], own_state: Path, in_process: Callable[..., Ran],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(ceiling, "BUDGET", Budget(seconds=0.5, target=0.5))
+    words = ["-q", "--device", "fake:cuda", "-o", str(tmp_path / "run.jsonl")]
+    ran = in_process(capsys, ceiling.main, words)
+    assert ran.code == 0, ran.err
+    results = [x for x in store.read(tmp_path / "run.jsonl").results if x.role == "measured"]
+    assert {(x.variant, x.device, x.status) for x in results} == {("cuda", "fake:cuda", "ok")}
+    assert {x.repeat for x in results} == {"python -m micro.ceiling --device fake:cuda"}
+    kept = ceilings.load("fake:cuda")
+    assert kept is not None and set(kept.bandwidth) == {"read", "copy", "triad"}
+    assert list(kept.flops) == ["fp32", "tf32 mma", "bf16 mma", "fp16 mma"]
+    assert ceilings.load() is None and ran.out.startswith("multiply-adds: fp32 ")
+
+
+def test_a_device_that_is_not_here_is_one_line(
+    capsys: pytest.CaptureFixture[str], own_state: Path, in_process: Callable[..., Ran]
+) -> None:
+    ran = in_process(capsys, ceiling.main, ["--device", "banana"])
+    assert ran.code == 2 and ran.err.startswith("micro.ceiling: --device banana: no device kind")
+
+
+def test_hopper_is_asked_by_both_instructions() -> None:
+    hopper = Limits(1 << 36, 132, (50 << 20,), ("wgmma",))
+    peak, *traffic = ceiling.contests("cuda:0", hopper)
+    problems = [case.problem.name for case in peak.cases]
+    assert problems[:3] == [
+        "fma/isa:cuda/processors:132", "mma/dtype:tf32/unit:mma/processors:132",
+        "mma/dtype:tf32/unit:wgmma/steps:4096/processors:132",
+    ]  # fmt: skip
+    assert len(problems) == 1 + 2 * 3 and {case.setting.device for case in peak.cases} == {"cuda:0"}
+    assert [contest.name for contest in traffic] == [f"bandwidth/{25 << 20}", f"bandwidth/{200 << 20}"]

@@ -66,6 +66,13 @@ def test_traffic_is_counted_in_bytes() -> None:
     assert "30.0 GB/s" in told and "FLOP" not in told and "ceiling" not in told
 
 
+def test_peaks_of_tensor_cores() -> None:
+    problem = {"dtype": "bf16", "unit": "wgmma", "steps": 4096, "processors": 132}
+    cores = replace(FMA, op="mma", problem=problem, flops_per_second=8e9)
+    told = words(one(rate.draw(run(Contest("c", "?", "m", (case(1), case(2), cores), ())))))
+    assert "tensor cores bf16, wgmma: 8.00 GFLOP/s" in told and "FMA" not in told.partition("tensor")[0]
+
+
 def test_peaks_of_several_threads() -> None:
     two = tuple(case(8, threads=t, name=f"gemm/m:8/variant:openblas/threads:{t}") for t in (1, 2))
     told = words(one(rate.draw(run(Contest("c", "?", "threads", (*two, FMA), ())))))

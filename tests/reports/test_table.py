@@ -116,8 +116,12 @@ def test_the_table_of_cases_leaves_ceilings_out() -> None:
 
 def test_the_best_of_each_ceiling() -> None:
     slow = replace(FMA, flops_per_second=1e10)
-    told = table.ceilings(run(FIRST, slow, FMA, slow, READ))
-    assert told == ("FMA avx2 50.0 GFLOP/s", "read 48 KiB 20.0 GB/s")
+    tensor = {"dtype": "bf16", "unit": "wgmma", "steps": 4096, "processors": 132}
+    cores = replace(FMA, op="mma", problem=tensor, flops_per_second=9e14, bytes_per_second=3e10)
+    told = table.ceilings(run(FIRST, slow, FMA, slow, cores, READ))
+    assert told == (
+        "FMA avx2 50.0 GFLOP/s", "tensor cores bf16, wgmma 900 TFLOP/s", "read 48 KiB 20.0 GB/s",
+    )  # fmt: skip
 
 
 def test_troubles_are_told_once() -> None:

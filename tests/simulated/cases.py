@@ -21,6 +21,8 @@ from kernels.ops.gemm import Gemm
 from kernels.ops.gemm import cuda as gemm
 from kernels.ops.launch import Calls
 from kernels.ops.launch import cuda as launch
+from kernels.ops.mma import Mma
+from kernels.ops.mma import cuda as mma
 from kernels.ops.optimizer import Optimizer
 from kernels.ops.optimizer import cuda as optimizer
 from kernels.ops.softmax import Softmax
@@ -33,13 +35,14 @@ from kernels.problem import Problem
 from tests.simulated import launcher
 
 __all__ = [
-    "ARCHS", "KERNELS", "NAMES", "Error", "Kernel", "compare", "find", "fma", "gemm", "launch", "run", "stream",
-    "transpose",
+    "ALONE", "ARCHS", "KERNELS", "NAMES", "Error", "Kernel", "archs", "compare", "find", "fma", "gemm", "launch", "mma",
+    "run", "stream", "transpose",
 ]  # fmt: skip
 
 ARCHS = ("sm_80", "sm_90", "sm_100")
+ALONE = "sm_90a"  # of kernels that are for no other
 PRODUCTS = (Gemm(1, 1, 1), Gemm(33, 65, 17), Gemm(70, 129, 45))
-TRANSPOSITIONS = (Transpose(1, 1), Transpose(33, 65), Transpose(129, 70))
+TRANSPOSITIONS = (Transpose(1, 1), Transpose(33, 65), Transpose(129, 70))  # the last has whole blocks too
 CHAINS = (Fma("cuda", 1), Fma("cuda", 7, processors=3), Fma("cuda", 131, processors=2))
 CALLS = (1, 2, 3)  # of one size: three draws of its inputs
 COUNTS = (17, 1027, 40003)  # floats; on one multiprocessor the last takes five strides and leaves three
@@ -65,6 +68,12 @@ def _activations(kernel: str) -> tuple[Activation, ...]:
 
 def _softmaxes(kernel: str) -> tuple[Softmax, ...]:
     return tuple(Softmax(*rows, "one-hot" if kernel.endswith("onehot") else "index") for rows in ROWS)
+
+
+def _products(unit: str, kernel: str) -> tuple[Mma, ...]:
+    """A step, fewer than a round of eight, more than one; on one multiprocessor and on more."""
+    dtype = kernel.rpartition("_")[2]
+    return tuple(Mma(dtype, unit, steps, processors) for steps, processors in ((1, 1), (7, 2), (9, 1)))
 
 
 def _streams(kind: str) -> tuple[Stream, ...]:
@@ -97,8 +106,19 @@ KERNELS = (
         for name in activation.KERNELS
     ),
     *(Kernel(name, softmax.SOURCE, softmax.launches, _softmaxes(name)) for name in softmax.KERNELS),
+    *(
+        Kernel(name, mma.SOURCES[unit], mma.launches, _products(unit, name))
+        for unit, names in mma.KERNELS.items()
+        for name in names
+    ),
 )
 NAMES = tuple(kernel.name for kernel in KERNELS)
+
+
+def archs(kernel: Kernel) -> tuple[str, ...]:
+    """What it is compiled for."""
+    alone = kernel.launches(kernel.problems[0], kernel.name)[0].arch
+    return (alone,) if alone else ARCHS
 
 
 def find(name: str) -> Kernel:
@@ -120,9 +140,11 @@ def compare(problem: Problem, x: dict[str, Any], got: Any) -> Error:
     return Error(float(error.max()), allowed)
 
 
-def run(kernel: Kernel, problem: Problem, source: str | None = None, **how: Any) -> Error:
+def run(
+    kernel: Kernel, problem: Problem, source: str | None = None, probe: str = "dense", **how: Any
+) -> Error:
     """One launch by the shim, of the kernel as it is or of another `source`. Raises launcher.LaunchFailed."""
-    x = problem.fill(np.random.default_rng(zlib.crc32(problem.name.encode())))
+    x = problem.fill(np.random.default_rng(zlib.crc32(problem.name.encode())), probe)
     text = source if source is not None else kernel.source.read_text()
     found = launcher.launch(text, kernel.launches(problem, kernel.name), problem.operands(), x, **how)
     return compare(problem, x, found[problem.operands()[-1].name])

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernels.dtypes import STORED, encode
 from kernels.nvcc import Geometry
 from kernels.problem import Operand
+from tests.simulated import assembly
 
 if TYPE_CHECKING:
     from kernels.problem import Arrays
@@ -60,7 +62,7 @@ def load(source: str) -> ctypes.CDLL:
     entries = "\n".join(f"ENTRY({name})" for name in names(source))
     with tempfile.TemporaryDirectory() as folder:
         text, made = Path(folder) / "kernels.cc", Path(folder) / "kernels.so"
-        text.write_text(f'#include "{SHIM}"\n#line 1\n{source}\n{entries}\n')
+        text.write_text(f'#include "{SHIM}"\n#line 1\n{assembly.called(source)}\n{entries}\n')
         command = ["g++", *FLAGS, str(text), "-o", str(made)]
         told = subprocess.run(command, capture_output=True, text=True, check=False)
         assert told.returncode == 0, told.stderr
@@ -116,9 +118,9 @@ def launch(
     blocks, rows = {}, {}
     for one in operands:
         block = blocks[one.name] = Block(one.nbytes, align)
-        rows[one.name] = block.inside.reshape(-1, one.ld)[:, : one.shape[-1]]
+        rows[one.name] = block.inside.view(STORED[one.dtype]).reshape(-1, one.ld)[:, : one.shape[-1]]
         if one.role != "out":
-            rows[one.name][...] = x[one.name].reshape(rows[one.name].shape)
+            rows[one.name][...] = encode(x[one.name].reshape(rows[one.name].shape), one.dtype)
     sizes = [value for g in geometries for kind, value in g.arguments if kind == "workspace"]
     if sizes:
         blocks[""] = Block(int(max(sizes)), align)
@@ -128,7 +130,8 @@ def launch(
     for one in operands:
         inside = np.zeros((rows[one.name].shape[0], one.ld), bool)
         inside[:, : one.shape[-1]] = True
-        if not blocks[one.name].intact(inside.ravel()):
+        words = inside.reshape(-1, 4 // rows[one.name].itemsize)  # guards are of words
+        if not blocks[one.name].intact(words.any(axis=1)):
             raise LaunchFailed(f"writes outside {one.name}")
     if "" in blocks and not blocks[""].intact():
         raise LaunchFailed("writes outside its workspace")

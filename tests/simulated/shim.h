@@ -1,8 +1,8 @@
 /* CUDA C on a CPU, to test what a kernel computes: g++ -x c++ with this file in front of a .cu. Each thread
  * of a block is a fiber (ucontext), run until it waits; blocks run one after another. Barriers and shuffles
  * are rendezvous that count arrivals: nobody passes before the last has come. Shared memory starts each
- * block as NaN. Errors end the launch with a line of text. It knows nothing of speed, of the memory model,
- * or of races between threads that a switch at a barrier does not show. */
+ * block as NaN. Errors end the launch with a line of text. It knows nothing of speed, and of races only what a
+ * switch at a barrier shows: threads.h includes it to tell ThreadSanitizer the rest. */
 #pragma once
 #include <csetjmp>
 #include <csignal>
@@ -16,7 +16,7 @@
 
 #define __global__
 #define __device__
-#define __forceinline__ inline
+#define __forceinline__ inline __attribute__((always_inline)) /* TSan overlooks a struct passed by value to a call */
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __shared__ static __attribute__((section("shared_memory")))
@@ -30,6 +30,20 @@ static dim3 threadIdx, blockIdx, blockDim, gridDim;
 extern "C" char __start_shared_memory[] __attribute__((weak, visibility("hidden")));
 extern "C" char __stop_shared_memory[] __attribute__((weak, visibility("hidden")));
 
+#ifndef SHIM_THREADS /* threads.h has these for ThreadSanitizer: who runs, and who has waited for whom */
+namespace threads {
+struct Gate {};
+struct Inside { void meets(Gate) {} };
+static inline Gate fresh_gate() { return {}; }
+static inline void begin_block(int, char *, size_t, char *, char *) {}
+static inline void begin_thread() {}
+static inline void end_thread() {}
+static inline void reads(char *, size_t) {}
+static inline void enter(int) {}
+static inline void leave() {}
+} // namespace threads
+#endif
+
 namespace shim {
 
 enum State { READY, AT_BARRIER, AT_WARP, DONE };
@@ -38,7 +52,7 @@ enum { MOST = 1024, WARP = 32, STACK = 1 << 16 };
 struct Fiber { ucontext_t context; State state; dim3 index; int line; };
 
 /* A warp's rendezvous. Two sets of slots: a fast lane fills the next before a slow one has read the last. */
-struct Warp { unsigned arrived, mask, generation; float slot[2][WARP]; };
+struct Warp { unsigned arrived, mask, generation; float slot[2][WARP]; threads::Gate gate; };
 
 static Fiber fibers[MOST];
 static Warp warps[MOST / WARP];
@@ -47,22 +61,28 @@ static sigjmp_buf aborted;
 static char *stacks, message[200];
 static int count, current, alive, waiting, line_of_barrier;
 static void (*body)(void *);
+static void (*at_block)(), (*at_barrier)(); /* what else happens where a block begins, where its barrier is passed */
 static void *closure;
+static threads::Gate gate_of_barrier;
 
 [[noreturn]] static void fail(const char *text, int first = 0, int second = 0)
 {
+    threads::Inside inside;
     snprintf(message, sizeof message, text, first, second);
+    threads::leave();
     siglongjmp(aborted, 1);
 }
 
 static void sleep_as(State state)
 {
     fibers[current].state = state;
+    threads::leave();
     swapcontext(&fibers[current].context, &scheduler);
 }
 
 static void release_block()
 {
+    if (at_barrier) at_barrier();
     for (int i = 0; i < count; i++)
         if (fibers[i].state == AT_BARRIER) fibers[i].state = READY;
     waiting = 0;
@@ -71,7 +91,9 @@ static void release_block()
 /* All threads that have not returned, as on sm_70 and later; all of them at one line. */
 static void barrier(int line)
 {
-    if (waiting == 0) line_of_barrier = line;
+    threads::Inside inside;
+    if (waiting == 0) line_of_barrier = line, gate_of_barrier = threads::fresh_gate();
+    inside.meets(gate_of_barrier);
     if (line != line_of_barrier) fail("threads of a block wait at different barriers: lines %d and %d", line_of_barrier, line);
     fibers[current].line = line;
     if (++waiting < alive) return sleep_as(AT_BARRIER);
@@ -86,14 +108,18 @@ static unsigned live_lanes(int warp)
     return lanes;
 }
 
-/* Gives `value`, waits for every lane of the mask, takes what lane `from` gave. */
-static float exchange(unsigned mask, float value, int from)
+/* Gives `value`, waits for every lane of the mask, takes what lane `from` gave. Only where it `orders` is memory
+ * written before it there to be read after it: PTX promises that of bar.warp.sync, and not of shfl.sync. */
+static float exchange(unsigned mask, float value, int from, bool orders = false)
 {
+    threads::Inside inside;
     Warp &w = warps[current / WARP];
     int lane = current % WARP;
     if (!(mask >> lane & 1)) fail("lane %d is not in its own mask", lane);
     if (mask & ~live_lanes(current / WARP)) fail("warp %d: its mask names a lane that has returned", current / WARP);
     if (w.arrived && w.mask != mask) fail("warp %d: its lanes name different masks", current / WARP);
+    if (orders && !w.arrived) w.gate = threads::fresh_gate();
+    if (orders) inside.meets(w.gate);
     float *slot = w.slot[w.generation % 2];
     slot[lane] = value, w.mask = mask, w.arrived |= 1u << lane;
     if (w.arrived != mask) sleep_as(AT_WARP);
@@ -108,9 +134,15 @@ static float exchange(unsigned mask, float value, int from)
 
 static void run_fiber()
 {
+    threads::begin_thread();
     body(closure);
-    fibers[current].state = DONE;
-    if (--alive && waiting == alive) release_block();
+    {
+        threads::Inside inside;
+        fibers[current].state = DONE;
+        if (--alive && waiting == alive) release_block();
+    }
+    threads::end_thread();
+    threads::leave();
     swapcontext(&fibers[current].context, &scheduler);
 }
 
@@ -131,7 +163,9 @@ static void run_block(bool backward)
     if (&__start_shared_memory[0] != nullptr)
         memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory);
     memset(warps, 0, sizeof warps);
+    if (at_block) at_block();
     alive = count, waiting = 0;
+    threads::begin_block(count, stacks, STACK, __start_shared_memory, __stop_shared_memory);
     for (int i = 0; i < count; i++) start(i);
     while (alive) {
         bool moved = false;
@@ -139,6 +173,7 @@ static void run_block(bool backward)
             current = backward ? count - 1 - s : s;
             if (fibers[current].state != READY) continue;
             moved = true, threadIdx = fibers[current].index;
+            threads::enter(current);
             swapcontext(&scheduler, &fibers[current].context);
         }
         if (!moved) fail("%d of %d threads wait for ever", alive, count);
@@ -212,10 +247,18 @@ static inline float __shfl_down_sync(unsigned mask, float value, unsigned delta,
     return shim::exchange(mask, value, lane % width + (int)delta < width ? from : lane);
 }
 
+static inline void __syncwarp(unsigned mask = 0xffffffff)
+{
+    shim::exchange(mask, 0, shim::current % shim::WARP, true);
+}
+
+/* Atomic for ThreadSanitizer: the threads of a block take turns. */
 static inline float atomicAdd(float *to, float value)
 {
-    float old = *to;
-    *to = old + value;
+    float old, sum;
+    __atomic_load(to, &old, __ATOMIC_RELAXED);
+    do sum = old + value;
+    while (!__atomic_compare_exchange(to, &old, &sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     return old;
 }
 

@@ -19,14 +19,16 @@ from kernels.ops.transpose import Transpose
 from tests.simulated import cases
 
 ROOT = Path(__file__).parents[2]
-TYPES = {"float *": ("operand", "workspace"), "float": ("float32",), "index_t": ("int64",)}
+TYPES = {
+    "float *": ("operand", "workspace"), "unsigned *": ("operand",), "float": ("float32",), "index_t": ("int64",),
+}  # fmt: skip
 
 
 def signature(kernel: cases.Kernel) -> list[tuple[str, str]]:
     """(type, name) of each parameter, as the source declares them."""
     text = re.search(rf"\b{kernel.name}\((.*?)\)", kernel.source.read_text(), re.S)
     assert text is not None
-    found = [re.fullmatch(r"(float \*|\w+ )(\w+)", x) for x in plain(text[1]).split(", ")]
+    found = [re.fullmatch(r"(\w+ \*|\w+ )(\w+)", x) for x in plain(text[1]).split(", ")]
     return [(x[1].strip() if "*" not in x[1] else x[1], x[2]) for x in found if x]
 
 
@@ -72,8 +74,9 @@ def test_transposition_is_a_matter_of_strides(kernel: str) -> None:
         ("sgemm_tiled", Gemm(65, 129, 1), 6),
         ("sgemm_tiled", Gemm(1024, 2048, 26752), 16 * 32),
         ("sgemm_tiled", Gemm(1 << 22, 64, 1), 1 << 16),  # grid.y would end at 65535
-        ("transpose_naive", Transpose(32, 33), 2),
-        ("transpose_tiled", Transpose(1 << 21, 31), 1 << 16),
+        ("transpose_naive", Transpose(64, 33), 2),
+        ("transpose_tiled", Transpose(65, 32), 2),
+        ("transpose_tiled", Transpose(1 << 22, 31), 1 << 16),
     ],
 )
 def test_a_block_a_tile(kernel: str, problem: Any, blocks: int) -> None:

@@ -10,11 +10,11 @@ from kernels.ops.transpose.problem import Transpose
 
 SOURCE = Path(__file__).with_name("transpose.cu")
 KERNELS = ("transpose_naive", "transpose_tiled")
-TILE, ROWS = 32, 8  # a block of 32 × 8 threads does a tile of 32 × 32
+TILE, ROWS, DOWN = 32, 8, 64  # a block of 32 × 8 threads does two tiles of 32 × 32, one below the other
 
 
 def launches(problem: Transpose, kernel: str) -> tuple[Geometry, ...]:
-    """One launch, a block a tile. Raises UsageError."""
+    """One launch, a block for two tiles. Raises UsageError."""
     if kernel not in KERNELS:
         raise UsageError(f"no kernel {kernel} in {SOURCE.name}; there are {', '.join(KERNELS)}")
     x, y = problem.operands()
@@ -22,8 +22,8 @@ def launches(problem: Transpose, kernel: str) -> tuple[Geometry, ...]:
 
 
 def tiles(kernel: str, rows: int, cols: int, ldx: int, ldy: int) -> Geometry:
-    """A block for each tile of x, rows × cols; both leading dimensions in elements."""
-    count = -(-rows // TILE) * -(-cols // TILE)
+    """A block for each 64 × 32 elements of x, rows × cols; both leading dimensions in elements."""
+    count = -(-rows // DOWN) * -(-cols // TILE)
     sizes = (rows, cols, ldx, ldy)
     return Geometry(
         kernel,

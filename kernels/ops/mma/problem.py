@@ -1,0 +1,137 @@
+"""Products of one small tile, again and again: nothing is fetched in between, so this is the tensor cores' peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.dtypes import BYTES
+from kernels.errors import UsageError
+from kernels.problem import Operand, Problem, axis
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array, Arrays
+
+# Of each unit the rows of c that a multiprocessor has, and its columns: mma.sync by eight warps of 32 × 32, of
+# which each holds eight tiles of 16 × 8; wgmma by two warpgroups of 64 × 256.
+TILES = {"mma": (8 * 32, 32), "wgmma": (2 * 64, 256)}
+ROW = 32  # bytes of a row of a and of b: one instruction's depth, of whatever type
+BITS = {"tf32": 11, "bf16": 8, "fp16": 11}  # of a significand, the leading one among them
+EXACT = 2**24  # whole numbers up to here are exact in float32, and so are their sums, however it rounds
+UNIT = 2.0**-23  # a unit in the last place, of the largest addend: what a truncation may lose
+
+
+@dataclass(frozen=True)
+class Mma(Problem):
+    """c = steps · a·bᵀ, `steps` accumulations of the same product from zero, in float32. Each row of c has its own
+    row of a; b is common.
+
+    Checked three times. Two probes are of whole numbers of which no sum exceeds 2²⁴: nothing is rounded, the answer
+    must be exact, and a step too many shows. "whole": small ones, all of a row multiplied; "bits": every bit of a's
+    type in use, a single one of a row multiplied, so that a coarser type shows. "dense" is of normal numbers;
+    `bound` says how far off an honest unit may be.
+    """
+
+    op: ClassVar[str] = "mma"
+    probes: ClassVar[tuple[str, ...]] = ("dense", "whole", "bits")
+
+    dtype: str = axis("element type of a and b", choices=("tf32", "bf16", "fp16"))
+    unit: str = axis("mma: mma.sync, a warp's; wgmma: a warpgroup's, of Hopper", choices=tuple(TILES))
+    steps: int = axis("products that each element of c takes", 8192, low=1)
+    processors: int = axis("multiprocessors at work", 1, low=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.depth * self.steps >= EXACT:
+            raise UsageError(f"--steps {self.steps}: take fewer than {EXACT // self.depth}")
+
+    @property
+    def depth(self) -> int:
+        """Products that one instruction adds to an element of c."""
+        return ROW // BYTES[self.dtype]
+
+    @property
+    def rows(self) -> int:
+        return TILES[self.unit][0] * self.processors
+
+    @property
+    def cols(self) -> int:
+        return TILES[self.unit][1]
+
+    @property
+    def precision(self) -> str:
+        return self.dtype
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.rows * self.cols * self.depth * self.steps
+
+    @property
+    def bytes(self) -> float:
+        return float(sum(x.nbytes for x in self.operands()))
+
+    def operands(self) -> tuple[Operand, ...]:
+        return (
+            Operand("a", (self.rows, self.depth), "in", self.dtype),
+            Operand("b", (self.cols, self.depth), "in", self.dtype),
+            Operand("c", (self.rows, self.cols), "out"),
+        )
+
+    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+        if probe == "whole":
+            most = min(8, int((EXACT / (self.depth * self.steps)) ** 0.5))
+            return {
+                name: rng.integers(-most, most, shape, endpoint=True).astype("f4") for name, shape in self._in
+            }
+        if probe == "bits":
+            return self._bits(rng)
+        drawn = super().fill(rng, probe)
+        return {name: _to_tf32(x) for name, x in drawn.items()} if self.dtype == "tf32" else drawn
+
+    @property
+    def _in(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        return tuple((x.name, x.shape) for x in self.operands() if x.role == "in")
+
+    def _bits(self, rng: np.random.Generator) -> dict[str, Array]:
+        """Whole numbers of as many bits as a's type has, and as the sums leave room for; a one in each row of b."""
+        import numpy as np
+
+        (a, of_a), (b, of_b) = self._in
+        bits = min(BITS[self.dtype], (EXACT // self.steps).bit_length() - 1)
+        size = rng.integers(2 ** (bits - 1), 2**bits, of_a)
+        one = np.zeros(of_b, "f4")
+        one[np.arange(of_b[0]), rng.integers(0, of_b[1], of_b[0])] = rng.choice((-1.0, 1.0), of_b[0])
+        return {a: (size * rng.choice((-1, 1), of_a)).astype("f4"), b: one}
+
+    def reference(self, x: Arrays) -> Array:
+        product: Array = x["a"].astype("f8") @ x["b"].astype("f8").T
+        return self.steps * product
+
+    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+        """Zero where all are whole numbers and no sum exceeds 2²⁴. Else: products of two significands of eleven bits
+        are exact. A tensor core aligns some of them and the accumulator to the largest, keeps 23 bits or more
+        behind its leading one and truncates the rest, and truncates the sum (Fasi et al. 2021, PeerJ CS 7:e330,
+        for V100 to A100; Khattak and Mikaitis 2025, arXiv:2512.07004, to B200). With at least four products at
+        a time that is 1.5 · depth truncations a step, each of less than a unit of the largest addend, which is
+        at most the accumulator's growth so far, i·|ab|, plus all products. Over the steps the first sums to
+        steps²/2: it is what a long accumulation of one sign costs.
+        """
+        import numpy as np
+
+        a, b = x["a"].astype("f8"), x["b"].astype("f8")
+        products = np.abs(a) @ np.abs(b).T
+        whole = all((one == np.rint(one)).all() for one in (a, b))
+        if whole and self.steps * products.max() <= EXACT:
+            return np.zeros_like(want)
+        largest = self.steps * (np.abs(want) / 2 + products)
+        return np.asarray(1.5 * self.depth * UNIT * largest)
+
+
+def _to_tf32(x: Array) -> Array:
+    """The nearest that TF32 holds: ten bits behind the leading one."""
+    import numpy as np
+
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)

@@ -1,0 +1,268 @@
+"""Tensor-core kernels by the documented work of their instructions, against float64; broken ones; their bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels import nvcc
+from kernels.devices.cuda import Cuda
+from kernels.errors import Unavailable, UsageError
+from kernels.ops.mma import Mma, cuda
+from kernels.ops.mma.problem import EXACT, UNIT
+from kernels.variant import Setting, find
+from tests.simulated import cases, launcher
+from tests.simulated.fake_cupy import FakeCupy
+from tests.simulated.test_kernels import HOW, changed
+
+TYPES = ("tf32", "bf16", "fp16")
+UNITS = ("mma", "wgmma")
+needs_gcc = pytest.mark.skipif(launcher.missing() is not None, reason=launcher.missing() or "")
+both = pytest.mark.parametrize("unit", UNITS)
+each = pytest.mark.parametrize("dtype", TYPES)
+
+
+@needs_gcc
+@both
+@each
+@pytest.mark.parametrize("probe", ["whole", "bits"])
+def test_whole_numbers_are_exact(dtype: str, unit: str, probe: str) -> None:
+    kernel = cases.find(f"{unit}_{dtype}")
+    for how, problem in zip(HOW, kernel.problems[1:], strict=True):
+        found = cases.run(kernel, problem, probe=probe, **how)
+        assert found.allowed and found.largest == 0, problem.name
+
+
+def alone(kernel: str) -> str:
+    """The source without its other kernels: it compiles in a third of the time."""
+    head, *kernels = cases.find(kernel).source.read_text().split('extern "C"')
+    return head + next('extern "C"' + text for text in kernels if f" {kernel}(" in text)
+
+
+BROKEN: list[tuple[str, str, str, int]] = [
+    # kernel, what is changed into what, which occurrence
+    ("mma_bf16", "g = lane / 4", "g = lane / 8", 0),
+    ("mma_bf16", "/ 4, t = lane % 4", "/ 4, t = lane % 8", 0),
+    ("mma_bf16", "threadIdx.x / WARP) * ROWS", "threadIdx.x / WARP) * COLS / 2", 0),
+    ("mma_bf16", "TILE_ROWS * i + r % 2 * 8", "TILE_ROWS * i + r / 2 * 8", 0),
+    ("mma_bf16", "t + r / 2 * 4", "t + r % 2 * 4", 0),
+    ("mma_bf16", "TILE_COLS * j + g) * WORDS", "TILE_COLS * j + t) * WORDS", 0),
+    ("mma_bf16", "t + r * 4", "t + r * 2", 0),
+    ("mma_bf16", "steps / UNROLL", "steps / UNROLL + 1", 0),
+    ("mma_bf16", "steps % UNROLL", "steps", 0),
+    ("mma_bf16", "j < ALONG; j++) multiply", "j < ALONG - 1; j++) multiply", 0),
+    ("mma_bf16", "r / 2 * 8) * COLS", "r % 2 * 8) * COLS", 0),
+    ("mma_bf16", "2 * t + r % 2", "t + r % 2 * 4", 0),
+    ("mma_bf16", '"r"(a[1]), "r"(a[2])', '"r"(a[2]), "r"(a[1])', 0),
+    ("mma_bf16", "{%8, %9}", "{%9, %8}", 0),
+    ("mma_bf16", "{%0, %1, %2, %3};", "{%0, %1, %3, %2};", 0),
+    ("mma_bf16", ".f32.bf16.bf16.f32", ".f32.f16.f16.f32", 0),
+    ("mma_tf32", "aligned.m16n8k8", "aligned.m16n8k16", 0),
+    ("mma_tf32", ".f32.tf32.tf32.f32", ".f32.bf16.bf16.f32", 0),
+    ("wgmma_bf16", "warp * 16", "warp * 8", 0),
+    ("wgmma_bf16", "group * ROWS", "0", 0),
+    ("wgmma_bf16", "i / 2 % 2 * 8", "i % 2 * 8", 0),
+    ("wgmma_bf16", "described(shared.a[group]", "described(shared.a[0]", 0),
+    ("wgmma_bf16", "described(shared.b, COLS)", "described(shared.b, ROWS)", 0),
+    ("wgmma_bf16", "8 * row >> 4 << 32", "4 * row >> 4 << 32", 0),
+    ("wgmma_bf16", "rows * row >> 4 << 16", "8 * row >> 4 << 16", 0),
+    ("wgmma_bf16", "8 * row >> 4 << 32;", "8 * row >> 4 << 32 | 1ULL << 62;", 0),
+    ("wgmma_bf16", "at / CORE * rows + row", "row * DEEP + at / CORE", 0),
+    ("wgmma_bf16", 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");', "", 0),
+    ("wgmma_bf16", "__syncthreads();", "", 0),
+    ("wgmma_bf16", 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");', "", 0),
+    ("wgmma_bf16", 'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");', "", 0),
+    ("wgmma_bf16", 'asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");', "", 0),
+    ("wgmma_bf16", ", 1, 1, 1", ", 0, 1, 1", 0),
+    ("wgmma_bf16", ", %128, %129", ", %129, %128", 0),
+    ("wgmma_bf16", "{%0, %1, %2", "{%0, %2, %1", 0),
+    ("wgmma_fp16", ".f32.f16.f16", ".f32.bf16.bf16", 0),
+    ("wgmma_tf32", 'm64n256k8.f32.tf32.tf32", ""', 'm64n256k16.f32.bf16.bf16", ", 0, 0"', 0),
+    ("wgmma_bf16", "steps % UNROLL", "steps % UNROLL + 1", 0),
+]
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("kernel", "old", "new", "occurrence"),
+    BROKEN,
+    ids=[f"{name}-{old}-{new}" for name, old, new, _ in BROKEN],
+)
+def test_broken_kernel_is_refused(kernel: str, old: str, new: str, occurrence: int) -> None:
+    one = cases.find(kernel)
+    text = changed(alone(kernel), kernel, old, new, occurrence)
+
+    def passes(problem: Mma, probe: str, how: dict[str, Any]) -> bool:
+        try:
+            return cases.run(one, problem, text, probe, **how).allowed
+        except launcher.LaunchFailed:
+            return False
+
+    assert not all(
+        passes(problem, probe, how)
+        for problem in one.problems[1:] for probe in ("whole", "bits") for how in HOW
+    )  # fmt: skip
+
+
+@needs_gcc
+def test_coarser_numbers_show_in_the_probe_of_all_bits_alone() -> None:
+    """TF32 with three bits less, as bfloat16 has them; small whole numbers do not need those."""
+    kernel = cases.find("mma_tf32")
+    text = changed(alone("mma_tf32"), "mma_tf32", "return word;", "return word & 0xffff0000;", 0)
+    problem = kernel.problems[1]
+    assert cases.run(kernel, problem, text, "whole").allowed
+    assert not cases.run(kernel, problem, text, "bits").allowed
+
+
+def truncating(a: Any, b: Any, steps: int, together: int) -> Any:
+    """steps · a·bᵀ as a tensor core of the least precision sums it: so many products and the accumulator aligned to the
+    largest of them, what is below 23 bits of it dropped, the sum truncated."""
+    products = (a[:, None, :] * b[None, :, :]).astype("f8")
+    pieces = np.moveaxis(products.reshape(*products.shape[:2], -1, together), 2, 0)
+    c = np.zeros(products.shape[:2])
+    for _ in range(steps):
+        for piece in pieces:
+            addends = np.concatenate([c[..., None], piece], axis=2)
+            largest = np.abs(addends).max(axis=2, keepdims=True)
+            unit = np.exp2(np.floor(np.log2(np.maximum(largest, 1e-300))) - 23)
+            c = truncated((np.trunc(addends / unit) * unit).sum(axis=2))
+    return c
+
+
+def truncated(x: Any) -> Any:
+    """To float32, toward zero."""
+    unit = np.exp2(np.floor(np.log2(np.maximum(np.abs(x), 1e-300))) - 23)
+    return np.trunc(x / unit) * unit
+
+
+@each
+@pytest.mark.parametrize("together", [4, 8])
+def test_bound_allows_the_coarsest_sums_there_are(dtype: str, together: int) -> None:
+    """Of a piece of the matrix, by as many steps as a ceiling takes."""
+    problem = Mma(dtype, "mma", 2048)
+    x = problem.fill(np.random.default_rng(5))
+    x = {"a": x["a"][:16], "b": x["b"][:8]}
+    want = problem.reference(x)
+    error = np.abs(truncating(x["a"], x["b"], problem.steps, together) - want)
+    assert (error <= problem.bound(x, want, 0)).all()
+    assert (error > 1e-4 * problem.bound(x, want, 0)).any()  # it does round
+
+
+@each
+@pytest.mark.parametrize("probe", ["whole", "bits"])
+@pytest.mark.parametrize("steps", [1, 999, 8192, 1 << 16])
+def test_probes_of_whole_numbers_need_no_rounding(dtype: str, probe: str, steps: int) -> None:
+    problem = Mma(dtype, "mma", steps)
+    x = problem.fill(np.random.default_rng(9), probe)
+    want = problem.reference(x)
+    assert not problem.bound(x, want, 0).any()
+    assert steps * (np.abs(x["a"]).astype("f8") @ np.abs(x["b"]).astype("f8").T).max() <= EXACT
+    if steps < 1000:
+        piece = {"a": x["a"][:16], "b": x["b"][:8]}
+        np.testing.assert_array_equal(
+            truncating(piece["a"], piece["b"], steps, 4), problem.reference(piece).astype("f4")
+        )
+
+
+def test_a_step_too_many_is_outside_every_exact_bound() -> None:
+    problem = Mma("bf16", "wgmma", 4096)
+    x = problem.fill(np.random.default_rng(2), "whole")
+    want = problem.reference(x)
+    one_more = Mma("bf16", "wgmma", 4097).reference(x)
+    assert (np.abs(one_more - want) > problem.bound(x, want, 0)).mean() > 0.9
+
+
+def test_the_bound_of_other_numbers_grows_with_the_square_of_the_steps() -> None:
+    x = Mma("bf16", "mma").fill(np.random.default_rng(2))
+    few, many = (Mma("bf16", "mma", steps) for steps in (1, 1000))
+    small, large = (p.bound(x, p.reference(x), 0) for p in (few, many))
+    assert (small >= UNIT * np.abs(few.reference(x))).all()
+    assert 100_000 < np.median(large / small) < 1_000_000
+
+
+@both
+@each
+@pytest.mark.parametrize("processors", [1, 108, 132])
+def test_operands_are_all_that_the_blocks_take(dtype: str, unit: str, processors: int) -> None:
+    problem = Mma(dtype, unit, 64, processors)
+    (geometry,) = cuda.launches(problem, f"{unit}_{dtype}")
+    rows, cols, tile = {"mma": (256, 32, 16 * 8), "wgmma": (128, 256, 64 * 256)}[unit]
+    depth = 8 if dtype == "tf32" else 16
+    assert geometry.grid == (processors, 1, 1) and geometry.block == (256, 1, 1)
+    assert [x.shape for x in problem.operands()] == [
+        (processors * rows, depth),
+        (cols, depth),
+        (processors * rows, cols),
+    ]
+    assert problem.operands()[0].strides[0] == problem.operands()[1].strides[0] == 32
+    assert problem.flops == 2 * tile * depth * 64 * (processors * rows * cols // tile)
+
+
+def test_what_is_no_such_problem_is_told() -> None:
+    with pytest.raises(UsageError, match=r"--steps 1048576: take fewer than 1048576"):
+        Mma("bf16", "mma", 1 << 20)
+    with pytest.raises(UsageError, match="mma_bf16 is not for mma/dtype:bf16/unit:wgmma: take wgmma_bf16"):
+        cuda.launches(Mma("bf16", "wgmma"), "mma_bf16")
+
+
+# On a device
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, str]]:
+    """The files that nvcc was asked to compile, and for what."""
+    found = []
+
+    def cubin(source: Path, arch: str) -> Path:
+        found.append((source.name, arch))
+        made = tmp_path / f"{source.stem}-{arch}.cubin"
+        made.write_text(source.read_text())
+        return made
+
+    monkeypatch.setattr(nvcc, "cubin", cubin)
+    monkeypatch.setattr(nvcc, "missing", lambda: None)
+    return found
+
+
+def launched(device: Cuda, problem: Mma) -> Any:
+    """The exact probe through the row, as a contest would launch it."""
+    from micro._check import check
+
+    row = find("mma", "cuda")
+    return check(device, problem, row, row.prepare(problem, device, Setting()), 3)[0]
+
+
+@needs_gcc
+@pytest.mark.parametrize(("unit", "arch"), [("mma", "sm_90"), ("wgmma", "sm_90a")])
+def test_a_row_is_compiled_for_what_its_source_needs(
+    unit: str, arch: str, asked: list[tuple[str, str]]
+) -> None:
+    passed = launched(Cuda(0, FakeCupy()), Mma("bf16", unit, 3))
+    assert set(asked) == {(f"{unit}.cu", arch)}
+    assert passed.error <= passed.bound
+
+
+def facts(change: Callable[[dict[str, Any]], None]) -> Cuda:
+    fake = FakeCupy()
+    change(fake.cuda.runtime.getDeviceProperties(0))
+    return Cuda(0, fake)
+
+
+@pytest.mark.parametrize(("major", "minor"), [(8, 0), (8, 9), (10, 0), (12, 0)])
+def test_wgmma_is_refused_where_it_is_not(major: int, minor: int, asked: list[tuple[str, str]]) -> None:
+    device = facts(lambda x: x.update(major=major, minor=minor))
+    problem = Mma("bf16", "wgmma", 3)
+    with pytest.raises(Unavailable, match=f"wgmma is Hopper's, sm_90a: cuda:0 is sm_{major}{minor}$"):
+        find("mma", "cuda").prepare(problem, device, Setting())
+    assert not asked
+
+
+def test_without_nvcc_wgmma_is_missing_and_not_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CuPy would have NVRTC compile it for sm_90."""
+    monkeypatch.setenv("NVCC", "/no/such/nvcc")
+    with pytest.raises(Unavailable, match="NVCC=/no/such/nvcc is no program"):
+        find("mma", "cuda").prepare(Mma("bf16", "wgmma", 3), Cuda(0, FakeCupy()), Setting())

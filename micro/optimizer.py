@@ -16,6 +16,12 @@ SIZES, MORE_SIZES = (1 << 20,), (1 << 16, 1 << 20, 1 << 24)  # parameters
 # Parameters of a GPU's step that comes from its memory: p and g of sgd, the least, are 256 MiB, four times a
 # second-level cache of 60 MB. The sizes above lie in an H100's, but for the largest.
 STREAMED = 1 << 25
+STREAMED_RULES = (
+    "copy",
+    "sgd",
+    "momentum",
+    "adam",
+)  # 8 to 28 bytes an element: others differ in arithmetic alone
 COMPARED = ("sgd", "momentum", "adam", "norm")
 ROWS = {
     "cpu": ("c", "numpy", "torch-loop", "torch-foreach", "torch-fused"),
@@ -56,9 +62,11 @@ def _sizes(asked: Asked) -> list[tuple[int, int]]:
     return [(1, n) for n in (MORE_SIZES if "all" in asked.flags else SIZES)]
 
 
-def traffic(asked: Asked, tensors: int, size: int, variant: str, where: str = "") -> Contest:
-    """Every rule by one kernel, against the plainest: how the time follows the bytes."""
-    wanted = asked.axes["rule"] if "rule" in asked.given else NAMES
+def traffic(
+    asked: Asked, tensors: int, size: int, variant: str, rules: tuple[str, ...] = NAMES, where: str = ""
+) -> Contest:
+    """These rules by one kernel, against the plainest: how the time follows the bytes."""
+    wanted = asked.axes["rule"] if "rule" in asked.given else rules
     first = "sgd" if "sgd" in wanted else wanted[0]
     named = (first, *(rule for rule in wanted if rule != first))
     cases = tuple(_case(asked, Optimizer(rule, tensors, size), variant) for rule in named)
@@ -92,7 +100,7 @@ def rules(asked: Asked) -> list[Contest]:
         found += [ways(asked, rule, tensors, size) for rule in wanted if rule != "copy"]
         found.append(gain(asked, tensors, size, OWN[asked.kernels]))
     if asked.kernels == "cuda" and not {"size", "tensors"} & asked.given:
-        found.append(traffic(asked, 1, STREAMED, OWN["cuda"], ", from a GPU's memory"))
+        found.append(traffic(asked, 1, STREAMED, OWN["cuda"], STREAMED_RULES, ", from a GPU's memory"))
         found += [ways(asked, rule, 1, STREAMED) for rule in wanted if rule == "adam"]
     return found
 

@@ -43,7 +43,8 @@ class Costs:
     contest: float = 0.2
     start: float = 3.0  # a worker's, with CuPy's import
     torch: float = 10.0  # its first import in a process
-    compilation: float = 0.5  # of a row's first kernel in a process
+    compilation: float = 1.0  # of a row's first kernel in a process, where it is our own, Numba's or CuPy's
+    loading: float = 0.1  # of a library's
     reference: float = 3.0  # of the seed's product: filled, put, compared; others by their bytes
     nvml: float = 20e-3  # a call
     naming: float = 0.3  # a case under the profiler
@@ -106,7 +107,8 @@ class Timed(Cuda):
         def prepare(problem: Problem, device: object, setting: object) -> Callable[[Sequence[Any]], Launch]:
             if variant.provider == "torch":
                 self._first("torch", self.costs.torch)
-            self._first(variant.name, self.costs.compilation)
+            compiled = variant.provider in ("suite", "numba", "cupy")
+            self._first(variant.name, self.costs.compilation if compiled else self.costs.loading)
             count = self.kernels(variant, problem)
             each = self.seconds(variant.name, problem) / count
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kernels import nvcc
+from kernels import grid, nvcc
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable, UsageError
 from kernels.ops.mma import Mma, cuda
@@ -168,6 +169,15 @@ def test_probes_of_whole_numbers_need_no_rounding(dtype: str, probe: str, steps:
         )
 
 
+def test_whole_numbers_beyond_what_is_exact_have_a_bound() -> None:
+    problem = Mma("fp16", "mma", 1024)
+    x = {"a": np.full((256, 16), 32.0, "f4"), "b": np.full((32, 16), 32.0, "f4")}
+    assert not problem.bound(x, problem.reference(x), 0).any()  # 2²⁴ itself
+    x["a"][0, 0] = 33
+    bound = problem.bound(x, problem.reference(x), 0)
+    assert (bound > 0).all()
+
+
 def test_a_step_too_many_is_outside_every_exact_bound() -> None:
     problem = Mma("bf16", "wgmma", 4096)
     x = problem.fill(np.random.default_rng(2), "whole")
@@ -244,6 +254,20 @@ def test_a_row_is_compiled_for_what_its_source_needs(
     passed = launched(Cuda(0, FakeCupy()), Mma("bf16", unit, 3))
     assert set(asked) == {(f"{unit}.cu", arch)}
     assert passed.error <= passed.bound
+
+
+def test_every_launch_asks_for_its_own_architecture() -> None:
+    asked = []
+
+    def function(source: Path, name: str, arch: str = "") -> Callable[..., None]:
+        asked.append((source.name, name, arch))
+        return lambda *launch, shared_mem: None
+
+    problem = Mma("fp16", "wgmma", 3)
+    places = dict.fromkeys("abc", 0)
+    geometries = cuda.launches(problem, "wgmma_fp16")
+    grid.calls(cuda.SOURCES["wgmma"], geometries, places, SimpleNamespace(function=function))()
+    assert asked == [("wgmma.cu", "wgmma_fp16", "sm_90a")]
 
 
 def facts(change: Callable[[dict[str, Any]], None]) -> Cuda:

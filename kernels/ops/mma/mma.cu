@@ -3,9 +3,9 @@
  * tests/simulated/ptx.h does the documented work of each instruction.
  *
  * A block a multiprocessor, eight warps, two for each of its four tensor cores; a warp has 32 x 32 of c as two by
- * four tiles of 16 x 8, eight accumulators that do not wait for each other. An mma.sync of m16n8k16 takes a tensor
- * core 8 cycles on sm_80, and its sum comes after some 33 (Abdelkhalik et al. 2022, arXiv:2208.11174): of sixteen in
- * flight five would do. On sm_90 it is no peak: of what wgmma does mma.sync reaches some 62 % (Luo et al. 2024,
+ * four tiles of 16 x 8, eight accumulators that do not wait for each other. At the rate NVIDIA states an mma.sync of
+ * m16n8k16 takes a tensor core of sm_80 8 cycles, and its sum comes after some 33 (Sun et al. 2022, arXiv:2206.02874):
+ * of sixteen in flight five would do. On sm_90 it is no peak: mma.sync reaches some 62 % there (Luo et al. 2024,
  * arXiv:2402.13499).
  *
  * A row of a or b is one instruction's depth, 32 bytes of whatever type: eight words, of which a lane holds word

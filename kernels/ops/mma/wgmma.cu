@@ -2,10 +2,10 @@
  * the full rate. For sm_90a alone. Never run on a GPU: neither its descriptors nor its rate have met hardware. What
  * it computes is tested on a CPU, where tests/simulated/ptx.h does the documented work of each instruction.
  *
- * A block a multiprocessor, two warpgroups, each 64 x 256 of c in 128 registers a thread. One m64n256k16 takes the four
- * tensor cores 128 cycles, and one warpgroup keeps them busy (Luo et al. 2024, arXiv:2402.13499); the other is there
+ * A block a multiprocessor, two warpgroups, each 64 x 256 of c in 128 registers a thread. At the rate NVIDIA states
+ * one m64n256k16 takes the four tensor cores 128 cycles, so one warpgroup could keep them busy; the other is there
  * while it begins or ends. The sums of one accumulator follow each other in the unit: nothing waits for them but the
- * end.
+ * end. An instruction reads 10 KiB of shared memory in its 128 cycles, of 16 that there are.
  *
  * A matrix in shared memory, rows along K and not swizzled (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared
  * Memory Layout"): eight rows of 16 bytes, one behind another, are a core matrix. An instruction is two of them deep,

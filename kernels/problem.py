@@ -146,6 +146,11 @@ class Problem:
         return "/".join(parts)
 
     @property
+    def drawn(self) -> Problem:
+        """The problem whose inputs and truth are this one's too; itself, but for a precision that they do not have."""
+        return self
+
+    @property
     def precision(self) -> str:
         """What it asks its arithmetic to be: an element type, or TF32."""
         return "fp32"

@@ -122,7 +122,7 @@ class Host:
         bind = self._whole[case]
         if evidence is not None:
             _evidence.clear(evidence, case)
-        drawn = None if self.device.native else self._inputs(case.problem, seed)
+        drawn = None if self.device.native else self._inputs(case.problem.drawn, seed)
         try:
             passed, self._pilot[case] = _check.check(self.device, case.problem, variant, bind, seed, drawn)
         except WrongResult as error:

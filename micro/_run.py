@@ -84,7 +84,8 @@ class Runner:
         began = time.monotonic()
         seed = zlib.crc32(contest.name.encode()) ^ self.seed
         outcomes = [
-            self._stage1(case, zlib.crc32(case.problem.name.encode()) ^ self.seed) for case in contest.cases
+            self._stage1(case, zlib.crc32(case.problem.drawn.name.encode()) ^ self.seed)
+            for case in contest.cases
         ]
         setup = time.monotonic() - began
         alive = [i for i, outcome in enumerate(outcomes) if outcome.status == "ran"]

@@ -98,7 +98,8 @@ def _benchmark(
         useful={
             "cpu": (Useful("--overview"),),
             "cuda": (
-                Useful("--activations", 241, 20.0), Useful("--softmax", 242, 15.0),
+                Useful("--activations", 241, 20.0),
+                Useful("--softmax --only '^rivals|^fused.*batch:(64|256)/'", 242, 10.0),
             ),
         },
         small="--count 512",

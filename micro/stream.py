@@ -18,8 +18,8 @@ BENCHMARK = Benchmark(
     useful={
         "cpu": (Useful(),),
         "cuda": (
-            Useful("--size 268435456", 121, 6.0),
-            Useful("--kind read,triad --size 268435456 --variant cuda", 122, 4.0),
+            Useful("--size 134217728", 121, 6.0),
+            Useful("--kind read,triad --size 134217728 --variant cuda", 122, 4.0),
             Useful("--size 16777216", 262, 5.0),
         ),
     },

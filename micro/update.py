@@ -21,6 +21,9 @@ LAYERS = {"FCN-S": FCN_S, "FCN-R": FCN_R, "AlexNet-S": ALEXNET_S}
 BANDED = ((2048, 2048, 16), (2048, 2048, 64), (2048, 2048, 512))  # what Intel and AMD are known to do
 FEW = ((784, 2048, 64), (4096, 1000, 16))  # of every library by default
 FAR = {"cpu": (), "cuda": FCN_S[:1]}  # W of more than a GPU's second-level cache, which holds all the others
+FROM_MEMORY = (
+    "--m 26752 --n 2048 --k 64 --variant fused:cublas,separate:cublas"  # the same, its parts left out
+)
 SMALL = (784, 2048, 64)  # where rules, tied weights and gains are compared
 DEFAULT = {"cpu": ("openblas", "mkl", "torch"), "cuda": ("cublas", "torch-cuda")}
 ALL = {"cpu": ("openblas", "openblas-scipy", "mkl", "torch"), "cuda": DEFAULT["cuda"]}
@@ -202,7 +205,11 @@ BENCHMARK = Benchmark(
     cuda=("fused:cublas", "separate:cublas", "fused:torch-cuda", "separate:torch-cuda"),
     useful={
         "cpu": (Useful("--fused"), Useful("--batch")),
-        "cuda": (Useful("--fused", 221, 20.0), Useful("--batch", 222, 15.0)),
+        "cuda": (
+            Useful("--fused --not m:26752", 221, 20.0),
+            Useful(FROM_MEMORY, 222, 4.0),
+            Useful("--batch --only 'cublas$'", 223, 8.0),
+        ),
     },
     small="--m 8 --n 16 --k 4",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels.dtypes import BYTES, STORED, UNIT_ROUNDOFF
@@ -56,6 +56,10 @@ class Gemm(Problem):
     def sum_dtype(self) -> str:
         """Of C."""
         return "int32" if self.dtype == "int8" else self.dtype
+
+    @property
+    def drawn(self) -> Gemm:
+        return replace(self, dtype="fp32") if self.dtype == "tf32" else self
 
     def operands(self) -> tuple[Operand, ...]:
         a = (self.m, self.k) if self.trans[0] == "n" else (self.k, self.m)

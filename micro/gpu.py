@@ -15,17 +15,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import IO
 
-from kernels import nvcc
 from kernels.errors import SuiteError
 from kernels.libs import cuda
-from micro.probes import _preflight, _steps
-
-KERNELS = Path(nvcc.__file__).parent / "ops"
+from micro.probes import _own, _preflight, _steps
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,19 +74,12 @@ def ready(say: Callable[[str], None]) -> bool:
     if told["cupy"].reason:
         say("without CuPy nothing can be measured here")
         return False
-    if nvcc.missing() is None:
-        began, arch = time.monotonic(), told["cupy"].facts["arch"]
-        with ThreadPoolExecutor() as pool:
-            made = list(pool.map(partial(compiled, arch=arch), sorted(KERNELS.glob("*/*.cu"))))
-        say(f"{sum(made)} of {len(made)} files compiled in {time.monotonic() - began:.1f} s")
-    return True
-
-
-def compiled(source: Path, arch: str) -> bool:
+    began = time.monotonic()
     try:
-        nvcc.cubin(source, arch)
-    except SuiteError:
-        return False  # its rows will say why
+        count = _own.compiled(told["cupy"].facts["arch"])
+        say(f"{count} files of kernels compiled in {time.monotonic() - began:.1f} s")
+    except SuiteError as error:
+        say(f"kernels are compiled as they are launched: {error}")
     return True
 
 

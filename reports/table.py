@@ -216,6 +216,20 @@ def selftest(run: Run) -> tuple[str, ...]:
     return (f"Self-test here, {known['started'][:10]}: {count} of {len(held)} figures held{rest}. {told}.",)
 
 
+def burst(run: Run) -> str | None:
+    """What a time by a GPU's own clock is not, and at which clock it was taken."""
+    if not any(result.clock == "event" for result in run.results):
+        return None
+    names = ("sm_megahertz_least", "sm_megahertz_most")
+    known = [x.system[name] for x in run.contests for name in names if x.system.get(name)]
+    clocks = f" ({min(known):.0f} to {max(known):.0f} MHz seen)" if known else ""
+    return (
+        f"A GPU's visits last about a millisecond: they measure boost clocks{clocks}; sustained work runs lower. From "
+        "one kernel of a graph to the next the GPU takes about 1 µs, which is in its time: ratios of shorter kernels "
+        "are drawn towards 1."
+    )
+
+
 def seconds(run: Run) -> str:
     """Time of measuring, and of everything before it."""
     parts = {key: sum(c.seconds.get(key, 0.0) for c in run.contests) for key in ("measuring", "setup")}

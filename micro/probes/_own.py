@@ -16,6 +16,9 @@ from kernels.ops.activation import Activation
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.launch import Calls
+from kernels.ops.mma import Mma
+from kernels.ops.mma.cuda import ARCHS
+from kernels.ops.mma.problem import TILES
 from kernels.ops.optimizer import Optimizer
 from kernels.ops.softmax import Softmax
 from kernels.ops.stream import Stream
@@ -44,6 +47,7 @@ def _activation(kernel: str, count: int) -> Own:
     return Own(kernel, "cuda", Activation(count, kind, phase))
 
 
+TYPES = ("tf32", "bf16", "fp16")
 KINDS, PHASES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "backward")
 SMALL = (
     Own("sgemm_naive", "cuda-naive", Gemm(70, 129, 45)),
@@ -52,6 +56,7 @@ SMALL = (
     Own("transpose_tiled", "cuda-tiled", Transpose(129, 70)),
     *(Own(f"stream_{kind}", "cuda", Stream(kind, 4 * 40003)) for kind in ("read", "copy", "triad")),
     Own("fma_chains10", "cuda", Fma("cuda", 131, processors=2)),
+    *(Own(f"{unit}_{dtype}", "cuda", Mma(dtype, unit, 7, 2)) for unit in TILES for dtype in TYPES),
     *(Own(f"launch_{kernel}", "cupy-kernel", Calls(kernel, 2)) for kernel in ("empty", "gemm")),
     *(Own(f"optimizer_{rule}", "cuda", Optimizer(rule, 3, 1027)) for rule in ("sgd", "momentum", "adam")),
     *(_activation(f"{kind}_{phase}", 4099) for phase in PHASES for kind in KINDS),
@@ -68,10 +73,12 @@ LARGE = (  # operands of 268 MB: a cache holds a fifth of one
 
 
 def compiled(arch: str) -> int:
-    """How many files are compiled for an architecture, all at once: whoever launches their kernels finds them."""
-    sources = sorted(OPS.glob("*/*.cu"))
-    with ThreadPoolExecutor(len(sources)) as pool:
-        return len(list(pool.map(lambda source: nvcc.cubin(source, arch), sources)))
+    """How many files are compiled for a device of this architecture, all at once: whoever launches their kernels finds
+    them. A file that is written for one alone is compiled for it, where the device is of that one."""
+    sources = {path: ARCHS.get(path.stem) or arch for path in sorted(OPS.glob("*/*.cu"))}
+    wanted = {path: target for path, target in sources.items() if target.rstrip("a") == arch}
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        return len(list(pool.map(nvcc.cubin, wanted, wanted.values())))
 
 
 def checked(device: Cuda, own: Own) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
             console.print(title, markup=False)
             for line in lines:
                 console.print(f"  {line}", markup=False, soft_wrap=True)
-    for line in filter(None, (table.steered(run), *(() if told else table.selftest(run)))):
+    for line in filter(None, (table.burst(run), table.steered(run), *(() if told else table.selftest(run)))):
         console.print(line, markup=False, soft_wrap=True)
     facts = run.environment.facts
     device = facts.get("device", {})

@@ -61,7 +61,7 @@ def once(device: Cuda, row: Variant[Any], problem: Problem) -> None:
         bench = _check.Bench(device, problem)
         launch = bind(bench.views)
         if launch.capturable:
-            replay = device.repeat(launch, 1)
+            replay = device.captured(launch, 1)
             _check.judge(bench, replay, row, np.random.default_rng(seed + 1), problem.probes)
     except Exception as error:
         if not REAL:

@@ -23,12 +23,14 @@ LIBRARIES = (
 # Places that read like the others, whose functions are another's.
 OTHERS = {
     ("kernels/libs/skcuda.py", "open_handle"): "scikit-cuda's, in Python",
+    ("kernels/libs/skcuda.py", "_made"): "scikit-cuda's, in Python",
     ("kernels/libs/skcuda.py", "_call"): "scikit-cuda's, in Python",
     ("kernels/libs/nvml.py", "_answer"): "pynvml's, in Python",
-    ("tests/gpu/_cudnn.py", "call"): "cuDNN's",
-    ("tests/gpu/probes/skcuda_blas.py", "ask"): "scikit-cuda's, in Python",
-    ("tests/gpu/probes/skcuda_blas.py", "product"): "scikit-cuda's, in Python",
-    ("tests/gpu/probes/skcuda_blas.py", "transposed"): "scikit-cuda's, in Python",
+    ("kernels/libs/cudnn.py", "call"): "cuDNN's",
+    ("micro/probes/clocks.py", "raw"): "pynvml's, in Python",
+    ("micro/probes/skcuda_blas.py", "ask"): "scikit-cuda's, in Python",
+    ("micro/probes/skcuda_blas.py", "product"): "scikit-cuda's, in Python",
+    ("micro/probes/skcuda_blas.py", "transposed"): "scikit-cuda's, in Python",
 }
 
 

@@ -25,6 +25,7 @@ from tests.simulated.fake_array import DeviceArray
 STREAM = 7  # its address
 PAGE = 512  # bytes: CuPy's pool gives out multiples of it
 DEPTH = 1022  # entries of a stream before it stops its caller: seen on sm_70 to sm_90, NVIDIA does not say
+POLL = 1e-6  # seconds of the caller to ask whether an event has passed
 CLOCK = 2e9  # of the device, by which a holding kernel counts its patience
 HANDLE = 0xC0B1A5  # CuPy's own of cuBLAS
 Step = Callable[[], None]
@@ -84,6 +85,7 @@ class Event:
 
     @property
     def done(self) -> bool:
+        self.fake.host += POLL  # else whoever asks until it has passed would ask for ever
         self.fake.advance()
         return self.at <= self.fake.host
 
@@ -199,7 +201,7 @@ class FakeCupy:
             tuple[str, tuple[int, ...], tuple[int, ...]]
         ] = []  # kernels, their blocks and threads
         self.clock, self.host, self.free = 0.0, 0.0, free
-        self.pace = 0.0
+        self.pace, self.depth = 0.0, DEPTH
         self.patient = False  # whether it may be waited for while it is held
         self.expired = 0  # holds that lost their patience
         self.faulty: set[str] = set()
@@ -252,7 +254,7 @@ class FakeCupy:
             return
         self.host += self.pace
         self.advance()
-        while len(self.queue) >= DEPTH:
+        while len(self.queue) >= self.depth:
             self.host = max(self.host, self._next(wait=True))
             self.advance()
         self.queue.append(Entry(step, seconds, self.host, patience))

@@ -17,7 +17,7 @@ from kernels.errors import LaunchError
 from kernels.libs import cublas, cublaslt, cuda, driver, pycuda, skcuda
 from kernels.ops.launch import gpu
 from kernels.ops.launch.problem import Calls
-from tests.gpu.probes import versions
+from micro.probes import versions
 from tests.simulated import declarations
 from tests.simulated.bound import ROOT, Site
 from tests.simulated.declarations import Kind

@@ -23,7 +23,12 @@ from tests.simulated.recorded import Call, Passed
 MODULES = {
     "cublas": cublas, "cublaslt": cublaslt, "cuda": cuda, "driver": driver, "pycuda": pycuda, "skcuda": skcuda,
 }  # fmt: skip
-OURS = {"cublas.WORKSPACE", "cublaslt.ALIGNED", "pycuda.ON_REQUEST"}  # numbers that are no enum's
+OURS = {
+    "cublas.WORKSPACE",
+    "cublas.KERNELS",
+    "cublaslt.ALIGNED",
+    "pycuda.ON_REQUEST",
+}  # numbers that are no enum's
 OURS |= {"cublaslt.ALGO"}  # the type of a structure
 STRUCTS: dict[str, Any] = {
     "cublasLtMatmulHeuristicResult_t": cublaslt.Offer,

@@ -134,7 +134,8 @@ def test_one_slow_visit_does_not_decide(cp: FakeCupy, device: Cuda) -> None:
 def test_long_launches_make_a_short_graph(cp: FakeCupy, device: Cuda, seconds: float, launches: int) -> None:
     cp.journal.clear()
     fastest.fastest(device, calls(cp, {"a": seconds, "b": 2 * seconds}))
-    assert {x for x in cp.journal if x.startswith("graph")} == {f"graph of {launches}"}
+    graphs = {f"graph of {launches}"} if launches > 1 else set()  # one launch is itself
+    assert {x for x in cp.journal if x.startswith("graph")} == graphs
 
 
 def refuses() -> None:

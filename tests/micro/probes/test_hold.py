@@ -12,33 +12,21 @@ import kernels.devices.cuda
 from kernels.devices.cuda import Cuda
 from micro.probes import hold
 from tests.simulated import fake_gpu, launcher
-from tests.simulated.fake_cupy import FakeCupy, Step, holding
+from tests.simulated.fake_cupy import CLOCK, FakeCupy
 
 DEPTH = 20  # launches and marks behind the holding kernel
-
-
-class Shallow(FakeCupy):
-    """A full queue makes its caller wait until the holding kernel loses patience; then all of it runs."""
-
-    wall = 0.0  # seconds: nothing else takes any
-
-    def enqueue(self, step: Step) -> None:
-        super().enqueue(step)
-        if self.stream.captured is None and holding in self.queue and len(self.queue) > DEPTH + 1:
-            self.wall += 3 * hold.BLOCKED
-            self.queue.remove(holding)
-            self.advance()
 
 
 @pytest.fixture
 def device(here: pytest.MonkeyPatch, tmp_path: Path) -> Cuda:
     if reason := launcher.missing():
         pytest.skip(reason)
-    fake = Shallow()
+    fake = FakeCupy()
+    fake.depth = DEPTH + 1  # and the holding kernel itself
     fake_gpu.install(here, fake, tmp_path)
     made = Cuda(0, fake)
     here.setattr(kernels.devices.cuda, "open_device", lambda index: made)
-    here.setattr(hold, "time", SimpleNamespace(perf_counter=lambda: fake.wall))
+    here.setattr(hold, "time", SimpleNamespace(perf_counter=lambda: fake.host))
     return made
 
 
@@ -50,8 +38,9 @@ def test_a_hold_that_breaks_is_seen(device: Cuda, here: pytest.MonkeyPatch) -> N
     assert found[f"{DEPTH - 2} launches"]["first call that waited"] is None
     assert found[f"{DEPTH - 1} launches"]["first call that waited"] == DEPTH  # the mark behind them
     assert found[f"{3 * DEPTH} launches"]["first call that waited"] == DEPTH
-    assert found[f"{3 * DEPTH} launches"]["its s"] == 3 * hold.BLOCKED
-    assert found[f"{3 * DEPTH} launches"]["enqueue s"] == 3 * hold.BLOCKED
+    patience = pytest.approx(kernels.devices.cuda.PATIENCE / CLOCK, rel=0.01)
+    broken = found[f"{3 * DEPTH} launches"]
+    assert broken["its s"] == patience and broken["enqueue s"] == patience
 
 
 def test_each_launch_is_of_the_empty_kernel(device: Cuda) -> None:
@@ -83,8 +72,8 @@ def test_a_visit_that_fails_neither_held_nor_broke(device: Cuda, here: pytest.Mo
 
 
 def test_a_graph_is_one_entry_where_it_is(device: Cuda, here: pytest.MonkeyPatch) -> None:
-    """On the fake each of its nodes is one."""
+    """As on the fake, until its nodes are entries of their own."""
     here.setattr(hold, "COUNTS", (2, 3 * DEPTH))
-    assert hold.ask()["a graph is one entry"] is False
-    here.setattr(hold, "COUNTS", (2, 3))
     assert hold.ask()["a graph is one entry"] is True
+    here.setattr(device, "captured", lambda launch, count: lambda: [launch.call() for _ in range(count)])
+    assert hold.ask()["a graph is one entry"] is False

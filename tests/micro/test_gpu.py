@@ -227,9 +227,38 @@ def test_every_package_is_asked_and_what_it_says_is_told(
     said: list[str] = []
     told = _preflight.check(said.append, 3.0)
     assert told["works"].facts == {"version": "1"} and told["works"].reason is None
-    assert told["raises"].reason == "ZeroDivisionError: integer division or modulo by zero"
+    assert told["raises"].reason == "exit code 1: ZeroDivisionError: integer division or modulo by zero"
     assert (told["hangs"].reason or "").startswith("no answer within")
-    assert told["dies"].reason and len(said) == 4
+    assert (told["dies"].reason or "").startswith("killed by SIGABRT: ") and len(said) == 4
+
+
+WRAPS = """
+try:
+    raise OSError("libcudart.so.13 is not here")
+except OSError as error:
+    raise ImportError("=====\\nFailed to import\\n=====") from error
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("import atexit; atexit.register(print, 'goodbye')", None),
+        ("import sys; sys.stderr.write('x' * (1 << 20))", None),
+        ("import atexit, os; atexit.register(os.abort)", None),
+        ("import os; os._exit(0)", "exit code 0: without a word"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("raise RuntimeError('first\\nsecond')", "RuntimeError: first"),
+        (WRAPS, "OSError: libcudart.so.13 is not here"),
+    ],
+)
+def test_a_package_may_say_what_it_likes(
+    body: str, reason: str | None, monkeypatch: pytest.MonkeyPatch, modules: Callable[[str, str], None]
+) -> None:
+    """More than a pipe holds, or at its exit, or nothing: no preflight ends by it, and it says why."""
+    modules("pycuda", body)
+    monkeypatch.setattr(_preflight, "CHECKS", {"pycuda": dict})
+    assert _preflight.check(lambda line: None, 20.0)["pycuda"].reason == reason
 
 
 # The Makefile's recipe

@@ -279,7 +279,8 @@ def wheel(package: str, folder: Path) -> Path:
 
 def test_the_recipe_in_an_environment_within_an_environment(tmp_path: Path) -> None:
     """As on a GPU's machine: python3 is of an environment made by another one's, has all packages but one, which is
-    carried as a wheel; there is no network. No environment is made: it would see none of them."""
+    carried as a wheel, beside one that fits no Python of today; there is no network. No environment is made: it
+    would see none of them."""
     if shutil.which("make") is None or shutil.which("git") is None:
         pytest.skip("no make or no git")
     outer, inner = tmp_path / "outer", tmp_path / "inner"
@@ -292,7 +293,7 @@ def test_the_recipe_in_an_environment_within_an_environment(tmp_path: Path) -> N
         mine = path.name.startswith(("msgspec", "__editable__", "kernelgap", "_virtualenv"))
         if not mine and not (site / path.name).exists():
             (site / path.name).symlink_to(path)
-    clone = tmp_path / "clone"
+    clone = tmp_path / "the clone"
     listed = ["git", "ls-files", "-co", "--exclude-standard"]
     tracked = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in tracked.stdout.splitlines():
@@ -317,8 +318,12 @@ def test_the_recipe_in_an_environment_within_an_environment(tmp_path: Path) -> N
 
     without = make()
     assert without.returncode == 2 and "msgspec" in without.stderr + without.stdout, without
-    wheel("msgspec", clone / "wheels")
+    msgspec = wheel("msgspec", clone / "wheels")
+    shutil.copy(msgspec, msgspec.with_name("msgspec-0.1-cp27-cp27m-win32.whl"))
+    (clone / ".site/rich").mkdir(parents=True)  # of another Python, from before
     ran = make()
+    assert "gpu: wheels/msgspec-0.1-cp27-cp27m-win32.whl is not for this Python" in ran.stdout
+    assert not (clone / ".site/rich").exists()
     assert ran.returncode == 0, (ran, words(out)[-3000:])
     assert (clone / ".site/msgspec").is_dir() and not list(clone.glob(".venv*"))
     assert {contest.contest.partition("/")[0] for contest in store.read(out / "gpu-1.jsonl").contests} >= {

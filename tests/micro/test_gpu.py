@@ -425,6 +425,20 @@ def test_a_step_that_fails_costs_the_exit_code_alone(
     assert "hello\n" in told and "it broke" in told and "bad: exit code 5" in told
 
 
+def test_a_log_stays_below_its_size(
+    tmp_path: Path, plan: Plan, modules: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a step that fills it the first words are kept, and what comes after it is told."""
+    monkeypatch.setattr(_steps, "ROOM", 100_000)
+    modules("talks", "print('first'); print('x' * 1_000_000)")
+    modules("hello", "print('hello')")
+    plan(Step("huge", ("talks",), 10.0), Step("good", ("hello",), 10.0))
+    assert made("--seconds", "40", "--out", str(tmp_path)) == 0
+    told = words(tmp_path)
+    assert len(told) < 100_000 and "first\n" in told and "is left out" in told
+    assert "\nhello\n" in told and "good: exit code 0" in told
+
+
 def test_probes_know_when_to_stop(tmp_path: Path, plan: Plan, modules: Callable[[str, str], None]) -> None:
     """Earlier than they are made to."""
     modules("says", "import sys; print('said', *sys.argv[1:])")

@@ -11,11 +11,14 @@ the same steps run on the fake device: a test of this command.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -43,9 +46,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"gpu: {reason}", file=sys.stderr)
         return 2
     out: Path = asked.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
+    if reason := unusable(out, here):
+        print(f"gpu: {reason}: another folder, --out or $OUT", file=sys.stderr)
+        return 2
     seconds = asked.seconds or (_steps.PARTS[asked.part] if asked.part else _steps.WHOLE)
     return visit(asked.part, out, here, seconds)
+
+
+def unusable(out: Path, here: bool) -> str | None:
+    """Why nothing can be written to a folder, which is made where it is missing, or what the run file in it is of:
+    it is only gone on with on the same device."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out) as file:
+            file.write(bytes(4096))
+    except OSError as error:
+        return f"{out}: {error.strerror}"
+    own = _steps.device(here)
+    for path in (_steps.run_file(out, part) for part in _steps.PARTS):
+        with suppress(OSError, ValueError, KeyError, TypeError), path.open(encoding="utf-8") as lines:
+            name = json.loads(lines.readline())["facts"]["device"]["name"]
+            if name != own:
+                return f"{path} is of {name}, not of {own}"
+    return None
 
 
 def visit(part: int | None, out: Path, here: bool, seconds: float) -> int:

@@ -70,8 +70,12 @@ def steps(part: int, out: Path, here: bool) -> tuple[Step, ...]:
     return (*((Step("names", ("micro.names", *named), 60.0),) if named else ()), ask)
 
 
+def device(here: bool) -> str:
+    return "cuda:0" if here else "fake:cuda"
+
+
 def _device(here: bool) -> tuple[str, ...]:
-    return ("--device", "cuda:0") if here else ("--device", "fake:cuda", "--small")
+    return ("--device", device(here), *(() if here else ("--small",)))
 
 
 def _budget(part: int, here: bool) -> tuple[str, str]:

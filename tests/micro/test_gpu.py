@@ -147,6 +147,24 @@ def test_where_the_files_go(
     assert "Beautiful is better than ugly" in words(tmp_path / expected)
 
 
+@pytest.mark.parametrize("how", ["a file", "below a file", "of a GPU"])
+def test_a_folder_that_cannot_serve_is_one_line(
+    how: str, tmp_path: Path, plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is begun: what a run file of another device is resumed by measures nothing."""
+    plan(Step("hello", ("this",), 10.0))
+    out = {"a file": tmp_path / "file", "below a file": tmp_path / "file/x", "of a GPU": tmp_path / "gpu"}[
+        how
+    ]
+    (tmp_path / "file").touch()
+    (tmp_path / "gpu").mkdir()
+    (tmp_path / "gpu/gpu-1.jsonl").write_text('{"facts":{"device":{"name":"cuda:0"}}}\n')
+    assert made("--out", str(out)) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and said.startswith(f"gpu: {out}") and "another folder" in said
+    assert not (tmp_path / "gpu/gpu-1.txt").exists()
+
+
 def test_without_a_part_it_does_what_fits_and_says_what_it_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

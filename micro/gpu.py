@@ -26,6 +26,7 @@ from typing import IO
 from kernels import nvcc
 from kernels.errors import SuiteError
 from kernels.libs import cuda
+from kernels.ops.mma.cuda import ARCHS
 from micro.probes import _preflight, _steps
 
 KERNELS = Path(nvcc.__file__).parent / "ops"
@@ -101,20 +102,29 @@ def ready(say: Callable[[str], None]) -> bool:
     if told["cupy"].reason:
         say("without CuPy nothing can be measured here")
         return False
-    if nvcc.missing() is None:
-        began, arch = time.monotonic(), told["cupy"].facts["arch"]
+    if nvcc.missing() is None and not told["nvcc"].reason:  # one that does not answer would keep us waiting
+        began, asked = time.monotonic(), sources(told["cupy"].facts["arch"])
         with ThreadPoolExecutor() as pool:
-            made = list(pool.map(partial(compiled, arch=arch), sorted(KERNELS.glob("*/*.cu"))))
-        say(f"{sum(made)} of {len(made)} files compiled in {time.monotonic() - began:.1f} s")
+            failed = [reason for reason in pool.map(complaint, asked, asked.values()) if reason]
+        say(f"{len(asked) - len(failed)} of {len(asked)} files compiled in {time.monotonic() - began:.1f} s")
+        for reason in failed:
+            say(reason)
     return True
 
 
-def compiled(source: Path, arch: str) -> bool:
+def sources(arch: str) -> dict[Path, str]:
+    """Our kernels' files, and what each is compiled for on a device of `arch`: one that is for a single architecture is
+    for that one, or for no device of another."""
+    found = {path: ARCHS.get(path.stem) or arch for path in sorted(KERNELS.glob("*/*.cu"))}
+    return {path: own for path, own in found.items() if own.rstrip("a") == arch}
+
+
+def complaint(source: Path, arch: str) -> str | None:
     try:
         nvcc.cubin(source, arch)
-    except SuiteError:
-        return False  # its rows will say why
-    return True
+    except SuiteError as error:
+        return str(error)
+    return None
 
 
 def _say(log: IO[str], text: str) -> None:

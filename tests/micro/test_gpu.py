@@ -279,6 +279,13 @@ def test_a_package_may_say_what_it_likes(
     assert _preflight.check(lambda line: None, 20.0)["pycuda"].reason == reason
 
 
+@pytest.mark.parametrize(("arch", "hopper"), [("sm_80", None), ("sm_90", "sm_90a"), ("sm_100", None)])
+def test_a_file_for_one_architecture_is_compiled_for_it_alone(arch: str, hopper: str | None) -> None:
+    found = {path.stem: own for path, own in gpu.sources(arch).items()}
+    assert found.pop("wgmma", None) == hopper
+    assert len(found) > 5 and set(found.values()) == {arch}
+
+
 # The Makefile's recipe
 
 

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from kernels import nvcc
+from kernels import nvcc, state
 from kernels.errors import SuiteError
 from kernels.libs import cuda
 from kernels.ops.mma.cuda import ARCHS
@@ -50,8 +50,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     if reason := unusable(out, here):
         print(f"gpu: {reason}: another folder, --out or $OUT", file=sys.stderr)
         return 2
+    if here:
+        os.environ.update(cached())
     seconds = asked.seconds or (_steps.PARTS[asked.part] if asked.part else _steps.WHOLE)
     return visit(asked.part, out, here, seconds)
+
+
+def cached() -> dict[str, str]:
+    """CuPy keeps what it compiles below the home folder and computes nothing where that cannot be written: then in
+    ours."""
+    folder = Path(os.environ.get("CUPY_CACHE_DIR") or os.path.expanduser("~/.cupy/kernel_cache"))
+    with suppress(OSError):
+        if folder.is_absolute():
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK | os.X_OK):
+                return {}
+    return {"CUPY_CACHE_DIR": str(state.folder() / "cupy")}
 
 
 def unusable(out: Path, here: bool) -> str | None:

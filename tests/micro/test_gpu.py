@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 import pytest
 
+from kernels import state
 from kernels.libs import cuda
 from micro import gpu
 from micro.probes import _preflight, _steps
@@ -284,6 +285,26 @@ def test_a_file_for_one_architecture_is_compiled_for_it_alone(arch: str, hopper:
     found = {path.stem: own for path, own in gpu.sources(arch).items()}
     assert found.pop("wgmma", None) == hopper
     assert len(found) > 5 and set(found.values()) == {arch}
+
+
+@pytest.mark.parametrize("home", ["writable", "of nobody", "of the system"])
+def test_cupy_has_a_folder_for_what_it_compiles(
+    home: str, own_state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And neither it nor our state needs a home."""
+    monkeypatch.delenv("CUPY_CACHE_DIR", raising=False)
+    monkeypatch.setenv("HOME", {"writable": str(tmp_path), "of the system": "/proc"}.get(home, ""))
+    if home == "of nobody":
+        monkeypatch.setattr(os.path, "expanduser", str)
+    told = gpu.cached()
+    assert told == ({} if home == "writable" else {"CUPY_CACHE_DIR": str(own_state / "cupy")})
+    monkeypatch.delenv(state.VARIABLE)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    state.folder.cache_clear()
+    found = state.folder()
+    assert found.is_dir() and (found == tmp_path / ".cache/kernelgap") == (home == "writable")
+    if home != "writable":
+        found.rmdir()
 
 
 # The Makefile's recipe

@@ -31,15 +31,33 @@ INSTALL = "`make wheels` where there is a network brings what a GPU's machine la
 
 def missing(here: bool = True) -> str | None:
     """Why nothing can be measured, on a GPU that is `here` or on the fake device, on one line, told without importing
-    anything."""
+    any of them."""
     absent = [name for name in NEEDED if cuda.package(name) and (here or name != "cupy")]
     if absent and not here:
         return f"{', '.join(absent)} not installed: {INSTALL}, or pip install -e ."
     if absent:
         return f"an NVIDIA driver is here, {', '.join(absent)} not: {INSTALL}; --fake tests without a GPU"
-    if here and (reason := cuda.driver_missing()):
+    if here and (reason := driver()):
         return f"{reason}; --fake tests without a GPU"
     return None
+
+
+def driver(seconds: float = SECONDS) -> str | None:
+    """Why the driver finds no GPU, asked in a process of its own: one may crash at it, or not come back."""
+    program = "from kernels.libs import cuda; print(cuda.driver_missing() or '')"
+    try:
+        ran = subprocess.run(
+            _process.leashed([sys.executable, "-c", program]), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False, text=True,
+            errors="replace", env=_process.path(), cwd=_process.ROOT,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"the NVIDIA driver is here and does not answer within {seconds:.0f} s: see nvidia-smi"
+    if ran.returncode:
+        return (
+            f"the NVIDIA driver is here and cannot be asked ({_process.end(ran.returncode)}): see nvidia-smi"
+        )
+    return ran.stdout.strip() or None
 
 
 def cupy() -> dict[str, Any]:

@@ -225,8 +225,29 @@ def test_what_is_needed_and_missing_is_named_at_once(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(cuda, "package", lambda name: name if name in ("cupy", "msgspec") else None)
     assert (_preflight.missing() or "").startswith("an NVIDIA driver is here, msgspec, cupy not: ")
     monkeypatch.setattr(cuda, "package", lambda name: None)
-    monkeypatch.setattr(cuda, "driver_missing", lambda: "it counts no GPU")
+    monkeypatch.setattr(_preflight, "driver", lambda: "it counts no GPU")
     assert _preflight.missing() == "it counts no GPU; --fake tests without a GPU"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("return 100;", "finds no GPU (cuInit answers 100)"),
+        ("for (;;) sleep(1);", "does not answer within 3 s"),
+        ("abort();", "cannot be asked (killed by SIGABRT)"),
+    ],
+)
+def test_a_driver_that_does_not_serve(
+    body: str, reason: str, driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = driver / "x.c"
+    source.write_text(
+        f"#include <stdlib.h>\n#include <unistd.h>\nint cuInit(unsigned flags) {{ {body} return 0; }}\n"
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", driver / cuda.DRIVER], check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
+    told = _preflight.driver(3.0) or ""
+    assert told.startswith("the NVIDIA driver is here and ") and reason in told
 
 
 def test_every_package_is_asked_and_what_it_says_is_told(

@@ -53,7 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if here:
         os.environ.update(cached())
     seconds = asked.seconds or (_steps.PARTS[asked.part] if asked.part else _steps.WHOLE)
-    return visit(asked.part, out, here, seconds)
+    try:
+        return visit(asked.part, out, here, seconds)
+    except KeyboardInterrupt:
+        print(f"gpu: interrupted; what was measured is in {out}", file=sys.stderr)
+        return 130
 
 
 def cached() -> dict[str, str]:

@@ -632,8 +632,9 @@ def test_killed_at_random_moments_it_leaves_whole_lines_and_goes_on(
     assert len(set(names)) == len(names) and file.read_bytes().startswith(before)
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_what_it_started_ends_with_it(
-    tmp_path: Path, modules: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+    how: signal.Signals, tmp_path: Path, modules: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(MARK, str(tmp_path))
     modules("waits", "import time; print('begun'); time.sleep(600)")
@@ -641,15 +642,23 @@ def test_what_it_started_ends_with_it(
     program = (
         "from micro import gpu; from micro.probes import _steps\n"
         "_steps.steps = lambda *given: (_steps.Step('x', ('waits',), 99.0),)\n"
-        f"gpu.main(['--fake', '--part', '1', '--out', {out!r}])"
+        f"raise SystemExit(gpu.main(['--fake', '--part', '1', '--out', {out!r}]))"
     )
-    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     begun = tmp_path / "out" / "gpu-1.txt"
     while process.poll() is None and not (begun.exists() and "begun" in begun.read_text()):
         time.sleep(0.01)
     assert len(marked(tmp_path)) == 2
-    process.kill()
-    process.wait()
+    process.send_signal(how)
+    _, err = process.communicate()
+    if how == signal.SIGINT:
+        assert process.returncode == 130 and "interrupted" in err and "Traceback" not in err
     ended = gone(tmp_path)
     for left in marked(tmp_path):
         left.kill()

@@ -32,10 +32,12 @@ check: .venv/done ## style, types
 # another sees nothing of it. `make wheels` brings what it lacks. Without make: README, On a GPU.
 GPU = $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(BIN)/python) python3),$(PYTHON))
 SITE := $(CURDIR)/.site
+INTO_SITE = $(GPU) -m pip install -q --no-index --no-deps --no-compile --upgrade --target "$(SITE)"
 
 gpu: ## all that a GPU is asked, into $OUT or gpu-out: PART=1, 2 or 3, else what fits into nine minutes; without a GPU a test of itself
-	@if ls wheels/*.whl >/dev/null 2>&1; then $(GPU) -m pip install -q --no-index --no-deps --no-compile --upgrade --target $(SITE) wheels/*.whl || exit 2; fi
-	@PYTHONPATH=$(SITE)$${PYTHONPATH:+:$$PYTHONPATH} $(GPU) -m micro.gpu $(if $(PART),--part $(PART)) $(if $(FAKE),--fake)
+	@if ls wheels/*.whl >/dev/null 2>&1; then rm -rf "$(SITE)"; \
+	  $(INTO_SITE) wheels/*.whl 2>/dev/null || for w in wheels/*.whl; do $(INTO_SITE) $$w 2>/dev/null || echo "gpu: $$w is not for this Python, or pip is missing"; done; fi
+	@PYTHONPATH="$(SITE)$${PYTHONPATH:+:$$PYTHONPATH}" $(GPU) -m micro.gpu $(if $(PART),--part $(PART)) $(if $(FAKE),--fake)
 
 FOR ?= 3.12
 WHEEL := --no-deps --only-binary=:all: --python-version $(FOR) --implementation cp -d wheels $(foreach v,2_28 2_27 2_24 2_17,--platform manylinux_$(v)_x86_64) --platform manylinux2014_x86_64

@@ -18,13 +18,12 @@ def folder() -> Path:
     them can be written a temporary folder, which `is_temporary` tells.
     """
     asked = os.environ.get(VARIABLE)
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    path = Path(asked) if asked else Path(cache) / "kernelgap"
     try:
+        path = Path(asked or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kernelgap"))
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         if os.access(path, os.W_OK | os.X_OK):
             return path
-    except OSError:
+    except (OSError, RuntimeError):  # a full or a read-only disk; a user without a home
         pass
     temporary = tempfile.mkdtemp(prefix="kernelgap-")
     os.environ[VARIABLE] = temporary  # the same one for the workers

@@ -114,6 +114,7 @@ def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
     names = _names(part, todo, run)
     mine = replace(run, contests=tuple(contest for contest in run.contests if contest.contest in names))
     said = part.plan.answer(mine) or [_line(comparison) for comparison in mine.comparisons]
+    said = [*said, *_broken(mine, said)]
     near = [
         (result.percent_of_ceiling, result)
         for result in mine.results
@@ -123,6 +124,18 @@ def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
         percent, best = max(near, key=lambda x: x[0])
         said = [*said, f"Nearest to its ceiling: {best.name}, {units.percent(percent)} of {best.ceiling}."]
     return said
+
+
+def _broken(run: Run, said: Sequence[str]) -> list[str]:
+    """Why cases were wrong or failed that are not `said` yet: a sentence on the others passes over them."""
+    found: dict[str, dict[str, None]] = {}
+    for result in run.results:
+        if result.status in ("wrong", "failed") and not any(str(result.reason) in x for x in said):
+            found.setdefault(f"{result.status}: {result.reason}", {})[result.name] = None
+    return [
+        f"{next(iter(names))}{f' and {len(names) - 1} more' if len(names) > 1 else ''} {reason}"
+        for reason, names in found.items()
+    ]
 
 
 def _line(comparison: Comparison) -> str:

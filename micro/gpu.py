@@ -11,15 +11,18 @@ the same steps run on the fake device: a test of this command.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import IO
 
-from kernels.errors import SuiteError
+from kernels import state
 from kernels.libs import cuda
 from micro.probes import _own, _preflight, _steps
 
@@ -39,9 +42,47 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"gpu: {reason}", file=sys.stderr)
         return 2
     out: Path = asked.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
+    if reason := unusable(out, here):
+        print(f"gpu: {reason}: another folder, --out or $OUT", file=sys.stderr)
+        return 2
+    if here:
+        os.environ.update(cached())
     seconds = asked.seconds or (_steps.PARTS[asked.part] if asked.part else _steps.WHOLE)
-    return visit(asked.part, out, here, seconds)
+    try:
+        return visit(asked.part, out, here, seconds)
+    except KeyboardInterrupt:
+        print(f"gpu: interrupted; what was measured is in {out}", file=sys.stderr)
+        return 130
+
+
+def cached() -> dict[str, str]:
+    """CuPy keeps what it compiles below the home folder and computes nothing where that cannot be written: then in
+    ours."""
+    folder = Path(os.environ.get("CUPY_CACHE_DIR") or os.path.expanduser("~/.cupy/kernel_cache"))
+    with suppress(OSError):
+        if folder.is_absolute():
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK | os.X_OK):
+                return {}
+    return {"CUPY_CACHE_DIR": str(state.folder() / "cupy")}
+
+
+def unusable(out: Path, here: bool) -> str | None:
+    """Why nothing can be written to a folder, which is made where it is missing, or what the run file in it is of:
+    it is only gone on with on the same device."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out) as file:
+            file.write(bytes(4096))
+    except OSError as error:
+        return f"{out}: {error.strerror}"
+    own = _steps.device(here)
+    for path in (_steps.run_file(out, part) for part in _steps.PARTS):
+        with suppress(OSError, ValueError, KeyError, TypeError), path.open(encoding="utf-8") as lines:
+            name = json.loads(lines.readline())["facts"]["device"]["name"]
+            if name != own:
+                return f"{path} is of {name}, not of {own}"
+    return None
 
 
 def visit(part: int | None, out: Path, here: bool, seconds: float) -> int:
@@ -74,12 +115,11 @@ def ready(say: Callable[[str], None]) -> bool:
     if told["cupy"].reason:
         say("without CuPy nothing can be measured here")
         return False
-    began = time.monotonic()
-    try:
-        count = _own.compiled(told["cupy"].facts["arch"])
-        say(f"{count} files of kernels compiled in {time.monotonic() - began:.1f} s")
-    except SuiteError as error:
-        say(f"kernels are compiled as they are launched: {error}")
+    if not told["nvcc"].reason:  # one that does not answer would keep us waiting
+        began, found = time.monotonic(), _own.compiled(told["cupy"].facts["arch"])
+        say(f"{found['compiled']} of {found['files']} files compiled in {time.monotonic() - began:.1f} s")
+        for reason in found["failed"]:
+            say(reason)
     return True
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import nvcc
-from kernels.errors import UsageError, said
+from kernels.errors import SuiteError, UsageError, said
 from kernels.ops.activation import Activation
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
@@ -72,13 +72,29 @@ LARGE = (  # operands of 268 MB: a cache holds a fifth of one
 )
 
 
-def compiled(arch: str) -> int:
-    """How many files are compiled for a device of this architecture, all at once: whoever launches their kernels finds
-    them. A file that is written for one alone is compiled for it, where the device is of that one."""
-    sources = {path: ARCHS.get(path.stem) or arch for path in sorted(OPS.glob("*/*.cu"))}
-    wanted = {path: target for path, target in sources.items() if target.rstrip("a") == arch}
-    with ThreadPoolExecutor(len(wanted)) as pool:
-        return len(list(pool.map(nvcc.cubin, wanted, wanted.values())))
+def compiled(arch: str) -> dict[str, Any]:
+    """All files compiled for a device of this architecture, at once: whoever launches their kernels finds them. How many,
+    and what is said of those that failed; none where there is no nvcc, and kernels are compiled as they are launched."""
+    asked = sources(arch) if nvcc.missing() is None else {}
+    with ThreadPoolExecutor() as pool:
+        failed = [reason for reason in pool.map(complaint, asked, asked.values()) if reason]
+    return {"files": len(asked), "compiled": len(asked) - len(failed), "failed": failed}
+
+
+def sources(arch: str) -> dict[Path, str]:
+    """Our kernels' files, and what each is compiled for on a device of `arch`: one that is for a single architecture is
+    for that one, or for no device of another."""
+    found = {path: ARCHS.get(path.stem) or arch for path in sorted(OPS.glob("*/*.cu"))}
+    return {path: own for path, own in found.items() if own.rstrip("a") == arch}
+
+
+def complaint(source: Path, arch: str) -> str | None:
+    """Why a file does not compile."""
+    try:
+        nvcc.cubin(source, arch)
+    except SuiteError as error:
+        return str(error)
+    return None
 
 
 def checked(device: Cuda, own: Own) -> dict[str, Any]:

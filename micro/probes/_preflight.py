@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kernels import nvcc
 from kernels.libs import cuda
-from micro.probes import _process
+from micro.probes import _facts, _process
 
 NEEDED = ("numpy", "scipy", "msgspec", "rich", "psutil", "threadpoolctl", "matplotlib", "cupy")
 SECONDS = 45.0  # for all of them; torch takes most of it where its disk is cold
@@ -28,15 +31,33 @@ INSTALL = "`make wheels` where there is a network brings what a GPU's machine la
 
 def missing(here: bool = True) -> str | None:
     """Why nothing can be measured, on a GPU that is `here` or on the fake device, on one line, told without importing
-    anything."""
+    any of them."""
     absent = [name for name in NEEDED if cuda.package(name) and (here or name != "cupy")]
     if absent and not here:
         return f"{', '.join(absent)} not installed: {INSTALL}, or pip install -e ."
     if absent:
         return f"an NVIDIA driver is here, {', '.join(absent)} not: {INSTALL}; --fake tests without a GPU"
-    if here and (reason := cuda.driver_missing()):
+    if here and (reason := driver()):
         return f"{reason}; --fake tests without a GPU"
     return None
+
+
+def driver(seconds: float = SECONDS) -> str | None:
+    """Why the driver finds no GPU, asked in a process of its own: one may crash at it, or not come back."""
+    program = "from kernels.libs import cuda; print(cuda.driver_missing() or '')"
+    try:
+        ran = subprocess.run(
+            _process.leashed([sys.executable, "-c", program]), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False, text=True,
+            errors="replace", env=_process.path(), cwd=_process.ROOT,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"the NVIDIA driver is here and does not answer within {seconds:.0f} s: see nvidia-smi"
+    if ran.returncode:
+        return (
+            f"the NVIDIA driver is here and cannot be asked ({_process.end(ran.returncode)}): see nvidia-smi"
+        )
+    return ran.stdout.strip() or None
 
 
 def cupy() -> dict[str, Any]:
@@ -128,38 +149,55 @@ def asked(name: str) -> list[str]:
 def check(say: Callable[[str], None], seconds: float = SECONDS) -> dict[str, Told]:
     """Every package, told as it answers."""
     began = time.monotonic()
-    running = {
-        name: subprocess.Popen(
-            _process.leashed(asked(name)), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0, env=_process.path(),
-            cwd=_process.ROOT, text=True, errors="replace",
-        )
-        for name in CHECKS
-    }  # fmt: skip
     found: dict[str, Told] = {}
-    while running:
-        over = time.monotonic() - began > seconds
-        for name, process in list(running.items()):
-            if process.poll() is None and not over:
-                continue
-            del running[name]
-            found[name] = _answered(name, process, time.monotonic() - began)
-            say(found[name].line())
-        time.sleep(0.02)
+    with tempfile.TemporaryDirectory(prefix="preflight-") as folder:
+        running = {name: _asked(name, Path(folder, name)) for name in CHECKS}
+        while running:
+            over = time.monotonic() - began > seconds
+            for name, process in list(running.items()):
+                if process.poll() is None and not over:
+                    continue
+                del running[name]
+                found[name] = _answered(name, process, Path(folder, name), time.monotonic() - began)
+                say(found[name].line())
+            time.sleep(0.02)
     return found
 
 
-def _answered(name: str, process: subprocess.Popen[str], seconds: float) -> Told:
-    hangs = process.poll() is None
-    if hangs:
-        _process.outlast(process, 0)
-    text, _ = process.communicate()
-    if hangs:
+def _asked(name: str, words: Path) -> subprocess.Popen[bytes]:
+    """Its words go to a file, which no amount of them fills, as it would a pipe."""
+    with words.open("wb") as stream:
+        return subprocess.Popen(
+            _process.leashed(asked(name)), stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+            process_group=0, env=_process.path(), cwd=_process.ROOT,
+        )  # fmt: skip
+
+
+def _answered(name: str, process: subprocess.Popen[bytes], words: Path, seconds: float) -> Told:
+    code = _process.outlast(process, 0)
+    if code is None:
         return Told(name, {}, f"no answer within {seconds:.0f} s", seconds)
-    if process.returncode == 0:
-        return Told(name, json.loads(text.splitlines()[-1]), None, seconds)
-    return Told(name, {}, _process.last(text), seconds)
+    lines = [line for line in _process.lines(words) if isinstance(line, dict)]
+    if code or not lines:
+        return Told(
+            name, {}, f"{_process.end(code)}: {_process.last(words.read_text(errors='replace'))}", seconds
+        )
+    return Told(name, {k: v for k, v in lines[-1].items() if k != "error"}, lines[-1].get("error"), seconds)
+
+
+def answer(name: str) -> dict[str, Any]:
+    """Its facts, or its error: the first of a chain, which a package may wrap into a page of advice."""
+    try:
+        return CHECKS[name]()
+    except BaseException as error:  # one that exits is told, too
+        first = error
+        while first.__cause__:
+            first = first.__cause__
+        return {"error": _facts.reason(first)}
 
 
 if __name__ == "__main__":
-    print("\n" + json.dumps(CHECKS[sys.argv[1]]()))
+    told = json.dumps(answer(sys.argv[1]))
+    sys.stdout.flush()
+    os.write(1, f"\n{told}\n".encode())
+    os._exit(0)  # what a library does at exit is no part of the answer

@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -19,6 +20,7 @@ PARTS = {1: 240.0, 2: 480.0, 3: 480.0}  # seconds of each; of all that one call 
 WHOLE = 520.0  # below nine minutes
 LEAST = 30.0  # seconds below which a further part is not begun
 GRACE = 8.0  # seconds that a step has to say what it has, once it is told to end
+ROOM = 8 << 20  # bytes of a log: what collects it takes 16 MiB of a file
 TESTS = ("rows", "rungs", "update_rows", "elementwise_rows", "whole")  # of tests/gpu
 MEASURING = {1: 60.0, 2: 110.0}  # seconds of the benchmarks' measuring; checks and compilers come on top
 
@@ -68,8 +70,12 @@ def steps(part: int, out: Path, here: bool) -> tuple[Step, ...]:
     return (*((Step("names", ("micro.names", *named), 60.0),) if named else ()), ask)
 
 
+def device(here: bool) -> str:
+    return "cuda:0" if here else "fake:cuda"
+
+
 def _device(here: bool) -> tuple[str, ...]:
-    return ("--device", "cuda:0") if here else ("--device", "fake:cuda", "--small")
+    return ("--device", device(here), *(() if here else ("--small",)))
 
 
 def _budget(part: int, here: bool) -> tuple[str, str]:
@@ -106,9 +112,37 @@ def _run(step: Step, limit: float, log: IO[str], say: Callable[[str], None]) -> 
         stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         env=_process.path({"PYTHONUNBUFFERED": "1"}),
     )  # fmt: skip
-    code = _ended(process, limit, step.stop)
+    with _short(log):
+        code = _ended(process, limit, step.stop)
     say(f"{step.name}: exit code {code} after {time.monotonic() - began:.0f} of {limit:.0f} s")
     return code
+
+
+@contextmanager
+def _short(log: IO[str]) -> Iterator[None]:
+    """Meanwhile the log stays below its size: of a step that fills it the last words are lost, not all of them."""
+    over = threading.Event()
+
+    def cut() -> None:
+        if os.fstat(log.fileno()).st_size > ROOM:
+            os.ftruncate(log.fileno(), ROOM // 2)
+            os.write(
+                log.fileno(), f"\ngpu: what stood here is left out: a log has {ROOM >> 20} MiB\n".encode()
+            )
+
+    def watch() -> None:
+        with suppress(OSError):
+            while not over.wait(0.1):
+                cut()
+            cut()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _ended(process: subprocess.Popen[bytes], limit: float, stop: signal.Signals) -> int:

@@ -161,6 +161,34 @@ def test_no_part_speaks_of_another_s_contests(todo: list[Part], crossover: int) 
             assert bool(answer(part, todo, run)) == bool(alone.contests)
 
 
+def test_what_failed_is_told_once_where_the_sentences_pass_over_it(todo: list[Part], crossover: int) -> None:
+    """Also of a contest that compares nothing, and not again where a comparison's line tells it."""
+    run = whole(todo, crossover)
+    for name, asked in (
+        ("gemm", todo[crossover]),
+        ("transpose", next(x for x in todo if x.name == "transpose")),
+    ):
+        failed = [
+            replace(
+                x, status="failed", reason="cublasCreate answers 14", seconds=None, contest=contest.contest,
+                name=f"{x.name}/{contest.contest}",
+            )
+            for contest in _of(asked, todo, run).contests for x in contest.results[:1]
+        ]  # fmt: skip
+        assert len(failed) > 1
+        more = [
+            replace(contest, results=(*contest.results, *(x for x in failed if x.contest == contest.contest)))
+            for contest in run.contests
+        ]
+        before, said = answer(asked, todo, run), answer(asked, todo, replace(run, contests=tuple(more)))
+        assert said == [
+            *before, f"{failed[0].name} and {len(failed) - 1} more failed: cublasCreate answers 14"
+        ], name  # fmt: skip
+    assert not _all._broken(
+        replace(run, contests=tuple(more)), ["x / y –, x failed: cublasCreate answers 14"]
+    )
+
+
 def test_a_part_without_sentences_has_a_line_for_each_comparison(todo: list[Part], crossover: int) -> None:
     part = next(x for x in todo if x.name == "transpose")
     said = answer(part, todo, whole(todo, crossover))

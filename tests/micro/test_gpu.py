@@ -20,9 +20,10 @@ from typing import Any
 import psutil
 import pytest
 
+from kernels import state
 from kernels.libs import cuda
 from micro import gpu
-from micro.probes import _preflight, _steps
+from micro.probes import _own, _preflight, _steps
 from micro.probes._steps import Step, steps
 from reports import store
 from tests.micro.test_all import PROGRAM
@@ -147,6 +148,24 @@ def test_where_the_files_go(
     assert "Beautiful is better than ugly" in words(tmp_path / expected)
 
 
+@pytest.mark.parametrize("how", ["a file", "below a file", "of a GPU"])
+def test_a_folder_that_cannot_serve_is_one_line(
+    how: str, tmp_path: Path, plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is begun: what a run file of another device is resumed by measures nothing."""
+    plan(Step("hello", ("this",), 10.0))
+    out = {"a file": tmp_path / "file", "below a file": tmp_path / "file/x", "of a GPU": tmp_path / "gpu"}[
+        how
+    ]
+    (tmp_path / "file").touch()
+    (tmp_path / "gpu").mkdir()
+    (tmp_path / "gpu/gpu-1.jsonl").write_text('{"facts":{"device":{"name":"cuda:0"}}}\n')
+    assert made("--out", str(out)) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and said.startswith(f"gpu: {out}") and "another folder" in said
+    assert not (tmp_path / "gpu/gpu-1.txt").exists()
+
+
 def test_without_a_part_it_does_what_fits_and_says_what_it_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,8 +225,29 @@ def test_what_is_needed_and_missing_is_named_at_once(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(cuda, "package", lambda name: name if name in ("cupy", "msgspec") else None)
     assert (_preflight.missing() or "").startswith("an NVIDIA driver is here, msgspec, cupy not: ")
     monkeypatch.setattr(cuda, "package", lambda name: None)
-    monkeypatch.setattr(cuda, "driver_missing", lambda: "it counts no GPU")
+    monkeypatch.setattr(_preflight, "driver", lambda: "it counts no GPU")
     assert _preflight.missing() == "it counts no GPU; --fake tests without a GPU"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("return 100;", "finds no GPU (cuInit answers 100)"),
+        ("for (;;) sleep(1);", "does not answer within 3 s"),
+        ("abort();", "cannot be asked (killed by SIGABRT)"),
+    ],
+)
+def test_a_driver_that_does_not_serve(
+    body: str, reason: str, driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = driver / "x.c"
+    source.write_text(
+        f"#include <stdlib.h>\n#include <unistd.h>\nint cuInit(unsigned flags) {{ {body} return 0; }}\n"
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", driver / cuda.DRIVER], check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
+    told = _preflight.driver(3.0) or ""
+    assert told.startswith("the NVIDIA driver is here and ") and reason in told
 
 
 def test_every_package_is_asked_and_what_it_says_is_told(
@@ -227,9 +267,65 @@ def test_every_package_is_asked_and_what_it_says_is_told(
     said: list[str] = []
     told = _preflight.check(said.append, 3.0)
     assert told["works"].facts == {"version": "1"} and told["works"].reason is None
-    assert told["raises"].reason == "ZeroDivisionError: integer division or modulo by zero"
+    assert told["raises"].reason == "exit code 1: ZeroDivisionError: integer division or modulo by zero"
     assert (told["hangs"].reason or "").startswith("no answer within")
-    assert told["dies"].reason and len(said) == 4
+    assert (told["dies"].reason or "").startswith("killed by SIGABRT: ") and len(said) == 4
+
+
+WRAPS = """
+try:
+    raise OSError("libcudart.so.13 is not here")
+except OSError as error:
+    raise ImportError("=====\\nFailed to import\\n=====") from error
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("import atexit; atexit.register(print, 'goodbye')", None),
+        ("import sys; sys.stderr.write('x' * (1 << 20))", None),
+        ("import atexit, os; atexit.register(os.abort)", None),
+        ("import os; os._exit(0)", "exit code 0: without a word"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("raise RuntimeError('first\\nsecond')", "RuntimeError: first"),
+        (WRAPS, "OSError: libcudart.so.13 is not here"),
+    ],
+)
+def test_a_package_may_say_what_it_likes(
+    body: str, reason: str | None, monkeypatch: pytest.MonkeyPatch, modules: Callable[[str, str], None]
+) -> None:
+    """More than a pipe holds, or at its exit, or nothing: no preflight ends by it, and it says why."""
+    modules("pycuda", body)
+    monkeypatch.setattr(_preflight, "CHECKS", {"pycuda": dict})
+    assert _preflight.check(lambda line: None, 20.0)["pycuda"].reason == reason
+
+
+@pytest.mark.parametrize(("arch", "hopper"), [("sm_80", None), ("sm_90", "sm_90a"), ("sm_100", None)])
+def test_a_file_for_one_architecture_is_compiled_for_it_alone(arch: str, hopper: str | None) -> None:
+    found = {path.stem: own for path, own in _own.sources(arch).items()}
+    assert found.pop("wgmma", None) == hopper
+    assert len(found) > 5 and set(found.values()) == {arch}
+
+
+@pytest.mark.parametrize("home", ["writable", "of nobody", "of the system"])
+def test_cupy_has_a_folder_for_what_it_compiles(
+    home: str, own_state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And neither it nor our state needs a home."""
+    monkeypatch.delenv("CUPY_CACHE_DIR", raising=False)
+    monkeypatch.setenv("HOME", {"writable": str(tmp_path), "of the system": "/proc"}.get(home, ""))
+    if home == "of nobody":
+        monkeypatch.setattr(os.path, "expanduser", str)
+    told = gpu.cached()
+    assert told == ({} if home == "writable" else {"CUPY_CACHE_DIR": str(own_state / "cupy")})
+    monkeypatch.delenv(state.VARIABLE)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    state.folder.cache_clear()
+    found = state.folder()
+    assert found.is_dir() and (found == tmp_path / ".cache/kernelgap") == (home == "writable")
+    if home != "writable":
+        found.rmdir()
 
 
 # The Makefile's recipe
@@ -250,7 +346,8 @@ def wheel(package: str, folder: Path) -> Path:
 
 def test_the_recipe_in_an_environment_within_an_environment(tmp_path: Path) -> None:
     """As on a GPU's machine: python3 is of an environment made by another one's, has all packages but one, which is
-    carried as a wheel; there is no network. No environment is made: it would see none of them."""
+    carried as a wheel, beside one that fits no Python of today; there is no network. No environment is made: it
+    would see none of them."""
     if shutil.which("make") is None or shutil.which("git") is None:
         pytest.skip("no make or no git")
     outer, inner = tmp_path / "outer", tmp_path / "inner"
@@ -263,7 +360,7 @@ def test_the_recipe_in_an_environment_within_an_environment(tmp_path: Path) -> N
         mine = path.name.startswith(("msgspec", "__editable__", "kernelgap", "_virtualenv"))
         if not mine and not (site / path.name).exists():
             (site / path.name).symlink_to(path)
-    clone = tmp_path / "clone"
+    clone = tmp_path / "the clone"
     listed = ["git", "ls-files", "-co", "--exclude-standard"]
     tracked = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in tracked.stdout.splitlines():
@@ -288,8 +385,12 @@ def test_the_recipe_in_an_environment_within_an_environment(tmp_path: Path) -> N
 
     without = make()
     assert without.returncode == 2 and "msgspec" in without.stderr + without.stdout, without
-    wheel("msgspec", clone / "wheels")
+    msgspec = wheel("msgspec", clone / "wheels")
+    shutil.copy(msgspec, msgspec.with_name("msgspec-0.1-cp27-cp27m-win32.whl"))
+    (clone / ".site/rich").mkdir(parents=True)  # of another Python, from before
     ran = make()
+    assert "gpu: wheels/msgspec-0.1-cp27-cp27m-win32.whl is not for this Python" in ran.stdout
+    assert not (clone / ".site/rich").exists()
     assert ran.returncode == 0, (ran, words(out)[-3000:])
     assert (clone / ".site/msgspec").is_dir() and not list(clone.glob(".venv*"))
     assert {contest.contest.partition("/")[0] for contest in store.read(out / "gpu-1.jsonl").contests} >= {
@@ -389,6 +490,20 @@ def test_a_step_that_fails_costs_the_exit_code_alone(
     assert made("--seconds", "20", "--out", str(tmp_path)) == 1
     told = words(tmp_path)
     assert "hello\n" in told and "it broke" in told and "bad: exit code 5" in told
+
+
+def test_a_log_stays_below_its_size(
+    tmp_path: Path, plan: Plan, modules: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a step that fills it the first words are kept, and what comes after it is told."""
+    monkeypatch.setattr(_steps, "ROOM", 100_000)
+    modules("talks", "print('first'); print('x' * 1_000_000)")
+    modules("hello", "print('hello')")
+    plan(Step("huge", ("talks",), 10.0), Step("good", ("hello",), 10.0))
+    assert made("--seconds", "40", "--out", str(tmp_path)) == 0
+    told = words(tmp_path)
+    assert len(told) < 100_000 and "first\n" in told and "is left out" in told
+    assert "\nhello\n" in told and "good: exit code 0" in told
 
 
 def test_probes_know_when_to_stop(tmp_path: Path, plan: Plan, modules: Callable[[str, str], None]) -> None:
@@ -517,8 +632,9 @@ def test_killed_at_random_moments_it_leaves_whole_lines_and_goes_on(
     assert len(set(names)) == len(names) and file.read_bytes().startswith(before)
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_what_it_started_ends_with_it(
-    tmp_path: Path, modules: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+    how: signal.Signals, tmp_path: Path, modules: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(MARK, str(tmp_path))
     modules("waits", "import time; print('begun'); time.sleep(600)")
@@ -526,15 +642,23 @@ def test_what_it_started_ends_with_it(
     program = (
         "from micro import gpu; from micro.probes import _steps\n"
         "_steps.steps = lambda *given: (_steps.Step('x', ('waits',), 99.0),)\n"
-        f"gpu.main(['--fake', '--part', '1', '--out', {out!r}])"
+        f"raise SystemExit(gpu.main(['--fake', '--part', '1', '--out', {out!r}]))"
     )
-    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     begun = tmp_path / "out" / "gpu-1.txt"
     while process.poll() is None and not (begun.exists() and "begun" in begun.read_text()):
         time.sleep(0.01)
     assert len(marked(tmp_path)) == 2
-    process.kill()
-    process.wait()
+    process.send_signal(how)
+    _, err = process.communicate()
+    if how == signal.SIGINT:
+        assert process.returncode == 130 and "interrupted" in err and "Traceback" not in err
     ended = gone(tmp_path)
     for left in marked(tmp_path):
         left.kill()

@@ -218,7 +218,9 @@ class Host:
             if self._mine[i]:
                 self.prepare(case)
             else:
-                variant = self.device.adopt(find(case.problem.op, case.variant))
+                variant = find(case.problem.op, case.variant)
+                with suppress(Unavailable):  # of another device: it only takes its place here
+                    variant = self.device.adopt(variant)
                 parts = variant.parts(case.problem) or ((variant, 1),)
                 data = case.setting.data
                 return [

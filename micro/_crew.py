@@ -63,6 +63,8 @@ class Crew:
         """Every case once, in random order, each in its worker while the others block on their pipes."""
         from dataclasses import replace
 
+        import numpy as np
+
         total: Look | None = None
         for case in orders(self._seed, number, 1, len(self.cases))[0]:
             sings = canary and total is None
@@ -74,8 +76,8 @@ class Crew:
             total = replace(
                 total,
                 wall=total.wall + one.wall, cpu=total.cpu + one.cpu, lost=total.lost + one.lost,
-                counters=total.counters + one.counters, faults=total.faults + one.faults,
-                seconds=total.seconds + one.seconds, state=total.state | one.state,
+                places=np.where(mine, one.places, total.places), counters=total.counters + one.counters,
+                faults=total.faults + one.faults, seconds=total.seconds + one.seconds, state=total.state | one.state,
                 launches=tuple(b if own else a for a, b, own in zip(total.launches, one.launches, mine, strict=True)),
                 unheld=tuple(map(max, total.unheld, one.unheld)), broken=added(total.broken, one.broken),
                 slowed=_summed(total.slowed, one.slowed),

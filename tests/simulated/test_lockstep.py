@@ -56,3 +56,13 @@ def test_they_take_turns(crew: Crew) -> None:
     assert look.wall[:, 1] == pytest.approx([SECONDS] * ROUNDS, rel=0.01)
     assert (look.wall[:, 0] > 0).all() and not look.lost[:, 1].any()
     crew.close()
+
+
+def test_a_place_is_told_by_the_worker_that_it_is_in(crew: Crew, hosts: dict[str, Host]) -> None:
+    """Their memory is aligned differently."""
+    crew.open(1.0)
+    look = crew.look(0, ROUNDS, 1.0)
+    for i, host in enumerate(hosts.values()):
+        first = [host._owner.index(entry) for entry in host._timed][i]
+        assert look.places[:, i].tolist() == [int(host._draw(r, 1)[0, first]) for r in range(ROUNDS)]
+    assert not (look.places[:, 1] % 512).any() and (look.places[:, 0] % 512).any()

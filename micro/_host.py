@@ -366,9 +366,10 @@ class Host:
         return self._ceilings[key]
 
     def _calibrate(self, entry: Timed) -> float:
-        """Seconds of one launch, from the check where that already told it is long."""
+        """Seconds of one launch, from the check where that already told it is long; not where its only launch may have
+        been the one that loads and compiles."""
         case = self._cases[entry.case]
-        pilot = self._pilot.get(case, 0.0)
+        pilot = self._pilot.get(case, 0.0) if self.device.native else 0.0
         if pilot > LONG and len(self._binds.get(case, ())) == 1:
             return pilot
         self._single, self._captured = True, False

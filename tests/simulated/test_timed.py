@@ -16,7 +16,7 @@ from micro._run import Runner
 from micro._worker import Workers
 from reports import store
 from reports.record import Contest, Run
-from tests.simulated.timed import Simulated, rounds, script
+from tests.simulated.timed import Costs, Simulated, rounds, script
 
 BUDGET, MOST = 104, 225  # seconds of measuring, and of all of it
 
@@ -116,3 +116,14 @@ def test_an_error_that_stays_costs_one_case(own_state: Path, monkeypatch: pytest
             assert result.status == ("failed" if name == "cuda-each" else "ok"), (name, result.reason)
             if name == "cuda-each":
                 assert "cudaErrorIllegalAddress" in (result.reason or "") and result.seconds is None
+
+
+def test_a_first_call_that_compiles_is_no_launch(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check's only launch took a second; its visits have as many launches as a kernel of its length takes."""
+    machine = Simulated(Costs(first=1.0))
+    machine.install(monkeypatch)
+    for result in contest(machine, optimizer("torch-foreach-cuda"), optimizer("torch-fused-cuda")).results:
+        if result.role == "measured":
+            assert result.seconds is not None and result.launches is not None
+            assert result.launches * result.seconds.median > 0.5e-3
+            assert rounds(result) >= 6

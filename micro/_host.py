@@ -332,12 +332,22 @@ class Host:
         for entry in self._own():
             launch = self._bound(entry, self._offsets(row, entry))
             entry.kernels, entry.capturable = launch.kernels or UNTOLD * launch.uses, launch.capturable
+            if self._cases[entry.case] not in self._pilot:
+                self._launch_first(entry, launch)
         if idle > IDLE:
             self._ramp(self._own()[0])
         if self._overhead is None:
             self._overhead = self.device.overhead()
             self._state, began = self.device.state(), time.perf_counter()
             self._pace, self._asking = self.device.pace(), time.perf_counter() - began
+
+    def _launch_first(self, entry: Timed, launch: Launch) -> None:
+        """What a launch loads or compiles in a process where it was not checked: it would break a hold."""
+        cell = ctypes.c_int32.from_address(self._cell)
+        cell.value = entry.case
+        launch.call()
+        self.device.sync()
+        cell.value = -1
 
     def _ramp(self, entry: Timed) -> None:
         """Keep the device busy until its clock has settled: three medians in a row that are alike."""

@@ -127,3 +127,17 @@ def test_a_first_call_that_compiles_is_no_launch(own_state: Path, monkeypatch: p
             assert result.seconds is not None and result.launches is not None
             assert result.launches * result.seconds.median > 0.5e-3
             assert rounds(result) >= 6
+
+
+def test_what_compiles_in_a_fresh_worker_breaks_no_hold(
+    own_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of the cases fails, and its worker goes; the others are timed in another, where nothing was checked."""
+    machine = Simulated(Costs(first=1.0))
+    machine.install(monkeypatch)
+    machine.faulty |= {"cuda-each"}
+    done = contest(machine, *map(optimizer, ("torch-foreach-cuda", "torch-fused-cuda", "cuda-each")))
+    for result in (x for x in done.results if x.role == "measured" and x.variant != "cuda-each"):
+        assert result.seconds is not None and not result.warnings
+        real = script(result.variant, optimizer(result.variant).problem)
+        assert result.seconds.median == pytest.approx(real, rel=0.05)

@@ -100,7 +100,10 @@ class Runner:
                     crew, pairs, seconds, budget.target, margin, self.progress, at_least=at_least
                 )
             except (KernelError, Unavailable, MemoryError) as error:
-                alive = self._blame(outcomes, alive, crew.culprit, error)
+                if crew.culprit >= len(survivors):  # it bounds nothing from now on
+                    self.checked[crew.cases[crew.culprit]] = Outcome("failed", f"while it was timed: {error}")
+                else:
+                    alive = self._blame(outcomes, alive, crew.culprit, error)
             with suppress(KernelError):  # what dies now has been measured
                 crew.close()
         told = _Told(self, contest, outcomes, alive, measurement, margin, budget.target)
@@ -115,9 +118,15 @@ class Runner:
         return done, measurement
 
     def ceilings(self, cases: Sequence[Case]) -> list[Case]:
-        """What bounds these cases; a doubtful one only where it is here and its answer is right."""
+        """What bounds these cases; a doubtful one only where it is here and its answer is right, and none that failed
+        while it was timed."""
         found = _ceiling.cases(cases, self.limits)
-        return [x for x in found if not _ceiling.doubtful(x) or self._stage1(x, self.seed).status == "ran"]
+        known = [not _ceiling.doubtful(x) and x not in self.checked for x in found]
+        return [
+            x
+            for x, fine in zip(found, known, strict=True)
+            if fine or self._stage1(x, self.seed).status == "ran"
+        ]
 
     def _stage1(self, case: Case, seed: int) -> Outcome:
         """Prepare, launch, check, once in a command; whatever a kernel does costs its case alone."""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kernels.ops.optimizer.problem import Optimizer
-from kernels.variant import Setting
+from kernels.variant import Launch, Setting
 from micro import __main__ as command
 from micro._canary import History
+from micro._ceiling import STEPS
 from micro._plan import Budget, Case
 from micro._plan import Contest as PlannedContest
 from micro._run import Runner
 from micro._worker import Workers
 from reports import store
 from reports.record import Contest, Run
-from tests.simulated.timed import Costs, Simulated, rounds, script
+from tests.simulated.timed import Costs, Simulated, Timed, rounds, script
 
 BUDGET, MOST = 104, 225  # seconds of measuring, and of all of it
 
@@ -141,3 +144,31 @@ def test_what_compiles_in_a_fresh_worker_breaks_no_hold(
         assert result.seconds is not None and not result.warnings
         real = script(result.variant, optimizer(result.variant).problem)
         assert result.seconds.median == pytest.approx(real, rel=0.05)
+
+
+def test_a_ceiling_that_fails_costs_no_contest(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told, leaves the contest, and is not asked again."""
+    machine = Simulated()
+    machine.install(monkeypatch)
+    ran, adopt = [], Timed.adopt
+
+    def adopted(device: Timed, row: Any) -> Any:
+        made = adopt(device, row)
+
+        def prepare(problem: Any, *others: Any) -> Any:
+            if problem.op == "fma" and problem.steps == STEPS:
+                ran.append(problem)
+                return lambda buffers: Launch(lambda: device.cp.launch("bad", 1e-6))
+            return made.prepare(problem, *others)
+
+        return dataclasses.replace(made, prepare=prepare)
+
+    monkeypatch.setattr(Timed, "adopt", adopted)
+    machine.faulty |= {"bad"}
+    with Workers() as workers:
+        runner = Runner(workers, {"cuda:0": machine.workers[0].limits()}, History("none"))
+        for case in (optimizer("torch-foreach-cuda"), optimizer("torch-fused-cuda")):
+            done = runner.run(PlannedContest("some", "which?", "variant", (case,)), 2.0, Budget(2.0))
+            assert [(x.op, x.status) for x in done.results] == [("optimizer", "ok"), ("stream", "ok")]
+            assert "cudaErrorIllegalAddress" in done.results[0].warnings[0]
+    assert len(ran) == 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernels.devices import runs
-from kernels.errors import KernelError
+from kernels.errors import KernelError, Unavailable
 from micro._host import VISIT
 from micro._look import Look, Opened
 from micro._place import orders
@@ -93,10 +93,10 @@ class Crew:
         worker = self._workers.get(key)
         try:
             return worker.call(method, *arguments, patience=patience)
-        except KernelError as error:
+        except (KernelError, Unavailable) as error:
             self.culprit = worker.running()
             # What CUDA has refused once it may refuse from then on, to whoever comes next in this process.
-            if isinstance(error, Died) or key in self._on_gpu:
+            if isinstance(error, Died) or (isinstance(error, KernelError) and key in self._on_gpu):
                 self._workers.drop(key)
             raise
 

@@ -7,7 +7,7 @@ import math
 import os
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -216,7 +216,7 @@ class Host:
         case = self._cases[i]
         if case not in self._binds:
             if self._mine[i]:
-                self.prepare(case)
+                self._labeled(i, lambda: self.prepare(case))
             else:
                 variant = find(case.problem.op, case.variant)
                 with suppress(Unavailable):  # of another device: it only takes its place here
@@ -343,10 +343,14 @@ class Host:
 
     def _launch_first(self, entry: Timed, launch: Launch) -> None:
         """What a launch loads or compiles in a process where it was not checked: it would break a hold."""
+        self._labeled(entry.case, launch.call)
+        self._labeled(entry.case, self.device.sync)
+
+    def _labeled(self, case: int, do: Callable[[], object]) -> None:
+        """What a case does outside a look, for which it answers alone."""
         cell = ctypes.c_int32.from_address(self._cell)
-        cell.value = entry.case
-        launch.call()
-        self.device.sync()
+        cell.value = case
+        do()
         cell.value = -1
 
     def _ramp(self, entry: Timed) -> None:

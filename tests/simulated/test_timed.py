@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kernels.errors import BuildError, Unavailable
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.variant import Launch, Setting
 from micro import __main__ as command
@@ -146,7 +147,17 @@ def test_what_compiles_in_a_fresh_worker_breaks_no_hold(
         assert result.seconds.median == pytest.approx(real, rel=0.05)
 
 
-def test_a_ceiling_that_fails_costs_no_contest(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (None, "cudaErrorIllegalAddress"),
+        (BuildError("fma.cu does not compile"), "does not compile"),
+        (Unavailable("no nvcc"), "no nvcc"),
+    ],
+)
+def test_a_ceiling_that_fails_costs_no_contest(
+    fault: Exception | None, told: str, own_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is told, leaves the contest, and is not asked again."""
     machine = Simulated()
     machine.install(monkeypatch)
@@ -158,6 +169,8 @@ def test_a_ceiling_that_fails_costs_no_contest(own_state: Path, monkeypatch: pyt
         def prepare(problem: Any, *others: Any) -> Any:
             if problem.op == "fma" and problem.steps == STEPS:
                 ran.append(problem)
+                if fault:
+                    raise fault
                 return lambda buffers: Launch(lambda: device.cp.launch("bad", 1e-6))
             return made.prepare(problem, *others)
 
@@ -170,5 +183,5 @@ def test_a_ceiling_that_fails_costs_no_contest(own_state: Path, monkeypatch: pyt
         for case in (optimizer("torch-foreach-cuda"), optimizer("torch-fused-cuda")):
             done = runner.run(PlannedContest("some", "which?", "variant", (case,)), 2.0, Budget(2.0))
             assert [(x.op, x.status) for x in done.results] == [("optimizer", "ok"), ("stream", "ok")]
-            assert "cudaErrorIllegalAddress" in done.results[0].warnings[0]
+            assert told in done.results[0].warnings[0]
     assert len(ran) == 1

@@ -22,7 +22,7 @@ from micro._crew import Crew
 from micro._look import Prepared
 from micro._measure import CONTENDED, FOREIGN, Measurement, measure
 from micro._plan import Budget, Case, Contest
-from micro._worker import Died, Workers
+from micro._worker import Died, Serves, Workers
 from reports import record, stats, units
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MEMORY_MARGIN = 0.04
 PREPARE = 120.0  # seconds: compilers and imports
-FIRST = 60.0  # seconds for the first answer of a provider on a GPU: its first call loads and compiles
+FIRST = 60.0  # seconds for the first answer of a provider to an operation in a GPU's worker: it loads and compiles
 PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; twice, for two probes
 SLOW_BYTES = 0.5e9  # … and operands at this many bytes/s: references are in float64
 
@@ -71,7 +71,9 @@ class Runner:
     evidence: Path | None = None  # folder for what wrong kernels leave
     keep_wrong: bool = False
     checked: dict[Case, Outcome] = field(default_factory=dict)
-    known: set[tuple[str, str]] = field(default_factory=set)  # providers that have answered, by device
+    known: set[tuple[Serves, str, str]] = field(
+        default_factory=set
+    )  # workers, operations, providers that answered
 
     def run(self, contest: Contest, seconds: float, budget: Budget) -> record.Contest:
         """The contest's record: a result for every case, a comparison for every pair."""
@@ -149,7 +151,7 @@ class Runner:
             passed = self.workers.get(key).call(
                 "check", case, seed, self.evidence, self.keep_wrong, patience=self._patience(case, prepared)
             )
-            self.known.add(_provider(case))
+            self.known.add(self._asked(case))
             return Outcome("ran", None, prepared, passed)
         except WrongResult as error:
             return Outcome("wrong", str(error), prepared)
@@ -164,11 +166,16 @@ class Runner:
             return Outcome("failed", str(error) or "out of memory", prepared)
 
     def _patience(self, case: Case, prepared: Prepared) -> float:
-        """Seconds for an answer, by its work; the first one of a provider on a GPU has FIRST at least."""
+        """Seconds for an answer, by its work; the first one of a kind on a GPU has FIRST at least."""
         work = find(case.problem.op, case.variant).executed(case.problem)
         once = work.flops * prepared.uses / SLOW + case.problem.footprint / SLOW_BYTES
-        first = runs(case.setting.device) == "cuda" and _provider(case) not in self.known
+        first = runs(case.setting.device) == "cuda" and self._asked(case) not in self.known
         return max(FIRST if first else PATIENCE, FACTOR * 2 * once)
+
+    def _asked(self, case: Case) -> tuple[Serves, str, str]:
+        """Whom a case asks for what."""
+        worker = self.workers.get(self.workers.key(case))
+        return worker, case.problem.op, find(case.problem.op, case.variant).provider
 
     def _blame(self, outcomes: list[Outcome], alive: list[int], culprit: int, error: Exception) -> list[int]:
         """A case that died while it was timed leaves the contest; where none can be named, all fail."""
@@ -184,10 +191,6 @@ class Runner:
         known = [(c.problem, self.limits.get(c.setting.device)) for c in contest.cases]
         bound = any(x is not None and _ceiling.memory_bound(problem, x.usable_cache) for problem, x in known)
         return max(MEMORY_MARGIN, budget.target) if bound else budget.target
-
-
-def _provider(case: Case) -> tuple[str, str]:
-    return case.setting.device, find(case.problem.op, case.variant).provider
 
 
 def _renumbered(contest: Contest, alive: Sequence[int]) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ import pytest
 
 from kernels.errors import BuildError, Unavailable
 from kernels.ops.optimizer.problem import Optimizer
+from kernels.ops.softmax import Softmax
 from kernels.variant import Launch, Setting
 from micro import __main__ as command
 from micro._canary import History
@@ -185,3 +186,24 @@ def test_a_ceiling_that_fails_costs_no_contest(
             assert [(x.op, x.status) for x in done.results] == [("optimizer", "ok"), ("stream", "ok")]
             assert told in done.results[0].warnings[0]
     assert len(ran) == 1
+
+
+def test_who_has_not_answered_in_this_process_or_to_this_has_a_minute(
+    own_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch's first call of each operation takes twelve seconds, in each process."""
+    machine = Simulated(Costs(first=12.0))
+    machine.install(monkeypatch)
+    softmax = Case(Softmax(64, 10), "torch-cuda", Setting(device="cuda:0"))
+    machine.faulty |= {"cuda-each"}
+    for rivals in ((softmax, optimizer("torch-foreach-cuda")), (softmax, optimizer("cuda-each"))):
+        with Workers() as workers:
+            runner = Runner(workers, {"cuda:0": machine.workers[0].limits()}, History("none"))
+            alone = [PlannedContest(x.name, "which?", "variant", (x,)) for x in rivals]
+            found = [runner.run(one, 1.0, Budget(1.0)).results[0] for one in alone]
+            assert [x.status for x in found] == [
+                "failed" if x.variant == "cuda-each" else "ok" for x in found
+            ]
+            runner.checked.clear()
+            again = runner.run(alone[0], 1.0, Budget(1.0)).results[0]
+            assert again.status == "ok", again.reason

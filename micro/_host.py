@@ -336,6 +336,7 @@ class Host:
                 self._launch_first(entry, launch)
         if idle > IDLE:
             self._ramp(self._own()[0])
+        self._state = {}  # of an earlier contest's temperature and power nothing is told
         if self._overhead is None:
             self._overhead = self.device.overhead()
             self._state, began = self.device.state(), time.perf_counter()

@@ -207,3 +207,17 @@ def test_who_has_not_answered_in_this_process_or_to_this_has_a_minute(
             runner.checked.clear()
             again = runner.run(alone[0], 1.0, Budget(1.0)).results[0]
             assert again.status == "ok", again.reason
+
+
+def test_temperature_and_power_are_told_of_when_they_were_asked(
+    own_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once in a worker, in its first contest; the clock after each look."""
+    machine = Simulated()
+    machine.install(monkeypatch)
+    with Workers() as workers:
+        runner = Runner(workers, {"cuda:0": machine.workers[0].limits()}, History("none"))
+        one = PlannedContest("one", "which?", "variant", (optimizer("torch-fused-cuda"),))
+        found = [runner.run(one, 1.0, Budget(1.0)).system for _ in range(2)]
+    assert ["watts" in x for x in found] == [True, False]
+    assert all(x["sm_megahertz"] == 1980.0 for x in found)

@@ -106,7 +106,7 @@ class Runner:
                     self.checked[crew.cases[crew.culprit]] = Outcome("failed", f"while it was timed: {error}")
                 else:
                     alive = self._blame(outcomes, alive, crew.culprit, error)
-            with suppress(KernelError):  # what dies now has been measured
+            with suppress(KernelError, Unavailable):  # what dies now has been measured
                 crew.close()
         told = _Told(self, contest, outcomes, alive, measurement, margin, budget.target)
         spent = {"measuring": measurement.seconds if measurement else 0.0, "setup": setup}

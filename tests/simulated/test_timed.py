@@ -21,7 +21,7 @@ from micro._run import Runner
 from micro._worker import Workers
 from reports import store
 from reports.record import Contest, Run
-from tests.simulated.timed import Costs, Simulated, Timed, rounds, script
+from tests.simulated.timed import Costs, Simulated, Timed, TimedHost, rounds, script
 
 BUDGET, MOST = 104, 225  # seconds of measuring, and of all of it
 
@@ -221,3 +221,29 @@ def test_temperature_and_power_are_told_of_when_they_were_asked(
         found = [runner.run(one, 1.0, Budget(1.0)).system for _ in range(2)]
     assert ["watts" in x for x in found] == [True, False]
     assert all(x["sm_megahertz"] == 1980.0 for x in found)
+
+
+def test_a_gpu_that_is_gone_costs_what_was_to_be_timed_on_it(
+    own_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails while a contest is timed, and no worker finds it any more: the command goes on to its end."""
+    machine = Simulated()
+    machine.install(monkeypatch)
+    look = TimedHost.look
+
+    def falls_off(host: Any, *arguments: Any) -> Any:
+        machine.faulty |= {"torch-fused-cuda"}
+        return look(host, *arguments)
+
+    monkeypatch.setattr(TimedHost, "look", falls_off)
+    made = machine._get
+
+    def worker(workers: Any, key: Any) -> Any:
+        if key not in workers._alive and machine.faulty:
+            raise Unavailable("no NVIDIA driver")
+        return made(workers, key)
+
+    monkeypatch.setattr(machine, "_get", worker)
+    done = contest(machine, optimizer("torch-fused-cuda"), optimizer("torch-foreach-cuda"))
+    assert [x.status for x in done.results if x.role == "measured"] == ["failed", "failed"]
+    assert "no NVIDIA driver" in (done.results[1].reason or "")

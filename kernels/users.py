@@ -15,7 +15,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kernels.devices.base import ALIGNMENT
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError, said
 from kernels.variant import Bind, Launch, Variant
@@ -77,7 +76,8 @@ def _digest(module: ModuleType) -> str | None:
 
 def _prepare(function: Callable[..., Any], problem: Any, device: Device, setting: object) -> Bind:
     """Called once on scratch operands: its compilers run here, and it shows whether it returns a Launch."""
-    sizes = [-(-x.nbytes // ALIGNMENT) * ALIGNMENT for x in problem.operands()]
+    unit = device.alignment
+    sizes = [-(-x.nbytes // unit) * unit for x in problem.operands()]
     block = device.allocate(sum(sizes))
     offsets = itertools.accumulate(sizes, initial=0)
     device.scatter(block, seed=1)  # garbage would overflow, and warn

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernels.devices import runs
-from kernels.errors import KernelError
+from kernels.errors import KernelError, Unavailable
 from micro._host import VISIT
 from micro._look import Look, Opened
 from micro._place import orders
@@ -63,6 +63,8 @@ class Crew:
         """Every case once, in random order, each in its worker while the others block on their pipes."""
         from dataclasses import replace
 
+        import numpy as np
+
         total: Look | None = None
         for case in orders(self._seed, number, 1, len(self.cases))[0]:
             sings = canary and total is None
@@ -74,8 +76,8 @@ class Crew:
             total = replace(
                 total,
                 wall=total.wall + one.wall, cpu=total.cpu + one.cpu, lost=total.lost + one.lost,
-                counters=total.counters + one.counters, faults=total.faults + one.faults,
-                seconds=total.seconds + one.seconds, state=total.state | one.state,
+                places=np.where(mine, one.places, total.places), counters=total.counters + one.counters,
+                faults=total.faults + one.faults, seconds=total.seconds + one.seconds, state=total.state | one.state,
                 launches=tuple(b if own else a for a, b, own in zip(total.launches, one.launches, mine, strict=True)),
                 unheld=tuple(map(max, total.unheld, one.unheld)), broken=added(total.broken, one.broken),
                 slowed=_summed(total.slowed, one.slowed),
@@ -91,10 +93,10 @@ class Crew:
         worker = self._workers.get(key)
         try:
             return worker.call(method, *arguments, patience=patience)
-        except KernelError as error:
+        except (KernelError, Unavailable) as error:
             self.culprit = worker.running()
             # What CUDA has refused once it may refuse from then on, to whoever comes next in this process.
-            if isinstance(error, Died) or key in self._on_gpu:
+            if isinstance(error, Died) or (isinstance(error, KernelError) and key in self._on_gpu):
                 self._workers.drop(key)
             raise
 

@@ -7,7 +7,7 @@ import math
 import os
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -216,9 +216,11 @@ class Host:
         case = self._cases[i]
         if case not in self._binds:
             if self._mine[i]:
-                self.prepare(case)
+                self._labeled(i, lambda: self.prepare(case))
             else:
-                variant = self.device.adopt(find(case.problem.op, case.variant))
+                variant = find(case.problem.op, case.variant)
+                with suppress(Unavailable):  # of another device: it only takes its place here
+                    variant = self.device.adopt(variant)
                 parts = variant.parts(case.problem) or ((variant, 1),)
                 data = case.setting.data
                 return [
@@ -330,12 +332,27 @@ class Host:
         for entry in self._own():
             launch = self._bound(entry, self._offsets(row, entry))
             entry.kernels, entry.capturable = launch.kernels or UNTOLD * launch.uses, launch.capturable
+            if self._cases[entry.case] not in self._pilot:
+                self._launch_first(entry, launch)
         if idle > IDLE:
             self._ramp(self._own()[0])
+        self._state = {}  # of an earlier contest's temperature and power nothing is told
         if self._overhead is None:
             self._overhead = self.device.overhead()
             self._state, began = self.device.state(), time.perf_counter()
             self._pace, self._asking = self.device.pace(), time.perf_counter() - began
+
+    def _launch_first(self, entry: Timed, launch: Launch) -> None:
+        """What a launch loads or compiles in a process where it was not checked: it would break a hold."""
+        self._labeled(entry.case, launch.call)
+        self._labeled(entry.case, self.device.sync)
+
+    def _labeled(self, case: int, do: Callable[[], object]) -> None:
+        """What a case does outside a look, for which it answers alone."""
+        cell = ctypes.c_int32.from_address(self._cell)
+        cell.value = case
+        do()
+        cell.value = -1
 
     def _ramp(self, entry: Timed) -> None:
         """Keep the device busy until its clock has settled: three medians in a row that are alike."""
@@ -364,9 +381,10 @@ class Host:
         return self._ceilings[key]
 
     def _calibrate(self, entry: Timed) -> float:
-        """Seconds of one launch, from the check where that already told it is long."""
+        """Seconds of one launch, from the check where that already told it is long; not where its only launch may have
+        been the one that loads and compiles."""
         case = self._cases[entry.case]
-        pilot = self._pilot.get(case, 0.0)
+        pilot = self._pilot.get(case, 0.0) if self.device.native else 0.0
         if pilot > LONG and len(self._binds.get(case, ())) == 1:
             return pilot
         self._single, self._captured = True, False

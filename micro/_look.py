@@ -36,8 +36,8 @@ class Opened:
 class Look:
     """Rounds × cases: seconds of one use, share of the visit lost, place of the first operand. `launches`: of a visit,
     case by case, at its end, `unheld` whose stream was not held; `broken`: visits of each whose hold broke. `state`:
-    the device's clocks, temperature and power at its end; `slowed`: seconds for which its clock was held down, by
-    cause."""
+    the multiprocessors' clock at its end; of a worker's first contest temperature and power, too, as it began;
+    `slowed`: seconds for which its clock was held down, by cause."""
 
     wall: Array
     cpu: Array

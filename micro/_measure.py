@@ -114,17 +114,24 @@ def measure(
     found = _Rounds(crew.cases, pairs, opened, margin, once)
     limit = began + (math.inf if rounds else seconds * (OVERRUN if once else 1))
 
+    def took() -> float:
+        """Seconds of a round: what they cost so far."""
+        return (time.monotonic() - began) / found.taken if found.taken else opened.round
+
+    def full() -> bool:
+        """Whether not even one more round fits into the budget."""
+        return (
+            found.accepted >= stats.FEWEST and limit - time.monotonic() < opened.beside + took()
+        ) or time.monotonic() >= limit
+
     def reach(goal: int) -> None:
         most = found.taken + REJECTIONS * goal
-        while (missing := goal - found.accepted) > 0 and (not found.looks or time.monotonic() < limit):
+        while (missing := goal - found.accepted) > 0 and (not found.looks or not full()):
             if found.taken >= most:
                 return  # a machine that rejects every round would keep us here for ever
-            # No longer than a sign of life, nor than the budget: rounds cost what they did so far.
-            took = (time.monotonic() - began) / found.taken if found.taken else opened.round
+            # No longer than a sign of life, nor than the budget.
             longest = min(BREATH, max(limit - time.monotonic(), 0.0)) if found.taken else BREATH
-            if found.accepted >= stats.FEWEST and longest < opened.beside + took:
-                return  # not even one more round
-            chunk = max(1, min(missing, int(longest / max(took, opened.round, 1e-9))))
+            chunk = max(1, min(missing, int(longest / max(took(), opened.round, 1e-9))))
             found.take(crew.look(found.taken, chunk, patience))
             progress(found.say())
 
@@ -135,7 +142,7 @@ def measure(
         if settled and (pairs or goal >= ENOUGH):
             stopped = "the answer is known"
             break
-        if once or time.monotonic() >= limit:
+        if once or full():
             stopped = "the budget ran out"
             break
     spent = time.monotonic() - began

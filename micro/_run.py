@@ -22,7 +22,7 @@ from micro._crew import Crew
 from micro._look import Prepared
 from micro._measure import CONTENDED, FOREIGN, Measurement, measure
 from micro._plan import Budget, Case, Contest
-from micro._worker import Died, Workers
+from micro._worker import Died, Serves, Workers
 from reports import record, stats, units
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MEMORY_MARGIN = 0.04
 PREPARE = 120.0  # seconds: compilers and imports
-FIRST = 60.0  # seconds for the first answer of a provider on a GPU: its first call loads and compiles
+FIRST = 60.0  # seconds for the first answer of a provider to an operation in a GPU's worker: it loads and compiles
 PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; twice, for two probes
 SLOW_BYTES = 0.5e9  # … and operands at this many bytes/s: references are in float64
 
@@ -71,7 +71,9 @@ class Runner:
     evidence: Path | None = None  # folder for what wrong kernels leave
     keep_wrong: bool = False
     checked: dict[Case, Outcome] = field(default_factory=dict)
-    known: set[tuple[str, str]] = field(default_factory=set)  # providers that have answered, by device
+    known: set[tuple[Serves, str, str]] = field(
+        default_factory=set
+    )  # workers, operations, providers that answered
 
     def run(self, contest: Contest, seconds: float, budget: Budget) -> record.Contest:
         """The contest's record: a result for every case, a comparison for every pair."""
@@ -100,8 +102,11 @@ class Runner:
                     crew, pairs, seconds, budget.target, margin, self.progress, at_least=at_least
                 )
             except (KernelError, Unavailable, MemoryError) as error:
-                alive = self._blame(outcomes, alive, crew.culprit, error)
-            with suppress(KernelError):  # what dies now has been measured
+                if crew.culprit >= len(survivors):  # it bounds nothing from now on
+                    self.checked[crew.cases[crew.culprit]] = Outcome("failed", f"while it was timed: {error}")
+                else:
+                    alive = self._blame(outcomes, alive, crew.culprit, error)
+            with suppress(KernelError, Unavailable):  # what dies now has been measured
                 crew.close()
         told = _Told(self, contest, outcomes, alive, measurement, margin, budget.target)
         spent = {"measuring": measurement.seconds if measurement else 0.0, "setup": setup}
@@ -115,9 +120,15 @@ class Runner:
         return done, measurement
 
     def ceilings(self, cases: Sequence[Case]) -> list[Case]:
-        """What bounds these cases; a doubtful one only where it is here and its answer is right."""
+        """What bounds these cases; a doubtful one only where it is here and its answer is right, and none that failed
+        while it was timed."""
         found = _ceiling.cases(cases, self.limits)
-        return [x for x in found if not _ceiling.doubtful(x) or self._stage1(x, self.seed).status == "ran"]
+        known = [not _ceiling.doubtful(x) and x not in self.checked for x in found]
+        return [
+            x
+            for x, fine in zip(found, known, strict=True)
+            if fine or self._stage1(x, self.seed).status == "ran"
+        ]
 
     def _stage1(self, case: Case, seed: int) -> Outcome:
         """Prepare, launch, check, once in a command; whatever a kernel does costs its case alone."""
@@ -140,7 +151,7 @@ class Runner:
             passed = self.workers.get(key).call(
                 "check", case, seed, self.evidence, self.keep_wrong, patience=self._patience(case, prepared)
             )
-            self.known.add(_provider(case))
+            self.known.add(self._asked(case))
             return Outcome("ran", None, prepared, passed)
         except WrongResult as error:
             return Outcome("wrong", str(error), prepared)
@@ -155,11 +166,16 @@ class Runner:
             return Outcome("failed", str(error) or "out of memory", prepared)
 
     def _patience(self, case: Case, prepared: Prepared) -> float:
-        """Seconds for an answer, by its work; the first one of a provider on a GPU has FIRST at least."""
+        """Seconds for an answer, by its work; the first one of a kind on a GPU has FIRST at least."""
         work = find(case.problem.op, case.variant).executed(case.problem)
         once = work.flops * prepared.uses / SLOW + case.problem.footprint / SLOW_BYTES
-        first = runs(case.setting.device) == "cuda" and _provider(case) not in self.known
+        first = runs(case.setting.device) == "cuda" and self._asked(case) not in self.known
         return max(FIRST if first else PATIENCE, FACTOR * 2 * once)
+
+    def _asked(self, case: Case) -> tuple[Serves, str, str]:
+        """Whom a case asks for what."""
+        worker = self.workers.get(self.workers.key(case))
+        return worker, case.problem.op, find(case.problem.op, case.variant).provider
 
     def _blame(self, outcomes: list[Outcome], alive: list[int], culprit: int, error: Exception) -> list[int]:
         """A case that died while it was timed leaves the contest; where none can be named, all fail."""
@@ -175,10 +191,6 @@ class Runner:
         known = [(c.problem, self.limits.get(c.setting.device)) for c in contest.cases]
         bound = any(x is not None and _ceiling.memory_bound(problem, x.usable_cache) for problem, x in known)
         return max(MEMORY_MARGIN, budget.target) if bound else budget.target
-
-
-def _provider(case: Case) -> tuple[str, str]:
-    return case.setting.device, find(case.problem.op, case.variant).provider
 
 
 def _renumbered(contest: Contest, alive: Sequence[int]) -> list[tuple[int, int]]:

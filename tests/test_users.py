@@ -16,6 +16,7 @@ import pytest
 
 from kernels import users
 from kernels.devices import open_device
+from kernels.devices.fake import Fake
 from kernels.errors import LaunchError, UsageError, WrongResult
 from kernels.ops.gemm.problem import Gemm as Problem
 from kernels.users import load
@@ -116,6 +117,16 @@ def test_a_function_is_tried_on_numbers_before_it_is_bound(place: Path) -> None:
     assert all(a + size <= b for (a, size), (b, _) in itertools.pairwise(starts))
     bind(_check.Bench(CPU, SQUARE).views)
     assert len(seen) == 3  # binding sets addresses, nothing runs
+
+
+def test_a_function_is_tried_at_addresses_as_it_will_get_them() -> None:
+    """Multiples of what the device aligns to."""
+    device = Fake()
+    device.alignment = 512
+    seen: list[int] = []
+    tried = lambda problem, *operands: seen.extend(x.ctypes.data for x in operands)  # noqa: E731
+    users._prepare(tried, Problem(5, 7, 3), device, Setting())
+    assert len({place % 512 for place in seen}) == 1  # of a block that starts where the fake's do
 
 
 def test_a_function_s_precision_is_its_own(place: Path) -> None:

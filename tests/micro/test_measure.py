@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,6 +93,28 @@ def test_a_small_budget_has_one_look_at_its_last_round() -> None:
     m = measure(scripted, [(0, 1)], 10.5 * SHORT.round, 0.01, 0.01, said.append)
     assert (len(m.times), scripted.looks, len(said)) == (10, 1, 1)
     assert m.stopped == "the answer is known"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fixed", "rounds"), [(30.0, None, 50), (60.0, None, 100), (10.0, 20, 20)]
+)
+def test_rounds_longer_than_a_sign_of_life_go_on_to_the_budget(
+    seconds: float, fixed: int | None, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the ratio is not known before. One of 0.6 s each."""
+    now = 0.0
+
+    def row(number: int) -> tuple[list[float], list[float], list[float]]:
+        nonlocal now
+        now += 0.6
+        wall = [0.3, 0.3 * (1 + 0.5 * (number % 2))]
+        return wall, wall, [0.0, 0.0]
+
+    monkeypatch.setattr("micro._measure.time", SimpleNamespace(monotonic=lambda: now))
+    scripted: Any = Scripted((FIRST, SECOND), Opened((1, 1), (0.3, 0.3), 0.6), row)
+    m = measure(scripted, [(0, 1)], seconds, 0.01, 0.01, lambda text: None, rounds=fixed)
+    assert len(m.times) == pytest.approx(rounds, abs=1)
+    assert m.stopped == "the budget ran out"
 
 
 def test_a_case_alone_takes_enough_rounds() -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kernels.errors import BuildError, Unavailable
 from kernels.ops.optimizer.problem import Optimizer
-from kernels.variant import Setting
+from kernels.ops.softmax import Softmax
+from kernels.variant import Launch, Setting
 from micro import __main__ as command
 from micro._canary import History
+from micro._ceiling import STEPS
 from micro._plan import Budget, Case
 from micro._plan import Contest as PlannedContest
 from micro._run import Runner
 from micro._worker import Workers
 from reports import store
 from reports.record import Contest, Run
-from tests.simulated.timed import Simulated, rounds, script
+from tests.simulated.timed import Costs, Simulated, Timed, TimedHost, rounds, script
 
 BUDGET, MOST = 104, 225  # seconds of measuring, and of all of it
 
@@ -116,3 +121,129 @@ def test_an_error_that_stays_costs_one_case(own_state: Path, monkeypatch: pytest
             assert result.status == ("failed" if name == "cuda-each" else "ok"), (name, result.reason)
             if name == "cuda-each":
                 assert "cudaErrorIllegalAddress" in (result.reason or "") and result.seconds is None
+
+
+def test_a_first_call_that_compiles_is_no_launch(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check's only launch took a second; its visits have as many launches as a kernel of its length takes."""
+    machine = Simulated(Costs(first=1.0))
+    machine.install(monkeypatch)
+    for result in contest(machine, optimizer("torch-foreach-cuda"), optimizer("torch-fused-cuda")).results:
+        if result.role == "measured":
+            assert result.seconds is not None and result.launches is not None
+            assert result.launches * result.seconds.median > 0.5e-3
+            assert rounds(result) >= 6
+
+
+def test_what_compiles_in_a_fresh_worker_breaks_no_hold(
+    own_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of the cases fails, and its worker goes; the others are timed in another, where nothing was checked."""
+    machine = Simulated(Costs(first=1.0))
+    machine.install(monkeypatch)
+    machine.faulty |= {"cuda-each"}
+    done = contest(machine, *map(optimizer, ("torch-foreach-cuda", "torch-fused-cuda", "cuda-each")))
+    for result in (x for x in done.results if x.role == "measured" and x.variant != "cuda-each"):
+        assert result.seconds is not None and not result.warnings
+        real = script(result.variant, optimizer(result.variant).problem)
+        assert result.seconds.median == pytest.approx(real, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (None, "cudaErrorIllegalAddress"),
+        (BuildError("fma.cu does not compile"), "does not compile"),
+        (Unavailable("no nvcc"), "no nvcc"),
+    ],
+)
+def test_a_ceiling_that_fails_costs_no_contest(
+    fault: Exception | None, told: str, own_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told, leaves the contest, and is not asked again."""
+    machine = Simulated()
+    machine.install(monkeypatch)
+    ran, adopt = [], Timed.adopt
+
+    def adopted(device: Timed, row: Any) -> Any:
+        made = adopt(device, row)
+
+        def prepare(problem: Any, *others: Any) -> Any:
+            if problem.op == "fma" and problem.steps == STEPS:
+                ran.append(problem)
+                if fault:
+                    raise fault
+                return lambda buffers: Launch(lambda: device.cp.launch("bad", 1e-6))
+            return made.prepare(problem, *others)
+
+        return dataclasses.replace(made, prepare=prepare)
+
+    monkeypatch.setattr(Timed, "adopt", adopted)
+    machine.faulty |= {"bad"}
+    with Workers() as workers:
+        runner = Runner(workers, {"cuda:0": machine.workers[0].limits()}, History("none"))
+        for case in (optimizer("torch-foreach-cuda"), optimizer("torch-fused-cuda")):
+            done = runner.run(PlannedContest("some", "which?", "variant", (case,)), 2.0, Budget(2.0))
+            assert [(x.op, x.status) for x in done.results] == [("optimizer", "ok"), ("stream", "ok")]
+            assert told in done.results[0].warnings[0]
+    assert len(ran) == 1
+
+
+def test_who_has_not_answered_in_this_process_or_to_this_has_a_minute(
+    own_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch's first call of each operation takes twelve seconds, in each process."""
+    machine = Simulated(Costs(first=12.0))
+    machine.install(monkeypatch)
+    softmax = Case(Softmax(64, 10), "torch-cuda", Setting(device="cuda:0"))
+    machine.faulty |= {"cuda-each"}
+    for rivals in ((softmax, optimizer("torch-foreach-cuda")), (softmax, optimizer("cuda-each"))):
+        with Workers() as workers:
+            runner = Runner(workers, {"cuda:0": machine.workers[0].limits()}, History("none"))
+            alone = [PlannedContest(x.name, "which?", "variant", (x,)) for x in rivals]
+            found = [runner.run(one, 1.0, Budget(1.0)).results[0] for one in alone]
+            assert [x.status for x in found] == [
+                "failed" if x.variant == "cuda-each" else "ok" for x in found
+            ]
+            runner.checked.clear()
+            again = runner.run(alone[0], 1.0, Budget(1.0)).results[0]
+            assert again.status == "ok", again.reason
+
+
+def test_temperature_and_power_are_told_of_when_they_were_asked(
+    own_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once in a worker, in its first contest; the clock after each look."""
+    machine = Simulated()
+    machine.install(monkeypatch)
+    with Workers() as workers:
+        runner = Runner(workers, {"cuda:0": machine.workers[0].limits()}, History("none"))
+        one = PlannedContest("one", "which?", "variant", (optimizer("torch-fused-cuda"),))
+        found = [runner.run(one, 1.0, Budget(1.0)).system for _ in range(2)]
+    assert ["watts" in x for x in found] == [True, False]
+    assert all(x["sm_megahertz"] == 1980.0 for x in found)
+
+
+def test_a_gpu_that_is_gone_costs_what_was_to_be_timed_on_it(
+    own_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails while a contest is timed, and no worker finds it any more: the command goes on to its end."""
+    machine = Simulated()
+    machine.install(monkeypatch)
+    look = TimedHost.look
+
+    def falls_off(host: Any, *arguments: Any) -> Any:
+        machine.faulty |= {"torch-fused-cuda"}
+        return look(host, *arguments)
+
+    monkeypatch.setattr(TimedHost, "look", falls_off)
+    made = machine._get
+
+    def worker(workers: Any, key: Any) -> Any:
+        if key not in workers._alive and machine.faulty:
+            raise Unavailable("no NVIDIA driver")
+        return made(workers, key)
+
+    monkeypatch.setattr(machine, "_get", worker)
+    done = contest(machine, optimizer("torch-fused-cuda"), optimizer("torch-foreach-cuda"))
+    assert [x.status for x in done.results if x.role == "measured"] == ["failed", "failed"]
+    assert "no NVIDIA driver" in (done.results[1].reason or "")

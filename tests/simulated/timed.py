@@ -45,6 +45,9 @@ class Costs:
     torch: float = 10.0  # its first import in a process
     compilation: float = 1.0  # of a row's first kernel in a process, where it is our own, Numba's or CuPy's
     loading: float = 0.1  # of a library's
+    first: float = (
+        0.0  # of what a row compiles or loads only when it is called for the first time in a process
+    )
     reference: float = 3.0  # of the seed's product: filled, put, compared; others by their bytes
     nvml: float = 20e-3  # a call
     naming: float = 0.3  # a case under the profiler
@@ -113,6 +116,7 @@ class Timed(Cuda):
             each = self.seconds(variant.name, problem) / count
 
             def call() -> None:
+                self._first(f"call {variant.name}", self.costs.first)
                 noise = float(self._rng.lognormal(0, 0.003))
                 for _ in range(count):
                     self.cp.launch(variant.name, each * noise)

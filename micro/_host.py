@@ -66,6 +66,7 @@ class Timed:
     kernels: int = 0  # that one launch enqueues, of a device whose stream is held
     capturable: bool = False
     unheld: bool = False
+    alone: int = 0  # its single launches that broke their hold
     sets: int = 1
     turn: int = 0
     entry: Any = None
@@ -318,8 +319,10 @@ class Host:
             broke = timed.broke & (np.array(which) == i)
             if broke.any():
                 least = int(timed.launches[broke].min())
-                entry.unheld, entry.launches = least == 1, max(1, least // 2)
-                entry.kernels = max(entry.kernels, self.device.queue // least + 1)
+                entry.alone += int((timed.launches[broke] == 1).sum())
+                entry.unheld, entry.launches = entry.alone >= _loop.ALONE, max(1, least // 2)
+                if least > 1 or entry.unheld:
+                    entry.kernels = max(entry.kernels, self.device.queue // least + 1)
         on_host = np.array([entries[w].problem.on_host for w in which])
         wall = np.where(on_host, timed.wall, np.maximum(timed.wall - (self._overhead or 0.0), 1e-9))
         return replace(timed, wall=wall, lost=np.where(timed.broke, 1.0, timed.lost))

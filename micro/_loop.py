@@ -69,6 +69,7 @@ class _Callable(ctypes.Structure):
     _fields_ = (("callable", ctypes.c_void_p), ("stop", ctypes.c_void_p))
 
 
+ALONE = 2  # single launches that break their hold until the case is held no more
 STOP = ctypes.c_int32(0)  # set by a Python launch that raised
 
 
@@ -120,13 +121,15 @@ def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visit
 
     The order of a visit: two launches to warm up (or a flush), then everything is enqueued behind a held
     stream, so that no launch gap falls between the two marks. A case whose hold broke makes half as many
-    launches from then on, and one whose single launch broke it is held no more.
+    launches from then on, and one whose single launch broke it ALONE times is held no more: once, its caller may have
+    been stopped by others.
     """
     import numpy as np
 
     cell = ctypes.c_int32.from_address(running)
     wall, cpu, lost = np.empty((3, len(visits.which)))
     made, broke = np.empty(len(visits.which), np.int64), np.zeros(len(visits.which), bool)
+    alone = [0] * len(visits.launches)
     launched, unheld = list(visits.launches), list(visits.unheld or [False] * len(visits.launches))
     for v, case in enumerate(visits.which):
         cell.value = visits.labels[case]
@@ -143,7 +146,8 @@ def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visit
         else:
             elapsed, broke[v] = held(device, run, hold=not unheld[case])
         if broke[v]:
-            unheld[case], launched[case] = launched[case] == 1, max(1, launched[case] // 2)
+            alone[case] += launched[case] == 1
+            unheld[case], launched[case] = alone[case] >= ALONE, max(1, launched[case] // 2)
         wall[v], cpu[v] = elapsed.wall, elapsed.cpu
         lost[v] = 0.0 if np.isnan(elapsed.cpu) else 1 - cpu[v] / wall[v]
     cell.value = -1

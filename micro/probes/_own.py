@@ -73,8 +73,8 @@ LARGE = (  # operands of 268 MB: a cache holds a fifth of one
 
 
 def compiled(arch: str) -> dict[str, Any]:
-    """All files compiled for a device of this architecture, at once: whoever launches their kernels finds them. How many,
-    and what is said of those that failed; none where there is no nvcc, and kernels are compiled as they are launched."""
+    """All files compiled for a device of this architecture, at once: whoever launches their kernels finds them. How
+    many, and what is said of those that failed; none where there is no nvcc: then they are compiled when launched."""
     asked = sources(arch) if nvcc.missing() is None else {}
     with ThreadPoolExecutor() as pool:
         failed = [reason for reason in pool.map(complaint, asked, asked.values()) if reason]

@@ -254,10 +254,16 @@ def test_a_crash_while_timing_costs_the_case_under_way(quiet: None, culprit: int
     assert found[1 - culprit].status == "ok"
 
 
-@pytest.mark.parametrize("culprit", [-1, 2, 3])
-def test_a_crash_of_no_case_in_particular_costs_all(quiet: None, culprit: int) -> None:
-    found = measured(run(DiesOnce(Host(fake(), 0), culprit), CONTEST))
+def test_a_crash_of_no_case_in_particular_costs_all(quiet: None) -> None:
+    found = measured(run(DiesOnce(Host(fake(), 0), -1), CONTEST))
     assert [result.status for result in found] == ["failed", "failed"]
+
+
+@pytest.mark.parametrize("ceiling", [2, 3])
+def test_a_crash_of_a_ceiling_costs_the_ceiling(quiet: None, ceiling: int) -> None:
+    told = run(DiesOnce(Host(fake(), 0), ceiling), CONTEST)
+    assert [result.status for result in measured(told)] == ["ok", "ok"]
+    assert len(told.results) == 3 and "SIGSEGV" in told.results[0].warnings[0]
 
 
 def test_a_worker_that_dies_at_its_start_fails_its_case(quiet: None, monkeypatch: pytest.MonkeyPatch) -> None:

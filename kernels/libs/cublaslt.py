@@ -17,7 +17,7 @@ from kernels.errors import LaunchError, Unavailable
 from kernels.libs import cublas, cuda
 from kernels.libs.cublas import FLOAT, INT, POINTER, T
 
-ALIGNED = 64  # bytes: what placements keep to; the library takes 256 for granted where it is not told
+ALIGNED = 256  # bytes: what the library takes for granted where it is not told; placements keep to 512
 SCALE = 0  # CUDA_R_32F: the type of alpha and beta
 TRANSA, TRANSB = 3, 4  # cublasLtMatmulDescAttributes_t, int32_t each
 MAX_WORKSPACE = 1  # cublasLtMatmulPreferenceAttributes_t, uint64_t

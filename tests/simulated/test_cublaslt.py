@@ -75,7 +75,7 @@ def test_the_heuristic_is_told_workspace_and_alignment() -> None:
     library = Library()
     planned(opened(library), workspace=4096)
     cublaslt.plan(opened(library), "fp32", (0, 0), (2, 2, 2), (2, 2, 2), 1, 1, aligned=16)
-    told = [{1: size, **dict.fromkeys((5, 6, 7, 8), aligned)} for size, aligned in ((4096, 64), (1, 16))]
+    told = [{1: size, **dict.fromkeys((5, 6, 7, 8), aligned)} for size, aligned in ((4096, 256), (1, 16))]
     assert library.journal == told
 
 

@@ -55,7 +55,7 @@ def test_a_device_that_is_not_here_is_one_line(
 
 
 def test_hopper_is_asked_by_both_instructions() -> None:
-    hopper = Limits(1 << 36, 132, (50 << 20,), ("wgmma",))
+    hopper = Limits(1 << 36, 132, (50 << 20,), features=("wgmma",))
     peak, *traffic = ceiling.contests("cuda:0", hopper)
     problems = [case.problem.name for case in peak.cases]
     assert problems[:3] == [

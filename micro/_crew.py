@@ -7,10 +7,10 @@ from typing import Any
 
 from kernels.devices import runs
 from kernels.errors import KernelError, Unavailable
-from micro._host import VISIT
 from micro._look import Look, Opened
 from micro._place import orders
 from micro._plan import Case
+from micro._timed import VISIT
 from micro._worker import Died, Workers
 
 # Seconds of a visit where workers take turns, so that the hand-over does not show; and of one on a GPU, whose

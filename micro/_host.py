@@ -1,4 +1,4 @@
-"""Where cases live: prepared, checked, placed and visited, in a worker process or in this one."""
+"""Where cases are placed and visited, in a worker process or in this one."""
 
 from __future__ import annotations
 
@@ -9,85 +9,45 @@ import resource
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices.base import Pace
-from kernels.errors import Unavailable, WrongResult
-from kernels.isa import refusal as refuse_isa
-from kernels.variant import Variant, find
-from micro import _check, _evidence, _loop, _place
+from kernels.errors import Unavailable
+from kernels.variant import find
+from micro import _loop, _place
 from micro._arenas import ROOM, Arenas, Placed
 from micro._canary import canaries
 from micro._counters import Counters
-from micro._look import Look, Opened, Prepared
+from micro._kernels import Kernels
+from micro._look import Look, Opened
 from micro._plan import Case
+from micro._timed import LONG, UNTOLD, VISIT, WARM, Timed, launches, room, told
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
     from kernels.problem import Array, Problem
-    from kernels.variant import Bind, Launch
+    from kernels.variant import Launch
 
-VISIT = 60e-6  # seconds of launches in a visit
-LONG = 50e-3  # seconds: longer calls are not warmed up, and no cache holds their operands
 TOLD = 1e-3  # seconds: the second call that takes as long tells enough of it
-WARM = 2  # calls; with one, operands between L2 and L3 read 11 % slow
-CANARIES, CANARIES_STEPWISE = (
-    8,
-    3,
-)  # of each small one at the start of a look; where a visit takes milliseconds
+CANARIES, STEPWISE = 8, 3  # of each small one at the start of a look; where a visit takes milliseconds
 COLD_SHARE = 4  # cold operands rotate through so many last-level caches
-UNTOLD = 8  # kernels that a launch is taken to enqueue for each use where it does not tell
-SLOWER = (
-    4  # times as long as it must be a visit may be, so that it has as many launches as the fastest rival's
-)
-GRAPH = 4096  # launches of a captured graph, which is one entry of a stream's queue however many they are
 IDLE = 2.0  # seconds after which a device's clock may have fallen, and is ramped up again
-KEPT = 4 << 30  # bytes of operands of problems whose inputs are kept for the next rival
 HOT = 0.01  # share of a look's time with the clock held down for heat that rejects the look
 RAMP, ALIKE, MEDIAN = 2.0, 0.01, 4  # seconds at most until three medians of so many visits are alike
 
 
-@dataclass(eq=False)
-class Timed:
-    """One thing that is visited: a case, or a part of one."""
-
-    problem: Problem
-    variant: Variant[Any]
-    bind: Bind
-    case: int  # its case's position; −1 for a canary
-    uses: int
-    cold: tuple[str, ...] = ()
-    data: str = "normal"
-    launches: int = 1
-    warm: int = WARM
-    call: float = 0.0
-    kernels: int = 0  # that one launch enqueues, of a device whose stream is held
-    capturable: bool = False
-    unheld: bool = False
-    alone: int = 0  # its single launches that broke their hold
-    sets: int = 1
-    turn: int = 0
-    entry: Any = None
-    launch: Launch | None = None
-
-
-class Host:
+class Host(Kernels):
     """Serves one device. `cell`: address of the 32-bit cell that tells which case is under way."""
 
     def __init__(self, device: Device, cell: int) -> None:
-        self.device = device
+        super().__init__(device)
         self._state: dict[str, float] = {}
         self._pace = Pace()
         self._asking = 0.0  # seconds that it takes to be told its pace
         self._spare = ctypes.c_int32(-1)  # where nobody watches
         self._cell = cell or ctypes.addressof(self._spare)
-        self._binds: dict[Case, list[tuple[Variant[Any], Bind, int]]] = {}
-        self._whole: dict[Case, Bind] = {}
-        self._pilot: dict[Case, float] = {}
         self._arenas = Arenas(device)
-        self._drawn: dict[tuple[Problem, int], _check.Drawn] = {}
         self._busy = -math.inf  # when it was last timed
         self._overhead: float | None = None
         self._ceilings: dict[tuple[Problem, str], float] = {}
@@ -95,54 +55,6 @@ class Host:
     def running(self) -> int:
         """The case under way, or −1."""
         return int(ctypes.c_int32.from_address(self._cell).value)
-
-    def prepare(self, case: Case) -> Prepared:
-        """Compile, plan, pack, allocate. Raises whatever the kernel raises."""
-        began = time.perf_counter()
-        variant = self.device.adopt(find(case.problem.op, case.variant))
-        whole = variant.prepare(case.problem, self.device, case.setting)
-        self._whole[case] = whole
-        bench = _check.Bench(self.device, case.problem)
-        launch = whole(bench.views)
-        self._binds[case] = [(variant, whole, launch.uses)]
-        if parts := variant.parts(case.problem):
-            self._binds[case] = [
-                (part, part.prepare(case.problem, self.device, case.setting), uses) for part, uses in parts
-            ]
-        kernel, isa = variant.kernel()
-        if refusal := refuse_isa(case.setting.isa, kernel, isa):
-            raise Unavailable(refusal)
-        return Prepared(time.perf_counter() - began, launch.uses, launch.workspace, kernel, isa)
-
-    def check(self, case: Case, seed: int, evidence: Path | None = None, keep: bool = False) -> _check.Passed:
-        """One launch for each probe against float64. Raises WrongResult, its evidence in a folder if one
-        is given, with the operands if they are to be kept."""
-        variant = self.device.adopt(find(case.problem.op, case.variant))
-        if case not in self._whole:
-            self.prepare(case)
-        bind = self._whole[case]
-        if evidence is not None:
-            _evidence.clear(evidence, case)
-        drawn = None if self.device.native else self._inputs(case.problem.drawn, seed)
-        try:
-            passed, self._pilot[case] = _check.check(self.device, case.problem, variant, bind, seed, drawn)
-        except WrongResult as error:
-            if evidence is not None and error.found is not None:
-                with suppress(OSError):  # no room for it: the kernel is wrong all the same
-                    _evidence.write(evidence, case, seed, str(error), error.found, keep)
-            raise
-        return passed
-
-    def _inputs(self, problem: Problem, seed: int) -> _check.Drawn:
-        """The problem's, as its rivals before had them; of the problems asked for last as many as KEPT bytes hold."""
-        found = self._drawn.pop((problem, seed), None) or _check.Drawn(problem, seed)
-        self._drawn[problem, seed] = found
-        while (
-            len(self._drawn) > 1
-            and sum(each[0].footprint for each in self._drawn) * len(problem.probes) > KEPT
-        ):
-            del self._drawn[next(iter(self._drawn))]
-        return found
 
     def open(self, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> list[list[float]]:
         """Lay out a contest; seconds of one launch of each part of each case. Cases not `mine` take their
@@ -174,7 +86,7 @@ class Host:
         self._captured = all(e.capturable for e in measured if self._mine[e.case])
         for entry in self._timed:
             call = fastest if entry in measured else entry.call
-            entry.launches = self._launches(entry, visit, call)
+            entry.launches = launches(self.device, entry, visit, call, self._captured)
             entry.warm = 0 if entry.call > LONG or entry.cold else WARM
         limits = self.device.limits()
         cache = limits.usable_cache
@@ -186,29 +98,8 @@ class Host:
             tuple(max(e.launches for e in self._of(i)) for i in cases),
             tuple(max(e.call * e.launches for e in self._of(i)) for i in cases),
             sum(e.call * (e.launches + e.warm) + limits.visit for e in self._timed),
-            0.0
-            if self.device.native
-            else limits.visit * CANARIES_STEPWISE * len(self._canaries) + self._asking,
+            0.0 if self.device.native else limits.visit * STEPWISE * len(self._canaries) + self._asking,
         )
-
-    def _launches(self, entry: Timed, visit: float, fastest: float) -> int:
-        """Of a visit of so many seconds: the same number for all measured cases, by the fastest; a ceiling has its own.
-        Where visits are called step by step a case that is much slower makes fewer; and where a stream is held as many
-        as it takes behind a hold, which for a graph is all. One launch of more kernels than that is not held."""
-        wanted = math.ceil(visit / fastest)
-        if self.device.native:
-            return max(1, wanted)
-        if entry.cold:
-            return 1
-        wanted = min(wanted, math.ceil(SLOWER * visit / entry.call))
-        if entry.capturable and self._captured:
-            return max(1, min(GRAPH, wanted))
-        entry.unheld = entry.unheld or entry.kernels > self.device.queue
-        return max(1, min(self._room(entry), wanted))
-
-    def _room(self, entry: Timed) -> int:
-        """Launches that its stream takes behind a hold."""
-        return max(1, self.device.queue // max(1, entry.kernels))
 
     def _of(self, case: int) -> list[Timed]:
         return [entry for entry in self._timed if entry.case == case]
@@ -302,30 +193,15 @@ class Host:
             [e.unheld for e in entries],
         )  # fmt: skip
         if not self.device.native:
-            launches = [[self._bound(entries[w], o)] for w, o in zip(which, offsets, strict=True)]
+            bound = [[self._bound(entries[w], o)] for w, o in zip(which, offsets, strict=True)]
             if not self._captured:  # rivals are called the same way
-                launches = [[replace(launch, capturable=False)] for (launch,) in launches]
-            return self._on_device(entries, which, _loop.stepwise(self.device, launches, visits, self._cell))
+                bound = [[replace(launch, capturable=False)] for (launch,) in bound]
+            timed = _loop.stepwise(self.device, bound, visits, self._cell)
+            return told(self.device, entries, which, timed, self._overhead or 0.0)
         keep: list[Any] = []
         places = [self._addresses(entries[w], o, keep) for w, o in zip(which, offsets, strict=True)]
         visits = replace(visits, places=places)
         return _loop.compiled([e.entry for e in entries], visits, self._cell, self._process)
-
-    def _on_device(self, entries: Sequence[Timed], which: Sequence[int], timed: _loop.Timed) -> _loop.Timed:
-        """Without the time between two marks; launches are fewer from now on where a hold broke."""
-        import numpy as np
-
-        for i, entry in enumerate(entries):
-            broke = timed.broke & (np.array(which) == i)
-            if broke.any():
-                least = int(timed.launches[broke].min())
-                entry.alone += int((timed.launches[broke] == 1).sum())
-                entry.unheld, entry.launches = entry.alone >= _loop.ALONE, max(1, least // 2)
-                if least > 1 or entry.unheld:
-                    entry.kernels = max(entry.kernels, self.device.queue // least + 1)
-        on_host = np.array([entries[w].problem.on_host for w in which])
-        wall = np.where(on_host, timed.wall, np.maximum(timed.wall - (self._overhead or 0.0), 1e-9))
-        return replace(timed, wall=wall, lost=np.where(timed.broke, 1.0, timed.lost))
 
     def _warm_up(self) -> None:
         """What is known before anything of a device is timed that is not called from a compiled loop."""
@@ -396,7 +272,7 @@ class Host:
         for _ in range(4 if self.device.native else 3):  # a cold first call tells nothing
             timed = self._visit([entry], [0], [offsets])
             took = float(timed.wall[0]) / int(timed.launches[0])
-            most = 100_000 if self.device.native else self._room(entry)
+            most = 100_000 if self.device.native else room(self.device, entry)
             entry.launches = max(1, min(most, math.ceil(VISIT / max(took, 1e-9))))
             if took > TOLD and entry.call:
                 break
@@ -461,7 +337,7 @@ class Host:
         medians = {}
         for entry in self._canaries:
             entry.launches, entry.warm = 1, 1
-            few = CANARIES if self.device.native else CANARIES_STEPWISE
+            few = CANARIES if self.device.native else STEPWISE
             count = few if entry.problem.footprint < ROOM else 1
             offset = np.zeros(len(entry.problem.operands()), np.int64)
             timed = self._visit([entry], [0] * count, [offset] * count)
@@ -470,29 +346,9 @@ class Host:
             )
         return medians
 
-    def names(self, cases: Sequence[Case]) -> list[tuple[str, ...]]:
-        """The device's own names of the kernels of one launch of each, which is traced: this process is to time nothing
-        any more."""
-        device: Any = self.device
-        if not hasattr(device, "names"):
-            return [() for _ in cases]
-        calls = []
-        for case in cases:
-            if case not in self._whole:
-                self.prepare(case)
-            bench = _check.Bench(device, case.problem)
-            launch = self._whole[case](bench.views)
-            launch.call()  # what it loads or compiles at its first call is not part of it
-            calls.append(launch.call)
-        device.sync()
-        found: list[tuple[str, ...]] = device.names(calls)
-        return found
-
     def close(self) -> None:
         """Forget a contest's cases and what they hold; the arenas stay."""
-        self._binds.clear()
-        self._whole.clear()
-        self._pilot.clear()
+        super().close()
         self._timed = []
 
 

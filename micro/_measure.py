@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,17 @@ class Measurement:
     def lost(self, case: int) -> float:
         """Share of this case's rounds that were rejected or lost more than a hundredth of their time."""
         return float((self.rejected | (self.look.lost[:, case] > LOST)).mean())
+
+    def holds(self, case: int) -> Iterator[str]:
+        """What is to be said of the held stream, by which a GPU's launch gaps stay out of a case's time."""
+        look = self.look
+        if look.broken and look.broken[case]:
+            yield (
+                f"the hold on its stream broke in {look.broken[case]} visits, which were rejected: "
+                f"{look.launches[case]} launches a visit from then on"
+            )
+        if look.unheld and look.unheld[case]:
+            yield "one launch of it is more kernels than a held stream takes: its time includes its caller's launching"
 
 
 def clocks(cases: Sequence[Case], opened: Opened) -> tuple[str, ...]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from kernels.faults import Cost
 from kernels.ops.pages.accounting import Account, Profile
-from micro._host import LONG
 from micro._memory_costs import faults, timed
 from micro._plan import parse
+from micro._timed import LONG
 from reports import record, stats, units
 from reports.record import Comparison, Run
 

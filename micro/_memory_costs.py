@@ -9,8 +9,8 @@ from statistics import median
 from typing import Any
 
 from kernels.faults import Cost, Faults
-from micro._host import LONG
 from micro._plan import parse
+from micro._timed import LONG
 from reports import record, stats
 from reports.record import Run
 

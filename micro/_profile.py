@@ -18,9 +18,9 @@ from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError, sai
 from kernels.isa import refusal, variables
 from kernels.variant import find
 from micro import _check
-from micro._host import WARM
 from micro._plan import Case, Contest, one_case
 from micro._run import refuse_size
+from micro._timed import WARM
 from micro._worker import POOLS, pin
 from reports import units
 

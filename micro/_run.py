@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices import runs
 from kernels.errors import BuildError, KernelError, Unavailable, UsageError, WrongResult
-from kernels.variant import Setting, find
+from kernels.variant import find
 from micro import _ceiling, _evidence
 from micro._canary import History
 from micro._check import Passed
@@ -22,6 +21,7 @@ from micro._crew import Crew
 from micro._look import Prepared
 from micro._measure import CONTENDED, FOREIGN, Measurement, measure
 from micro._plan import Budget, Case, Contest
+from micro._repeat import command
 from micro._worker import Died, Serves, Workers
 from reports import record, stats, units
 
@@ -282,7 +282,7 @@ class _Told:
             on_gpu = m.clocks[at] == "event"
             why = "were rejected" if on_gpu else "lost more than 1 % of their time to others"
             warnings = (*warnings, f"{lost:.0%} of its rounds {why}")
-        warnings = (*warnings, *_holds(m, at))
+        warnings = (*warnings, *m.holds(at))
         return replace(
             blank, status=status, clock=m.clocks[at],
             seconds=record.Seconds(median, _known(low), _known(high), stats.SHOWN),
@@ -383,17 +383,6 @@ class _Told:
         return ("includes the Python call of one side",) if python[0] != python[1] else ()
 
 
-def _holds(m: Measurement, at: int) -> Iterator[str]:
-    """What is to be said of the held stream, by which a GPU's launch gaps stay out of a time."""
-    if m.look.broken and m.look.broken[at]:
-        yield (
-            f"the hold on its stream broke in {m.look.broken[at]} visits, which were rejected: "
-            f"{m.look.launches[at]} launches a visit from then on"
-        )
-    if m.look.unheld and m.look.unheld[at]:
-        yield "one launch of it is more kernels than a held stream takes: its time includes its caller's launching"
-
-
 def _floats(values: Any) -> tuple[float, ...]:
     """Rounded to a picosecond: a sample knows no more."""
     return tuple(round(float(value), 12) for value in values)
@@ -401,25 +390,3 @@ def _floats(values: Any) -> tuple[float, ...]:
 
 def _known(value: float) -> float | None:
     return value if value == value else None
-
-
-def command(module: str, case: Case) -> str:
-    """The line that repeats a case."""
-    device = case.setting.device
-    # Of multiply-adds --isa is an axis, everyone else's a setting.
-    if case.role == "ceiling" or module == "ceiling" or case.problem.op in ("fma", "mma"):
-        return "python -m micro.ceiling" + (f" --device {device}" if runs(device) != "cpu" else "")
-    words = [f"python -m micro.{module}"]
-    for axis in fields(case.problem):
-        value = getattr(case.problem, axis.name)
-        if value != axis.default:
-            words.append(
-                f"--{axis.name.replace('_', '-')}{'=' if str(value).startswith('-') else ' '}{value}"
-            )
-    words.append(f"--variant {shlex.quote(case.variant)} --threads {case.setting.threads}")
-    for name in ("isa", "data", "heap"):
-        if (value := getattr(case.setting, name)) != getattr(Setting(), name):
-            words.append(f"--{name} {value}")
-    if case.setting.cold:
-        words.append(f"--cold {','.join(case.setting.cold)}")
-    return " ".join(words) + (f" --device {device}" if device != "cpu" else "")

@@ -19,10 +19,10 @@ from micro import _machine, _names
 from micro._asked import Planned
 from micro._canary import History
 from micro._evidence import beside
-from micro._host import LONG, WARM
 from micro._plan import Budget, Contest
 from micro._progress import Progress
 from micro._run import Runner, refuse_size
+from micro._timed import LONG, WARM
 from micro._worker import Workers
 from reports import formats, store
 from reports.record import Environment, Note, Run

@@ -18,7 +18,7 @@ from micro import elementwise
 from micro._cli import main
 from micro._elementwise_answers import SENTENCES
 from micro._plan import Asked, Contest, parse
-from micro._run import command
+from micro._repeat import command
 from tests.conftest import Ran
 
 

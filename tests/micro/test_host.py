@@ -8,8 +8,9 @@ import pytest
 
 from kernels.devices import open_device
 from kernels.ops.gemm import Gemm
-from micro._host import VISIT, Host
+from micro._host import Host
 from micro._plan import Case
+from micro._timed import VISIT
 
 
 @pytest.fixture

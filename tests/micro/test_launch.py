@@ -21,7 +21,7 @@ from kernels.variant import Setting, find
 from micro import launch
 from micro._cli import main
 from micro._plan import Asked, parse
-from micro._run import command
+from micro._repeat import command
 from tests.conftest import Ran
 
 CPU = open_device("cpu")

@@ -24,7 +24,7 @@ from micro._all import benchmarks
 from micro._asked import planned
 from micro._cli import main, parser
 from micro._plan import Asked, Contest, Useful, parse
-from micro._run import command
+from micro._repeat import command
 from tests.conftest import Ran
 
 KIB, MIB = 1 << 10, 1 << 20

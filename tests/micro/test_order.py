@@ -16,9 +16,10 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.variant import Launch, Setting, find
 from micro import _loop
 from micro._canary import History
-from micro._host import VISIT, Host
+from micro._host import Host
 from micro._plan import Budget, Case, Contest
 from micro._run import Runner
+from micro._timed import VISIT
 from micro._worker import Died, Local
 from tests.fakes import measured, run
 

@@ -117,8 +117,9 @@ def test_a_host_never_measures_cases_that_share_memory(monkeypatch: pytest.Monke
     from kernels.devices.fake import Fake
     from kernels.ops.gemm.problem import Gemm
     from micro import _place
-    from micro._host import VISIT, Host
+    from micro._host import Host
     from micro._plan import Case
+    from micro._timed import VISIT
 
     monkeypatch.setattr("micro._host.canaries", lambda device: [])
     host = Host(Fake(lambda name, problem: 1e-5), 0)

@@ -16,7 +16,7 @@ from kernels.variant import Setting
 from micro import optimizer, update
 from micro._cli import main, parser
 from micro._plan import Asked, Contest, parse
-from micro._run import command
+from micro._repeat import command
 from tests.conftest import Ran
 
 CPU, GPU = Setting(), Setting(device="cuda:0")

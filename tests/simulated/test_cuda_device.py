@@ -22,8 +22,9 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.launch.problem import Calls
 from kernels.variant import Launch, Setting, find
 from micro import _loop
-from micro._host import MEDIAN, VISIT, WARM, Host
+from micro._host import MEDIAN, Host
 from micro._plan import Case
+from micro._timed import VISIT, WARM
 from tests.simulated import fake_gpu, launcher
 from tests.simulated.fake_cupy import DEPTH, CUDARuntimeError, FakeCupy
 

@@ -44,8 +44,3 @@ def warm(cp: Any, seconds: float = 0.5) -> None:
     while time.perf_counter() < over:
         x @ x
         cp.cuda.runtime.deviceSynchronize()
-
-
-def passed(mark: Any) -> bool:
-    """Whether the device has come to a mark, asked without waiting."""
-    return bool(mark.done)

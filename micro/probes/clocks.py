@@ -119,7 +119,7 @@ def costs_at_work(device: Cuda, launch: Launch, gpu: nvml.Gpu) -> dict[str, Any]
         run()
     end = device.mark()
     found = costs(gpu)
-    still = not _device.passed(end)
+    still = not device.passed(end)
     device.sync()
     return found | {"still": still}
 
@@ -194,7 +194,7 @@ def sustained(device: Cuda, launch: Launch, gpu: nvml.Gpu) -> dict[str, Any]:
     while time.perf_counter() - begun < SECONDS:
         run()
         marks.append(device.mark())
-        while len(marks) > 3 and not _device.passed(marks[-3]):
+        while len(marks) > 3 and not device.passed(marks[-3]):
             time.sleep(0)
         states.append(gpu.state())
     device.sync()

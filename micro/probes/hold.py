@@ -82,7 +82,7 @@ def visit(device: Cuda, call: Callable[[], object], count: int) -> dict[str, Any
             before = now
         end = device.mark()
         took.append(time.perf_counter() - before)
-        early = _device.passed(start)
+        early = device.passed(start)
     finally:
         device.release()
         device.sync()

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 SECONDS = 40.0  # of watching, for each process
 
 
-def main(argv: Sequence[str]) -> int:
-    """The exit code."""
+def parser() -> argparse.ArgumentParser:
+    """The options."""
     from macro.networks.base import PHASES
     from reports.parser import OneLineParser
 
@@ -55,7 +55,12 @@ def main(argv: Sequence[str]) -> int:
     made.add_argument("--json", metavar="FILE", help="write the whole attribution as JSON (- is stdout)")
     made.add_argument("--figures", metavar="DIR", type=Path, help="draw the waterfall into this folder")
     made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
-    return _explain(made.parse_args(argv))
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code."""
+    return _explain(parser().parse_args(argv))
 
 
 def _explain(arguments: argparse.Namespace) -> int:

@@ -28,8 +28,8 @@ MARGIN = "1%"
 EXPORTS = [kind for kind in formats.kinds() if kind != "text"]
 
 
-def main(argv: Sequence[str]) -> int:
-    """The exit code; 1 where a framework failed or does other work."""
+def parser() -> argparse.ArgumentParser:
+    """The options."""
     from macro.networks.base import PHASES
 
     made = _cli.parser("run", __doc__)
@@ -53,7 +53,12 @@ def main(argv: Sequence[str]) -> int:
         made.add_argument(f"--{kind}", metavar="FILE", help=f"write {kind} (- is stdout)")
     made.add_argument("--figures", metavar="DIR", type=Path, help="draw pictures into this folder")
     made.add_argument("-v", dest="verbose", action="store_true", help="every case with its command")
-    return _run(made.parse_args(argv))
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code; 1 where a framework failed or does other work."""
+    return _run(parser().parse_args(argv))
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -16,26 +16,27 @@ from micro._cli import Parser, guarded
 BUDGET = "180s"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code; 1 where a kernel was wrong or failed."""
-    parser = Parser("python -m micro", description=__doc__, allow_abbrev=False)
-    parser.add_argument("what", nargs="?", choices=("list", "all"), default="list", help="list, or run all")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda:0 (default cpu)")
-    parser.add_argument("--budget", default=BUDGET, metavar="TIME", help=f"time of measuring ({BUDGET})")
-    parser.add_argument(
-        "--part", type=int, choices=(1, 2), help="of a GPU's: what a visit asks first, or then"
-    )
-    parser.add_argument("--small", action="store_true", help="sizes that take no time: a test of the whole")
-    parser.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    parser.add_argument(
-        "--resume", action="store_true", help="go on with the run in -o FILE, if there is one"
-    )
-    parser.add_argument(
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = Parser("python -m micro", description=__doc__, allow_abbrev=False)
+    made.add_argument("what", nargs="?", choices=("list", "all"), default="list", help="list, or run all")
+    made.add_argument("--device", default="cpu", help="cpu, cuda:0 (default cpu)")
+    made.add_argument("--budget", default=BUDGET, metavar="TIME", help=f"time of measuring ({BUDGET})")
+    made.add_argument("--part", type=int, choices=(1, 2), help="of a GPU's: what a visit asks first, or then")
+    made.add_argument("--small", action="store_true", help="sizes that take no time: a test of the whole")
+    made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    made.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
+    made.add_argument(
         "--mechanisms", nargs="*", metavar="FILE", type=Path,
         help="every mechanism, the command that tests it, its last verdict: in these run files, or in those here",
     )  # fmt: skip
-    parser.add_argument("-q", dest="quiet", action="store_true", help="no progress, the answers alone")
-    arguments = parser.parse_args(argv)
+    made.add_argument("-q", dest="quiet", action="store_true", help="no progress, the answers alone")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code; 1 where a kernel was wrong or failed."""
+    arguments = parser().parse_args(argv)
     if arguments.mechanisms is not None:
         from micro import _mechanisms
 

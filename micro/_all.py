@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kernels.devices import open_device, runs
 from kernels.errors import UsageError
 from micro._asked import Planned, planned
-from micro._cli import parser
+from micro._cli import request
 from micro._run import refuse_size
 from micro._session import Session, measure_plan, session
 from reports import units
@@ -68,8 +68,8 @@ def _part(benchmark: Benchmark, name: str, line: Useful, device: str, small: boo
     words = " ".join(
         filter(None, (line.words, benchmark.small if small else "", seconds, f"-q --device {device}"))
     )
-    arguments = parser(benchmark, name, raising=True).parse_args(shlex.split(words))
-    return Part(name, line.words, planned(benchmark, name, arguments), line.rank)
+    meant, arguments = request(benchmark, name, shlex.split(words), raising=True)
+    return Part(name, line.words, planned(meant, name, arguments), line.rank)
 
 
 def run(
@@ -89,7 +89,7 @@ def run(
                 told = f"{share.seconds:.0f} of {left:.0f} s of measuring that are left"
                 print(f"{part.title}: {told}", file=sys.stderr, flush=True)
             total -= part.plan.budget.seconds
-            here: Session = replace(at, runner=replace(at.runner, module=part.name))
+            here: Session = replace(at, runner=replace(at.runner, module=part.name, swept=part.plan.swept))
             own = _names(part, todo, at.file.run)
             others = {contest.name for contest in contests} | {x.contest for x in at.file.run.contests}
             unused = measure_plan(here, replace(part.plan, budget=share), frozenset(others - own))

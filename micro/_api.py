@@ -23,8 +23,7 @@ def plan(benchmark: str, **options: Any) -> Planned:
     from reports import formats
 
     try:
-        module = importlib.import_module(f"micro.{benchmark}")
-        found = module.BENCHMARK
+        found = importlib.import_module(f"micro.{benchmark}").BENCHMARK
     except (ImportError, AttributeError):
         raise UsageError(
             f"{benchmark!r} is no benchmark: see `ls micro`, names without an underscore"
@@ -33,12 +32,8 @@ def plan(benchmark: str, **options: Any) -> Planned:
         raise UsageError(
             f"{name}: from Python the run itself is written, by reports.formats or reports.figures"
         )
-    line = words(options)
-    found = getattr(module, "chosen", lambda line: found)(
-        line
-    )  # of several operations, the one whose axes are named
-    arguments = _cli.parser(found, benchmark, raising=True).parse_args(line)
-    return _asked.planned(found, benchmark, arguments)
+    meant, arguments = _cli.request(found, benchmark, words(options), raising=True)
+    return _asked.planned(meant, benchmark, arguments)
 
 
 def measure(plan: Planned) -> Run:

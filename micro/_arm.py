@@ -18,7 +18,7 @@ from kernels.devices import open_device
 from kernels.errors import SuiteError, said
 from micro import _machine
 from micro._asked import planned
-from micro._cli import parser
+from micro._cli import request
 from micro._host import Host
 from micro._plan import parse
 from micro._worker import die_with, pin
@@ -33,9 +33,9 @@ class Arm:
     def plan(self, words: list[str]) -> dict[str, Any]:
         """The cases of a command, and where it would run."""
         module, *rest = words
-        benchmark = importlib.import_module(module).BENCHMARK
         name = module.rpartition(".")[2]
-        plan = planned(benchmark, name, parser(benchmark, name, raising=True).parse_args(rest))
+        benchmark, arguments = request(importlib.import_module(module).BENCHMARK, name, rest, raising=True)
+        plan = planned(benchmark, name, arguments)
         cases = {case.name: case for contest in plan.contests for case in contest.cases}
         environment = _machine.environment([self._host.device], " ".join(words))
         return {

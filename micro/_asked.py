@@ -28,13 +28,15 @@ TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 @dataclass(frozen=True)
 class Planned:
     """A command, ready to be measured. `answer` and `refine` are those of its question; `devices` are those
-    to be opened, the first of them the one the run is told by."""
+    to be opened, the first of them the one the run is told by; `swept` are the axes that a line which repeats a case
+    names."""
 
     name: str
     contests: tuple[Contest, ...]
     budget: Budget
     arguments: argparse.Namespace
     devices: tuple[str, ...]
+    swept: frozenset[tuple[str, str]]
     answer: Callable[[Run], list[str]] = lambda run: []
     refine: Callable[[Run], list[Contest]] = lambda run: []
 
@@ -46,7 +48,7 @@ def planned(benchmark: Benchmark, name: str, arguments: argparse.Namespace) -> P
             raise UsageError(f"{option_of(option)}: it needs a run file, -o FILE")
     asked = _asked(benchmark, arguments)
     devices = tuple(dict.fromkeys(x.device for x in asked.settings if x.device not in asked.absent))
-    budget = _budget(benchmark, arguments)
+    budget, swept = _budget(benchmark, arguments), benchmark.swept
     question = _question(benchmark, arguments)
     if arguments.why or arguments.profile is not None:
         from micro import _why
@@ -57,11 +59,13 @@ def planned(benchmark: Benchmark, name: str, arguments: argparse.Namespace) -> P
         from micro import _why
 
         explained = _why.contest(asked, list(contests))
-        return Planned(name, (explained,), budget, arguments, devices, partial(_why.answer, explained.name))
+        return Planned(
+            name, (explained,), budget, arguments, devices, swept, partial(_why.answer, explained.name)
+        )
     if question is None:
-        return Planned(name, contests, budget, arguments, devices)
+        return Planned(name, contests, budget, arguments, devices, swept)
     return Planned(
-        name, contests, budget, arguments, devices, question.answer,
+        name, contests, budget, arguments, devices, swept, question.answer,
         lambda run: [contest for one in _by_device(asked) for contest in question.refine(one, run)],
     )  # fmt: skip
 
@@ -79,7 +83,7 @@ def _asked(benchmark: Benchmark, arguments: argparse.Namespace) -> Asked:
     if arguments.variant:
         named = values(arguments.variant, str, "--variant")
     else:
-        named = tuple(dict.fromkeys(v for device in devices for v in benchmark.default(runs(device))))
+        named = tuple(dict.fromkeys(v for device in devices for v in benchmark.rows(runs(device))))
     if not named:
         raise UsageError(f"--device {arguments.device}: nothing here is written for it yet")
     for variant in named:

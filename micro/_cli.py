@@ -7,18 +7,19 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import NoReturn
 
 from kernels.errors import KernelError, SuiteError, UsageError
 from micro._asked import option_of, planned
-from micro._plan import Benchmark
+from micro._plan import Benchmark, Contest
 from reports import formats
 from reports.parser import OneLineParser
 
 LADDER = ("plan", "build", "run", "check", "time")
+SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # with these no default question is put
 
 
 class Parser(OneLineParser):
@@ -30,6 +31,25 @@ class Parser(OneLineParser):
         if self.raising:
             raise UsageError(f"{message}; the options are those of {self.prog} --help")
         super().error(message)
+
+
+def request(
+    benchmark: Benchmark, name: str, argv: Sequence[str] | None = None, raising: bool = False
+) -> tuple[Benchmark, argparse.Namespace]:
+    """A command line's words, with the default question where it asks nothing else, and the benchmark they mean: one
+    of `others` where an axis or a question is named that only it has. The command line, Python and `micro.ab` all
+    come this way. Raises UsageError where `raising`; else usage errors end the process."""
+    argv = sys.argv[1:] if argv is None else argv
+    every = (benchmark, *benchmark.others)
+    options = {word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--")}
+    named = options & frozenset().union(*(one.words for one in every))
+    meant = next((one for one in every if named <= one.words), benchmark)
+    meant = replace(meant, others=tuple(one for one in every if one is not meant))
+    arguments = parser(meant, name, raising).parse_args(argv)
+    others = (*meant.questions, *SWEEPING, *meant.sweeping)
+    if meant.default and all(getattr(arguments, option) in (None, False) for option in others):
+        setattr(arguments, meant.default, True)
+    return meant, arguments
 
 
 def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.ArgumentParser:
@@ -64,6 +84,7 @@ def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.A
         "--all", action="store_true", help="the question with everything that belongs to it"
     )
     _common(made)
+    made.set_defaults(data=benchmark.data)
     return made
 
 
@@ -131,8 +152,17 @@ def _common(made: argparse.ArgumentParser) -> None:
 
 def main(benchmark: Benchmark, name: str, argv: Sequence[str] | None = None) -> int:
     """Run a benchmark's command line; the exit code. 2 for usage, 1 for a wrong or failed case."""
-    arguments = parser(benchmark, name).parse_args(argv)
-    return guarded(f"micro.{name}", lambda: _main(benchmark, name, arguments))
+    meant, arguments = request(benchmark, name, argv)
+    return guarded(f"micro.{name}", lambda: _main(meant, name, arguments))
+
+
+def listed(contests: Iterable[Contest]) -> int:
+    """`--list`: each contest with its cases; the exit code."""
+    for contest in contests:
+        print(f"{contest.name} (differs: {contest.differs})")
+        for case in contest.cases:
+            print(f"  {case.name}" + (f"  skipped: {case.skip}" if case.skip else ""))
+    return 0
 
 
 def guarded(name: str, body: Callable[[], int]) -> int:
@@ -169,11 +199,7 @@ def guarded(name: str, body: Callable[[], int]) -> int:
 def _main(benchmark: Benchmark, name: str, arguments: argparse.Namespace) -> int:
     plan = planned(benchmark, name, arguments)
     if arguments.list:
-        for contest in plan.contests:
-            print(f"{contest.name} (differs: {contest.differs})")
-            for case in contest.cases:
-                print(f"  {case.name}" + (f"  skipped: {case.skip}" if case.skip else ""))
-        return 0
+        return listed(plan.contests)
     if arguments.profile is not None:
         from micro import _machine, _profile
 

@@ -90,9 +90,12 @@ class Useful:
 class Benchmark:
     """A file of this folder: its problem, the values its axes have by default, its questions.
 
-    A question is a flag; its function turns what was asked into contests. `variants` are measured by default
-    on a CPU, `cuda` on a GPU. `useful`: the command lines that `python -m micro all` runs of it, by the kind of
-    kernels; `small`: words that make each of them take no time, for a test of the whole. `net`: what --net asks.
+    A question is a flag; its function turns what was asked into contests. `default`: the question that is put where a
+    command line names neither another nor what to compare, nor an axis of `sweeping`. `others`: of further operations
+    that the same command measures; the one whose axes or questions are named is meant. `data`: what operands hold,
+    unless a person says otherwise. `variants` are measured by default on a CPU, `cuda` on a GPU. `useful`: the command
+    lines that `python -m micro all` runs of it, by the kind of kernels; `small`: words that make each of them take no
+    time, for a test of the whole. `net`: what --net asks.
     """
 
     problem: type[Problem]
@@ -104,9 +107,23 @@ class Benchmark:
     useful: Mapping[str, tuple[Useful, ...]] = field(default_factory=dict)
     small: str = ""
     net: Question | None = None
+    default: str = ""
+    sweeping: tuple[str, ...] = ()
+    others: tuple[Benchmark, ...] = ()
+    data: str = "normal"
 
-    def default(self, kernels: str) -> tuple[str, ...]:
-        """The variants for one kind of kernels."""
+    @property
+    def words(self) -> frozenset[str]:
+        """Its axes and questions, which tell it from `others`."""
+        return frozenset((*(field.name for field in fields(self.problem)), *self.questions))
+
+    @property
+    def swept(self) -> frozenset[tuple[str, str]]:
+        """Operation and axis of all that has a default here."""
+        return frozenset((one.problem.op, axis) for one in (self, *self.others) for axis in one.sweep)
+
+    def rows(self, kernels: str) -> tuple[str, ...]:
+        """The variants that are measured by default, for one kind of kernels."""
         return {"cpu": self.variants, "cuda": self.cuda}[kernels]
 
 

@@ -67,6 +67,7 @@ class Runner:
     until: str = "time"
     progress: Callable[[str], None] = lambda text: None
     module: str = "gemm"
+    swept: frozenset[tuple[str, str]] = frozenset()
     seed: int = 0
     evidence: Path | None = None  # folder for what wrong kernels leave
     keep_wrong: bool = False
@@ -224,7 +225,7 @@ class _Told:
             threads=case.setting.threads, status="planned", cold=case.setting.cold, data=case.setting.data,
             isa=None if case.setting.isa == "default" else case.setting.isa, heap=case.setting.heap,
             precision=row.computes(case.problem), blas=row.blas(case.problem),
-            repeat=command(self.runner.module, case),
+            repeat=command(self.runner.module, case, self.runner.swept),
         )  # fmt: skip
 
     def _result(self, i: int, outcome: Outcome, warnings: tuple[str, ...]) -> record.Result:

@@ -59,6 +59,7 @@ def session(
     resume: bool = False,
     until: str = "time",
     keep_wrong: bool = False,
+    swept: frozenset[tuple[str, str]] = frozenset(),
 ) -> Iterator[Session]:
     """Open until the last contest is measured; its workers end with it. The run is told by its first device.
     Raises UsageError."""
@@ -73,7 +74,9 @@ def session(
         seed = int(file.run.environment.state["seed"])
         evidence = beside(output) if output else None
         limits = {device.name: device.limits() for device in devices}
-        runner = Runner(workers, limits, history, until, progress.say, module, seed, evidence, keep_wrong)
+        runner = Runner(
+            workers, limits, history, until, progress.say, module, swept, seed, evidence, keep_wrong
+        )
         yield Session(environment, file, runner, progress)
 
 
@@ -123,6 +126,7 @@ def _opened(plan: Planned) -> AbstractContextManager[Session]:
     return session(
         plan.name, devices, arguments.output, len(plan.contests),
         quiet=arguments.quiet, resume=arguments.resume, until=arguments.until, keep_wrong=arguments.keep_wrong,
+        swept=plan.swept,
     )  # fmt: skip
 
 

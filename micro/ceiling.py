@@ -15,7 +15,7 @@ from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
 from kernels.variant import Setting
 from micro import _ceiling
-from micro._cli import Parser, guarded
+from micro._cli import Parser, guarded, listed
 from micro._plan import Budget, Case, Contest
 
 if TYPE_CHECKING:
@@ -83,13 +83,19 @@ def _unit(problem: Mapping[str, Any]) -> str:
     return f"{problem['dtype']} {problem['unit']}"
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = Parser("python -m micro.ceiling", description=__doc__, allow_abbrev=False)
+    made.add_argument("--device", default=ceilings.CPU, metavar="NAME", help="cpu, or a GPU: cuda:0")
+    made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    made.add_argument("--list", action="store_true", help="print the plan and stop")
+    made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+    return made
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code; 1 where a kernel failed."""
-    parser = Parser("python -m micro.ceiling", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--device", default=ceilings.CPU, metavar="NAME", help="cpu, or a GPU: cuda:0")
-    parser.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    parser.add_argument("-q", dest="quiet", action="store_true", help="no progress")
-    arguments = parser.parse_args(argv)
+    arguments = parser().parse_args(argv)
     return guarded("micro.ceiling", lambda: _run(arguments))
 
 
@@ -99,6 +105,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
     device = open_device(arguments.device)
     asked = contests(device.name, device.limits())
+    if arguments.list:
+        return listed(asked)
     with session("ceiling", [device], arguments.output, len(asked), quiet=arguments.quiet) as at:
         measure_all(at, asked, BUDGET)
     found = collect(at.file.run)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import fields, replace
 from typing import Any
 
 from kernels.ops.activation.problem import Activation
@@ -21,7 +21,7 @@ from kernels.ops.softmax.problem import Softmax
 from kernels.problem import Problem
 from micro import _elementwise as build
 from micro import _elementwise_images as images
-from micro._cli import main, parser
+from micro._cli import main
 from micro._elementwise_answers import answer
 from micro._plan import Asked, Benchmark, Contest, Question, Useful
 
@@ -103,12 +103,12 @@ def _benchmark(
             ),
         },
         small="--count 512",
+        default="overview",
+        sweeping=tuple(field.name for field in fields(kind)),
     )  # fmt: skip
 
 
-BENCHMARKS = {
-    made.problem.op: made
-    for made in (
+BENCHMARKS = (
         _benchmark(
             Activation, {"count": (131072,), "kind": ("relu", "sigmoid", "tanh")}, ("c", "libm", *OTHERS, "numba"),
             ("cuda", "cupy", "torch-cuda"),
@@ -123,32 +123,8 @@ BENCHMARKS = {
         _benchmark(Pooling, {"images": (16,), "channels": (96,), "size": (55,)}, ("c", *OTHERS)),
         _benchmark(Norm, {"images": (16,), "maps": (96,), "size": (27,)}, ("c", "c-ops", *OTHERS)),
         _benchmark(Cast, {"values": (131072,)}, ("c", *OTHERS)),
-    )
-}  # fmt: skip
-BENCHMARK = BENCHMARKS[Activation.op]
-REPLACED = ("variant", "vary", "shapes", "why", "profile")  # options with which nobody asks for the overview
-
-
-def chosen(argv: Sequence[str]) -> Benchmark:
-    """That of the operation whose axes a command line names; where several have them, the first."""
-    named = {word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--")}
-    every = {field.name for made in BENCHMARKS.values() for field in fields(made.problem)}
-    for made in BENCHMARKS.values():
-        own = {field.name for field in fields(made.problem)}
-        needed = {field.name for field in fields(made.problem) if field.default is MISSING}
-        if named & needed and named & every <= own:
-            return made
-    return BENCHMARK
-
-
-def words(argv: Sequence[str]) -> list[str]:
-    """The command line, with `--overview` where it asks nothing and names no axis."""
-    made = chosen(argv)
-    told = vars(parser(made, "elementwise").parse_args(argv))
-    other = [*QUESTIONS, *REPLACED, *(field.name for field in fields(made.problem))]
-    asks = any(told[name] not in (None, False) for name in other)
-    return [*argv] if asks else [*argv, "--overview"]
-
+)  # fmt: skip
+BENCHMARK = replace(BENCHMARKS[0], others=BENCHMARKS[1:])
 
 if __name__ == "__main__":
-    sys.exit(main(chosen(sys.argv[1:]), "elementwise", words(sys.argv[1:])))
+    sys.exit(main(BENCHMARK, "elementwise"))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 
 from kernels.ops.gather.problem import Gather
-from micro._cli import main, parser
+from micro._cli import main
 from micro._plan import Asked, Benchmark, Case, Contest, Question, Useful
 
 WORDS, WIDTH, BATCH = (64, 1000), 256, 128  # rows: of classes, of a small vocabulary
@@ -102,16 +101,9 @@ BENCHMARK = Benchmark(
         "cuda": (Useful("--lookup", 251, 10.0), Useful("--step", 252, 10.0)),
     },
     small="--rows 16 --width 8 --batch 4",
+    default="lookup",
 )
 
 
-def words(argv: Sequence[str]) -> list[str]:
-    """The command line, with `--lookup` where it names neither a question nor the rows to compare."""
-    told = parser(BENCHMARK, "gather").parse_args(argv)
-    question = told.lookup or told.step or told.shuffle
-    other = told.variant or told.vary or told.shapes or told.net or told.why or told.profile is not None
-    return [*argv] if question or other else [*argv, "--lookup"]
-
-
 if __name__ == "__main__":
-    sys.exit(main(BENCHMARK, "gather", words(sys.argv[1:])))
+    sys.exit(main(BENCHMARK, "gather"))

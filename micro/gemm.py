@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from kernels.ops.gemm.problem import Gemm
+from kernels.ops.spmm.problem import Spmm
 from micro._cli import main
 from micro._plan import Asked, Benchmark, Contest, Question, Useful
 
@@ -153,8 +154,6 @@ def crossover(asked: Asked) -> list[Contest]:
 
 def sparse(asked: Asked) -> list[Contest]:
     """AlexNet-S's layers with 61 M of parameters pruned to 6.7 M: dense with the zeros against CSR."""
-    from kernels.ops.spmm.problem import Spmm
-
     found = []
     for outputs, inputs in PRUNED:
         problem = Spmm(outputs, PRUNED_BATCH, inputs, LEFT)
@@ -192,6 +191,15 @@ def later(module: str, function: str) -> Callable[..., Any]:
     return lambda *given: getattr(importlib.import_module(f"micro.{module}"), function)(*given)
 
 
+PRUNED_LAYER = (
+    Benchmark(  # a case of --sparse is repeated by a line with the axis that dense products have not
+        Spmm,
+        "C = W·B with W sparse, row-major.",
+        sweep={"m": (4096,), "n": (PRUNED_BATCH,), "k": (4096,), "density": (LEFT,)},
+        questions={},
+        variants=SPARSE,
+    )
+)
 BENCHMARK = Benchmark(
     Gemm,
     "Matrix products, C = alpha·op(A)·op(B) + beta·C, row-major.",
@@ -235,26 +243,9 @@ BENCHMARK = Benchmark(
     net=Question(
         "who pays for the transposition in a step?", network, later("_gemm_net", "answer"), seconds=60.0
     ),
+    others=(PRUNED_LAYER,),
 )
 
 
-def pruned_layer() -> Benchmark:
-    """What repeats a case of --sparse: its line names the axis that dense products have not."""
-    from kernels.ops.spmm.problem import Spmm
-
-    return Benchmark(
-        Spmm,
-        "C = W·B with W sparse, row-major.",
-        sweep={"m": (4096,), "n": (PRUNED_BATCH,), "k": (4096,), "density": (LEFT,)},
-        questions={},
-        variants=SPARSE,
-    )
-
-
-def benchmark(argv: Sequence[str]) -> Benchmark:
-    """The one whose axes a command line names."""
-    return pruned_layer() if any(word.split("=")[0] == "--density" for word in argv) else BENCHMARK
-
-
 if __name__ == "__main__":
-    sys.exit(main(benchmark(sys.argv[1:]), "gemm"))
+    sys.exit(main(BENCHMARK, "gemm"))

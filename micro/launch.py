@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from kernels.ops.launch.problem import Calls
-from micro._cli import main, parser
+from micro._cli import main
 from micro._launch_answers import ladder_answer
 from micro._plan import Asked, Benchmark, Contest, Question, Useful
 
@@ -117,15 +117,9 @@ BENCHMARK = Benchmark(
     cuda=tuple(dict.fromkeys((*ON_GPU["gemm"], *ON_GPU["empty"]))),
     useful={"cpu": (Useful("--ladder"),), "cuda": (Useful("--ladder", 140, 15.0),)},
     small="--chain 2",
+    default="ladder",
 )
 
 
-def words(argv: Sequence[str]) -> list[str]:
-    """The command line, with `--ladder` where it names neither a question nor the rungs to compare."""
-    told = parser(BENCHMARK, "launch").parse_args(argv)
-    other = told.ladder or told.variant or told.vary or told.shapes or told.why or told.profile is not None
-    return [*argv] if other else [*argv, "--ladder"]
-
-
 if __name__ == "__main__":
-    sys.exit(main(BENCHMARK, "launch", words(sys.argv[1:])))
+    sys.exit(main(BENCHMARK, "launch"))

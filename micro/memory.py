@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from kernels import faults
 from kernels.devices import open_device
@@ -18,7 +18,7 @@ from micro import _memory_answers as answers
 from micro import _memory_caches as caches
 from micro import _memory_contests as contests
 from micro import _memory_costs, stream
-from micro._cli import main, parser
+from micro._cli import main
 from micro._memory_simd import simd_answer
 from micro._plan import Benchmark, Question, Useful
 from reports.record import Run
@@ -85,6 +85,24 @@ QUESTIONS = {
         "what do wider vectors bring in the first-level cache: SSE, AVX2, AVX-512?", contests.simd, told
     ),
 }  # fmt: skip
+# A case of another operation is repeated by a line of this command with that operation's axes.
+OTHERS = (
+    Benchmark(
+        Chase,
+        "A chain of loads, each with the address of the next.",
+        sweep={"working_set": (1 << 20,)},
+        questions={},
+        variants=("c",),
+    ),
+    Benchmark(
+        Saxpy,
+        "y = y/2 + x, with its operands in cache or out of it.",
+        sweep={"vector": (1 << 18,), "state": ("warm", "flushed", "swept")},
+        questions={},
+        variants=("c",),
+    ),
+    stream.BENCHMARK,
+)
 BENCHMARK = Benchmark(
     Pages,
     "What memory costs besides its use: faults, idle pages, heaps, bandwidth, latency. Without another question: "
@@ -99,36 +117,9 @@ BENCHMARK = Benchmark(
     variants=("c",),
     useful={"cpu": (Useful("--overview"),)},
     small="--size 262144",
+    default="overview",
+    sweeping=("what", "memory"),
+    others=OTHERS,
 )
-# A case of another operation is repeated by a line of this command with that operation's axes.
-OTHERS = {
-    "--working-set": Benchmark(
-        Chase, "A chain of loads, each with the address of the next.",
-        sweep={"working_set": (1 << 20,)}, questions={}, variants=("c",),
-    ),
-    "--vector": Benchmark(
-        Saxpy, "y = y/2 + x, with its operands in cache or out of it.",
-        sweep={"vector": (1 << 18,), "state": ("warm", "flushed", "swept")}, questions={}, variants=("c",),
-    ),
-    "--kind": stream.BENCHMARK,
-}  # fmt: skip
-
-
-def benchmark(argv: Sequence[str]) -> Benchmark:
-    """The one whose axis a command line names; page faults' where it names none of another."""
-    named = [other for option, other in OTHERS.items() if any(x.split("=")[0] == option for x in argv)]
-    return named[0] if named else BENCHMARK
-
-
-def words(argv: Sequence[str]) -> list[str]:
-    """The command line, with `--overview` where it names neither a question nor what to compare."""
-    if (chosen := benchmark(argv)) is not BENCHMARK:
-        return [*argv]
-    asked = parser(chosen, "memory").parse_args(argv)
-    known = [*QUESTIONS, "variant", "vary", "shapes", "why", "what", "memory"]
-    other = any(getattr(asked, name) for name in known) or asked.profile is not None
-    return [*argv] if other else [*argv, "--overview"]
-
-
 if __name__ == "__main__":
-    sys.exit(main(benchmark(sys.argv[1:]), "memory", words(sys.argv[1:])))
+    sys.exit(main(BENCHMARK, "memory"))

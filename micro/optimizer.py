@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import NAMES
-from micro._cli import main, parser
+from micro._cli import main
 from micro._optimizer_answers import rules_answer, together_answer
-from micro._plan import Asked, Benchmark, Case, Contest, Question, Useful
+from micro._plan import Asked, Benchmark, Contest, Question, Useful
 
 SIZES, MORE_SIZES = (1 << 20,), (1 << 16, 1 << 20, 1 << 24)  # parameters
 # Parameters of a GPU's step that comes from its memory: p and g of sgd, the least, are 256 MiB, four times a
@@ -43,14 +42,6 @@ MORE_NETWORKS = ((16, 256), *NETWORKS, (16, 163840), (1024, 1024))
 MANY_RULES, MORE_RULES = ("sgd", "adam"), ("sgd", "momentum", "rmsprop", "adam")
 
 
-def _case(asked: Asked, problem: Optimizer, variant: str) -> Case:
-    """On uniform data, where a person asked for none other: squares drawn in memory are not negative then."""
-    setting = asked.settings[0]
-    return asked.case(
-        problem, variant, replace(setting, data="uniform") if setting.data == "normal" else setting
-    )
-
-
 def _rows(asked: Asked, default: tuple[str, ...]) -> tuple[str, ...]:
     return asked.variants if "variant" in asked.given else default
 
@@ -69,7 +60,7 @@ def traffic(
     wanted = asked.axes["rule"] if "rule" in asked.given else rules
     first = "sgd" if "sgd" in wanted else wanted[0]
     named = (first, *(rule for rule in wanted if rule != first))
-    cases = tuple(_case(asked, Optimizer(rule, tensors, size), variant) for rule in named)
+    cases = tuple(asked.case(Optimizer(rule, tensors, size), variant) for rule in named)
     question = f"does an optimizer's step take the time of its traffic{where}?"
     name = f"traffic/tensors:{tensors}/size:{size}/{variant}"
     return Contest(name, question, "work: differs (rule)", cases)
@@ -78,7 +69,7 @@ def traffic(
 def ways(asked: Asked, rule: str, tensors: int, size: int) -> Contest:
     """One rule by each implementation."""
     problem = Optimizer(rule, tensors, size)
-    cases = tuple(_case(asked, problem, name) for name in _rows(asked, ROWS[asked.kernels]))
+    cases = tuple(asked.case(problem, name) for name in _rows(asked, ROWS[asked.kernels]))
     question = f"what do passes of their own cost {rule}, and who makes it in one?"
     return Contest(f"ways/{problem.name}", question, "variant", cases)
 
@@ -87,7 +78,7 @@ def gain(asked: Asked, tensors: int, size: int, variant: str) -> Contest:
     """Momentum whose gradient enters whole, and one of unit gain at the rate that makes their steps equal."""
     plain = Optimizer("momentum", tensors, size)
     unit = replace(plain, rule="unit", lr=plain.lr / (1 - plain.mu))
-    cases = tuple(_case(asked, problem, variant) for problem in (plain, unit))
+    cases = tuple(asked.case(problem, variant) for problem in (plain, unit))
     return Contest(f"gain/{plain.name}/{variant}", "does momentum of unit gain cost anything?", "rule", cases)
 
 
@@ -108,7 +99,7 @@ def rules(asked: Asked) -> list[Contest]:
 def at_once(asked: Asked, rule: str, tensors: int, size: int) -> Contest:
     """All tensors in one call, in one call each; by each way of calling."""
     problem = Optimizer(rule, tensors, size)
-    cases = tuple(_case(asked, problem, name) for name in _rows(asked, TOGETHER[asked.kernels]))
+    cases = tuple(asked.case(problem, name) for name in _rows(asked, TOGETHER[asked.kernels]))
     places = {case.variant: i for i, case in enumerate(cases)}
     pairs = [(0, i) for i in range(1, len(cases))]
     for one, many in (
@@ -152,17 +143,10 @@ BENCHMARK = Benchmark(
         "cuda": (Useful("--rules", 231, 20.0), Useful("--together", 232, 15.0)),
     },
     small="--tensors 2 --size 64",
+    default="rules",
+    data="uniform",
 )
 
 
-def words(argv: Sequence[str]) -> list[str]:
-    """The command line, with `--rules` where it names neither a question nor the rows to compare; and with the
-    data that rules of second moments ask for, where it names none."""
-    told = parser(BENCHMARK, "optimizer").parse_args(argv)
-    data = [] if told.data != "normal" or "--data" in argv else ["--data", "uniform"]
-    other = told.variant or told.vary or told.shapes or told.net or told.why or told.profile is not None
-    return [*argv, *data] if told.rules or told.together or other else [*argv, *data, "--rules"]
-
-
 if __name__ == "__main__":
-    sys.exit(main(BENCHMARK, "optimizer", words(sys.argv[1:])))
+    sys.exit(main(BENCHMARK, "optimizer"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,16 +51,21 @@ def bias(microseconds: int, isa: str, step: float) -> tuple[Case, Case, int]:
     return short, Case(Fma(isa, steps * max(launches, 2), 1), "c", role="ceiling"), launches
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0 where every figure is as promised or the machine too busy for it, else 1."""
-    parser = Parser(f"python -m micro.{NAME}", description=__doc__, allow_abbrev=False)
-    parser.add_argument(
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = Parser(f"python -m micro.{NAME}", description=__doc__, allow_abbrev=False)
+    made.add_argument(
         "--full", action="store_true", help="five sizes, and again with a spinner on every core"
     )
-    parser.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON (- is stdout)")
-    parser.add_argument("-q", dest="quiet", action="store_true", help="no progress")
-    arguments = parser.parse_args(argv)
+    made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    made.add_argument("--json", metavar="FILE", help="write the figures as JSON (- is stdout)")
+    made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code: 0 where every figure is as promised or the machine too busy for it, else 1."""
+    arguments = parser().parse_args(argv)
     from micro._selftest import Selftest
 
     return guarded(f"micro.{NAME}", Selftest(arguments).run)

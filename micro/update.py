@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 
 from kernels.ops.update.problem import Update
 from kernels.variant import find
 from micro import optimizer
-from micro._cli import main, parser
+from micro._cli import main
 from micro._plan import Asked, Benchmark, Contest, Question, Useful
 from micro._update_answers import batch_answer, fused_answer, refine_batch
 
@@ -41,7 +40,6 @@ BATCHES = (1, 4, 16, 64, 256)
 SWEPT = (2048, 2048)
 FUSABLE = ("decay", "momentum", "unit")
 SEPARATE = ("decay", "momentum", "unit", "nesterov", "clip", "norm")
-ELSEWHERE = ("--rules", "--tensors")  # questions of the optimizer alone, which micro.optimizer answers
 
 
 def _libraries(asked: Asked) -> tuple[str, ...]:
@@ -179,7 +177,7 @@ def batch(asked: Asked) -> list[Contest]:
 BENCHMARK = Benchmark(
     Update,
     "A layer's step, W ← W − lr·XᵀdY / batch. Without another question: --fused. Of optimizers alone, --rules and "
-    "--tensors, which micro.optimizer answers.",
+    "--together, as micro.optimizer.",
     sweep={"m": (512,), "n": (512,), "k": (64,), "rule": ("sgd",)},
     questions={
         "fused": Question(
@@ -212,35 +210,10 @@ BENCHMARK = Benchmark(
         ),
     },
     small="--m 8 --n 16 --k 4",
+    default="fused",
+    others=(optimizer.BENCHMARK,),
 )
 
 
-def words(argv: Sequence[str]) -> list[str]:
-    """The command line, with `--fused` where it names neither a question nor the rows to compare."""
-    told = parser(BENCHMARK, "update").parse_args(argv)
-    question = told.fused or told.batch
-    other = told.variant or told.vary or told.shapes or told.net or told.why or told.profile is not None
-    return [*argv] if question or other else [*argv, "--fused"]
-
-
-def handed_on(argv: Sequence[str]) -> list[str]:
-    """The words of a question of the optimizer alone, as micro.optimizer takes them: there --tensors is an axis
-    with a value, and the question is --together."""
-    found = []
-    for word, after in zip(argv, [*argv[1:], "-"], strict=True):
-        if word == "--tensors":
-            found += ["--together"] if after.startswith("-") else ["--together", "--tensors"]
-        else:
-            found.append(word)
-    return found
-
-
-def run(argv: Sequence[str]) -> int:
-    """The command."""
-    if set(ELSEWHERE) & set(argv):
-        return main(optimizer.BENCHMARK, "optimizer", optimizer.words(handed_on(argv)))
-    return main(BENCHMARK, "update", words(argv))
-
-
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(main(BENCHMARK, "update"))

@@ -15,7 +15,7 @@ from kernels.ops.activation import Activation
 from kernels.variant import Setting, find
 from micro import _elementwise as build
 from micro import elementwise
-from micro._cli import main
+from micro._cli import main, request
 from micro._elementwise_answers import SENTENCES
 from micro._plan import Asked, Contest, parse
 from micro._repeat import command
@@ -25,7 +25,7 @@ from tests.conftest import Ran
 def asked(*flags: str, device: str = "cpu", variant: tuple[str, ...] = (), **axes: Any) -> Asked:
     made = elementwise.BENCHMARK
     given = frozenset((*axes, *(("variant",) if variant else ())))
-    default = made.default("cuda" if "cuda" in device else "cpu")
+    default = made.rows("cuda" if "cuda" in device else "cpu")
     return Asked(
         "activation",
         made.sweep | axes,
@@ -45,9 +45,7 @@ def told(
     capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
 ) -> Callable[..., Ran]:
     """`told("--exp")`: the command `python -m micro.elementwise --exp`, in this process."""
-    return lambda *argv: in_process(
-        capsys, main, elementwise.chosen(argv), "elementwise", elementwise.words(argv)
-    )
+    return lambda *argv: in_process(capsys, main, elementwise.BENCHMARK, "elementwise", argv)
 
 
 @pytest.mark.parametrize("question", elementwise.QUESTIONS)
@@ -92,9 +90,8 @@ def test_names_and_commands_lead_back_to_the_case(question: str) -> None:
             again = parse(case.name)
             assert (again.problem, again.variant) == (case.problem, case.variant)
             line = command("elementwise", case).split()[3:]
-            made = elementwise.chosen(line)
-            assert made.problem is type(case.problem)
-            assert elementwise.words(line) == line
+            meant, arguments = request(elementwise.BENCHMARK, "elementwise", line)
+            assert meant.problem is type(case.problem) and not arguments.overview
 
 
 def test_all_here_are_accepted() -> None:
@@ -169,14 +166,14 @@ def test_the_largest_softmax_only_in_full() -> None:
     ],
 )
 def test_axes_tell_which_operation_is_meant(argv: list[str], op: str) -> None:
-    assert elementwise.chosen(argv).problem.op == op
+    assert request(elementwise.BENCHMARK, "elementwise", argv)[0].problem.op == op
 
 
 def test_without_a_question_it_is_the_overview() -> None:
-    assert elementwise.words([]) == ["--overview"]
-    assert elementwise.words(["--budget", "2s"]) == ["--budget", "2s", "--overview"]
+    for argv in ([], ["--budget", "2s"]):
+        assert request(elementwise.BENCHMARK, "elementwise", argv)[1].overview
     for argv in (["--count", "8"], ["--exp"], ["--variant", "c"], ["--batch", "8"]):
-        assert elementwise.words(argv) == argv
+        assert not request(elementwise.BENCHMARK, "elementwise", argv)[1].overview
 
 
 def test_the_command_tells_a_sentence_a_comparison(told: Callable[..., Ran]) -> None:
@@ -202,7 +199,7 @@ def test_an_operation_by_its_axes(told: Callable[..., Ran]) -> None:
 
 def test_the_sweep_is_of_the_activations() -> None:
     assert elementwise.BENCHMARK.problem is Activation
-    for made in elementwise.BENCHMARKS.values():
+    for made in elementwise.BENCHMARKS:
         for kernels in ("cpu", "cuda"):
-            for name in made.default(kernels):
+            for name in made.rows(kernels):
                 assert find(made.problem.op, name).device == kernels

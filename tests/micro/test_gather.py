@@ -17,7 +17,7 @@ from kernels.variant import Launch, Setting, Variant, find
 from micro import gather
 from micro._asked import planned
 from micro._check import check
-from micro._cli import main, parser
+from micro._cli import main, request
 from micro._plan import Contest
 from tests.conftest import Ran
 
@@ -117,8 +117,7 @@ def test_the_work_is_what_is_executed() -> None:
 
 
 def contests(*words: str) -> list[Contest]:
-    arguments = parser(gather.BENCHMARK, "gather").parse_args(gather.words(words))
-    return list(planned(gather.BENCHMARK, "gather", arguments).contests)
+    return list(planned(gather.BENCHMARK, "gather", request(gather.BENCHMARK, "gather", words)[1]).contests)
 
 
 def test_questions_compare_what_they_say() -> None:

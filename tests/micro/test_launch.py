@@ -19,7 +19,7 @@ from kernels.ops.launch import frameworks
 from kernels.ops.launch.problem import Calls
 from kernels.variant import Setting, find
 from micro import launch
-from micro._cli import main
+from micro._cli import main, request
 from micro._plan import Asked, parse
 from micro._repeat import command
 from tests.conftest import Ran
@@ -52,23 +52,23 @@ def told(
     capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
 ) -> Callable[..., Ran]:
     """`told("--kernel", "gemm")`: the command `python -m micro.launch --kernel gemm`, in this process."""
-    return lambda *argv: in_process(capsys, main, launch.BENCHMARK, "launch", launch.words(argv))
+    return lambda *argv: in_process(capsys, main, launch.BENCHMARK, "launch", argv)
 
 
 # The plan
 
 
 def test_the_plain_command_is_the_ladder() -> None:
-    assert launch.words([]) == ["--ladder"]
-    assert launch.words(["--kernel", "gemm", "--budget", "2s"])[-1] == "--ladder"
+    for argv in ([], ["--kernel", "gemm", "--budget", "2s"]):
+        assert request(launch.BENCHMARK, "launch", argv)[1].ladder
 
 
 @pytest.mark.parametrize(
     "argv",
-    [["--variant", "c"], ["--vary", "chain"], ["--ladder"], ["--why"], ["--profile"], ["--shapes", "x"]],
+    [["--variant", "c"], ["--vary", "chain"], ["--why"], ["--profile"], ["--shapes", "x"]],
 )
 def test_another_question_is_left_alone(argv: list[str]) -> None:
-    assert launch.words(argv) == argv
+    assert not request(launch.BENCHMARK, "launch", argv)[1].ladder
 
 
 def test_the_ladder_has_every_rung_against_c() -> None:
@@ -121,7 +121,7 @@ def test_names_and_commands_lead_back_to_the_case() -> None:
             assert (again.problem, again.variant) == (case.problem, case.variant)
             line = command("launch", case)
             assert f"--kernel {case.problem.kernel} --chain {case.problem.chain} " in line  # type: ignore[attr-defined]
-            assert launch.words(line.split()[3:]) == line.split()[3:]
+            assert not request(launch.BENCHMARK, "launch", line.split()[3:])[1].ladder
 
 
 def test_a_call_has_the_same_work_in_every_chain() -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from micro import _mechanisms
 from micro._asked import planned
-from micro._cli import parser
+from micro._cli import request
 from micro._mechanisms import NOT_YET, SOURCES, Mechanism, Trial, mechanisms
 from micro._plan import Contest
 from reports import store
@@ -47,9 +47,8 @@ def contests(test: Trial) -> tuple[Contest, ...]:
         words = [word.replace("cuda:0", "fake:cuda") for word in words]
         words += [] if "--device" in words else ["--device", "fake:cuda"]
     name = module.partition(".")[2]
-    words = found.words(words) if hasattr(found, "words") else words
-    arguments = parser(found.BENCHMARK, name, raising=True).parse_args(words)
-    return planned(found.BENCHMARK, name, arguments).contests
+    meant, arguments = request(found.BENCHMARK, name, words, raising=True)
+    return planned(meant, name, arguments).contests
 
 
 def meant(test: Trial) -> set[tuple[str, str]]:

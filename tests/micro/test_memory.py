@@ -22,7 +22,7 @@ from micro import _memory_contests as contests
 from micro import memory
 from micro._all import benchmarks
 from micro._asked import planned
-from micro._cli import main, parser
+from micro._cli import main, request
 from micro._plan import Asked, Contest, Useful, parse
 from micro._repeat import command
 from tests.conftest import Ran
@@ -43,7 +43,7 @@ def told(
     capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
 ) -> Callable[..., Ran]:
     """`told("--faults")`: the command `python -m micro.memory --faults`, in this process."""
-    return lambda *argv: in_process(capsys, main, memory.benchmark(argv), "memory", memory.words(argv))
+    return lambda *argv: in_process(capsys, main, memory.BENCHMARK, "memory", argv)
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ def huge(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_plain_command_is_the_overview() -> None:
-    assert memory.words([]) == ["--overview"]
-    assert memory.words(["--budget", "20s", "--json", "-"])[-1] == "--overview"
+    for argv in ([], ["--budget", "20s", "--json", "-"], ["--size", "4096"]):
+        assert request(memory.BENCHMARK, "memory", argv)[1].overview
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,8 @@ def test_the_plain_command_is_the_overview() -> None:
      ["--working-set", "4096"], ["--kind=copy", "--size", "4096"]],
 )  # fmt: skip
 def test_another_question_is_left_alone(argv: list[str]) -> None:
-    assert memory.words(argv) == argv
+    meant, arguments = request(memory.BENCHMARK, "memory", argv)
+    assert not meant.default or not arguments.overview
 
 
 def test_first_touches_are_compared_with_touched_memory() -> None:
@@ -145,9 +146,8 @@ def test_names_and_commands_lead_back_to_the_case(name: str) -> None:
             assert repeat == "python -m micro.ceiling"
             continue
         argv = repeat.split()[3:]
-        assert memory.words(argv) == argv
-        benchmark = memory.benchmark(argv)
-        (contest,) = planned(benchmark, "memory", parser(benchmark, "memory").parse_args(argv)).contests
+        meant, arguments = request(memory.BENCHMARK, "memory", argv)
+        (contest,) = planned(meant, "memory", arguments).contests
         assert [x.problem for x in contest.cases] == [case.problem]
 
 

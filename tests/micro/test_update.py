@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from kernels.ops.optimizer.rules import NAMES
 from kernels.ops.update.problem import Update
 from kernels.variant import Setting
 from micro import optimizer, update
-from micro._cli import main, parser
+from micro._cli import main, request
 from micro._plan import Asked, Contest, parse
 from micro._repeat import command
 from tests.conftest import Ran
@@ -33,7 +35,7 @@ def asked(
 def asked_optimizer(*flags: str, device: Setting = CPU, rows: tuple[str, ...] = (), **axes: Any) -> Asked:
     sweep = optimizer.BENCHMARK.sweep | axes
     named = frozenset((*axes, *(("variant",) if rows else ())))
-    return Asked("optimizer", sweep, rows, (device,), frozenset(flags), named)
+    return Asked("optimizer", sweep, rows, (replace(device, data="uniform"),), frozenset(flags), named)
 
 
 def every_plan() -> list[tuple[str, Contest]]:
@@ -58,29 +60,28 @@ def told(
     capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
 ) -> Callable[..., Ran]:
     """`told("--m", "8")`: the command `python -m micro.update --m 8`, in this process."""
-    return lambda *argv: in_process(capsys, update.run, argv)
+    return lambda *argv: in_process(capsys, main, update.BENCHMARK, "update", argv)
 
 
 # The plan
 
 
 def test_the_plain_command_is_a_question() -> None:
-    assert update.words([]) == ["--fused"]
-    assert update.words(["--k", "8"])[-1] == "--fused"
-    assert optimizer.words([]) == ["--data", "uniform", "--rules"]
+    for argv in ([], ["--k", "8"]):
+        assert request(update.BENCHMARK, "update", argv)[1].fused
+        assert not request(update.BENCHMARK, "update", ["--batch", *argv])[1].fused
+    assert request(optimizer.BENCHMARK, "optimizer", [])[1].rules
 
 
-@pytest.mark.parametrize(
-    "argv", [["--batch"], ["--variant", "c"], ["--vary", "k"], ["--why"], ["--net", "fcn-s"]]
-)
+@pytest.mark.parametrize("argv", [["--variant", "c"], ["--vary", "k"], ["--why"], ["--net", "fcn-s"]])
 def test_another_question_is_left_alone(argv: list[str]) -> None:
-    assert update.words(argv) == argv
-    if argv != ["--batch"] and argv != ["--vary", "k"]:
-        assert optimizer.words(argv) == [*argv, "--data", "uniform"]
+    assert not request(update.BENCHMARK, "update", argv)[1].fused
+    assert not request(optimizer.BENCHMARK, "optimizer", argv)[1].rules
 
 
 def test_data_that_a_person_named_is_left_alone() -> None:
-    assert optimizer.words(["--rules", "--data", "normal"]) == ["--rules", "--data", "normal"]
+    assert request(optimizer.BENCHMARK, "optimizer", ["--rules"])[1].data == "uniform"
+    assert request(optimizer.BENCHMARK, "optimizer", ["--rules", "--data", "normal"])[1].data == "normal"
 
 
 def test_a_layer_has_its_forms_and_their_parts() -> None:
@@ -163,12 +164,9 @@ def test_names_and_commands_lead_back_to_the_case() -> None:
         for case in contest.cases:
             again = parse(case.name)
             assert (again.problem, again.variant, again.setting) == (case.problem, case.variant, case.setting)
-            line = command(module, case).split()[3:]
-            arguments = parser(modules[module], module).parse_args(line)
-            assert arguments.variant.strip("'") == case.variant
-            assert (
-                update.words(line) == line if module == "update" else "--rules" not in optimizer.words(line)
-            )
+            _, arguments = request(modules[module], module, shlex.split(command(module, case))[3:])
+            assert arguments.variant == case.variant
+            assert not getattr(arguments, modules[module].default)
 
 
 def test_no_two_contests_of_a_name() -> None:
@@ -223,13 +221,12 @@ def test_useful_lines_are_understood() -> None:
     for benchmark, name in ((update.BENCHMARK, "update"), (optimizer.BENCHMARK, "optimizer")):
         for lines in benchmark.useful.values():
             for line in lines:
-                parser(benchmark, name).parse_args([*line.words.split(), *benchmark.small.split()])
+                request(benchmark, name, [*line.words.split(), *benchmark.small.split()])
 
 
-def test_a_question_of_the_optimizer_is_handed_on() -> None:
-    assert update.handed_on(["--tensors", "--budget", "2s"]) == ["--together", "--budget", "2s"]
-    assert update.handed_on(["--tensors", "2,4", "-q"]) == ["--together", "--tensors", "2,4", "-q"]
-    assert update.handed_on(["--rules"]) == ["--rules"]
+@pytest.mark.parametrize("argv", [["--together", "--budget", "2s"], ["--tensors", "2,4"], ["--rules"]])
+def test_a_question_of_the_optimizer_alone_is_put_here_too(argv: list[str]) -> None:
+    assert request(update.BENCHMARK, "update", argv)[0].problem is Optimizer
 
 
 # The commands on the fake device
@@ -257,14 +254,16 @@ def test_the_batch_is_told(told: Callable[..., Ran]) -> None:
 
 @pytest.mark.parametrize(
     ("flag", "begins"),
-    [("--rules", "64 parameters, c, each rule"), ("--tensors", "sgd of 2 × 64 parameters")],
+    [("--rules", "64 parameters, c, each rule"), ("--together", "sgd of 2 × 64 parameters")],
 )
 def test_questions_of_the_optimizer_are_answered(told: Callable[..., Ran], flag: str, begins: str) -> None:
-    size = (*(("2",) if flag == "--tensors" else ()), "--size", "64", "--rule", "sgd,momentum")
+    size = ("--tensors", "2" if flag == "--together" else "1", "--size", "64", "--rule", "sgd,momentum")
     ran = told(flag, *size, "--device", "fake", "-q", "--budget", "4s")
     assert ran.code == 0, ran.err
     assert begins in ran.out
-    assert "python -m micro.optimizer" in told(flag, *size, "--device", "fake", "--budget", "2s", "-v").out
+    assert (
+        "python -m micro.update --rule" in told(flag, *size, "--device", "fake", "--budget", "2s", "-v").out
+    )
 
 
 def test_squares_are_refused_on_normal_data(

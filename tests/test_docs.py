@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kernels.errors import UsageError
+from micro._asked import planned
+from micro._cli import request
 from tests.conftest import load
 
 ROOT = Path(__file__).parents[1]
@@ -78,12 +83,47 @@ def test_python(name: str, text: str, tmp_path: Path) -> None:
     assert bool(ran.stdout.strip()) == ("print(" in text)
 
 
-@pytest.mark.parametrize(
-    "command", re.findall(r"^\| `(python -m [^`]+)`", (ROOT / "README.md").read_text("utf-8"), re.M)
-)
-def test_commands_of_the_table_are_understood(command: str, tmp_path: Path) -> None:
-    """Their plan, or their help where they have none."""
-    _, *words = shlex.split(command)
-    plans = words[1] == "micro.gemm" and not {"--why", "--profile"} & set(words)
-    words = [*words, "--list"] if plans else [*words[:2], "--help"]
-    assert run(words, ROOT, tmp_path).returncode == 0
+def rows() -> Iterator[str]:
+    """The commands of README's table, whole: `… --full` goes on with the command before it, `--types` with its
+    module."""
+    before = ""
+    for cell in re.findall(r"^\| (`[^|]+`) \|", (ROOT / "README.md").read_text("utf-8"), re.M):
+        for span in re.findall(r"`([^`]+)`", cell):
+            if span.startswith("…"):
+                yield before.partition(" --")[0] + span[1:]
+            elif span.startswith("-"):
+                yield f"{before.partition(' --')[0]} {span}"
+            else:
+                yield (before := span)
+
+
+def parsed(command: str) -> None:
+    """Raise SystemExit where a command of ours does not take its words."""
+    _, _, module, *words = shlex.split(command.rpartition("; ")[2])
+    if module == "kernels":
+        assert not words
+    elif module == "macro":
+        importlib.import_module(f"macro.{words[0]}").parser().parse_args(words[1:])
+    elif hasattr(own := importlib.import_module(module), "BENCHMARK"):
+        meant, arguments = request(own.BENCHMARK, module, words)
+        if not arguments.shapes or arguments.shapes.exists():
+            assert planned(meant, module, arguments).contests
+    else:
+        own = importlib.import_module("micro.__main__") if module == "micro" else own
+        own.parser().parse_args(words)
+
+
+@pytest.mark.parametrize("command", [*rows()])
+def test_commands_of_the_table_are_understood(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every word of them."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
+    parsed(command)
+
+
+@pytest.mark.parametrize("command", [x for x in rows() if " --" in x])
+def test_a_wrong_word_in_the_table_is_found(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
+    with pytest.raises((SystemExit, UsageError)):
+        parsed(command.replace(" --", " --x", 1))

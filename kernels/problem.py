@@ -195,3 +195,22 @@ class Problem:
     def footprint(self) -> int:
         """Bytes its operands occupy, padding included."""
         return sum(x.nbytes for x in self.operands())
+
+    @property
+    def size_axes(self) -> tuple[str, ...]:
+        """The axes that the footprint grows with: whole numbers."""
+        return tuple(field.name for field in dataclasses.fields(self) if self._grows(field.name))
+
+    def _grows(self, name: str) -> bool:
+        """Whether twice the number takes more room, or half of it less: some operations take not every number."""
+        value, room = getattr(self, name), self.footprint
+        if type(value) is not int:
+            return False
+        for other in (2 * value, value // 2):
+            try:
+                there = dataclasses.replace(self, **{name: other}).footprint
+            except UsageError:
+                continue
+            if there != room:
+                return (there > room) == (other > value)
+        return False

@@ -6,7 +6,7 @@ import argparse
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -211,27 +211,38 @@ def _spread(benchmark: Benchmark, found: list[Any], asked: Asked, field: str) ->
 
 
 def _shapes(benchmark: Benchmark, path: Path) -> list[Any]:
-    import json
-
     try:
         text = path.read_text("utf-8", errors="replace")
         if not text.lstrip().startswith("{"):
             return _logged(benchmark, path, text)
-        rows = json.loads(text)["problems"]
-        hints = get_type_hints(benchmark.problem)
-        names = [field.name for field in fields(benchmark.problem)]
-        known = [{name: row[name] for name in names if name in row} for row in rows]
-        for row in known:
-            for name, value in row.items():
-                if type(value) is not hints[name] and not (hints[name] is float and type(value) is int):
-                    raise TypeError(f"{name}: {value!r}")
-        return [benchmark.problem(**row) for row in known]
+        rows = _rows(benchmark, text)
     except OSError as error:
         raise UsageError(f"--shapes {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise UsageError(
             f"--shapes {path}: not a list of problems like micro/shapes/fc.json ({error})"
         ) from None
+    found = []
+    for i, row in enumerate(rows, 1):
+        try:
+            found.append(benchmark.problem(**row))
+        except UsageError as error:
+            raise UsageError(f"--shapes {path}: problem {i}: {error}") from None
+    return found
+
+
+def _rows(benchmark: Benchmark, text: str) -> list[dict[str, Any]]:
+    """The fields of each problem, by name. Raises ValueError."""
+    from micro import _written
+
+    told = _written.parsed(text)
+    _written.check(told, {"problems": list, "source": str}, ["problems"])
+    hints = get_type_hints(benchmark.problem)
+    known = {field.name: hints[field.name] for field in fields(benchmark.problem)}
+    needed = [field.name for field in fields(benchmark.problem) if field.default is MISSING]
+    for i, row in enumerate(told["problems"], 1):
+        _written.check(row, known | _written.REMARKS, needed, f"problem {i}: ")
+    return [{name: row[name] for name in known if name in row} for row in told["problems"]]
 
 
 def _logged(benchmark: Benchmark, path: Path, text: str) -> list[Any]:

@@ -6,6 +6,7 @@ answer is told by what is wrong with it, because that is what its author needs.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -234,13 +235,15 @@ def _untouched(bench: Bench, x: dict[str, Array], got: Array) -> Array:
 
 
 def _shape_of_error(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence) -> str | None:
-    """Transposed, or off by a factor."""
+    """Two axes exchanged, as of a matrix or of images in another layout; or off by a factor."""
     import numpy as np
 
     want = bench.problem.reference(x)
     bound = evidence.bound
-    if got.shape[0] == got.shape[1] and (np.abs(got.T - want) <= bound).all():
-        return "answers the transposed result"
+    for i, j in itertools.combinations(range(got.ndim), 2):
+        if got.shape[i] == got.shape[j] and (np.abs(got.swapaxes(i, j) - want) <= bound).all():
+            matrix = got.ndim == 2
+            return "answers the transposed result" if matrix else f"answers with axes {i} and {j} exchanged"
     scale = float((got * want).sum() / max(float((want * want).sum()), 1e-300))
     if abs(scale - 1) > 1e-3 and (np.abs(got - scale * want) <= 2 * max(abs(scale), 1) * bound).all():
         return f"off by the factor {scale:.4g}: a scale like alpha is lost or doubled"

@@ -22,6 +22,7 @@ from reports.record import Environment
 if TYPE_CHECKING:
     from kernels.devices.base import Device
 
+ROOMS = ("kernels", "macro", "micro", "reports")
 PACKAGES = ("kernelgap", "numpy", "scipy", "mkl", "torch", "numba")
 
 
@@ -55,13 +56,18 @@ def environment(devices: Sequence[Device], command: str) -> Environment:
 
 
 def command_line() -> str:
-    """As a person would type it."""
+    """As a person typed it: a module of this suite by the name that `python -m` takes, a file by its path in it. Of any
+    other program, a script or a notebook, its name alone: its words are none of ours."""
     import shlex
 
-    if not Path(sys.argv[0]).resolve().is_relative_to(Path(__file__).parents[1]):
-        return f"from Python: {Path(sys.argv[0]).name or 'interactive'}"
-    module = Path(sys.argv[0]).with_suffix("")
-    return shlex.join(["python", "-m", f"{module.parent.name}.{module.name}", *sys.argv[1:]])
+    root, script, words = Path(__file__).parents[1], Path(sys.argv[0]), sys.argv[1:]
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    module = spec.name.removesuffix(".__main__") if spec else ""
+    if module.partition(".")[0] in ROOMS:
+        return shlex.join(["python", "-m", module, *words])
+    if any(script.resolve().is_relative_to(root / room) for room in ROOMS):
+        return shlex.join(["python", str(script.resolve().relative_to(root)), *words])
+    return f"from Python: {script.name or 'interactive'}"
 
 
 def _digest(facts: dict[str, Any]) -> str:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kernels.errors import UsageError
 from kernels.ops.gemm.problem import Gemm
+from micro._written import check, parsed
 
 SHAPES = Path(__file__).with_name("shapes")
 WORD = re.compile(r"[^/+]+")  # what a contest's name holds beside others
+# What a file holds, for the products and, in macro, for the steps of a framework.
+NETWORK: Mapping[str, type] = {
+    "network": str, "source": str, "batch": int, "rate": float, "momentum": float, "layers": list,
+}  # fmt: skip
+LAYER: Mapping[str, type] = {"name": str, "inputs": int, "outputs": int, "activation": str, "first": bool}
 
 
 @dataclass(frozen=True)
@@ -53,28 +60,37 @@ def known() -> list[str]:
     return sorted(path.stem for path in SHAPES.glob("*.json") if "layers" in json.loads(path.read_bytes()))
 
 
+def document(text: bytes) -> dict[str, Any]:
+    """A network's file with its keys and their types checked. Raises ValueError."""
+    told: dict[str, Any] = parsed(text)
+    check(told, NETWORK, ("network", "batch", "layers"))
+    for i, layer in enumerate(told["layers"], 1):
+        check(layer, LAYER, ("name", "inputs", "outputs"), f"layer {i}: ")
+    return told
+
+
 def read(name: str) -> Net:
     """A network by name, or from a file of the same form. Raises UsageError."""
     path = Path(name) if name.endswith(".json") else SHAPES / f"{name.replace(':', '-')}.json"
     if not name.endswith(".json") and name.replace(":", "-") not in known():
         raise UsageError(f"--net {name}: there are {', '.join(known())}; or name a file, net.json")
     try:
-        told = json.loads(path.read_bytes())
+        told = document(path.read_bytes())
         layers = tuple(
-            Layer(x["name"], x["inputs"], x["outputs"], bool(x.get("first", False))) for x in told["layers"]
+            Layer(x["name"], x["inputs"], x["outputs"], x.get("first", False)) for x in told["layers"]
         )
         net = Net(told["network"], told["batch"], layers)
         sizes = (net.batch, *(size for layer in layers for size in (layer.inputs, layer.outputs)))
-        if not layers or not all(type(size) is int and size > 0 for size in sizes):
+        if not layers or not all(size > 0 for size in sizes):
             raise ValueError("the batch, inputs and outputs of layers are positive whole numbers")
         names = (net.name, *(layer.name for layer in layers))
-        if not all(type(word) is str and WORD.fullmatch(word) for word in names):
+        if not all(WORD.fullmatch(word) for word in names):
             raise ValueError("a name is a word without / and +")
         if len(set(names[1:])) < len(layers):
             raise ValueError("two layers of one name")
     except OSError as error:
         raise UsageError(f"--net {name}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise UsageError(f"--net {name}: no network like micro/shapes/fcn-s.json ({error})") from None
     return net
 

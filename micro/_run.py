@@ -15,6 +15,7 @@ from kernels.devices import runs
 from kernels.errors import BuildError, KernelError, Unavailable, UsageError, WrongResult
 from kernels.variant import find
 from micro import _ceiling, _evidence
+from micro._asked import option_of
 from micro._canary import History
 from micro._check import Passed
 from micro._crew import Crew
@@ -27,6 +28,7 @@ from reports import record, stats, units
 
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
+    from kernels.problem import Problem
 
 MEMORY_MARGIN = 0.04
 PREPARE = 120.0  # seconds: compilers and imports
@@ -43,8 +45,14 @@ def refuse_size(contests: Sequence[Contest], limits: Mapping[str, Limits]) -> No
         if need > free:
             raise UsageError(
                 f"{case.problem.name} needs {units.binary(need)} of memory, "
-                f"{units.binary(free)} are free: take smaller --m, --n, --k"
+                f"{units.binary(free)} are free{_smaller(case.problem)}"
             )
+
+
+def _smaller(problem: Problem) -> str:
+    """Which axes to lower; nothing where none of them sets the size."""
+    axes = [option_of(name) for name in problem.size_axes]
+    return f": take {'a ' * (len(axes) == 1)}smaller {', '.join(axes)}" if axes else ""
 
 
 @dataclass(frozen=True)

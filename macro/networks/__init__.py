@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 from pathlib import Path
 from typing import Any
 
 from kernels.errors import UsageError
 from macro.networks.base import Network, from_data
+from micro._net import document
 
 
 def names() -> list[str]:
@@ -20,7 +20,7 @@ def find(name: str) -> Network:
     """A network by name, or from a file of the user's, `net.json`. Raises UsageError."""
     if name.endswith(".json"):
         try:
-            return from_data(json.loads(Path(name).read_bytes()))
+            return from_data(document(Path(name).read_bytes()))
         except OSError as error:
             raise UsageError(f"{name}: {error.strerror}") from None
         except (ValueError, KeyError, TypeError) as error:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from kernels.errors import UsageError
 from macro import networks, shapes
-from macro.networks.base import Network, dense, from_data
+from macro.networks.base import Layer, Network, dense, from_data
 from micro import _net
 
 COUNTS = {  # parameters, as the tables of their source have them
@@ -64,3 +67,36 @@ def test_layers_that_do_not_fit_are_refused() -> None:
     told["layers"] = [told["layers"][0], {**told["layers"][1], "inputs": 5}]
     with pytest.raises(ValueError, match="out takes 5, fc1 gives 4"):
         from_data(told)
+
+
+LAYERS = [
+    {"name": "fc1", "inputs": 3, "outputs": 4, "activation": "relu", "first": True},
+    {"name": "out", "inputs": 4, "outputs": 2, "activation": "none"},
+]
+FILE = {"network": "mine", "batch": 8, "rate": 0.1, "layers": LAYERS}
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"momentun": 0.9}, "no key momentun, the nearest is momentum"),
+        ({"batch": 8.5}, "batch: 8.5, give a whole number"),
+        ({"rate": "0.1"}, "rate: '0.1', give a number"),
+        ({"layers": [LAYERS[0], LAYERS[1] | {"actvation": "relu"}]},
+         "layer 2: no key actvation, the nearest is activation"),
+        ({"layers": [LAYERS[0] | {"first": "no"}, LAYERS[1]]}, "layer 1: first: 'no', give true or false"),
+        ({"layers": [LAYERS[0] | {"inputs": "3"}, LAYERS[1]]}, "layer 1: inputs: '3', give a whole number"),
+    ],
+)  # fmt: skip
+def test_a_file_with_something_else_in_it_is_refused(
+    tmp_path: Path, changed: dict[str, object], why: str
+) -> None:
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(FILE))
+    assert networks.find(str(path)) == Network(
+        "mine", "", 8, (Layer("fc1", 3, 4, "relu", True), Layer("out", 4, 2, "none")), 0.1
+    )
+    path.write_text(json.dumps(FILE | changed))
+    with pytest.raises(UsageError) as told:
+        networks.find(str(path))
+    assert str(told.value) == f"{path}: no network like micro/shapes/fcn-r.json ({why})"

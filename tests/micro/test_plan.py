@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import random
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any, ClassVar
 
 import pytest
 
+from kernels.devices.base import Limits
 from kernels.errors import UsageError
 from kernels.ops.fma import Fma
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.stream import Stream
-from kernels.problem import Problem
+from kernels.problem import Operand, Problem, axis
 from kernels.variant import Setting, operations, problem_type
 from micro._plan import Asked, Case, Contest, along, by_variant, parse, problems, values
+from micro._run import refuse_size
 
 SMALL = Gemm(8, 8, 8)
 SETTINGS = (Setting(), Setting(2))
@@ -212,3 +214,81 @@ def test_a_case_that_cannot_run_is_planned_with_its_reason() -> None:
     case = asked(("naive",)).case(Gemm(4096, 4096, 4096), "naive")
     assert case.skip is not None and "slow" in case.skip
     assert asked(("naive",)).case(SMALL, "naive").skip is None
+
+
+# What sets the size of a problem
+
+FEW: dict[str, dict[str, Any]] = {
+    "pages": {"size": 8192}, "chase": {"working_set": 65536}, "gather": {"batch": 4, "rows": 16},
+    "fma": {"isa": "cuda", "processors": 2},
+}  # fmt: skip
+AXES = {
+    "activation": "count", "biasact": "rows cols", "cast": "values", "chase": "working_set", "dropout": "units",
+    "fma": "processors", "gather": "rows width batch", "gemm": "m n k", "launch": "", "mma": "processors",
+    "norm": "images maps size", "optimizer": "tensors size", "pages": "size", "pooling": "images channels size",
+    "saxpy": "vector", "softmax": "batch classes", "spmm": "m n k", "stream": "size", "transpose": "rows cols",
+    "update": "m n k",
+}  # fmt: skip
+
+
+def small(op: str) -> Problem:
+    """An operation's problem with few elements, its first choices and its defaults."""
+    kind, given = problem_type(op), dict(FEW.get(op, {}))
+    for field in fields(kind):
+        if field.default is MISSING and field.name not in given:
+            first = field.metadata["choices"]
+            given[field.name] = first[0] if first else 0.5 if field.type == "float" else 1024
+    return kind(**given)
+
+
+@dataclass(frozen=True)
+class Thinned(Problem):
+    """Every `step`-th of `count` elements."""
+
+    op: ClassVar[str] = "thinned"
+
+    count: int = axis("elements", low=1)
+    step: int = axis("of how many one is taken", 4, low=1)
+    factor: float = axis("what it is multiplied by", 2.0)
+
+    def operands(self) -> tuple[Operand, ...]:
+        return (Operand("y", (1, self.count // self.step), "out"),)
+
+
+@pytest.mark.parametrize("op", AXES)
+def test_the_axes_that_set_the_size_are_told_by_the_problem_itself(op: str) -> None:
+    assert small(op).size_axes == tuple(AXES[op].split())
+
+
+@pytest.mark.parametrize(
+    ("problem", "found"),
+    [
+        (Gemm(1, 1, 1), "m n k"),
+        (Thinned(64), "count"),  # the larger the step, the smaller the operand
+        (Gemm(8, 8, 8, ld_pad=3), "m n k ld_pad"),
+        (problem_type("update")(8, 8, 8, part="clear"), "m n"),
+        (problem_type("gather")(64, 3, 64), "rows width batch"),  # no batch is larger than its table
+        (problem_type("biasact")(8, 8, 4), "rows cols terms"),
+        (problem_type("pages")("clear", "fresh", 3 * 4096, behind=4096), "size behind"),
+    ],
+)  # fmt: skip
+def test_only_what_counts_at_this_problem_is_told(problem: Problem, found: str) -> None:
+    assert problem.size_axes == tuple(found.split())
+
+
+@pytest.mark.parametrize(
+    ("problem", "advice"),
+    [
+        (Gemm(1 << 20, 1 << 20, 8), ": take smaller --m, --n, --k"),
+        (Stream("triad", 1 << 40), ": take a smaller --size"),
+        (problem_type("chase")(1 << 40), ": take a smaller --working-set"),
+        (problem_type("gather")(1 << 30, 256, 64), ": take smaller --rows, --width, --batch"),
+        (problem_type("launch")("empty", 1), ""),
+    ],
+)  # fmt: skip
+def test_what_cannot_fit_is_refused_with_its_own_axes(problem: Problem, advice: str) -> None:
+    contest = Contest("x", "", "variant", (Case(problem, "openblas"),))
+    with pytest.raises(UsageError) as told:
+        refuse_size([contest], {"cpu": Limits(100, 1, (1,))})
+    assert str(told.value).startswith(f"{problem.name} needs ")
+    assert str(told.value).endswith(f" of memory, 100 B are free{advice}")

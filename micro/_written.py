@@ -1,0 +1,51 @@
+"""JSON that a person wrote: a key that nothing reads, or a value of another type, is refused. Passed over in silence, a
+misspelled `trans` is a measurement of something else."""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+REMARKS: dict[str, type] = {"name": str, "uses": list, "source": str}  # for people; nothing reads them
+WANTED = {
+    int: "a whole number", float: "a number", str: "a text", bool: "true or false", list: "a list",
+}  # fmt: skip
+
+
+def parsed(text: str | bytes) -> Any:
+    """The document. Raises ValueError, also where an object has one key twice: the first value would be lost."""
+    import json
+
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    told = dict(pairs)
+    if len(told) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"two values for {next(name for name in names if names.count(name) > 1)}")
+    return told
+
+
+def check(told: Any, known: Mapping[str, type], needed: Iterable[str], place: str = "") -> None:
+    """Raise ValueError where it is no object of these keys, lacks one that is needed, or a value is not of its type.
+    `place` begins what is said."""
+    if type(told) is not dict:
+        raise ValueError(f"{place}{reprlib.repr(told)} is no object")
+    unknown = [_unknown(name, known) for name in told if name not in known]
+    if unknown:
+        raise ValueError(place + "; ".join(unknown))
+    missing = [name for name in needed if name not in told]
+    if missing:
+        raise ValueError(f"{place}{', '.join(missing)} missing")
+    for name, value in told.items():
+        kind = known[name]
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            raise ValueError(f"{place}{name}: {reprlib.repr(value)}, give {WANTED[kind]}")
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name.lower(), known, 1)
+    return f"no key {name}, " + (f"the nearest is {near[0]}" if near else f"there are {', '.join(known)}")

@@ -184,6 +184,9 @@ def test_a_full_disk_costs_the_run_file_alone(
 def test_what_steers_a_library_from_outside_is_told(
     explain: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv(
+        "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", raising=False
+    )  # set by us, where numba was imported
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
     told = explain("numpy", "numpy", "--budget", "0.1s")
     assert told.code == 0 and "obeyed by the libraries: OPENBLAS_CORETYPE=Haswell" in told.out

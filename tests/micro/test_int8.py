@@ -16,7 +16,7 @@ from kernels.ops.gemm import problem as gemm_problem
 from kernels.ops.gemm.problem import Gemm
 from kernels.variant import Setting, Variant, find
 from micro import _check
-from micro.gemm import BENCHMARK, benchmark
+from micro.gemm import BENCHMARK
 from tests.conftest import Ran
 from tests.wrong.kernels import made
 
@@ -200,7 +200,6 @@ def test_the_line_that_repeats_a_case_names_it_again(
     assert told
     for result in told:
         program, *words = result["repeat"].split()[2:]
-        again = in_process(capsys, main, benchmark(words), "gemm", [*words, "--list"])
+        again = in_process(capsys, main, BENCHMARK, "gemm", [*words, "--list"])
         assert program == "micro.gemm"
         assert again.out.splitlines()[1].split()[0] == result["name"]
-    assert benchmark(["--m", "8"]) is BENCHMARK

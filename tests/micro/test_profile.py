@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -81,6 +82,7 @@ def test_it_is_checked_first(gemm: Gemm, journal: list[str]) -> None:
 def printed(gemm: Gemm, monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
     """The words of the line that a command prints."""
     monkeypatch.setattr(sys, "argv", [str(ROOT / "micro" / "gemm.py"), *words])
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="micro.gemm"))
     ran = gemm(*words)
     assert ran.code == 0, ran.err
     return shlex.split(ran.out.splitlines()[1])

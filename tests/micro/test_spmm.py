@@ -16,8 +16,9 @@ from kernels.ops.spmm.problem import Spmm
 from kernels.ops.spmm.variants import VARIANTS
 from kernels.variant import Launch, Setting, Variant, find
 from micro import _check
+from micro import gemm as benchmark
 from micro._plan import Case, parse
-from micro.gemm import PRUNED, benchmark
+from micro.gemm import PRUNED
 from tests.conftest import Ran
 
 CPU = open_device("cpu")
@@ -198,7 +199,7 @@ def test_a_pruned_layer_of_any_size(
         "--budget",
         "0.3s",
     ]
-    ran = in_process(capsys, main, benchmark(words), "gemm", [*words, "--json", "-"])
+    ran = in_process(capsys, main, benchmark.BENCHMARK, "gemm", [*words, "--json", "-"])
     told = [x for x in json.loads(ran.out)["results"] if x["role"] == "measured"]
     assert ran.code == 0
     assert {x["status"] for x in told} <= {"ok", "contended"}

@@ -14,8 +14,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="as one JSON document")
     arguments = parser.parse_args(argv)
 
-    from kernels._doctor import screen
-    from kernels._doctor.survey import document, survey
+    from kernels.doctor import screen
+    from kernels.doctor.survey import document, survey
 
     found = survey()
     if hasattr(sys.stdout, "reconfigure"):

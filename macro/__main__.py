@@ -7,13 +7,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from micro._cli import guarded
+from micro.command.line import guarded
+
+SHARED = "command"
 
 
 def commands() -> dict[str, str]:
-    """By name, and what each does: the files of this folder without an underscore."""
+    """By name, and what each does: the files of this folder but what they share."""
     found = {}
     for path in sorted(Path(__file__).parent.glob("[a-z]*.py")):
+        if path.stem == SHARED:
+            continue
         first = path.read_text("utf-8").partition("\n")[0]
         found[path.stem] = first.strip('"')
     return found

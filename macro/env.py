@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from kernels.errors import SuiteError, UsageError
-from macro import _cli, _env
-from macro._env import Environment
+from macro import command
 from macro.frameworks import find, home, names
+from macro.processes import environments
+from macro.processes.environments import Environment
 from reports.parser import OneLineParser
 
 
@@ -41,14 +42,14 @@ def main(argv: Sequence[str]) -> int:
 def _each(arguments: Any) -> int:
     """Create or remove what was named; one that fails costs itself alone."""
     wanted = _wanted(arguments.name, arguments.action)
-    said = partial(_cli.say, arguments.quiet)
+    said = partial(command.say, arguments.quiet)
     failed = 0
     for environment in wanted:
         try:
             if arguments.action == "create":
                 failed |= create(environment, arguments.wheels, said)
             else:
-                _env.remove(environment)
+                environments.remove(environment)
                 print(f"{environment.name}: removed")
         except UsageError:
             raise
@@ -61,15 +62,15 @@ def _each(arguments: Any) -> int:
 def _wanted(given: Sequence[str], action: str) -> list[Environment]:
     """Each once. With `all`, what is not there yet, or what there is to remove. Raises UsageError."""
     if list(given) == ["all"]:
-        return [x for x in _env.every().values() if x.folder.exists() == (action == "remove")]
-    found = {environment.name: environment for environment in map(_env.named, given)}
+        return [x for x in environments.every().values() if x.folder.exists() == (action == "remove")]
+    found = {environment.name: environment for environment in map(environments.named, given)}
     return list(found.values())
 
 
 def create(environment: Environment, wheels: Path | None, say: Callable[[str], None]) -> int:
     """One environment; 1 where one of its rows does not run. Raises SuiteError."""
     if environment.folder.exists():
-        told = _env.kept(environment)
+        told = environments.kept(environment)
         runs = all(row.get("runs") for row in told.get("rows", {"": {}}).values())
         if told.get("recipe") != environment.digest or not runs:
             why = "made from another recipe" if runs else "something in it does not run"
@@ -77,7 +78,7 @@ def create(environment: Environment, wheels: Path | None, say: Callable[[str], N
                 f"{environment.name}: it is there, {why}: python -m macro env remove {environment.name}, then again"
             )
     else:
-        told = _env.create(environment, wheels, say)
+        told = environments.create(environment, wheels, say)
         tried(environment, told, say)
     for line in _lines(environment, told):
         print(line)
@@ -86,27 +87,29 @@ def create(environment: Environment, wheels: Path | None, say: Callable[[str], N
 
 def tried(environment: Environment, told: dict[str, Any], say: Callable[[str], None]) -> None:
     """Start every row on a tiny network, in the worker's own loop; what each answered is kept."""
-    lacking = _env.missing(environment)
+    lacking = environments.missing(environment)
     told["rows"] = {}
     for row in environment.rows:
         say(f"{environment.name}: trying {row.name}")
         why = lacking.get(row.name)
         told["rows"][row.name] = {"runs": False, "why": why} if why else attempt(row)
-    _env.keep(environment, told)
+    environments.keep(environment, told)
 
 
 def attempt(row: Any) -> dict[str, Any]:
     """Whether a framework trains one step: its version and seconds, or its own words why not."""
-    from macro import _job
-    from macro._driver import Process
     from macro.networks.base import Network, dense
+    from macro.processes import job as job_files
+    from macro.processes.process import Process
 
     net = Network("trial", "a trial", 2, dense(4, 3, 2), rate=0.1, momentum=0.9)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kernelgap-env-") as name:
         folder = Path(name)
-        job = _job.write(row, net, 2, _job.Setting(), _job.write_arrays(net, 2, folder), folder)
-        with Process(row, job, _job.Setting(), folder / "log") as process:
+        job = job_files.write(
+            row, net, 2, job_files.Setting(), job_files.write_arrays(net, 2, folder), folder
+        )
+        with Process(row, job, job_files.Setting(), folder / "log") as process:
             try:
                 version = process.expect("hello").get("version")
                 process.expect("built")
@@ -121,10 +124,10 @@ def _list(again: bool) -> int:
     """Every environment of a recipe; 1 where one that is there has a row that does not run."""
     failed = 0
     print(f"Environments, in {home()}:")
-    for environment in _env.every().values():
-        told = _env.kept(environment)
+    for environment in environments.every().values():
+        told = environments.kept(environment)
         if told and (again or "rows" not in told):
-            tried(environment, told, partial(_cli.say, False))
+            tried(environment, told, partial(command.say, False))
         for line in _lines(environment, told):
             print(line)
         failed |= any(not row["runs"] for row in told.get("rows", {}).values())

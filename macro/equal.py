@@ -7,27 +7,30 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from macro import _cli
+from macro import command
 
 
 def main(argv: Sequence[str]) -> int:
     """0 where all that can run do equal work; 1 where one does other work, or none could be compared."""
-    made = _cli.parser("equal", __doc__)
+    made = command.parser("equal", __doc__)
     arguments = made.parse_args(argv)
-    net = _cli.network(arguments)
-    batch = _cli.batch(arguments, net)
+    net = command.network(arguments)
+    batch = command.batch(arguments, net)
     wanted = [
-        (framework, _cli.setting(framework, _cli.threads(arguments.threads)[0], "default", "default")[0])
-        for framework in _cli.frameworks(arguments.frameworks)
+        (
+            framework,
+            command.setting(framework, command.threads(arguments.threads)[0], "default", "default")[0],
+        )
+        for framework in command.frameworks(arguments.frameworks)
     ]
-    from macro._equal import prove
+    from macro.equality.proof import prove
 
     print(
         f"{net.name}, batch {batch}: {net.parameters:,} parameters, {net.flops(batch) / 1e9:.2f} GFLOP a step "
         f"({net.source})"
     )
     with tempfile.TemporaryDirectory(prefix="kernelgap-equal-") as folder:
-        verdicts = prove(net, batch, wanted, Path(folder), partial(_cli.say, arguments.quiet))
+        verdicts = prove(net, batch, wanted, Path(folder), partial(command.say, arguments.quiet))
     for verdict in verdicts:
         if verdict.worst != verdict.worst:
             print(f"  {verdict.framework}: not compared: {verdict.why}")

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from kernels.errors import SuiteError, UsageError
-from macro import _cli
-from micro._asked import TIME, number
+from macro import command
+from micro.planning.request import TIME, number
 
 if TYPE_CHECKING:
-    from macro._steps import Plan
-    from macro._trace import Side
+    from macro.timing.turns import Plan
+    from macro.watching.watch import Side
     from reports.record import Run
 
 SECONDS = 40.0  # of watching, for each process
@@ -65,22 +65,22 @@ def main(argv: Sequence[str]) -> int:
 
 def _explain(arguments: argparse.Namespace) -> int:
     from kernels.devices import open_device
-    from macro import _explained
-    from micro import _machine
-    from micro._session import open_outputs, open_run_file
+    from macro.explaining import document as explanation
+    from micro.command import environment as machine
+    from micro.command.session import open_outputs, open_run_file
     from reports import attribution, store
     from reports.record import Note
 
     plan, sides = _planned(arguments)
     with ExitStack() as stack:
         outputs = open_outputs(arguments, stack)
-        environment = _machine.environment([open_device("cpu")], _machine.command_line())
+        environment = machine.environment([open_device("cpu")], machine.command_line())
         file = open_run_file(arguments.output, environment)
         stack.callback(file.close)
         began = time.monotonic()
-        code = _watched(plan, sides, partial(_cli.say, arguments.quiet))
+        code = _watched(plan, sides, partial(command.say, arguments.quiet))
         plan = replace(plan, generations=len(sides[0].processes))
-        told = _explained.tell(plan, sides, time.monotonic() - began, arguments.kernels and not code)
+        told = explanation.tell(plan, sides, time.monotonic() - began, arguments.kernels and not code)
         note = Note(attribution.TOPIC, told)
         try:
             file.append(note)
@@ -95,7 +95,7 @@ def _say(
     told: dict[str, Any], run: Run, arguments: argparse.Namespace, outputs: Mapping[str, IO[str]]
 ) -> int:
     """The text, the document, the picture; 1 where one of them cannot be written."""
-    from micro._session import for_people, written
+    from micro.command.session import for_people, written
     from reports import formats
 
     people = for_people(arguments)
@@ -113,32 +113,32 @@ def _say(
 
 def _planned(arguments: argparse.Namespace) -> tuple[Plan, list[Side]]:
     """What is watched, and the two sides. Raises UsageError."""
-    from macro._steps import Entry, Plan
-    from macro._trace import Side
+    from macro.timing.turns import Entry, Plan
+    from macro.watching.watch import Side
 
-    net = _cli.network(arguments)
+    net = command.network(arguments)
     if arguments.runs < 1:
         raise UsageError(f"--runs {arguments.runs}: take 1 or more")
     seconds = (
         number(arguments.budget, TIME, "--budget", "60s") if arguments.budget else SECONDS * arguments.runs
     )
-    threads = _pair(_cli.threads(arguments.threads), "--threads")
-    heaps = _pair(_cli.heaps(arguments.heap), "--heap")
-    divisions = _pair(_cli.words(arguments.division, "--division", _cli.DIVISIONS), "--division")
+    threads = _pair(command.threads(arguments.threads), "--threads")
+    heaps = _pair(command.heaps(arguments.heap), "--heap")
+    divisions = _pair(command.words(arguments.division, "--division", command.DIVISIONS), "--division")
     sides = []
     for i, name in enumerate((arguments.a, arguments.b)):
-        found = _cli.frameworks(name)
+        found = command.frameworks(name)
         if len(found) > 1:
             raise UsageError(f"{name}: name one framework for each side")
         (framework,) = found
-        setting, belongs = _cli.setting(framework, threads[i], heaps[i], divisions[i])
+        setting, belongs = command.setting(framework, threads[i], heaps[i], divisions[i])
         sides.append(Side(Entry(framework, setting, belongs)))
     if threads[0] != threads[1]:
         raise UsageError(
             f"--threads {arguments.threads}: one number for both; steps on other threads are other clocks"
         )
     plan = Plan(
-        net, _cli.batch(arguments, net), arguments.phase, seconds, arguments.runs, asked=arguments.network
+        net, command.batch(arguments, net), arguments.phase, seconds, arguments.runs, asked=arguments.network
     )
     return plan, sides
 
@@ -152,11 +152,11 @@ def _pair(values: list[Any], option: str) -> list[Any]:
 def _watched(plan: Plan, sides: list[Side], say: Callable[[str], None]) -> int:
     """The exit code: where it is stopped, or a process fails, the pairs of processes before are kept. Raises what
     stopped it where there is no pair."""
-    from macro import _trace
+    from macro.watching import watch
 
     try:
         with tempfile.TemporaryDirectory(prefix="kernelgap-explain-") as folder:
-            _trace.take(plan, sides, Path(folder), say)
+            watch.take(plan, sides, Path(folder), say)
     except (KeyboardInterrupt, SystemExit, SuiteError) as stop:
         pairs = min(len(side.processes) for side in sides)
         if not pairs:

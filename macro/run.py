@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.errors import UsageError
-from macro import _cli
-from micro._asked import SHARE, TIME, number
+from macro import command
+from micro.planning.request import SHARE, TIME, number
 from reports import formats
 
 if TYPE_CHECKING:
-    from macro._kept import Round
-    from macro._steps import Entry, Plan
     from macro.networks.base import Network
+    from macro.timing.resume import Round
+    from macro.timing.turns import Entry, Plan
     from reports.record import Run
     from reports.store import RunFile
 
@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     from macro.networks.base import PHASES
 
-    made = _cli.parser("run", __doc__)
+    made = command.parser("run", __doc__)
     made.add_argument("--phase", choices=PHASES, default="step", help="what is timed (step)")
     made.add_argument(
         "--heap", default="default", metavar="WORDS", help="default, keep: what malloc gives back"
@@ -63,12 +63,12 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from kernels.devices import open_device
-    from macro._steps import Plan
-    from micro import _machine
-    from micro._session import open_outputs, open_run_file, say
+    from macro.timing.turns import Plan
+    from micro.command import environment as machine
+    from micro.command.session import open_outputs, open_run_file, say
     from reports.record import Note
 
-    net = _cli.network(arguments)
+    net = command.network(arguments)
     if arguments.runs < 1:
         raise UsageError(f"--runs {arguments.runs}: take 1 or more")
     entries = _entries(arguments)
@@ -77,11 +77,11 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.resume and arguments.output is None:
         raise UsageError("--resume: it needs a run file, -o FILE")
     plan = Plan(
-        net, _cli.batch(arguments, net), arguments.phase, seconds, arguments.runs, asked=arguments.network
+        net, command.batch(arguments, net), arguments.phase, seconds, arguments.runs, asked=arguments.network
     )
     with ExitStack() as stack:
         outputs = open_outputs(arguments, stack)
-        environment = _machine.environment([open_device("cpu")], _machine.command_line())
+        environment = machine.environment([open_device("cpu")], machine.command_line())
         file = open_run_file(arguments.output, environment, arguments.resume)
         stack.callback(file.close)
         divisions = list(dict.fromkeys(entry.division for entry in entries))
@@ -100,14 +100,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _entries(arguments: argparse.Namespace) -> list[Entry]:
     """Frameworks × threads × heaps × divisions; twins by their knobs, such as two heaps of a tuned one, once."""
-    from macro._steps import Entry
+    from macro.timing.turns import Entry
 
     found: list[Entry] = []
-    for division in _cli.words(arguments.division, "--division", _cli.DIVISIONS):
-        for threads in _cli.threads(arguments.threads):
-            for heap in _cli.heaps(arguments.heap):
-                for framework in _cli.frameworks(arguments.frameworks):
-                    setting, belongs = _cli.setting(framework, threads, heap, division)
+    for division in command.words(arguments.division, "--division", command.DIVISIONS):
+        for threads in command.threads(arguments.threads):
+            for heap in command.heaps(arguments.heap):
+                for framework in command.frameworks(arguments.frameworks):
+                    setting, belongs = command.setting(framework, threads, heap, division)
                     if not any(
                         (x.framework, x.setting, x.division) == (framework, setting, belongs) for x in found
                     ):
@@ -119,20 +119,21 @@ def _measure(
     plan: Plan, entries: list[Entry], division: str, margin: float, file: RunFile, quiet: bool
 ) -> None:
     """Prove, take turns, write the contest down; what stands in the file already is left, or gone on with."""
-    from macro import _kept, _prove, _steps, _told
+    from macro.equality import gate
+    from macro.timing import results, resume, turns
 
-    said, contest = partial(_cli.say, quiet), _told.contest_name(plan, division)
-    named = {_told.name(plan, entry): entry for entry in entries}
-    taken = _kept.rounds(file.run, contest)
+    said, contest = partial(command.say, quiet), results.contest_name(plan, division)
+    named = {results.name(plan, entry): entry for entry in entries}
+    taken = resume.rounds(file.run, contest)
     if _done(contest, list(named), taken, file):
         return
     with tempfile.TemporaryDirectory(prefix="kernelgap-macro-") as name:
         folder = Path(name)
-        _prove.refuse_unequal(plan, entries, folder, said)
-        _kept.restore(named, taken)
-        keep = partial(_kept.keep, file, contest, named)
-        seconds = _steps.take(_kept.left(plan, taken), entries, folder, said, keep)
-    file.append(_told.contest(plan, entries, division, margin, seconds + _kept.spent(taken)))
+        gate.refuse_unequal(plan, entries, folder, said)
+        resume.restore(named, taken)
+        keep = partial(resume.keep, file, contest, named)
+        seconds = turns.take(resume.left(plan, taken), entries, folder, said, keep)
+    file.append(results.contest(plan, entries, division, margin, seconds + resume.spent(taken)))
 
 
 def _done(contest: str, names: list[str], taken: Sequence[Round], file: RunFile) -> bool:
@@ -147,7 +148,7 @@ def _done(contest: str, names: list[str], taken: Sequence[Round], file: RunFile)
 
 
 def _sentences(net: Network, plan: Plan, run: Run) -> list[str]:
-    from macro._answers import sentences
+    from macro.timing.answer import sentences
 
     return sentences(net, plan, run)
 

@@ -1,8 +1,8 @@
-"""How it is measured. A file without an underscore is a benchmark, or a command a person runs.
+"""How it is measured. A file is a benchmark, or a command a person runs; a folder is what they are made of.
 
 From Python: `run = micro.measure(micro.plan("gemm", m=[64, 128], variant="openblas,numpy", budget="5s"))`.
 """
 
-from micro._api import measure, plan
+from micro.command.api import measure, plan
 
 __all__ = ["measure", "plan"]

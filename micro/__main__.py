@@ -10,8 +10,8 @@ from pathlib import Path
 
 from kernels.devices import check_name
 from kernels.errors import Unavailable, UsageError
-from micro._asked import TIME, number
-from micro._cli import Parser, guarded
+from micro.command.line import Parser, guarded
+from micro.planning.request import TIME, number
 
 BUDGET = "180s"
 
@@ -38,14 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit code; 1 where a kernel was wrong or failed."""
     arguments = parser().parse_args(argv)
     if arguments.mechanisms is not None:
-        from micro import _mechanisms
+        from micro.answers import mechanisms
 
-        return guarded("micro", lambda: _mechanisms.show(arguments.mechanisms))
+        return guarded("micro", lambda: mechanisms.show(arguments.mechanisms))
     return guarded("micro", lambda: _listed() if arguments.what == "list" else _all(arguments))
 
 
 def _listed() -> int:
-    from micro._all import benchmarks
+    from micro.command.everything import benchmarks
 
     for name, benchmark in benchmarks().items():
         print(f"python -m micro.{name}")
@@ -57,18 +57,18 @@ def _listed() -> int:
 
 
 def _all(arguments: argparse.Namespace) -> int:
-    from micro import _all
+    from micro.command import everything
 
     if arguments.resume and arguments.output is None:
         raise UsageError("--resume: it needs a run file, -o FILE")
     check_name(arguments.device)
     budget = number(arguments.budget, TIME, "--budget", "180s")
-    todo, failed, known = _all.parts(arguments.device, arguments.small, arguments.part), False, 0
+    todo, failed, known = everything.parts(arguments.device, arguments.small, arguments.part), False, 0
     given = (arguments.device, budget, arguments.output, arguments.resume, arguments.quiet)
     try:
-        for i, (part, run) in enumerate(_all.run(todo, *given), 1):
+        for i, (part, run) in enumerate(everything.run(todo, *given), 1):
             print(f"[{i}/{len(todo)}] {part.title}")
-            for sentence in _all.answer(part, todo, run):
+            for sentence in everything.answer(part, todo, run):
                 print(f"  {sentence}")
             sys.stdout.flush()
             failed |= any(result.status in ("wrong", "failed") for result in run.results[known:])

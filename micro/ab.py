@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernels.errors import UsageError
-from micro._asked import SHARE, TIME, number
-from micro._cli import Parser, guarded
+from micro.command.line import Parser, guarded
+from micro.planning.request import SHARE, TIME, number
 
 OURS = {  # options of a benchmark that an arm does not obey
     "-h", "--help", "-o", "-q", "-v", "--device", "--budget", "--target", "--margin", "--until", "--list", "--why",
@@ -66,8 +66,8 @@ def _main(arguments: argparse.Namespace) -> int:
         repo = getattr(arguments, f"repo_{arm}")
         if repo is not None and not (repo / "micro" / "_arm.py").is_file():
             raise UsageError(f"--repo-{arm} {repo}: no checkout of this suite with micro/_arm.py in it")
-    from micro._ab import run
-    from micro._ab_told import Limits
+    from micro.arms.pairs import run
+    from micro.arms.results import Limits
 
     gate = number(arguments.gate, SHARE, "--gate", "5%") if arguments.gate is not None else None
     limits = Limits(

@@ -14,9 +14,9 @@ from kernels.devices import runs
 from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
 from kernels.variant import Setting
-from micro import _ceiling
-from micro._cli import Parser, guarded, listed
-from micro._plan import Budget, Case, Contest
+from micro.command.line import Parser, guarded, listed
+from micro.measuring import ceilings as case_ceilings
+from micro.planning.contest import Budget, Case, Contest
 
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
@@ -28,7 +28,7 @@ BUDGET = Budget(seconds=10.0, target=0.02)
 
 def contests(device: str, limits: Limits) -> list[Contest]:
     """One between the instruction sets, or a GPU's units; one between read, copy and triad at each level."""
-    setting, kernel = Setting(device=device), _ceiling.KERNEL[runs(device)]
+    setting, kernel = Setting(device=device), case_ceilings.KERNEL[runs(device)]
     found = [on_gpu(setting, limits) if kernel == "cuda" else on_cpu(setting)]
     for working_set in levels(limits.caches, limits.usable_cache):
         cases = tuple(
@@ -49,8 +49,8 @@ def on_cpu(setting: Setting) -> Contest:
 
 
 def on_gpu(setting: Setting, limits: Limits) -> Contest:
-    peaks = [x for dtype in _ceiling.COARSE for x in _ceiling.tensor_peaks(dtype, limits)]
-    cases = tuple(Case(x, "cuda", setting) for x in (_ceiling.peak(setting.device, limits), *peaks))
+    peaks = [x for dtype in case_ceilings.COARSE for x in case_ceilings.tensor_peaks(dtype, limits)]
+    cases = tuple(Case(x, "cuda", setting) for x in (case_ceilings.peak(setting.device, limits), *peaks))
     return Contest(
         "peak", "how fast are products?", "work: differs (operations a second are compared)", cases
     )
@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from kernels.devices import open_device
-    from micro._session import measure_all, session
+    from micro.command.session import measure_all, session
 
     device = open_device(arguments.device)
     asked = contests(device.name, device.limits())

@@ -19,11 +19,11 @@ from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
 from kernels.ops.softmax.problem import Softmax
 from kernels.problem import Problem
-from micro import _elementwise as build
-from micro import _elementwise_images as images
-from micro._cli import main
-from micro._elementwise_answers import answer
-from micro._plan import Asked, Benchmark, Contest, Question, Useful
+from micro.answers.elementwise import answer
+from micro.command.line import main
+from micro.contests import elementwise as build
+from micro.contests import images
+from micro.planning.contest import Asked, Benchmark, Contest, Question, Useful
 
 ABOUT = (
     "Element-wise operations, losses, pooling, normalization: what the memory bounds. Without a question: --overview. "

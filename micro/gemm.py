@@ -10,8 +10,8 @@ from typing import Any
 
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.spmm.problem import Spmm
-from micro._cli import main
-from micro._plan import Asked, Benchmark, Contest, Question, Useful
+from micro.command.line import main
+from micro.planning.contest import Asked, Benchmark, Contest, Question, Useful
 
 SEED = Gemm(1024, 2048, 26752)  # A 1024×26752, B 2048×26752: FCN-S at batch 1024, forward of its first layer
 EIGHTH = 3344  # of its K: seconds where the whole takes minutes
@@ -174,21 +174,21 @@ def types(asked: Asked) -> list[Contest]:
 
 def network(asked: Asked) -> list[Contest]:
     """`--net`: every fully connected product of a network, W out×in against in×out."""
-    from micro import _gemm_net
+    from micro.answers import gemm_network
 
     here, _ = _libraries(asked)
-    return _gemm_net.contests(asked, list(asked.variants) if "variant" in asked.given else here)
+    return gemm_network.contests(asked, list(asked.variants) if "variant" in asked.given else here)
 
 
 def refine_crossover(asked: Asked, run: Any) -> list[Contest]:
-    from micro import _gemm_answers
+    from micro.answers import gemm
 
-    return _gemm_answers.refine_crossover(asked, run, crossover_at)
+    return gemm.refine_crossover(asked, run, crossover_at)
 
 
 def later(module: str, function: str) -> Callable[..., Any]:
-    """A function of this folder, imported when it is called: --help and --list never come that far."""
-    return lambda *given: getattr(importlib.import_module(f"micro.{module}"), function)(*given)
+    """A function of `answers/`, imported when it is called: --help and --list never come that far."""
+    return lambda *given: getattr(importlib.import_module(f"micro.answers.{module}"), function)(*given)
 
 
 PRUNED_LAYER = (
@@ -208,12 +208,12 @@ BENCHMARK = Benchmark(
         "transpose": Question(
             "does multiplying by a transposed matrix cost more? (about 30 s)",
             transpose,
-            later("_gemm_answers", "transpose_answer"),
+            later("gemm", "transpose_answer"),
         ),
         "crossover": Question(
             "from which M on does transposing first win? (about 60 s)",
             crossover,
-            later("_gemm_answers", "crossover_answer"),
+            later("gemm", "crossover_answer"),
             seconds=60.0,
             refine=refine_crossover,
         ),
@@ -241,7 +241,7 @@ BENCHMARK = Benchmark(
     },
     small="--m 8 --n 16 --k 8",
     net=Question(
-        "who pays for the transposition in a step?", network, later("_gemm_net", "answer"), seconds=60.0
+        "who pays for the transposition in a step?", network, later("gemm_network", "answer"), seconds=60.0
     ),
     others=(PRUNED_LAYER,),
 )

@@ -24,7 +24,8 @@ from typing import IO
 
 from kernels import state
 from kernels.libs import cuda
-from micro.probes import _own, _preflight, _steps
+from micro.probing import own_kernels
+from micro.visit import preflight, steps
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,13 +33,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     is in the files."""
     parser = argparse.ArgumentParser("python -m micro.gpu", description=__doc__, allow_abbrev=False)
     default = Path(os.environ.get("OUT") or "gpu-out")
-    parser.add_argument("--part", type=int, choices=tuple(_steps.PARTS), help="one of the three")
+    parser.add_argument("--part", type=int, choices=tuple(steps.PARTS), help="one of the three")
     parser.add_argument("--out", type=Path, default=default, help="folder ($OUT, else gpu-out)")
     parser.add_argument("--seconds", type=float, help="for all of it (240, 480, 480; 520 without --part)")
     parser.add_argument("--fake", action="store_true", help="the fake device even where a GPU is")
     asked = parser.parse_args(argv)
     here = cuda.driver_here() and not asked.fake
-    if reason := _preflight.missing(here):
+    if reason := preflight.missing(here):
         print(f"gpu: {reason}", file=sys.stderr)
         return 2
     out: Path = asked.out.resolve()
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if here:
         os.environ.update(cached())
-    seconds = asked.seconds or (_steps.PARTS[asked.part] if asked.part else _steps.WHOLE)
+    seconds = asked.seconds or (steps.PARTS[asked.part] if asked.part else steps.WHOLE)
     try:
         return visit(asked.part, out, here, seconds)
     except KeyboardInterrupt:
@@ -76,8 +77,8 @@ def unusable(out: Path, here: bool) -> str | None:
             file.write(bytes(4096))
     except OSError as error:
         return f"{out}: {error.strerror}"
-    own = _steps.device(here)
-    for path in (_steps.run_file(out, part) for part in _steps.PARTS):
+    own = steps.device(here)
+    for path in (steps.run_file(out, part) for part in steps.PARTS):
         with suppress(OSError, ValueError, KeyError, TypeError), path.open(encoding="utf-8") as lines:
             name = json.loads(lines.readline())["facts"]["device"]["name"]
             if name != own:
@@ -89,9 +90,9 @@ def visit(part: int | None, out: Path, here: bool, seconds: float) -> int:
     """One part, or one after another as long as there is time for them."""
     end = time.monotonic() + seconds
     codes: dict[str, int] = {}
-    for number in (part,) if part else tuple(_steps.PARTS):
-        left = min(end - time.monotonic(), _steps.PARTS[number])
-        if codes and left < _steps.LEAST:
+    for number in (part,) if part else tuple(steps.PARTS):
+        left = min(end - time.monotonic(), steps.PARTS[number])
+        if codes and left < steps.LEAST:
             print(f"gpu: part {number} is left: --part {number}")
             continue
         with (out / f"gpu-{number}.txt").open("a", encoding="utf-8") as log:
@@ -99,8 +100,8 @@ def visit(part: int | None, out: Path, here: bool, seconds: float) -> int:
             say(f"part {number}, {'cuda:0' if here else 'the fake device'}, {left:.0f} s")
             if here and not codes and not ready(say):
                 return 2
-            left = min(end - time.monotonic(), _steps.PARTS[number])
-            found = _steps.take(number, out, here, left, say, log)
+            left = min(end - time.monotonic(), steps.PARTS[number])
+            found = steps.take(number, out, here, left, say, log)
             codes |= {f"{name} of part {number}": code for name, code in found.items()}
     failed = [name for name, code in codes.items() if code]
     print(f"gpu: {', '.join(sorted(x.name for x in out.iterdir()))} in {out}")
@@ -111,12 +112,12 @@ def visit(part: int | None, out: Path, here: bool, seconds: float) -> int:
 
 def ready(say: Callable[[str], None]) -> bool:
     """Whether CuPy computes here; every package is told, and our kernels are compiled for this device, all at once."""
-    told = _preflight.check(say)
+    told = preflight.check(say)
     if told["cupy"].reason:
         say("without CuPy nothing can be measured here")
         return False
     if not told["nvcc"].reason:  # one that does not answer would keep us waiting
-        began, found = time.monotonic(), _own.compiled(told["cupy"].facts["arch"])
+        began, found = time.monotonic(), own_kernels.compiled(told["cupy"].facts["arch"])
         say(f"{found['compiled']} of {found['files']} files compiled in {time.monotonic() - began:.1f} s")
         for reason in found["failed"]:
             say(reason)

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 
 from kernels.ops.launch.problem import Calls
-from micro._cli import main
-from micro._launch_answers import ladder_answer
-from micro._plan import Asked, Benchmark, Contest, Question, Useful
+from micro.answers.launch import ladder_answer
+from micro.command.line import main
+from micro.planning.contest import Asked, Benchmark, Contest, Question, Useful
 
 CHAIN = 512  # calls in a launch of the ladder: what the harness adds to a launch is then under 2 % of them
 BESIDE = 64  # … and where its cost is measured: there a visit holds as many launches as fill it with nothing

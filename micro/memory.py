@@ -14,13 +14,13 @@ from kernels.ops.chase.problem import Chase
 from kernels.ops.pages import accounting
 from kernels.ops.pages.problem import SMALL_PAGE, Pages
 from kernels.ops.saxpy.problem import Saxpy
-from micro import _memory_answers as answers
-from micro import _memory_caches as caches
-from micro import _memory_contests as contests
-from micro import _memory_costs, stream
-from micro._cli import main
-from micro._memory_simd import simd_answer
-from micro._plan import Benchmark, Question, Useful
+from micro import stream
+from micro.answers import caches, page_costs
+from micro.answers import memory as answers
+from micro.answers.simd import simd_answer
+from micro.command.line import main
+from micro.contests import memory as contests
+from micro.planning.contest import Benchmark, Question, Useful
 from reports.record import Run
 
 
@@ -43,7 +43,7 @@ def faults_answer(run: Run) -> list[str]:
     """The sentences; the costs also go to the state folder, for whoever reads them."""
     if not _real(run):
         return answers.faults_answer(run)
-    if (found := _memory_costs.faults(run)) is not None:
+    if (found := page_costs.faults(run)) is not None:
         faults.save(found)
     return answers.faults_answer(run, *_accounted())
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from micro._cli import guarded
+from micro.command.line import guarded
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _named(files: Sequence[Path]) -> int:
     from kernels.errors import UsageError
-    from micro import _names
+    from micro.command import names
     from reports import store
 
     for path in files:
@@ -29,8 +29,8 @@ def _named(files: Sequence[Path]) -> int:
             run = store.read(path)
         except store.Unreadable as error:
             raise UsageError(str(error)) from None
-        cases = _names.unnamed(run)
-        note = _names.collect(run) if cases else None
+        cases = names.unnamed(run)
+        note = names.collect(run) if cases else None
         if note:
             file = store.RunFile(path, run.environment, resume=True)
             file.append(note)

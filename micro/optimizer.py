@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import NAMES
-from micro._cli import main
-from micro._optimizer_answers import rules_answer, together_answer
-from micro._plan import Asked, Benchmark, Contest, Question, Useful
+from micro.answers.optimizer import rules_answer, together_answer
+from micro.command.line import main
+from micro.planning.contest import Asked, Benchmark, Contest, Question, Useful
 
 SIZES, MORE_SIZES = (1 << 20,), (1 << 16, 1 << 20, 1 << 24)  # parameters
 # Parameters of a GPU's step that comes from its memory: p and g of sgd, the least, are 256 MiB, four times a

@@ -10,8 +10,8 @@ from pathlib import Path
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.stream import Stream
-from micro._cli import Parser, guarded
-from micro._plan import Budget, Case, Contest
+from micro.command.line import Parser, guarded
+from micro.planning.contest import Budget, Case, Contest
 
 NAME = "selftest"
 PAIRS = (
@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0 where every figure is as promised or the machine too busy for it, else 1."""
     arguments = parser().parse_args(argv)
-    from micro._selftest import Selftest
+    from micro.command.selftest import Selftest
 
     return guarded(f"micro.{NAME}", Selftest(arguments).run)
 

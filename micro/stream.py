@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from kernels.ops.stream.problem import Stream
-from micro._cli import main
-from micro._plan import Benchmark, Useful
+from micro.command.line import main
+from micro.planning.contest import Benchmark, Useful
 
 BENCHMARK = Benchmark(
     Stream,

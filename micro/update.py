@@ -8,9 +8,9 @@ from dataclasses import replace
 from kernels.ops.update.problem import Update
 from kernels.variant import find
 from micro import optimizer
-from micro._cli import main
-from micro._plan import Asked, Benchmark, Contest, Question, Useful
-from micro._update_answers import batch_answer, fused_answer, refine_batch
+from micro.answers.update import batch_answer, fused_answer, refine_batch
+from micro.command.line import main
+from micro.planning.contest import Asked, Benchmark, Contest, Question, Useful
 
 # The fully connected layers whose update is asked about: inputs, outputs, batch.
 FCN_S = ((26752, 2048, 64), (2048, 2048, 64))

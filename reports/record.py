@@ -120,7 +120,7 @@ class Contest:
     stopped: str | None = None  # why the rounds ended
     system: dict[str, float] = field(
         default_factory=dict
-    )  # what others took, see micro/_counters.py; a GPU's clocks at the end
+    )  # what others took, see micro/worker/counters.py; a GPU's clocks at the end
     kind: str = "contest"  # contest
 
 

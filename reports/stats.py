@@ -1,7 +1,7 @@
 """Looks, intervals and verdicts: when a ratio is known, how well, and what may be said of it.
 
 x are logarithms of per-round ratios, contender over baseline, accepted rounds only, in the order taken.
-The estimator and the sharing of the error were chosen by simulation; `micro._coverage` repeats it.
+The estimator and the sharing of the error were chosen by simulation; `micro.measuring.coverage` repeats it.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def judge(x: Floats, margin: float, last_only: bool = False) -> Judgment:
     """What the rounds so far say. `last_only`: this is the only look there will be, with the whole error.
 
     Of a few long calls an eighth is trimmed at each end: a quarter leaves so few degrees of freedom that
-    chance in tau triples every seventh interval; simulated coverage is the same (`micro._coverage`).
+    chance in tau triples every seventh interval; simulated coverage is the same (`micro.measuring.coverage`).
     """
     share = 1.0 if last_only else SHARE
     trimmed = _once(len(x)) if last_only else 0.25
@@ -154,7 +154,7 @@ def between(first: Sequence[float], second: Sequence[float], margin: float, fami
 
 def nested(groups: Sequence[Floats], margin: float) -> Judgment:
     """Rounds of several generations of processes, looked at once: the spread between generations is part of the
-    interval. Coverage was simulated (`micro._coverage.of_generations`)."""
+    interval. Coverage was simulated (`micro.measuring.coverage.of_generations`)."""
     rounds = sum(map(len, groups))
     if not groups or min(map(len, groups)) < FEWEST:
         return Judgment(

@@ -75,7 +75,7 @@ def gemm(
     capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
 ) -> Callable[..., Ran]:
     """`gemm("--m", "8")`: the command `python -m micro.gemm --m 8`, in this process."""
-    from micro._cli import main
+    from micro.command.line import main
     from micro.gemm import BENCHMARK
 
     return lambda *argv: in_process(capsys, main, BENCHMARK, "gemm", argv)

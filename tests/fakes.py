@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernels.devices.fake import Fake
-from micro._canary import History
-from micro._counters import Counters
-from micro._look import Look, Opened
-from micro._plan import Budget, Case, Contest
-from micro._run import Runner
+from micro.measuring.runner import Runner
+from micro.planning.contest import Budget, Case, Contest
+from micro.worker.canaries import History
+from micro.worker.counters import Counters
+from micro.worker.messages import Look, Opened
 from reports import record
 
 

@@ -60,7 +60,7 @@ def test_every_folder_with_modules_is_a_package() -> None:
         ("from kernels.problem import Problem", "reports"),
         ("if TYPE_CHECKING:\n    import kernels.variant as v", "reports"),
         ("from macro import run", "micro"),
-        ("importlib.import_module('micro._plan')", "kernels"),
+        ("importlib.import_module('micro.planning.contest')", "kernels"),
         ("import_module(f'kernels.ops.{op}')", "reports"),
         ("import tests.conftest", "micro"),
     ],

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from kernels.errors import UsageError
-from micro._asked import planned
-from micro._cli import request
+from micro.command.line import request
+from micro.planning.request import planned
 from tests.conftest import load
 
 ROOT = Path(__file__).parents[1]

@@ -86,7 +86,7 @@ class Cpu:
         return 0.0
 
     def flush(self) -> None:
-        raise NotImplementedError("a CPU is made cold by rotating operands, see micro/_host.py")
+        raise NotImplementedError("a CPU is made cold by rotating operands, see micro/worker/host.py")
 
     def hold(self) -> None:
         pass

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernels.errors import UsageError
 from macro.networks.base import Network, from_data
-from micro._net import document
+from micro.planning.network import document
 
 
 def names() -> list[str]:

@@ -14,8 +14,8 @@ from kernels.errors import said
 from kernels.libs import nvml
 from kernels.ops.gemm import Gemm
 from kernels.variant import Launch, Setting, find
-from micro.probes import _device
-from micro.probes._facts import Facts, need
+from micro.probing import clock
+from micro.probing.facts import Facts, need
 
 if TYPE_CHECKING:
     from kernels.devices.cuda import Cuda
@@ -64,7 +64,7 @@ def ask() -> dict[str, Any]:
     facts.ask("counters", partial(counters, gpu))
     device = open_device("0")
     launch = product(device)
-    facts.ask("warm", partial(_device.warm, device.cp))
+    facts.ask("warm", partial(clock.warm, device.cp))
     burst = facts.ask("visits", partial(visits, device, launch, gpu))
     facts.ask("us a question, at work", partial(costs_at_work, device, launch, gpu))
     steady = facts.ask("sustained", partial(sustained, device, launch, gpu))

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from kernels.libs import cublas
-from micro.probes import _accuracy, _device
-from micro.probes._facts import Facts, need
+from micro.probing import accuracy, clock
+from micro.probing.facts import Facts, need
 
 QUESTION = (
     "NN, NT, TN, TT and geam of cuBLAS: with a workspace of ours or its own, TF32 off and on, loop and graph?"
@@ -26,7 +26,7 @@ def ask() -> dict[str, Any]:
 
     facts = Facts()
     stream = cupy.cuda.Stream(non_blocking=True)
-    facts.ask("warm", partial(_device.warm, cupy))
+    facts.ask("warm", partial(clock.warm, cupy))
     space = cupy.empty(cublas.WORKSPACE, cupy.uint8)
     handles = {
         "32 MiB": cublas.open_handle(stream.ptr, space.data.ptr),
@@ -107,15 +107,15 @@ class Case:
         self.cp.cuda.runtime.deviceSynchronize()
         call()
         self.stream.synchronize()
-        gap = _accuracy.error(self.cp.asnumpy(self.c[:ROWS]), self.want)
-        return {**gap, "like": _accuracy.precision(gap["l2"]), **self.times(call)}
+        gap = accuracy.error(self.cp.asnumpy(self.c[:ROWS]), self.want)
+        return {**gap, "like": accuracy.precision(gap["l2"]), **self.times(call)}
 
     def times(self, call: Any) -> dict[str, Any]:
         """Microseconds a call by both ways; a graph that cannot be captured says why."""
         count = 20 if self.m * self.n * self.k > 1 << 34 else 50
-        found: dict[str, Any] = {"loop us": _device.microseconds(self.cp, call, count, self.stream)}
+        found: dict[str, Any] = {"loop us": clock.microseconds(self.cp, call, count, self.stream)}
         try:
-            found["graph us"] = _device.replayed(self.cp, call, count, self.stream)
+            found["graph us"] = clock.replayed(self.cp, call, count, self.stream)
         except Exception as error:
             found["graph us"] = " ".join(str(error).split())[:200]
         return found

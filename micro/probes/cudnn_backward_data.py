@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from micro.probes import _legacy
+from micro.probing import algorithms
 
 QUESTION = (
     "Which named algorithms of cuDNN run backward data, in which arithmetic, and what does Find choose?"
@@ -15,4 +15,4 @@ RANK = 30
 
 
 def ask() -> dict[str, Any]:
-    return _legacy.ask("backward data")
+    return algorithms.ask("backward data")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from micro.probes import _legacy
+from micro.probing import algorithms
 
 QUESTION = "Which named algorithms of cuDNN run forward, in which arithmetic, and what does Find choose?"
 LIMIT = 90.0
@@ -13,4 +13,4 @@ RANK = 20
 
 
 def ask() -> dict[str, Any]:
-    return _legacy.ask("forward")
+    return algorithms.ask("forward")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernels.libs import torch_cuda
-from micro.probes._facts import Facts, need
+from micro.probing.facts import Facts, need
 
 QUESTION = "is a product timed by this suite what an event loop around torch.mm says, at 4096³?"
 LIMIT = 90.0

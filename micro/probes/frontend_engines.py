@@ -8,8 +8,8 @@ from typing import Any
 
 from kernels.errors import LaunchError
 from kernels.libs import convolutions, cudnn_frontend, cupti
-from micro.probes import _accuracy, _device
-from micro.probes._facts import Facts, need, package
+from micro.probing import accuracy, clock
+from micro.probing.facts import Facts, need, package
 
 QUESTION = (
     "Which engines of cuDNN run, in which arithmetic, by which kernels: is 3 FFT, 4 tiled FFT, 6 Winograd?"
@@ -78,7 +78,7 @@ class Case:
         run()
         self.cp.cuda.runtime.deviceSynchronize()
         ran = cupti.take() if self.watched else []
-        gap = _accuracy.error(self.cp.asnumpy(self.out), self.want)
-        micro = _device.microseconds(self.cp, run, 10, rounds=2)  # traced, so with what tracing costs
-        names = {"kernels": [name for name, _ in ran], "like": _accuracy.precision(gap["l2"])}
+        gap = accuracy.error(self.cp.asnumpy(self.out), self.want)
+        micro = clock.microseconds(self.cp, run, 10, rounds=2)  # traced, so with what tracing costs
+        names = {"kernels": [name for name, _ in ran], "like": accuracy.precision(gap["l2"])}
         return {**facts, **gap, **names, "us": micro}

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kernels.libs import convolutions, cudnn_frontend
-from micro.probes._facts import Facts, need, package
+from micro.probing.facts import Facts, need, package
 
 QUESTION = (
     "Which plans do cuDNN's heuristics rank, which are strict fp32; what is this device as a description?"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from kernels import grid
 from kernels.ops.launch import Calls
 from kernels.ops.launch import cuda as launch
-from micro.probes import _device
-from micro.probes._facts import Facts, need
+from micro.probing import clock
+from micro.probing.facts import Facts, need
 
 if TYPE_CHECKING:
     from kernels.devices.cuda import Cuda
@@ -35,7 +35,7 @@ def ask() -> dict[str, Any]:
     from kernels.devices.cuda import open_device
 
     facts, device = Facts(), open_device("0")
-    facts.ask("warm", partial(_device.warm, device.cp))
+    facts.ask("warm", partial(clock.warm, device.cp))
     empty = launched(device)
     facts.ask("1 launch", partial(visit, device, empty.call, 1))  # compiles, too
     seen = {

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kernels.errors import BuildError, Unavailable
-from micro.probes import _process, _trace
-from micro.probes._facts import Facts, need
+from micro.probing import processes, tracing
+from micro.probing.facts import Facts, need
 
 QUESTION = "Does a library under CUDA_INJECTION64_PATH see the kernels of a process that knows nothing of it?"
 LIMIT = 100.0
@@ -31,9 +31,9 @@ def ask() -> dict[str, Any]:
         settings = {"CUDA_INJECTION64_PATH": str(library), "KERNELS_FILE": str(log)}
         for turn in (1, 2):  # in turn, as the machine may drift
             for what, given in (("plain", {}), ("injected", settings)):
-                question = partial(_process.inside, "launches", LAUNCHES, seconds=30, **given)
+                question = partial(processes.inside, "launches", LAUNCHES, seconds=30, **given)
                 facts.ask(f"{what} {turn}", question)
-        facts.ask("seen", lambda: _trace.summary(lines(log.read_text("utf-8", "replace"))))
+        facts.ask("seen", lambda: tracing.summary(lines(log.read_text("utf-8", "replace"))))
     return facts.found
 
 
@@ -75,5 +75,7 @@ def compile_to(target: Path) -> dict[str, Any]:
         )  # fmt: skip
         if not ran.returncode:
             return {"headers": str(headers), "library": str(library)}
-        complaint = _process.last("\n".join(x for x in ran.stderr.splitlines() if "error" in x) or ran.stderr)
+        complaint = processes.last(
+            "\n".join(x for x in ran.stderr.splitlines() if "error" in x) or ran.stderr
+        )
     raise BuildError(complaint) if homes() else Unavailable(complaint)

@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any
 
 from kernels.errors import LaunchError, Unavailable
-from micro.probes import _own, _process, _tools
-from micro.probes._facts import Facts, need
+from micro.probing import own_kernels, processes, tools
+from micro.probing.facts import Facts, need
 
 QUESTION = "Do our own kernels move the bytes that their problems count, by Nsight Compute?"
 LIMIT = 120.0
@@ -36,16 +36,16 @@ REFUSED = re.compile(r"==ERROR==.*|Failed to .*|.*\bERR_\w+.*|==WARNING== No ker
 def ask() -> dict[str, Any]:
     need("cupy")
     facts, over = Facts(), time.monotonic() + SHARE * LIMIT
-    path, names = _tools.find("ncu"), [own.kernel for own in _own.LARGE]
-    facts.ask("version", partial(_tools.version, path))
-    facts.ask("compiled", lambda: _own.compiled(_tools.architecture()))
-    tried = _tools.run(command(path, names[-1:]), "small", names[-1:], TRIAL)
+    path, names = tools.find("ncu"), [own.kernel for own in own_kernels.LARGE]
+    facts.ask("version", partial(tools.version, path))
+    facts.ask("compiled", lambda: own_kernels.compiled(tools.architecture()))
+    tried = tools.run(command(path, names[-1:]), "small", names[-1:], TRIAL)
     facts.note("trial", tried.end)
     if not rows(tried.words):
         raise Unavailable(f"ncu does not work here: {refusal(tried)}")
-    together = _tools.run(command(path, names), "large", names, TOGETHER * (over - time.monotonic()))
+    together = tools.run(command(path, names), "large", names, TOGETHER * (over - time.monotonic()))
     counted = rows(together.words)
-    for own in _own.LARGE:
+    for own in own_kernels.LARGE:
         if own.kernel in counted:
             facts.note(own.kernel, told(counted[own.kernel], own.problem.bytes))
         else:  # what failed together may be counted alone
@@ -61,20 +61,20 @@ def command(path: str, names: Sequence[str]) -> list[str]:
     ]  # fmt: skip
 
 
-def alone(path: str, own: _own.Own, seconds: float) -> dict[str, Any]:
+def alone(path: str, own: own_kernels.Own, seconds: float) -> dict[str, Any]:
     """One kernel in a process of its own. Raises LaunchError with why it has no count."""
     if seconds < 1:
         raise LaunchError("no time left")
-    ran = _tools.run(command(path, [own.kernel]), "large", [own.kernel], seconds)
+    ran = tools.run(command(path, [own.kernel]), "large", [own.kernel], seconds)
     counted = rows(ran.words)
     if own.kernel not in counted:
         raise LaunchError(refusal(ran))
     return told(counted[own.kernel], own.problem.bytes)
 
 
-def refusal(ran: _tools.Ran) -> str:
+def refusal(ran: tools.Ran) -> str:
     """What the tool says of it, and how its program failed."""
-    said = REFUSED.findall(ran.words) or [_process.last(ran.words)]
+    said = REFUSED.findall(ran.words) or [processes.last(ran.words)]
     return "; ".join([said[0].strip(), *ran.faults().values(), ran.end])[:400]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from micro.probes._facts import Facts, need, package
+from micro.probing.facts import Facts, need, package
 
 QUESTION = "Does PyCUDA import here, compile a kernel with nvcc and run it?"
 LIMIT = 60.0

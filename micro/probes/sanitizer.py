@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from kernels.errors import Unavailable
-from micro.probes import _own, _process, _tools
-from micro.probes._facts import Facts, need
+from micro.probing import own_kernels, processes, tools
+from micro.probing.facts import Facts, need
 
 QUESTION = "Do our own kernels step outside memory, race, read what nobody wrote or miss a barrier?"
 LIMIT = 160.0
@@ -36,10 +36,10 @@ FRAME = re.compile("COMPUTE-SANITIZER|SUMMARY:|Target application returned an er
 def ask() -> dict[str, Any]:
     need("cupy")
     facts, over = Facts(), time.monotonic() + SHARE * LIMIT
-    path = _tools.find("compute-sanitizer")
-    facts.ask("version", partial(_tools.version, path))
-    facts.ask("compiled", lambda: _own.compiled(_tools.architecture()))
-    tried = _tools.run(command(path, "memcheck"), "small", [FIRST], TRIAL)
+    path = tools.find("compute-sanitizer")
+    facts.ask("version", partial(tools.version, path))
+    facts.ask("compiled", lambda: own_kernels.compiled(tools.architecture()))
+    tried = tools.run(command(path, "memcheck"), "small", [FIRST], TRIAL)
     facts.note("trial", tried.end)
     if reason := refusal(tried):
         raise Unavailable(f"compute-sanitizer does not work here: {reason}")
@@ -53,23 +53,23 @@ def command(path: str, tool: str) -> list[str]:
     return [path, "--tool", tool, *SETTINGS, *TOOLS[tool]]
 
 
-def refusal(ran: _tools.Ran) -> str | None:
+def refusal(ran: tools.Ran) -> str | None:
     """Why the tool does nothing here: what it says of it, and how its program failed. A tool that saw no kernel and
     no error found nothing."""
     if ran.names() and SUMMARY.search(ran.words):
         return None
-    said = [title for title, _ in blocks(ran.words)] or [_process.last(ran.words)]
+    said = [title for title, _ in blocks(ran.words)] or [processes.last(ran.words)]
     return "; ".join([said[0], *ran.faults().values(), ran.end])[:400]
 
 
 def findings_of(path: str, tool: str, seconds: float) -> dict[str, Any]:
-    return findings(_tools.run(command(path, tool), "small", (), seconds))
+    return findings(tools.run(command(path, tool), "small", (), seconds))
 
 
-def findings(ran: _tools.Ran) -> dict[str, Any]:
+def findings(ran: tools.Ran) -> dict[str, Any]:
     """Errors of each kernel that was launched; those of kernels that are not ours, as a copy's, are elsewhere.
     `summary` counts errors that were not printed, too."""
-    names = [own.kernel for own in _own.SMALL]
+    names = [own.kernel for own in own_kernels.SMALL]
     errors: Counter[str] = Counter()
     first: dict[str, str] = {}
     for title, text in blocks(ran.words):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from micro.probes import _accuracy
-from micro.probes._facts import Facts, need, package
+from micro.probing import accuracy
+from micro.probing.facts import Facts, need, package
 
 QUESTION = "Does scikit-cuda import through the adapter, and are its cublasSgemm and cublasSgeam right?"
 LIMIT = 60.0
@@ -50,7 +50,7 @@ def product(cublas: Any, handle: Any, flags: str) -> dict[str, float]:
     left, right = (
         x.astype("f8").T if flag == "t" else x.astype("f8") for x, flag in zip((a, b), flags, strict=True)
     )
-    return _accuracy.error(cupy.asnumpy(out).reshape(n, m).T, left @ right)
+    return accuracy.error(cupy.asnumpy(out).reshape(n, m).T, left @ right)
 
 
 def transposed(cublas: Any, handle: Any) -> dict[str, bool]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from micro.probes import _process
-from micro.probes._facts import Facts, need
+from micro.probing import processes
+from micro.probing.facts import Facts, need
 
 QUESTION = "Does NVIDIA_TF32_OVERRIDE=0 bring torch's convolution from TF32's error to that of fp32?"
 LIMIT = 100.0
@@ -18,5 +18,5 @@ def ask() -> dict[str, Any]:
     need("torch")
     facts = Facts()
     for name, settings in {"as it is": {}, "NVIDIA_TF32_OVERRIDE=0": {"NVIDIA_TF32_OVERRIDE": "0"}}.items():
-        facts.ask(name, partial(_process.inside, "torch-error", seconds=45.0, **settings))
+        facts.ask(name, partial(processes.inside, "torch-error", seconds=45.0, **settings))
     return facts.found

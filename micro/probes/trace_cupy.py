@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kernels.libs import cupti
-from micro.probes import _trace
-from micro.probes._facts import Facts, need
+from micro.probing import tracing
+from micro.probing.facts import Facts, need
 
 QUESTION = "Does a CUPTI client in the process see CuPy's kernels, and what does a launch cost under it?"
 LIMIT = 60.0
@@ -27,9 +27,9 @@ def ask() -> dict[str, Any]:
 
     wait = cupy.cuda.runtime.deviceSynchronize
     work()
-    facts.ask("kernels", lambda: _trace.traced(work, wait))
+    facts.ask("kernels", lambda: tracing.traced(work, wait))
     small = cupy.ones(32, cupy.float32)
     add = cupy.ElementwiseKernel("float32 x", "float32 y", "y = x + 1", "one_more")
     add(small, small)
-    facts.ask("overhead", lambda: _trace.overhead(lambda: add(small, small), wait))
+    facts.ask("overhead", lambda: tracing.overhead(lambda: add(small, small), wait))
     return facts.found

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kernels.libs import cupti
-from micro.probes import _trace
-from micro.probes._facts import Facts, environment, need, package
+from micro.probing import tracing
+from micro.probing.facts import Facts, environment, need, package
 
 QUESTION = "Does a CUPTI client in the process see JAX's kernels?"
 LIMIT = 100.0
@@ -32,7 +32,7 @@ def ask() -> dict[str, Any]:
     def work() -> None:
         last[0] = step(x)
 
-    facts.ask("kernels", lambda: _trace.traced(work, lambda: jax.block_until_ready(last[0])))
+    facts.ask("kernels", lambda: tracing.traced(work, lambda: jax.block_until_ready(last[0])))
     facts.ask("libraries", lambda: cupti.mapped("libcupti"))
     facts.ask("backend", jax.default_backend)
     return facts.found

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kernels.libs import cupti
-from micro.probes import _process, _trace
-from micro.probes._facts import Facts, need, package
+from micro.probing import processes, tracing
+from micro.probing.facts import Facts, need, package
 
 QUESTION = "Does a CUPTI client in the process see torch's kernels, the same that torch.profiler sees?"
 LIMIT = 100.0
@@ -20,12 +20,12 @@ def ask() -> dict[str, Any]:
     facts.ask("tracing", cupti.start)
     torch = package("torch")
 
-    from micro.probes import _inside
+    from micro.probing import programs
 
-    work, wait = _inside.torch_work()
-    facts.ask("kernels", lambda: _trace.traced(work, wait))
+    work, wait = programs.torch_work()
+    facts.ask("kernels", lambda: tracing.traced(work, wait))
     facts.ask("libraries", lambda: cupti.mapped("^lib(cu|nv|nccl)"))
     x = torch.ones(32, device="cuda")
-    facts.ask("overhead", lambda: _trace.overhead(lambda: x.add_(1.0), wait, 10_000))
-    facts.ask("torch.profiler", lambda: _process.inside("torch-profiler", seconds=60.0))
+    facts.ask("overhead", lambda: tracing.overhead(lambda: x.add_(1.0), wait, 10_000))
+    facts.ask("torch.profiler", lambda: processes.inside("torch-profiler", seconds=60.0))
     return facts.found

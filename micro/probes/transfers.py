@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from micro.probes import _device
-from micro.probes._facts import Facts, need, package
+from micro.probing import clock
+from micro.probing.facts import Facts, need, package
 
 QUESTION = "How fast is the link: by size, pinned, write-combined, registered, pageable, both ways at once?"
 LIMIT = 100.0
@@ -27,7 +27,7 @@ def ask() -> dict[str, Any]:
     import cupy
 
     facts = Facts()
-    facts.ask("warm", partial(_device.warm, cupy))
+    facts.ask("warm", partial(clock.warm, cupy))
     facts.ask("link, idle", link)
     device = cupy.empty(2 * SIZES[-1], cupy.uint8)
     for kind in KINDS:
@@ -80,7 +80,7 @@ def swept(cp: Any, kind: str, device: int) -> dict[str, Any]:
 def timed(cp: Any, copy: Callable[[], object], nbytes: int, stream: Any) -> dict[str, float]:
     """Some copies one behind the other, and single ones that are waited for."""
     count = max(2, min(100, int(SHARE * 10e9 / nbytes)))
-    events = _device.microseconds(cp, copy, count, stream, rounds=2)
+    events = clock.microseconds(cp, copy, count, stream, rounds=2)
     walls = []
     for _ in range(min(count, 20)):
         start = time.perf_counter()

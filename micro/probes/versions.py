@@ -14,8 +14,8 @@ from typing import Any
 
 from kernels.libs import cuda
 from kernels.libs.cupti import mapped
-from micro.probes import _inside, _process
-from micro.probes._facts import Facts, need, package
+from micro.probing import processes, programs
+from micro.probing.facts import Facts, need, package
 
 QUESTION = "Which versions of what are here, which copies of cuDNN and CUPTI are loaded, what steers them?"
 LIMIT = 55.0
@@ -78,7 +78,7 @@ def said(command: tuple[str, ...]) -> str:
     return (
         (ran.stdout or ran.stderr).strip()[-3000:]
         if not ran.returncode
-        else _process.last(ran.stderr + ran.stdout)
+        else processes.last(ran.stderr + ran.stdout)
     )
 
 
@@ -148,5 +148,5 @@ def torch() -> dict[str, Any]:
         "cuDNN": found.backends.cudnn.version(),
         "available": found.cuda.is_available(),
         "capability": found.cuda.get_device_capability(0),
-        "rounding": _inside.rounding(found),
+        "rounding": programs.rounding(found),
     }

@@ -17,10 +17,10 @@ import pytest
 
 from kernels.devices import open_device
 from kernels.ops.gemm.problem import Gemm
-from micro import _run
-from micro._canary import History
-from micro._plan import Budget, Case, Contest
-from micro._worker import Workers
+from micro.measuring import runner as measuring_runner
+from micro.planning.contest import Budget, Case, Contest
+from micro.worker.canaries import History
+from micro.worker.process import Workers
 from reports import record
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ PATIENCE = 2.0  # seconds for a kernel that hangs, in place of ten
 @pytest.fixture(autouse=True)
 def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> object:
     """A short patience; and every child that a test started is gone when it ends."""
-    monkeypatch.setattr(_run, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(measuring_runner, "PATIENCE", PATIENCE)
     before = children()
     yield
     assert children() <= before
@@ -52,7 +52,7 @@ def contest(*variants: str) -> record.Contest:
     cases = tuple(Case(PRODUCT, variant) for variant in variants)
     asked = Contest("faults", "what does a fault cost?", "variant", cases)
     with Workers() as workers:
-        runner = _run.Runner(workers, {"cpu": open_device("cpu").limits()}, History("faults"))
+        runner = measuring_runner.Runner(workers, {"cpu": open_device("cpu").limits()}, History("faults"))
         return runner.run(asked, 0.3, Budget(0.3))
 
 
@@ -123,8 +123,8 @@ def test_kernel_that_fails_when_timed_costs_itself_only(name: str, reason: str) 
 
 PARENT = """
 from kernels.ops.gemm.problem import Gemm
-from micro._plan import Case
-from micro._worker import Worker
+from micro.planning.contest import Case
+from micro.worker.process import Worker
 
 worker = Worker("cpu", 1)
 print(worker._process.pid, flush=True)

@@ -18,7 +18,9 @@ from tests.processes import MARK, marked
 
 ROOT = Path(__file__).parents[2]
 SMALL = Network("small", "a test", 8, dense(12, 10, 9, 4), rate=0.1, momentum=0.5)
-COMMAND = "import sys; from macro import _steps, __main__; _steps.BLOCK = 0.02; sys.exit(__main__.main())"
+COMMAND = (
+    "import sys, macro.__main__ as m; from macro.timing import turns; turns.BLOCK = 0.02; sys.exit(m.main())"
+)
 ENOUGH = 8  # rounds
 
 

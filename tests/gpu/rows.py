@@ -15,7 +15,7 @@ from kernels.dtypes import BYTES
 from kernels.errors import Unavailable
 from kernels.problem import Problem
 from kernels.variant import Setting, Variant, find, variants
-from micro import _check
+from micro.worker import check
 from tests.gpu.conftest import REAL, missing
 
 P = TypeVar("P")
@@ -57,12 +57,12 @@ def once(device: Cuda, row: Variant[Any], problem: Problem) -> None:
     seed = zlib.crc32(problem.name.encode())
     try:
         bind = row.prepare(problem, device, Setting(device=device.name))
-        _check.check(device, problem, row, bind, seed)
-        bench = _check.Bench(device, problem)
+        check.check(device, problem, row, bind, seed)
+        bench = check.Bench(device, problem)
         launch = bind(bench.views)
         if launch.capturable:
             replay = device.captured(launch, 1)
-            _check.judge(bench, replay, row, np.random.default_rng(seed + 1), problem.probes)
+            check.judge(bench, replay, row, np.random.default_rng(seed + 1), problem.probes)
     except Exception as error:
         if not REAL:
             device.cp.queue.clear()  # the next one begins anew

@@ -17,7 +17,7 @@ from kernels.ops.stream.problem import Stream
 from kernels.ops.transpose.problem import Transpose
 from kernels.problem import Problem
 from kernels.variant import Launch, Setting, Variant, find
-from micro import _check
+from micro.worker import check
 from tests.gpu.conftest import REAL, missing
 from tests.gpu.test_update_rows import OPTIMIZERS, STEPS, rows, tried
 
@@ -73,7 +73,7 @@ def test_rows_of_tensors_are_exact_after_a_product_in_tf32(device: Cuda) -> None
     tried(device, row, Gather(97, 33, 17))
 
 
-def bound(device: Cuda, row: Variant[Any], problem: Problem, bench: _check.Bench) -> Launch:
+def bound(device: Cuda, row: Variant[Any], problem: Problem, bench: check.Bench) -> Launch:
     data = "uniform" if problem.op == "optimizer" else "normal"
     launch = row.prepare(problem, device, Setting(device=device.name, data=data))(bench.views)
     device.sync()
@@ -113,7 +113,7 @@ def test_a_row_tells_how_many_kernels_it_enqueues(
     if reason := missing(row):
         pytest.skip(reason)
     for problem in problems:
-        bench = _check.Bench(device, problem)
+        bench = check.Bench(device, problem)
         launch = bound(device, row, problem, bench)
         told = enqueued(device, launch)
         assert told and not {"sync", "memcpy from the host"} & set(told), (problem.name, told)

@@ -28,7 +28,7 @@ from kernels.ops.stream import Stream
 from kernels.ops.transpose import Transpose
 from kernels.problem import Problem
 from kernels.variant import Setting, Variant, find
-from micro import _check
+from micro.worker import check
 from tests.gpu.conftest import REAL, missing
 from tests.gpu.rows import covering, meetings, tried, tries
 
@@ -133,7 +133,7 @@ def test_a_strategy_copies_and_multiplies_as_its_name_says(
     device: Cuda, name: str, launches: list[str]
 ) -> None:
     row, problem = find("gemm", name), Gemm(33, 65, 17, "tn")
-    bench = _check.Bench(device, problem)
+    bench = check.Bench(device, problem)
     launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
     device.sync()
     device.cp.journal.clear()
@@ -160,7 +160,7 @@ def test_a_row_tells_how_many_kernels_a_call_enqueues(
     if reason := missing(row):
         pytest.skip(reason)
     for problem in problems:
-        bench = _check.Bench(device, problem)
+        bench = check.Bench(device, problem)
         launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
         device.sync()
         device.cp.journal.clear()

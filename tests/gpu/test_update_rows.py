@@ -18,7 +18,7 @@ from kernels.ops.optimizer.rules import NAMES
 from kernels.ops.update.problem import PARTS, RULES, Update
 from kernels.problem import Problem
 from kernels.variant import Setting, Variant, find, variants
-from micro import _check
+from micro.worker import check
 from tests.gpu.conftest import REAL, missing
 
 STEPS = [
@@ -41,12 +41,12 @@ def rows(op: str, problems: Sequence[Problem]) -> list[Any]:
 def tried(device: Cuda, row: Variant[Any], problem: Problem, data: str = "normal") -> None:
     seed = zlib.crc32(problem.name.encode())
     bind = row.prepare(problem, device, Setting(device=device.name, data=data))
-    _check.check(device, problem, row, bind, seed)
-    bench = _check.Bench(device, problem)
+    check.check(device, problem, row, bind, seed)
+    bench = check.Bench(device, problem)
     launch = bind(bench.views)
     if launch.capturable:
         replay = device.captured(launch, 1)
-        _check.judge(bench, replay, row, np.random.default_rng(seed + 1), problem.probes)
+        check.judge(bench, replay, row, np.random.default_rng(seed + 1), problem.probes)
 
 
 @pytest.mark.parametrize(("row", "problems"), rows("update", STEPS))
@@ -119,7 +119,7 @@ def test_one_launch_for_all_tensors_or_one_for_each(
 ) -> None:
     problem = Optimizer(rule, 3, 333)
     (row,) = (x for x in variants("optimizer") if x.name == name)
-    bench = _check.Bench(device, problem)
+    bench = check.Bench(device, problem)
     launch = row.prepare(problem, device, Setting(device=device.name, data="uniform"))(bench.views)
     device.sync()
     device.cp.journal.clear()
@@ -139,7 +139,7 @@ def test_the_fused_step_is_one_call(device: Cuda) -> None:
     ):
         problem = Update(33, 65, 17, rule)
         (row,) = (x for x in variants("update") if x.name == f"{form}:cublas")
-        bench = _check.Bench(device, problem)
+        bench = check.Bench(device, problem)
         launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
         device.sync()
         device.cp.journal.clear()

@@ -13,12 +13,12 @@ from kernels.errors import Unavailable
 from kernels.ops.gemm import Gemm
 from kernels.ops.launch import Calls
 from kernels.variant import Setting, find
-from micro import _check
-from micro._crew import Crew
-from micro._host import Host
-from micro._measure import Measurement, measure
-from micro._plan import Case
-from micro._worker import Local
+from micro.measuring.rounds import Measurement, measure
+from micro.measuring.workers import Crew
+from micro.planning.contest import Case
+from micro.worker import check
+from micro.worker.host import Host
+from micro.worker.process import Local
 from tests.fakes import Here
 from tests.gpu.conftest import REAL, missing
 
@@ -30,7 +30,7 @@ def quick(device: Cuda, monkeypatch: pytest.MonkeyPatch) -> Cuda:
     """On the fake: launches of scripted lengths, long ones so that few are made, a visit being no whole number of them;
     and no canaries."""
     if not REAL:
-        monkeypatch.setattr("micro._host.canaries", lambda device: [])
+        monkeypatch.setattr("micro.worker.host.canaries", lambda device: [])
         rng = np.random.default_rng(3)
         seconds = {"sgemm_naive": 360e-6, "library": 180e-6}
         cost = lambda name: seconds.get(name, 300e-6) * rng.lognormal(0, NOISE)  # noqa: E731
@@ -99,7 +99,7 @@ def test_what_is_held_has_not_begun(device: Cuda) -> None:
 def test_a_held_stream_takes_all_launches_of_a_visit(device: Cuda) -> None:
     """Were its queue too short, the caller would have waited until the holding kernel lost its patience."""
     row, problem = find("launch", "cupy-kernel"), Calls("empty", 1)
-    bench = _check.Bench(device, problem)
+    bench = check.Bench(device, problem)
     launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
     launch.call()  # a first one may load it
     device.sync()
@@ -128,7 +128,7 @@ def test_a_replayed_graph_gives_the_same_answer(device: Cuda, variant: str) -> N
     row, problem = find("gemm", variant), Gemm(70, 129, 45, "tt", ld_pad=3)
     if reason := missing(row):
         pytest.skip(reason)
-    bench = _check.Bench(device, problem)
+    bench = check.Bench(device, problem)
     launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
     x = problem.fill(np.random.default_rng(5))
     bench.load(x)
@@ -159,7 +159,7 @@ def test_coarser_types_err_more(device: Cuda, variant: str) -> None:
             bind = row.prepare(problem, device, Setting(device=device.name))
         except Unavailable as reason:
             pytest.skip(str(reason))
-        bench = _check.Bench(device, problem)
+        bench = check.Bench(device, problem)
         bench.load({"a": a, "b": b})
         bind(bench.views).call()
         errors[dtype] = float(np.sqrt(np.mean((bench.answer() - want) ** 2)))

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from kernels import state
-from macro import _perf, _trace
 from macro.__main__ import main
 from macro.networks.base import Network, dense
+from macro.watching import perf, watch
 from tests import processes
 from tests.conftest import Ran
 
@@ -29,8 +29,8 @@ def explaining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(state.VARIABLE, str(made / "state"))
         state.folder.cache_clear()
-        patch.setattr(_trace, "BLOCK", 0.05)
-        patch.setattr(_trace, "HANGS", 20.0)
+        patch.setattr(watch, "BLOCK", 0.05)
+        patch.setattr(watch, "HANGS", 20.0)
         yield made
     state.folder.cache_clear()
 
@@ -44,9 +44,9 @@ def explain(
 ) -> Iterator[Callable[..., Ran]]:
     """`explain("numpy", "numpy")`: the small network's, in this process; nothing of it is left after the test."""
     monkeypatch.setenv(processes.MARK, str(explaining))
-    _perf.missing.cache_clear()
+    perf.missing.cache_clear()
     yield lambda *more: in_process(capsys, main, ["explain", str(explaining / "small.json"), "-q", *more])
-    _perf.missing.cache_clear()
+    perf.missing.cache_clear()
     gone(explaining)
 
 

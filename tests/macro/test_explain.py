@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from macro import _perf
 from macro.__main__ import main
+from macro.watching import perf
 from reports import store
 from tests.conftest import Ran
 from tests.macro import adapters
 
-NEEDS_PERF = pytest.mark.skipif(_perf.missing() is not None, reason=str(_perf.missing()))
+NEEDS_PERF = pytest.mark.skipif(perf.missing() is not None, reason=str(perf.missing()))
 SILENT = "del trace, record\n"
 
 

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from kernels.errors import UsageError
-from macro import _cli, _kept, _steps, _told, run
-from macro._job import Setting
-from macro._kept import Round, Row
-from macro._steps import Entry, Plan
+from macro import command as macro_command
+from macro import run
 from macro.frameworks import find
 from macro.networks.base import Network, dense
+from macro.processes.job import Setting
+from macro.timing import results, resume, turns
+from macro.timing.resume import Round, Row
+from macro.timing.turns import Entry, Plan
 from reports import stats, store
 from reports.record import Note, Run
 from tests.conftest import Ran
@@ -34,7 +36,7 @@ def command(
     in_process: Callable[..., Ran],
 ) -> Iterator[Callable[..., Ran]]:
     """`command("--runs", "1")`: `python -m macro run` of a small network, in this process, into run.jsonl."""
-    monkeypatch.setattr(_steps, "BLOCK", 0.001)
+    monkeypatch.setattr(turns, "BLOCK", 0.001)
     (tmp_path / "small.json").write_text(json.dumps(SMALL.data()))
     words = [str(tmp_path / "small.json"), "--budget", "0.1s", "-q", "-o", str(tmp_path / "run.jsonl")]
     yield lambda *more: in_process(capsys, run.main, [*words, *more])
@@ -47,7 +49,7 @@ def test_a_framework_named_twice_is_compared_with_itself(command: Callable[..., 
     first, second = read.results
     assert (first.variant, second.variant) == ("numpy", "numpy~b")
     assert second.repeat.startswith(f"python -m macro run {tmp_path}/small.json --frameworks 'numpy~b' ")
-    assert _cli.frameworks("numpy~b")[0].name == "numpy~b"
+    assert macro_command.frameworks("numpy~b")[0].name == "numpy~b"
     (compared,) = read.comparisons
     assert compared.ratio is not None and compared.scope == "within process"
 
@@ -57,7 +59,7 @@ def test_the_peak_is_looked_at_in_every_round(command: Callable[..., Ran], tmp_p
     (result,) = store.read(tmp_path / "run.jsonl").results
     assert result.canary is not None and result.percent_of_ceiling is not None
     looks = result.canary["1 GFLOP of multiply-adds"]
-    assert len(looks) == len(result.samples) >= _steps.FEWEST and all(x > 0 for x in looks)
+    assert len(looks) == len(result.samples) >= turns.FEWEST and all(x > 0 for x in looks)
     assert 0 < result.percent_of_ceiling < 100
 
 
@@ -131,8 +133,8 @@ def taken(*generations: tuple[int, bool]) -> list[Round]:
 def test_what_is_left_of_a_killed_run(
     rounds: list[tuple[int, bool]], spent: float, first: int, generations: int
 ) -> None:
-    found = _kept.left(PLAN, taken(*rounds))
-    assert _kept.spent(taken(*rounds)) == spent
+    found = resume.left(PLAN, taken(*rounds))
+    assert resume.spent(taken(*rounds)) == spent
     assert (found.first, found.generations) == (first, generations)
     assert found.seconds == max(0.0, PLAN.seconds - spent)
 
@@ -146,11 +148,11 @@ def test_an_entry_is_what_it_was(tmp_path: Path) -> None:
 
     file, well, failed = File(), entry(2), entry(1)
     failed.status, failed.reason = "failed", "it died"
-    _kept.keep(file, "x", {"a": well, "b": failed}, 0, 1, 2.0, False)  # type: ignore[arg-type]
-    assert _kept.rounds(file.run, "another") == []
-    (one,) = _kept.rounds(file.run, "x")
+    resume.keep(file, "x", {"a": well, "b": failed}, 0, 1, 2.0, False)  # type: ignore[arg-type]
+    assert resume.rounds(file.run, "another") == []
+    (one,) = resume.rounds(file.run, "x")
     again, other = entry(), entry()
-    _kept.restore({"a": again, "b": other}, [one])
+    resume.restore({"a": again, "b": other}, [one])
     assert again.blocks == [(0, 1, STEP)] and (again.count, again.setup) == (3, [1.0])
     assert (other.status, other.reason, other.blocks) == ("failed", "it died", [])
 
@@ -159,7 +161,7 @@ def test_a_generation_cut_short_is_compared_with_nothing() -> None:
     a, b = entry(), entry()
     for made in (a, b):
         made.blocks = [(g, i, STEP) for g, n in ((0, 3), (1, 8), (2, stats.FEWEST)) for i in range(n)]
-    assert [len(group) for group in _told._ratios(a, b)] == [8, stats.FEWEST]
+    assert [len(group) for group in results._ratios(a, b)] == [8, stats.FEWEST]
 
 
 def test_rounds_of_an_older_protocol_are_refused() -> None:
@@ -174,5 +176,5 @@ def test_rounds_of_an_older_protocol_are_refused() -> None:
     }
     run = Run(None, notes=(Note("round", told),))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="an older version's: name another file"):
-        _kept.rounds(run, "x")
-    assert _kept.rounds(run, "another") == []
+        resume.rounds(run, "x")
+    assert resume.rounds(run, "another") == []

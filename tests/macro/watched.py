@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from macro._attribute import Attribution, Key
-from macro._job import Setting
-from macro._perf import Sample
-from macro._rows import Row, rows
-from macro._steps import Entry
-from macro._trace import Side, Watched
+from macro.explaining.attribute import Attribution, Key
+from macro.explaining.rows import Row, rows
 from macro.frameworks import find
 from macro.networks.base import Network, dense
+from macro.processes.job import Setting
+from macro.timing.turns import Entry
+from macro.watching.perf import Sample
+from macro.watching.watch import Side, Watched
 
 MS = 1_000_000  # nanoseconds
 NET = Network("tiny", "a test", 16, dense(6, 5, 3), rate=0.1)

@@ -14,8 +14,8 @@ import pytest
 
 from kernels.errors import LaunchError, WrongResult
 from micro import ab
-from micro._arms import Arm
-from micro._worker import POOLS, Died
+from micro.arms.client import Arm
+from micro.worker.process import POOLS, Died
 from reports import store
 from tests.conftest import Ran
 from tests.processes import MARK, marked

@@ -10,7 +10,7 @@ import pytest
 from kernels import ceilings
 from kernels.devices.base import Limits
 from micro import ceiling
-from micro._plan import Budget
+from micro.planning.contest import Budget
 from reports import store
 from tests.conftest import Ran
 

@@ -13,12 +13,12 @@ import pytest
 from kernels.errors import UsageError
 from kernels.ops.activation import Activation
 from kernels.variant import Setting, find
-from micro import _elementwise as build
 from micro import elementwise
-from micro._cli import main, request
-from micro._elementwise_answers import SENTENCES
-from micro._plan import Asked, Contest, parse
-from micro._repeat import command
+from micro.answers.elementwise import SENTENCES
+from micro.command.line import main, request
+from micro.contests import elementwise as build
+from micro.planning.contest import Asked, Contest, parse
+from micro.planning.repeat import command
 from tests.conftest import Ran
 
 

@@ -15,10 +15,10 @@ from kernels.errors import UsageError, WrongResult
 from kernels.ops.gather import Gather, variants
 from kernels.variant import Launch, Setting, Variant, find
 from micro import gather
-from micro._asked import planned
-from micro._check import check
-from micro._cli import main, request
-from micro._plan import Contest
+from micro.command.line import main, request
+from micro.planning.contest import Contest
+from micro.planning.request import planned
+from micro.worker.check import check
 from tests.conftest import Ran
 
 LOOKUP = Gather(37, 5, 11)

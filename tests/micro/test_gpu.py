@@ -23,10 +23,12 @@ import pytest
 from kernels import state
 from kernels.libs import cuda
 from micro import gpu
-from micro.probes import _own, _preflight, _steps
-from micro.probes._steps import Step, steps
+from micro.probing import own_kernels
+from micro.visit import preflight
+from micro.visit import steps as visit_steps
+from micro.visit.steps import Step, steps
 from reports import store
-from tests.micro.test_all import PROGRAM
+from tests.micro.command.test_everything import PROGRAM
 from tests.processes import MARK, marked
 
 ROOT = Path(__file__).parents[2]
@@ -47,8 +49,8 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, s
 @pytest.fixture
 def plan(monkeypatch: pytest.MonkeyPatch) -> Plan:
     """`plan(steps)`: in the place of those of a visit."""
-    monkeypatch.setattr(_steps, "GRACE", 0.5)
-    return lambda *made: monkeypatch.setattr(_steps, "steps", lambda part, out, here: made)
+    monkeypatch.setattr(visit_steps, "GRACE", 0.5)
+    return lambda *made: monkeypatch.setattr(visit_steps, "steps", lambda part, out, here: made)
 
 
 def alive(pid: int) -> bool:
@@ -87,12 +89,12 @@ def files(part: int, out: Path, here: bool) -> set[str]:
 
 @pytest.mark.parametrize("here", [True, False])
 def test_four_files_a_part_and_eight_in_all(tmp_path: Path, here: bool) -> None:
-    found = [files(part, tmp_path, here) for part in _steps.PARTS]
+    found = [files(part, tmp_path, here) for part in visit_steps.PARTS]
     assert max(map(len, found)) <= 4 and len(set().union(*found)) <= 8
 
 
 @pytest.mark.parametrize("here", [True, False])
-@pytest.mark.parametrize("part", _steps.PARTS)
+@pytest.mark.parametrize("part", visit_steps.PARTS)
 def test_the_device_is_the_one_that_is_here(tmp_path: Path, part: int, here: bool) -> None:
     told = [" ".join(step.command) for step in steps(part, tmp_path, here)]
     if part < 3:
@@ -114,7 +116,7 @@ def test_what_is_worth_most_comes_first(tmp_path: Path) -> None:
         timed = max(i for i, x in enumerate(found) if x == "micro all")
         assert min(i for i, x in enumerate(found) if x.startswith("micro.names")) > timed
     for part in (1, 2):
-        _steps.run_file(tmp_path, part).touch()
+        visit_steps.run_file(tmp_path, part).touch()
     assert [step.name for step in steps(3, tmp_path, True)] == ["names", "probes"]
 
 
@@ -170,13 +172,13 @@ def test_without_a_part_it_does_what_fits_and_says_what_it_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(_steps, "LEAST", 100.0)
+    monkeypatch.setattr(visit_steps, "LEAST", 100.0)
 
     def take(part: int, out: Path, here: bool, seconds: float, say: object, log: object) -> dict[str, int]:
         asked.append(part)
         return {"x": 0}
 
-    monkeypatch.setattr(_steps, "take", take)
+    monkeypatch.setattr(visit_steps, "take", take)
     assert gpu.main(["--fake", "--seconds", "50", "--out", str(tmp_path)]) == 0
     assert asked == [1]
     said = capsys.readouterr().out
@@ -223,10 +225,10 @@ def test_a_driver_without_cupy_is_one_line(how: str, driver: Path, tmp_path: Pat
 
 def test_what_is_needed_and_missing_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "package", lambda name: name if name in ("cupy", "msgspec") else None)
-    assert (_preflight.missing() or "").startswith("an NVIDIA driver is here, msgspec, cupy not: ")
+    assert (preflight.missing() or "").startswith("an NVIDIA driver is here, msgspec, cupy not: ")
     monkeypatch.setattr(cuda, "package", lambda name: None)
-    monkeypatch.setattr(_preflight, "driver", lambda: "it counts no GPU")
-    assert _preflight.missing() == "it counts no GPU; --fake tests without a GPU"
+    monkeypatch.setattr(preflight, "driver", lambda: "it counts no GPU")
+    assert preflight.missing() == "it counts no GPU; --fake tests without a GPU"
 
 
 @pytest.mark.parametrize(
@@ -246,7 +248,7 @@ def test_a_driver_that_does_not_serve(
     )
     subprocess.run(["cc", "-shared", "-fPIC", source, "-o", driver / cuda.DRIVER], check=True)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
-    told = _preflight.driver(3.0) or ""
+    told = preflight.driver(3.0) or ""
     assert told.startswith("the NVIDIA driver is here and ") and reason in told
 
 
@@ -262,10 +264,10 @@ def test_every_package_is_asked_and_what_it_says_is_told(
         "dies": "os.abort()",
     }.items():
         modules(name, text.format(body))
-    monkeypatch.setattr(_preflight, "CHECKS", dict.fromkeys(("works", "raises", "hangs", "dies"), dict))
-    monkeypatch.setattr(_preflight, "asked", lambda name: [sys.executable, "-m", name])
+    monkeypatch.setattr(preflight, "CHECKS", dict.fromkeys(("works", "raises", "hangs", "dies"), dict))
+    monkeypatch.setattr(preflight, "asked", lambda name: [sys.executable, "-m", name])
     said: list[str] = []
-    told = _preflight.check(said.append, 3.0)
+    told = preflight.check(said.append, 3.0)
     assert told["works"].facts == {"version": "1"} and told["works"].reason is None
     assert told["raises"].reason == "exit code 1: ZeroDivisionError: integer division or modulo by zero"
     assert (told["hangs"].reason or "").startswith("no answer within")
@@ -297,13 +299,13 @@ def test_a_package_may_say_what_it_likes(
 ) -> None:
     """More than a pipe holds, or at its exit, or nothing: no preflight ends by it, and it says why."""
     modules("pycuda", body)
-    monkeypatch.setattr(_preflight, "CHECKS", {"pycuda": dict})
-    assert _preflight.check(lambda line: None, 20.0)["pycuda"].reason == reason
+    monkeypatch.setattr(preflight, "CHECKS", {"pycuda": dict})
+    assert preflight.check(lambda line: None, 20.0)["pycuda"].reason == reason
 
 
 @pytest.mark.parametrize(("arch", "hopper"), [("sm_80", None), ("sm_90", "sm_90a"), ("sm_100", None)])
 def test_a_file_for_one_architecture_is_compiled_for_it_alone(arch: str, hopper: str | None) -> None:
-    found = {path.stem: own for path, own in _own.sources(arch).items()}
+    found = {path.stem: own for path, own in own_kernels.sources(arch).items()}
     assert found.pop("wgmma", None) == hopper
     assert len(found) > 5 and set(found.values()) == {arch}
 
@@ -449,7 +451,7 @@ def test_a_step_is_told_to_end_before_it_is_made_to(
     """By its own signal, also where our caller ignores that one."""
     modules("ends", ENDS_WHEN_TOLD.replace("SIGTERM", stop.name))
     plan(Step("long", ("ends",), 2.5, stop))
-    monkeypatch.setattr(_steps, "GRACE", 5.0)
+    monkeypatch.setattr(visit_steps, "GRACE", 5.0)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         assert made("--seconds", "20", "--out", str(tmp_path)) == 1
@@ -476,8 +478,8 @@ def test_a_step_has_its_limit_then_a_grace(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(os, "killpg", lambda pid, number: sent.append(number))
     stuck: Any = Stuck()
-    assert _steps._ended(stuck, 7.0, signal.SIGINT) == 124
-    assert waited == [7.0, _steps.GRACE, _steps.GRACE / 2, _steps.GRACE]
+    assert visit_steps._ended(stuck, 7.0, signal.SIGINT) == 124
+    assert waited == [7.0, visit_steps.GRACE, visit_steps.GRACE / 2, visit_steps.GRACE]
     assert sent == [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGKILL]
 
 
@@ -496,7 +498,7 @@ def test_a_log_stays_below_its_size(
     tmp_path: Path, plan: Plan, modules: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a step that fills it the first words are kept, and what comes after it is told."""
-    monkeypatch.setattr(_steps, "ROOM", 100_000)
+    monkeypatch.setattr(visit_steps, "ROOM", 100_000)
     modules("talks", "print('first'); print('x' * 1_000_000)")
     modules("hello", "print('hello')")
     plan(Step("huge", ("talks",), 10.0), Step("good", ("hello",), 10.0))
@@ -543,7 +545,7 @@ def test_a_visit_in_too_little_time(tmp_path: Path) -> None:
     assert ran.returncode in (0, 1) and "Traceback" not in ran.stderr, ran.stderr
     found = {x.name: x.stat().st_size for x in out.iterdir()}
     assert "gpu-1.txt" in found and set(found) <= set().union(
-        *(files(part, out, False) for part in _steps.PARTS)
+        *(files(part, out, False) for part in visit_steps.PARTS)
     )
     assert max(found.values()) < MOST
     assert "hold: exit code " in ran.stdout and "part 3 is left" in ran.stdout
@@ -556,8 +558,8 @@ def test_a_visit_in_too_little_time(tmp_path: Path) -> None:
 VISIT = """
 import sys
 from micro import gpu
-from micro.probes import _steps
-from micro.probes._steps import Step
+from micro.visit import steps
+from micro.visit.steps import Step
 
 
 def few(part, out, here):
@@ -567,7 +569,7 @@ def few(part, out, here):
     return Step("benchmarks", words, 90.0), Step("probes", asked, 20.0)
 
 
-_steps.steps = few
+steps.steps = few
 sys.exit(gpu.main(["--fake", "--part", "1", "--seconds", "100"]))
 """
 
@@ -640,8 +642,8 @@ def test_what_it_started_ends_with_it(
     modules("waits", "import time; print('begun'); time.sleep(600)")
     out = str(tmp_path / "out")
     program = (
-        "from micro import gpu; from micro.probes import _steps\n"
-        "_steps.steps = lambda *given: (_steps.Step('x', ('waits',), 99.0),)\n"
+        "from micro import gpu; from micro.visit import steps\n"
+        "steps.steps = lambda *given: (steps.Step('x', ('waits',), 99.0),)\n"
         f"raise SystemExit(gpu.main(['--fake', '--part', '1', '--out', {out!r}]))"
     )
     process = subprocess.Popen(

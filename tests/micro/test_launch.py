@@ -19,9 +19,9 @@ from kernels.ops.launch import frameworks
 from kernels.ops.launch.problem import Calls
 from kernels.variant import Setting, find
 from micro import launch
-from micro._cli import main, request
-from micro._plan import Asked, parse
-from micro._repeat import command
+from micro.command.line import main, request
+from micro.planning.contest import Asked, parse
+from micro.planning.repeat import command
 from tests.conftest import Ran
 
 CPU = open_device("cpu")

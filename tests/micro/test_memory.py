@@ -18,13 +18,13 @@ from kernels.ops.pages import variants as pages
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.saxpy.problem import Saxpy
 from kernels.variant import Setting, find
-from micro import _memory_contests as contests
 from micro import memory
-from micro._all import benchmarks
-from micro._asked import planned
-from micro._cli import main, request
-from micro._plan import Asked, Contest, Useful, parse
-from micro._repeat import command
+from micro.command.everything import benchmarks
+from micro.command.line import main, request
+from micro.contests import memory as contests
+from micro.planning.contest import Asked, Contest, Useful, parse
+from micro.planning.repeat import command
+from micro.planning.request import planned
 from tests.conftest import Ran
 
 KIB, MIB = 1 << 10, 1 << 20

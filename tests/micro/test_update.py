@@ -16,9 +16,9 @@ from kernels.ops.optimizer.rules import NAMES
 from kernels.ops.update.problem import Update
 from kernels.variant import Setting
 from micro import optimizer, update
-from micro._cli import main, request
-from micro._plan import Asked, Contest, parse
-from micro._repeat import command
+from micro.command.line import main, request
+from micro.planning.contest import Asked, Contest, parse
+from micro.planning.repeat import command
 from tests.conftest import Ran
 
 CPU, GPU = Setting(), Setting(device="cuda:0")

@@ -21,10 +21,10 @@ from kernels.ops.softmax import Softmax
 from kernels.ops.stream import Stream
 from kernels.ops.transpose import Transpose
 from kernels.problem import Problem
-from micro._canary import History
-from micro._plan import Budget, Case, Contest
-from micro._run import Runner
-from micro._worker import Workers
+from micro.measuring.runner import Runner
+from micro.planning.contest import Budget, Case, Contest
+from micro.worker.canaries import History
+from micro.worker.process import Workers
 from reports import units
 from reports.record import Comparison
 

@@ -98,7 +98,7 @@ static int64_t gap(int64_t last)
     return (int64_t)(draw() % (uint64_t)(last + 1));
 }
 
-/* Fresh places as micro/_place.py draws them: random order, random gaps of whole lines, no overlap. */
+/* Fresh places as micro/worker/placement.py draws them: random order, random gaps of whole lines, no overlap. */
 static void place(product *p)
 {
     int64_t a = lines(p->m * p->k), b = lines(p->k * p->n), c = lines(p->m * p->n);

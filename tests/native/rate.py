@@ -24,9 +24,9 @@ from kernels.errors import BuildError, LaunchError, SuiteError, Unavailable
 from kernels.libs import openblas
 from kernels.libs.cblas import symbol
 from kernels.ops.gemm.problem import Gemm
-from micro._crew import ACROSS
-from micro._plan import Case
-from micro._worker import POOLS, Worker
+from micro.measuring.workers import ACROSS
+from micro.planning.contest import Case
+from micro.worker.process import POOLS, Worker
 from reports import stats
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats as known
 
-from micro import _coverage
+from micro.measuring import coverage
 from reports import stats
 from reports.stats import AT_THE_MARGIN, FEWEST, judge, order_interval, wilson
 
@@ -185,7 +185,7 @@ def test_coverage_of_independent_rounds() -> None:
 @pytest.mark.parametrize(("kind", "least"), [("independent", 0.95), ("drifting", 0.95), ("lag-1 0.5", 0.92)])
 def test_coverage_of_one_look_at_few_rounds(kind: str, least: float) -> None:
     """A contest of long calls affords twelve to thirty rounds; an eighth is trimmed at each end."""
-    assert min(_coverage.at_one_look(kind, n, 1000) for n in (12, 20)) >= least
+    assert min(coverage.at_one_look(kind, n, 1000) for n in (12, 20)) >= least
 
 
 @pytest.mark.parametrize("kind", ["independent", "lag-1 0.3"])
@@ -193,7 +193,7 @@ def test_coverage_of_one_look_at_few_rounds(kind: str, least: float) -> None:
 @pytest.mark.parametrize("between", [0.0, 1.0, 3.0])
 def test_coverage_of_generations(kind: str, generations: int, many: int, between: float) -> None:
     """Whether their processes differ or not: of 95 % and of 99 % intervals, from which verdicts come."""
-    shown, strict = _coverage.of_generations(kind, generations, many, between, 600)
+    shown, strict = coverage.of_generations(kind, generations, many, between, 600)
     assert shown >= 0.92 and strict >= 0.95
 
 

@@ -21,10 +21,10 @@ from kernels.ops.gemm import cuda as gemm
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.launch.problem import Calls
 from kernels.variant import Launch, Setting, find
-from micro import _loop
-from micro._host import MEDIAN, Host
-from micro._plan import Case
-from micro._timed import VISIT, WARM
+from micro.planning.contest import Case
+from micro.worker import visits as worker_visits
+from micro.worker.host import MEDIAN, Host
+from micro.worker.timed import VISIT, WARM
 from tests.simulated import fake_gpu, launcher
 from tests.simulated.fake_cupy import DEPTH, CUDARuntimeError, FakeCupy
 
@@ -47,12 +47,14 @@ def launch(cp: FakeCupy, capturable: bool) -> Launch:
     return Launch(lambda: cp.launch("kernel", SECONDS), capturable=capturable)
 
 
-def visits(launches: int, warm: int, cold: bool, on_host: bool = False) -> _loop.Visits:
-    return _loop.Visits(np.zeros(1, np.int32), [], [launches], [warm], [cold], [0], [on_host])
+def visits(launches: int, warm: int, cold: bool, on_host: bool = False) -> worker_visits.Visits:
+    return worker_visits.Visits(np.zeros(1, np.int32), [], [launches], [warm], [cold], [0], [on_host])
 
 
-def visited(device: Cuda, launch: Launch, plan: _loop.Visits) -> _loop.Timed:
-    return _loop.stepwise(device, [[launch]] * len(plan.which), plan, ctypes.addressof(ctypes.c_int32(-1)))
+def visited(device: Cuda, launch: Launch, plan: worker_visits.Visits) -> worker_visits.Timed:
+    return worker_visits.stepwise(
+        device, [[launch]] * len(plan.which), plan, ctypes.addressof(ctypes.c_int32(-1))
+    )
 
 
 @pytest.mark.parametrize("capturable", [False, True])
@@ -263,7 +265,7 @@ def test_a_graph_of_many_launches_is_one_entry_of_the_queue(cp: FakeCupy, device
 @pytest.fixture
 def host(cp: FakeCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     """On a device with everything behind it, and without canaries."""
-    monkeypatch.setattr("micro._host.canaries", lambda device: [])
+    monkeypatch.setattr("micro.worker.host.canaries", lambda device: [])
     with pytest.MonkeyPatch.context() as patch:
         fake_gpu.install(patch, cp, tmp_path)
         yield Host(Cuda(0, cp), 0)

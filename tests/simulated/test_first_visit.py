@@ -13,8 +13,9 @@ import pytest
 from kernels.devices.cuda import Cuda
 from kernels.devices.fake import Fake
 from kernels.variant import Launch
-from micro import _all, _loop, _session
-from micro._host import Host
+from micro.command import everything, session
+from micro.worker import visits
+from micro.worker.host import Host
 from tests.simulated.fake_cupy import FakeCupy
 
 KERNELS, LAUNCHES, SECONDS = 160, 170, 2e-6  # cuda-each over 160 tensors, as often as its fastest rival
@@ -27,10 +28,10 @@ def test_what_does_not_fit_behind_a_hold_is_not_timed_as_its_caller() -> None:
     device = Cuda(0, fake)
     many = Launch(lambda: [fake.launch("kernel", SECONDS) for _ in range(KERNELS)])
     count = np.zeros(8, np.int32)
-    plan = _loop.Visits(count, [], [LAUNCHES], [2], [False], [0])
-    cell = (id(None),) if "running" not in inspect.signature(_loop.stepwise).parameters else ()
+    plan = visits.Visits(count, [], [LAUNCHES], [2], [False], [0])
+    cell = (id(None),) if "running" not in inspect.signature(visits.stepwise).parameters else ()
     running: Any = () if cell else (np.zeros(1, np.int32).ctypes.data,)
-    timed: Any = _loop.stepwise(device, [[many]] * len(count), plan, *running)
+    timed: Any = visits.stepwise(device, [[many]] * len(count), plan, *running)
     made = getattr(timed, "launches", LAUNCHES)
     kept = timed.wall[~getattr(timed, "broke", count.astype(bool))]
     each = kept[-3:] / (made[-3:] if hasattr(made, "shape") else made)
@@ -43,7 +44,7 @@ def test_the_front_door_has_seconds(monkeypatch: pytest.MonkeyPatch, own_state: 
     fake = FakeCupy()
     gpu = Cuda(0, fake)
     given: dict[str, float] = {}
-    part = next(x for x in _all.parts("fake:cuda") if x.name == "gemm" and "--transpose" in x.words)
+    part = next(x for x in everything.parts("fake:cuda") if x.name == "gemm" and "--transpose" in x.words)
     contests = [
         x for x in part.plan.contests if x.name.startswith(("strategy/", "nn-")) and "cublas" in repr(x.cases)
     ]
@@ -59,7 +60,7 @@ def test_the_front_door_has_seconds(monkeypatch: pytest.MonkeyPatch, own_state: 
     at: Any = type("At", (), {"runner": Runner(), "progress": type("P", (), {"begin": lambda s, name: None})(),
                               "file": type("F", (), {"append": lambda s, x: None})()})()  # fmt: skip
     budget: Any = part.plan.budget
-    _session.measure_all(at, contests, type(budget)(4.2))
+    session.measure_all(at, contests, type(budget)(4.2))
     sweep = {name: seconds for name, seconds in given.items() if name.startswith("nn-nt/")}
     assert sweep and min(sweep.values()) >= 6 * 4 * 5e-3, sweep
 
@@ -69,13 +70,15 @@ def test_nothing_is_timed_where_a_profiler_was(
 ) -> None:
     """In `micro all`: names after the last look, and not in the host that made it."""
     journal: list[str] = []
-    known = _all.benchmarks()
-    monkeypatch.setattr(_all, "benchmarks", lambda: {name: known[name] for name in ("stream", "transpose")})
+    known = everything.benchmarks()
+    monkeypatch.setattr(
+        everything, "benchmarks", lambda: {name: known[name] for name in ("stream", "transpose")}
+    )
     monkeypatch.setattr(Fake, "names", lambda self, call: journal.append("names") or [], raising=False)
     look = Host.look
     monkeypatch.setattr(Host, "look", lambda self, *given: journal.append("look") or look(self, *given))
-    todo = _all.parts("fake:cuda", True)
-    assert len(list(_all.run(todo, "fake:cuda", 1.0, None, False, True))) == len(todo)
+    todo = everything.parts("fake:cuda", True)
+    assert len(list(everything.run(todo, "fake:cuda", 1.0, None, False, True))) == len(todo)
     assert (
         "look" in journal
         and "look" not in journal[journal.index("names") if "names" in journal else len(journal) :]
@@ -84,5 +87,5 @@ def test_nothing_is_timed_where_a_profiler_was(
 
 def test_the_front_door_comes_first() -> None:
     """Of all that a GPU is asked, and element-wise questions come after it."""
-    found = [part.name for part in _all.parts("fake:cuda")]
+    found = [part.name for part in everything.parts("fake:cuda")]
     assert found[0] == "gemm" and found.index("elementwise") > found.index("launch")

@@ -13,10 +13,10 @@ from kernels.devices import open_device
 from kernels.devices.cuda import Cuda
 from kernels.ops.gemm import Gemm
 from kernels.variant import Setting
-from micro._crew import Crew
-from micro._host import Host
-from micro._plan import Case
-from micro._worker import Local, Workers
+from micro.measuring.workers import Crew
+from micro.planning.contest import Case
+from micro.worker.host import Host
+from micro.worker.process import Local, Workers
 from tests.simulated import fake_gpu
 from tests.simulated.fake_cupy import FakeCupy
 
@@ -34,7 +34,7 @@ def cp() -> FakeCupy:
 
 @pytest.fixture
 def hosts(cp: FakeCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Host]]:
-    monkeypatch.setattr("micro._host.canaries", lambda device: [])
+    monkeypatch.setattr("micro.worker.host.canaries", lambda device: [])
     with pytest.MonkeyPatch.context() as patch:
         fake_gpu.install(patch, cp, tmp_path)
         yield {"cpu": Host(open_device("cpu"), 0), "cuda:0": Host(Cuda(0, cp), 0)}

@@ -240,7 +240,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
 
 def launched(device: Cuda, problem: Mma) -> Any:
     """The exact probe through the row, as a contest would launch it."""
-    from micro._check import check
+    from micro.worker.check import check
 
     row = find("mma", "cuda")
     return check(device, problem, row, row.prepare(problem, device, Setting()), 3)[0]

@@ -20,7 +20,7 @@ from kernels.ops.launch import Calls
 from kernels.ops.launch import gpu as rungs
 from kernels.problem import Problem
 from kernels.variant import Launch, Setting, find
-from micro import _check
+from micro.worker import check
 from tests.simulated.fake_cupy import FakeCupy
 from tests.simulated.fake_numba import FakeNumba
 
@@ -58,7 +58,7 @@ def fake(cp: FakeCupy, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNumba]:
 def bound(device: Cuda, name: str, problem: Problem) -> Launch:
     """Prepared and bound as the suite does it."""
     row = find(problem.op, name)
-    bench = _check.Bench(device, problem)
+    bench = check.Bench(device, problem)
     return row.prepare(problem, device, Setting(device=device.name))(bench.views)
 
 
@@ -99,7 +99,7 @@ def test_it_is_compiled_before_it_is_bound(device: Cuda, fake: FakeNumba, trans:
     bind = find("gemm", "numba-cuda-naive").prepare(problem, device, Setting(device=device.name))
     known = list(fake.compiled)
     assert known
-    bind(_check.Bench(device, problem).views).call()
+    bind(check.Bench(device, problem).views).call()
     assert fake.compiled == known
 
 
@@ -109,7 +109,7 @@ def test_to_bind_enqueues_nothing(
 ) -> None:
     """A kernel that has run before it is launched has an answer before it is checked."""
     bind = find(problem.op, name).prepare(problem, device, Setting(device=device.name))
-    bench = _check.Bench(device, problem)
+    bench = check.Bench(device, problem)
     device.sync()
     cp.journal.clear()
     launch = bind(bench.views)

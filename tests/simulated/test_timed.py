@@ -13,12 +13,12 @@ from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.softmax import Softmax
 from kernels.variant import Launch, Setting
 from micro import __main__ as command
-from micro._canary import History
-from micro._ceiling import STEPS
-from micro._plan import Budget, Case
-from micro._plan import Contest as PlannedContest
-from micro._run import Runner
-from micro._worker import Workers
+from micro.measuring.ceilings import STEPS
+from micro.measuring.runner import Runner
+from micro.planning.contest import Budget, Case
+from micro.planning.contest import Contest as PlannedContest
+from micro.worker.canaries import History
+from micro.worker.process import Workers
 from reports import store
 from reports.record import Contest, Run
 from tests.simulated.timed import Costs, Simulated, Timed, TimedHost, rounds, script

@@ -23,10 +23,11 @@ from kernels.devices.cuda import Cuda
 from kernels.ops.gemm.problem import FREIVALDS_FLOPS, Gemm
 from kernels.problem import Inputs, Problem
 from kernels.variant import Launch, Variant
-from micro import _all, _check, _session
-from micro._host import Host
-from micro._plan import Asked, Case
-from micro._worker import Died, Local, Workers
+from micro.command import everything, session
+from micro.planning.contest import Asked, Case
+from micro.worker import check as checking
+from micro.worker.host import Host
+from micro.worker.process import Died, Local, Workers
 from tests.simulated.fake_cupy import FakeCupy
 
 SEED = Gemm(1024, 2048, 26752)
@@ -155,7 +156,7 @@ class Timed(Cuda):
 class TimedHost(Host):
     """The work of a visit and of a check takes time; an answer is right."""
 
-    def check(self, case: Case, seed: int, evidence: object = None, keep: bool = False) -> _check.Passed:
+    def check(self, case: Case, seed: int, evidence: object = None, keep: bool = False) -> checking.Passed:
         device: Any = self.device
         if case not in self._whole:
             self.prepare(case)
@@ -170,7 +171,7 @@ class TimedHost(Host):
         self._whole[case]([]).call()
         device.sync()
         self._pilot[case] = device.cp.host - before
-        return _check.Passed(0.0, 1.0)
+        return checking.Passed(0.0, 1.0)
 
     def open(self, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> list[list[float]]:
         device: Any = self.device
@@ -218,7 +219,7 @@ class Simulated:
             ):
                 patch.setattr(module, "time", clock)
         opened = self.device("cuda:0")
-        for module in (_session, _all):
+        for module in (session, everything):
             patch.setattr(module, "open_device", lambda name: opened)
         patch.setattr(Asked, "_why_not", _why_not)
         patch.setattr(Workers, "get", lambda workers, key: self._get(workers, key))

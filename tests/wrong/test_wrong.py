@@ -13,9 +13,12 @@ from kernels.devices import open_device
 from kernels.errors import LaunchError, UsageError, WrongResult
 from kernels.ops.gemm.problem import Gemm
 from kernels.variant import Setting, Variant, find
-from micro import _ceiling, _check, _host, _place
-from micro._plan import Case
-from micro._worker import Died, Worker
+from micro.measuring import ceilings
+from micro.planning.contest import Case
+from micro.worker import check as checking
+from micro.worker import host as worker_host
+from micro.worker import placement
+from micro.worker.process import Died, Worker
 from tests.wrong import kernels
 
 CPU = open_device("cpu")
@@ -81,9 +84,9 @@ CHECKS = 2000
 TERMS, ELEMENTS = 3e7, 1.5e6  # of a product, and of its inputs, so that the whole takes seconds
 
 
-def check(name: str, problem: Gemm, seed: int = 1) -> _check.Passed:
+def check(name: str, problem: Gemm, seed: int = 1) -> checking.Passed:
     found = find("gemm", name)
-    return _check.check(CPU, problem, found, found.prepare(problem, CPU, Setting()), seed)[0]
+    return checking.check(CPU, problem, found, found.prepare(problem, CPU, Setting()), seed)[0]
 
 
 def wrong(name: str) -> str:
@@ -189,7 +192,7 @@ def test_no_honest_product_is_refused_where_little_is_to_do(alpha: float, beta: 
 def measured(variant: str, rate: float) -> tuple[SimpleNamespace, list[Case]]:
     """A case at `rate` times its ceiling by nominal work in 32 rounds with a little noise, and its ceilings."""
     one = Case(Gemm(256, 256, 256), variant)
-    cases = [one, *_ceiling.cases([one], LIMITS)]
+    cases = [one, *ceilings.cases([one], LIMITS)]
     rng = np.random.default_rng(5)
     times = rng.lognormal(0, 0.01, (32, len(cases)))
     flop_rate, byte_rate = 100e9, 1e15  # arithmetic is the nearer bound
@@ -200,24 +203,24 @@ def measured(variant: str, rate: float) -> tuple[SimpleNamespace, list[Case]]:
 
 
 def test_faster_than_its_ceiling_is_refused() -> None:
-    told = _ceiling.share(*measured("tests.wrong.honest:SILENT", 1.3), 0, LIMITS)
+    told = ceilings.share(*measured("tests.wrong.honest:SILENT", 1.3), 0, LIMITS)
     assert told.refusal is not None
     assert told.refusal.startswith("1.30 times its ceiling (FMA ")
     assert told.refusal.endswith("it cannot have done this work")
 
 
 def test_less_work_that_is_declared_is_not_refused() -> None:
-    told = _ceiling.share(*measured("tests.wrong.honest:DECLARES", 1.3), 0, LIMITS)
+    told = ceilings.share(*measured("tests.wrong.honest:DECLARES", 1.3), 0, LIMITS)
     assert told.refusal is None
     assert told.percent == pytest.approx(130, rel=0.02)  # by nominal work, all the same
 
 
 def test_below_its_ceiling_nothing_need_be_declared() -> None:
-    assert _ceiling.share(*measured("tests.wrong.honest:SILENT", 1.03), 0, LIMITS).refusal is None
+    assert ceilings.share(*measured("tests.wrong.honest:SILENT", 1.03), 0, LIMITS).refusal is None
 
 
 def test_declared_work_is_held_to_the_ceiling_too() -> None:
-    assert _ceiling.share(*measured("tests.wrong.honest:DECLARES", 2.2), 0, LIMITS).refusal is not None
+    assert ceilings.share(*measured("tests.wrong.honest:DECLARES", 2.2), 0, LIMITS).refusal is not None
 
 
 def test_product_of_fewer_multiplications_passes_its_check() -> None:
@@ -230,28 +233,28 @@ def test_product_of_fewer_multiplications_passes_its_check() -> None:
 def test_cases_that_share_a_buffer_are_refused() -> None:
     addresses = np.array([[0, 128, 256], [0, 356, 229]])  # by one byte, in the second round
     with pytest.raises(LaunchError, match=r"^left and right share memory in a round"):
-        _place.refuse_shared(addresses, [128, 128, 128], ["right", "right", "left"])
+        placement.refuse_shared(addresses, [128, 128, 128], ["right", "right", "left"])
 
 
 def test_block_within_another_s_second_block_is_refused() -> None:
     addresses = np.array([[0, 10, 30]])
     with pytest.raises(LaunchError, match="share memory"):
-        _place.refuse_shared(addresses, [1000, 10, 10], ["left", "left", "right"])
+        placement.refuse_shared(addresses, [1000, 10, 10], ["left", "left", "right"])
 
 
 def test_cases_side_by_side_are_not_refused() -> None:
-    _place.refuse_shared(np.array([[0, 128], [128, 0]]), [128, 128], ["left", "right"])
+    placement.refuse_shared(np.array([[0, 128], [128, 0]]), [128, 128], ["left", "right"])
 
 
 def test_look_with_overlapping_places_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_host, "canaries", lambda device: [])
+    monkeypatch.setattr(worker_host, "canaries", lambda device: [])
     cell = ctypes.c_int32(-1)
-    host = _host.Host(CPU, ctypes.addressof(cell))
+    host = worker_host.Host(CPU, ctypes.addressof(cell))
     cases = [Case(SQUARE, "openblas"), Case(SQUARE, "naive")]
     host.settle(host.open(cases, [True, True], 1), 60e-6)
     assert host.look(0, 2).wall.shape == (2, 2)
     monkeypatch.setattr(
-        _place, "draw", lambda rng, sizes, space, rounds, unit: np.zeros((rounds, len(sizes)), int)
+        placement, "draw", lambda rng, sizes, space, rounds, unit: np.zeros((rounds, len(sizes)), int)
     )
     with pytest.raises(LaunchError, match="share memory") as told:
         host.look(2, 2)

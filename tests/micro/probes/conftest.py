@@ -1,31 +1,5 @@
-"""A device on the fake CuPy, and a machine on which everything seems to be here."""
+"""The device and the machine of the tests of what probes share."""
 
-from __future__ import annotations
+from tests.micro.probing.conftest import device, here
 
-from pathlib import Path
-
-import pytest
-
-from kernels.devices.cuda import Cuda
-from kernels.libs import cuda
-from micro.probes import _device, _facts
-from tests.simulated import fake_gpu, launcher
-from tests.simulated.fake_cupy import FakeCupy
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Every package and a GPU, warm already."""
-    monkeypatch.setattr(cuda, "missing", lambda: None)
-    monkeypatch.setattr(_facts, "present", lambda name: True)
-    monkeypatch.setattr(_device, "warm", lambda cp: None)
-    return monkeypatch
-
-
-@pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cuda:
-    if reason := launcher.missing():
-        pytest.skip(reason)
-    fake = FakeCupy()
-    fake_gpu.install(monkeypatch, fake, tmp_path)
-    return Cuda(0, fake)
+__all__ = ["device", "here"]

@@ -20,13 +20,6 @@ from kernels import libs
 from kernels.errors import Unavailable
 from kernels.libs import convolutions, cuda, cudnn, cudnn_frontend, cupti
 from micro.probes import (
-    _accuracy,
-    _device,
-    _facts,
-    _inside,
-    _legacy,
-    _process,
-    _trace,
     cublas_layouts,
     frontend_engines,
     frontend_plans,
@@ -35,6 +28,8 @@ from micro.probes import (
     trace_cupy,
     transfers,
 )
+from micro.probing import accuracy, algorithms, clock, processes, programs, tracing
+from micro.probing import facts as probing_facts
 from tests.simulated import stand_in, stand_in_cudnn
 
 
@@ -42,8 +37,8 @@ from tests.simulated import stand_in, stand_in_cudnn
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A machine on which everything is here, and answers at once."""
     monkeypatch.setattr(cuda, "missing", lambda: None)
-    monkeypatch.setattr(_facts, "present", lambda name: True)
-    monkeypatch.setattr(_device, "warm", lambda cp: None)
+    monkeypatch.setattr(probing_facts, "present", lambda name: True)
+    monkeypatch.setattr(clock, "warm", lambda cp: None)
     for made in (stand_in.cupy(), stand_in_cudnn.cudnn(), stand_in.cupti()):
         monkeypatch.setitem(sys.modules, made.__name__, made)
     monkeypatch.setitem(sys.modules, "cupti", stand_in.module("cupti"))
@@ -76,12 +71,12 @@ def test_a_convolution_in_double_precision(shape: convolutions.Shape) -> None:
 def test_an_error_names_its_arithmetic() -> None:
     want = np.random.default_rng(1).standard_normal(10_000)
     single, half = want.astype(np.float32), want.astype(np.float16)
-    assert _accuracy.precision(_accuracy.error(single, want)["l2"]) == "fp32"
-    assert _accuracy.precision(_accuracy.error(half, want)["l2"]) == "tf32"  # both have ten bits
-    assert _accuracy.precision(_accuracy.error(0 * want, want)["l2"]) == "wrong"
+    assert accuracy.precision(accuracy.error(single, want)["l2"]) == "fp32"
+    assert accuracy.precision(accuracy.error(half, want)["l2"]) == "tf32"  # both have ten bits
+    assert accuracy.precision(accuracy.error(0 * want, want)["l2"]) == "wrong"
     unwritten = want.copy()
     unwritten[5] = math.nan
-    assert _accuracy.precision(_accuracy.error(unwritten, want)["l2"]) == "wrong"
+    assert accuracy.precision(accuracy.error(unwritten, want)["l2"]) == "wrong"
 
 
 def test_a_row_of_cudnn_is_48_bytes() -> None:
@@ -94,8 +89,8 @@ def test_a_row_of_cudnn_is_48_bytes() -> None:
 def test_named_algorithms(gpu: Any, name: str) -> None:
     library = stand_in_cudnn.Library()
     gpu.setattr(cudnn, "load", lambda: library)
-    gpu.setattr(_legacy, "CAPS", {"0": 0, "8 KiB": 8 << 10})
-    found = _legacy.ask(name)
+    gpu.setattr(algorithms, "CAPS", {"0": 0, "8 KiB": 8 << 10})
+    found = algorithms.ask(name)
     direction = cudnn.DIRECTIONS[name]
     right = found[f"{direction.algorithms[1]}, fma, {convolutions.SMALL[1].name}"]
     assert right["like"] == "fp32" and right["workspace"] == 4096
@@ -158,7 +153,7 @@ def test_products_of_scikit_cuda(gpu: Any) -> None:
     gpu.setattr(libs, "skcuda", adapter, raising=False)
     found = skcuda_blas.ask()
     assert not faults(found) and found["geam"]["right"]
-    assert all(_accuracy.precision(found[flags]["l2"]) == "fp32" for flags in ("nn", "nt", "tn", "tt"))
+    assert all(accuracy.precision(found[flags]["l2"]) == "fp32" for flags in ("nn", "nt", "tn", "tt"))
 
 
 def test_transfers(gpu: Any) -> None:
@@ -172,9 +167,9 @@ def test_transfers(gpu: Any) -> None:
 
 
 def test_a_trace(gpu: Any) -> None:
-    gpu.setattr(_trace, "overhead", lambda launch, wait: launch())
+    gpu.setattr(tracing, "overhead", lambda launch, wait: launch())
     assert not faults(trace_cupy.ask())
-    rows = _trace.summary([("a", 1000), ("b", 5000), ("a", 2000)])
+    rows = tracing.summary([("a", 1000), ("b", 5000), ("a", 2000)])
     assert rows["count"] == 3
     assert rows["kernels"] == [{"kernel": "b", "count": 1, "us": 5.0}, {"kernel": "a", "count": 2, "us": 3.0}]
     maps = "7f-8f r-xp 0 08:01 12  /x y/libcupti.so.13\n7f-8f r-xp 0 08:01 12  /x y/libcupti.so.13\n7f rw-p 0 0 0\n"
@@ -190,7 +185,7 @@ def test_how_torch_rounds_is_asked_by_the_switches_it_has(new: bool) -> None:
     else:
         cudnn_switches, matmul = SimpleNamespace(allow_tf32=True), SimpleNamespace(allow_tf32=False)
     backends = SimpleNamespace(cudnn=cudnn_switches, cuda=SimpleNamespace(matmul=matmul))
-    told = _inside.rounding(SimpleNamespace(backends=backends))
+    told = programs.rounding(SimpleNamespace(backends=backends))
     assert (told["convolutions"], told["products"]) == (("tf32", "ieee") if new else (True, False))
 
 
@@ -217,36 +212,36 @@ def test_facts_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
         "z": b"q",
         "n": np.array([7]),
     }
-    assert _facts.plain(odd) == {"1": "nan", "x": 2.5, "y": [3, None, "inf"], "z": "b'q'", "n": 7}
-    facts = _facts.Facts()
+    assert probing_facts.plain(odd) == {"1": "nan", "x": 2.5, "y": [3, None, "inf"], "z": "b'q'", "n": 7}
+    facts = probing_facts.Facts()
     facts.ask("no", lambda: 1 // 0)
-    facts.ask("not here", lambda: _facts.package("not_here_at_all"))
+    facts.ask("not here", lambda: probing_facts.package("not_here_at_all"))
     assert facts.found["no"] == {"error": "ZeroDivisionError: integer division or modulo by zero"}
     assert facts.found["not here"]["error"].startswith("unavailable: ModuleNotFoundError")
 
 
 def test_a_long_answer_loses_its_largest_facts() -> None:
     answer = {"a": "x" * 5000, "b": 1, "c": ["y"] * 100}
-    assert _facts.fit(answer, 10_000) == answer
-    assert _facts.fit(answer, 1000) == {**answer, "a": "left out: 5002 bytes"}
-    assert len(json.dumps(_facts.fit({str(i): i for i in range(10_000)}, 1000))) < 1000
+    assert probing_facts.fit(answer, 10_000) == answer
+    assert probing_facts.fit(answer, 1000) == {**answer, "a": "left out: 5002 bytes"}
+    assert len(json.dumps(probing_facts.fit({str(i): i for i in range(10_000)}, 1000))) < 1000
 
 
 def test_a_program_of_its_own_says_how_it_ended() -> None:
     with pytest.raises(Exception, match=r"no-such: exit code 1, KeyError: 'no-such'"):
-        _process.inside("no-such", seconds=20)
-    assert (_process.end(-9), _process.end(3)) == ("killed by SIGKILL", "exit code 3")
+        processes.inside("no-such", seconds=20)
+    assert (processes.end(-9), processes.end(3)) == ("killed by SIGKILL", "exit code 3")
 
 
 def test_a_process_ends_with_its_parent() -> None:
     """Also one whose parent has gone before it could ask for it."""
-    code = f"from micro.probes import _process; _process.die_with({os.getpid()}); print('here')"
+    code = f"from micro.probing import processes; processes.die_with({os.getpid()}); print('here')"
     ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=_process.ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], cwd=processes.ROOT, capture_output=True, text=True, check=False
     )
     assert ran.stdout == "here\n"
     code = code.replace(str(os.getpid()), "1")
     ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=_process.ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], cwd=processes.ROOT, capture_output=True, text=True, check=False
     )
     assert (ran.returncode, ran.stdout) == (1, "")

@@ -19,7 +19,8 @@ import pytest
 
 from kernels import nvcc
 from kernels.errors import Unavailable
-from micro.probes import _own, _process, _tools, ncu, sanitizer
+from micro.probes import ncu, sanitizer
+from micro.probing import own_kernels, processes, tools
 
 BANNER = "========= COMPUTE-SANITIZER\n"
 CLEAN = BANNER + "========= ERROR SUMMARY: 0 errors\n"
@@ -82,12 +83,12 @@ def program(here: pytest.MonkeyPatch, tmp_path: Path) -> Write:
     folder = tmp_path / "bin"
     folder.mkdir()
     here.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    here.setattr(_own, "compiled", lambda arch: 8)
-    here.setattr(_tools, "architecture", lambda: "sm_90")
+    here.setattr(own_kernels, "compiled", lambda arch: 8)
+    here.setattr(tools, "architecture", lambda: "sm_90")
 
     def write(name: str, text: str) -> None:
         kernels = {size: " ".join(x.kernel for x in some) for size, some in
-                   (("small", _own.SMALL), ("large", _own.LARGE))}  # fmt: skip
+                   (("small", own_kernels.SMALL), ("large", own_kernels.LARGE))}  # fmt: skip
         (folder / name).write_text(f"""#!/bin/sh
 [ "$1" = --version ] && echo "{name} by NVIDIA" && echo "Version 2025.3.0.0" && exit
 echo "$@" >>"{tmp_path}/asked"
@@ -136,7 +137,7 @@ racecheck) {said(RACE)}
     )
     found = sanitizer.ask()
     assert found["version"] == "Version 2025.3.0.0" and found["trial"] == "exit code 0"
-    everyone = {own.kernel: 0 for own in _own.SMALL}
+    everyone = {own.kernel: 0 for own in own_kernels.SMALL}
     count = len(everyone)
     for tool in sanitizer.TOOLS:
         assert found[tool]["launched"] == f"{count} of {count}" and found[tool]["end"] == "exit code 0"
@@ -186,8 +187,8 @@ def test_what_was_not_launched_or_not_right_is_told() -> None:
         {"kernel": "sgemm_tiled", "right": False},
         {"kernel": "transpose_naive", "error": "illegal address"},
     ]
-    found = sanitizer.findings(_tools.Ran(BANNER, "no end within 9 s", kernels))
-    assert found["launched"] == f"3 of {len(_own.SMALL)}"
+    found = sanitizer.findings(tools.Ran(BANNER, "no end within 9 s", kernels))
+    assert found["launched"] == f"3 of {len(own_kernels.SMALL)}"
     assert found["errors"] == {"sgemm_naive": 0, "sgemm_tiled": 0}
     assert (found["wrong"], found["failed"]) == (["sgemm_tiled"], {"transpose_naive": "illegal address"})
     assert (found["end"], found["summary"]) == ("no end within 9 s", [])
@@ -204,7 +205,7 @@ def table(counted: dict[str, list[tuple[str, str, str]]]) -> str:
 
 COUNTED = {
     own.kernel: [(f"{own.problem.bytes / 2:,.0f}", f"{own.problem.bytes / 4:,.0f}", "100,000")]
-    for own in _own.LARGE
+    for own in own_kernels.LARGE
 }
 
 
@@ -218,11 +219,11 @@ def test_bytes_against_those_of_the_problem(program: Write, tmp_path: Path) -> N
     assert copy["nominal GB/s"] == round(2**29 / 1e-4 / 1e9, 1)
     read = found["stream_read"]
     assert (read["launches"], read["us"], read["read"], read["written"]) == (2, 92.0, 2**28 + 4224, 4256)
-    assert {own.kernel for own in _own.LARGE} <= set(found)
+    assert {own.kernel for own in own_kernels.LARGE} <= set(found)
     tried, all_of_them = (tmp_path / "asked").read_text().splitlines()
     assert "--csv --page raw " in all_of_them and " --clock-control none " in all_of_them
     assert " --kernel-name regex:^(softmax_index)$ " in tried and tried.endswith(" small softmax_index")
-    assert all(own.kernel in all_of_them for own in _own.LARGE)
+    assert all(own.kernel in all_of_them for own in own_kernels.LARGE)
 
 
 @pytest.mark.parametrize(
@@ -289,35 +290,35 @@ def test_a_tool_is_found_beside_nvcc_and_where_toolkits_have_it(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(nvcc, "find", lambda: tmp_path / "a/nvcc")
-    monkeypatch.setattr(_tools, "TOOLKIT", tmp_path / "b")
-    monkeypatch.setattr(_tools, "NSIGHT", tmp_path / "c")
+    monkeypatch.setattr(tools, "TOOLKIT", tmp_path / "b")
+    monkeypatch.setattr(tools, "NSIGHT", tmp_path / "c")
     with pytest.raises(Unavailable, match="no ncu: it comes with the CUDA toolkit"):
-        _tools.find("ncu")
+        tools.find("ncu")
     for folder in ("c/2025.1", "c/2025.3", "b/compute-sanitizer", "b/bin", "a"):
         path = tmp_path / folder / "ncu"
         path.parent.mkdir(parents=True)
         path.touch(0o755)
-        assert _tools.find("ncu") == str(path)
+        assert tools.find("ncu") == str(path)
 
 
 def test_neither_a_tool_nor_what_it_started_outlives_its_time(program: Write, tmp_path: Path) -> None:
     program("ncu", f"launched\nsleep 60 &\necho $$ $! >{tmp_path}/pids\necho begun\nwait")
-    ran = _tools.run(["ncu", "x"], "small", ["fma_chains10"], 3.0)
+    ran = tools.run(["ncu", "x"], "small", ["fma_chains10"], 3.0)
     assert (ran.words, ran.end, ran.names()) == ("begun\n", "no end within 3 s", ["fma_chains10"])
     assert all(gone(int(pid)) for pid in (tmp_path / "pids").read_text().split())
 
 
 PROBE = """
 import os, sys
-from micro.probes import _tools
+from micro.probing import tools
 start = f"echo $$ >tool; {sys.executable} program.py {os.getpid()} & exec sleep 60"
-_tools.run(["sh", "-c", f"cd {sys.argv[1]}; {start}"], "small", [], 60.0)
+tools.run(["sh", "-c", f"cd {sys.argv[1]}; {start}"], "small", [], 60.0)
 """
 PROGRAM = """
 import os, sys, time
-from micro.probes import _process
+from micro.probing import processes
 open("program", "w").write(f"{os.getpid()}\\n")
-_process.follow(int(sys.argv[1]))
+processes.follow(int(sys.argv[1]))
 time.sleep(60)
 """
 
@@ -326,7 +327,7 @@ def test_a_tool_and_its_program_end_with_a_probe_that_is_killed(tmp_path: Path) 
     """The program is no child of the probe, and the tool does not end it."""
     (tmp_path / "program.py").write_text(PROGRAM)
     probe = subprocess.Popen(
-        [sys.executable, "-c", PROBE, tmp_path], cwd=_process.ROOT, env=_process.path()
+        [sys.executable, "-c", PROBE, tmp_path], cwd=processes.ROOT, env=processes.path()
     )  # fmt: skip
     files = [tmp_path / name for name in ("tool", "program")]
     for _ in range(2000):
@@ -342,9 +343,9 @@ def test_a_tool_and_its_program_end_with_a_probe_that_is_killed(tmp_path: Path) 
 def test_the_program_follows_the_probe_and_says_what_it_lacks(program: Write) -> None:
     """Run by a tool that does nothing but start it; without a GPU, or without CuPy, it says so."""
     python: Any = sys.executable
-    ran = _tools.run(
+    ran = tools.run(
         [python, "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"], "small", [], 60
     )
     if ran.names():
         pytest.skip("a GPU is here")
-    assert ran.end == "exit code 1" and re.search("cupy|CUDA|driver", _process.last(ran.words))
+    assert ran.end == "exit code 1" and re.search("cupy|CUDA|driver", processes.last(ran.words))

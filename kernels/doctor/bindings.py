@@ -1,0 +1,32 @@
+"""The ways to a GPU's kernels, and why each cannot be gone here; told without importing any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kernels.doctor.part import said
+from kernels.libs import cublas, cublaslt, cuda, numba, nvml, pycuda, skcuda, torch_cuda
+
+BINDINGS: dict[str, Callable[[], str | None]] = {
+    "CUDA driver": cuda.driver_missing,
+    "cuBLAS": cublas.missing,
+    "cuBLASLt": cublaslt.missing,
+    "CuPy": cuda.missing,
+    "PyCUDA": pycuda.missing,
+    "scikit-cuda": skcuda.missing,
+    "Numba for CUDA": lambda: cuda.missing() or numba.missing(),
+    "PyTorch for CUDA": torch_cuda.missing,
+    "NVML": nvml.missing,
+}
+
+
+def bindings() -> dict[str, str | None]:
+    """The reason by the binding's name; None: it can be used."""
+    return {name: _asked(missing) for name, missing in BINDINGS.items()}
+
+
+def _asked(missing: Callable[[], str | None]) -> str | None:
+    try:
+        return missing()
+    except Exception as error:  # a package in pieces raises what it likes
+        return said(error)

@@ -1,0 +1,92 @@
+"""The figures this user has measured, ceilings and self-test, and how old they are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from kernels import ceilings, state
+from kernels.doctor.part import read
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """FLOP/s by instruction set, of a GPU by type and unit; byte/s by kind of traffic, then by working set in bytes."""
+
+    measured: str
+    age: str
+    flops: dict[str, float]
+    bandwidth: dict[str, dict[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Selftest:
+    """The newest self-test. `machine`: the digest of the installation it ran on; `failed`: promises not held."""
+
+    started: str
+    age: str
+    machine: str
+    promised: int
+    held: int
+    failed: tuple[str, ...]
+    figures: list[dict[str, Any]]
+
+
+def age(then: str, now: datetime) -> str:
+    """ "3 days ago", rounded down."""
+    try:
+        moment = datetime.fromisoformat(then)
+    except (TypeError, ValueError):
+        return "age not told"
+    seconds = (now - (moment if moment.tzinfo else moment.replace(tzinfo=UTC))).total_seconds()
+    if seconds < -60:
+        return "dated in the future"
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        count = int(seconds // length)
+        if count > 0:
+            return f"{count} {unit}{'s' * (count > 1)} ago"
+    return "just now"
+
+
+def peaks(now: datetime, device: str = ceilings.CPU) -> Peaks | None:
+    try:
+        known = ceilings.load(device)
+        if known is None:
+            return None
+        flops = {isa: float(rate) for isa, rate in known.flops.items()}
+        bandwidth = {
+            kind: {size: float(rate) for size, rate in rates.items()}
+            for kind, rates in known.bandwidth.items()
+        }
+        return Peaks(str(known.measured), age(known.measured, now), flops, bandwidth)
+    except (TypeError, ValueError, AttributeError):
+        return None  # a file of another shape is as good as none
+
+
+def gpu_peaks(now: datetime) -> dict[str, Peaks]:
+    """Of each GPU that was measured, by its device's name."""
+    return {name: found for name in ceilings.gpus() if (found := peaks(now, name))}
+
+
+def selftest(now: datetime) -> Selftest | None:
+    """Of any installation of this user: which one is this is the harness's to know, and `machine` tells."""
+    found = []
+    for path in (state.folder() / "selftest").glob("*.json"):
+        try:
+            told = json.loads(read(path) or "")
+            moment = datetime.fromisoformat(told["started"])
+            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            found.append((aware, path.stem, _selftest(told, path.stem, now)))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            continue
+    return max(found, key=lambda one: one[:2])[2] if found else None
+
+
+def _selftest(told: dict[str, Any], machine: str, now: datetime) -> Selftest:
+    promised = [figure for figure in told["figures"] if figure["promised"]]
+    held = sum(bool(figure["held"]) for figure in promised)
+    failed = tuple(str(x["name"]) for x in promised if not x["held"] and not x.get("busy"))
+    started = told["started"]
+    return Selftest(started, age(started, now), machine, len(promised), held, failed, told["figures"])

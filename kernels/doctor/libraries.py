@@ -1,0 +1,166 @@
+"""BLAS libraries and their thread pools, opened in a process of their own: a damaged one kills whoever loads it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kernels.doctor.part import said
+from kernels.errors import SuiteError
+from kernels.libs import mkl, openblas
+from kernels.libs.cblas import Blas
+
+LIBRARIES: dict[str, tuple[str, Callable[[], str | None], Callable[[], Blas]]] = {
+    "OpenBLAS of numpy": ("numpy", lambda: openblas.missing("numpy"), lambda: openblas.load("numpy")),
+    "OpenBLAS of scipy": ("scipy", lambda: openblas.missing("scipy"), lambda: openblas.load("scipy")),
+    "MKL": ("mkl", mkl.missing, mkl.load),
+}  # the package that brings it, why it is not here, how to open it
+PATIENCE = 20.0  # seconds for all of them, from a cold disk
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """`kernels`: the family of kernels it chose; `asked`: the one OPENBLAS_CORETYPE names. `install`: as in Part."""
+
+    here: bool
+    version: str | None = None
+    kernels: str | None = None
+    isa: str | None = None
+    asked: str | None = None
+    path: str | None = None
+    reason: str | None = None
+    install: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool of threads, as threadpoolctl tells it of a process with every library loaded."""
+
+    library: str
+    version: str | None
+    threads: int | None
+    threading_layer: str | None
+    architecture: str | None
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Every library of the table; `pools` None: not told, and `why`."""
+
+    libraries: dict[str, Library]
+    pools: tuple[Pool, ...] | None
+    why: str | None = None
+
+
+def open_all() -> Opened:
+    """Open all; one that kills the process is told so, and the rest is opened without it."""
+    found: dict[str, Library] = {}
+    while True:
+        lines, end = _child(list(found))
+        begun = [line["open"] for line in lines if "open" in line]
+        for line in lines:
+            if "name" in line:
+                found[line["name"]] = Library(**line["library"])
+        dead = next((name for name in begun if name not in found), None)
+        if dead is None:
+            break
+        found[dead] = _damaged(dead, f"opening it ended the process: {end}")
+    silent: dict[str, Any] = {"pools": None, "why": end}
+    last = next((line for line in lines if "pools" in line), silent)
+    pools = None if last["pools"] is None else tuple(Pool(**pool) for pool in last["pools"])
+    ordered = {name: found.get(name, Library(False, reason=f"not opened: {end}")) for name in LIBRARIES}
+    return Opened(ordered, pools, last.get("why"))
+
+
+def _damaged(name: str, reason: str) -> Library:
+    return Library(False, reason=reason, install=f"pip install --force-reinstall {LIBRARIES[name][0]}")
+
+
+def _child(skip: list[str]) -> tuple[list[dict[str, Any]], str]:
+    """The lines of a process that opens all but `skip`, and how it ended."""
+    root = str(Path(__file__).parents[2])
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", __name__, *skip]
+    try:
+        ran = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False,
+            env=os.environ | {"PYTHONPATH": path},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        return _lines(error.stdout or b""), f"no answer in {PATIENCE:g} s"
+    except (OSError, ValueError) as error:
+        return [], said(error)
+    return _lines(ran.stdout), _end(ran.returncode, ran.stderr)
+
+
+def _end(code: int, stderr: bytes) -> str:
+    """The signal or the exit code, and the last words."""
+    try:
+        end = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    except ValueError:
+        end = f"signal {-code}"
+    words = stderr.decode(errors="replace").split("\n")
+    return ", ".join([end, *[line.strip() for line in words if line.strip()][-1:]])
+
+
+def _lines(output: bytes) -> list[dict[str, Any]]:
+    """The JSON objects among the lines; MKL_VERBOSE and its like write there too."""
+    found = []
+    for line in output.splitlines():
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(told, dict):
+            found.append(told)
+    return found
+
+
+def library(name: str) -> Library:
+    """Open one in this process."""
+    _, missing, load = LIBRARIES[name]
+    try:
+        reason = missing()
+        if reason:
+            return Library(False, reason=reason)
+        blas = load()
+    except SuiteError as error:  # its text names the command
+        return Library(False, reason=str(error))
+    except Exception as error:  # a damaged library lacks symbols, is cut short …
+        return _damaged(name, said(error))
+    asked = os.environ.get("OPENBLAS_CORETYPE") if blas.kernels else None
+    return Library(True, blas.version, blas.kernels, blas.isa, asked, os.path.realpath(blas.path))
+
+
+def pools() -> dict[str, Any]:
+    """Those of this process."""
+    try:
+        import threadpoolctl
+
+        told = threadpoolctl.threadpool_info()
+    except (Exception, SystemExit) as error:
+        return {"pools": None, "why": said(error)}
+    keys = {"library": "internal_api", "threads": "num_threads", "path": "filepath"}
+    fields = Pool.__dataclass_fields__
+    return {"pools": [{field: pool.get(keys.get(field, field)) for field in fields} for pool in told]}
+
+
+def main(skip: list[str]) -> None:
+    """A line before each library and one after it, then the pools; NumPy's and SciPy's own are in them."""
+    for name in LIBRARIES:
+        if name not in skip:
+            print(json.dumps({"open": name}), flush=True)
+            print(json.dumps({"name": name, "library": asdict(library(name))}), flush=True)
+    print(json.dumps(pools()), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

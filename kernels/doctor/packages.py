@@ -1,0 +1,94 @@
+"""Python packages, told by their metadata and their files: importing one may take seconds, or raise anything."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from kernels.doctor.part import Part, absent, said
+from kernels.libs import mkl
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`distributions`: the names under which it is installed; `there`: whether Python would find it."""
+
+    there: Callable[[], bool]
+    distributions: tuple[str, ...]
+    install: str
+
+
+def _module(name: str) -> Callable[[], bool]:
+    def there() -> bool:
+        spec = find_spec(name)
+        return spec is not None and spec.origin is not None  # else what a removed package left behind
+
+    return there
+
+
+def _plain(name: str, module: str | None = None) -> Wanted:
+    return Wanted(_module(module or name), (name,), f"pip install {name}")
+
+
+OPTIONAL = {
+    "torch": Wanted(_module("torch"), ("torch",), "pip install torch (README: the CPU build)"),
+    "mkl": Wanted(lambda: mkl.missing() is None, ("mkl",), "pip install mkl"),  # libraries, no module
+    "numba": _plain("numba"),
+    "cupy": Wanted(
+        _module("cupy"),
+        ("cupy-cuda13x", "cupy-cuda12x", "cupy"),
+        "pip install cupy-cuda13x (CUDA 12: -cuda12x)",
+    ),
+    "pycuda": _plain("pycuda"),
+    "scikit-cuda": _plain("scikit-cuda", "skcuda"),
+    "pyopencl": _plain("pyopencl"),
+    "pyfftw": _plain("pyfftw"),
+}
+BASE = {
+    name: _plain(name)
+    for name in ("numpy", "scipy", "msgspec", "rich", "threadpoolctl", "psutil", "matplotlib")
+}
+
+
+def package(wanted: Wanted) -> Part:
+    """Whether it is here, half here or not, and its version. Imports nothing."""
+    try:
+        found = _distribution(wanted.distributions)
+        there = wanted.there()
+        version: str | None = found.metadata["Version"] if found else None
+        gone = _gone(found) if found else []
+    except Exception as error:  # broken metadata and finders raise what they like
+        return _half(said(error), wanted)
+    if found is None:
+        return _half("no metadata", wanted) if there else absent("not installed", wanted.install)
+    if not version:
+        return _half("metadata without a version", wanted)
+    if not there:
+        return _half(f"metadata of {version} and no package", wanted)
+    if gone:
+        return _half(f"{len(gone)} of its libraries gone, {os.path.basename(gone[0])} first", wanted)
+    return Part(True, version)
+
+
+def _half(what: str, wanted: Wanted) -> Part:
+    again = wanted.install.replace("pip install", "pip install --force-reinstall")
+    return absent(f"half-installed: {what}", again)
+
+
+def _distribution(names: tuple[str, ...]) -> importlib.metadata.Distribution | None:
+    for name in names:
+        try:
+            return importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def _gone(found: importlib.metadata.Distribution) -> list[str]:
+    """Shared libraries that its record lists and the disk lacks."""
+    files = (line.partition(",")[0] for line in (found.read_text("RECORD") or "").splitlines())
+    libraries = (file for file in files if file.endswith((".so", ".dylib", ".pyd")) or ".so." in file)
+    return [file for file in libraries if not os.path.exists(str(found.locate_file(file)))]

@@ -1,0 +1,247 @@
+"""What the doctor prints: a line a fact, in groups, 100 columns; ASCII, whatever the locale."""
+
+from __future__ import annotations
+
+import os
+import platform
+import textwrap
+from collections.abc import Iterator
+from itertools import groupby
+
+from kernels.doctor.figures import Peaks, Selftest
+from kernels.doctor.libraries import Library, Pool
+from kernels.doctor.perf import Rights
+from kernels.doctor.survey import Found
+from kernels.doctor.system import Cache, Cores, HugePages, Node
+
+WIDTH, LABEL = 100, 17  # columns
+KIND = {"data": "d", "instruction": "i"}  # of caches
+Rows = Iterator[tuple[str, str]]
+
+
+def lines(found: Found) -> list[str]:
+    """Groups with nothing in them are left out."""
+    groups = {
+        "devices": devices(found), "libraries": libraries(found), "ways to a GPU": bindings(found),
+        "system": system(found), "tools": tools(found), "missing": missing(found), "known figures": known(found),
+    }  # fmt: skip
+    told = []
+    for title, rows in groups.items():
+        body = [line for label, text in rows for line in _row(label, text)]
+        told += [title, *body] if body else []
+    return told
+
+
+def _row(label: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        " ".join(text.split()), WIDTH, initial_indent=f"  {label:{LABEL}}  ",
+        subsequent_indent=" " * (LABEL + 4), break_on_hyphens=False, break_long_words=False,
+    )  # fmt: skip
+
+
+def devices(found: Found) -> Rows:
+    for kind, about in found.devices.items():
+        if about["here"]:
+            isa = f", {about['isa'][-1]}" if about.get("isa") else ""
+            yield (
+                kind,
+                f"{about['model']}, {_many(about['cores'], 'core')}{isa}, {_bytes(about['memory'])} free",
+            )
+
+
+def libraries(found: Found) -> Rows:
+    pools = {pool.path: pool for pool in found.pools or ()}
+    for name, about in found.libraries.items():
+        if about.here:
+            yield name, ", ".join(_library(about, pools.pop(about.path, None)))
+    for pool in pools.values():
+        told = os.path.basename(pool.path or ""), pool.version, _threads(pool), pool.architecture
+        yield f"{pool.library} pool", ", ".join(filter(None, told))
+    if found.pools is None:
+        yield "thread pools", f"not told{_why(found, 'pools')}"
+    # MKL has a row of its own.
+    shown = {
+        name: part for name, part in (found.packages | found.base).items() if part.here and name != "mkl"
+    }
+    yield (
+        "packages",
+        ", ".join(
+            [
+                f"Python {platform.python_version()}",
+                *(f"{name} {part.version}" for name, part in shown.items()),
+            ]
+        ),
+    )
+
+
+def _library(about: Library, pool: Pool | None) -> Iterator[str]:
+    yield (about.version or "version not told").removeprefix("OpenBLAS ").removeprefix("MKL ")
+    yield _threads(pool) if pool else "threads not told"
+    if about.kernels:
+        obeyed = (
+            " by"
+            if (about.asked or "").lower() == about.kernels.lower()
+            else f": not {about.asked}, asked by"
+        )
+        asked = f"{obeyed} OPENBLAS_CORETYPE" if about.asked else ""
+        yield f"{about.kernels} kernels" + (f" ({about.isa})" if about.isa else "") + asked
+
+
+def _threads(pool: Pool) -> str:
+    return _many(pool.threads, "thread") + (f" ({pool.threading_layer})" if pool.threading_layer else "")
+
+
+def bindings(found: Found) -> Rows:
+    """Those that share a reason share a line."""
+    reasons: dict[str | None, list[str]] = {}
+    for name, reason in found.bindings.items():
+        reasons.setdefault(reason, []).append(name)
+    for reason, names in reasons.items():
+        yield "here" if reason is None else "not here", ", ".join(names) + (f": {reason}" if reason else "")
+
+
+def system(found: Found) -> Rows:
+    about = found.system
+    facts = {
+        "cores": ("cores", _cores(about.cores) if about.cores else ""),
+        "caches": ("caches", _caches(about.caches or ())),
+        "nodes": ("NUMA nodes", _nodes(about.nodes or ())),
+        "huge_pages": ("huge pages", _huge_pages(about.huge_pages) if about.huge_pages else ""),
+    }
+    for key, (label, text) in facts.items():
+        yield label, text or f"not told{_why(found, key)}"
+    malloc = about.allocator
+    if malloc is None:
+        yield "malloc", f"not told{_why(found, 'allocator')}"
+    else:
+        libc = malloc.libc or "C library not told"
+        name = (
+            libc
+            if malloc.malloc and libc.startswith(malloc.malloc)
+            else f"{malloc.malloc or 'not told'} ({libc})"
+        )
+        yield "malloc", f"{name}; {_variables(malloc.variables) or 'no variable steers it'}"
+    yield "variables", _variables(about.variables) or "none that steers a library"
+
+
+def _cores(cores: Cores) -> str:
+    own = f"{_ranges(cores.affinity)} of" if cores.affinity else "not told which of"
+    quota = "not told" if cores.limited is None else f"{cores.quota:g} cores" if cores.limited else "none"
+    return f"may use {own} {cores.present or 'not told'}; cgroup quota: {quota}"
+
+
+def _ranges(numbers: tuple[int, ...]) -> str:
+    """ "0-3,8"."""
+    runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda x: x[1] - x[0])]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def _caches(caches: tuple[Cache, ...]) -> str:
+    """Those that the same cores share are named together."""
+    told = []
+    for shared, group in groupby(caches, lambda cache: cache.shared):
+        names = (f"L{x.level}{KIND.get(x.kind, '')} {_bytes(x.size)}" for x in group)
+        told.append(f"{', '.join(names)} for {_sharers(shared)}")
+    return "; ".join(told)
+
+
+def _sharers(shared: tuple[str, ...]) -> str:
+    if len(shared) == 1:
+        return f"cores {shared[0]}"
+    return (
+        "each core"
+        if all(who.isdigit() for who in shared)
+        else f"each of {len(shared)} groups like {shared[0]}"
+    )
+
+
+def _nodes(nodes: tuple[Node, ...]) -> str:
+    if len(nodes) < 2:
+        return "1" if nodes else ""
+    memory = (f" {_bytes(node.memory)}" if node.memory else "" for node in nodes)
+    each = (f"{x.processors or 'no cores'}{has}" for x, has in zip(nodes, memory, strict=True))
+    return f"{len(nodes)}: {'; '.join(each)}"
+
+
+def _huge_pages(pages: HugePages) -> str:
+    if pages == HugePages(None, None, None):
+        return ""
+    counts = pages.reserved
+    reserved = [f"{count} of {_bytes(size)}" for size, count in (counts or {}).items() if count]
+    told = "not told" if counts is None else ", ".join(reserved) or "none"
+    transparent, defrag = pages.transparent or "not told", pages.defrag or "not told"
+    return f"transparent: {transparent}; defrag: {defrag}; reserved: {told}"
+
+
+def tools(found: Found) -> Rows:
+    for name, part in found.tools.items():
+        if part.here:
+            yield name, part.version or "version not told"
+    yield "perf rights", _rights(found.perf) if found.perf else f"not told{_why(found, 'perf')}"
+
+
+def _rights(rights: Rights) -> str:
+    kernel = {True: "permitted", False: "refused", None: "not told"}[rights.kernel_samples]
+    counters = {True: "here", False: "none", None: "not told"}[rights.hardware]
+    paranoid = "not told" if rights.paranoid is None else str(rights.paranoid)
+    unclear = rights.why and None in (rights.kernel_samples, rights.hardware)
+    told = f"hardware counters: {counters}; kernel samples {kernel}; perf_event_paranoid: {paranoid}"
+    return f"{told} ({rights.why})" if unclear else told
+
+
+def missing(found: Found) -> Rows:
+    """Reason and command; what is merely not there needs no reason."""
+    for kind, about in found.devices.items():
+        if not about["here"]:
+            yield kind, about["reason"]
+    for name, library in found.libraries.items():
+        if not library.here and (name != "MKL" or found.packages["mkl"].here):
+            yield name, ": ".join(filter(None, (library.reason, library.install)))
+    for name, part in (found.base | found.packages | found.tools).items():
+        if not part.here:
+            plain = part.reason in ("not installed", "not found")
+            yield name, part.install or "" if plain else f"{part.reason}: {part.install}"
+    if found.perf and found.perf.kernel_samples is False:
+        yield "kernel samples", "sudo sysctl kernel.perf_event_paranoid=1"
+
+
+def known(found: Found) -> Rows:
+    yield "ceilings", _peaks(found.ceilings) if found.ceilings else "none yet: python -m micro.ceiling (20 s)"
+    for name, peaks in found.gpu_ceilings.items():
+        yield f"ceilings {name}", _peaks(peaks)
+    yield "self-test", _selftest(found.selftest) if found.selftest else "none yet: python -m micro.selftest"
+    lasting = " (temporary: no lasting folder can be written)" if found.state_temporary else ""
+    yield "state folder", f"{found.state}{lasting}" if found.state else f"not told{_why(found, 'state')}"
+
+
+def _peaks(peaks: Peaks) -> str:
+    unit, prefix = (1e12, "T") if max(peaks.flops.values(), default=0) >= 1e13 else (1e9, "G")
+    flops = ", ".join(f"{isa} {rate / unit:.0f}" for isa, rate in peaks.flops.items())
+    read = peaks.bandwidth.get("read")
+    memory = f"; memory {read[max(read)] / 1e9:.0f} GB/s" if read else ""
+    return f"{peaks.age}: {flops} {prefix}FLOP/s{memory}"
+
+
+def _selftest(selftest: Selftest) -> str:
+    unjudged = selftest.promised - selftest.held - len(selftest.failed)  # the machine was too busy
+    busy = f", {unjudged} not judged" if unjudged else ""
+    broken = f"; NOT HELD: {', '.join(selftest.failed)}" if selftest.failed else ""
+    return f"{selftest.age}: {selftest.held} of {selftest.promised} promises held{busy}{broken}"
+
+
+def _why(found: Found, key: str) -> str:
+    return f" ({found.not_told[key]})" if key in found.not_told else ""
+
+
+def _variables(variables: dict[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in variables.items())
+
+
+def _many(count: int | None, noun: str) -> str:
+    return f"{noun}s not told" if count is None else f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _bytes(size: int) -> str:
+    """ "48 KiB"; one place where it is not whole."""
+    step = max(0, min(4, (size.bit_length() - 1) // 10))
+    return f"{round(size / 1024**step, 1):g} {('', 'Ki', 'Mi', 'Gi', 'Ti')[step]}B"

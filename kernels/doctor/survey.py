@@ -1,0 +1,134 @@
+"""All facts at once, each guarded: what raises is told as missing or as not told, with its reason."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from kernels import state, steering
+from kernels.devices import kinds, open_device
+from kernels.doctor import allocator, bindings, figures, packages, perf, system, tools
+from kernels.doctor.libraries import Library, Opened, Pool, open_all
+from kernels.doctor.part import Part, absent, said
+from kernels.errors import SuiteError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """None: not told."""
+
+    cores: system.Cores | None
+    caches: tuple[system.Cache, ...] | None
+    nodes: tuple[system.Node, ...] | None
+    huge_pages: system.HugePages | None
+    allocator: allocator.Allocator | None
+    variables: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`devices` as they describe themselves; `bindings`: why a way to a GPU cannot be gone; `not_told`: facts
+    that raised, and what."""
+
+    devices: dict[str, dict[str, Any]]
+    libraries: dict[str, Library]
+    pools: tuple[Pool, ...] | None
+    bindings: dict[str, str | None]
+    packages: dict[str, Part]
+    base: dict[str, Part]
+    system: System
+    tools: dict[str, Part]
+    perf: perf.Rights | None
+    ceilings: figures.Peaks | None
+    gpu_ceilings: dict[str, figures.Peaks]
+    selftest: figures.Selftest | None
+    state: str | None
+    state_temporary: bool
+    not_told: dict[str, str]
+
+    @property
+    def works(self) -> bool:
+        """The base: a CPU, a compiler, OpenBLAS."""
+        blas = self.libraries.get("OpenBLAS of numpy")
+        return self.devices["cpu"]["here"] and self.tools["cc"].here and blas is not None and blas.here
+
+
+def survey() -> Found:
+    """The programs that must be started run side by side; files are read meanwhile."""
+    not_told: dict[str, str] = {}
+
+    def told(name: str, fact: Callable[[], T]) -> T | None:
+        try:
+            return fact()
+        except Exception as error:
+            not_told[name] = said(error)
+            return None
+
+    where = told("state", state.folder)  # first, and once: its cache is not made for threads
+    with ThreadPoolExecutor() as threads:
+        opened = threads.submit(open_all)
+        asked = {name: threads.submit(fact) for name, fact in TOOLS.items()}
+        devices = {kind: _device(kind) for kind in kinds()}
+        facts: dict[str, Any] = {name: told(name, fact) for name, fact in SYSTEM.items()}
+        known = {
+            name: told(name, partial(fact, datetime.now(UTC))) for name, fact in FIGURES.items() if where
+        }
+        rights = told("perf", perf.rights)
+    blas = told("libraries", opened.result) or Opened({}, None)
+    return Found(
+        devices, blas.libraries, blas.pools, bindings.bindings(),
+        {name: packages.package(wanted) for name, wanted in packages.OPTIONAL.items()},
+        {name: packages.package(wanted) for name, wanted in packages.BASE.items()},
+        System(**facts, variables=steering.variables(steering.TUNING)),
+        {name: _tool(name, future) for name, future in asked.items()}, rights,
+        known.get("ceilings"), known.get("gpu ceilings") or {}, known.get("selftest"),
+        str(where) if where else None, bool(where) and state.is_temporary(),
+        not_told | ({"pools": blas.why} if blas.why else {}),
+    )  # fmt: skip
+
+
+TOOLS = {"cc": tools.c_compiler, "c++": tools.cpp_compiler, "nvcc": tools.nvcc, "perf": tools.perf}
+SYSTEM: dict[str, Callable[[], Any]] = {
+    "cores": system.cores, "caches": system.caches, "nodes": system.nodes,
+    "huge_pages": system.huge_pages, "allocator": allocator.allocator,
+}  # fmt: skip
+FIGURES: dict[str, Callable[[datetime], Any]] = {
+    "ceilings": figures.peaks, "gpu ceilings": figures.gpu_peaks, "selftest": figures.selftest,
+}  # fmt: skip
+
+
+def _device(kind: str) -> dict[str, Any]:
+    try:
+        device = open_device(kind)
+        limits = device.limits()
+        return {"here": True, **device.describe(), "cores": limits.cores, "memory": limits.memory}
+    except SuiteError as error:
+        return {"here": False, "reason": str(error)}
+    except (Exception, SystemExit) as error:  # its driver or package is damaged
+        return {"here": False, "reason": said(error)}
+
+
+def _tool(name: str, future: Future[Part]) -> Part:
+    try:
+        return future.result()
+    except Exception as error:
+        return absent(said(error), tools.install(name))
+
+
+def document(found: Found) -> dict[str, Any]:
+    """For `--json`. `base`: the packages that an installation always has."""
+    data = asdict(found)
+    return {
+        "works": found.works,
+        "python": platform.python_version(),
+        **data,
+        "libraries": data["libraries"] | {"torch": data["packages"]["torch"]},
+        "compiler": data["tools"]["cc"],
+    }

@@ -1,0 +1,99 @@
+"""The processors this process may use, their caches and their memory, as Linux tells them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernels.cgroup import quota
+from kernels.doctor.part import ROOT, number, read
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """Logical processors. `quota`: processors' worth of time the cgroup allows; `limited` None: not told."""
+
+    present: int | None
+    affinity: tuple[int, ...] | None
+    limited: bool | None
+    quota: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Caches of one kind: bytes of each, and which processors share each ("0-1")."""
+
+    level: int
+    kind: str
+    size: int
+    shared: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A NUMA node; memory in bytes."""
+
+    node: int
+    processors: str | None
+    memory: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HugePages:
+    """`reserved`: bytes of a page to the number of such pages. None: not told."""
+
+    transparent: str | None
+    defrag: str | None
+    reserved: dict[int, int] | None
+
+
+def cores(root: Path = ROOT) -> Cores:
+    affinity = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else None
+    return Cores(os.cpu_count(), affinity, *quota(root))
+
+
+def caches(root: Path = ROOT) -> tuple[Cache, ...]:
+    """First level first; empty where the system does not tell."""
+    found: dict[tuple[int, str, int], dict[str, None]] = {}
+    folders = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cache/index*")
+    for folder in sorted(folders, key=lambda path: (len(str(path)), str(path))):
+        level, size = number(folder / "level"), _size(read(folder / "size") or "")
+        if level is not None and size is not None:
+            key = level, (read(folder / "type") or "unknown").lower(), size
+            found.setdefault(key, {})[read(folder / "shared_cpu_list") or "not told"] = None
+    return tuple(Cache(*key, tuple(found[key])) for key in sorted(found))
+
+
+def _size(text: str) -> int | None:
+    """Bytes of "48K"."""
+    digits, unit = (text[:-1], text[-1]) if text[-1:] in ("K", "M", "G") else (text, "")
+    return int(digits) << {"": 0, "K": 10, "M": 20, "G": 30}[unit] if digits.isdigit() else None
+
+
+def nodes(root: Path = ROOT) -> tuple[Node, ...]:
+    """Empty where the system does not tell."""
+    found = []
+    for folder in (root / "sys/devices/system/node").glob("node[0-9]*"):
+        lines = (read(folder / "meminfo") or "").splitlines()
+        total = next((line.split() for line in lines if "MemTotal:" in line), [])
+        memory = int(total[3]) * 1024 if len(total) > 3 and total[3].isdigit() else None
+        found.append(Node(int(folder.name[4:]), read(folder / "cpulist"), memory))
+    return tuple(sorted(found, key=lambda node: node.node))
+
+
+def huge_pages(root: Path = ROOT) -> HugePages:
+    folder = root / "sys/kernel/mm"
+    reserved = {}
+    for size in sorted((folder / "hugepages").glob("hugepages-*kB")):
+        pages, kilobytes = number(size / "nr_hugepages"), size.name[10:-2]
+        if pages is not None and kilobytes.isdigit():
+            reserved[int(kilobytes) * 1024] = pages
+    transparent = folder / "transparent_hugepage"
+    return HugePages(_chosen(transparent / "enabled"), _chosen(transparent / "defrag"), reserved or None)
+
+
+def _chosen(path: Path) -> str | None:
+    """The word in brackets: "always [madvise] never"."""
+    text = read(path) or ""
+    return text.partition("[")[2].partition("]")[0] or None

@@ -1,0 +1,113 @@
+"""What the commands of macro share: a network, frameworks with their knobs, where things are written."""
+
+from __future__ import annotations
+
+import argparse
+import string
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernels.errors import UsageError
+from kernels.heap import POLICIES
+from macro.frameworks import Framework, find
+from macro.processes.job import Setting
+from reports.parser import OneLineParser
+
+if TYPE_CHECKING:
+    from macro.networks.base import Network
+
+DEFAULT = "numpy,kernels-only,pytorch,jax"
+DIVISIONS = ("default", "tuned")
+LETTERS = string.ascii_lowercase[1:]  # of twins
+
+
+def parser(command: str, about: str | None) -> argparse.ArgumentParser:
+    made = OneLineParser(f"python -m macro {command}", description=about, allow_abbrev=False)
+    made.add_argument("network", help="fcn-s, fcn-r, …, or a file like micro/shapes/fcn-r.json")
+    made.add_argument("--frameworks", default=DEFAULT, metavar="NAMES", help=f"comma-separated ({DEFAULT})")
+    made.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
+    made.add_argument("--threads", default="1", metavar="N", help="threads of every framework (1)")
+    made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+    return made
+
+
+def network(arguments: argparse.Namespace) -> Network:
+    from macro import networks
+
+    return networks.find(arguments.network)
+
+
+def batch(arguments: argparse.Namespace, net: Network) -> int:
+    count: int = net.batch if arguments.batch is None else arguments.batch
+    if count < 1:
+        raise UsageError(f"--batch {arguments.batch}: take 1 or more")
+    return count
+
+
+def frameworks(text: str) -> list[Framework]:
+    """Rows by name; `all` is every one there is; one named again is its own twin, `row~b`. Raises UsageError."""
+    from macro.frameworks import names
+
+    asked = names() if text == "all" else [name for name in text.split(",") if name]
+    if not asked:
+        raise UsageError(f"--frameworks {text}: name at least one; there are {', '.join(names())}")
+    return [find(name) for name in twins(asked)]
+
+
+def twins(asked: Sequence[str]) -> list[str]:
+    """Each name once: the second `row` is `row~b`, the third `row~c`. Raises UsageError."""
+    found: list[str] = []
+    for name in asked:
+        free = (x for x in (name, *(f"{name}~{letter}" for letter in LETTERS)) if x not in found)
+        found.append(next(free, name))
+    if len(set(found)) < len(found):
+        raise UsageError(f"--frameworks: {found[-1]} is named more than {len(LETTERS) + 1} times")
+    return found
+
+
+def words(text: str, option: str, known: Sequence[str]) -> list[str]:
+    """A comma list of known words. Raises UsageError."""
+    found = text.split(",")
+    for word in found:
+        if word not in known:
+            raise UsageError(f"{option} {word}: there are {', '.join(known)}")
+    return found
+
+
+def setting(framework: Framework, threads: int, heap: str, division: str) -> tuple[Setting, str]:
+    """How it runs, and the division it belongs to: in `tuned` with the knobs that won, heap among them."""
+    if division == "default":
+        return Setting(threads, heap), division
+    knobs = dict(framework.tuned)
+    return Setting(threads, knobs.pop("heap", heap), knobs), division
+
+
+def threads(text: str) -> list[int]:
+    from kernels.devices.cpu import cores
+
+    try:
+        found = [int(word) for word in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--threads {text}: a whole number, or several: 1,2") from None
+    for count in found:
+        if not 1 <= count <= cores():
+            raise UsageError(f"--threads {count}: this process may use 1 to {cores()} cores")
+    return found
+
+
+def heaps(text: str) -> list[str]:
+    return words(text, "--heap", tuple(POLICIES))
+
+
+def say(quiet: bool, text: str) -> None:
+    """A sign of life."""
+    if not quiet:
+        print(text, file=sys.stderr, flush=True)
+
+
+def output(path: Path | None) -> None:
+    """Raise UsageError where a file cannot be written there."""
+    if path is not None and not path.resolve().parent.is_dir():
+        raise UsageError(f"-o {path}: name a file in a folder that is there")

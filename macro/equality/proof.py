@@ -1,0 +1,227 @@
+"""Equal work, proven before anything is timed: the same losses, gradients and steps from the same weights.
+
+The bound is not chosen: it is a multiple of the spread that the NumPy reference itself shows between legal
+orders of its sums in single precision, array by array, and of what becomes of an exponential as coarse as
+libraries take it. Two frameworks that are both right differ by about that much; one that does other work
+differs by far more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import state
+from kernels.devices.cpu import cores
+from kernels.errors import SuiteError
+from macro.frameworks import Framework, find
+from macro.networks.base import Network
+from macro.processes import job as job_files
+from macro.processes.job import Setting
+from macro.processes.process import Process
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+COUNTS = (1, 10)  # steps after which parameters are compared
+FACTOR = 16.0  # times the reference's own spread
+TWICE = 2.0  # … the difference that a coarse exponential makes
+FLOOR = 2.0**-22  # of the relative difference: four units of single precision
+LOSS_FLOOR = 2.0**-20  # of a loss: libraries approximate its exponential and logarithm to some units more,
+COARSE = 1 + LOSS_FLOOR  # all shares of a softmax one way (oneDNN 1.7's, seen), which steps then add up
+ORDERS = ("reversed", "shuffled")
+RULE = (COUNTS, FACTOR, TWICE, FLOOR, LOSS_FLOOR, ORDERS)  # by which a proof was judged
+PATIENCE = 600.0  # seconds for eleven steps and their gradients
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a framework answered from given weights and batch."""
+
+    framework: str
+    identity: dict[str, Any]
+    built: dict[str, Any]
+    losses: tuple[float, ...]
+    arrays: Mapping[str, Array]
+
+    @property
+    def wide(self) -> str | None:
+        """What is not in single precision, by its own words or by the arrays it gave."""
+        if "32" not in str(self.built.get("dtype")):
+            return f"it computes in {self.built.get('dtype')}"
+        return next((f"its {name} is {x.dtype}" for name, x in self.arrays.items() if x.itemsize != 4), None)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether it does the reference's work. `why`: the first difference, in words; `worst`: the largest
+    difference over its bound, and where."""
+
+    framework: str
+    equal: bool
+    why: str | None
+    worst: float
+    where: str
+    losses: tuple[float, ...] = ()
+
+
+def ask(framework: Framework, network: Network, batch: int, setting: Setting, folder: Path) -> Answer:
+    """Run a framework's first steps. Raises SuiteError."""
+    import numpy as np
+
+    files = job_files.write_arrays(network, batch, folder)
+    job = job_files.write(framework, network, batch, setting, files, folder)
+    with Process(framework, job, setting, folder / "equal.log") as process:
+        hello, built = process.expect("hello"), process.expect("built")
+        path = str(job.with_suffix(".npz"))
+        told = process.ask(PATIENCE, "equal", do="equal", path=path, steps=list(COUNTS))
+        with np.load(told["arrays"]) as arrays:
+            kept = {name: arrays[name] for name in arrays.files}
+        Path(path).unlink()
+    return Answer(framework.name, hello, built, tuple(told["losses"]), kept)
+
+
+def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[str, float]]:
+    """NumPy's answer, and the bound of each of its arrays and of the loss, relative to its norm: kept, since three
+    more runs of the reference stand behind it. On all cores: nothing is timed."""
+    numpy, setting = find("numpy"), Setting(cores())
+    plain = ask(numpy, network, batch, setting, folder)
+    kept = f"bounds-{key(network, batch, numpy, setting, plain.identity)}"
+    bounds = _stored(kept)
+    if bounds is None:
+        bounds = _bounds(plain, network, batch, folder)
+        _store(kept, bounds)
+    return plain, bounds
+
+
+def _bounds(plain: Answer, network: Network, batch: int, folder: Path) -> dict[str, float]:
+    kinds: list[dict[str, Any]] = [*({"order": order} for order in ORDERS), {"shares": COARSE}]
+    *others, coarse = (ask(find("numpy"), network, batch, Setting(cores(), knobs=x), folder) for x in kinds)
+    bounds = {
+        name: max(
+            FLOOR,
+            FACTOR * max(relative(other.arrays[name], array) for other in others),
+            TWICE * relative(coarse.arrays[name], array),
+        )
+        for name, array in plain.arrays.items()
+    }
+    losses = [
+        abs(a - b) / abs(b) for other in others for a, b in zip(other.losses, plain.losses, strict=True)
+    ]
+    return bounds | {"loss": max(LOSS_FLOOR, FACTOR * max(losses))}
+
+
+def relative(got: Array, want: Array) -> float:
+    """‖got − want‖ / ‖want‖; of biases that moved by nothing, the difference itself."""
+    import numpy as np
+
+    difference = float(np.linalg.norm(got.astype(np.float64) - want.astype(np.float64)))
+    size = float(np.linalg.norm(want.astype(np.float64)))
+    return difference / size if size else difference
+
+
+def judge(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> Verdict:
+    """Parameters first, then losses, gradients, steps: the earliest difference is nearest to its cause."""
+    if structure := _structure(answer, want):
+        return Verdict(answer.framework, False, structure, math.inf, "parameters", answer.losses)
+    shares: dict[str, float] = {}
+    for i, (got, right) in enumerate(zip(answer.losses, want.losses, strict=True)):
+        shares[f"loss {i}"] = abs(got - right) / abs(right) / bounds["loss"]
+    for name, array in want.arrays.items():
+        theirs = answer.arrays[name]
+        same = theirs.shape == array.shape
+        shares[name] = relative(theirs, array) / bounds[name] if same else math.inf
+    failed = [name for name, share in shares.items() if not share <= 1]  # NaN is no equality
+    where = max(shares, key=lambda name: shares[name] if shares[name] == shares[name] else math.inf)
+    why = f"{failed[0]} differs by {shares[failed[0]]:.3g} times its bound" if failed else None
+    return Verdict(answer.framework, not failed, why, shares[where], where, answer.losses)
+
+
+def _structure(answer: Answer, want: Answer) -> str | None:
+    """Counts, types and names, before any number."""
+    ours, theirs = want.built["parameters"], answer.built["parameters"]
+    for name in [*ours, *theirs]:
+        if ours.get(name) != theirs.get(name):
+            return f"{name} has {theirs.get(name, 0)} parameters where the network has {ours.get(name, 0)}"
+    if answer.wide:
+        return f"{answer.wide}, not in single precision"
+    if answer.built.get("batch") != want.built["batch"]:
+        return f"its batch is {answer.built.get('batch')}, not {want.built['batch']}"
+    missing = [name for name in want.arrays if name not in answer.arrays]
+    return f"it gives no {missing[0]}" if missing else None
+
+
+def prove(
+    network: Network,
+    batch: int,
+    wanted: Sequence[tuple[Framework, Setting]],
+    folder: Path,
+    say: Callable[[str], None],
+) -> list[Verdict]:
+    """A verdict for each; what cannot run has its reason. Proofs that hold are kept for `proven`."""
+    from macro.equality import defects
+
+    found = []
+    say("reference: NumPy, and the bounds that it sets")
+    want, bounds = reference(network, batch, folder)
+    for framework, setting in wanted:
+        say(f"equal work: {framework.name}")
+        try:
+            answer = ask(framework, network, batch, setting, folder)
+        except SuiteError as error:
+            found.append(Verdict(framework.name, False, str(error), math.nan, "cannot run"))
+            continue
+        verdict = judge(answer, want, bounds)
+        if verdict.equal:
+            keep(network, batch, framework, setting, answer.identity, verdict)
+        elif name_of := defects.name(answer, want, network, batch, folder):
+            verdict = Verdict(**{**asdict(verdict), "why": f"{name_of}: {verdict.why}"})
+        found.append(verdict)
+    return found
+
+
+def key(
+    network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]
+) -> str:
+    """Of what a proof holds for: network, batch, adapter, knobs, the framework's own build, and the rule."""
+    told = [network.data(), batch, framework.path.read_text("utf-8"), framework.knobs, setting.knobs, RULE]
+    told += [identity.get(name) for name in ("version", "blas", "dnn", "python")]
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+def keep(
+    network: Network,
+    batch: int,
+    framework: Framework,
+    setting: Setting,
+    identity: Mapping[str, Any],
+    verdict: Verdict,
+) -> None:
+    told = {"network": network.name, "batch": batch, **asdict(verdict)}
+    _store(key(network, batch, framework, setting, identity), told)
+
+
+def proven(
+    network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]
+) -> bool:
+    """Whether equal work was proven for exactly this."""
+    return _stored(key(network, batch, framework, setting, identity)) is not None
+
+
+def _store(name: str, told: Mapping[str, Any]) -> None:
+    """In the state folder; one lost costs another proof."""
+    with suppress(OSError):
+        state.write(f"equal/{name}.json", json.dumps(told, default=str))
+
+
+def _stored(name: str) -> Any:
+    """None where it was never stored, or is torn."""
+    with suppress(OSError, ValueError):
+        return json.loads((state.folder() / f"equal/{name}.json").read_text("utf-8"))
+    return None

@@ -1,0 +1,162 @@
+"""Samples joined with spans: where a step's time went, by row and column, step by step; nothing is rescaled.
+
+A sample belongs to the innermost span that contains its time: of its own thread where both tell it.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from macro.explaining.columns import joined, of_symbol
+from macro.explaining.rows import together
+from macro.watching.perf import PERIOD, Sample
+from macro.watching.switches import waiting
+from macro.watching.watch import Watched
+
+Key = tuple[tuple[str, ...], str]  # rows, column
+SECONDS = PERIOD * 1e-9  # that a sample stands for
+
+
+@dataclass
+class Attribution:
+    """Of one process: seconds by cell, a number a step. `calls`: spans a step without further ones inside, and
+    `bytes` of their operands where told; `seen`: the symbols of a cell; closures: docs/explain.md."""
+
+    steps: int
+    rounds: list[int] = field(default_factory=list)  # of each step
+    cells: dict[Key, list[float]] = field(default_factory=dict)
+    calls: dict[Key, float] = field(default_factory=dict)
+    bytes: dict[Key, float] = field(default_factory=dict)
+    seen: dict[Key, Counter[str]] = field(default_factory=dict)
+    closure: dict[str, float | None] = field(default_factory=dict)
+
+
+class Place(NamedTuple):
+    """Where a moment lies in the spans."""
+
+    rows: tuple[str, ...]
+    column: str | None
+    inside: bool
+
+
+def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: int) -> Attribution:
+    """Of one process, rows that belong together as one."""
+    found = Attribution(len(watched.steps), watched.rounds)
+    starts = [start for start, *_ in watched.steps]
+    wall = sum(end - start for start, end, *_ in watched.steps) * 1e-9
+    cpu = sum(cpu for _, _, cpu, _ in watched.steps)
+    if watched.samples:
+        inside = [(s, step) for s in watched.samples if (step := _step(watched, starts, s.time)) is not None]
+        places = locate(watched.spans, [sample for sample, _ in inside])
+        outside = unknown = 0
+        for (sample, step), place in zip(inside, places, strict=True):
+            column = joined(of_symbol(sample.symbol, sample.module), place.column)
+            outside += not place.inside
+            unknown += column.startswith("unknown")
+            key = (together(place.rows, group), column)
+            _add(found, key, step, SECONDS)
+            found.seen.setdefault(key, Counter())[_kernel(sample)] += 1
+        count = len(inside)
+        found.closure = {
+            "sampling": count * SECONDS / cpu if cpu else None,
+            "span": 1 - outside / count if watched.traces and count else None,
+            "naming": 1 - unknown / count if count else None,
+        }
+    else:
+        _by_spans_alone(found, watched, starts, group)
+    found.closure["threads"] = cpu / (threads * wall) if wall else None
+    if watched.samples:
+        found.cells.update(waiting(watched, threads, group))
+        for key, seconds in found.cells.items():  # all by the thread, so that cells sum to a wall
+            found.cells[key] = [x / threads for x in seconds]
+    for span, key in _leaves(watched.spans, group):
+        if _step(watched, starts, span["start"]) is not None:
+            found.calls[key] = found.calls.get(key, 0.0) + 1.0 / found.steps
+            found.bytes[key] = found.bytes.get(key, 0.0) + span.get("bytes", 0) / found.steps
+    return found
+
+
+def _kernel(sample: Sample) -> str:
+    module = sample.module.rpartition("/")[2]
+    return f"{sample.symbol} ({'generated code' if module.startswith('perf-') else module})"
+
+
+def _add(found: Attribution, key: Key, step: int, seconds: float) -> None:
+    found.cells.setdefault(key, [0.0] * found.steps)[step] += seconds
+
+
+def _step(watched: Watched, starts: Sequence[int], time: int) -> int | None:
+    at = bisect.bisect_right(starts, time) - 1
+    return at if at >= 0 and time <= watched.steps[at][1] else None
+
+
+def locate(spans: Iterable[dict[str, Any]], samples: Sequence[Sample]) -> list[Place]:
+    """For each sample, in order of time, the rows of the innermost span that has any, the innermost's column."""
+    waiting = sorted(spans, key=lambda span: (span["start"], -span["end"]))
+    threads = {span.get("thread") for span in waiting} - {None}
+    order = sorted(range(len(samples)), key=lambda i: samples[i].time)
+    places = [Place((), None, False)] * len(samples)
+    open_: list[dict[str, Any]] = []
+    at = 0
+    for i in order:
+        sample = samples[i]
+        while at < len(waiting) and waiting[at]["start"] <= sample.time:
+            open_.append(waiting[at])
+            at += 1
+        open_ = [span for span in open_ if span["end"] >= sample.time]
+        own = [s for s in open_ if s.get("thread") == sample.thread] if sample.thread in threads else open_
+        places[i] = _innermost(own or open_)
+    return places
+
+
+def _innermost(open_: Sequence[dict[str, Any]]) -> Place:
+    if not open_:
+        return Place((), None, False)
+    rows: list[str] = next((span["rows"] for span in reversed(open_) if span["rows"]), [])
+    return Place(tuple(rows), open_[-1]["column"], bool(rows))
+
+
+def _leaves(spans: Iterable[dict[str, Any]], group: Mapping[str, tuple[str, ...]]) -> list[tuple[Any, Key]]:
+    """Spans with rows and a column, parts of no other, that hold no further one of the same column; their cells."""
+    found: list[tuple[Any, Key]] = []
+    inner: dict[str, int] = {}  # by column, where the latest that began so far ends
+    for span in sorted(
+        (s for s in spans if s["rows"] and s["column"] and not s.get("part")),
+        key=lambda s: (-s["start"], s["end"]),
+    ):
+        if inner.get(span["column"], span["end"] + 1) > span["end"]:
+            found.append((span, (together(span["rows"], group), span["column"])))
+        inner[span["column"]] = span["end"]
+    return found
+
+
+def _by_spans_alone(
+    found: Attribution, watched: Watched, starts: Sequence[int], group: Mapping[str, tuple[str, ...]]
+) -> None:
+    """Without samples: each span's own time, less that of the spans inside it; the operating system's share is
+    inside them."""
+    stack: list[dict[str, Any]] = []
+    inside = 0.0
+    for span in sorted(watched.spans, key=lambda s: (s["start"], -s["end"])):
+        step = _step(watched, starts, span["start"])
+        if step is None:
+            continue
+        while stack and stack[-1]["end"] <= span["start"]:
+            stack.pop()
+        at, end = span["start"], min(span["end"], watched.steps[step][1])
+        rows = span["rows"] or (stack[-1]["rows"] if stack else [])
+        _add(found, (together(rows, group), span["column"] or "framework"), step, (end - at) * 1e-9)
+        for above in reversed(stack):  # one may end before it does
+            within = min(end, above["end"]) - at
+            if within > 0:
+                key = (together(above["rows"], group), above["column"] or "framework")
+                _add(found, key, step, -within * 1e-9)
+                at += within
+        inside += (end - at) * 1e-9
+        stack.append({**span, "end": end, "rows": rows})
+    wall = sum(end - start for start, end, *_ in watched.steps) * 1e-9
+    found.closure = {"sampling": None, "span": inside / wall if wall else None, "naming": None}

@@ -1,0 +1,205 @@
+"""The difference of two steps as a sum over cells, each split into work and rate; exact, with intervals.
+
+Δ = T_A − T_B = Σ (a − b) + (ρ_A − ρ_B). Of a cell with amounts F and rates r = F/t, work is
+½(F_A − F_B)(1/r_A + 1/r_B) and rate ½(F_A + F_B)(1/r_A − 1/r_B); where one side has none of it, all is work.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from macro.explaining.attribute import Attribution, Key
+from macro.explaining.rows import OUTSIDE, WAITING, Row, called
+from macro.explaining.work import amounts
+from macro.watching.watch import Side, Watched
+from reports.stats import quantile
+
+DRAWS = 1000  # of the bootstrap
+PROCESSES = 5  # from so many of each on, they are what is drawn and tested
+FALSE = 0.05  # chance that some cell of two equal steps is named
+LEAST = 0.01  # of the step: smaller differences are in the table alone
+NOT_FAULTS = 10.0  # times the other side's cost of a fault
+NEITHER = ("idle",)  # neither work nor rate, as whatever is unknown
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Seconds of a step in A and in B, and the 95 % interval of their difference. `amount`: what was done of it,
+    in its own unit (FLOP, bytes, faults, calls); `seen`: the kernel most of its samples were in; `sure`: the
+    difference is one, by the t-test over rounds, or over processes where there are enough, for all cells at once."""
+
+    row: str
+    column: str
+    a: float
+    b: float
+    low: float
+    high: float
+    work: float | None
+    rate: float | None
+    amount: dict[str, float | None]
+    seen: dict[str, str | None]
+    members: tuple[str, ...]
+    sure: bool
+
+    @property
+    def gap(self) -> float:
+        return self.a - self.b
+
+
+@dataclass(frozen=True)
+class Gap:
+    """`step`: seconds of a plain step by side; `residual`: what the cells leave of it."""
+
+    step: dict[str, float]
+    interval: tuple[float, float]  # of the difference of plain steps, 95 %
+    cells: tuple[Cell, ...]  # largest difference first
+    residual: dict[str, float]
+    resolution: float  # half of the interval's width
+
+
+def gap(
+    sides: Sequence[Side], told: Sequence[Sequence[Attribution]], known: Mapping[str, Row], seed: int = 0
+) -> Gap:
+    """Of A and B; `told`: an attribution for each of their processes."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    keys = sorted({key for side in told for process in side for key in process.cells})
+    rounds = [[_by_round(process, keys) for process in side] for side in told]
+    means = [np.mean([x.mean(axis=0) for x in side], axis=0) for side in rounds]
+    differences = [a - b for a, b in zip(*rounds, strict=True)]
+    drawn, sure = _drawn(differences, rng), _sure(differences)
+    plain = [[np.array(process.levels["P0"]) for process in side.processes] for side in sides]
+    steps = [mean([float(x.mean()) for x in side]) for side in plain]
+    spread = _drawn([(a - b)[:, None] for a, b in zip(*plain, strict=True)], rng)
+    low, high = (float(x) for x in np.quantile(spread, (0.025, 0.975)))
+    memory = [sum(float(t) for k, t in zip(keys, side, strict=True) if k[1] == "OS memory") for side in means]
+    faults = _faulted(memory, [mean([mean(p.faults) for p in side.processes]) for side in sides])
+    faulting = [count / taken if taken else 0.0 for count, taken in zip(faults, memory, strict=True)]
+    cells = []
+    for i, key in enumerate(keys):
+        seen = {name: _seen(key, of) for name, of in zip("ab", told, strict=True)}
+        a, b = float(means[0][i]), float(means[1][i])
+        ends = np.quantile(drawn[:, i], (0.025, 0.975))
+        done = amounts(key, told, known, (a, b), faulting)
+        work, rate = split(a, b, *done) if _counts(key) else (None, None)
+        cells.append(
+            Cell(
+                called(key[0], known), key[1], a, b, float(ends[0]), float(ends[1]), work, rate,
+                dict(zip("ab", done, strict=True)), seen, key[0], bool(sure[i]),
+            )
+        )  # fmt: skip
+    cells.sort(key=lambda cell: -abs(cell.gap))
+    residual = [steps[s] - sum(float(x) for x in means[s]) for s in (0, 1)]
+    return Gap(
+        dict(zip("ab", steps, strict=True)), (low, high), tuple(cells), dict(zip("ab", residual, strict=True)),
+        (high - low) / 2,
+    )  # fmt: skip
+
+
+def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, float]:
+    """A cell's difference as work and rate; they sum to it."""
+    if a <= 0 or b <= 0 or amount_a <= 0 or amount_b <= 0:
+        return a - b, 0.0
+    slow_a, slow_b = a / amount_a, b / amount_b  # seconds of one FLOP, byte, fault or call
+    work = 0.5 * (amount_a - amount_b) * (slow_a + slow_b)
+    return work, (a - b) - work
+
+
+def _faulted(seconds: Sequence[float], faults: Sequence[float]) -> list[float]:
+    """Faults by side; none where so few took so long that the time cannot be theirs."""
+    each = [t / f if f > 0 else 0.0 for t, f in zip(seconds, faults, strict=True)]
+    cost = min([x for x in each if x > 0], default=0.0)
+    return [f if x <= NOT_FAULTS * cost else 0.0 for x, f in zip(each, faults, strict=True)]
+
+
+def _counts(key: Key) -> bool:
+    return not (key[1] in NEITHER or key[1].startswith("unknown") or key[0] == (WAITING,))
+
+
+def _by_round(process: Attribution, keys: Sequence[Key]) -> Any:
+    """rounds × cells: the mean of the steps of each round, which are one cluster."""
+    import numpy as np
+
+    rounds = np.array(process.rounds)
+    steps = np.array([process.cells.get(key, [0.0] * process.steps) for key in keys]).T
+    return np.array([steps[rounds == number].mean(axis=0) for number in sorted(set(process.rounds))])
+
+
+def _drawn(differences: Sequence[Any], rng: Any) -> Any:
+    """Means of a difference when pairs of processes, and in each the rounds, are drawn again. `differences`: for
+    each pair of processes rounds × cells. draws × cells."""
+    import numpy as np
+
+    count = len(differences)
+    by_process = np.stack([
+        rng.multinomial(len(x), np.full(len(x), 1 / len(x)), DRAWS) / len(x) @ x for x in differences
+    ])  # fmt: skip
+    which = rng.integers(count, size=(count, DRAWS))
+    return np.mean([by_process[row, np.arange(DRAWS)] for row in which], axis=0)
+
+
+def _sure(differences: Sequence[Any]) -> Any:
+    """Of each cell, whether zero is outside its interval, Bonferroni's for as many cells as there are."""
+    import numpy as np
+
+    over = (
+        np.array([x.mean(axis=0) for x in differences])
+        if len(differences) >= PROCESSES
+        else np.concatenate(differences)
+    )
+    count, cells = over.shape
+    error = over.std(axis=0, ddof=1) / count**0.5 if count > 1 else np.full(cells, np.inf)
+    return np.abs(over.mean(axis=0)) > quantile(count - 1, 1 - FALSE / 2 / cells) * error
+
+
+def _seen(key: Key, side: Sequence[Attribution]) -> str | None:
+    total: Counter[str] = Counter()
+    for process in side:
+        total += process.seen.get(key, Counter())
+    return total.most_common(1)[0][0] if total else None
+
+
+def mean(values: Sequence[float]) -> float:
+    """Of nothing, 0."""
+    return sum(values) / len(values) if values else 0.0
+
+
+def named(gap: Gap) -> list[Cell]:
+    """The cells whose difference is one, and worth a word."""
+    return [x for x in gap.cells if x.sure and abs(x.gap) >= LEAST * max(gap.step.values())]
+
+
+def by(gap: Gap, known: Mapping[str, Row], what: str) -> list[tuple[str, float]]:
+    """The waterfall's bars: the gap by cause (column), layer or phase, the largest first."""
+    bars: dict[str, float] = {}
+    for cell in gap.cells:
+        rows = [known[name] for name in cell.members if name in known]
+        if what == "cause":
+            names = [cell.column]
+        elif what == "layer":
+            names = [row.layer or row.name for row in rows] or [OUTSIDE]
+        else:
+            names = [row.phase for row in rows] or [OUTSIDE]
+        name = " + ".join(dict.fromkeys(names))
+        bars[name] = bars.get(name, 0.0) + cell.gap
+    return sorted(bars.items(), key=lambda bar: -abs(bar[1]))
+
+
+def levels(watched: Sequence[Watched]) -> dict[str, float]:
+    """What looking costs: a step at each level over a plain one, and the last plain one over all; medians."""
+    from statistics import median
+
+    plain = median(x for process in watched for x in process.levels["P0"])
+    names = sorted({name for process in watched for name in process.levels} - {"P0"})
+    return {name: median(x for p in watched for x in p.levels.get(name, [])) / plain for name in names}
+
+
+def swapped(gap: Gap, column: str) -> tuple[float, float]:
+    """Of one framework in two settings: what a column's cells say that the swap brings, and what everything else
+    changed with it, which is the interaction; the two sum to the measured gap."""
+    own = sum(cell.gap for cell in gap.cells if cell.column == column)
+    return own, gap.step["a"] - gap.step["b"] - own

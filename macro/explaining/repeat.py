@@ -1,0 +1,140 @@
+"""Down to the kernel: the benchmark that measures a cell's work by itself, and how far its best variant is."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kernels.errors import SuiteError
+from kernels.ops.gemm.problem import Gemm
+from macro.explaining.gap import Cell
+from macro.explaining.rows import Row
+from macro.processes.job import Setting
+from macro.timing.turns import Plan
+from macro.watching.watch import Side
+
+STORED = {"forward": "nt", "dgrad": "nn", "wgrad": "tn"}  # of weights outputs × inputs, as PyTorch keeps them
+BUDGET = "4s"  # of measuring one cell's variants
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A benchmark of micro and its options; where micro has none, the framework itself."""
+
+    benchmark: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        words = [
+            f"--{name}" if value is True else f"--{name} {value}" for name, value in self.options.items()
+        ]
+        return " ".join(["python -m", self.benchmark, *words])
+
+
+def product(cell: Cell, known: Mapping[str, Row]) -> Row | None:
+    """The row of a cell's one product, if it has one."""
+    found = [known[name] for name in cell.members if name in known and known[name].product]
+    return found[0] if len(found) == 1 else None
+
+
+def transposition(cell: Cell, side: Side, known: Mapping[str, Row]) -> str | None:
+    """Of a cell's product, row-major."""
+    row = product(cell, known)
+    return as_called(row, side, known).trans.upper() if row is not None and cell.column == "gemm" else None
+
+
+def _sizes(p: Gemm) -> tuple[int, ...]:
+    """The same of a product and of its transpose, which computes the same."""
+    return (p.k, *sorted((p.m, p.n)))
+
+
+def as_called(row: Row, side: Side, known: Mapping[str, Row]) -> Gemm:
+    """The product of a row as the framework's library logged it, where one row and one call have its sizes; else as
+    the layout of its weights has it."""
+    p, kind = row.product, row.name.rpartition(" ")[2]
+    assert p is not None
+    same = [x for x in side.products if _sizes(x) == _sizes(p)]
+    alike = [x for x in known.values() if x.product is not None and _sizes(x.product) == _sizes(p)]
+    if len(same) == len(alike) == 1:
+        return replace(same[0], ld_pad=0)
+    if side.entry.built.get("layout") != "outputs x inputs":
+        return p
+    m, n = (p.n, p.m) if kind == "wgrad" else (p.m, p.n)
+    return replace(p, m=m, n=n, trans=STORED[kind])
+
+
+def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]) -> Repeat:
+    """What measures a cell by itself, of the side where it takes longer."""
+    side = sides[cell.gap <= 0]
+    setting, plain = side.entry.setting, Setting()
+    more = {x: getattr(setting, x) for x in ("threads", "heap") if getattr(setting, x) != getattr(plain, x)}
+    row = product(cell, known)
+    if row is not None and cell.column in ("gemm", "packing"):
+        p = as_called(row, side, known)
+        return Repeat("micro.gemm", {"m": p.m, "n": p.n, "k": p.k, "trans": p.trans, **more})
+    if cell.column == "OS memory":
+        return Repeat("micro.memory", {"faults": True})
+    passes = _pass(cell, plan, known)
+    if passes is not None:
+        return Repeat(passes.benchmark, {**passes.options, **more})
+    name = shlex.quote(side.entry.framework.name)
+    return Repeat(f"macro run {plan.named}", {"frameworks": name, "batch": plan.batch, **more})
+
+
+def _pass(cell: Cell, plan: Plan, known: Mapping[str, Row]) -> Repeat | None:
+    """Of a cell that is one layer's update, activation or its gradient, or the loss."""
+    rows = [known[name] for name in cell.members if name in known]
+    if cell.column == "update":  # micro.update also has it fused with the layer's wgrad
+        rows = [row for row in rows if row.name.endswith("update")]
+    if len(rows) != 1 or cell.column not in ("element-wise", "softmax", "reduction", "update"):
+        return None
+    (row,) = rows
+    if row.name == "loss":
+        return Repeat("micro.elementwise", {"batch": plan.batch, "classes": plan.network.classes})
+    layer = next((x for x in plan.network.layers if x.name == row.layer), None)
+    if layer is not None and row.name.endswith("update"):
+        return Repeat("micro.update", {"m": layer.inputs, "n": layer.outputs, "k": plan.batch})
+    if layer is not None and " activation" in row.name and layer.activation != "none":
+        phase = "backward" if row.name.endswith("gradient") else "forward"
+        count = plan.batch * layer.outputs
+        return Repeat("micro.elementwise", {"count": count, "kind": layer.activation, "phase": phase})
+    return None
+
+
+def best(again: Repeat) -> tuple[str, float] | None:
+    """The variant that does one product or pass fastest, with its operands out of cache as in a step, and its
+    seconds; None for what is neither, or where nothing could be measured."""
+    benchmark = again.benchmark.removeprefix("micro.")
+    if benchmark not in ("gemm", "elementwise"):
+        return None
+    import micro
+
+    try:
+        run = micro.measure(micro.plan(benchmark, **again.options, cold="all", budget=BUDGET))
+    except SuiteError:
+        return None
+    timed = [(r.seconds.median, r.variant) for r in run.results if r.role == "measured" and r.seconds]
+    return (min(timed)[1], min(timed)[0]) if timed else None
+
+
+def headroom(
+    cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]
+) -> list[dict[str, Any]]:
+    """Of each named product or pass: the best variant by itself beside what the slower side took, and what is left."""
+    found = []
+    for cell in cells:
+        again = repeat(cell, plan, sides, known)
+        try:
+            told = best(again) if cell.column != "packing" else None  # which is a part of its product
+        except KeyboardInterrupt:  # what was watched is told all the same
+            break
+        if told is not None:
+            took = max(cell.a, cell.b)
+            found.append(
+                {"row": cell.row, "repeat": again.command, "best": told[0], "seconds": told[1], "took": took,
+                 "left": 1 - told[1] / took}
+            )  # fmt: skip
+    return found

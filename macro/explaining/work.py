@@ -1,0 +1,59 @@
+"""How much of its kind of work a cell did on each side: FLOP of products, bytes of passes, page faults, calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from macro.explaining.attribute import Attribution, Key
+from macro.explaining.rows import OUTSIDE, PRODUCTS, Row
+
+PASSES = ("element-wise", "reduction", "softmax", "update", "copy", "clear")
+
+
+def amounts(
+    key: Key, told: Sequence[Sequence[Attribution]], known: Mapping[str, Row], seconds: Sequence[float],
+    faulting: Sequence[float],
+) -> list[float]:  # fmt: skip
+    """By side, 0 where it has none. `faulting`: page faults a second of OS memory, by side. Bytes are those that
+    the spans tell where both sides' do, else nominal: one pass over what the rows touch."""
+    members, column = key
+    if column == "OS memory":
+        found = [t * rate for t, rate in zip(seconds, faulting, strict=True)]
+    elif column == "gemm":
+        found = [_flops(key, side, known) for side in told]
+    elif column == "packing":
+        found = [sum(_factors(known[name]) for name in members if name in known) or 1.0] * len(told)
+    elif column in PASSES:
+        found = _bytes(key, told, known)
+    else:
+        found = [max(1.0, sum(_calls((members, k[1]), side) for k in _keys(side, members))) for side in told]
+    return [amount if t > 0 else 0.0 for amount, t in zip(found, seconds, strict=True)]
+
+
+def _keys(side: Sequence[Attribution], members: tuple[str, ...]) -> set[Key]:
+    return {k for process in side for k in process.calls if k[0] == members}
+
+
+def _calls(key: Key, side: Sequence[Attribution]) -> float:
+    return sum(process.calls.get(key, 0.0) for process in side) / len(side)
+
+
+def _flops(key: Key, side: Sequence[Attribution], known: Mapping[str, Row]) -> float:
+    """Of the rows' products, times how often each is called; 1 of what is in no row, which is all of both steps."""
+    if key[0] == (OUTSIDE,):
+        return 1.0
+    products = [known[name].product for name in key[0] if name in known]
+    once = sum(name.rpartition(" ")[2] in PRODUCTS for name in key[0])
+    return sum(product.flops for product in products if product) * max(1.0, _calls(key, side) / max(1, once))
+
+
+def _factors(row: Row) -> float:
+    """Bytes of a product's two factors, read and written."""
+    p = row.product
+    return 0.0 if p is None else 8.0 * (p.m * p.k + p.k * p.n)
+
+
+def _bytes(key: Key, told: Sequence[Sequence[Attribution]], known: Mapping[str, Row]) -> list[float]:
+    traced = [sum(process.bytes.get(key, 0.0) for process in side) / len(side) for side in told]
+    nominal = sum(known[name].bytes for name in key[0] if name in known) or 1.0
+    return traced if all(traced) else [nominal] * len(told)

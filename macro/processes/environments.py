@@ -1,0 +1,232 @@
+"""Environments of frameworks, made from their recipes: an interpreter, packages, stubs; all of it, or nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernels.errors import Unavailable, UsageError
+from macro.frameworks import Framework, find, home, names
+from macro.processes import stub
+from macro.processes.interpreters import clean, interpreter
+
+PATIENCE = 3600.0  # seconds for one call of pip
+KEPT = "environment.json"  # what was measured of an environment, inside it
+SPARE = 1.5  # of the recipe's size: wheels lie beside what is unpacked from them
+UNREACHABLE = (
+    "no package index can be reached: --wheels FOLDER takes wheels fetched elsewhere, by python{python} -m pip "
+    "download -d FOLDER {packages}"
+)
+FLAWS = (  # of pip's log, the first that is found, and what it means
+    (r"No space left on device", "the disk is full: {place} or the folder of TMPDIR"),
+    (r"(?s)(?:NewConnection|NameResolution|ConnectTimeout)Error.*from versions: none", UNREACHABLE),
+    (r"No matching distribution found for (\S+)", "no build of {0} for Python {python}{where}"),
+    (r"(?:NewConnection|NameResolution|ConnectTimeout)Error", UNREACHABLE),
+)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A folder to be, its recipe, and the rows that run in it."""
+
+    name: str
+    recipe: dict[str, Any]
+    rows: tuple[Framework, ...]
+
+    @property
+    def folder(self) -> Path:
+        return home() / self.name
+
+    @property
+    def digest(self) -> str:
+        """Of the recipe: another one makes another environment."""
+        told = {key: value for key, value in self.recipe.items() if key != "megabytes"}  # a guess, no part
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def every() -> dict[str, Environment]:
+    """By name, those with a recipe; a file's rows share theirs."""
+    found: dict[str, list[Framework]] = {}
+    for framework in map(find, names()):
+        if framework.recipe:
+            found.setdefault(framework.recipe.get("environment", framework.path.stem), []).append(framework)
+    return {name: Environment(name, rows[0].recipe, tuple(rows)) for name, rows in found.items()}
+
+
+def named(name: str) -> Environment:
+    """By its own name or that of one of its rows. Raises UsageError."""
+    known = every()
+    if name in known:
+        return known[name]
+    for environment in known.values():
+        if name in (row.name for row in environment.rows):
+            return environment
+    if name in names():
+        raise UsageError(f"{name}: it runs in the suite's own environment; there is nothing to make")
+    raise UsageError(f"{name}: there are {', '.join([*known, 'all'])}")
+
+
+def missing(environment: Environment) -> dict[str, str]:
+    """Rows whose tools are not here, and the remedy."""
+    needs = environment.recipe.get("needs", {})
+    return {
+        row: f"needs {tool}: apt-get install {tool}" for row, tool in needs.items() if not shutil.which(tool)
+    }
+
+
+def create(environment: Environment, wheels: Path | None, say: Callable[[str], None]) -> dict[str, Any]:
+    """Make it; what was measured. Raises SuiteError, and leaves nothing then."""
+    lacking = missing(environment)
+    if len(lacking) == len(environment.rows):
+        raise Unavailable(next(iter(lacking.values())))
+    if wheels is not None and not wheels.is_dir():
+        raise UsageError(f"--wheels {wheels}: name a folder of wheels")
+    base = interpreter(environment.recipe["python"])
+    home().mkdir(parents=True, exist_ok=True)
+    room = shutil.disk_usage(home()).free / 1e6
+    wanted = environment.recipe.get("megabytes", 0) * SPARE
+    if room < wanted:
+        raise Unavailable(
+            f"it takes about {wanted:.0f} MB on the way and {home()} has {room:.0f}: make room, or set "
+            "KERNELGAP_STATE to a folder with more"
+        )
+    with _locked(environment.name):
+        partial = home() / f".{environment.name}.partial"
+        shutil.rmtree(partial, ignore_errors=True)  # of one that was killed
+        try:
+            began = time.monotonic()
+            _build(environment, base, partial, wheels, say)
+            kept = {
+                "environment": environment.name, "recipe": environment.digest,
+                "python": environment.recipe["python"], "packages": _packages(partial),
+                "seconds": round(time.monotonic() - began, 1), "megabytes": round(size(partial) / 1e6),
+            }  # fmt: skip
+            (partial / KEPT).write_text(json.dumps(kept, indent=1), "utf-8")
+            partial.rename(environment.folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return kept
+
+
+@contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """Against a second creation of the same. Raises UsageError."""
+    with (home() / f".{name}.lock").open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(f"{name}: another process is making or removing it") from None
+        yield
+
+
+def _build(
+    environment: Environment, base: Path, folder: Path, wheels: Path | None, say: Callable[[str], None]
+) -> None:
+    recipe = environment.recipe
+    told = subprocess.run([base, "-m", "venv", folder], capture_output=True, text=True, env=clean())
+    if told.returncode:
+        raise Unavailable(f"{base} -m venv fails: {_last(told.stdout + told.stderr)}")
+    options = ["--no-index", "--find-links", str(wheels.resolve())] if wheels else []
+    stages = [(recipe.get("before", []), []), (recipe["packages"], recipe.get("options", []))]
+    for url, packages in recipe.get("index", {}).items():  # of another index these packages, and no others
+        stages.insert(1, (packages, ["--no-deps", *([] if wheels else ["--index-url", url])]))
+    for packages, more in stages:
+        if packages:
+            say(f"{environment.name}: Python {recipe['python']}, {', '.join(packages)}")
+            _install(environment, folder, [*options, *more], packages, wheels)
+    for library, symbols in recipe.get("stubs", {}).items():
+        say(f"{environment.name}: a stub of {library}, {stub.make(folder, library, symbols)} symbols")
+
+
+def _install(
+    environment: Environment, folder: Path, options: list[str], packages: list[str], wheels: Path | None
+) -> None:
+    """By the environment's pip, without its cache: what is measured is a creation from nothing."""
+    words: list[str | Path] = [
+        folder / "bin/python",
+        "-m",
+        "pip",
+        "install",
+        "--no-cache-dir",
+        *options,
+        *packages,
+    ]
+    try:
+        told = subprocess.run(
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            env=clean() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}, timeout=PATIENCE,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"pip hangs: nothing within {PATIENCE:.0f} s") from None
+    if told.returncode:
+        facts = {
+            "python": environment.recipe["python"], "packages": " ".join(packages), "place": home(),
+            "where": f" in {wheels}" if wheels else " at the package index; --wheels FOLDER takes another place's",
+        }  # fmt: skip
+        raise Unavailable(_flaw(told.stdout, facts))
+
+
+def _flaw(log: str, facts: dict[str, Any]) -> str:
+    """What pip's log says went wrong, on one line."""
+    for pattern, text in FLAWS:
+        if found := re.search(pattern, log):
+            return text.format(*found.groups(), **facts)
+    return f"pip fails: {_last(log)}"
+
+
+def _last(log: str) -> str:
+    """The last complaint of a log, else its last line."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    complaints = [line for line in lines if re.match(r"(?i)(\w*error\b|fatal)", line)]
+    return ([*lines[-1:], *complaints] or ["it says nothing"])[-1][:300]
+
+
+def _packages(folder: Path) -> list[str]:
+    told = subprocess.run(
+        [folder / "bin/python", "-m", "pip", "list", "--format=freeze"],
+        capture_output=True, text=True, env=clean() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+    )  # fmt: skip
+    return sorted(line for line in told.stdout.splitlines() if "==" in line)
+
+
+def size(folder: Path) -> int:
+    """Bytes that the files of a folder take on the disk."""
+    return sum(x.lstat().st_blocks * 512 for x in folder.rglob("*"))
+
+
+def kept(environment: Environment) -> dict[str, Any]:
+    """What was measured of it; empty where it is not there."""
+    try:
+        told: dict[str, Any] = json.loads((environment.folder / KEPT).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return told
+
+
+def keep(environment: Environment, told: dict[str, Any]) -> None:
+    """In one step, beside what it is about."""
+    path = environment.folder / KEPT
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(told, indent=1), "utf-8")
+    fresh.replace(path)
+
+
+def remove(environment: Environment) -> None:
+    """Raises UsageError where there is none. Renamed first: what is left of a removal is no environment."""
+    if not environment.folder.exists():
+        raise UsageError(f"{environment.name}: there is no such environment in {home()}")
+    with _locked(environment.name):
+        gone = home() / f".{environment.name}.partial"
+        shutil.rmtree(gone, ignore_errors=True)
+        environment.folder.rename(gone)
+        shutil.rmtree(gone)

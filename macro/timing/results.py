@@ -1,0 +1,188 @@
+"""A run's entries as records: a result for each framework, a comparison of each with the first."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from macro.timing.peak import UNIT
+from macro.timing.turns import Entry, Plan
+from reports import record, stats
+
+FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
+PROCESSES = 5  # from so many on an interval holds across processes
+
+
+def contest_name(plan: Plan, division: str) -> str:
+    return f"{_problem(plan)}/division:{division}"
+
+
+def contest(
+    plan: Plan, entries: Sequence[Entry], division: str, margin: float, seconds: float
+) -> record.Contest:
+    """Of one division: what is as installed is never compared with what was tuned."""
+    name = contest_name(plan, division)
+    question = f"which framework takes longest for a {plan.phase} of {plan.network.name}, {division}?"
+    results = tuple(_result(plan, entry, name) for entry in entries)
+    pairs = [(0, i) for i in range(1, len(entries))]
+    comparisons = tuple(_comparison(plan, entries, results, name, pair, margin) for pair in pairs)
+    setup = sum(sum(entry.setup) for entry in entries)
+    return record.Contest(
+        name, question, "framework", results, comparisons, {"measuring": seconds, "setup": setup},
+        stopped="the budget ran out",
+    )  # fmt: skip
+
+
+def _problem(plan: Plan) -> str:
+    network = _escaped(plan.network.name)
+    return f"step/network:{network}/batch:{plan.batch}/phase:{plan.phase}"
+
+
+def name(plan: Plan, entry: Entry) -> str:
+    """Of its result."""
+    s, variant = entry.setting, _escaped(entry.framework.name)
+    return f"{_problem(plan)}/variant:{variant}/threads:{s.threads}/heap:{s.heap}"
+
+
+def _escaped(word: str) -> str:
+    """A file's path in a name; reports show it as it was typed."""
+    return word.replace("%", "%25").replace("/", "%2F")
+
+
+def clock(entry: Entry) -> str:
+    """Processor time of one thread, with its waits (`times`); the wall of several."""
+    return "cpu" if entry.setting.threads == 1 else "wall"
+
+
+def times(entry: Entry) -> list[float]:
+    """Seconds of a step in each block. What one thread waits of its own accord counts beside its processor time."""
+    if clock(entry) == "wall":
+        return [block["wall"] for _, _, block in entry.blocks]
+    return [block["cpu"] + block["blocked"] for _, _, block in entry.blocks]
+
+
+def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
+    problem = {
+        "network": plan.network.name,
+        "batch": plan.batch,
+        "phase": plan.phase,
+        "division": entry.division,
+    }
+    who = entry.identity
+    blank = record.Result(
+        name(plan, entry), contest, "measured", "step", problem, entry.framework.name, "cpu", entry.setting.threads,
+        "planned", heap=entry.setting.heap, repeat=_command(plan, entry),
+        kernel=" ".join(str(who[x]) for x in ("framework", "version", "blas") if who.get(x)) or None,
+        isa_observed=who.get("isa_observed"),
+        identity=_homeless({k: v for k, v in who.items() if k not in ("kind", "seq", "t_mono_ns")}) or None,
+    )  # fmt: skip
+    if entry.status != "ok" or not entry.blocks:
+        status: Any = entry.status if entry.status != "ok" else "failed"
+        return replace(blank, status=status, reason=entry.reason or "no block of steps was finished")
+    taken = times(entry)
+    middle, low, high = stats.order_interval(_array(taken))
+    flops = plan.network.flops(plan.batch, plan.phase)
+    percent = _percent(entry, flops)
+    foreign = median([block["foreign"] for _, _, block in entry.blocks])
+    contended = entry.setting.threads > 1 and foreign > FOREIGN
+    step = {name: median([block[name] for _, _, block in entry.blocks]) for name in _SEEN} | {
+        "foreign_cores": foreign
+    }
+    step["utilization"] = median([b["cpu"] / (b["wall"] * entry.setting.threads) for _, _, b in entry.blocks])
+    return replace(
+        blank, status="contended" if contended else "ok", clock=clock(entry),
+        seconds=record.Seconds(middle, _known(low), _known(high), stats.SHOWN), flops_per_second=flops / middle,
+        work={"flops": flops},
+        percent_of_ceiling=percent, ceiling="FMA peak" if percent else None, samples=tuple(taken),
+        wall_samples=tuple(block["wall"] for _, _, block in entry.blocks) if clock(entry) == "cpu" else (),
+        rounds=tuple(number for _, number, _ in entry.blocks), processes=tuple(g for g, _, _ in entry.blocks),
+        launches=entry.count, faults=round(step["faults"]), setup_seconds=median(entry.setup), step=step,
+        canary={told: [block[word] for _, _, block in entry.blocks] for told, word in _CANARY.items()},
+        warnings=(f"contended: others kept {foreign:.2f} cores busy",) if contended else (),
+    )  # fmt: skip
+
+
+def _homeless(told: dict[str, Any]) -> dict[str, Any]:
+    """Without the name of whoever ran it."""
+    plain: dict[str, Any] = json.loads(json.dumps(told, default=str).replace(str(Path.home()), "~"))
+    return plain
+
+
+def _percent(entry: Entry, flops: float) -> float | None:
+    """Of the FMA peak, each round by its own; the median. None where a peak is not known."""
+    peaks = [block["fma"] for _, _, block in entry.blocks]
+    if None in peaks:
+        return None
+    units = flops / UNIT / entry.setting.threads
+    return float(median([100 * units * fma / s for fma, s in zip(peaks, times(entry), strict=True)]))
+
+
+_CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}
+_SEEN = ("system", "blocked", "faults", "voluntary", "involuntary", "peak")
+
+
+def _comparison(
+    plan: Plan,
+    entries: Sequence[Entry],
+    results: Sequence[record.Result],
+    contest: str,
+    pair: tuple[int, int],
+    margin: float,
+) -> record.Comparison:
+    a, b = (entries[i] for i in pair)
+    groups = _ratios(a, b)
+    scope = f"across {len(groups)} processes" if len(groups) >= PROCESSES else "within process"
+    blank = record.Comparison(
+        contest, "framework", results[pair[0]].name, results[pair[1]].name, None, None, None, stats.SHOWN,
+        "not comparable", None, margin, margin, scope=scope,
+    )  # fmt: skip
+    for entry in (a, b):
+        if entry.status != "ok" or not entry.blocks:
+            return replace(blank, reason=f"{entry.framework.name} {entry.status}: {entry.reason}")
+    judged = stats.nested(groups, margin)
+    if judged.shown is None:
+        return replace(blank, verdict="unresolved", reason=judged.reason)
+    shown = judged.shown
+    return replace(
+        blank,
+        ratio=shown.center,
+        low=shown.low,
+        high=shown.high,
+        verdict=judged.verdict,
+        reason=judged.reason,
+    )
+
+
+def _ratios(a: Entry, b: Entry) -> list[Any]:
+    """Logarithms of b over a in each round, a generation at a time; one that a kill cut too short is left out."""
+    rows: dict[int, dict[int, list[float | None]]] = {}
+    for i, entry in enumerate((a, b)):
+        for (generation, number, _), seconds in zip(entry.blocks, times(entry), strict=True):
+            rows.setdefault(generation, {}).setdefault(number, [None, None])[i] = seconds
+    groups = [_array([math.log(y / x) for x, y in rounds.values() if x and y]) for rounds in rows.values()]
+    return [group for group in groups if len(group) >= stats.FEWEST]
+
+
+def _command(plan: Plan, entry: Entry) -> str:
+    s = entry.setting
+    division = f" --division {entry.division}" if entry.division != "default" else ""
+    return (
+        f"python -m macro run {plan.named} --frameworks {shlex.quote(entry.framework.name)} --batch {plan.batch} "
+        f"--phase {plan.phase} --threads {s.threads} --heap {s.heap}{division}"
+    )
+
+
+def _array(values: Sequence[float]) -> Any:
+    import numpy as np
+
+    return np.array(values)
+
+
+def _known(value: float) -> float | None:
+    return value if value == value else None

@@ -1,0 +1,106 @@
+"""A run's rounds in its file as they end, a note each, and how a resumed run takes them up.
+
+A killed run's processes are gone, so what is left is measured in generations of its own: a killed generation
+of enough rounds counts beside those that ended, the rounds of a shorter one are kept and compared with nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kernels.errors import UsageError
+from macro.timing.turns import FEWEST, Entry, Plan
+from reports.record import Note
+
+if TYPE_CHECKING:
+    from reports.record import Run
+    from reports.store import RunFile
+
+TOPIC = "round"
+
+
+@dataclass(frozen=True)
+class Row:
+    """An entry after a round; `block` is what it did in it, if anything."""
+
+    status: str
+    reason: str | None
+    count: int
+    setup: tuple[float, ...]
+    block: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Round:
+    """The data of a note. `seconds`: of its generation so far; `ended`: it was the last of its generation."""
+
+    contest: str
+    generation: int
+    number: int
+    seconds: float
+    ended: bool
+    entries: dict[str, Row]
+
+
+def keep(
+    file: RunFile,
+    contest: str,
+    entries: Mapping[str, Entry],
+    generation: int,
+    number: int,
+    seconds: float,
+    ended: bool,
+) -> None:
+    """On disk when it returns. `entries` by the names of their results."""
+    rows = {name: _row(entry, generation, number) for name, entry in entries.items()}
+    file.append(Note(TOPIC, asdict(Round(contest, generation, number, seconds, ended, rows))))
+
+
+def _row(entry: Entry, generation: int, number: int) -> Row:
+    last = entry.blocks[-1] if entry.blocks else (None, None, None)
+    block = last[2] if last[:2] == (generation, number) else None
+    return Row(entry.status, entry.reason, entry.count, tuple(entry.setup), block)
+
+
+def rounds(run: Run, contest: str) -> list[Round]:
+    """Those that a file holds, in the order taken. Raises UsageError for those of another protocol."""
+    import msgspec
+
+    found = [msgspec.convert(note.data, Round) for note in run.notes if note.topic == TOPIC]
+    found = [one for one in found if one.contest == contest]
+    if any("blocked" not in row.block for one in found for row in one.entries.values() if row.block):
+        raise UsageError(f"-o: the rounds of {contest} in it are an older version's: name another file")
+    return found
+
+
+def restore(entries: Mapping[str, Entry], taken: Sequence[Round]) -> None:
+    """What each entry had done; one that had failed stays so."""
+    for one in taken:
+        for name, row in one.entries.items():
+            entry = entries[name]
+            entry.count, entry.setup = row.count, list(row.setup)
+            if row.block is not None:
+                entry.blocks.append((one.generation, one.number, row.block))
+            if row.status != "ok" and entry.status == "ok":
+                entry.status, entry.reason = row.status, row.reason
+
+
+def spent(taken: Sequence[Round]) -> float:
+    """Seconds of the generations that count."""
+    return sum(last.seconds for last in _generations(taken) if last.ended or last.number + 1 >= FEWEST)
+
+
+def left(plan: Plan, taken: Sequence[Round]) -> Plan:
+    """What there is still to do, in generations that come after those taken."""
+    last = _generations(taken)
+    missing = plan.generations - sum(one.ended for one in last)
+    first = max((one.generation + 1 for one in last), default=0)
+    seconds = max(0.0, plan.seconds - spent(taken))
+    return replace(plan, seconds=seconds, generations=max(0, missing), first=first)
+
+
+def _generations(taken: Sequence[Round]) -> list[Round]:
+    """The last round of each."""
+    return list({one.generation: one for one in taken}.values())

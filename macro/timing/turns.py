@@ -1,0 +1,179 @@
+"""Steps of several frameworks in turns: generations of processes, rounds of blocks, until the budget is spent."""
+
+from __future__ import annotations
+
+import random
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from kernels.errors import KernelError, SuiteError
+from macro.frameworks import Framework
+from macro.networks.base import Network
+from macro.processes import job as job_files
+from macro.processes.job import Setting
+from macro.processes.process import Process
+from macro.timing.peak import Peak
+
+FEWEST = 6  # rounds of a generation
+BLOCK = 0.2  # seconds of steps in a block, at least
+WARM = 2  # steps before the first block
+HANGS = 60.0  # seconds a block may take at least
+
+
+@dataclass
+class Entry:
+    """One framework in one setting, and what came of it. A row of `blocks` is a round of a generation."""
+
+    framework: Framework
+    setting: Setting
+    division: str = "default"
+    identity: dict[str, Any] = field(default_factory=dict)
+    built: dict[str, Any] = field(default_factory=dict)
+    setup: list[float] = field(default_factory=list)
+    blocks: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)
+    status: str = "ok"
+    reason: str | None = None
+    process: Process | None = None
+    count: int = 1
+
+    def fail(self, error: SuiteError) -> None:
+        self.status = "failed" if isinstance(error, KernelError) else "skipped"
+        self.reason, self.process = str(error), None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run: a network's phase in several entries. `asked`: the network as a command names it."""
+
+    network: Network
+    batch: int
+    phase: str
+    seconds: float
+    generations: int
+    seed: int = 0
+    first: int = 0  # number of its first generation, in a run taken up again
+    asked: str = ""
+
+    @property
+    def named(self) -> str:
+        """The network, as a word of a shell."""
+        return shlex.quote(self.asked or self.network.name)
+
+
+class Keep(Protocol):
+    """Called when a round has ended; `seconds` of its generation so far, which may have `ended` with it."""
+
+    def __call__(self, generation: int, number: int, seconds: float, ended: bool) -> None: ...
+
+
+def take(
+    plan: Plan, entries: Sequence[Entry], folder: Path, say: Callable[[str], None], keep: Keep | None = None
+) -> float:
+    """Fill the entries; seconds that the rounds took. What one does costs it alone."""
+    files, peak, seconds = job_files.write_arrays(plan.network, plan.batch, folder), Peak(), 0.0
+    for generation in range(plan.first, plan.first + plan.generations):
+        order = random.Random(plan.seed * 1000 + generation)
+        with ExitStack() as stack:
+            alive = []
+            for entry in order.sample(entries, len(entries)):  # nobody is always the first to be given memory
+                if entry.status != "ok":
+                    continue
+                whole = plan.first + plan.generations
+                say(f"generation {generation + 1} of {whole}: starting {entry.framework.name}")
+                if _start(plan, entry, files, folder, stack):
+                    alive.append(entry)
+            seconds += _rounds(plan, generation, order, alive, peak, say, keep)
+    return seconds
+
+
+def begin(
+    plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], folder: Path, stack: ExitStack
+) -> Process:
+    """Its process, built; the entry knows what it says of itself. Raises SuiteError."""
+    job = job_files.write(entry.framework, plan.network, plan.batch, setting, files, folder)
+    process = stack.enter_context(Process(entry.framework, job, setting, job.with_suffix(".log")))
+    entry.identity, entry.built = process.expect("hello"), process.expect("built")
+    return process
+
+
+def _start(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack: ExitStack) -> bool:
+    """Its process, built and warm; how many steps make a block."""
+    began = time.monotonic()
+    try:
+        entry.process = begin(plan, entry, entry.setting, files, folder, stack)
+        entry.setup.append(time.monotonic() - began)
+        warm = entry.process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=WARM)
+        entry.count = max(1, round(BLOCK / max(min(warm["wall_ns"]) * 1e-9, 1e-9)))
+    except SuiteError as error:
+        entry.fail(error)
+        return False
+    return True
+
+
+def _rounds(
+    plan: Plan,
+    generation: int,
+    order: random.Random,
+    alive: list[Entry],
+    peak: Peak,
+    say: Callable[[str], None],
+    keep: Keep | None,
+) -> float:
+    """Rounds until this generation's share of the budget is spent; the seconds they took."""
+    share, began, number, seconds = plan.seconds / plan.generations, time.monotonic(), 0, 0.0
+    while alive and (number < FEWEST or seconds < share):
+        for entry, block in _round(plan, order, alive, peak):
+            entry.blocks.append((generation, number, block))
+        number, seconds = number + 1, time.monotonic() - began
+        if keep:
+            ended = not alive or (number >= FEWEST and seconds >= share)
+            keep(generation, number - 1, seconds, ended)
+        say(f"generation {generation + 1}: {number} rounds")
+        if number == 1 and seconds * FEWEST > share:
+            say(
+                f"its {FEWEST} rounds take about {seconds * FEWEST:.0f} s, longer than its share of the budget"
+            )
+    return seconds
+
+
+def _round(
+    plan: Plan, order: random.Random, alive: list[Entry], peak: Peak
+) -> list[tuple[Entry, dict[str, Any]]]:
+    """A block of steps from each and a look at the peak, in turns, in fresh random order, while the others wait
+    on their pipes. A turn's first step is nobody's: during the others' turns a hypervisor took freed pages back, and
+    caches hold what is theirs. Who fails is no longer alive."""
+    found, fma = [], None
+    for entry in order.sample([*alive, None], len(alive) + 1):
+        if entry is None:
+            fma = peak.look()
+            continue
+        assert entry.process is not None
+        patience = max(HANGS, 20 * entry.count * (entry.blocks[-1][2]["wall"] if entry.blocks else 1.0))
+        try:
+            for count in (1, entry.count):
+                told = entry.process.ask(patience, "steps", do="steps", phase=plan.phase, count=count)
+        except SuiteError as error:
+            entry.fail(error)
+            alive.remove(entry)
+            continue
+        found.append((entry, _block(told)))
+    return [(entry, {**block, "fma": fma}) for entry, block in found]
+
+
+def _block(told: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of one step in this block, by each clock, and what was seen beside."""
+    count = len(told["wall_ns"])
+    names = ("faults", "voluntary", "involuntary")
+    return {
+        "wall": sum(told["wall_ns"]) * 1e-9 / count,
+        "cpu": sum(told["cpu_ns"]) * 1e-9 / count,
+        "blocked": sum(told["blocked_ns"]) * 1e-9 / count,
+        "system": sum(told["system_ns"]) * 1e-9 / count,
+        **{name: sum(told[name]) / count for name in names},
+        "foreign": told["foreign"], "canary": told["canary"], "peak": told["peak_bytes"], "steps": count,
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Steps under a tracer and perf, and the products that libraries log."""

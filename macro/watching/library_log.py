@@ -1,0 +1,47 @@
+"""The products that a framework's libraries were called for: their own log of a step, in a process that is not timed.
+
+A log gives sizes and transpositions, and is believed for nothing else. XLA's is not asked for: what it has oneDNN
+multiply are panels that it packed itself, no product of the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from kernels.errors import SuiteError
+from kernels.ops.gemm.problem import Gemm
+from macro.processes import job as job_files
+from macro.processes.process import Process
+from macro.timing.turns import HANGS, Entry, Plan
+from micro.planning.library_log import read
+
+TALK = {"MKL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"}
+TALKERS = ("Math Kernel", "MKL", "oneDNN")  # in what a framework says of its libraries
+PROBE = 1e-6  # of the largest product: smaller ones ask whether a library is there
+
+
+def logged(
+    plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]
+) -> list[Gemm]:
+    """Each different product once; none where no library of the framework's keeps such a log, or it cannot be had."""
+    told = f"{entry.identity.get('blas')} {entry.identity.get('dnn')}"
+    if not any(word in told for word in TALKERS):
+        return []
+    say(f"asking the libraries of {entry.framework.name} what they multiply")
+    knobs = entry.setting.knobs
+    setting = replace(entry.setting, knobs={**knobs, "variables": {**knobs.get("variables", {}), **TALK}})
+    job = job_files.write(entry.framework, plan.network, plan.batch, setting, files, folder)
+    log = job.with_suffix(".calls")
+    whole = False
+    with suppress(SuiteError, OSError), Process(entry.framework, job, setting, log) as process:
+        process.expect("hello")
+        process.expect("built")
+        process.ask(HANGS, "steps", do="steps", phase=plan.phase, count=1)
+        process.ask(HANGS, "bye", do="bye")
+        whole = process.wait()  # what its libraries hold in buffers is written as it ends
+    found = read(log.read_text("utf-8", "replace")) if whole else []
+    most = max((x.flops for x in found), default=0.0)
+    return [x for x in found if x.flops > PROBE * most]

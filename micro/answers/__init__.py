@@ -1,0 +1,1 @@
+"""The sentences that answer a benchmark's question, from its run."""

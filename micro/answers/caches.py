@@ -1,0 +1,76 @@
+"""What the finished run of micro/memory.py says of bandwidth, latency and cold caches, in sentences."""
+
+from __future__ import annotations
+
+from micro.answers.memory import NAMES, Band, known, ratio
+from micro.answers.page_costs import knee, timed
+from reports import units
+from reports.record import Run
+
+COLD_SIZE = 256 << 10  # bytes of each vector of which the band is
+COLD = Band("Cold over warm, vectors of 256 KiB, flushed", 1.8, usual="2.3 to 8")
+
+
+def bandwidth_answer(run: Run) -> list[str]:
+    """A line for read, copy and triad: bytes a second by working set, counted as in STREAM."""
+    rates: dict[str, list[tuple[int, float]]] = {}
+    for contest in run.contests:
+        for case, result in timed(contest) if contest.contest.startswith("bandwidth/") else ():
+            if result.bytes_per_second:
+                where = int(contest.contest.split(":")[1])
+                rates.setdefault(case.problem.kind, []).append((where, result.bytes_per_second))
+    said = []
+    for kind, row in rates.items():
+        told = (f"{units.binary(size)} {units.scaled(rate, 'B/s')}" for size, rate in sorted(row))
+        said.append(f"{kind}: {', '.join(told)}.")
+    return said
+
+
+def latency_answer(run: Run, caches: tuple[int, ...]) -> list[str]:
+    """Nanoseconds a load by working set and page; the last-level cache that can really be used. `caches`:
+    what the system says of them, bytes, smallest first."""
+    curves: dict[int, dict[int, float]] = {}
+    for contest in run.contests:
+        for case, result in timed(contest) if contest.contest.startswith("latency/") else ():
+            assert result.seconds is not None
+            curves.setdefault(case.problem.page, {})[case.problem.working_set] = result.seconds.median
+    said = []
+    for page, curve in sorted(curves.items()):
+        shown = ", ".join(f"{units.binary(size)} {1e9 * t:.3g}" for size, t in sorted(curve.items()))
+        said.append(f"A load that waits for the one before, pages of {NAMES[page]}, in ns: {shown}.")
+    if curves and len(caches) > 1:
+        page = max(curves)
+        said.append(_usable(curves[page], page, caches))
+    return said
+
+
+def _usable(curve: dict[int, float], page: int, caches: tuple[int, ...]) -> str:
+    told = f"the system reports {units.binary(caches[-1])}"
+    found = knee(curve, caches[-2])
+    if found is None:
+        return f"No knee is seen between the second-level cache and main memory with pages of {NAMES[page]}; {told}."
+    return (
+        f"Usable last-level cache: about {units.binary(found.at)} ({units.binary(found.low)} still, "
+        f"{units.binary(found.high)} no more; pages of {NAMES[page]}; from {units.seconds(found.plateau)} in the "
+        f"caches to {units.seconds(found.memory)} in main memory, it passes {units.seconds(found.middle)}); {told}."
+    )
+
+
+def cold_answer(run: Run) -> list[str]:
+    """What operands out of cache cost, flushed and swept."""
+    said = []
+    launches = {x.name: x.launches for x in run.results}
+    for comparison, _, second in known(run, "cold/"):
+        assert comparison.ratio is not None
+        if launches[comparison.contender] != 1:
+            said.append(
+                f"{comparison.contest}: not told, only the first of several launches in a visit was cold."
+            )
+        elif second.state == "flushed" and second.vector == COLD_SIZE:
+            said.append(COLD.say(comparison.ratio, ratio(comparison)))
+        else:
+            how = "flushed" if second.state == "flushed" else "256 MiB read in between"
+            said.append(
+                f"Cold over warm, vectors of {units.binary(second.vector)}, {how}: {ratio(comparison)}."
+            )
+    return said

@@ -1,0 +1,111 @@
+"""Who pays for the transposition in a whole step: a network's products in both layouts of its weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from micro.planning.contest import Asked, Contest, parse
+from micro.planning.network import products, read
+from reports import units
+
+if TYPE_CHECKING:
+    from reports.record import Run
+
+PREFIX = "net"
+
+
+def contests(asked: Asked, libraries: list[str]) -> list[Contest]:
+    """OI against IO, product by product, in each library."""
+    net = read(asked.net)
+    batch = asked.axes["m"][0] if "m" in asked.given else None
+    return [
+        Contest(
+            f"{PREFIX}/{net.name}/{product.phase}/{'+'.join(product.layers)}/variant:{library}",
+            f"W out×in or in×out: which costs {library} less in {product.name}?",
+            "layout",
+            tuple(asked.case(problem, library) for problem in dict.fromkeys((product.oi, product.io))),
+        )
+        for library in libraries
+        for product in products(net, batch)
+    ]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A product's contest, read back. `count`: layers of the step that do it; seconds of one in OI; IO over OI."""
+
+    net: str
+    library: str
+    name: str
+    count: int
+    batch: int
+    transposed: tuple[bool, bool]  # whether W is read transposed, in OI and in IO
+    seconds: float | None
+    ratio: float | None
+    half: float | None
+
+
+def answer(run: Run) -> list[str]:
+    """A sentence a library: the sum of a step in both layouts; then which products read W transposed."""
+    told = [_told(contest) for contest in run.contests if contest.contest.startswith(f"{PREFIX}/")]
+    said = [
+        sentence
+        for library in dict.fromkeys(x.library for x in told)
+        for sentence in _step([x for x in told if x.library == library])
+    ]
+    return [*said, _who([x for x in told if x.library == told[0].library])] if said else []
+
+
+def _told(contest: Any) -> Told:
+    _, net, phase, layers = contest.contest.split("/")[:4]
+    _, again, device = contest.contest.rpartition("/device:")  # of a library that is on two
+    base, *other = (result for result in contest.results if result.role == "measured")
+    problems: list[Any] = [parse(result.name).problem for result in (base, *(other or [base]))]
+    ratio: float | None = 1.0  # a square wgrad is one product in both layouts
+    half: float | None = 0.0
+    for x in contest.comparisons:
+        ratio, half = x.ratio, None if x.low is None or x.high is None else (x.high - x.low) / 2
+    return Told(
+        net, base.variant + f" on {device}" * bool(again), f"{layers} {phase}", len(layers.split("+")),
+        problems[0].k if phase == "wgrad" else problems[0].m,
+        (problems[0].trans == "nt", problems[1].trans == "nt"),
+        base.seconds.median if base.seconds else None, ratio, half,
+    )  # fmt: skip
+
+
+def _step(products: list[Told]) -> Iterator[str]:
+    """Times of a product count once for each layer that does it; the ratios of products are independent."""
+    oi = io = variance = 0.0
+    dearest = (0.0, "")
+    for x in products:
+        if x.seconds is None or x.ratio is None or x.half is None:
+            yield f"{x.library}: {x.name} has no ratio, and so the step has none."
+            return
+        here = x.count * x.seconds
+        oi, io, variance = oi + here, io + here * x.ratio, variance + (here * x.half) ** 2
+        dearest = max(dearest, (here * (x.ratio - 1), x.name), key=lambda one: abs(one[0]))
+    ratio, half = io / oi, math.sqrt(variance) / oi
+    first = products[0]
+    verdict = (
+        "the dgrad's transposed W costs more than the forward's"
+        if ratio - half > 1
+        else "the forward's transposed W costs more than the dgrad's"
+        if ratio + half < 1
+        else "neither layout pays more that can be seen"
+    )
+    sign = "+" if dearest[0] > 0 else "−"
+    yield (
+        f"The products of a {first.net} step, batch {first.batch}, take {units.seconds(oi)} with W out×in (OI) in "
+        f"{first.library}, and {units.ratio(ratio, ratio - half, ratio + half)} times that with W in×out (IO): "
+        f"{verdict}; the largest difference is in {dearest[1]}, {sign}{units.seconds(abs(dearest[0]))}."
+    )
+
+
+def _who(products: list[Told]) -> str:
+    """Which products read a transposed operand, by layout."""
+    sides = [[x.name for x in products if x.transposed[i]] for i in (0, 1)]
+    oi, io = (", ".join(names) or "none" for names in sides)
+    return f"W is read transposed (NT) in OI by {oi}; in IO by {io}; every wgrad is TN in both."

@@ -1,0 +1,115 @@
+"""What the finished run of micro/launch.py says, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from micro.planning.contest import parse
+from reports import record, units
+from reports.record import Run
+
+PROMISED = 0.02  # share of a call's time that may be the harness's
+PYTHON = ("ctypes", "numpy", "torch", "torch-compile", "cupy", "torch-cuda")
+WHAT = {"gemm": "an 8×8 SGEMM (1024 FLOP)", "empty": "a function that does nothing"}
+HARNESS = {"nothing": "from C", "nothing-python": "from Python", "nothing-cuda": "from Python, on a GPU"}
+
+
+def ladder_answer(run: Run) -> list[str]:
+    """The ladder of each kernel, what a binding adds, what it is worth, our own share, the chains."""
+    ladders = [contest for contest in run.contests if contest.contest.startswith("ladder/")]
+    said = [sentence for contest in ladders for sentence in _ladder(contest)]
+    said += _worth(run, ladders)
+    shortest = min((case.problem.chain for x in ladders for case, _ in _times(x).values()), default=1)
+    for contest in run.contests:
+        if contest.contest.startswith("floor/"):
+            said += _floor(contest, shortest)
+    return [*said, *_chains(run)]
+
+
+def _times(contest: record.Contest) -> dict[str, tuple[Any, float]]:
+    """Case and seconds of one call of each result that has a time, the fastest first."""
+    timed = [
+        (x.name, x.seconds.median) for x in contest.results if x.role == "measured" and x.seconds is not None
+    ]
+    return {name: (parse(name), seconds) for name, seconds in sorted(timed, key=lambda x: x[1])}
+
+
+def _ladder(contest: record.Contest) -> Iterator[str]:
+    """`One call of … costs 27 ns with c, 111 ns with openblas (4.1 times), …`."""
+    times = _times(contest)
+    if not times:
+        return
+    ratios = {x.contender: x.ratio for x in contest.comparisons if x.ratio is not None}
+    told = []
+    for name, (case, seconds) in times.items():
+        more = f" ({ratios[name]:.3g} times)" if name in ratios else ""
+        told.append(f"{units.seconds(seconds)} with {case.variant}{more}")
+    problem = next(iter(times.values()))[0].problem
+    row = f", {problem.chain} in a row," if problem.chain > 1 else ""
+    yield f"One call of {WHAT[problem.kernel]}{row} costs {', '.join(told)}."
+
+
+def _worth(run: Run, ladders: list[record.Contest]) -> Iterator[str]:
+    """The product that the ceiling would do in the time of a call from Python."""
+    peaks = [
+        x.flops_per_second
+        for x in run.results
+        if x.role == "ceiling" and x.op == "fma" and x.flops_per_second
+    ]
+    python = [
+        (seconds, case.variant)
+        for contest in ladders
+        for case, seconds in _times(contest).values()
+        if case.problem.kernel == "gemm" and case.variant in PYTHON
+    ]
+    if not peaks or not python:
+        return
+    sizes = [f"{name} of {round((seconds * max(peaks) / 2) ** (1 / 3))}³" for seconds, name in python]
+    yield (
+        f"At this core's peak ({units.scaled(max(peaks), 'FLOP/s')}) such a call lasts as long as a product: "
+        f"{', '.join(sizes)}."
+    )
+
+
+def _floor(contest: record.Contest, chain: int) -> Iterator[str]:
+    """Our own share of a launch of so many calls, of the cheapest rung of each kernel."""
+    times = _times(contest)
+    known = [x for x in contest.comparisons if x.ratio and x.low and x.high and x.contender in times]
+    if not known:
+        return
+    harness, own = times[known[0].baseline]
+    shares = []
+    for kernel in WHAT:
+        rows = [x for x in known if times[x.contender][0].problem.kernel == kernel]
+        if not rows:
+            continue
+        best = min(rows, key=lambda x: times[x.contender][1])
+        assert best.ratio and best.low and best.high
+        share, low, high = (1 / (x * chain) for x in (best.ratio, best.high, best.low))
+        held = "resolved" if high < PROMISED else "NOT resolved, at the floor"
+        name = f"{times[best.contender][0].variant}, {kernel}"
+        shares.append(f"{100 * share:.2g} % [{100 * low:.2g}, {100 * high:.2g}] ({name}: {held})")
+    yield (
+        f"Our own launch takes {units.seconds(own)} {HARNESS[harness.variant]}; of {chain} calls of the cheapest "
+        f"that is {', '.join(shares)}; promised under {100 * PROMISED:g} %."
+    )
+
+
+def _chains(run: Run) -> Iterator[str]:
+    """What a call costs that has a launch for itself, against one in the longest chain."""
+    told = []
+    for contest in run.contests:
+        times = _times(contest)
+        if not contest.contest.startswith("chain/") or len(times) < 2:
+            continue
+        by_length = {case.problem.chain: seconds for case, seconds in times.values()}
+        alone, most = min(by_length), max(by_length)
+        case = next(iter(times.values()))[0]
+        fixed = (by_length[alone] - by_length[most]) / (1 / alone - 1 / most)
+        told.append(
+            f"{case.variant} {units.seconds(by_length[alone])} ({units.seconds(by_length[most])} in a chain of "
+            f"{most}: a launch adds {units.seconds(fixed)})"
+        )
+    if told:
+        yield f"A call that has its launch for itself costs {'; '.join(told)}."

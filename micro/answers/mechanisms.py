@@ -1,0 +1,182 @@
+"""Every mechanism the texts name, the command that tests it, and what the last run said of it: the table of
+`python -m micro --mechanisms`."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernels.errors import UsageError
+
+if TYPE_CHECKING:
+    from reports.record import Comparison, Contest, Run
+
+FILE = Path(__file__).with_name("mechanisms.json")
+RUNS = Path("runs")  # where `make run` writes
+REFERENCE = Path(__file__).parents[2] / "reports" / "reference"
+WIDTHS = (4, 36, 40, 34)  # of the columns; with two blanks between them 120
+NOT_YET = "not yet: "
+SOURCES = {
+    "S0": "Shi, Wang, Xu, Chu: arXiv 1608.07249, 2016-17",
+    "S1": "Karmanov: DeepLearningFrameworks, 2017",
+    "S2": "Woolf: deep-learning-cpu-gpu-benchmark, 2017",
+    "S3": "an answer on StackExchange, 2017",
+    "S4": "Bahrampour, Ramakrishnan, Schott, Shah: arXiv 1511.06435, 2015-16",
+    "X": "convnet-benchmarks",
+    "r": "behind one of these: in the text's repository alone",
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A command after `python -m`, and which of its contests are meant: `contest` matches a name from its start,
+    `pair` is found in `CONTENDER / BASELINE`, two case names. `arm`: what differs. `gpu`: only there it means much."""
+
+    command: str
+    contest: str
+    arm: str
+    gpu: bool = False
+    pair: str = ""
+
+    def pairs(self, contest: Contest) -> list[Comparison]:
+        """Those of a measured contest that are meant."""
+        if not re.match(self.contest, contest.contest):
+            return []
+        return [x for x in contest.comparisons if re.search(self.pair, f"{x.contender} / {x.baseline}")]
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """One id, and exactly one of a test, the reason that there is none, and what will bring one."""
+
+    id: str
+    what: str
+    source: str
+    claim: str | None
+    test: Trial | None = None
+    why_not: str | None = None
+    later: str | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a run file said of a mechanism: its pairs, and the one that leads."""
+
+    file: str
+    device: str
+    first: Comparison
+    verdicts: Counter[str]
+
+
+def mechanisms(path: Path = FILE) -> tuple[Mechanism, ...]:
+    """All of them, in the order of the file."""
+    rows = json.loads(path.read_bytes())
+    return tuple(Mechanism(**row | ({"test": Trial(**row["test"])} if "test" in row else {})) for row in rows)
+
+
+def runs(given: Sequence[Path]) -> list[tuple[str, Run]]:
+    """Name and records of run files, the latest first: those given; or the ones in runs/ and reports/reference, of
+    which one that cannot be read is passed over. Raises UsageError."""
+    from reports.store import Unreadable, read
+
+    paths = given or [*sorted(RUNS.rglob("*.jsonl")), *sorted(REFERENCE.rglob("*.jsonl"))]
+    found = []
+    for path in paths:
+        try:
+            found.append((path.name, read(path)))
+        except Unreadable as error:
+            if given:
+                raise UsageError(f"--mechanisms: {error}") from None
+    return sorted(found, key=lambda x: x[1].environment.started, reverse=True)
+
+
+def last(test: Trial, found: Sequence[tuple[str, Run]]) -> Told | None:
+    """From the latest run that has a ratio of it; from one that tells why there is none only if no run has."""
+    without = None
+    for file, run in found:
+        told = _told(test, file, run)
+        if told is not None and told.first.ratio is not None:
+            return told
+        without = without or told
+    return without
+
+
+def _told(test: Trial, file: str, run: Run) -> Told | None:
+    meant = [(contest, x) for contest in run.contests for x in test.pairs(contest)]
+    if not meant:
+        return None
+    contest, first = next((x for x in meant if x[1].ratio is not None), meant[0])
+    device = next((x.device for x in contest.results if x.name == first.contender), "")
+    return Told(file, device, first, Counter(x.verdict for _, x in meant))
+
+
+def lines(found: Sequence[tuple[str, Run]], known: Sequence[Mechanism] | None = None) -> Iterator[str]:
+    """The table, no line wider than 120."""
+    known = mechanisms() if known is None else known
+    yield from _row(("id", "mechanism (source; its figure)", "python -m …, and what differs", "last verdict"))
+    yield "  ".join("-" * width for width in WIDTHS)
+    for one in known:
+        yield from _row(_cells(one, found))
+    counts = [sum(bool(x) for x in column) for column in zip(*((x.test, x.why_not, x.later) for x in known))]  # noqa: B905
+    tested, without, later = counts or (0, 0, 0)
+    yield ""
+    yield (
+        f"{len(known)} mechanisms: {tested} with a test, {without} without one and why, {later} not yet. "
+        f"{len(found)} run files were read."
+    )
+    for source, text in SOURCES.items():
+        yield f"  {source:4}{text}"
+
+
+def _cells(one: Mechanism, found: Sequence[tuple[str, Run]]) -> tuple[str, str, str, str]:
+    what = f"{one.what} ({one.source}{f'; {one.claim}' if one.claim else ''})"
+    if one.test is None:
+        return one.id, what, f"no test: {one.why_not}" if one.why_not else one.later or "", "–"
+    where = " (GPU)" if one.test.gpu else ""
+    return one.id, what, f"{one.test.command}{where}\n{one.test.arm}", _verdict(last(one.test, found))
+
+
+def _verdict(told: Told | None) -> str:
+    """`slower 1.32 [1.28, 1.36]`, how many pairs said what, and the file."""
+    from reports import units
+
+    if told is None:
+        return "not run here"
+    x = told.first
+    if x.ratio is None:
+        said = f"{x.verdict}: {x.reason}" if x.reason else x.verdict
+    else:
+        said = f"{x.verdict} {units.ratio(x.ratio, x.low, x.high)}"
+    if told.verdicts.total() > 1:
+        counts = (f"{count} {word}" for word, count in told.verdicts.most_common())
+        said += f"\n{told.verdicts.total()} pairs: {', '.join(counts)}"
+    where = "" if told.device in ("cpu", "") else f", {told.device}"
+    return f"{said}\n{told.file}{where}"
+
+
+def _row(cells: Sequence[str]) -> Iterator[str]:
+    """A row of wrapped cells."""
+    columns = [_wrapped(cell, width) for cell, width in zip(cells, WIDTHS, strict=True)]
+    for i in range(max(map(len, columns))):
+        parts = (column[i] if i < len(column) else "" for column in columns)
+        yield "  ".join(f"{part:{width}}" for part, width in zip(parts, WIDTHS, strict=True)).rstrip()
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    """Its lines; a ratio keeps its interval in one of them."""
+    texts = (re.sub(r"(?<=\[)(\S+) (?=\S+\])", "\\1\N{NO-BREAK SPACE}", text) for text in cell.split("\n"))
+    found = [line for text in texts for line in textwrap.wrap(text, width, break_on_hyphens=False)]
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in found]
+
+
+def show(given: Sequence[Path]) -> int:
+    """Print the table; the exit code."""
+    for line in lines(runs(given)):
+        print(line)
+    return 0

@@ -1,0 +1,230 @@
+"""What the finished run of micro/memory.py says of faults, idle pages and heaps, in sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.faults import Cost
+from kernels.ops.pages.accounting import Account, Profile
+from micro.answers.page_costs import faults, timed
+from micro.planning.contest import parse
+from micro.worker.timed import LONG
+from reports import record, stats, units
+from reports.record import Comparison, Run
+
+ROW_SIZE = 128 << 20  # bytes of the copy into new memory of which the band is
+DEAR, LARGE = 5, 2.0  # times the lower quartile without a pause; a bound above it bounds nothing
+AGREE = 0.1  # of the cost of a fault
+NAMES = {4096: "4 KiB", 2 << 20: "2 MiB"}
+
+
+@dataclass(frozen=True)
+class Band:
+    """An expectation for Intel and AMD alike, and the range that was seen."""
+
+    what: str
+    low: float
+    high: float = math.inf
+    usual: str = ""
+
+    def say(self, value: float, shown: str) -> str:
+        bound = f"{self.low:g} to {self.high:g}" if math.isfinite(self.high) else f"above {self.low:g}"
+        verdict = "held" if self.low <= value <= self.high else "NOT held"
+        more = f", usually {self.usual}" if self.usual else ""
+        return f"{self.what}: {shown}; expected on Intel and AMD {bound}{more}: {verdict}."
+
+
+FRESH = Band("Copying 128 MiB into new memory over into touched memory, 4 KiB pages", 3.0, usual="7 to 8")
+TOUCH = Band("First touch of a page of 4 KiB, in µs", 0.1, 3.0)
+
+
+def known(run: Run, kind: str) -> Iterator[tuple[Comparison, Any, Any]]:
+    """Comparisons of contests of a kind that have a ratio, with their problems."""
+    for comparison in run.comparisons:
+        if comparison.contest.startswith(kind) and comparison.ratio is not None:
+            yield comparison, parse(comparison.baseline).problem, parse(comparison.contender).problem
+
+
+def ratio(comparison: Comparison) -> str:
+    return units.ratio(comparison.ratio, comparison.low, comparison.high)
+
+
+def _cost(cost: Cost) -> str:
+    """`1.52 µs [1.49, 1.55]`, ends in the unit of the middle."""
+    middle = units.seconds(cost.seconds)
+    if cost.low is None or cost.high is None or not cost.seconds:
+        return f"{middle} [unbounded]"
+    scale = float(middle.partition(" ")[0]) / cost.seconds
+    return f"{middle} [{scale * cost.low:.3g}, {scale * cost.high:.3g}]"
+
+
+def _missed(contest: record.Contest) -> str:
+    """Why a contest cannot be told: what is skipped, or too short or too long to be made ready for."""
+    reasons = [x.reason for x in contest.results if x.role == "measured" and x.reason]
+    return reasons[0] if reasons else "its launches are too short or too long to be made ready for one by one"
+
+
+def faults_answer(run: Run, account: Account | None = None, profiled: Profile | str = "") -> list[str]:
+    """Costs of a page, beside what the system and a profiler say of them; the copy into new memory."""
+    found, said = faults(run), []
+    for page, cost in found.fault.items() if found else ():
+        back = found.unmap.get(page) if found else None
+        more = f"; mapping and unmapping it {_cost(back)}" if back else ""
+        said.append(f"The first touch of a page of {NAMES[page]} costs {_cost(cost)}{more}.")
+    for contest in run.contests:
+        page = (
+            int(contest.contest.split("/")[1].partition(":")[2])
+            if contest.contest.startswith("fault/")
+            else 0
+        )
+        if page and not (found and page in found.fault):
+            said.append(f"The cost of a page of {NAMES[page]} is not told: {_missed(contest)}.")
+    if found and 4096 in found.fault:
+        if account:
+            said += _agreement(found.fault[4096], account, profiled)
+        said.append(TOUCH.say(1e6 * found.fault[4096].seconds, _cost(found.fault[4096])))
+    if found and len(found.fault) == 2:
+        small, huge = (found.fault[page].seconds for page in sorted(found.fault))
+        said.append(
+            f"For the same bytes huge pages cost {huge / (512 * small):.2g} times the small ones, while the memory "
+            "is the guest's own (--idle: what it costs when the host took it back)."
+        )
+    return [*said, *_fresh(run)]
+
+
+def _agreement(cost: Cost, account: Account, profiled: Profile | str) -> Iterator[str]:
+    """Beside the cost by the clock: system time a fault, samples of a profiler a fault."""
+    told = [f"the system's own time over its faults (getrusage) {_beside(account.each, cost.seconds, 'it')}"]
+    if isinstance(profiled, Profile):
+        seen = _beside(profiled.each, profiled.system, "the system time of the process it watched")
+        told.append(f"perf's samples within a fault {seen}, which perf slows down")
+    yield f"Beside it: {'; '.join(told)}."
+    if isinstance(profiled, str) and profiled:
+        yield f"No profiler's share beside it: {profiled}."
+    if abs(account.each / cost.seconds - 1) > AGREE:
+        user = sum(account.user) / sum(account.faults)
+        yield (
+            "Why they may differ: the cost is a difference, less what the write gains from the lines that the "
+            f"system's clearing left in cache ({units.seconds(user)} of user time a page); system time is taken in "
+            f"another second, of {sum(account.faults):.0f} faults, by a clock of a few ms."
+        )
+
+
+def _beside(seconds: float, other: float, whose: str) -> str:
+    """`1.49 µs, 1.04 times it (agrees within 10 %)`."""
+    times = seconds / other
+    agree = (
+        f"agrees within {100 * AGREE:g} %"
+        if abs(times - 1) <= AGREE
+        else f"does NOT agree within {100 * AGREE:g} %"
+    )
+    return f"{units.seconds(seconds)}, {times:.2f} times {whose} ({agree})"
+
+
+def _fresh(run: Run) -> Iterator[str]:
+    medians = {x.name: x.seconds.median for x in run.results if x.seconds}
+    for comparison, first, second in known(run, "new/"):
+        if (first.memory, second.memory, second.page) != ("touched", "fresh", 4096):
+            continue
+        long = "" if medians[comparison.contender] <= LONG else ", with the unmapping of the copy before"
+        shown = ratio(comparison) + long
+        if second.size == ROW_SIZE:
+            assert comparison.ratio is not None
+            yield FRESH.say(comparison.ratio, shown)
+        else:
+            yield f"Copying {units.binary(second.size)} into new memory takes {shown} times what touched memory takes."
+
+
+def idle_answer(run: Run) -> list[str]:
+    """What a pause between giving memory back and taking it again costs, by page."""
+    said, seen, often = [], [], []
+    for contest in run.contests:
+        if not contest.contest.startswith("idle/"):
+            continue
+        rows = [(case.problem, result) for case, result in timed(contest)]
+        if not rows or not _paused(contest, rows):
+            said.append(f"{contest.contest} is not told: {_missed(contest)}.")
+            continue
+        said.append(_idle(contest, rows))
+        seen += [x for x in contest.comparisons if x.ratio is not None]
+        often += _now_and_then(rows)
+    if not seen:
+        return said
+    slow = [x.ratio for x in seen if x.verdict == "slower" and x.ratio]
+    if slow:
+        end = f"dearer, up to {max(slow):.2g} times: the host takes free pages back"
+    elif all(x.verdict in ("same", "faster") for x in seen):
+        end = "no dearer"
+    elif often:
+        end = f"dearer now and then: {'; '.join(often)}"
+    elif all(x.high is not None and x.high <= LARGE for x in seen):
+        most = max(x.high or 0.0 for x in seen)
+        end = f"not seen to be dearer: no difference larger than {most:.3g} times"
+    else:
+        end = (
+            "not seen to be dearer, nor seen not to be: too few rounds, or others here take memory and give it "
+            "back too (--budget 5m, on a quiet machine)"
+        )
+    return [*said, f"Memory that was idle is {end}."]
+
+
+def _paused(contest: record.Contest, rows: list[tuple[Any, record.Result]]) -> bool:
+    """Whether there was a visit of one launch after each pause: then the contest took as long as they."""
+    pauses = sum(problem.pause for problem, _ in rows) * len(rows[0][1].samples)
+    return contest.seconds.get("measuring", 0.0) >= pauses and all(x.launches == 1 for _, x in rows)
+
+
+def _now_and_then(rows: list[tuple[Any, record.Result]]) -> list[str]:
+    """Of a host that takes some pages and leaves others there is no one ratio: how often a touch was dear, where
+    that is surely oftener than without a pause."""
+    (_, first), *rest = sorted(rows, key=lambda row: row[0].pause)
+    usual = sorted(first.samples)[len(first.samples) // 4]
+    counts = [
+        (sum(x > DEAR * usual for x in result.samples), len(result.samples))
+        for result in (first, *(x for _, x in rest))
+    ]
+    highest = stats.wilson(*counts[0])[1]
+    return [
+        f"{hits} of {count} touches after {problem.pause:g} s took over {DEAR} times the usual, "
+        f"{counts[0][0]} of {counts[0][1]} without a pause"
+        for (problem, _), (hits, count) in zip(rest, counts[1:], strict=True)
+        if stats.wilson(hits, count)[0] > highest
+    ]
+
+
+def _idle(contest: record.Contest, rows: list[tuple[Any, record.Result]]) -> str:
+    """Median and worst of each pause: a host takes back what it likes, now and then."""
+    ratios = {x.contender: x for x in contest.comparisons if x.ratio is not None}
+    told = []
+    for problem, result in sorted(rows, key=lambda row: row[0].pause):
+        more = f", {ratio(ratios[result.name])} times" if result.name in ratios else ""
+        median, worst = (x / problem.pages for x in (result.seconds.median, max(result.samples)))  # type: ignore[union-attr]
+        told.append(f"{units.seconds(median)} after {problem.pause:g} s (worst {units.seconds(worst)}{more})")
+    page, count = NAMES[rows[0][0].page], len(rows[0][1].samples)
+    return (
+        f"A page of {page}, given back and touched again, costs {', '.join(told)}; {count} samples of each."
+    )
+
+
+def allocator_answer(run: Run) -> list[str]:
+    """Heap policies, page sizes, what malloc adds to mmap."""
+    said = []
+    for comparison, first, second in known(run, "heap/"):
+        size = units.binary(second.size)
+        if first.memory != second.memory and second.what == "clear":
+            said.append(
+                f"A heap that keeps its memory: {size} of {NAMES[second.page]} pages from malloc, written once and "
+                f"freed, take {ratio(comparison)} times what they take from the default heap, which maps them "
+                f"afresh ({comparison.verdict})."
+            )
+        elif first.page != second.page:
+            heap = "default" if second.memory == "default" else "keeping"
+            said.append(
+                f"Huge pages in the {heap} heap: {ratio(comparison)} times the small ones ({comparison.verdict})."
+            )
+        elif second.what == "map":
+            said.append(f"malloc and free of {size} untouched: {ratio(comparison)} times mmap and munmap.")
+    return said

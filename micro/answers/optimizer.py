@@ -1,0 +1,107 @@
+"""What the finished run says of optimizers: bytes beside time, implementations, one call against many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kernels.ops.optimizer.rules import RULES
+from micro.planning.contest import parse
+from reports import record, units
+from reports.record import Comparison, Run
+
+OUR_OWN = ("c", "cuda")
+BARE = ("copy", "sgd")  # rules that are nothing but traffic: the best rate of theirs is what memory gives
+
+
+def _known(run: Run, kind: str) -> Iterator[tuple[record.Contest, list[tuple[Comparison, Any, Any]]]]:
+    """Contests of a kind, each with its comparisons that have a ratio, and their cases."""
+    for contest in run.contests:
+        if contest.contest.startswith(kind):
+            rows = [
+                (x, parse(x.baseline), parse(x.contender)) for x in contest.comparisons if x.ratio is not None
+            ]
+            if rows:
+                yield contest, rows
+
+
+def _shown(comparison: Comparison) -> str:
+    return units.ratio(comparison.ratio, comparison.low, comparison.high)
+
+
+def _size(problem: Any) -> str:
+    many = f"{problem.tensors} × " if problem.tensors > 1 else ""
+    return f"{many}{problem.size} parameters"
+
+
+def rules_answer(run: Run) -> list[str]:
+    """Traffic of the rules, their implementations, momentum of unit gain."""
+    return [*_traffic(run), *_ways(run), *_gain(run)]
+
+
+def _traffic(run: Run) -> Iterator[str]:
+    """Bytes of a parameter beside the time, the ratio to sgd beside that of the bytes, the share of the rate
+    that bare traffic has in the same rounds."""
+    for contest, rows in _known(run, "traffic/"):
+        rates: dict[str, float] = {
+            x.problem["rule"]: x.bytes_per_second
+            for x in contest.results
+            if x.role == "measured" and x.bytes_per_second
+        }
+        bare: float = max((rates[rule] for rule in BARE if rule in rates), default=0.0)
+        base = rows[0][1].problem
+        arrays = f"its arrays, {base.rule}'s of {units.binary(base.footprint)}"
+        yield f"{_size(base)}, {rows[0][1].variant}, each rule in one pass over {arrays}:"
+        yield f"  {base.rule}, {RULES[base.rule].bytes} B a parameter: {_rate(base.rule, rates, bare)}."
+        for comparison, _, second in rows:
+            rule, size = second.problem.rule, RULES[second.problem.rule].bytes
+            grown = f"{size} B a parameter, {size / RULES[base.rule].bytes:.2f} times {base.rule}'s"
+            yield f"  {rule}, {grown}: {_shown(comparison)} times its time; {_rate(rule, rates, bare)}."
+
+
+def _rate(rule: str, rates: Mapping[str, float], bare: float) -> str:
+    rate = rates.get(rule, 0.0)
+    share = f", {rate / bare:.0%} of bare traffic's" if bare else ""
+    return f"{units.scaled(rate, 'B/s')}{share}"
+
+
+def _ways(run: Run) -> Iterator[str]:
+    """Every implementation against our pass, rule by rule."""
+    for _, rows in _known(run, "ways/"):
+        first = rows[0][1]
+        told = ", ".join(f"{second.variant} {_shown(comparison)}" for comparison, _, second in rows)
+        yield f"{first.problem.rule} of {_size(first.problem)}, times {first.variant}: {told}."
+
+
+def _gain(run: Run) -> Iterator[str]:
+    for _, rows in _known(run, "gain/"):
+        comparison, first, second = rows[0]
+        yield (
+            f"Momentum of unit gain at lr {second.problem.lr:g} makes the steps of the plain one at lr "
+            f"{first.problem.lr:g}, and takes {_shown(comparison)} times as long ({comparison.verdict})."
+        )
+
+
+def together_answer(run: Run) -> list[str]:
+    """Every way against our one pass, and what a tensor costs where each has a call of its own."""
+    said = []
+    for contest, rows in _known(run, "tensors/"):
+        base = rows[0][1]
+        own = [(c, b) for c, a, b in rows if a == base]
+        times = {
+            parse(x.name).variant: x.seconds.median
+            for x in contest.results
+            if x.role == "measured" and x.seconds
+        }
+        one = f"{base.variant} ({units.seconds(times.get(base.variant))})"
+        head = f"{base.problem.rule} of {_size(base.problem)}, times {one}"
+        said.append(f"{head}: {', '.join(f'{b.variant} {_shown(c)}' for c, b in own)}.")
+        for comparison, first, second in rows:
+            if first.variant == base.variant and second.variant != f"{base.variant}-each":
+                continue
+            both = times.get(first.variant), times.get(second.variant)
+            each = ""
+            if both[0] is not None and both[1] is not None:
+                each = f", {units.seconds((both[1] - both[0]) / base.problem.tensors)} more a tensor"
+            said.append(f"  {second.variant} over {first.variant}: {_shown(comparison)}{each}.")
+    return said

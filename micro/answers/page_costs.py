@@ -1,0 +1,124 @@
+"""Figures that a run of micro/memory.py holds without naming them: costs of a page, the knee of a latency curve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from kernels.faults import Cost, Faults
+from micro.planning.contest import parse
+from micro.worker.timed import LONG
+from reports import record, stats
+from reports.record import Run
+
+WORTH_A_KNEE = 1.5  # main memory over the caches before it: with less there is nothing to find
+PLATEAU = 4  # … which reach from the second level to so many of it, on both machines that were looked at
+
+
+def timed(contest: record.Contest) -> Iterator[tuple[Any, record.Result]]:
+    """Measured cases that have a time, and their results."""
+    for result in contest.results:
+        if result.role == "measured" and result.seconds is not None:
+            yield parse(result.name), result
+
+
+def whole(result: record.Result) -> bool:
+    """Whether what is made ready before a visit was ready at each launch: a visit of one, and not so long
+    that it goes without."""
+    return result.launches == 1 and result.seconds is not None and result.seconds.median <= LONG
+
+
+def difference(first: record.Result, second: record.Result) -> Cost | None:
+    """Second minus first, seconds of one use, paired in rounds; None where too few were accepted."""
+    import numpy as np
+
+    lost = set(first.rejected) | set(second.rejected)
+    pairs = zip(first.rounds, first.samples, second.samples, strict=True)
+    kept = [b - a for at, a, b in pairs if at not in lost]
+    if len(kept) < stats.FEWEST:
+        kept = [b - a for a, b in zip(first.samples, second.samples, strict=True)]
+    scale = float(np.max(np.abs(kept), initial=0.0)) or 1.0
+    # As the comparisons' own intervals: several looks share the error. The estimator exponentiates.
+    found = stats.interval(np.array(kept) / scale, (1 - stats.SHOWN) / stats.SHARE)
+    if found is None:
+        return None
+    return Cost(*(scale * math.log(x) for x in (found.center, found.low, found.high)))
+
+
+def each(cost: Cost, count: int) -> Cost:
+    """Of one of so many."""
+    ends = [None if x is None else x / count for x in (cost.low, cost.high)]
+    return Cost(cost.seconds / count, *ends)
+
+
+def faults(run: Run) -> Faults | None:
+    """Costs of a page, from the contests that hold first touches; None where there are none of them."""
+    fault: dict[int, Cost] = {}
+    unmap: dict[int, Cost] = {}
+    for contest in run.contests:
+        if not contest.contest.startswith("fault/"):
+            continue
+        rows = {case.problem.memory: (case.problem, result) for case, result in timed(contest)}
+        if not {"touched", "fresh"} <= rows.keys() or not all(whole(result) for _, result in rows.values()):
+            continue
+        problem, fresh = rows["fresh"]
+        if (cost := difference(rows["touched"][1], fresh)) is not None:
+            fault[problem.page] = each(cost, problem.pages)
+        if "mapped" in rows and (cost := difference(fresh, rows["mapped"][1])) is not None:
+            unmap[problem.page] = each(cost, problem.pages)
+    if not fault:
+        return None
+    return Faults(run.environment.started, run.environment.digest, fault, unmap)
+
+
+@dataclass(frozen=True)
+class Knee:
+    """Bytes: the last working set that a cache still served, the next one tried, and where between them, on
+    a logarithmic scale, the latency passes `middle`; seconds of the two plateaus."""
+
+    low: int
+    high: int
+    at: float
+    plateau: float
+    memory: float
+
+    @property
+    def middle(self) -> float:
+        return math.sqrt(self.plateau * self.memory)
+
+
+def knee(curve: Mapping[int, float], second_level: int) -> Knee | None:
+    """Where seconds a load, by working set, pass the geometric middle between the caches' plateau and main
+    memory; None for a curve without a step, or without a point on either side.
+
+    The plateau: from the second level to four of it. Main memory: the largest third of what lies above. The
+    cut is the one with the fewest points on its wrong side, so that one that strays moves it nowhere.
+    """
+    above = sorted(size for size in curve if size > second_level)
+    flat = [size for size in above if size <= PLATEAU * second_level]
+    far = [size for size in above if size > PLATEAU * second_level]
+    if not flat or not far:
+        return None
+    plateau = median(curve[size] for size in flat)
+    memory = median(curve[size] for size in far[-max(1, len(far) // 3) :])
+    if memory < WORTH_A_KNEE * plateau:
+        return None
+    middle = math.sqrt(plateau * memory)
+    cut = min(range(1, len(above)), key=lambda i: _astray([curve[size] > middle for size in above], i))
+    low, high = above[cut - 1], above[cut]
+    return Knee(low, high, _crossing(low, high, curve[low], curve[high], middle), plateau, memory)
+
+
+def _astray(over: Sequence[bool], cut: int) -> int:
+    """Points above the middle before the cut, or below it behind."""
+    return sum(over[:cut]) + sum(not x for x in over[cut:])
+
+
+def _crossing(low: int, high: int, before: float, behind: float, middle: float) -> float:
+    share = 0.5  # of the way, where one of the two strays
+    if before < middle < behind:
+        share = math.log(middle / before) / math.log(behind / before)
+    return low * math.exp(share * math.log(high / low))

@@ -1,0 +1,67 @@
+"""What the finished run of micro/memory.py says of the width of vectors, in sentences."""
+
+from __future__ import annotations
+
+from micro.answers.memory import Band, known
+from micro.planning.contest import parse
+from reports import record, units
+from reports.record import Comparison, Run
+
+NAMES = {"scalar": "scalar code", "sse": "SSE", "avx2": "AVX2", "avx512": "AVX-512"}
+BANDS = {  # times as fast as scalar code
+    "sse": Band("SSE against scalar code", 2.7, 5.1, "3.4 to 3.9"),
+    "avx2": Band("AVX2 against scalar code", 5.2, 9.9, "7.4 to 7.6"),
+}
+PEAK = Band(  # 0.92 on Zen 4, 0.70 to 0.72 on Zen 5, 1.0 on the Intel
+    "That gain over the one of multiply-adds in registers", 0.7, 1.3, "0.7 to 1"
+)
+
+
+def simd_answer(run: Run) -> list[str]:
+    """How many times as fast each width is; AVX-512 over AVX2 beside the same of the peaks."""
+    return [
+        sentence
+        for contest in run.contests
+        if contest.contest.startswith("simd/vector:")
+        for sentence in _update(contest, run)
+    ]
+
+
+def _update(contest: record.Contest, run: Run) -> list[str]:
+    """Of one update: the ratios, their bands, what this processor has not."""
+    pairs = {
+        (parse(x.baseline).variant, parse(x.contender).variant): x
+        for x in contest.comparisons
+        if x.ratio is not None
+    }
+    scalar = {name: x for (first, name), x in pairs.items() if first == "scalar"}
+    lacking = [f"{parse(x.name).variant}: {x.reason}" for x in contest.results if x.reason]
+    said = [f"Not told of {reason}." for reason in lacking]
+    if scalar:
+        problem = parse(contest.results[0].name).problem
+        told = ", ".join(f"{NAMES[name]} {faster(x)}" for name, x in scalar.items())
+        shown = units.binary(problem.vector)  # type: ignore[attr-defined]
+        said.insert(
+            0,
+            f"y = y/2 + x in the first-level cache (vectors of {shown}), times as fast as scalar code: {told}.",
+        )
+    said += [BANDS[name].say(1 / (x.ratio or 1.0), faster(x)) for name, x in scalar.items() if name in BANDS]
+    return said + _widest(pairs.get(("avx2", "avx512")), run)
+
+
+def _widest(update: Comparison | None, run: Run) -> list[str]:
+    """AVX-512 against AVX2: a processor whose registers are wider than its units gains nothing from them."""
+    peak = next((x for x, *_ in known(run, "simd/peak")), None)
+    if update is None or peak is None:
+        return []
+    assert update.ratio is not None and peak.ratio is not None
+    said = f"AVX-512 is {faster(update)} times as fast as AVX2; multiply-adds in registers {faster(peak)}."
+    gain = peak.ratio / update.ratio
+    return [said, PEAK.say(gain, f"{gain:.2f}")]
+
+
+def faster(comparison: Comparison) -> str:
+    """How many times as fast the contender is: the ratio of time, turned over."""
+    ends = [1 / x if x else None for x in (comparison.high, comparison.low)]
+    assert comparison.ratio is not None
+    return units.ratio(1 / comparison.ratio, *ends)

@@ -1,0 +1,192 @@
+"""What the finished run says of a step's forms: the ratio, the sum of the parts beside it, the crossover."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from micro.answers.gemm import Band, Bracket
+from micro.answers.update_parts import CLOSED, cleared, sums
+from micro.planning.contest import Asked, Contest, parse
+from reports import record, units
+from reports.record import Comparison, Run
+
+NEAR = 1.25  # bounds of a crossover this near to each other are near enough
+CLEARS = ("openblas", "openblas-scipy")  # libraries whose beta = 0 clears the result, then adds to it
+BANDS = {
+    16: Band("Separate over fused, OpenBLAS, 2048×2048 at batch 16", 1.25, math.inf, True),
+    64: Band("Separate over fused, OpenBLAS, 2048×2048 at batch 64", 1.05, math.inf, True),
+    512: Band("Separate over fused, OpenBLAS, 2048×2048 at batch 512", 0.95, 1.25, False),
+}
+
+
+def _at(layer: Any) -> str:
+    return f"{layer.m}×{layer.n}, batch {layer.k}"
+
+
+def _known(run: Run, kind: str) -> Iterator[tuple[record.Contest, Comparison, Any, Any]]:
+    """Comparisons of contests of a kind that have a ratio, with their cases."""
+    for contest in run.contests:
+        for comparison in contest.comparisons if contest.contest.startswith(kind) else ():
+            if comparison.ratio is not None:
+                yield contest, comparison, parse(comparison.baseline), parse(comparison.contender)
+
+
+def _shown(comparison: Comparison) -> str:
+    return units.ratio(comparison.ratio, comparison.low, comparison.high)
+
+
+def fused_answer(run: Run) -> list[str]:
+    """The ratio of each layer and library, the sums that explain it, the rows they do not; other rules."""
+    said, rows, closed = [], 0, 0
+    for contest, comparison, first, _ in _known(run, "fused/"):
+        library = first.variant.partition(":")[2]
+        found = sums(contest)
+        rows, closed = rows + len(found), closed + sum(x.closed for x in found)
+        head = f"{_at(first.problem)}, {library}: separate takes {_shown(comparison)} times the fused product"
+        clearing = cleared(contest) if library in CLEARS else None
+        told = [str(x) for x in (*found, *([clearing] if clearing else []))]
+        said.append("; ".join([head, *told]) + ".")
+    if rows:
+        said.append(
+            f"{rows - closed} of {rows} rows unexplained: their parts miss them by more than {CLOSED:.0%}."
+        )
+    return [*said, *_ways(run), *_rules(run), *_tied(run), *_gain(run), *_bands(run)]
+
+
+def _bands(run: Run) -> Iterator[str]:
+    for _, comparison, first, _ in _known(run, "fused/"):
+        layer = first.problem
+        if first.variant == "fused:openblas" and (layer.m, layer.n) == (2048, 2048) and layer.k in BANDS:
+            yield BANDS[layer.k].say(comparison)
+
+
+def _ways(run: Run) -> Iterator[str]:
+    """Every way against the first, of each layer."""
+    told: dict[str, list[str]] = {}
+    for _, comparison, first, second in _known(run, "ways/"):
+        head = f"{_at(first.problem)}, against {first.variant}"
+        told.setdefault(head, []).append(f"{second.variant} {_shown(comparison)}")
+    for head, rest in told.items():
+        yield f"{head}: {', '.join(rest)}."
+
+
+def _rules(run: Run) -> Iterator[str]:
+    """What each rule costs when it is separate, and what fusing saves where one product can express it."""
+    told: dict[str, list[str]] = {}
+    for _, comparison, first, second in _known(run, "rules/"):
+        head = f"{_at(first.problem)}, {first.variant.partition(':')[2]}"
+        rule = second.problem.rule
+        fused = first.variant.startswith("fused")
+        words = (
+            f"{rule} separate/fused {_shown(comparison)}"
+            if fused
+            else f"{rule}/sgd separate {_shown(comparison)}"
+        )
+        told.setdefault(head, []).append(words)
+    for head, rest in told.items():
+        yield f"{head}: {', '.join(rest)}; nesterov, clip and norm need the gradient by itself."
+
+
+def _tied(run: Run) -> Iterator[str]:
+    for _, comparison, first, second in _known(run, "tied/"):
+        names = {
+            "two-buffers": "two gradients and their sum",
+            "separate": "one gradient that the second product adds to",
+        }
+        kind, base = second.variant.partition(":")[0], first.variant.partition(":")[0]
+        against = names.get(base, "both products onto W")
+        yield (
+            f"Two layers on one W, {_at(first.problem)}, {first.variant.partition(':')[2]}: {names[kind]} "
+            f"take{'s' if kind == 'separate' else ''} {_shown(comparison)} times {against}."
+        )
+
+
+def _gain(run: Run) -> Iterator[str]:
+    for _, comparison, first, second in _known(run, "gain/"):
+        yield (
+            f"Momentum of unit gain at lr {second.problem.lr:g} makes the steps of the plain one at lr "
+            f"{first.problem.lr:g}, and takes {_shown(comparison)} times as long ({comparison.verdict})."
+        )
+
+
+def _sizes(run: Run) -> dict[tuple[str, int, int], dict[int, Comparison]]:
+    """The pass against the gradient, by library and layer, at each batch."""
+    found: dict[tuple[str, int, int], dict[int, Comparison]] = {}
+    for _, comparison, first, second in _known(run, "batch/"):
+        if second.problem.part == "apply":
+            layer = first.problem
+            key = (first.variant.partition(":")[2], layer.m, layer.n)
+            found.setdefault(key, {})[layer.k] = comparison
+    return found
+
+
+def brackets(run: Run) -> dict[tuple[str, int, int], Bracket]:
+    """The last batch at which the pass costs no less than the gradient, and the next at which it does."""
+    found = {}
+    for key, at in _sizes(run).items():
+        dear = [k for k, x in at.items() if x.verdict in ("slower", "same")]
+        low = max(dear, default=None)
+        cheap = [k for k, x in at.items() if x.verdict == "faster" and (low is None or k > low)]
+        found[key] = Bracket(low, min(cheap, default=None))
+    return found
+
+
+def refine_batch(asked: Asked, run: Run, at: Callable[[Asked, int, int, int, str], Contest]) -> list[Contest]:
+    """The middle of every bracket that is still wide."""
+    contests = []
+    for (library, m, n), bracket in brackets(run).items():
+        if bracket.low and bracket.high and bracket.high / bracket.low > NEAR:
+            middle = round(math.sqrt(bracket.low * bracket.high))
+            if bracket.low < middle < bracket.high:
+                contests.append(at(asked, m, n, middle, library))
+    return contests
+
+
+def batch_answer(run: Run) -> list[str]:
+    """Where the pass costs as much as the gradient, beside what rates alone say; what fusing brings along."""
+    said = []
+    for key, bracket in brackets(run).items():
+        library, m, n = key
+        sizes = _sizes(run)[key]
+        where = (
+            f"between batch {bracket.low} and {bracket.high}" if bracket.low and bracket.high
+            else "at no batch, not even at 1"
+            if bracket.high == 1
+            else f"below batch {bracket.high}, the smallest tried" if bracket.high
+            else f"above batch {max(sizes)}, the largest tried"
+        )  # fmt: skip
+        told = ", ".join(f"{_shown(sizes[k])} at {k}" for k in sorted(sizes))
+        said.append(
+            f"{m}×{n}, {library}: the pass over W costs as much as its gradient {where}"
+            f"{_rates(run, key)}; pass over gradient: {told}."
+        )
+        fused = [
+            f"{_shown(c)} at {a.problem.k}" for _, c, a, b in _known(run, "batch/")
+            if a.variant == f"fused:{library}" and (a.problem.m, a.problem.n) == (m, n)
+        ]  # fmt: skip
+        if fused:
+            said.append(f"{m}×{n}, {library}: separate over fused {', '.join(fused)}.")
+    return said
+
+
+def _rates(run: Run, key: tuple[str, int, int]) -> str:
+    """6 F / BW: 2 B P / F seconds of gradient are 12 P / BW of pass, at the rates of the largest batch."""
+    library, m, n = key
+    best: tuple[int, float, float] | None = None
+    for contest in run.contests:
+        timed = {x.name: x for x in contest.results if x.seconds and contest.contest.startswith("batch/")}
+        rows: dict[Any, record.Result] = {
+            parse(name).problem: x for name, x in timed.items() if x.role == "measured"
+        }
+        own = [x for p, x in rows.items() if x.variant == f"gradient:{library}" and (p.m, p.n) == (m, n)]
+        passes = [x for p, x in rows.items() if p.part == "apply" and (p.m, p.n) == (m, n)]
+        if own and passes and own[0].flops_per_second and passes[0].bytes_per_second:
+            batch = own[0].problem["k"]
+            if best is None or batch > best[0]:
+                best = (batch, own[0].flops_per_second, passes[0].bytes_per_second)
+    if best is None:
+        return ""
+    batch = f"{6 * best[1] / best[2]:.0f} by 6·F/BW at the rates of batch {best[0]}"
+    return f" ({batch}, which leave out that the gradient is written)"

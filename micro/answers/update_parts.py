@@ -1,0 +1,123 @@
+"""A step's forms beside the sums of their parts, round by round: what is explained, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from micro.planning.contest import parse
+from reports import record, stats, units
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+CLOSED = 0.15  # a sum of parts farther than this from what was measured leaves the row unexplained
+
+
+@dataclass(frozen=True)
+class Sum:
+    """What was measured beside the sum of its parts: seconds, and their ratio with its interval."""
+
+    what: str
+    measured: float
+    parts: tuple[tuple[str, float], ...]
+    ratio: stats.Interval | None
+
+    @property
+    def total(self) -> float:
+        return sum(seconds for _, seconds in self.parts)
+
+    @property
+    def closed(self) -> bool:
+        return self.ratio is not None and abs(self.ratio.center - 1) <= CLOSED
+
+    def __str__(self) -> str:
+        """`separate 4.48 ms, sum 4.28 ms (gradient 3.34 ms, pass 0.94 ms), difference +4 % [+2, +6]`."""
+        told = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in self.parts)
+        head = f"{self.what} {units.seconds(self.measured)}, sum {units.seconds(self.total)} ({told})"
+        if self.ratio is None:
+            return f"{head}, too few rounds to compare"
+        center, low, high = (100 * (x - 1) for x in (self.ratio.center, self.ratio.low, self.ratio.high))
+        end = "" if self.closed else ": unexplained"
+        return f"{head}, difference {center:+.0f} % [{low:+.0f}, {high:+.0f}]{end}"
+
+
+class Rounds:
+    """Seconds of each accepted round of a contest's timed cases, by part and form."""
+
+    def __init__(self, contest: record.Contest) -> None:
+        import numpy as np
+
+        timed: list[tuple[Any, record.Result]] = [
+            (parse(x.name), x) for x in contest.results if x.role == "measured" and x.seconds
+        ]
+        self.layer = next((case.problem for case, _ in timed if case.problem.part == "step"), None)
+        parts = [case.problem for case, _ in timed if self._small(case.problem)]
+        self.tile = next(iter(parts), None)
+        self._times: dict[str, Array] = {}
+        for case, result in timed:
+            accepted = np.ones(len(result.samples), bool)
+            accepted[list(result.rejected)] = False
+            if accepted.sum() < stats.FEWEST:
+                accepted[:] = True
+            _, _, times = case.variant.partition("*")  # a launch of so many calls, for a piece of the layer
+            self._times[self._key(case)] = np.array(result.samples)[accepted] / int(times or 1)
+
+    def _small(self, problem: Any) -> bool:
+        return self.layer is not None and (problem.m, problem.n) != (self.layer.m, self.layer.n)
+
+    def _key(self, case: Any) -> str:
+        """`fused`, `gradient`, `tile gradient` …"""
+        problem: Any = case.problem
+        if problem.part == "step":
+            return str(case.variant.partition(":")[0])
+        return f"tile {problem.part}" if self._small(problem) else str(problem.part)
+
+    def get(self, name: str) -> Array | None:
+        """Seconds of a form or a part, or None where it has no time."""
+        return self._times.get(name)
+
+    def sum(self, what: str, parts: Mapping[str, Array | None]) -> Sum | None:
+        """The measured form against its parts; nothing where one of them has no time."""
+        import numpy as np
+
+        measured, known = self.get(what), {k: x for k, x in parts.items() if x is not None}
+        if measured is None or len(known) < len(parts):
+            return None
+        logs = np.log(measured / np.sum(list(known.values()), axis=0))
+        medians = tuple((name, float(np.median(x))) for name, x in known.items())
+        return Sum(what, float(np.median(measured)), medians, stats.interval(logs, 1 - stats.SHOWN))
+
+    def multiply_adds(self) -> Array | None:
+        """What the product's arithmetic takes at the rate it has where its result stays in cache."""
+        product = self.get("tile gradient" if self._share > 1 else "gradient")
+        return None if product is None else self._share * product
+
+    def traffic(self) -> Array | None:
+        """What reading and writing W takes more than those of the tile's result do, which are in the product."""
+        whole, tile = self.get("scale"), self.get("tile scale" if self._share > 1 else "scale")
+        if whole is None or tile is None:
+            return None
+        beyond: Array = whole - self._share * tile
+        return beyond
+
+    @property
+    def _share(self) -> float:
+        """How many tiles the layer is."""
+        return 1.0 if self.layer is None or self.tile is None else self.layer.count / self.tile.count
+
+
+def sums(contest: record.Contest) -> list[Sum]:
+    """The separate form by its product and its pass; the fused one by its arithmetic and its traffic."""
+    rounds = Rounds(contest)
+    pieces = {"gradient": rounds.get("gradient"), "pass": rounds.get("apply")}
+    separate = rounds.sum("separate", pieces)
+    fused = rounds.sum("fused", {"multiply-adds": rounds.multiply_adds(), "traffic of W": rounds.traffic()})
+    return [x for x in (separate, fused) if x]
+
+
+def cleared(contest: record.Contest) -> Sum | None:
+    """The gradient's product by the one that adds to its result, and the clearing of a result before it."""
+    rounds = Rounds(contest)
+    return rounds.sum("gradient", {"fused product": rounds.get("fused"), "clearing": rounds.get("clear")})

@@ -1,0 +1,108 @@
+"""`--why`: one case explained: its ceiling, what it executed, what ran, how far the best variant is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kernels import ceilings
+from kernels.variant import find, variants
+from micro.planning.contest import Asked, Case, Contest, one_case, parse
+from reports import units
+from reports.record import Comparison, Result, Run
+
+BOUND = 0.9  # of a ceiling: from here on there is little left to explain
+
+
+def contest(asked: Asked, contests: list[Contest]) -> Contest:
+    """The one case that was asked for against every variant that can do its problem. Raises UsageError."""
+    case = one_case(contests, "--why", "explains", "be measured")
+    rivals = [asked.case(case.problem, row.name, case.setting) for row in variants(case.problem.op)]
+    others = [rival for rival in rivals if not rival.skip and rival.name != case.name]
+    return Contest(f"why/{case.name}", "why does it take this time?", "variant", (case, *others))
+
+
+def answer(name: str, run: Run) -> list[str]:
+    """Sentences about the contest of that name, the nearest cause first."""
+    (done,) = (c for c in run.contests if c.contest == name)
+    result = done.results[0]
+    if result.seconds is None:
+        return [f"{result.name} {result.status}" + (f": {result.reason}." if result.reason else ".")]
+    case = parse(result.name)
+    return [
+        _rate(result), _work(case, result), *_ran(run, result), *_best(done.comparisons), *_beside(result)
+    ]  # fmt: skip
+
+
+def _rate(result: Result) -> str:
+    assert result.seconds is not None
+    if result.ceiling is None:
+        return f"{result.name} takes {units.seconds(result.seconds.median)}: it does no work that anything bounds."
+    rate = units.scaled(result.flops_per_second or 0.0, "FLOP/s")
+    near = (result.percent_of_ceiling or 0) / 100
+    rest = (
+        "there is little left to gain" if near >= BOUND else f"a factor of {1 / max(near, 1e-9):.2g} is left"
+    )
+    return (
+        f"{result.name} takes {units.seconds(result.seconds.median)}: {rate}, "
+        f"{units.percent(result.percent_of_ceiling)} of its ceiling ({result.ceiling}); {rest}."
+    )
+
+
+def _work(case: Case, result: Result) -> str:
+    """What is executed against what is nominal, and the traffic."""
+    problem, done = case.problem, find(case.problem.op, case.variant).executed(case.problem)
+    more = "" if done.flops == problem.flops else f", {done.flops / problem.flops:.3g} times the nominal"
+    moved = "" if done.bytes == problem.bytes else f", {done.bytes / problem.bytes:.3g} times the least"
+    intensity = f"{done.flops / done.bytes:.3g} FLOP a byte" if done.bytes else "no traffic"
+    return (
+        f"It executes {units.scaled(done.flops, 'FLOP')}{more}, and moves {units.binary(done.bytes)}{moved}: "
+        f"{intensity}; {result.blas or 'no library call is known of it'}."
+    )
+
+
+def _ran(run: Run, result: Result) -> Iterator[str]:
+    """Kernel and instruction set, and what the processor has beyond it."""
+    seen = result.isa_observed
+    widest = (run.environment.facts.get("device", {}).get("isa") or [None])[-1]
+    kernel = result.kernel or "a kernel that tells nothing of itself"
+    yield f"What ran: {kernel} ({seen or 'instruction set not told'})."
+    known = ceilings.load()
+    if seen and widest and seen != widest:
+        told = f"It uses {seen}, this processor has {widest}"
+        if known and known.flops.get(seen):
+            peak = known.flops[seen]
+            share = (result.flops_per_second or 0.0) / peak
+            told += f"; of the {units.scaled(peak, 'FLOP/s')} that {seen} reaches here it has {share:.0%}"
+        yield told + "."
+
+
+def _best(comparisons: tuple[Comparison, ...]) -> Iterator[str]:
+    """The fastest rival, and how many there were."""
+    known = [c for c in comparisons if c.ratio is not None]
+    faster = [c for c in known if c.verdict == "faster"]
+    if not known:
+        rest = f"None of {len(comparisons)} other variants could be measured."
+        yield rest if comparisons else "No other variant here does this problem."
+        return
+    best = min(faster or known, key=lambda c: c.ratio or 0.0)
+    name = parse(best.contender).variant
+    shown = units.ratio(best.ratio, best.low, best.high)
+    if faster:
+        yield f"Best variant here: {name}, {shown} times its time ({len(faster)} of {len(known)} others are faster)."
+    else:
+        yield f"None of {len(known)} other variants is faster; the nearest, {name}, takes {shown} times its time."
+
+
+def _beside(result: Result) -> Iterator[str]:
+    """What else was seen in its rounds."""
+    if result.faults:
+        yield f"{result.faults} page faults fell into the contest's rounds."
+    if result.error is not None and result.error_bound:
+        yield f"Its worst error is {result.error / result.error_bound:.2g} of what its precision allows."
+    yield from (f"Note: {warning}." for warning in result.warnings)
+
+
+def only(asked: Asked) -> Asked:
+    """One variant, the first by default, where none was named."""
+    return asked if "variant" in asked.given else replace(asked, variants=asked.variants[:1])

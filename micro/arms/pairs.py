@@ -1,0 +1,198 @@
+"""Both arms of a comparison in fresh processes in lockstep, pair after pair, and what the pairs say."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import secrets
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kernels.devices import open_device
+from kernels.errors import SuiteError, UsageError
+from micro.arms.client import Arm
+from micro.arms.results import NAMES, Case, Limits, contests, differing, held_back, sentences
+from micro.command import environment as machine
+from micro.command.progress import Progress
+from micro.command.session import EXPORTS, open_outputs, open_run_file, say
+from micro.measuring.workers import ACROSS
+from micro.planning.contest import parse
+from micro.worker.process import Died
+from reports import record
+
+TURN = 4  # rounds before the other arm has its turn
+
+
+def run(arguments: argparse.Namespace, limits: Limits) -> int:
+    """The exit code. Raises UsageError."""
+    without = dict.fromkeys((*EXPORTS, "figures", "verbose"))  # options that this command lacks
+    arguments = argparse.Namespace(**without | vars(arguments))
+    with ExitStack() as stack:
+        outputs = open_outputs(arguments, stack)
+        plans = _plans(arguments)
+        names, apart = _common(plans)
+        threads = {parse(name).setting.threads for name in names}
+        if len(threads) > 1:
+            raise UsageError("--threads: one value in a comparison of arms, their processes are pinned alike")
+        environment = machine.environment([open_device("cpu")], machine.command_line())
+        file = open_run_file(arguments.output, environment)
+        stack.callback(file.close)
+        cases = [Case(name) for name in names]
+        progress = stack.enter_context(Progress(limits.processes, arguments.quiet))
+        stopped, canary = _take(arguments, cases, limits, threads.pop(), progress)
+        for contest in contests(cases, limits, canary, environment.command):
+            file.append(contest)
+        differs = differing(plans)
+        data = {"a": plans[0], "b": plans[1], "differs": differs, "only": apart, **asdict(limits)}
+        file.append(record.Note("ab", data))
+        tripped = [c for c in cases if held_back(c, limits, len(cases))]
+        file.append(
+            record.Note("answer", {"sentences": sentences(file.run, limits, differs, apart, tripped)})
+        )
+        failed = say(file.run, arguments, outputs)
+    if stopped or failed:
+        return stopped or failed
+    return int(bool(tripped) or any(r.status in ("wrong", "failed") for r in file.run.results))
+
+
+def _plans(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Cases and environment of each arm."""
+    found = []
+    for letter in NAMES:
+        with _arm(arguments, letter, 1) as arm:
+            try:
+                found.append(arm.call("plan", words=arguments.words, patience=60.0))
+            except SuiteError as error:
+                raise UsageError(f"arm {letter}: {error}") from None
+    return found
+
+
+@contextmanager
+def _arm(arguments: argparse.Namespace, letter: str, threads: int) -> Iterator[Arm]:
+    python = getattr(arguments, f"python_{letter}") or sys.executable
+    repo = getattr(arguments, f"repo_{letter}") or Path(__file__).parents[2]
+    try:
+        arm = Arm(letter, python, repo.resolve(), threads)
+    except OSError as error:
+        raise UsageError(f"--python-{letter} {python}: {error.strerror}") from None
+    try:
+        yield arm
+    finally:
+        arm.close()
+
+
+def _common(plans: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """Cases that both arms can measure; and what is said of the others. Raises UsageError."""
+    by_name = [{case["name"]: case["skip"] for case in plan["cases"]} for plan in plans]
+    common = [name for name, skip in by_name[0].items() if not skip and by_name[1].get(name, "") is None]
+    apart = []
+    for name in dict.fromkeys([*by_name[0], *by_name[1]]):
+        for letter, known in zip(NAMES, by_name, strict=True):
+            if name not in known:
+                apart.append(f"{name}: not in arm {letter}")
+            elif known[name]:
+                apart.append(f"{name}: skipped in arm {letter}: {known[name]}")
+    if not common:
+        raise UsageError(
+            f"no case that both arms can measure: {'; '.join(apart[:3]) or 'none was asked for'}"
+        )
+    return common, apart
+
+
+class Fails(Exception):
+    """An arm could not do what it was asked."""
+
+    def __init__(self, letter: str, error: SuiteError) -> None:
+        self.letter, self.error = letter, error
+
+
+def _ask(arm: Arm, do: str, patience: float, **given: Any) -> Any:
+    try:
+        return arm.call(do, patience=patience, **given)
+    except SuiteError as error:
+        raise Fails(arm.letter, error) from None
+
+
+def _take(
+    arguments: argparse.Namespace, cases: Sequence[Case], limits: Limits, threads: int, progress: Progress
+) -> tuple[int, dict[str, list[float]]]:
+    """All pairs of processes; the exit code of what stopped them early, and the canaries of each process."""
+    canary: dict[str, list[float]] = {}
+    chance = random.Random(secrets.randbits(31))
+    for number in range(limits.processes):
+        progress.begin(f"processes {number + 1} of {limits.processes} an arm, {len(cases)} cases")
+        slice_ = limits.seconds / limits.processes / len(cases)
+        try:
+            told = _pair(arguments, cases, threads, slice_, chance, first=number == 0)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            print(
+                f"micro.ab: interrupted after {number} of {limits.processes} processes an arm",
+                file=sys.stderr,
+            )
+            for case in cases:  # the pair in flight
+                del case.wall[number:], case.cpu[number:]
+            return (130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))), canary
+        for name, seconds in told.items():
+            canary.setdefault(name, []).append(seconds)
+    return 0, canary
+
+
+def _pair(
+    arguments: argparse.Namespace, cases: Sequence[Case], threads: int, seconds: float, chance: random.Random,
+    *, first: bool,
+) -> dict[str, float]:  # fmt: skip
+    """Every case in one fresh process of each arm; what a case does costs itself. The canaries."""
+    told: dict[str, float] = {}
+    with ExitStack() as stack:
+        arms: list[Arm] = []
+        for case in chance.sample(list(cases), len(cases)):
+            if case.failed:
+                continue
+            arms = arms or [stack.enter_context(_arm(arguments, letter, threads)) for letter in NAMES]
+            try:
+                told = _visit(arms, case, seconds, chance, first=first, canary=not told) or told
+            except Fails as fault:
+                case.failed[fault.letter] = (type(fault.error).__name__, str(fault.error))
+                if isinstance(fault.error, Died):
+                    stack.close()
+                    arms = []
+    return told
+
+
+def _visit(
+    arms: Sequence[Arm], case: Case, seconds: float, chance: random.Random, *, first: bool, canary: bool
+) -> dict[str, float]:
+    """One case in one pair of processes: alike in placement and launches, turns in random order."""
+    seed = chance.getrandbits(31)
+    about = [_ask(arm, "prepare", 300.0, case=case.name, seed=seed if first else None) for arm in arms]
+    calls = [_ask(arm, "open", 120.0, case=case.name, seed=seed)["calls"] for arm in arms]
+    least = [min(both) for both in zip(*calls, strict=True)]
+    for arm in arms:
+        settled = _ask(arm, "settle", 120.0, calls=least, visit=ACROSS)
+    case.about = case.about or about
+    case.launches, case.visit = settled["launches"], settled["visit"]
+    rounds = TURN if 8 * TURN * settled["round"] < seconds else 1
+    wall: list[list[float]] = [[], []]
+    cpu: list[list[float]] = [[], []]
+    told: dict[str, float] = {}
+    began, at = time.monotonic(), 0
+    while at < 2 * rounds or time.monotonic() < began + seconds:
+        for i in chance.sample((0, 1), 2):
+            sings, patience = canary and at == 0, 60.0 + 20 * seconds
+            look = _ask(arms[i], "look", patience, first=at, rounds=rounds, canary=sings)
+            wall[i] += look["wall"]
+            cpu[i] += look["cpu"]
+            case.lost += look["lost"]
+            told = look["canary"] or told
+        at += rounds
+    case.seconds += time.monotonic() - began
+    case.wall.append(wall)
+    case.cpu.append(cpu)
+    for arm in arms:
+        _ask(arm, "close", 60.0)
+    return told

@@ -1,0 +1,156 @@
+"""What the pairs of processes say: verdicts that share one error, records, the sentences and the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from kernels.variant import find
+from micro.measuring.rounds import CONTENDED, CPU_CLOCK, LOST
+from micro.planning.contest import parse
+from reports import compare, record, stats, units
+
+NAMES = ("a", "b")
+VERDICTS = ("slower", "faster", "same", "unresolved", "not comparable")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Processes an arm, seconds of measuring in all, the margin of a verdict, the gate if there is one."""
+
+    processes: int
+    seconds: float
+    margin: float
+    gate: float | None
+
+
+@dataclass
+class Case:
+    """What was seen of one case: for each pair of processes its rounds, [pair][arm] lists of seconds."""
+
+    name: str
+    wall: list[list[list[float]]] = field(default_factory=list)
+    cpu: list[list[list[float]]] = field(default_factory=list)
+    lost: list[float] = field(default_factory=list)
+    launches: int = 1
+    visit: float = 0.0
+    seconds: float = 0.0
+    about: list[dict[str, Any]] = field(default_factory=list)
+    failed: dict[str, tuple[str, str]] = field(default_factory=dict)  # arm: kind, reason
+
+    @property
+    def clock(self) -> str:
+        return "cpu" if self.visit >= CPU_CLOCK * 0.9 and parse(self.name).setting.threads == 1 else "wall"
+
+    @property
+    def times(self) -> list[list[list[float]]]:
+        return self.cpu if self.clock == "cpu" else self.wall
+
+    def ratios(self) -> Any:
+        """The logarithm of b over a in each pair of processes."""
+        import numpy as np
+
+        found = []
+        for a, b in self.times:
+            x = np.sort(np.log(np.array(b) / np.array(a)))
+            cut = len(x) // 4
+            found.append(float(x[cut : len(x) - cut].mean()))
+        return np.array(found)
+
+
+def judged(case: Case, limits: Limits, family: int) -> stats.Judgment:
+    return stats.across(case.ratios(), limits.margin, family)
+
+
+def held_back(case: Case, limits: Limits, family: int) -> bool:
+    """Whether the gate stops this case: slower for certain, and perhaps by the gate or more."""
+    if case.failed or limits.gate is None:
+        return False
+    found = judged(case, limits, family)
+    return found.verdict == "slower" and found.strict is not None and found.strict.high >= 1 + limits.gate
+
+
+def contests(
+    cases: Sequence[Case], limits: Limits, canary: dict[str, list[float]], command: str
+) -> Iterator[record.Contest]:
+    """A contest for each case: its two arms and their comparison."""
+    for case in cases:
+        name = f"ab/{case.name}"
+        results = tuple(_result(case, i, name, canary, command) for i in (0, 1))
+        comparison = record.Comparison(
+            name, "arm", results[0].name, results[1].name, None, None, None, stats.SHOWN, "not comparable", None,
+            limits.margin, limits.margin, scope=f"across {len(case.wall)} processes an arm",
+        )  # fmt: skip
+        if case.failed:
+            letter, (_, reason) = next(iter(case.failed.items()))
+            comparison = replace(comparison, reason=f"arm {letter}: {reason}")
+        else:
+            found = judged(case, limits, len(cases))
+            few = "more processes would tell" if found.verdict == "unresolved" else None
+            comparison = replace(comparison, verdict=found.verdict, reason=found.reason or few)
+            if found.shown:
+                s = found.shown
+                comparison = replace(comparison, ratio=s.center, low=s.low, high=s.high)
+        spent = {"measuring": case.seconds, "setup": 0.0}
+        yield record.Contest(name, "is arm b slower than arm a?", "arm", results, (comparison,), spent)
+
+
+def _result(case: Case, i: int, contest: str, canary: dict[str, list[float]], command: str) -> record.Result:
+    import numpy as np
+
+    one = parse(case.name)
+    row: Any = find(one.problem.op, one.variant)
+    blank = record.Result(
+        f"{case.name}/arm:{NAMES[i]}", contest, "measured", one.problem.op, asdict(one.problem), one.variant,
+        "cpu", one.setting.threads, "planned", cold=one.setting.cold, precision=row.computes(one.problem),
+        repeat=command,
+    )  # fmt: skip
+    if NAMES[i] in case.failed:
+        kind, reason = case.failed[NAMES[i]]
+        statuses: dict[str, record.Status] = {"WrongResult": "wrong", "Unavailable": "skipped"}
+        return replace(blank, status=statuses.get(kind, "failed"), reason=reason)
+    if case.failed or not case.wall:
+        return replace(
+            blank, status="skipped", reason="the other arm failed" if case.failed else "interrupted"
+        )
+    samples = [seconds for pair in case.times for seconds in pair[i]]
+    median, low, high = stats.order_interval(np.array(samples))
+    lost = float(np.mean(np.array(case.lost) > LOST))
+    return replace(
+        blank, status="contended" if lost > CONTENDED else "ok", clock=case.clock, launches=case.launches,
+        seconds=record.Seconds(median, low, high, stats.SHOWN), samples=tuple(samples),
+        flops_per_second=one.problem.flops / median, bytes_per_second=one.problem.bytes / median,
+        rounds=tuple(r for pair in case.times for r in range(len(pair[i]))),
+        processes=tuple(p for p, pair in enumerate(case.times) for _ in pair[i]),
+        kernel=case.about[i]["kernel"], isa_observed=case.about[i]["isa"], error=case.about[i]["error"],
+        canary=canary,
+    )  # fmt: skip
+
+
+def differing(plans: Sequence[dict[str, Any]]) -> list[str]:
+    first, second = (
+        record.Environment(p["environment"]["digest"], p["environment"]["facts"], {}, "", "") for p in plans
+    )
+    return list(compare.environments(first, second))
+
+
+def sentences(
+    run: record.Run, limits: Limits, differs: list[str], apart: list[str], tripped: Sequence[Case]
+) -> list[str]:
+    """How many cases of each verdict, what differs between the arms, what the gate says."""
+    by = {verdict: [c for c in run.comparisons if c.verdict == verdict] for verdict in VERDICTS}
+    counts = ", ".join(f"{len(found)} {verdict}" for verdict, found in by.items() if found)
+    said = [
+        f"Arm b against arm a, {len(run.comparisons)} cases: {counts} (margin {100 * limits.margin:g} %)."
+    ]
+    if by["slower"]:
+        worst = max(by["slower"], key=lambda c: c.ratio or 0.0)
+        shown = units.ratio(worst.ratio, worst.low, worst.high)
+        said.append(f"Slowest against a: {worst.baseline.removesuffix('/arm:a')}, {shown} times.")
+    said.append("Between the arms differ: " + ("; ".join(differs) or "nothing that is recorded") + ".")
+    said += apart
+    if limits.gate is not None:
+        names = ", ".join(case.name for case in tripped)
+        said.append(f"Gate {100 * limits.gate:g} %: " + (f"not passed: {names}." if tripped else "passed."))
+    return said

@@ -1,0 +1,103 @@
+"""One arm of `micro.ab`: a fresh process of one checkout and interpreter, that takes its turns when told.
+
+It speaks JSON lines, so that two versions of this suite can stand against each other: a request is
+`{"do": …}`, an answer what it gave or `{"error": …}`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from kernels.devices import open_device
+from kernels.errors import SuiteError, said
+from micro.command import environment as machine
+from micro.command.line import request
+from micro.planning.contest import parse
+from micro.planning.request import planned
+from micro.worker.host import Host
+from micro.worker.process import die_with, pin
+
+
+class Arm:
+    """Each method is what a request asks it to do."""
+
+    def __init__(self, device: str) -> None:
+        self._host = Host(open_device(device), 0)
+
+    def plan(self, words: list[str]) -> dict[str, Any]:
+        """The cases of a command, and where it would run."""
+        module, *rest = words
+        name = module.rpartition(".")[2]
+        benchmark, arguments = request(importlib.import_module(module).BENCHMARK, name, rest, raising=True)
+        plan = planned(benchmark, name, arguments)
+        cases = {case.name: case for contest in plan.contests for case in contest.cases}
+        environment = machine.environment([self._host.device], " ".join(words))
+        return {
+            "cases": [
+                {"name": name, "skip": case.skip, "threads": case.setting.threads}
+                for name, case in cases.items()
+            ],
+            "environment": {
+                "digest": environment.digest, "facts": environment.facts, "state": environment.state
+            },
+            "root": str(Path(__file__).parents[2]),
+        }  # fmt: skip
+
+    def prepare(self, case: str, seed: int | None) -> dict[str, Any]:
+        """Prepared, and checked where a seed for that is given."""
+        found = parse(case)
+        prepared = self._host.prepare(found)
+        error = self._host.check(found, seed).error if seed is not None else None
+        return {"kernel": prepared.kernel, "isa": prepared.isa, "error": error}
+
+    def open(self, case: str, seed: int) -> dict[str, Any]:
+        """Seconds of one launch of each part."""
+        found = parse(case)
+        return {"calls": self._host.open([found], [True], seed)[0]}
+
+    def settle(self, calls: list[float], visit: float) -> dict[str, Any]:
+        opened = self._host.settle([calls], visit)
+        return {"launches": opened.launches[0], "visit": opened.visits[0], "round": opened.round}
+
+    def look(self, first: int, rounds: int, canary: bool) -> dict[str, Any]:
+        """Seconds of a use in each round, by the wall and by the processor's clock."""
+        look = self._host.look(first, rounds, None, canary)
+        return {
+            "wall": look.wall[:, 0].tolist(), "cpu": look.cpu[:, 0].tolist(), "lost": look.lost[:, 0].tolist(),
+            "canary": look.canary,
+        }  # fmt: skip
+
+    def close(self) -> dict[str, Any]:
+        self._host.close()
+        return {}
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until the pipe ends."""
+    device, threads, read, write, parent = arguments[0], *map(int, arguments[1:])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with(parent)
+    os.dup2(2, 1)  # a kernel's print must not land in a document on stdout
+    pin(threads)
+    with os.fdopen(read, encoding="utf-8") as requests, os.fdopen(write, "w", encoding="utf-8") as answers:
+        arm = Arm(device)
+        for line in requests:
+            request = json.loads(line)
+            try:
+                answer = getattr(arm, request.pop("do"))(**request)
+            except SuiteError as error:
+                answer = {"error": str(error), "kind": type(error).__name__}
+            except Exception as error:
+                answer = {"error": f"raises {said(error)}", "kind": "LaunchError"}
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

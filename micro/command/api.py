@@ -1,0 +1,62 @@
+"""The same as the command line, from Python: plan, then measure; what comes is records."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from micro.planning.request import Planned
+    from reports.record import Run
+
+
+def plan(benchmark: str, **options: Any) -> Planned:
+    """What `python -m micro.BENCHMARK --option value …` would measure; its `contests` can be looked through.
+
+    An option is named as on the command line, with `_` for `-`: a value, a list of values, or True for a
+    flag; `output` is the run file, `without` stands for `--not`. Nothing is measured or imported yet.
+    Raises UsageError.
+    """
+    from kernels.errors import UsageError
+    from micro.command import line
+    from micro.planning import request
+    from reports import formats
+
+    try:
+        found = importlib.import_module(f"micro.{benchmark}").BENCHMARK
+    except (ImportError, AttributeError):
+        raise UsageError(f"{benchmark!r} is no benchmark: see `ls micro`, the files") from None
+    for name in {"figures", "list", "profile", *formats.kinds()} & options.keys():
+        raise UsageError(
+            f"{name}: from Python the run itself is written, by reports.formats or reports.figures"
+        )
+    meant, arguments = line.request(found, benchmark, words(options), raising=True)
+    return request.planned(meant, benchmark, arguments)
+
+
+def measure(plan: Planned) -> Run:
+    """Measure a plan; results and comparisons in the order of its contests.
+
+    `reports.flat.results(run)` and `.comparisons(run)` are rows ready for a data frame, and
+    `reports.store.read(path)` is the same run read from its file. A kernel that is wrong or fails is a
+    result with its reason, not an exception. Raises UsageError.
+    """
+    from micro.command.session import measured
+
+    return measured(plan)
+
+
+def words(options: dict[str, Any]) -> list[str]:
+    """The command line of keyword options; quiet unless `quiet=False`."""
+    found = [] if options.pop("quiet", True) is False or options.get("verbose") else ["-q"]
+    short = {"output": "-o", "verbose": "-v", "without": "--not"}
+    for name, value in options.items():
+        option = short.get(name, "--" + name.replace("_", "-"))
+        if value is True:
+            found.append(option)
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            found.append(f"{option}={','.join(map(str, value))}" if option.startswith("--") else option)
+        elif value is not False and value is not None:
+            found += [f"{option}={value}"] if option.startswith("--") else [option, str(value)]
+    return found

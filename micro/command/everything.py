@@ -1,0 +1,145 @@
+"""Every benchmark of `micro/`, and a useful default of each in one run file."""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernels.devices import open_device, runs
+from kernels.errors import UsageError
+from micro.command.line import request
+from micro.command.session import Session, measure_plan, session
+from micro.measuring.runner import refuse_size
+from micro.planning.request import Planned, planned
+from reports import units
+from reports.table import contrast
+
+if TYPE_CHECKING:
+    from micro.planning.contest import Benchmark, Useful
+    from reports.record import Comparison, Run
+
+HERE = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One command line of one benchmark, planned."""
+
+    name: str
+    words: str
+    plan: Planned
+    rank: int = 100
+
+    @property
+    def title(self) -> str:
+        return f"python -m micro.{self.name}{' ' * bool(self.words)}{self.words}"
+
+
+def benchmarks() -> dict[str, Benchmark]:
+    """By name: the files of `micro/` that have a BENCHMARK."""
+    names = sorted(path.stem for path in HERE.glob("[a-z]*.py"))
+    modules = {name: importlib.import_module(f"micro.{name}") for name in names}
+    return {name: module.BENCHMARK for name, module in modules.items() if hasattr(module, "BENCHMARK")}
+
+
+def parts(device: str, small: bool = False, only: int | None = None) -> list[Part]:
+    """What is worth running of each on this device, what is worth most first; `only` of one part of a visit to a GPU.
+    `small`: the same at sizes that take no time, where lines that differ in their sizes alone are one."""
+    found = []
+    for name, benchmark in benchmarks().items():
+        for line in benchmark.useful.get(runs(device), ()):
+            if only is None or line.rank // 100 == only:
+                found.append(_part(benchmark, name, line, device, small))
+    if not found:
+        raise UsageError(f"--device {device}: no benchmark has anything for it yet")
+    kept: dict[tuple[str, ...], Part] = {}
+    for part in sorted(found, key=lambda part: part.rank):
+        kept.setdefault(tuple(contest.name for contest in part.plan.contests), part)
+    return list(kept.values())
+
+
+def _part(benchmark: Benchmark, name: str, line: Useful, device: str, small: bool) -> Part:
+    seconds = f"--budget {line.seconds:g}s" if line.seconds else ""
+    words = " ".join(
+        filter(None, (line.words, benchmark.small if small else "", seconds, f"-q --device {device}"))
+    )
+    meant, arguments = request(benchmark, name, shlex.split(words), raising=True)
+    return Part(name, line.words, planned(meant, name, arguments), line.rank)
+
+
+def run(
+    todo: Sequence[Part], device: str, budget: float, output: Path | None, resume: bool, quiet: bool
+) -> Iterator[tuple[Part, Run]]:
+    """One part after another, each with its share of the seconds that are left, and the run file so far. What stands
+    in the file already is not measured again. What ran on a GPU `micro.names` tells."""
+    opened = open_device(device)
+    total = sum(part.plan.budget.seconds for part in todo)
+    contests = tuple(contest for part in todo for contest in part.plan.contests)
+    refuse_size(contests, {opened.name: opened.limits()})
+    with session("all", [opened], output, len(contests), quiet=quiet, resume=resume) as at:
+        left = budget
+        for part in todo:
+            share = replace(part.plan.budget, seconds=max(left, 0.0) * part.plan.budget.seconds / total)
+            if not quiet:
+                told = f"{share.seconds:.0f} of {left:.0f} s of measuring that are left"
+                print(f"{part.title}: {told}", file=sys.stderr, flush=True)
+            total -= part.plan.budget.seconds
+            here: Session = replace(at, runner=replace(at.runner, module=part.name, swept=part.plan.swept))
+            own = _names(part, todo, at.file.run)
+            others = {contest.name for contest in contests} | {x.contest for x in at.file.run.contests}
+            unused = measure_plan(here, replace(part.plan, budget=share), frozenset(others - own))
+            left -= share.seconds - unused
+            yield part, at.file.run
+
+
+def _names(part: Part, todo: Sequence[Part], run: Run) -> set[str]:
+    """A part's contests: those planned, and in a run's order those asked for after them."""
+    found = {contest.name for contest in part.plan.contests}
+    owner = {contest.name: other for other in todo for contest in other.plan.contests}
+    last = None
+    for contest in run.contests:
+        last = owner.get(contest.contest, last)
+        if last is part:
+            found.add(contest.contest)
+    return found
+
+
+def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
+    """What came of a part: its own sentences, or a line for each comparison; the best share of a ceiling."""
+    names = _names(part, todo, run)
+    mine = replace(run, contests=tuple(contest for contest in run.contests if contest.contest in names))
+    said = part.plan.answer(mine) or [_line(comparison) for comparison in mine.comparisons]
+    said = [*said, *_broken(mine, said)]
+    near = [
+        (result.percent_of_ceiling, result)
+        for result in mine.results
+        if result.role == "measured" and result.percent_of_ceiling is not None
+    ]
+    if near:
+        percent, best = max(near, key=lambda x: x[0])
+        said = [*said, f"Nearest to its ceiling: {best.name}, {units.percent(percent)} of {best.ceiling}."]
+    return said
+
+
+def _broken(run: Run, said: Sequence[str]) -> list[str]:
+    """Why cases were wrong or failed that are not `said` yet: a sentence on the others passes over them."""
+    found: dict[str, dict[str, None]] = {}
+    for result in run.results:
+        if result.status in ("wrong", "failed") and not any(str(result.reason) in x for x in said):
+            found.setdefault(f"{result.status}: {result.reason}", {})[result.name] = None
+    return [
+        f"{next(iter(names))}{f' and {len(names) - 1} more' if len(names) > 1 else ''} {reason}"
+        for reason, names in found.items()
+    ]
+
+
+def _line(comparison: Comparison) -> str:
+    common, contender, baseline = contrast(comparison.contender, comparison.baseline)
+    shown = units.ratio(comparison.ratio, comparison.low, comparison.high)
+    told = comparison.reason if comparison.ratio is None else comparison.verdict
+    return f"{common}: {contender} / {baseline} {shown}, {told}"

@@ -1,0 +1,50 @@
+"""What ran on a GPU, by case, as a profiler names it: last of all, and in a worker that times nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from kernels.devices import runs
+from kernels.errors import SuiteError
+from micro.measuring.runner import PREPARE
+from micro.planning.contest import Case, parse
+from micro.worker.process import Workers
+from reports.record import Note, Run
+
+MOST = 64  # cases of one profiler session: what it notes stays in memory until it ends
+
+
+def unnamed(run: Run) -> list[Case]:
+    """Cases that were timed on a GPU and whose kernels no note of the run names yet."""
+    named = {name for note in run.notes if note.topic == "kernels" for name in note.data.get("names", {})}
+    found = [
+        parse(result.name)
+        for result in run.results
+        if result.seconds and result.role == "measured" and runs(result.device) == "cuda" and result.name not in named
+    ]  # fmt: skip
+    return [case for case in dict.fromkeys(found) if not case.problem.on_host]
+
+
+def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = Workers) -> Note | None:
+    """The names of all that is unnamed, or none where there is nothing to name or nobody to ask.
+
+    Of a profiler of CUPTI's something stays in the process that it has seen: launches in it are slower from then on.
+    So the workers are fresh ones, and they end here."""
+    cases = unnamed(run)
+    found: dict[str, list[str]] = {}
+    with workers() as own:
+        for first in range(0, len(cases), MOST):
+            some = cases[first : first + MOST]
+            for key in dict.fromkeys(own.key(case) for case in some):
+                mine = [case for case in some if own.key(case) == key]
+                try:
+                    names = own.get(key).call("names", mine, patience=PREPARE)
+                except SuiteError as error:
+                    own.drop(key)
+                    told = f"{mine[0].name} and {len(mine) - 1} more" if len(mine) > 1 else mine[0].name
+                    print(f"the kernels of {told} stay without a name: {error}", file=sys.stderr)
+                    continue
+                found |= {case.name: list(x) for case, x in zip(mine, names, strict=True) if x}
+    return Note("kernels", {"names": found}) if found else None

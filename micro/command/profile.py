@@ -1,0 +1,149 @@
+"""`--profile`: one warmed launch between two marks and nothing else, for a profiler to look at."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels.devices import open_device
+from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError, said
+from kernels.isa import refusal, variables
+from kernels.variant import find
+from micro.measuring.runner import refuse_size
+from micro.planning.contest import Case, Contest, one_case
+from micro.worker import check
+from micro.worker.process import POOLS, pin
+from micro.worker.timed import WARM
+from reports import units
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+
+LISTENS = 5.0  # seconds that perf has to open its FIFO
+PERIOD = 100_000  # nanoseconds between two samples
+NAMES = tuple(f"kernelgap-{os.getuid()}.{end}" for end in ("control", "answer"))  # of perf's FIFOs
+
+
+def run(contests: Sequence[Contest], control: str, command: str) -> int:
+    """Prepare and check the one case, warm it up, mark, launch, mark. `control`: perf's two FIFOs, or empty,
+    and then the line that runs it under perf, on a GPU under ncu, is printed. Raises UsageError."""
+    case = one_case(contests, "--profile", "launches", "run")
+    if case.setting.heap != "default":
+        raise UsageError(
+            f"--heap {case.setting.heap}: a profile is of this process, whose heap is what it is"
+        )
+    device = open_device(case.setting.device)
+    refuse_size(contests, {device.name: device.limits()})
+    fifos = _fifos(control)
+    if device.native:  # as in a worker: before the libraries are loaded
+        os.environ.update(dict.fromkeys(POOLS, str(case.setting.threads)) | variables(case.setting.isa))
+        pin(case.setting.threads)
+        import threadpoolctl
+
+        threadpoolctl.threadpool_limits(case.setting.threads)  # those that a user's file has loaded already
+    try:
+        took = _launch(device, case, fifos)
+    except SuiteError:
+        raise
+    except Exception as error:
+        raise LaunchError(f"raises {said(error)}") from error
+    print(f"{case.name}: one warmed launch, {units.seconds(took)}")
+    if not control:
+        print(gpu_line(command) if device.kind == "cuda" else line(command))
+    return 0
+
+
+def _launch(device: Device, case: Case, fifos: Sequence[str]) -> float:
+    """Seconds of the launch between the marks."""
+    import numpy as np
+
+    variant = device.adopt(find(case.problem.op, case.variant))
+    bind = variant.prepare(case.problem, device, case.setting)
+    if reason := refusal(case.setting.isa, *variant.kernel()):
+        raise Unavailable(reason)
+    check.check(device, case.problem, variant, bind, seed=0)
+    bench = check.Bench(device, case.problem)
+    bench.load(case.problem.fill(np.random.default_rng(0)))
+    launch = bind(bench.views)
+    for _ in range(WARM):
+        launch.call()
+    device.sync()
+    with ExitStack() as stack:
+        on_gpu: Any = device if device.kind == "cuda" else None
+        mark = on_gpu.profiler if on_gpu else _marks(fifos, stack)
+        mark("enable")
+        start = time.perf_counter()
+        launch.call()
+        device.sync()
+        took = time.perf_counter() - start
+        mark("disable")
+    return took
+
+
+def line(command: str) -> str:
+    """What to type so that perf samples that launch alone."""
+    folder = Path(tempfile.gettempdir())
+    control, answer = (shlex.quote(str(folder / name)) for name in NAMES)
+    words = [sys.executable, *shlex.split(command)[1:]]
+    at = next((i for i, word in enumerate(words) if word.startswith("--profile")), len(words))
+    words[at : at + 1] = ["--profile", ",".join(str(folder / name) for name in NAMES)]
+    return (
+        f"rm -f {control} {answer}; mkfifo {control} {answer}; "
+        f"perf record -e cpu-clock -c {PERIOD} -D -1 --control fifo:{control},{answer} -o perf.data -- "
+        f"{shlex.join(words)}; "
+        "perf report -i perf.data --stdio"
+    )
+
+
+def gpu_line(command: str) -> str:
+    """What to type so that Nsight Compute looks at that launch alone, its clocks as they are."""
+    words = [sys.executable, *shlex.split(command)[1:]]
+    return f"ncu --profile-from-start off --clock-control none --set full -o launch {shlex.join(words)}"
+
+
+def _fifos(control: str) -> list[str]:
+    """perf's control and answer. Raises UsageError where they are no FIFOs: a file would be emptied."""
+    names = control.split(",") if control else []
+    try:
+        right = not names or (len(names) == 2 and all(stat.S_ISFIFO(os.stat(name).st_mode) for name in names))
+    except OSError:
+        right = False
+    if not right:
+        raise UsageError(f"--profile {control}: give perf's control and answer FIFOs, as CONTROL,ANSWER")
+    return names
+
+
+def _marks(fifos: Sequence[str], stack: ExitStack) -> Callable[[str], None]:
+    """perf switched on and off through its FIFOs, each time waiting until it says so."""
+    if not fifos:
+        return lambda word: None
+    commands = stack.enter_context(os.fdopen(_listened(fifos[0]), "w"))
+    answers = stack.enter_context(open(fifos[1]))
+
+    def mark(word: str) -> None:
+        commands.write(word + "\n")
+        commands.flush()
+        answers.readline()
+
+    return mark
+
+
+def _listened(fifo: str) -> int:
+    """The FIFO, open for writing once perf reads it; without a reader a plain open would wait for ever."""
+    end = time.monotonic() + LISTENS
+    while True:
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            if time.monotonic() > end:
+                told = "no perf listens there; type the line that --profile prints"
+                raise UsageError(f"--profile {fifo}: {told}") from None
+            time.sleep(0.01)

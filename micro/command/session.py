@@ -1,0 +1,331 @@
+"""A command from its contests to its end: environment, run file, progress, what is printed, exit code."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from kernels.devices import open_device
+from kernels.errors import Unavailable, UsageError
+from micro.command import environment as machine
+from micro.command import names as command_names
+from micro.command.progress import Progress
+from micro.measuring.runner import Runner, refuse_size
+from micro.planning.contest import Budget, Contest
+from micro.planning.request import Planned
+from micro.worker.canaries import History
+from micro.worker.evidence import beside
+from micro.worker.process import Workers
+from micro.worker.timed import LONG, WARM
+from reports import formats, store
+from reports.record import Environment, Note, Run
+from reports.stats import LOOKS
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device, Limits
+
+REFERENCE = 100e9  # FLOP/s of the processor, which computes what an answer is checked against
+LEAST_VISIT = 1e-3  # seconds of a visit on a device that is not called from the compiled loop
+BESIDE = 4  # visits to ceilings and canaries for each round of a first look, there
+Output = tuple[str, Callable[[], None], IO[str]]  # its option, what writes it, where to
+EXPORTS = tuple(kind for kind in formats.kinds() if kind != "text")
+
+
+@dataclass(frozen=True)
+class Session:
+    """What every command has: a run file, a runner with its workers, signs of life."""
+
+    environment: Environment
+    file: store.RunFile
+    runner: Runner
+    progress: Progress
+
+
+@contextmanager
+def session(
+    module: str,
+    devices: Sequence[Device],
+    output: Path | None,
+    contests: int,
+    *,
+    quiet: bool = False,
+    resume: bool = False,
+    until: str = "time",
+    keep_wrong: bool = False,
+    swept: frozenset[tuple[str, str]] = frozenset(),
+) -> Iterator[Session]:
+    """Open until the last contest is measured; its workers end with it. The run is told by its first device.
+    Raises UsageError."""
+    with ExitStack() as stack:
+        environment = machine.environment(devices, machine.command_line())
+        file = open_run_file(output, environment, resume)
+        stack.callback(file.close)
+        history = History(environment.state["machine"])
+        stack.callback(history.save)
+        workers = stack.enter_context(Workers())
+        progress = stack.enter_context(Progress(contests, quiet))
+        seed = int(file.run.environment.state["seed"])
+        evidence = beside(output) if output else None
+        limits = {device.name: device.limits() for device in devices}
+        runner = Runner(
+            workers, limits, history, until, progress.say, module, swept, seed, evidence, keep_wrong
+        )
+        yield Session(environment, file, runner, progress)
+
+
+def open_run_file(path: Path | None, environment: Environment, resume: bool = False) -> store.RunFile:
+    """A run file, or a run that is only kept in memory. Raises UsageError."""
+    try:
+        return store.RunFile(path, environment, resume)
+    except store.Unreadable as error:
+        raise UsageError(str(error)) from None
+
+
+def run(plan: Planned) -> int:
+    """Measure a plan and say what came of it; the exit code.
+
+    Where it is interrupted, or the run file is full, it says what came until then. Raises UsageError.
+    """
+    arguments, failed = plan.arguments, 0
+    with ExitStack() as stack:
+        outputs = open_outputs(arguments, stack)
+        with _opened(plan) as at:
+            try:
+                measure_plan(at, plan)
+                name_kernels(at)
+            except (KeyboardInterrupt, SystemExit) as stop:
+                failed = 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
+                print(_interrupted(plan, at.file), file=sys.stderr)
+            except store.Unwritable as error:
+                failed = 1
+                print(f"micro.{plan.name}: {error}", file=sys.stderr)
+        if at.file.run.contests or not failed:
+            failed = say(at.file.run, arguments, outputs) or failed
+    return failed or int(any(r.status in ("wrong", "failed") for r in at.file.run.results))
+
+
+def measured(plan: Planned) -> Run:
+    """The run of a plan, for a caller in Python. Raises UsageError; what a kernel does is in the results."""
+    with _opened(plan) as at:
+        measure_plan(at, plan)
+        name_kernels(at)
+    return at.file.run
+
+
+def _opened(plan: Planned) -> AbstractContextManager[Session]:
+    arguments = plan.arguments
+    devices = [_device(name) for name in plan.devices]
+    refuse_size(plan.contests, {device.name: device.limits() for device in devices})
+    return session(
+        plan.name, devices, arguments.output, len(plan.contests),
+        quiet=arguments.quiet, resume=arguments.resume, until=arguments.until, keep_wrong=arguments.keep_wrong,
+        swept=plan.swept,
+    )  # fmt: skip
+
+
+def _device(name: str) -> Device:
+    """The device. Raises UsageError where it is not here."""
+    try:
+        return open_device(name)
+    except Unavailable as error:
+        raise UsageError(f"--device {name}: {error}; --device cpu is always here") from None
+
+
+def measure_plan(at: Session, plan: Planned, others: frozenset[str] = frozenset()) -> float:
+    """All contests that are left, and those that its question asks for after them, into the run file; what
+    those before them took is off the budget. Seconds left. `others`: contests of other plans in the same file."""
+    left = _left(plan.contests, at.file.run, at.file.path)
+
+    def so_far() -> Run:
+        return replace(
+            at.file.run, contests=tuple(c for c in at.file.run.contests if c.contest not in others)
+        )
+
+    if at.progress.contests == len(plan.contests):
+        at.progress.contests = len(left)
+    if left and not plan.arguments.quiet:
+        print(_forecast(left, plan.budget), file=sys.stderr, flush=True)
+    taken = sum(done.seconds.get("measuring", 0.0) for done in so_far().contests)
+    need = partial(_first_look, limits=at.runner.limits)
+    share = sum(map(need, left)) / (sum(map(need, plan.contests)) or 1.0)
+    rest = max(plan.budget.seconds - taken, plan.budget.seconds * share)
+    rest = measure_all(at, left, replace(plan.budget, seconds=rest))
+    while (more := _fresh(plan.refine(so_far()), at.file.run)) and rest >= sum(map(need, more)):
+        rest = measure_all(at, more, replace(plan.budget, seconds=rest))
+    said = plan.answer(so_far())
+    if said and said not in [note.data.get("sentences") for note in at.file.run.notes]:
+        at.file.append(Note("answer", {"sentences": said}))
+    return rest
+
+
+def name_kernels(at: Session) -> None:
+    """What ran on a GPU, into the run file: after all that is timed, whose workers end here."""
+    if command_names.unnamed(at.file.run):
+        at.runner.workers.end()
+        if note := command_names.collect(at.file.run):
+            at.file.append(note)
+
+
+def _left(contests: Sequence[Contest], run: Run, path: Path | None) -> list[Contest]:
+    """The contests that a resumed run file does not hold yet. Raises UsageError."""
+    done = {contest.contest: contest for contest in run.contests}
+    for contest in contests:
+        if (known := done.get(contest.name)) is None:
+            continue
+        names = [result.name for result in known.results if result.role == "measured"]
+        halfway = any(result.status in ("planned", "built", "ran") for result in known.results)
+        if halfway or names != [case.name for case in contest.cases]:
+            how = "stopped by --until" if halfway else "with other cases"
+            raise UsageError(
+                f"-o {path}: it holds {contest.name} {how}, from `{run.environment.command}`: name another file"
+            )
+    return [contest for contest in contests if contest.name not in done]
+
+
+def _interrupted(plan: Planned, file: store.RunFile) -> str:
+    kept = f"they are in {file.path}, --resume goes on" if file.path else "-o FILE would have kept them"
+    ended = f"{len(file.run.contests)} of {len(plan.contests)} contests had ended"
+    return f"micro.{plan.name}: interrupted; {ended}: {kept}"
+
+
+def measure_all(at: Session, contests: Sequence[Contest], budget: Budget) -> float:
+    """One contest after another; what one leaves over goes to the later ones. Seconds left.
+
+    First each gets what its first look takes, then all share the rest, case by case; a budget too small
+    for the first looks is shared in their proportion. Seconds left are negative where the last looks took longer.
+    """
+    needs = [_first_look(contest, at.runner.limits) for contest in contests]
+    left, spent = budget.seconds, 0.0
+    for i, contest in enumerate(contests):
+        at.progress.begin(contest.name)
+        rest = left - sum(needs[i:])
+        share = len(contest.cases) / sum(len(later.cases) for later in contests[i:])
+        seconds = needs[i] + rest * share if rest > 0 else left * needs[i] / sum(needs[i:])
+        done = at.runner.run(contest, seconds, budget)
+        spent += done.seconds["measuring"]
+        left = max(budget.seconds - spent, 0.0)
+        at.file.append(done)
+    return budget.seconds - spent
+
+
+def _fresh(contests: list[Contest], run: Run) -> list[Contest]:
+    """Those that have not been run: one that failed would be asked for again and again."""
+    known = {contest.contest for contest in run.contests}
+    return [contest for contest in contests if contest.name not in known]
+
+
+def _forecast(contests: Sequence[Contest], budget: Budget) -> str:
+    """What is about to happen: contests, and at most how long."""
+    cases = {case for contest in contests for case in contest.cases if not case.skip}
+    checks = sum(
+        4 * case.problem.flops / REFERENCE + 8 * case.problem.footprint / 1e9 + 0.1 for case in cases
+    )
+    return (
+        f"{len(contests)} contests of {len(cases)} cases: at most {budget.seconds:.0f} s of measuring, "
+        f"about {checks:.0f} s to prepare and check them"
+    )
+
+
+def _first_look(contest: Contest, limits: Mapping[str, Limits]) -> float:
+    """Seconds, roughly, by what each case's device is taken to do: eight rounds of every case, warmed up where that is
+    done; where visits are made step by step, of the ceilings and the canaries beside them too."""
+    total, least = 0.0, 0.05
+    for case in contest.cases:
+        if case.skip or case.setting.device not in limits:
+            continue
+        known = limits[case.setting.device]
+        call = case.problem.flops / known.flops + case.problem.bytes / known.bandwidth
+        total += call * (1 if call > LONG else 1 + WARM)
+        if known.visit:
+            total += known.visit + max(LEAST_VISIT - call, 0.0)
+            least = max(least, LOOKS[0] * BESIDE * (known.visit + LEAST_VISIT))
+    return LOOKS[0] * total + least
+
+
+def open_outputs(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, IO[str]]:
+    """Opened before anything is measured, so that a wrong path costs nothing."""
+    opened: dict[str, IO[str]] = {}
+    for kind in EXPORTS:
+        path = getattr(arguments, kind, None)
+        if path is None:
+            continue
+        if path == "-":
+            if any(stream is sys.stdout for stream in opened.values()):
+                raise UsageError(f"--{kind} -: another format already goes to stdout; name a file")
+            opened[kind] = _utf8(sys.stdout)
+            continue
+        try:
+            opened[kind] = stack.enter_context(Path(path).open("w", encoding="utf-8"))
+        except OSError as error:
+            raise UsageError(
+                f"--{kind} {path}: {error.strerror}; name a file in a folder that is there"
+            ) from None
+    if arguments.figures is not None:
+        try:
+            arguments.figures.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--figures {arguments.figures}: {error.strerror}; name a folder") from None
+    return opened
+
+
+def _utf8(stream: IO[str]) -> IO[str]:
+    """A document is UTF-8 whatever the terminal's encoding is."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding="utf-8")
+    return stream
+
+
+def for_people(arguments: argparse.Namespace) -> IO[str]:
+    """Where a person reads: stderr where stdout is a document's."""
+    taken = any(getattr(arguments, kind, None) == "-" for kind in EXPORTS)
+    return sys.stderr if taken else sys.stdout
+
+
+def say(run: Run, arguments: argparse.Namespace, outputs: dict[str, IO[str]]) -> int:
+    """Report, exports, pictures; 1 where one of them cannot be written, which costs that one alone."""
+    people = for_people(arguments)
+
+    def text() -> None:
+        formats.write("text", run, people, verbose=arguments.verbose)
+        people.flush()
+
+    def export(kind: str, stream: IO[str]) -> None:
+        formats.write(kind, run, stream)
+        stream.flush()
+
+    wanted: list[Output] = [("stdout", text, people)]
+    wanted += [(f"--{kind}", partial(export, kind, stream), stream) for kind, stream in outputs.items()]
+    return written(wanted, run, arguments)
+
+
+def written(wanted: Sequence[Output], run: Run, arguments: argparse.Namespace) -> int:
+    """Each output, then the pictures, then where the run file is; 1 where one of them cannot be written."""
+    people, code = for_people(arguments), 0
+
+    def draw() -> None:
+        from reports import figures
+
+        for path in figures.draw(run, arguments.figures):
+            print(f"picture: {path}", file=people)
+
+    pictures = [(f"--figures {arguments.figures}", draw, people)] if arguments.figures else []
+    for option, write, stream in (*wanted, *pictures):
+        try:
+            write()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # what is still buffered goes nowhere
+            print(f"{option}: {error.strerror}", file=sys.stderr)
+            code = 1
+    if arguments.output:
+        print(f"run file: {arguments.output}", file=people)
+    return code

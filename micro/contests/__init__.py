@@ -1,0 +1,1 @@
+"""Contests of the benchmarks whose questions need many."""

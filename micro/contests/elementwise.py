@@ -1,0 +1,282 @@
+"""The contests of micro/elementwise.py. Each differs in one mechanism; the first word of its name says in which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kernels.ops.activation.problem import Activation
+from kernels.ops.biasact.problem import BiasAct
+from kernels.ops.cast.problem import Cast
+from kernels.ops.dropout.problem import Dropout
+from kernels.ops.softmax.problem import Softmax
+from micro.planning.contest import Asked, Contest
+
+HIDDEN = 64 * 2048  # a hidden layer of FCN-S at batch 64: 512 KiB an operand
+IMAGES = 16 * 96 * 55 * 55  # what AlexNet-S's first convolution gives at batch 16: 18 MiB
+IN_CACHE = 4096  # floats: input and output within a first-level cache
+# Bytes of operands that a GPU takes from its memory: four times a second-level cache of 60 MB, and a power of two. An
+# H100 has 50 MB, which hold what AlexNet-S gives. Planning opens no device, so that it is a constant.
+MEMORY = 256 << 20
+FROM_MEMORY = f", from a GPU's memory, its operands {MEMORY >> 20} MiB and more"
+NETWORKS = (
+    (64, 26752),
+    (64, 10),
+    (256, 10000),
+)  # FCN-S; FCN-R; the LSTM's vocabulary at a sixteenth of its rows
+WHOLE = (4096, 10000)  # all of them
+STREAMED = (
+    ("relu", "forward"),
+    ("sigmoid", "forward"),
+    ("tanh", "backward"),
+)  # from memory: 1, 4, 3 passes of CuPy's
+LIBRARIES = {"cpu": ("c", "numpy", "torch", "numba"), "cuda": ("cuda", "cupy", "torch-cuda")}
+
+
+def unique(contests: Iterable[Contest]) -> list[Contest]:
+    """One contest a name: shrunk problems may have become alike."""
+    return list({contest.name: contest for contest in contests}.values())
+
+
+def shrunk(asked: Asked, problem: Any) -> Any:
+    """The problem; where --count is given, about that many elements of it."""
+    if "count" not in asked.given or asked.op != "activation":
+        return problem
+    count = int(asked.axes["count"][0])
+    edge = max(5, min(getattr(problem, "size", 5), round((count / 6) ** 0.5)))
+    change: dict[str, dict[str, int]] = {
+        "activation": {"count": count},
+        "softmax": {"batch": min(getattr(problem, "batch", 1), 8), "classes": max(2, count // 8)},
+        "biasact": {"rows": min(getattr(problem, "rows", 1), 8), "cols": max(2, count // 8),
+                    "terms": min(getattr(problem, "terms", 0), 16)},
+        "dropout": {"units": max(2, count)},
+        "pooling": {"images": 2, "channels": 3, "size": edge},
+        "norm": {"images": 2, "maps": 3, "size": edge},
+        "cast": {"values": count},
+    }  # fmt: skip
+    return replace(problem, **change[problem.op])
+
+
+def named_among(asked: Asked, names: Sequence[str]) -> list[str]:
+    """Of these variants those a person named, or all of them where none of them was."""
+    mine = [name for name in names if name in asked.variants] if "variant" in asked.given else []
+    return mine or list(names)
+
+
+def variants(
+    asked: Asked, word: str, question: str, problem: Any, names: Sequence[str], library: str = ""
+) -> Contest:
+    """One problem by several kernels."""
+    problem = shrunk(asked, problem)
+    cases = tuple(asked.case(problem, name) for name in names)
+    name = f"{word}/{problem.name}" + (f"/library:{library}" if library else "")
+    return Contest(name, question, "variant", cases)
+
+
+def along(
+    asked: Asked, word: str, question: str, problem: Any, variant: str, field: str, values: Sequence[str]
+) -> Contest:
+    """One kernel on problems that differ in one field."""
+    found = [shrunk(asked, replace(problem, **{field: value})) for value in values]
+    unequal = len({(x.flops, x.bytes) for x in found}) > 1
+    differs = f"work: differs ({field})" if unequal else field
+    cases = tuple(asked.case(x, variant) for x in found)
+    return Contest(f"{word}/{found[0].name}/variant:{variant}", question, differs, cases)
+
+
+def _libraries(asked: Asked, phase: str = "forward") -> list[str]:
+    """Numba's loops are written forward alone."""
+    return [x for x in named_among(asked, LIBRARIES[asked.kernels]) if phase == "forward" or x != "numba"]
+
+
+# Activations (E9, E11)
+
+
+def activations(asked: Asked) -> list[Contest]:
+    question = "who is fastest?"
+    wanted = [
+        ("relu", "forward"),
+        ("sigmoid", "forward"),
+        ("tanh", "forward"),
+        ("relu", "backward"),
+        ("tanh", "backward"),
+    ]
+    found = [
+        variants(asked, "activation", question, Activation(count, kind, phase), _libraries(asked, phase))
+        for count in (HIDDEN, IMAGES)
+        for kind, phase in wanted
+    ]
+    if asked.kernels == "cuda":  # input and output
+        asks, count = f"who is fastest{FROM_MEMORY}?", MEMORY // 8
+        found += [
+            variants(asked, "activation", asks, Activation(count, kind, phase), _libraries(asked, phase))
+            for kind, phase in STREAMED
+        ]
+    return found
+
+
+def functions(asked: Asked) -> list[Contest]:
+    """Sigmoid and tanh against ReLU: the same traffic."""
+    question = "what does a function of exponentials cost beside ReLU?"
+    return [
+        along(
+            asked, "function", question, Activation(count), name, "kind", ("relu", "sigmoid", "tanh", "exp")
+        )
+        for count in (IN_CACHE, HIDDEN, IMAGES)
+        for name in _libraries(asked)
+        if name != "numba"
+    ]
+
+
+def providers(asked: Asked) -> list[Contest]:
+    """Our polynomial against the C library's function, NumPy's, torch's."""
+    names = {"cpu": ("c", "libm", "numpy", "torch", "numba"), "cuda": LIBRARIES["cuda"]}[asked.kernels]
+    return [
+        variants(
+            asked,
+            "provider",
+            "whose function is fastest?",
+            Activation(IN_CACHE, kind),
+            named_among(asked, names),
+        )
+        for kind in ("exp", "tanh", "sigmoid")
+    ]
+
+
+def places(asked: Asked) -> list[Contest]:
+    question = "does writing over the input save time"
+    kinds = (("relu", "forward"), ("sigmoid", "forward"), ("relu", "backward"))
+    wanted = [(count, kind, f"{question}?") for count in (IMAGES, HIDDEN) for kind in kinds]
+    if asked.kernels == "cuda":  # in place there is one operand
+        wanted.append((MEMORY // 4, kinds[0], f"{question}{FROM_MEMORY}?"))
+    return [
+        along(asked, "place", asks, Activation(count, *kind), name, "place", ("out", "in"))
+        for count, kind, asks in wanted
+        for name in _libraries(asked)
+        if name != "numba"
+    ]
+
+
+# Softmax (E2, E3, E4)
+
+
+def _shapes(asked: Asked, count: int = 3) -> tuple[tuple[int, int], ...]:
+    """The first of the networks' sizes, or all of them and the largest too: the only one that is more than MEMORY."""
+    return (*NETWORKS, WHOLE) if {"full", "all"} & asked.flags else NETWORKS[:count]
+
+
+def fused(asked: Asked) -> list[Contest]:
+    """Each library's fused way against its parts, rows of labels being there; then all that are fused."""
+    question = "what does it cost to take softmax, log, product and sum one after another"
+    pairs = {"cpu": ("c", "torch", "numpy"), "cuda": ("torch-cuda",)}[asked.kernels]
+    rivals = {"cpu": ("c", "torch", "torch-autograd", "numpy", "numba"), "cuda": LIBRARIES["cuda"]}[
+        asked.kernels
+    ]
+    found = []
+    shapes = dict.fromkeys((*_shapes(asked), *((WHOLE,) if asked.kernels == "cuda" else ())))
+    for batch, classes in shapes:
+        onehot = Softmax(batch, classes, "one-hot")
+        far = FROM_MEMORY if asked.kernels == "cuda" and (batch, classes) == WHOLE else ""
+        found += [
+            variants(asked, "fused", question + far + "?", onehot, (x, f"{x}-parts"), x)
+            for x in named_among(asked, pairs)
+        ]
+        problem, asks = Softmax(batch, classes), f"who is fastest{far}?"
+        found.append(variants(asked, "rivals", asks, problem, named_among(asked, rivals)))
+    return found
+
+
+def doubled(asked: Asked) -> list[Contest]:
+    question = "what does a softmax before the loss's own cost?"
+    pair = {"cpu": ("c", "torch"), "cuda": ("torch-cuda",)}[asked.kernels]
+    before = ("none", "log-softmax", "softmax")
+    return [
+        along(asked, "doubled", question, Softmax(batch, classes), name, "before", before)
+        for batch, classes in _shapes(asked, 2)
+        for name in named_among(asked, pair)
+    ]
+
+
+def labels(asked: Asked) -> list[Contest]:
+    """Indices against rows that are there, and against rows that are written first."""
+    pair = {"cpu": ("c", "torch", "numpy"), "cuda": ("cuda", "torch-cuda")}[asked.kernels]
+    found = []
+    for batch, classes in _shapes(asked, 2):
+        problem = Softmax(batch, classes)
+        for name in named_among(asked, pair):
+            question = "what does it cost to read labels as rows?"
+            found.append(along(asked, "labels", question, problem, name, "labels", ("index", "one-hot")))
+        if asked.kernels == "cpu":
+            question = "what does it cost to write them first?"
+            found.append(variants(asked, "labels-made", question, problem, ("c", "c-labels-made")))
+    return found
+
+
+def losses(asked: Asked) -> list[Contest]:
+    if asked.kernels == "cuda":
+        return []
+    question = "what does the gradient add to the loss?"
+    return [
+        along(asked, "loss", question, Softmax(*shape), "c", "want", ("loss", "step"))
+        for shape in _shapes(asked, 2)
+    ]
+
+
+# Bias (G8), dropout (E5)
+
+
+def bias(asked: Asked) -> list[Contest]:
+    question = "bias and ReLU in one pass, or in two?"
+    return [
+        variants(
+            asked, "bias", question, BiasAct(rows, 2048, phase=phase), named_among(asked, ("c", "c-passes"))
+        )
+        for rows in (64, 1024)
+        for phase in ("forward", "backward")
+    ]
+
+
+def epilogue(asked: Asked) -> list[Contest]:
+    """The same behind a product, or inside it."""
+    found = []
+    for rows in (64, 1024):
+        problem = BiasAct(rows, 2048, 2048 if rows == 64 else 256)
+        question = "after a product, in one pass or in two?"
+        found.append(variants(asked, "after-product", question, problem, ("numpy-c", "numpy-c-passes")))
+        names = named_among(asked, ("torch", "torch-bias-inside", "onednn-both-inside"))
+        found.append(variants(asked, "inside-product", "inside the product?", problem, names, "torch"))
+    return found
+
+
+def dropout(asked: Asked) -> list[Contest]:
+    found = []
+    for units in (HIDDEN, IMAGES):
+        question = "store the mask, or ask for it again?"
+        names = named_among(asked, ("c-mask-passes", "c-mask", "c-counter"))
+        found.append(variants(asked, "mask", question, Dropout(units), names))
+        names = named_among(asked, ("c-mask", "numpy", "torch"))
+        found.append(variants(asked, "rivals", "who is fastest?", Dropout(units), names))
+    return found
+
+
+# Conversions (E12)
+
+
+def casts(asked: Asked) -> list[Contest]:
+    """Every conversion against a plain copy of as many floats."""
+    question = "what does a conversion cost beside a copy?"
+    kinds = {"c": ("f32-f32", "f64-f32", "f32-bf16", "bf16-f32"), "numpy": ("f32-f32", "f64-f32")}
+    return [
+        along(asked, "cast", question, Cast(values), name, "convert", kinds.get(name, kinds["c"]))
+        for values in (IMAGES, HIDDEN)
+        for name in named_among(asked, ("c", "numpy", "torch"))
+    ]
+
+
+def clears(asked: Asked) -> list[Contest]:
+    names = named_among(asked, ("c", "memset", "numpy", "torch"))
+    return [
+        variants(asked, "clear", "who clears memory fastest?", Cast(values, "clear"), names)
+        for values in (HIDDEN, IMAGES)
+    ]

@@ -1,0 +1,77 @@
+"""Contests of micro/elementwise.py over images: pooling and normalization."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kernels.ops.norm.problem import Norm
+from kernels.ops.pooling.problem import Pooling
+from micro.contests.elementwise import along, named_among, variants
+from micro.planning.contest import Asked, Contest
+
+# Pooling (C16, E1)
+
+POOLED = (Pooling(16, 96, 55), Pooling(16, 96, 55, 3), Pooling(16, 64, 14))
+
+
+def relu_place(asked: Asked) -> list[Contest]:
+    """One answer, checked, whichever is first."""
+    question = "ReLU before max-pooling, or after it?"
+    pairs = {"c": ("c-relu-before", "c-relu-after"), "torch": ("torch-relu-before", "torch")}
+    return [
+        variants(asked, "relu-place", question, replace(x, phase=phase, relu="yes"), names, library)
+        for x in POOLED
+        for phase in ("step", "forward")
+        for library, names in pairs.items()
+    ]
+
+
+def gradients(asked: Asked) -> list[Contest]:
+    question = "store the indices of the maxima, or look for them again?"
+    return [
+        variants(asked, "index", question, replace(x, phase="step"), ("c", "c-recompute")) for x in POOLED
+    ]
+
+
+def layouts(asked: Asked) -> list[Contest]:
+    question = "NCHW or NHWC?"
+    both = ("nchw", "nhwc")
+    return [
+        along(asked, "layout", question, x, name, "layout", both)
+        for x in POOLED
+        for name in named_among(asked, ("c", "torch"))
+    ]
+
+
+def pools(asked: Asked) -> list[Contest]:
+    found = [along(asked, "pool", "maximum or average?", x, "c", "pool", ("max", "avg")) for x in POOLED]
+    names = named_among(asked, ("c", "numpy", "torch"))
+    return [*found, *(variants(asked, "rivals", "who is fastest?", x, names) for x in POOLED)]
+
+
+# Normalization (C13, C14)
+
+NORMED = (Norm(16, 96, 27), Norm(16, 16, 16))
+
+
+def batch_norm(asked: Asked) -> list[Contest]:
+    question = "fused, or operation by operation?"
+    found = [variants(asked, "fused", question, x, ("c", "c-ops"), "c") for x in NORMED]
+    names = named_among(asked, ("c", "numpy", "torch"))
+    return [*found, *(variants(asked, "rivals", "who is fastest?", x, names) for x in NORMED)]
+
+
+def statistics(asked: Asked) -> list[Contest]:
+    question = "mean and variance in one pass, in two, or by Welford's recurrence?"
+    return [variants(asked, "statistics", question, x, ("c", "c-two-passes", "c-welford")) for x in NORMED]
+
+
+def modes(asked: Asked) -> list[Contest]:
+    question = "what do the batch's own statistics cost?"
+    both = ("frozen", "train")
+    return [along(asked, "mode", question, x, name, "mode", both) for x in NORMED for name in ("c", "torch")]
+
+
+def local(asked: Asked) -> list[Contest]:
+    names = named_among(asked, ("c", "numpy", "torch"))
+    return [variants(asked, "lrn", "who is fastest?", replace(x, method="lrn"), names) for x in NORMED]

@@ -1,0 +1,161 @@
+"""The contests of micro/memory.py: which kernels are set against each other, at which sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kernels.devices import open_device
+from kernels.ops.chase.problem import Chase
+from kernels.ops.fma.problem import Fma
+from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
+from kernels.ops.saxpy.problem import WIDTHS, Saxpy
+from kernels.ops.stream.problem import Stream
+from micro.planning.contest import Asked, Contest
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+SIZE, COPY, HEAP = (
+    16 * MIB,
+    128 * MIB,
+    64 * MIB,
+)  # bytes; below glibc's 32 MiB its default heap keeps what it has
+PAUSES = (0.0, 3.0)  # seconds; a host that takes free pages back waits for two
+BEHIND = 256 * MIB  # … given back as well: the first pages one gets are those that somebody just had
+VECTORS = (256 * KIB, MIB)
+VECTOR = 8 * KIB  # of each two, in the first-level cache
+PEAK_STEPS = 16 * 16384  # floats that each chain multiplies, whatever the width
+SETS = tuple(4 * KIB << 2 * i for i in range(10))  # 4 KiB … 1 GiB
+KNEE = (2 * MIB, 8 * MIB, 12 * MIB, 24 * MIB, 32 * MIB, 48 * MIB, 128 * MIB, 512 * MIB)
+FEW_SETS = tuple(x * MIB for x in (2, 4, 8, 12, 16, 24, 32, 64, 128))  # enough to find a knee
+PART = (
+    16  # a contest of working sets takes up to 8 of the largest in all, and half of what is free may be taken
+)
+GRAIN = 3072  # bytes: one, two or three arrays of whole vectors make the same working set
+
+
+def _page(asked: Asked) -> tuple[int, ...]:
+    pages: tuple[int, ...] = asked.axes["page"] if "page" in asked.given else (SMALL_PAGE, HUGE_PAGE)
+    return pages
+
+
+def _size(asked: Asked, default: int) -> int:
+    """The size a person named, or the question's own."""
+    size: int = asked.axes["size"][0] if "size" in asked.given else default
+    return size
+
+
+def _sets(asked: Asked, sets: Sequence[int]) -> list[int]:
+    """Working sets: up to the size a person named, and to what the device has room for."""
+    most = open_device(asked.settings[0].device).limits().memory // PART
+    return [size for size in sets if size <= min(most, _size(asked, most))] or [_size(asked, min(sets))]
+
+
+def _contest(asked: Asked, name: str, question: str, differs: str, problems: Sequence[Any]) -> Contest:
+    return Contest(name, question, differs, tuple(asked.case(problem, "c") for problem in problems))
+
+
+def faults(asked: Asked) -> list[Contest]:
+    """First touch against touched memory, with and without its mapping; the copy into new memory."""
+    size, found = _size(asked, SIZE), []
+    for page in _page(asked):
+        rows = [Pages("clear", memory, size, page) for memory in ("touched", "fresh", "mapped")]
+        name, question = f"fault/page:{page}/size:{size}", f"what does the first touch of {page} bytes cost?"
+        found.append(_contest(asked, name, question, "memory", rows))
+    return [*found, new(asked)]
+
+
+def new(asked: Asked) -> Contest:
+    """A copy into new memory against one into touched memory, of small pages."""
+    size = _size(asked, COPY)
+    rows = [Pages("copy", memory, size) for memory in ("touched", "fresh")]
+    return _contest(asked, f"new/size:{size}", "what does a copy into new memory cost?", "memory", rows)
+
+
+def idle(asked: Asked) -> list[Contest]:
+    """Memory touched again 0 and 3 seconds after it was given back, in huge pages unless others are named: which
+    of the small ones the host took varies tenfold from round to round."""
+    pauses = asked.axes["pause"] if "pause" in asked.given else PAUSES
+    size, pages = _size(asked, SIZE), _page(asked) if "page" in asked.given else (_idle_page(asked),)
+    return [
+        _contest(
+            asked, f"idle/page:{page}/size:{size}", "is memory dearer when it was idle?", "pause",
+            [Pages("clear", "fresh", size, page, pause, min(BEHIND, 16 * size)) for pause in pauses],
+        )
+        for page in pages
+    ]  # fmt: skip
+
+
+def _idle_page(asked: Asked) -> int:
+    """Huge where the system gives them."""
+    problem = Pages("clear", "fresh", _size(asked, SIZE), HUGE_PAGE)
+    return SMALL_PAGE if asked.case(problem, "c").skip else HUGE_PAGE
+
+
+def heaps(asked: Asked, page: int) -> Contest:
+    """A heap that maps large blocks afresh against one that keeps what it has."""
+    size = _size(asked, HEAP)
+    rows = [Pages("clear", memory, size, page) for memory in ("default", "keep")]
+    return _contest(
+        asked, f"heap/page:{page}/size:{size}", "what does a heap that keeps memory save?", "heap", rows
+    )
+
+
+def allocator(asked: Asked) -> list[Contest]:
+    """Heap policies, huge pages in each, what malloc adds to mmap."""
+    size, found = _size(asked, HEAP), [heaps(asked, page) for page in _page(asked)]
+    for memory in ("default", "keep") if len(_page(asked)) > 1 else ():
+        rows = [Pages("clear", memory, size, page) for page in _page(asked)]
+        question = "do huge pages pay in a heap?"
+        found.append(_contest(asked, f"heap/memory:{memory}/size:{size}", question, "page", rows))
+    rows = [Pages("map", memory, size) for memory in ("mapped", "default")]
+    return [*found, _contest(asked, f"heap/map/size:{size}", "what does malloc add to mmap?", "memory", rows)]
+
+
+def bandwidth(asked: Asked) -> list[Contest]:
+    """Read, copy and triad within each working set."""
+    found = []
+    for size in _sets(asked, SETS):
+        whole = max(GRAIN, size // GRAIN * GRAIN)
+        rows = [Stream(kind, whole // n) for kind, n in (("read", 1), ("copy", 2), ("triad", 3))]
+        differs = "work: differs (bytes a second are compared)"
+        found.append(_contest(asked, f"bandwidth/working-set:{size}", "how fast is traffic?", differs, rows))
+    return found
+
+
+def loads(asked: Asked, sets: Sequence[int] = tuple(sorted({*SETS, *KNEE}))) -> list[Contest]:
+    """A chain of loads within each working set, in small pages and in huge ones."""
+    return [
+        _contest(
+            asked, f"latency/working-set:{size}", "how long does a load take?", "page",
+            [Chase(size, page) for page in _page(asked)],
+        )
+        for size in _sets(asked, sets)
+    ]  # fmt: skip
+
+
+def cold(asked: Asked, vectors: Sequence[int] = VECTORS) -> list[Contest]:
+    """Operands in cache, flushed from it line by line, and swept out of it."""
+    return [
+        _contest(
+            asked, f"cold/vector:{vector}", "what do cold operands cost?", "state",
+            [Saxpy(vector, state) for state in ("warm", "flushed", "swept")],
+        )
+        for vector in dict.fromkeys(min(vector, _size(asked, vector)) for vector in vectors)
+    ]  # fmt: skip
+
+
+def simd(asked: Asked) -> list[Contest]:
+    """An update in the first-level cache by instruction set, and the multiply-adds beside which AVX-512 is judged."""
+    vector = min(VECTOR, _size(asked, VECTOR))
+    rows = [asked.case(Saxpy(vector, "warm"), name) for name in WIDTHS]
+    pairs = (*((0, i) for i in range(1, len(rows))), (len(rows) - 2, len(rows) - 1))
+    update = Contest(f"simd/vector:{vector}", "what do wider vectors bring?", "variant", tuple(rows), pairs)
+    peaks = [Fma(name, PEAK_STEPS // lanes) for name, lanes in (("avx2", 8), ("avx512", 16))]
+    return [update, _contest(asked, "simd/peak", "how fast are multiply-adds?", "isa", peaks)]
+
+
+def overview(asked: Asked) -> list[Contest]:
+    """Of each question what fits into half a minute, but for --idle, which waits, and --bandwidth."""
+    return [
+        *faults(asked), heaps(asked, _page(asked)[0]), *cold(asked, VECTORS[:1]), *loads(asked, FEW_SETS),
+    ]  # fmt: skip

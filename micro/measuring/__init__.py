@@ -1,0 +1,1 @@
+"""A run in the driver's process: workers, rounds until a ratio is known, ceilings."""

@@ -1,0 +1,217 @@
+"""What nothing can beat: the kernels that bound a contest, run in its rounds, and what they say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kernels.devices import runs
+from kernels.ops.fma import Fma
+from kernels.ops.mma import Mma
+from kernels.ops.stream import Stream
+from kernels.variant import Setting, find
+from micro.planning.contest import Case
+from reports import stats, units
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Limits
+    from kernels.problem import Array, Problem
+    from micro.measuring.rounds import Measurement
+
+# By name: flops or bytes, or "shown", flops that something may beat; of them a second, in each round.
+Bounds: TypeAlias = "dict[str, tuple[str, Array]]"
+GATE = 1.05  # the lower end of rate over ceiling above it is no measurement of this work
+SMALLEST = 4096  # bytes: below it a read is all overhead
+COVERED = 4  # caches that a GPU's read takes to show its memory rather than its launch
+
+# Of a GPU's multiply-adds: 655,000 clocks (kernels/ops/fma/fma.cu), 0.33 ms at 2 GHz. A start of 2 µs is 0.6 % of
+# them; of 4096 steps it was 2 %.
+STEPS = 16384
+# Of tensor cores: mma.sync 0.5 ms and wgmma 0.6 ms on an H100 at 1.8 GHz, of which writing the sums is 1 %.
+TENSOR_STEPS = {"mma": 8192, "wgmma": 4096}
+COARSE = ("tf32", "bf16", "fp16")  # what tensor cores multiply here
+KERNEL = {"cpu": "c", "cuda": "cuda"}
+
+
+def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
+    """Of each device: multiply-adds on all its lanes, products of the types that its tensor cores are asked for, and
+    a read of each working set."""
+    found = []
+    for device in dict.fromkeys(case.setting.device for case in measured):
+        own = [case for case in measured if case.setting.device == device and not _for_its_caller(case)]
+        if not own:
+            continue
+        setting = Setting(own[0].setting.threads, device=device)
+        kernel = KERNEL[runs(device)]
+        sizes = dict.fromkeys(_working_set(case.problem) for case in own)
+        coarse = dict.fromkeys(_computes(case) for case in own) if kernel == "cuda" else {}
+        problems = [
+            peak(device, limits[device]),
+            *(x for dtype in coarse if dtype in COARSE for x in tensor_peaks(dtype, limits[device])),
+            *(Stream("read", size) for size in sizes),
+        ]
+        found += [Case(problem, kernel, setting, "ceiling") for problem in problems]
+    return found
+
+
+def _for_its_caller(case: Case) -> bool:
+    """Whether what is timed is not the device's work: nothing of the device bounds it."""
+    return case.problem.on_host and runs(case.setting.device) == "cuda"
+
+
+def peak(device: str, limits: Limits) -> Fma:
+    from kernels.devices.cpu import instruction_sets
+
+    if runs(device) == "cuda":
+        return Fma("cuda", STEPS, processors=limits.cores)
+    return Fma(instruction_sets()[-1])
+
+
+def tensor_peaks(dtype: str, limits: Limits) -> list[Mma]:
+    """By each instruction that the device has. mma.sync is in all of them since sm_80."""
+    units = [unit for unit in TENSOR_STEPS if unit == "mma" or unit in limits.features]
+    return [Mma(dtype, unit, TENSOR_STEPS[unit], limits.cores) for unit in units]
+
+
+def doubtful(case: Case) -> bool:
+    """Whether a ceiling is to be checked before it is one. Kernels of tensor cores are of few devices, and none has
+    run on all; one that is wrong must not bound anything, one that does not compile not cost a contest."""
+    return case.problem.op == "mma"
+
+
+def _computes(case: Case) -> str:
+    return find(case.problem.op, case.variant).computes(case.problem)
+
+
+def _working_set(problem: Problem) -> int:
+    return max(SMALLEST, problem.footprint // 64 * 64)
+
+
+@dataclass(frozen=True)
+class Share:
+    """Of a case's own ceiling: per cent by nominal work, the ceiling's name, and its refusal if any. Where
+    there is no work there is no ceiling."""
+
+    percent: float | None
+    name: str | None
+    refusal: str | None
+
+
+def share(
+    measurement: Measurement, all_cases: Sequence[Case], index: int, limits: Mapping[str, Limits]
+) -> Share:
+    """How near a case came to the nearer of its two bounds, in the same rounds."""
+    import numpy as np
+
+    case = all_cases[index]
+    problem: Any = case.problem
+    times: Any = measurement.times[measurement.accepted]
+    bounds = _bounds(case, all_cases, measurement.undisturbed[measurement.accepted])
+    if not bounds:
+        return Share(None, None, None)
+    nominal = {
+        name: (_brought(problem) if kind == "bytes" else problem.flops) / rate
+        for name, (kind, rate) in bounds.items()
+    }
+    refusal = _refusal(_least(case, bounds, limits), times[:, index])
+    nearest = _longest(nominal)
+    if nearest is None:
+        return Share(None, None, None)
+    if len(bounds) == 1 and problem.flops:
+        return Share(None, None, refusal)  # no ceiling of its arithmetic is known
+    return Share(100 * float(np.median(nominal[nearest] / times[:, index])), nearest, refusal)
+
+
+def _least(case: Case, bounds: Bounds, limits: Mapping[str, Limits]) -> dict[str, Array]:
+    """Seconds of each round below which the work cannot be done, by the bounds that nothing can beat. Only what is
+    read counts: writes may pass beside, and some instructions write a line without fetching it."""
+    problem: Any = case.problem
+    work = find(problem.op, case.variant).executed(problem)
+    inputs = sum(x.nbytes for x in problem.operands() if x.role == "in")
+    moved = inputs * (work.bytes / problem.bytes if problem.bytes else 1.0)
+    return {
+        name: (moved if kind == "bytes" else work.flops) / rate
+        for name, (kind, rate) in bounds.items()
+        if _firm(case, kind, limits)
+    }
+
+
+def _longest(seconds: Mapping[str, Array]) -> str | None:
+    """The bound that takes the most time; None where none takes any."""
+    import numpy as np
+
+    medians = {name: float(np.median(rounds)) for name, rounds in seconds.items()}
+    found = max(medians, key=lambda name: medians[name], default=None)
+    return found if found is not None and medians[found] else None
+
+
+def _brought(problem: Problem) -> float:
+    """Nominal bytes that come to the arithmetic: inputs, and what is written, whose lines a cache fetches before it
+    changes them; what is read and written comes once, and goes back beside. Of memory that is no operand's only
+    inputs are known."""
+    sizes = {
+        role: sum(x.nbytes for x in problem.operands() if x.role == role) for role in ("in", "inout", "out")
+    }
+    whole = sum(sizes.values())
+    if problem.footprint > whole:
+        return float(sizes["in"])
+    return problem.bytes * whole / (whole + sizes["inout"]) if whole else 0.0
+
+
+def _bounds(case: Case, all_cases: Sequence[Case], times: Any) -> Bounds:
+    """What bounds a case, by name: FLOP/s or bytes/s of each round, on as many threads as it has. Of tensor cores the
+    instruction that was faster."""
+    import numpy as np
+
+    found: Bounds = {}
+    tensor: Bounds = {}
+    precision, size = _computes(case), _working_set(case.problem)
+    for i, other in enumerate(all_cases):
+        bound: Any = other.problem
+        if other.role != "ceiling" or other.setting.device != case.setting.device:
+            continue
+        name, share = units.bound(bound.op, asdict(bound)), case.setting.threads / times[:, i]
+        if bound.op == "fma" and precision == "fp32":  # coarser arithmetic has units of its own
+            found[name] = ("flops", bound.flops * share)
+        elif bound.op == "mma" and bound.dtype == precision:
+            tensor[name] = ("flops" if _certain(bound, case) else "shown", bound.flops * share)
+        elif bound.op == "stream" and bound.size == size:
+            found[name] = ("bytes", bound.bytes * share)
+    if tensor:
+        fastest = max(tensor, key=lambda name: float(np.median(tensor[name][1])))
+        found[fastest] = tensor[fastest]
+    return found
+
+
+def _certain(bound: Mma, case: Case) -> bool:
+    """Whether nothing can beat these tensor cores: wgmma is all that Hopper's have, where mma.sync reaches six tenths;
+    what later devices have beyond mma.sync is not written here. Zeros and other easy numbers run at a higher clock
+    than the ceiling's."""
+    return bound.unit == "wgmma" and case.setting.data == "normal"
+
+
+def _firm(case: Case, kind: str, limits: Mapping[str, Limits]) -> bool:
+    """Whether nothing can beat it. A GPU's read of little is mostly its launches, two of them."""
+    if kind != "bytes" or runs(case.setting.device) == "cpu":
+        return kind != "shown"
+    return case.problem.footprint > COVERED * limits[case.setting.device].usable_cache
+
+
+def _refusal(least: Mapping[str, Array], times: Array) -> str | None:
+    """Why a case that took less than its bounds allow cannot have done its work; None where it took as much."""
+    import numpy as np
+
+    longest = _longest(least)
+    if longest is None:
+        return None
+    interval = stats.interval(np.log(np.max(list(least.values()), axis=0) / times), 0.05)
+    if interval is not None and interval.low > GATE:
+        return f"{interval.center:.2f} times its ceiling ({longest}): it cannot have done this work"
+    return None
+
+
+def memory_bound(problem: Problem, last_level: int) -> bool:
+    """Whether main memory, rather than arithmetic, is likely to bound it: outside the cache, and fewer
+    than eight operations a byte."""
+    return problem.footprint > last_level and problem.flops < 8 * problem.bytes

@@ -1,0 +1,225 @@
+"""Rounds until the ratio is known: looks, rejection, clocks, the reason to stop."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernels.devices import runs
+from micro.measuring.workers import Crew, stack
+from micro.planning.contest import Case
+from micro.worker.messages import Look, Opened
+from reports import stats
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+CPU_CLOCK = 1e-3  # seconds of a visit from which one thread is timed by its own clock
+LOST = 0.01  # share of a visit lost to others that rejects its round, below CPU_CLOCK
+FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
+CONTENDED = 0.2  # share of rounds rejected, or of time lost, that marks a result
+BREATH = 0.5  # seconds between two signs of life
+ENOUGH = 32  # rounds of a case that is compared with nothing
+REJECTIONS = 8  # rounds taken for one accepted, at most
+OVERRUN = 1.1  # of its budget a contest of few rounds may take: its rounds were only estimated
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Rounds × cases in the order taken; what was said of each pair when the rounds were stopped, why they
+    were, and the seconds until then."""
+
+    look: Look
+    opened: Opened
+    clocks: tuple[str, ...]
+    rejected: Array
+    judgments: dict[tuple[int, int], stats.Judgment]
+    stopped: str
+    seconds: float
+    canary: dict[str, list[float]]
+
+    @property
+    def times(self) -> Array:
+        """Seconds of one use, each case by its clock."""
+        import numpy as np
+
+        return np.where([clock == "cpu" for clock in self.clocks], self.look.cpu, self.look.wall)
+
+    @property
+    def undisturbed(self) -> Array:
+        """`times`, but processor time where a visit lost some of the wall's: a ceiling's, for whose sake no round
+        is rejected, so that a neighbor cannot make it seem low. Of a visit of 60 µs the CPU clock is 1 %."""
+        import numpy as np
+
+        disturbed = (self.look.lost > LOST) & np.isfinite(self.look.cpu)
+        return np.where(disturbed, self.look.cpu, self.times)
+
+    @property
+    def accepted(self) -> Array:
+        """Which rounds count: those not rejected, or all where too few are left for an interval."""
+        import numpy as np
+
+        kept: Any = ~self.rejected
+        return kept if kept.sum() >= stats.FEWEST else np.ones_like(kept)
+
+    def logs(self, baseline: int, contender: int) -> Array:
+        """Logarithms of the ratio in each accepted round."""
+        import numpy as np
+
+        times: Any = self.times[self.accepted]
+        logs: Array = np.log(times[:, contender] / times[:, baseline])
+        return logs
+
+    def lost(self, case: int) -> float:
+        """Share of this case's rounds that were rejected or lost more than a hundredth of their time."""
+        return float((self.rejected | (self.look.lost[:, case] > LOST)).mean())
+
+    def holds(self, case: int) -> Iterator[str]:
+        """What is to be said of the held stream, by which a GPU's launch gaps stay out of a case's time."""
+        look = self.look
+        if look.broken and look.broken[case]:
+            yield (
+                f"the hold on its stream broke in {look.broken[case]} visits, which were rejected: "
+                f"{look.launches[case]} launches a visit from then on"
+            )
+        if look.unheld and look.unheld[case]:
+            yield "one launch of it is more kernels than a held stream takes: its time includes its caller's launching"
+
+
+def clocks(cases: Sequence[Case], opened: Opened) -> tuple[str, ...]:
+    """Wall below a millisecond, where the CPU clock's half microsecond would show; above it processor time,
+    which a busy neighbor does not move. With several threads in the contest the wall for all. What a GPU
+    does is timed by its events; what a call costs its caller, by the wall."""
+    several = any(case.setting.threads > 1 for case in cases)
+
+    def clock(case: Case, visit: float) -> str:
+        if runs(case.setting.device) == "cuda":
+            return "wall" if case.problem.on_host else "event"
+        return "cpu" if visit >= CPU_CLOCK and not several else "wall"
+
+    return tuple(map(clock, cases, opened.visits))
+
+
+def measure(
+    crew: Crew,
+    pairs: Sequence[tuple[int, int]],
+    seconds: float,
+    target: float,
+    margin: float,
+    progress: Callable[[str], None],
+    rounds: int | None = None,
+    at_least: int = 0,
+) -> Measurement:
+    """Run rounds until the ratio of every pair of cases (baseline, contender) is known: looks double up to
+    the budget of `seconds`. `rounds` fixes their number instead. Without a pair, ENOUGH rounds are taken.
+    `at_least`: go on to so many accepted rounds after the answer is known; the self-test wants them.
+    """
+    patience = 60.0 + 2 * seconds
+    opened = crew.open(patience)
+    began = time.monotonic()
+    affordable = rounds or int((seconds - opened.beside) / max(opened.round, 1e-9))
+    once = rounds is not None or affordable < stats.FEW
+    found = _Rounds(crew.cases, pairs, opened, margin, once)
+    limit = began + (math.inf if rounds else seconds * (OVERRUN if once else 1))
+
+    def took() -> float:
+        """Seconds of a round: what they cost so far."""
+        return (time.monotonic() - began) / found.taken if found.taken else opened.round
+
+    def full() -> bool:
+        """Whether not even one more round fits into the budget."""
+        return (
+            found.accepted >= stats.FEWEST and limit - time.monotonic() < opened.beside + took()
+        ) or time.monotonic() >= limit
+
+    def reach(goal: int) -> None:
+        most = found.taken + REJECTIONS * goal
+        while (missing := goal - found.accepted) > 0 and (not found.looks or not full()):
+            if found.taken >= most:
+                return  # a machine that rejects every round would keep us here for ever
+            # No longer than a sign of life, nor than the budget.
+            longest = min(BREATH, max(limit - time.monotonic(), 0.0)) if found.taken else BREATH
+            chunk = max(1, min(missing, int(longest / max(took(), opened.round, 1e-9))))
+            found.take(crew.look(found.taken, chunk, patience))
+            progress(found.say())
+
+    stopped = "the most rounds were taken"
+    for goal in [max(1, affordable)] if once else stats.LOOKS:
+        reach(goal)
+        settled = all(judgment.settled(target) for judgment in found.judge().values())
+        if settled and (pairs or goal >= ENOUGH):
+            stopped = "the answer is known"
+            break
+        if once or full():
+            stopped = "the budget ran out"
+            break
+    spent = time.monotonic() - began
+    limit = math.inf
+    reach(at_least)
+    return found.measurement(stopped, spent)
+
+
+class _Rounds:
+    """What has been taken so far."""
+
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        pairs: Sequence[tuple[int, int]],
+        opened: Opened,
+        margin: float,
+        once: bool,
+    ) -> None:
+        self.cases, self.pairs, self.opened, self.margin, self.once = cases, pairs, opened, margin, once
+        self.clocks = clocks(cases, opened)
+        self.looks: list[Look] = []
+        self.canary: dict[str, list[float]] = {}
+        self.judgments: dict[tuple[int, int], stats.Judgment] = {}
+
+    @property
+    def taken(self) -> int:
+        return sum(len(look.wall) for look in self.looks)
+
+    @property
+    def accepted(self) -> int:
+        return sum(int((~self.rejected(look)).sum()) for look in self.looks)
+
+    def rejected(self, look: Look) -> Array:
+        """Rounds in which a visit timed by the wall lost more than a hundredth of its time, or a GPU held its
+        clock down."""
+        import numpy as np
+
+        short = [
+            clock in ("wall", "event") and case.setting.threads == 1 and case.role == "measured"
+            for clock, case in zip(self.clocks, self.cases, strict=True)
+        ]
+        lost: Array = look.lost[:, short]
+        found: Any = (lost > LOST).any(axis=1)
+        return np.asarray(found)
+
+    def take(self, look: Look) -> None:
+        self.looks.append(look)
+        for name, took in look.canary.items():
+            self.canary.setdefault(name, []).append(took)
+
+    def judge(self) -> dict[tuple[int, int], stats.Judgment]:
+        so_far = self.measurement("", 0.0)
+        self.judgments = {
+            (a, b): stats.judge(so_far.logs(a, b), self.margin, self.once) for a, b in self.pairs
+        }
+        return self.judgments
+
+    def measurement(self, stopped: str, seconds: float) -> Measurement:
+        look = stack(self.looks)
+        return Measurement(
+            look, self.opened, self.clocks, self.rejected(look), self.judgments, stopped, seconds, self.canary
+        )
+
+    def say(self) -> str:
+        """`32 rounds, ratio ±0.8 %`."""
+        halves = [j.shown.half for j in self.judgments.values() if j.shown]
+        width = f", ratio ±{max(halves):.2%}" if halves else ""
+        return f"{self.taken} rounds{width}"

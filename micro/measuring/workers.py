@@ -1,0 +1,130 @@
+"""The workers of one contest as one: a whole look in one of them, or turns under a token in several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kernels.devices import runs
+from kernels.errors import KernelError, Unavailable
+from micro.planning.contest import Case
+from micro.worker.messages import Look, Opened
+from micro.worker.placement import orders
+from micro.worker.process import Died, Workers
+from micro.worker.timed import VISIT
+
+# Seconds of a visit where workers take turns, so that the hand-over does not show; and of one on a GPU, whose
+# events are half a microsecond apart at best.
+ACROSS = 1e-3
+CLOCKS = ("sm_megahertz", "sm_megahertz_least", "sm_megahertz_most")  # of a device's state
+
+
+class Crew:
+    """Alive for one contest. All methods raise Died when a worker does; `culprit` is then
+    the case that was under way, or −1 where none was."""
+
+    def __init__(self, workers: Workers, cases: Sequence[Case], seed: int) -> None:
+        self._workers, self.cases, self._seed = workers, tuple(cases), seed
+        # A ceiling has no thread pool: it is visited where the first case of its device lives.
+        home = {case.setting.device: workers.key(case) for case in reversed(cases) if case.role == "measured"}
+        keys = [workers.key(case) if case.role == "measured" else home[case.setting.device] for case in cases]
+        self._keys = list(dict.fromkeys(keys))
+        self._on_gpu = {key for key, x in zip(keys, cases, strict=True) if runs(x.setting.device) == "cuda"}
+        self._mine = {key: [k == key for k in keys] for key in self._keys}
+        self._home = keys
+        self.culprit = -1
+
+    @property
+    def lockstep(self) -> bool:
+        return len(self._keys) > 1
+
+    def open(self, patience: float) -> Opened:
+        opened = [
+            self._call(key, "open", self.cases, self._mine[key], self._seed, patience=patience)
+            for key in self._keys
+        ]
+        calls = [opened[self._keys.index(key)][i] for i, key in enumerate(self._home)]
+        visit = ACROSS if self.lockstep or self._on_gpu else VISIT
+        settled = {key: self._call(key, "settle", calls, visit, patience=patience) for key in self._keys}
+        own = list(enumerate(self._home))  # what a worker says of its own cases: only it has launched them
+        return Opened(
+            tuple(settled[key].launches[i] for i, key in own), tuple(settled[key].visits[i] for i, key in own),
+            max(one.round for one in settled.values()), max(one.beside for one in settled.values()),
+        )  # fmt: skip
+
+    def look(self, first: int, rounds: int, patience: float) -> Look:
+        """Rounds `first` to `first + rounds`."""
+        if not self.lockstep:
+            look: Look = self._call(self._keys[0], "look", first, rounds, None, patience=patience)
+            return look
+        return stack([self._round(first + i, patience, canary=i == 0) for i in range(rounds)])
+
+    def _round(self, number: int, patience: float, canary: bool) -> Look:
+        """Every case once, in random order, each in its worker while the others block on their pipes."""
+        from dataclasses import replace
+
+        import numpy as np
+
+        total: Look | None = None
+        for case in orders(self._seed, number, 1, len(self.cases))[0]:
+            sings = canary and total is None
+            one: Look = self._call(self._home[case], "look", number, 1, int(case), sings, patience=patience)
+            if total is None:
+                total = one
+                continue
+            mine = [home == self._home[case] for home in self._home]
+            total = replace(
+                total,
+                wall=total.wall + one.wall, cpu=total.cpu + one.cpu, lost=total.lost + one.lost,
+                places=np.where(mine, one.places, total.places), counters=total.counters + one.counters,
+                faults=total.faults + one.faults, seconds=total.seconds + one.seconds, state=total.state | one.state,
+                launches=tuple(b if own else a for a, b, own in zip(total.launches, one.launches, mine, strict=True)),
+                unheld=tuple(map(max, total.unheld, one.unheld)), broken=added(total.broken, one.broken),
+                slowed=_summed(total.slowed, one.slowed),
+            )  # fmt: skip
+        assert total is not None
+        return total
+
+    def close(self) -> None:
+        for key in self._keys:
+            self._call(key, "close", patience=60.0)
+
+    def _call(self, key: tuple[object, ...], method: str, *arguments: Any, patience: float) -> Any:
+        worker = self._workers.get(key)
+        try:
+            return worker.call(method, *arguments, patience=patience)
+        except (KernelError, Unavailable) as error:
+            self.culprit = worker.running()
+            # What CUDA has refused once it may refuse from then on, to whoever comes next in this process.
+            if isinstance(error, Died) or (isinstance(error, KernelError) and key in self._on_gpu):
+                self._workers.drop(key)
+            raise
+
+
+def stack(looks: Sequence[Look]) -> Look:
+    import numpy as np
+
+    whole = looks[0]
+    for look in looks[1:]:
+        whole = Look(
+            np.concatenate([whole.wall, look.wall]), np.concatenate([whole.cpu, look.cpu]),
+            np.concatenate([whole.lost, look.lost]), np.concatenate([whole.places, look.places]),
+            whole.canary | look.canary, whole.counters + look.counters, whole.faults + look.faults,
+            whole.seconds + look.seconds, _both(whole.state, look.state), look.launches,
+            added(whole.broken, look.broken), look.unheld, _summed(whole.slowed, look.slowed),
+        )  # fmt: skip
+    return whole
+
+
+def added(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip(first, second, strict=True))
+
+
+def _summed(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
+    return {cause: first.get(cause, 0.0) + second.get(cause, 0.0) for cause in first | second}
+
+
+def _both(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
+    """The later state, and of the multiprocessors' clock the least and the most that was seen."""
+    clocks = [x[name] for x in (first, second) for name in CLOCKS if name in x]
+    return first | second | (dict(zip(CLOCKS[1:], (min(clocks), max(clocks)), strict=True)) if clocks else {})

@@ -1,0 +1,113 @@
+"""The fully connected products of a network: forward, dgrad, wgrad of each layer, with W out×in (OI) or in×out (IO)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernels.errors import UsageError
+from kernels.ops.gemm.problem import Gemm
+from micro.planning.written import check, parsed
+
+SHAPES = Path(__file__).parents[1] / "shapes"
+WORD = re.compile(r"[^/+]+")  # what a contest's name holds beside others
+# What a file holds, for the products and, in macro, for the steps of a framework.
+NETWORK: Mapping[str, type] = {
+    "network": str, "source": str, "batch": int, "rate": float, "momentum": float, "layers": list,
+}  # fmt: skip
+LAYER: Mapping[str, type] = {"name": str, "inputs": int, "outputs": int, "activation": str, "first": bool}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """y = x·Wᵀ of `inputs` to `outputs`; the first layer of a network needs no dgrad."""
+
+    name: str
+    inputs: int
+    outputs: int
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class Net:
+    """Shapes alone; what is between the layers does no product."""
+
+    name: str
+    batch: int
+    layers: tuple[Layer, ...]
+
+
+@dataclass(frozen=True)
+class Product:
+    """One product of a step in both layouts, and the layers that do it: their number counts in a sum."""
+
+    phase: str
+    layers: tuple[str, ...]
+    oi: Gemm
+    io: Gemm
+
+    @property
+    def name(self) -> str:
+        return f"{'+'.join(self.layers)} {self.phase}"
+
+
+def known() -> list[str]:
+    """The networks of micro/shapes."""
+    return sorted(path.stem for path in SHAPES.glob("*.json") if "layers" in json.loads(path.read_bytes()))
+
+
+def document(text: bytes) -> dict[str, Any]:
+    """A network's file with its keys and their types checked. Raises ValueError."""
+    told: dict[str, Any] = parsed(text)
+    check(told, NETWORK, ("network", "batch", "layers"))
+    for i, layer in enumerate(told["layers"], 1):
+        check(layer, LAYER, ("name", "inputs", "outputs"), f"layer {i}: ")
+    return told
+
+
+def read(name: str) -> Net:
+    """A network by name, or from a file of the same form. Raises UsageError."""
+    path = Path(name) if name.endswith(".json") else SHAPES / f"{name.replace(':', '-')}.json"
+    if not name.endswith(".json") and name.replace(":", "-") not in known():
+        raise UsageError(f"--net {name}: there are {', '.join(known())}; or name a file, net.json")
+    try:
+        told = document(path.read_bytes())
+        layers = tuple(
+            Layer(x["name"], x["inputs"], x["outputs"], x.get("first", False)) for x in told["layers"]
+        )
+        net = Net(told["network"], told["batch"], layers)
+        sizes = (net.batch, *(size for layer in layers for size in (layer.inputs, layer.outputs)))
+        if not layers or not all(size > 0 for size in sizes):
+            raise ValueError("the batch, inputs and outputs of layers are positive whole numbers")
+        names = (net.name, *(layer.name for layer in layers))
+        if not all(WORD.fullmatch(word) for word in names):
+            raise ValueError("a name is a word without / and +")
+        if len(set(names[1:])) < len(layers):
+            raise ValueError("two layers of one name")
+    except OSError as error:
+        raise UsageError(f"--net {name}: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"--net {name}: no network like micro/shapes/fcn-s.json ({error})") from None
+    return net
+
+
+def products(net: Net, batch: int | None = None) -> list[Product]:
+    """Each different product once, in the order of the layers."""
+    found: dict[tuple[str, Gemm, Gemm], list[str]] = {}
+    for layer in net.layers:
+        for phase, oi, io in _of(layer, batch or net.batch):
+            found.setdefault((phase, oi, io), []).append(layer.name)
+    return [Product(phase, tuple(layers), oi, io) for (phase, oi, io), layers in found.items()]
+
+
+def _of(layer: Layer, batch: int) -> Iterator[tuple[str, Gemm, Gemm]]:
+    """Row-major: y = x·Wᵀ or x·W; dx = dy·W or dy·Wᵀ; dW = dyᵀ·x or xᵀ·dy."""
+    i, o = layer.inputs, layer.outputs
+    yield "forward", Gemm(batch, o, i, "nt"), Gemm(batch, o, i, "nn")
+    if not layer.first:
+        yield "dgrad", Gemm(batch, i, o, "nn"), Gemm(batch, i, o, "nt")
+    yield "wgrad", Gemm(o, i, batch, "tn"), Gemm(i, o, batch, "tn")

@@ -1,0 +1,164 @@
+"""The steps of a visit to a GPU: three parts, what is worth most first, each useful wherever it is cut."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from micro.probing import processes
+
+PARTS = {1: 240.0, 2: 480.0, 3: 480.0}  # seconds of each; of all that one call makes: WHOLE
+WHOLE = 520.0  # below nine minutes
+LEAST = 30.0  # seconds below which a further part is not begun
+GRACE = 8.0  # seconds that a step has to say what it has, once it is told to end
+ROOM = 8 << 20  # bytes of a log: what collects it takes 16 MiB of a file
+TESTS = ("rows", "rungs", "update_rows", "elementwise_rows", "whole")  # of tests/gpu
+MEASURING = {1: 60.0, 2: 110.0}  # seconds of the benchmarks' measuring; checks and compilers come on top
+
+
+@dataclass(frozen=True)
+class Step:
+    """A module and its words; seconds that it has at most; the signal by which it is told to end, and then says what it
+    has. `timed`: it is told its seconds itself."""
+
+    name: str
+    command: tuple[str, ...]
+    seconds: float
+    stop: signal.Signals = signal.SIGINT
+    timed: bool = False
+
+
+def run_file(out: Path, part: int) -> Path:
+    return out / f"gpu-{part}.jsonl"
+
+
+def steps(part: int, out: Path, here: bool) -> tuple[Step, ...]:
+    """On a GPU that is `here`, or on the fake device."""
+    measured = run_file(out, part)
+    benchmarks = ("micro", "all", *_device(here), "--part", str(part), "-o", str(measured), "--resume")
+    if part == 1:
+        answers = out / "gpu-1-answers.jsonl"
+        return (
+            _probes("hold", answers, here, 45.0, "^hold$"),
+            Step("front door, bandwidth, launches, types", (*benchmarks, *_budget(1, here)), 150.0),
+            _probes("event loop", answers, here, 60.0, "^event_loop$"),
+            Step("names", ("micro.names", str(measured)), 45.0),
+            _probes("versions", answers, here, 40.0, "^versions$"),
+        )
+    if part == 2:
+        files = [f"tests/gpu/test_{name}.py" for name in (TESTS if here else TESTS[-1:])]
+        # Warnings of the packages on a GPU's machine are not our faults, as they are in CI.
+        words = ("--tb=line", "-rfE", "-W", "default", "-p", "no:cacheprovider", *files)
+        return (
+            Step("tests", ("pytest", *words), 150.0),
+            Step(
+                "updates, optimizers, element-wise, other bindings", (*benchmarks, *_budget(2, here)), 280.0
+            ),
+            Step("names", ("micro.names", str(measured)), 45.0),
+        )
+    named = tuple(str(run_file(out, other)) for other in (1, 2) if run_file(out, other).exists())
+    ask = _probes("probes", measured, here, PARTS[3], "", "--part", "3")
+    return (*((Step("names", ("micro.names", *named), 60.0),) if named else ()), ask)
+
+
+def device(here: bool) -> str:
+    return "cuda:0" if here else "fake:cuda"
+
+
+def _device(here: bool) -> tuple[str, ...]:
+    return ("--device", device(here), *(() if here else ("--small",)))
+
+
+def _budget(part: int, here: bool) -> tuple[str, str]:
+    return "--budget", f"{MEASURING[part] if here else 3.0:.0f}s"
+
+
+def _probes(name: str, answers: Path, here: bool, seconds: float, only: str, *more: str) -> Step:
+    words = ("--only", only, *more) if only else more
+    fake = () if here else ("--fake",)
+    return Step(name, ("micro.probes", *words, "-o", str(answers), *fake), seconds, signal.SIGTERM, True)
+
+
+def take(
+    part: int, out: Path, here: bool, seconds: float, say: Callable[[str], None], log: IO[str]
+) -> dict[str, int]:
+    """A part's steps, one after another; their exit codes, 124 of one that its limit ended. Each has the seconds that
+    are left, its own limit at most."""
+    end, codes = time.monotonic() + seconds, {}
+    for step in steps(part, out, here):
+        left = end - time.monotonic()
+        if left < GRACE:
+            say(f"{step.name}: not begun, no time is left")
+            codes[step.name] = 124
+            continue
+        codes[step.name] = _run(step, min(step.seconds, left - GRACE / 2), log, say)
+    return codes
+
+
+def _run(step: Step, limit: float, log: IO[str], say: Callable[[str], None]) -> int:
+    began = time.monotonic()
+    extra = ("--seconds", f"{max(limit - GRACE, 1.0):.0f}") if step.timed else ()
+    process = subprocess.Popen(
+        processes.leashed([sys.executable, "-m", *step.command, *extra]), cwd=processes.ROOT,
+        stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        env=processes.path({"PYTHONUNBUFFERED": "1"}),
+    )  # fmt: skip
+    with _short(log):
+        code = _ended(process, limit, step.stop)
+    say(f"{step.name}: exit code {code} after {time.monotonic() - began:.0f} of {limit:.0f} s")
+    return code
+
+
+@contextmanager
+def _short(log: IO[str]) -> Iterator[None]:
+    """Meanwhile the log stays below its size: of a step that fills it the last words are lost, not all of them."""
+    over = threading.Event()
+
+    def cut() -> None:
+        if os.fstat(log.fileno()).st_size > ROOM:
+            os.ftruncate(log.fileno(), ROOM // 2)
+            os.write(
+                log.fileno(), f"\ngpu: what stood here is left out: a log has {ROOM >> 20} MiB\n".encode()
+            )
+
+    def watch() -> None:
+        with suppress(OSError):
+            while not over.wait(0.1):
+                cut()
+            cut()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _ended(process: subprocess.Popen[bytes], limit: float, stop: signal.Signals) -> int:
+    """Waits; at the limit it is told to end, then its whole group is made to."""
+    try:
+        return process.wait(limit)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        for number, patience in ((stop, GRACE), (signal.SIGTERM, GRACE / 2), (signal.SIGKILL, GRACE)):
+            if process.poll() is not None:
+                break
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(patience)
+        with suppress(ProcessLookupError):  # what it left behind
+            os.killpg(process.pid, signal.SIGKILL)
+    return 124

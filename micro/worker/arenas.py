@@ -1,0 +1,105 @@
+"""The memory in which the operands of a contest lie, and where in it in each round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kernels.dtypes import STORED, stored_as
+from kernels.errors import LaunchError
+from micro.worker import placement
+from reports import units
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+    from kernels.problem import Array, Operand
+
+ROOM = 8 << 20  # bytes of play for placements, at least
+
+Arena: TypeAlias = tuple[str, str, str]
+COMMON: tuple[Arena, ...] = (
+    ("in", "fp32", "normal"),
+    ("out", "fp32", "normal"),
+)  # there always are these: canaries lie in them
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An operand of an entry: its bytes in all, whose it is, and what it is drawn from."""
+
+    operand: Operand
+    nbytes: int
+    owner: str
+    data: str = "normal"
+
+    @property
+    def arena(self) -> Arena:
+        return arena(self.operand, self.data)
+
+
+def arena(operand: Operand, data: str) -> Arena:
+    """Inputs lie apart from outputs, and each element type and kind of data in an arena of its own."""
+    return "in" if operand.role == "in" else "out", stored_as(STORED[operand.dtype]), data
+
+
+class Arenas:
+    """Blocks of one device; they grow from contest to contest and are filled once each."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._blocks: dict[Arena, Any] = {}
+        self._placed: list[Placed] = []
+        self._space: dict[Arena, int] = {}
+
+    def lay_out(self, placed: Sequence[Placed], room: int | None, least: int) -> None:
+        """Room for all of them; `room` bytes of play, None: as much as they take. `least` bytes of the common
+        ones. Raises LaunchError where the device has not so much."""
+        self._placed = list(placed)
+        self._space = {}
+        unit = self._device.alignment
+        for where in dict.fromkeys([*COMMON, *(x.arena for x in placed)]):
+            need = sum(placement.lines(x.nbytes, unit) * unit for x in placed if x.arena == where)
+            self._space[where] = need + (max(need, ROOM) if room is None else room)
+            self._reserve(where, max(self._space[where], least if where in COMMON else 0))
+
+    def _reserve(self, where: Arena, nbytes: int) -> None:
+        if where in self._blocks and self._blocks[where].nbytes >= nbytes:
+            return
+        self._blocks.pop(where, None)
+        free = self._device.limits().memory
+        if nbytes > free:
+            raise LaunchError(
+                f"operands of the whole contest take {units.binary(nbytes)}, {units.binary(free)} are free: "
+                "take smaller sizes or fewer cases"
+            )
+        self._blocks[where] = self._device.allocate(nbytes)
+        self._device.scatter(self._blocks[where], len(where[0]), *where[1:])
+
+    def draw(self, seed: int, first: int, rounds: int, single: bool) -> Array:
+        """Offsets [rounds, operands]; the same for every worker of a contest. `single`: one for all rounds."""
+        import numpy as np
+
+        rng = np.random.default_rng((seed, first))
+        offsets = np.empty((rounds, len(self._placed)), np.int64)
+        unit = self._device.alignment
+        for where, space in self._space.items():
+            blocks = [i for i, x in enumerate(self._placed) if x.arena == where]
+            if not blocks:
+                continue
+            sizes = [self._placed[i].nbytes for i in blocks]
+            if single:
+                offsets[:, blocks] = placement.fixed(sizes, rounds, unit)
+            else:
+                offsets[:, blocks] = placement.draw(rng, sizes, space, rounds, unit)
+            placement.refuse_shared(offsets[:, blocks], sizes, [self._placed[i].owner for i in blocks])
+        return offsets
+
+    def view(self, operand: Operand, offset: int, data: str) -> Any:
+        """The operand's array so many bytes into its arena."""
+        return self._device.view(self._blocks[arena(operand, data)], offset, operand)
+
+    def address(self, operand: Operand, data: str) -> int:
+        """Where its arena begins; of a native device."""
+        found: int = self._blocks[arena(operand, data)].ctypes.data
+        return found

@@ -1,0 +1,95 @@
+"""What a wrong kernel leaves for its author: where, how many, how far off; the operands where asked for."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernels.problem import Array, Evidence
+    from micro.planning.contest import Case
+
+DECADES = (0.5, 1.0, 2.0, 10.0, 1e2, 1e3, 1e4, 1e6)  # times the bound, between the bars of the histogram
+LONGEST = 100  # characters of a file's name
+
+
+@dataclass(frozen=True)
+class Found:
+    """One probe and its answer. `evidence` compared them; its errors are what they were."""
+
+    probe: str
+    x: dict[str, Array]
+    got: Array
+    evidence: Evidence
+
+
+def beside(run_file: Path) -> Path:
+    """The folder of evidence of a run."""
+    return run_file.with_name(run_file.name.removesuffix(".jsonl") + ".wrong")
+
+
+def path(folder: Path, case: Case) -> Path:
+    """The file of a case: its name, shortened to what file systems take, and a sum that no other case has."""
+    slug = re.sub(r"[^A-Za-z0-9_.-]+", "_", case.name.replace("/", "-"))
+    return folder / f"{slug[:LONGEST]}-{zlib.crc32(case.name.encode()):08x}.json"
+
+
+def clear(folder: Path, case: Case) -> None:
+    """Take away what an earlier run left of this case."""
+    with suppress(OSError):
+        path(folder, case).unlink(missing_ok=True)
+        path(folder, case).with_suffix(".npz").unlink(missing_ok=True)
+
+
+def write(folder: Path, case: Case, seed: int, reason: str, found: Found, keep: bool) -> Path:
+    """JSON, and with `keep` the operands and the answer beside it as `.npz`."""
+    import numpy as np
+
+    target = path(folder, case)
+    folder.mkdir(parents=True, exist_ok=True)
+    told = {"case": case.name, "reason": reason, "seed": seed, "probe": found.probe, **_numbers(found)}
+    if keep:
+        operands = target.with_suffix(".npz")
+        arrays: dict[str, Any] = {**found.x, "answer": found.got}
+        np.savez(operands, **arrays)
+        told["operands"] = operands.name
+    target.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    return target
+
+
+def _numbers(found: Found) -> dict[str, Any]:
+    """Counts, first and worst place, and how the errors spread, in units of what is allowed."""
+    import numpy as np
+
+    error, bound = found.evidence.error, found.evidence.bound
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        nothing = np.where(np.isnan(error), np.nan, np.where(error > 0, np.inf, 0.0))
+        share = np.where(bound > 0, error / bound, nothing)
+        bad = ~(error <= bound)
+    told: dict[str, Any] = {"test": found.evidence.test, "values": int(bad.size), "wrong": int(bad.sum())}
+    if bad.any():
+        worst = np.unravel_index(np.argmax(np.where(np.isnan(share), -1.0, share)), share.shape)
+        told["first"] = [int(i) for i in np.argwhere(bad)[0]]
+        told["worst"] = {
+            "index": [int(i) for i in worst],
+            "error": _finite(error[worst]),
+            "allowed": _finite(bound[worst]),
+        }
+    edges = (0.0, *DECADES, np.inf)
+    counts = [int(((share >= a) & (share < b)).sum()) for a, b in itertools.pairwise(edges)]
+    counts[-1] += int(np.isposinf(share).sum())
+    told["error_over_allowed"] = {
+        "edges": [0.0, *DECADES], "counts": counts, "not_a_number": int(np.isnan(share).sum())
+    }  # fmt: skip
+    return told
+
+
+def _finite(value: Any) -> float | None:
+    """JSON knows no other."""
+    return float(value) if abs(float(value)) < float("inf") else None

@@ -1,0 +1,109 @@
+"""Kernels of one process: compiled, checked against float64, named; before and after any of them is timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels.errors import Unavailable, WrongResult
+from kernels.isa import refusal as refuse_isa
+from kernels.variant import Variant, find
+from micro.planning.contest import Case
+from micro.worker import check as checking
+from micro.worker import evidence as worker_evidence
+from micro.worker.messages import Prepared
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+    from kernels.problem import Problem
+    from kernels.variant import Bind
+
+KEPT = 4 << 30  # bytes of operands of problems whose inputs are kept for the next rival
+
+
+class Kernels:
+    """Of one device. What is prepared stays until a contest that had it is closed."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._binds: dict[Case, list[tuple[Variant[Any], Bind, int]]] = {}
+        self._whole: dict[Case, Bind] = {}
+        self._pilot: dict[Case, float] = {}
+        self._drawn: dict[tuple[Problem, int], checking.Drawn] = {}
+
+    def prepare(self, case: Case) -> Prepared:
+        """Compile, plan, pack, allocate. Raises whatever the kernel raises."""
+        began = time.perf_counter()
+        variant = self.device.adopt(find(case.problem.op, case.variant))
+        whole = variant.prepare(case.problem, self.device, case.setting)
+        self._whole[case] = whole
+        bench = checking.Bench(self.device, case.problem)
+        launch = whole(bench.views)
+        self._binds[case] = [(variant, whole, launch.uses)]
+        if parts := variant.parts(case.problem):
+            self._binds[case] = [
+                (part, part.prepare(case.problem, self.device, case.setting), uses) for part, uses in parts
+            ]
+        kernel, isa = variant.kernel()
+        if refusal := refuse_isa(case.setting.isa, kernel, isa):
+            raise Unavailable(refusal)
+        return Prepared(time.perf_counter() - began, launch.uses, launch.workspace, kernel, isa)
+
+    def check(
+        self, case: Case, seed: int, evidence: Path | None = None, keep: bool = False
+    ) -> checking.Passed:
+        """One launch for each probe against float64. Raises WrongResult, its evidence in a folder if one
+        is given, with the operands if they are to be kept."""
+        variant = self.device.adopt(find(case.problem.op, case.variant))
+        if case not in self._whole:
+            self.prepare(case)
+        bind = self._whole[case]
+        if evidence is not None:
+            worker_evidence.clear(evidence, case)
+        drawn = None if self.device.native else self._inputs(case.problem.drawn, seed)
+        try:
+            passed, self._pilot[case] = checking.check(self.device, case.problem, variant, bind, seed, drawn)
+        except WrongResult as error:
+            if evidence is not None and error.found is not None:
+                with suppress(OSError):  # no room for it: the kernel is wrong all the same
+                    worker_evidence.write(evidence, case, seed, str(error), error.found, keep)
+            raise
+        return passed
+
+    def _inputs(self, problem: Problem, seed: int) -> checking.Drawn:
+        """The problem's, as its rivals before had them; of the problems asked for last as many as KEPT bytes hold."""
+        found = self._drawn.pop((problem, seed), None) or checking.Drawn(problem, seed)
+        self._drawn[problem, seed] = found
+        while (
+            len(self._drawn) > 1
+            and sum(each[0].footprint for each in self._drawn) * len(problem.probes) > KEPT
+        ):
+            del self._drawn[next(iter(self._drawn))]
+        return found
+
+    def names(self, cases: Sequence[Case]) -> list[tuple[str, ...]]:
+        """The device's own names of the kernels of one launch of each, which is traced: this process is to time nothing
+        any more."""
+        device: Any = self.device
+        if not hasattr(device, "names"):
+            return [() for _ in cases]
+        calls = []
+        for case in cases:
+            if case not in self._whole:
+                self.prepare(case)
+            bench = checking.Bench(device, case.problem)
+            launch = self._whole[case](bench.views)
+            launch.call()  # what it loads or compiles at its first call is not part of it
+            calls.append(launch.call)
+        device.sync()
+        found: list[tuple[str, ...]] = device.names(calls)
+        return found
+
+    def close(self) -> None:
+        """Forget a contest's cases and what they hold."""
+        self._binds.clear()
+        self._whole.clear()
+        self._pilot.clear()

@@ -1,0 +1,249 @@
+"""The process in which kernels run, and the handle on it. A kernel's crash or hang costs one worker."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from kernels import heap as heap_asked
+from kernels import isa as isa_asked
+from kernels.devices import open_device, runs
+from kernels.errors import BuildError, LaunchError, SuiteError, Unavailable, WrongResult, said
+from kernels.variant import find
+from micro.planning.contest import Case
+from micro.worker.host import Host
+
+START = 120.0  # seconds a worker may take to import and open its device
+POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+REFERENCES = 8  # threads at most of what a GPU's worker computes on the processor
+PLACES = ("open", "close")  # a contest is opened and closed: between them a GPU's worker keeps to its cores
+PR_SET_PDEATHSIG = 1
+ERRORS = {kind.__name__: kind for kind in (WrongResult, Unavailable, BuildError, LaunchError)}
+
+
+class Serves(Protocol):
+    """A host, wherever it lives."""
+
+    def call(self, method: str, *arguments: Any, patience: float) -> Any:
+        """The host's method. Raises KernelError, Unavailable; LaunchError also for a crash or a hang."""
+
+    def running(self) -> int:
+        """The case that was under way when the worker died or raised, or −1."""
+
+    def close(self) -> None: ...
+
+
+class Died(LaunchError):
+    """The worker is gone, and with it everything prepared in it."""
+
+
+def ended(code: int) -> Died:
+    """By the exit code of its process."""
+    if code < 0:
+        return Died(f"crashes: its process died of {signal.Signals(-code).name}")
+    return Died(f"ends its process with exit code {code}")
+
+
+class Local:
+    """The host in this process: for the fake device, whose kernels cannot crash."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def call(self, method: str, *arguments: Any, patience: float) -> Any:
+        try:
+            return getattr(self.host, method)(*arguments)
+        except SuiteError:
+            raise
+        except Exception as error:
+            raise LaunchError(f"raises {said(error)}") from error
+
+    def running(self) -> int:
+        return self.host.running()
+
+    def close(self) -> None:
+        pass
+
+
+class Worker:
+    """A child process with a host, pinned to as many cores as it has threads; one for a GPU has all cores for its
+    float64 references, its compilers and its driver's threads, and is pinned while it measures."""
+
+    def __init__(self, device: str, threads: int, isa: str = "default", heap: str = "default") -> None:
+        self._running = -1
+        self._cell = tempfile.TemporaryFile()
+        self._cell.write((-1).to_bytes(4, "little", signed=True))
+        self._cell.flush()
+        ours, theirs = os.pipe(), os.pipe()
+        pool = max(1, min(len(allowed()), REFERENCES)) if runs(device) == "cuda" else threads
+        environment = os.environ | dict.fromkeys(POOLS, str(pool)) | isa_asked.variables(isa)
+        environment |= heap_asked.variables(heap)
+        root = str(Path(__file__).parents[2])
+        environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+        handles = (theirs[0], ours[1], self._cell.fileno())
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "micro.worker.process",
+                device,
+                str(threads),
+                *map(str, handles),
+                str(os.getpid()),
+            ],
+            env=environment,
+            pass_fds=handles,
+            stdin=subprocess.DEVNULL,
+            process_group=0,  # an interrupt typed at the terminal is the parent's alone
+        )
+        os.close(theirs[0])
+        os.close(ours[1])
+        self._from = Connection(ours[0], writable=False)
+        self._to = Connection(theirs[1], readable=False)
+        self._answer(START)
+
+    def call(self, method: str, *arguments: Any, patience: float) -> Any:
+        try:
+            self._to.send((method, arguments))
+        except (BrokenPipeError, OSError):
+            raise self._death() from None
+        return self._answer(patience)
+
+    def _answer(self, patience: float) -> Any:
+        try:
+            if not self._from.poll(patience):
+                self.close()
+                raise Died(f"hangs: no answer within {patience:.0f} s")
+            kind, told = self._from.recv()
+        except (EOFError, ConnectionError):
+            raise self._death() from None
+        if kind == "ok":
+            return told
+        raise ERRORS.get(kind, LaunchError)(told)
+
+    def _death(self) -> Died:
+        code = self._process.wait()
+        self.close()
+        return ended(code)
+
+    def running(self) -> int:
+        return self._running if self._cell.closed else self._read_cell()
+
+    def _read_cell(self) -> int:
+        return int.from_bytes(os.pread(self._cell.fileno(), 4, 0), "little", signed=True)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        if not self._cell.closed:
+            self._running = self._read_cell()
+            self._cell.close()
+        self._from.close()
+        self._to.close()
+
+
+class Workers:
+    """The workers of a command, one for each set of settings that is fixed per process."""
+
+    def __init__(self) -> None:
+        self._alive: dict[tuple[Any, ...], Serves] = {}
+
+    @staticmethod
+    def key(case: Case) -> tuple[Any, ...]:
+        """What is fixed per process; with several threads the pool too: two in a process spin against each other."""
+        setting = case.setting
+        place = (setting.device, setting.threads, setting.isa, setting.heap)
+        pool = find(case.problem.op, case.variant).provider if setting.threads > 1 else None
+        return (*place, pool) if pool else place
+
+    def get(self, key: tuple[Any, ...]) -> Serves:
+        if key not in self._alive:
+            device, threads, isa, heap = key[:4]
+            if device.startswith("fake"):
+                self._alive[key] = Local(Host(open_device(device), 0))
+            else:
+                self._alive[key] = Worker(device, threads, isa, heap)
+        return self._alive[key]
+
+    def drop(self, key: tuple[Any, ...]) -> None:
+        """Forget a worker that died."""
+        if (worker := self._alive.pop(key, None)) is not None:
+            worker.close()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """All of them; the next case begins a new one."""
+        for worker in self._alive.values():
+            worker.close()
+        self._alive.clear()
+
+
+def allowed() -> list[int]:
+    """Cores that this thread may run on; none where the system does not tell."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def pin(threads: int) -> None:
+    """The last cores of those allowed: the first ones serve interrupts more often."""
+    if cores := allowed():
+        os.sched_setaffinity(0, cores[-threads:])
+
+
+def die_with(parent: int) -> None:
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    except AttributeError:
+        pass  # not Linux: the end of its pipe ends the worker all the same
+    if os.getppid() != parent:
+        sys.exit(0)
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until the pipe ends."""
+    device, threads, read, write, cell, parent = arguments[0], *map(int, arguments[1:])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with(parent)
+    os.dup2(2, 1)  # a kernel's print must not land in a document on stdout
+    everywhere = allowed() if runs(device) == "cuda" else []
+    if not everywhere:
+        pin(threads)
+    requests, answers = Connection(read, writable=False), Connection(write, readable=False)
+    shared = mmap.mmap(cell, 4)
+    try:
+        host = Host(open_device(device), ctypes.addressof(ctypes.c_int32.from_buffer(shared)))
+    except SuiteError as error:
+        answers.send((type(error).__name__, str(error)))
+        return
+    answers.send(("ok", None))
+    while True:
+        try:
+            method, given = requests.recv()
+        except EOFError:
+            return
+        if everywhere and method in PLACES:
+            os.sched_setaffinity(0, everywhere)
+            pin(threads if method == "open" else len(everywhere))
+        try:
+            answers.send(("ok", getattr(host, method)(*given)))
+        except SuiteError as error:
+            answers.send((type(error).__name__, str(error)))
+        except Exception as error:
+            answers.send(("LaunchError", f"raises {said(error)}"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,86 @@
+"""What is visited, and how many launches of it make a visit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from micro.worker import visits
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+    from kernels.problem import Problem
+    from kernels.variant import Bind, Launch, Variant
+
+VISIT = 60e-6  # seconds of launches in a visit
+LONG = 50e-3  # seconds: longer calls are not warmed up, and no cache holds their operands
+WARM = 2  # calls; with one, operands between L2 and L3 read 11 % slow
+UNTOLD = 8  # kernels that a launch is taken to enqueue for each use where it does not tell
+SLOWER = 4  # times as long as it must be a visit may be: then it has as many launches as the fastest rival's
+GRAPH = 4096  # launches of a captured graph, which is one entry of a stream's queue however many they are
+
+
+@dataclass(eq=False)
+class Timed:
+    """One thing that is visited: a case, or a part of one."""
+
+    problem: Problem
+    variant: Variant[Any]
+    bind: Bind
+    case: int  # its case's position; −1 for a canary
+    uses: int
+    cold: tuple[str, ...] = ()
+    data: str = "normal"
+    launches: int = 1
+    warm: int = WARM
+    call: float = 0.0
+    kernels: int = 0  # that one launch enqueues, of a device whose stream is held
+    capturable: bool = False
+    unheld: bool = False
+    alone: int = 0  # its single launches that broke their hold
+    sets: int = 1
+    turn: int = 0
+    entry: Any = None
+    launch: Launch | None = None
+
+
+def launches(device: Device, entry: Timed, visit: float, fastest: float, captured: bool) -> int:
+    """Of a visit of so many seconds: the same number for all measured cases, by the fastest; a ceiling has its own.
+    Where visits are called step by step a case that is much slower makes fewer; and where a stream is held as many
+    as it takes behind a hold, which for a graph is all. One launch of more kernels than that is not held."""
+    wanted = math.ceil(visit / fastest)
+    if device.native:
+        return max(1, wanted)
+    if entry.cold:
+        return 1
+    wanted = min(wanted, math.ceil(SLOWER * visit / entry.call))
+    if entry.capturable and captured:
+        return max(1, min(GRAPH, wanted))
+    entry.unheld = entry.unheld or entry.kernels > device.queue
+    return max(1, min(room(device, entry), wanted))
+
+
+def room(device: Device, entry: Timed) -> int:
+    """Launches that its stream takes behind a hold."""
+    return max(1, device.queue // max(1, entry.kernels))
+
+
+def told(
+    device: Device, entries: Sequence[Timed], which: Sequence[int], timed: visits.Timed, overhead: float
+) -> visits.Timed:
+    """Without the time between two marks; launches are fewer from now on where a hold broke."""
+    import numpy as np
+
+    for i, entry in enumerate(entries):
+        broke = timed.broke & (np.array(which) == i)
+        if broke.any():
+            least = int(timed.launches[broke].min())
+            entry.alone += int((timed.launches[broke] == 1).sum())
+            entry.unheld, entry.launches = entry.alone >= visits.ALONE, max(1, least // 2)
+            if least > 1 or entry.unheld:
+                entry.kernels = max(entry.kernels, device.queue // least + 1)
+    on_host = np.array([entries[w].problem.on_host for w in which])
+    wall = np.where(on_host, timed.wall, np.maximum(timed.wall - (overhead), 1e-9))
+    return replace(timed, wall=wall, lost=np.where(timed.broke, 1.0, timed.lost))

@@ -1,0 +1,181 @@
+"""A look: all visits of some rounds, in one compiled loop or step by step."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build
+from kernels.devices.base import Elapsed
+from kernels.variant import Entry, Launch
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+    from kernels.problem import Array
+
+SOURCE = Path(__file__).with_name("loop.c")
+PYTHON = Path(__file__).with_name("python_call.c")
+
+
+@dataclass(frozen=True)
+class Visits:
+    """A look's plan. Per visit: which case; per case: launches in a visit, untimed calls before it,
+    whether each launch takes a placement of its own (`cold`), the label by which a crash is told, and
+    whether the caller's time is asked for rather than the device's (`on_host`), and whether its stream is not held,
+    because it takes less than one launch (`unheld`).
+
+    `places[v]` are the operands' addresses of visit v in order, for each of its placements.
+    """
+
+    which: Array
+    places: list[Array]
+    launches: Sequence[int]
+    warm: Sequence[int]
+    cold: Sequence[bool]
+    labels: Sequence[int]
+    on_host: Sequence[bool] = ()
+    unheld: Sequence[bool] = ()
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Seconds of each visit, all its launches together; the share of it that was lost to others; its launches; whether
+    its hold broke: the device had begun before everything was enqueued, and waited for its caller in between."""
+
+    wall: Array
+    cpu: Array
+    lost: Array
+    launches: Array
+    broke: Array
+
+
+class _Entry(ctypes.Structure):
+    _fields_ = (
+        ("function", ctypes.c_void_p),
+        ("argument", ctypes.c_void_p),
+        ("slots", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("slot_count", "launches", "warm", "step", "label")),
+        ("single", ctypes.c_void_p),
+        ("single_offset", ctypes.c_int64),
+    )
+
+
+class _Callable(ctypes.Structure):
+    _fields_ = (("callable", ctypes.c_void_p), ("stop", ctypes.c_void_p))
+
+
+ALONE = 2  # single launches that break their hold until the case is held no more
+STOP = ctypes.c_int32(0)  # set by a Python launch that raised
+
+
+def python_entry(launch: Launch) -> Entry:
+    """The entry of a launch that only Python can call; its one slot is the callable itself."""
+    function = build.address(PYTHON, "call_python")
+    return Entry(function, _Callable(id(launch.call), ctypes.addressof(STOP)), (0,), (launch,))
+
+
+@functools.cache
+def _runner() -> Any:
+    # PyDLL: entries may call Python, and an error they leave is raised when the look returns.
+    function = ctypes.PyDLL(str(build.shared(SOURCE))).run_look
+    function.restype = None
+    return function
+
+
+def compiled(entries: Sequence[Entry], visits: Visits, running: int, process: bool) -> Timed:
+    """The look in loop.c. `running`: address of the 32-bit cell that names the case under way."""
+    import numpy as np
+
+    slots = [np.array(entry.slots, np.int64) for entry in entries]
+    table = (_Entry * len(entries))()
+    for i, entry in enumerate(entries):
+        step = len(entry.slots) if visits.cold[i] else 0
+        single = entry.single or (entry.function, 0)
+        table[i] = _Entry(
+            entry.function, ctypes.addressof(entry.argument), slots[i].ctypes.data, len(entry.slots),
+            visits.launches[i], visits.warm[i], step, visits.labels[i], *single,
+        )  # fmt: skip
+    which = np.ascontiguousarray(visits.which, np.int32)
+    lengths = [len(place) for place in visits.places]
+    start = np.cumsum([0, *lengths[:-1]], dtype=np.int64)
+    addresses = np.concatenate(visits.places).astype(np.int64) if visits.places else np.zeros(0, np.int64)
+    wall, cpu = np.empty(len(which)), np.empty(len(which))
+    pointer = ctypes.c_void_p
+    STOP.value = 0
+    _runner()(
+        ctypes.byref(table), ctypes.c_int64(len(which)), pointer(which.ctypes.data), pointer(start.ctypes.data),
+        pointer(addresses.ctypes.data), pointer(wall.ctypes.data), pointer(cpu.ctypes.data),
+        ctypes.c_int32(process), pointer(running), ctypes.byref(STOP),
+    )  # fmt: skip
+    return Timed(wall, cpu, 1 - cpu / wall, np.array(visits.launches)[which], np.zeros(len(which), bool))
+
+
+def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visits, running: int) -> Timed:
+    """The look call by call, for devices without a compiled loop. `launches[v]` are visit v's, one a placement.
+    `running`: address of the 32-bit cell that names the case under way.
+
+    The order of a visit: two launches to warm up (or a flush), then everything is enqueued behind a held
+    stream, so that no launch gap falls between the two marks. A case whose hold broke makes half as many
+    launches from then on, and one whose single launch broke it ALONE times is held no more: once, its caller may have
+    been stopped by others.
+    """
+    import numpy as np
+
+    cell = ctypes.c_int32.from_address(running)
+    wall, cpu, lost = np.empty((3, len(visits.which)))
+    made, broke = np.empty(len(visits.which), np.int64), np.zeros(len(visits.which), bool)
+    alone = [0] * len(visits.launches)
+    launched, unheld = list(visits.launches), list(visits.unheld or [False] * len(visits.launches))
+    for v, case in enumerate(visits.which):
+        cell.value = visits.labels[case]
+        bound = launches[v]
+        for _ in range(visits.warm[case]):
+            bound[0].call()
+        if visits.cold[case]:
+            device.flush()
+        device.sync()
+        made[v] = launched[case]
+        run = device.repeat(bound[0], launched[case])
+        if device.kind == "cuda" and bool(visits.on_host) and visits.on_host[case]:
+            elapsed = _called(device, run)
+        else:
+            elapsed, broke[v] = held(device, run, hold=not unheld[case])
+        if broke[v]:
+            alone[case] += launched[case] == 1
+            unheld[case], launched[case] = alone[case] >= ALONE, max(1, launched[case] // 2)
+        wall[v], cpu[v] = elapsed.wall, elapsed.cpu
+        lost[v] = 0.0 if np.isnan(elapsed.cpu) else 1 - cpu[v] / wall[v]
+    cell.value = -1
+    return Timed(wall, cpu, lost, made, broke)
+
+
+def held(device: Device, run: Callable[[], object], hold: bool = True) -> tuple[Elapsed, bool]:
+    """What the device takes for it, by its own marks; and whether the hold broke: it had come to the first mark before
+    the last was enqueued. That is so where its queue was full, which stops the caller until the hold loses patience,
+    or where the caller was stopped by others; then what is timed includes the caller."""
+    if hold:
+        device.hold()
+    try:
+        start = device.mark()
+        run()
+        end = device.mark()
+        broke = hold and device.passed(start)
+    finally:  # whatever was raised: a stream that stays shut would cost the next caller its patience
+        if hold:
+            device.release()
+    device.sync()
+    return device.between(start, end), broke
+
+
+def _called(device: Device, run: Callable[[], object]) -> Elapsed:
+    """What its caller takes to enqueue it, while the device works on."""
+    wall, cpu = time.perf_counter_ns(), time.thread_time_ns()
+    run()
+    ended = time.perf_counter_ns(), time.thread_time_ns()
+    device.sync()
+    return Elapsed((ended[0] - wall) * 1e-9, (ended[1] - cpu) * 1e-9)

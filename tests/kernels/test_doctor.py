@@ -1,0 +1,301 @@
+"""The doctor on broken machines: whatever is missing, damaged or unreadable is a reason in a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kernels import state
+from kernels.__main__ import main
+from kernels.doctor import bindings, libraries, packages, screen, survey
+from kernels.doctor.part import Part
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def here() -> survey.Found:
+    """This machine, surveyed once."""
+    return survey.survey()
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """`site(file, text)` writes into a folder where Python looks for packages."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(file: str, text: str) -> None:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text)
+
+    return write
+
+
+def shown(found: survey.Found) -> str:
+    return "\n".join(screen.lines(found))
+
+
+# The command
+
+
+def test_the_screen_has_its_groups_and_fits_100_columns(
+    own_state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    titles = [line for line in lines if not line.startswith(" ")]
+    assert [x for x in titles if x != "missing"] == [
+        "devices",
+        "libraries",
+        "ways to a GPU",
+        "system",
+        "tools",
+        "known figures",
+    ]
+    assert not [line for line in lines if len(line) > 100 and "state folder" not in line]
+    assert str(own_state) in lines[-1]
+
+
+def test_json_is_one_document_with_every_fact(own_state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert set(told) >= {
+        "works", "devices", "libraries", "pools", "packages", "system", "tools", "perf", "compiler",
+        "ceilings", "selftest", "state", "not_told",
+    }  # fmt: skip
+    assert told["libraries"]["OpenBLAS of numpy"]["kernels"] and told["compiler"]["here"]
+    assert "torch" in told["libraries"]
+    assert {"library", "version", "threads", "threading_layer", "architecture"} <= set(told["pools"][0])
+    assert set(told["system"]) == {"cores", "caches", "nodes", "huge_pages", "allocator", "variables"}
+    assert set(packages.OPTIONAL) == set(told["packages"]) and told["ceilings"] is None
+
+
+@pytest.mark.parametrize("lost", ["cpu", "cc", "OpenBLAS of numpy"])
+def test_without_its_base_it_ends_with_1(
+    lost: str, here: survey.Found, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = replace(
+        here,
+        devices=here.devices | ({lost: {"here": False, "reason": "gone"}} if lost == "cpu" else {}),
+        tools=here.tools | ({lost: Part(False, reason="gone")} if lost == "cc" else {}),
+        libraries=here.libraries | {lost: libraries.Library(False, reason="gone")},
+    )
+    monkeypatch.setattr(survey, "survey", lambda: broken)
+    assert main([]) == 1
+    assert f"{lost:17}  gone" in capsys.readouterr().out
+
+
+def test_it_imports_nothing_heavy_itself() -> None:
+    for arguments, heavy in (([], {"torch", "numba", "threadpoolctl", "scipy"}), (["--help"], {"numpy"})):
+        ran = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "kernels", *arguments],
+            cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        modules = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
+        assert ran.returncode == 0 and "argparse" in modules and not heavy & modules
+
+
+def test_a_locale_without_the_letters_is_no_error() -> None:
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "OMP_PLACES_OF": "m\u00fcnchen"}
+    ran = subprocess.run(
+        [sys.executable, "-m", "kernels"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert b"OMP_PLACES_OF=m\\xfcnchen" in ran.stdout
+
+
+def test_unreadable_proc_and_sys_are_not_told(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> None:
+    readable = Path.read_text
+
+    def refuse(self: Path, *how: object, **options: object) -> str:
+        if str(self).startswith(("/proc", "/sys")):
+            raise PermissionError(13, "Permission denied", str(self))
+        return readable(self, *how, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    found = survey.survey()
+    assert found.works
+    for label in ("caches", "huge pages"):
+        assert f"  {label:17}  not told\n" in shown(found)
+    assert "cgroup quota: not told" in shown(found) and "perf_event_paranoid: not" in shown(found)
+
+
+def test_a_home_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in (state.VARIABLE, "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("HOME", "/dev/null")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    state.folder.cache_clear()
+    try:
+        found = survey.survey()
+        assert found.works and found.state_temporary
+        assert "(temporary: no lasting" in " ".join(shown(found).split())
+    finally:
+        state.folder.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "error", [OSError("driver gone"), SystemExit("no licence"), RuntimeError("two\nlines")]
+)
+def test_a_device_may_raise_anything(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(kind: str) -> None:
+        raise error
+
+    monkeypatch.setattr(survey, "open_device", fail)
+    told = survey._device("cpu")
+    assert not told["here"] and type(error).__name__ in told["reason"] and "\n" not in told["reason"]
+
+
+# Packages and libraries
+
+METADATA = "Metadata-Version: 2.1\nName: half\nVersion: 1.5\n"
+HALF = packages._plain("half")
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"half-1.5.dist-info/METADATA": METADATA}, "metadata of 1.5 and no package"),
+        ({"half-1.5.dist-info/METADATA": METADATA, "half/left.txt": ""}, "metadata of 1.5 and no package"),
+        ({"half/__init__.py": "raise SystemExit('imported')"}, "no metadata"),
+        (
+            {"half/__init__.py": "", "half-1.5.dist-info/METADATA": "Name: half\n"},
+            "metadata without a version",
+        ),
+        (
+            {
+                "half/__init__.py": "",
+                "half-1.5.dist-info/METADATA": METADATA,
+                "half-1.5.dist-info/RECORD": "half/__init__.py,,\nhalf/core.so,,\nhalf/libx.so.2,sha256=1,7\n",
+            },
+            "2 of its libraries gone, core.so first",
+        ),
+    ],
+)
+def test_a_half_installed_package_is_told(
+    files: dict[str, str], reason: str, site: Callable[[str, str], None]
+) -> None:
+    for name, text in files.items():
+        site(name, text)
+    told = packages.package(HALF)
+    assert told == Part(False, None, f"half-installed: {reason}", "pip install --force-reinstall half")
+
+
+def test_a_whole_package_is_told_without_importing_it(site: Callable[[str, str], None]) -> None:
+    assert packages.package(HALF) == Part(False, None, "not installed", "pip install half")
+    site("half/__init__.py", "raise SystemExit('imported')")
+    site("half-1.5.dist-info/METADATA", METADATA)
+    assert packages.package(HALF) == Part(True, "1.5")
+
+
+def test_a_finder_that_raises_is_a_reason(site: Callable[[str, str], None]) -> None:
+    def there() -> bool:
+        raise ValueError("half.__spec__ is None")
+
+    told = packages.package(replace(HALF, there=there))
+    assert told.reason == "half-installed: ValueError: half.__spec__ is None"
+
+
+def test_a_library_that_kills_its_process_costs_itself_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "python"
+    opened = json.dumps({"name": "MKL", "library": {"here": True, "version": "MKL 1"}})
+    fake.write_text(f"""#!/bin/sh
+case "$*" in
+*scipy*) echo 'MKL_VERBOSE [noise]'; echo '{{"open": "MKL"}}'; echo '{opened}'; echo '{{"pools": []}}';;
+*) echo '{{"open": "OpenBLAS of scipy"}}'; echo 'bad page' >&2; kill -BUS $$;;
+esac""")
+    fake.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(fake))
+    told = libraries.open_all()
+    assert told.libraries["OpenBLAS of scipy"].reason == "opening it ended the process: SIGBUS, bad page"
+    assert told.libraries["OpenBLAS of scipy"].install == "pip install --force-reinstall scipy"
+    assert told.libraries["MKL"].here and told.pools == ()
+    assert told.libraries["OpenBLAS of numpy"].reason == "not opened: exit code 0"
+
+
+def test_a_library_without_its_symbols_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> None:
+        raise AttributeError("undefined symbol: cblas_sgemm")
+
+    monkeypatch.setitem(libraries.LIBRARIES, "MKL", ("mkl", lambda: None, load))
+    told = libraries.library("MKL")
+    assert not told.here and told.reason == "AttributeError: undefined symbol: cblas_sgemm"
+
+
+def test_asked_kernels_are_told_from_chosen_ones() -> None:
+    def said(asked: str | None) -> str:
+        about = libraries.Library(True, "OpenBLAS 1", "Haswell", "avx2", asked)
+        return ", ".join(screen._library(about, None))
+
+    assert said(None).endswith("Haswell kernels (avx2)")
+    assert said("HASWELL").endswith("Haswell kernels (avx2) by OPENBLAS_CORETYPE")
+    assert said("SkylakeX").endswith("Haswell kernels (avx2): not SkylakeX, asked by OPENBLAS_CORETYPE")
+
+
+# Ways to a GPU
+
+
+def test_every_way_to_a_gpu_is_told_without_importing_it() -> None:
+    program = (
+        "import sys; from kernels.doctor.bindings import bindings; told = bindings(); "
+        "print(sorted({'cupy', 'pycuda', 'skcuda', 'numba', 'torch', 'pynvml', 'numpy'} & set(sys.modules)))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (0, "[]\n"), ran.stderr
+
+
+def test_a_way_to_a_gpu_has_its_own_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks() -> str | None:
+        raise ImportError("libcupy.so: too short\nand so on")
+
+    ways: dict[str, Callable[[], str | None]] = {
+        "cuBLAS": lambda: None, "CuPy": lambda: "not installed: pip install it", "PyCUDA": breaks,
+    }  # fmt: skip
+    monkeypatch.setattr(bindings, "BINDINGS", ways)
+    assert bindings.bindings() == {
+        "cuBLAS": None, "CuPy": "not installed: pip install it",
+        "PyCUDA": "ImportError: libcupy.so: too short and so on",
+    }  # fmt: skip
+
+
+def test_numba_wants_a_gpu_and_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernels.libs import cuda, numba
+
+    reasons: dict[str, str | None] = {"cuda": "no driver", "numba": "no numba"}
+    monkeypatch.setattr(cuda, "missing", lambda: reasons["cuda"])
+    monkeypatch.setattr(numba, "missing", lambda: reasons["numba"])
+    way = bindings.BINDINGS["Numba for CUDA"]
+    assert way() == "no driver"
+    reasons["cuda"] = None
+    assert way() == "no numba"
+    reasons["numba"] = None
+    assert way() is None
+
+
+def test_the_ways_are_on_the_screen_and_in_the_document(
+    own_state: Path, capsys: pytest.CaptureFixture[str], here: survey.Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = replace(here, bindings={"cuBLAS": None, "CuPy": "eaten", "PyCUDA": "eaten"})
+    monkeypatch.setattr(survey, "survey", lambda: told)
+    main([])
+    group = capsys.readouterr().out.partition("\nways to a GPU\n")[2].splitlines()[:2]
+    assert [" ".join(line.split()) for line in group] == ["here cuBLAS", "not here CuPy, PyCUDA: eaten"]
+    main(["--json"])
+    assert json.loads(capsys.readouterr().out)["bindings"] == told.bindings

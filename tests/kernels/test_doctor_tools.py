@@ -1,0 +1,191 @@
+"""Compilers, perf and measured figures as the doctor tells them, from programs and files made for the purpose."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kernels import build
+from kernels.ceilings import Ceilings, save
+from kernels.doctor import figures, perf, screen, survey, tools
+from kernels.doctor.part import Part
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], Path]]:
+    """`path(name, script)` puts a program into the only folder that is searched."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    for name in ("CC", "CXX", "NVCC", "CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    build.compiler.cache_clear()
+
+    def put(name: str, script: str) -> Path:
+        program = programs / name
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        return program
+
+    yield put
+    build.compiler.cache_clear()
+
+
+def write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+# Tools
+
+
+def test_missing_tools_name_their_command(
+    path: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"ID": "mint", "ID_LIKE": "ubuntu debian"})
+    assert tools.c_compiler().install == "apt install gcc libc6-dev"
+    assert tools.perf() == Part(False, None, "not found", "apt install linux-tools-generic")
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"ID": "plan9"})
+    assert tools.cpp_compiler().install == "apt install g++ (on Debian)"
+
+
+def test_a_compiler_that_cannot_compile_is_not_here(path: Callable[[str, str], Path]) -> None:
+    complaint = "echo 'trial.c:1: fatal error: math.h: No such file' >&2; exit 1"
+    path("cc", f'[ "$1" = --version ] && echo "cc 9" && exit 0\n{complaint}')
+    told = tools.c_compiler()
+    assert not told.here and told.version == "cc 9"
+    assert told.reason and told.reason.endswith(
+        "does not compile: trial.c:1: fatal error: math.h: No such file"
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "here", "told"),
+    [
+        ("echo 'perf version 6.1.2'", True, "6.1.2"),
+        (
+            "echo 'WARNING: perf not found for kernel 6.1' >&2; exit 2",
+            False,
+            "WARNING: perf not found for kernel 6.1",
+        ),
+        ("exit 0", False, "no answer"),
+        ("kill -9 $$", False, "no answer"),
+    ],
+)
+def test_a_tool_is_here_if_it_tells_its_version(
+    script: str, here: bool, told: str, path: Callable[[str, str], Path]
+) -> None:
+    path("perf", script)
+    found = tools.perf()
+    assert found.here == here
+    assert (found.version if here else (found.reason or "").partition("run: ")[2]) == told
+
+
+def test_a_tool_that_hangs_is_given_up(
+    path: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernels.doctor.part.PATIENCE", 0.2)
+    path("nvcc", "exec /bin/sleep 60")
+    assert "TimeoutExpired" in (tools.nvcc().reason or "")
+
+
+@pytest.mark.parametrize(
+    ("answers", "kernel", "hardware", "told"),
+    [
+        ((0, 0), True, True, None),
+        ((errno.ENOENT, 0), True, False, "perf_event_open: ENOENT"),
+        ((errno.EACCES, errno.EACCES), False, None, "perf_event_open: EACCES, EACCES"),
+        ((errno.ENOSYS, errno.ENOSYS), False, False, "perf_event_open: ENOSYS, ENOSYS"),
+        ((errno.EMFILE, errno.EMFILE), None, None, "perf_event_open: EMFILE, EMFILE"),
+    ],
+)
+def test_rights_are_what_the_kernel_answers(
+    answers: tuple[int, int], kernel: bool | None, hardware: bool | None, told: str | None,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(perf, "ask", lambda call, kind, flags: answers[kind])
+    write(tmp_path / "proc/sys/kernel/perf_event_paranoid", "-1\n")
+    assert perf.rights(tmp_path) == perf.Rights(-1, kernel, hardware, told)
+
+
+def test_an_unknown_system_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "vax")
+    assert perf.rights().hardware is None
+
+
+# Figures
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "just now"), (59, "just now"), (-30, "just now"), (-7200, "dated in the future"),
+        (60, "1 minute ago"), (3599, "59 minutes ago"), (3600, "1 hour ago"), (86399, "23 hours ago"),
+        (86400, "1 day ago"), (3.9 * 86400, "3 days ago"), (400 * 86400, "400 days ago"),
+    ],
+)  # fmt: skip
+def test_age(seconds: float, text: str) -> None:
+    assert figures.age((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == text
+
+
+def test_age_of_a_date_without_a_zone_and_of_no_date() -> None:
+    assert figures.age("2026-11-20T11:00:00", NOW) == "1 day ago"
+    assert figures.age("yesterday", NOW) == "age not told"
+
+
+def test_ceilings_are_told_with_their_age(own_state: Path) -> None:
+    assert figures.peaks(NOW) is None
+    save(Ceilings("2026-11-18T12:00:00+00:00", "digest", {"avx": 1.5e9}, {"read": {64: 8e9, 4096: 2e9}}))
+    found = figures.peaks(NOW)
+    assert found and screen._peaks(found) == "3 days ago: avx 2 GFLOP/s; memory 2 GB/s"
+
+
+def test_ceilings_of_gpus_are_told_beside_the_cpu_s(own_state: Path) -> None:
+    assert figures.gpu_peaks(NOW) == {}
+    save(Ceilings("2026-11-18T12:00:00+00:00", "digest", {"avx": 1.5e9}, {}))
+    flops = {"fp32": 6.1e13, "bf16 wgmma": 9.123e14}
+    for name in ("cuda:1", "cuda:0", "fake:cuda"):
+        save(Ceilings("2026-11-21T11:00:00+00:00", "digest", flops, {"read": {1 << 28: 3e12}}), name)
+    write(own_state / "ceilings-cuda-2.json", "[]")
+    found = figures.gpu_peaks(NOW)
+    assert list(found) == ["cuda:0", "cuda:1"]
+    assert screen._peaks(found["cuda:1"]) == "1 hour ago: fp32 61, bf16 wgmma 912 TFLOP/s; memory 3000 GB/s"
+    assert figures.peaks(NOW) is not None and "avx" in screen._peaks(figures.peaks(NOW))
+    rows = dict(screen.known(survey.survey()))
+    assert rows["ceilings cuda:0"].endswith("fp32 61, bf16 wgmma 912 TFLOP/s; memory 3000 GB/s")
+    assert "avx 2 GFLOP/s" in rows["ceilings"] and "ceilings cuda:2" not in rows
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[]", '{"measured": 1}', "{", '{"measured": "x", "environment": "", "flops": [], "bandwidth": {}}'],
+)
+def test_damaged_ceilings_are_none(text: str, own_state: Path) -> None:
+    write(own_state / "ceilings.json", text)
+    assert figures.peaks(NOW) is None
+
+
+def test_the_newest_selftest_that_can_be_read_is_told(own_state: Path) -> None:
+    assert figures.selftest(NOW) is None
+    lines = [
+        ("a", "at least 1", True, None),
+        ("b", "at least 1", False, None),
+        ("c", "9", False, "busy"),
+        ("d", "", True, None),
+    ]
+    told = [dict(zip(("name", "promised", "held", "busy"), line, strict=True)) for line in lines]
+    for machine, started in (("old", "2026-11-21T12:30:00+02:00"), ("new", "2026-11-21T11:30:00+00:00")):
+        write(own_state / f"selftest/{machine}.json", json.dumps({"started": started, "figures": told}))
+    write(own_state / "selftest/cut.json", '{"started": "2026-11-21T')
+    write(own_state / "selftest/list.json", "[]")
+    found = figures.selftest(NOW)
+    assert found and found.machine == "new" and (found.held, found.promised) == (1, 3)
+    assert screen._selftest(found) == "30 minutes ago: 1 of 3 promises held, 1 not judged; NOT HELD: b"

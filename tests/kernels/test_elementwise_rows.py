@@ -1,0 +1,320 @@
+"""Every element-wise row on a CPU, right at odd shapes; softmax at its extremes; kernels that are wrong, refused."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.devices import open_device
+from kernels.errors import UsageError, WrongResult
+from kernels.ops.activation import Activation
+from kernels.ops.biasact import BiasAct
+from kernels.ops.cast import Cast
+from kernels.ops.cast.problem import KINDS, doubles
+from kernels.ops.dropout import Dropout
+from kernels.ops.norm import Norm
+from kernels.ops.pooling import Pooling
+from kernels.ops.softmax import Softmax
+from kernels.problem import Problem
+from kernels.variant import Launch, Setting, Variant, find, variants
+from micro.worker.check import Passed, check
+
+CPU = open_device("cpu")
+
+ACTIVATIONS = [
+    Activation(count, kind, phase, place)
+    for count, kind, phase, place in itertools.product(
+        (1, 37, 1091), ("relu", "sigmoid", "tanh", "exp"), ("forward", "backward"), ("out", "in")
+    )
+]
+SOFTMAXES = [
+    Softmax(*shape, labels, before, want)
+    for shape, labels, before, want in itertools.product(
+        ((1, 1), (3, 7), (2, 1025), (1, 2051)),
+        ("index", "one-hot"),
+        ("none", "softmax", "log-softmax"),
+        ("step", "loss"),
+    )
+]  # fmt: skip
+POOLINGS = [
+    Pooling(2, channels, size, window, pool, layout, phase, relu)
+    for (channels, size), window, pool, layout, phase, relu in itertools.product(
+        ((1, 3), (3, 38), (35, 9)),
+        (2, 3),
+        ("max", "avg"),
+        ("nchw", "nhwc"),
+        ("forward", "step"),
+        ("no", "yes"),
+    )
+    if (pool, relu) != ("avg", "yes")
+]
+PROBLEMS: list[Problem] = [
+    *ACTIVATIONS,
+    *SOFTMAXES,
+    *POOLINGS,
+    *(Cast(values, kind) for values in (1, 37, 1091) for kind in KINDS),
+    *(BiasAct(rows, cols, 0, phase) for rows, cols in ((1, 1), (5, 67)) for phase in ("forward", "backward")),
+    *(BiasAct(*shape) for shape in ((1, 1, 1), (5, 67, 19))),
+    *(Dropout(units, rate) for units in (2, 37, 40003) for rate in (0.1, 0.5)),
+    *(Norm(*shape, *how) for shape in ((2, 1, 3), (3, 7, 7), (2, 19, 9))
+      for how in (("batch", "train"), ("batch", "frozen"), ("lrn", "train"))),
+]  # fmt: skip
+
+
+def rows(problem: Problem) -> list[Variant[Any]]:
+    """Those that run here."""
+    return [
+        row
+        for row in variants(problem.op)
+        if row.device == "cpu" and row.missing() is None and row.accepts(problem) is None
+    ]
+
+
+def checked(problem: Problem, row: Variant[Any], seed: int = 3) -> Passed:
+    return check(CPU, problem, row, row.prepare(problem, CPU, Setting()), seed)[0]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+def test_every_row_is_right(problem: Problem) -> None:
+    for row in rows(problem):
+        checked(problem, row)
+
+
+@pytest.mark.parametrize("op", sorted({problem.op for problem in PROBLEMS}))
+def test_no_row_goes_untried(op: str) -> None:
+    tried = {row.name for problem in PROBLEMS if problem.op == op for row in rows(problem)}
+    assert tried == {row.name for row in variants(op) if row.device == "cpu" and row.missing() is None}
+
+
+@pytest.mark.parametrize(
+    "problem", [x for x in PROBLEMS if x.op != "dropout"], ids=lambda problem: problem.name
+)
+def test_a_bound_is_no_wide_gate(problem: Problem) -> None:
+    """A thousandth more is refused wherever there is an answer that is not zero."""
+    x = problem.fill(np.random.default_rng(5))
+    want = problem.reference(x)
+    (evidence,) = problem.compare(x, want * 1.002, 2.0**-24, "dense")
+    exact = getattr(problem, "precision", "fp32") == "bf16" or not np.abs(want).max()
+    assert exact or not (evidence.error <= evidence.bound).all()
+
+
+# Softmax where exponentials overflow, and where nothing differs
+
+STABLE = ("c", "c-labels-made", "numpy", "torch", "torch-autograd", "numba")
+PARTS = ("c-parts", "numpy-parts", "torch-parts")
+EXTREMES: dict[str, Callable[[tuple[int, int]], Any]] = {
+    "far apart": lambda shape: np.where(np.arange(shape[0] * shape[1]).reshape(shape) % 3, 80, -80),
+    "all equal": lambda shape: np.full(shape, 80.0),
+    "all low": lambda shape: np.full(shape, -80.0),
+    "one high": lambda shape: np.eye(*shape) * 80,
+    "ascending": lambda shape: np.linspace(-80, 80, shape[0] * shape[1]).reshape(shape),
+    "sorted": lambda shape: np.sort(np.random.default_rng(3).normal(0, 30, shape)),
+    "low at first": lambda shape: np.where(
+        np.arange(shape[0] * shape[1]).reshape(shape) % shape[1] < 3000, -90, 3
+    ),
+}
+
+
+def softmax_at(scores: Any, name: str, labels: str) -> bool:
+    """Whether a row's answer at these scores is within its bound."""
+    problem = Softmax(*scores.shape, labels)
+    x = problem.fill(np.random.default_rng(1))
+    x["x"] = np.asarray(scores, np.float32)
+    y = np.full((1, problem.count + problem.batch), np.nan, np.float32)
+    row = find("softmax", name)
+    row.prepare(problem, CPU, Setting())([*x.values(), y]).call()
+    (evidence,) = problem.compare(x, y, row.u(problem), "dense")
+    return bool((evidence.error <= evidence.bound).all())
+
+
+@pytest.mark.parametrize("labels", ["index", "one-hot"])
+@pytest.mark.parametrize("extreme", EXTREMES)
+@pytest.mark.parametrize("name", STABLE)
+def test_softmax_at_its_extremes(name: str, extreme: str, labels: str) -> None:
+    row = find("softmax", name)
+    if row.missing() or row.accepts(Softmax(1, 1, labels)):
+        pytest.skip("not here, or not written for it")
+    for shape in ((3, 7), (2, 1037), (2, 26752)):
+        assert softmax_at(EXTREMES[extreme](shape), name, labels)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_lose_the_loss_of_a_share_that_is_zero(name: str) -> None:
+    """Which is why the loss is fused at all: the logarithm of exp(−160), 0 in single precision."""
+    if find("softmax", name).missing():
+        pytest.skip("not here")
+    scores = np.full((2, 7), 80.0)
+    scores[0, 17 % 7] = -80
+    assert not softmax_at(scores, name, "index")
+    assert softmax_at(np.zeros((2, 7)), name, "index")
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("kind", ["sigmoid", "tanh", "exp"])
+def test_activations_at_their_extremes(kind: str) -> None:
+    ends = np.array([[-1e4, -104, -88, -80, -1e-30, -0.0, 0.0, 1e-30, 1e-4, 80, 88, 104, 1e4]], np.float32)
+    if kind == "exp":
+        ends = ends[:, :-2]
+    problem = Activation(ends.size, kind)
+    for row in rows(problem):
+        y = np.full_like(ends, np.nan)
+        row.prepare(problem, CPU, Setting())([ends, y]).call()
+        (evidence,) = problem.compare({"x": ends}, y, row.u(problem), "dense")
+        assert (evidence.error <= evidence.bound).all(), row.name
+
+
+# Wrong ones
+
+
+def wrong(run: Callable[..., None]) -> Variant[Any]:
+    return Variant(
+        "wrong", "cpu", "test", lambda p, device, setting: lambda views: Launch(lambda: run(p, *views))
+    )
+
+
+def half_relu(p: Any, x: Any, y: Any) -> None:
+    y[...] = np.maximum(x, 0).astype(np.float16)
+
+
+def rough_tanh(p: Any, x: Any, y: Any) -> None:
+    y[...] = np.tanh(x) * (1 + 2e-6)
+
+
+def label_forgotten(p: Any, x: Any, y: Any) -> None:
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    y[0, : p.count] = (e / e.sum(axis=1, keepdims=True)).ravel()
+    y[0, p.count :] = np.log(e.sum(axis=1)) + x.max(axis=1) - x[np.arange(p.batch), p.targets()]
+
+
+def loss_of_another(p: Any, x: Any, y: Any) -> None:
+    label_forgotten(p, x, y)
+    gradient = y[0, : p.count].reshape(p.batch, p.classes)
+    gradient[np.arange(p.batch), p.targets()] -= 1
+    y[0, p.count :] += x[:, 0] - x[:, 1]
+
+
+def mask_of_halves(p: Any, x: Any, d: Any, y: Any) -> None:
+    kept = np.arange(2 * p.units) % 2
+    y[...] = np.concatenate([x, d], axis=1) * kept * p.scale
+
+
+def two_masks(p: Any, x: Any, d: Any, y: Any) -> None:
+    y[...] = (
+        np.concatenate([x, d], axis=1) * (np.random.default_rng().random((1, 2 * p.units)) > p.rate) * p.scale
+    )
+
+
+def not_scaled(p: Any, x: Any, d: Any, y: Any) -> None:
+    kept = np.random.default_rng().random((1, p.units)) > p.rate
+    y[...] = np.concatenate([x * kept, d * kept], axis=1)
+
+
+def nothing_dropped(p: Any, x: Any, d: Any, y: Any) -> None:
+    y[...] = np.concatenate([x, d], axis=1) * p.scale
+
+
+def last_of_equals(p: Any, x: Any, d: Any, y: Any) -> None:
+    y[...] = p.reference({"x": -x, "d": d})
+
+
+def whole_bias(p: Any, x: Any, d: Any, y: Any) -> None:
+    y[:-1] = np.where(x > 0, d, 0)
+    y[-1] = d.sum(axis=0)
+
+
+def population(p: Any, x: Any, g: Any, b: Any, y: Any) -> None:
+    """The variance of a sample, by n − 1."""
+    n = p.count // p.channels
+    y[...] = (p.reference({"x": x, "g": g, "b": b}) - b[0, :, None]) * np.sqrt(1 - 1 / n) + b[0, :, None]
+
+
+def truncated(p: Any, x: Any, y: Any) -> None:
+    y[...] = x.view(np.uint32) >> 16
+
+
+WRONG: list[tuple[Problem, Callable[..., None], str]] = [
+    (Activation(1091), half_relu, "values off|factor"),
+    (Activation(1091, "tanh"), rough_tanh, "values off"),
+    (Softmax(5, 37), label_forgotten, "values off"),
+    (Softmax(5, 37), loss_of_another, "values off"),
+    (Dropout(4099), mask_of_halves, "kept|both ways"),
+    (Dropout(4099), two_masks, "both ways"),
+    (Dropout(4099), not_scaled, "scaled"),
+    (Dropout(4099), nothing_dropped, "kept"),
+    (Pooling(2, 3, 9, phase="step"), last_of_equals, "values off"),
+    (BiasAct(5, 67, 0, "backward"), whole_bias, "values off"),
+    (Norm(2, 3, 5), population, "values off|factor"),
+    (Cast(1091, "f32-bf16"), truncated, "values off|factor"),
+]
+
+
+@pytest.mark.parametrize(("problem", "run", "why"), WRONG, ids=[run.__name__ for _, run, _ in WRONG])
+def test_a_wrong_kernel_is_refused(problem: Problem, run: Callable[..., None], why: str) -> None:
+    with pytest.raises(WrongResult, match=why):
+        checked(problem, wrong(run))
+
+
+# Problems that cannot be, and what they are
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: Pooling(1, 1, 8, 4), "--window 4"),
+        (lambda: Pooling(1, 1, 2, 3), "--window 3"),
+        (lambda: Pooling(1, 1, 8, pool="avg", relu="yes"), "does not commute"),
+        (lambda: BiasAct(1, 1, 2, "backward"), "--terms 2"),
+        (lambda: Dropout(8, 1.0), "--rate 1"),
+        (lambda: Norm(1, 1, 1, "lrn", "frozen"), "--mode frozen"),
+        (lambda: Activation(8, "gelu"), "--kind gelu"),
+        (lambda: Cast(8, "f16-f32"), "--convert f16-f32"),
+    ],
+)
+def test_impossible_problems_are_refused(make: Callable[[], Problem], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        make()
+
+
+def test_relu_commutes_with_the_maximum() -> None:
+    """One reference for both orders: here against the other order, written out."""
+    problem = Pooling(2, 3, 11, 3, relu="yes")
+    x = problem.fill(np.random.default_rng(2))
+    first = {"x": np.maximum(x["x"], 0)}
+    other = Pooling(2, 3, 11, 3)
+    assert np.array_equal(problem.reference(x), other.reference(first))
+
+
+def test_a_second_log_softmax_changes_nothing() -> None:
+    x = Softmax(3, 19).fill(np.random.default_rng(2))
+    once, twice = Softmax(3, 19), Softmax(3, 19, before="log-softmax")
+    assert np.array_equal(once.reference(x), twice.reference(x))
+    assert twice.flops == 2 * once.flops
+    doubled = Softmax(3, 19, before="softmax")
+    assert np.abs(doubled.reference(x) - once.reference(x)).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    "problem", [Softmax(2, 5), Softmax(2, 5, before="softmax"), Softmax(2, 5, "one-hot")]
+)
+def test_the_gradient_is_that_of_the_loss(problem: Softmax) -> None:
+    """By differences of float64."""
+    x = {name: array.astype("f8") for name, array in problem.fill(np.random.default_rng(4)).items()}
+    gradient, step = problem.reference(x)[0, : problem.count], 1e-6
+    for i in range(problem.count):
+        ends = []
+        for sign in (1, -1):
+            moved = x["x"].copy()
+            moved.flat[i] += sign * step
+            ends.append(problem.reference(x | {"x": moved})[0, problem.count :].sum())
+        assert gradient[i] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
+
+
+def test_a_double_is_two_words() -> None:
+    x = Cast(1000).fill(np.random.default_rng(0))["x"]
+    assert x.shape == (1, 2000) and not np.isnan(x).any()
+    assert abs(doubles(x).std() - 1) < 0.2

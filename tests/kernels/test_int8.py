@@ -1,0 +1,205 @@
+"""Products of whole numbers of eight bits: exact ones pass, one wrong count is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.devices import open_device
+from kernels.dtypes import UNIT_ROUNDOFF
+from kernels.errors import WrongResult
+from kernels.ops.gemm import problem as gemm_problem
+from kernels.ops.gemm.problem import Gemm
+from kernels.variant import Setting, Variant, find
+from micro.gemm import BENCHMARK
+from micro.worker import check as checking
+from tests.conftest import Ran
+from tests.wrong.kernels import made
+
+CPU = open_device("cpu")
+ODD = Gemm(7, 9, 13, "nt", dtype="int8")
+SQUARE = Gemm(24, 24, 40, dtype="int8")
+LONG = Gemm(3, 5, 26752, "tn", dtype="int8")
+PADDED = Gemm(17, 23, 33, "tt", dtype="int8", ld_pad=3)
+ALL = (ODD, SQUARE, LONG, PADDED, Gemm(1, 1, 1, dtype="int8"))
+Array = Any
+
+
+def check(variant: Variant[Any], problem: Gemm, seed: int = 3) -> checking.Passed:
+    bind = variant.prepare(problem, CPU, Setting())
+    return checking.check(CPU, problem, variant, bind, seed)[0]
+
+
+def whole(left: Array, right: Array) -> Array:
+    """Exact, in 64 bits."""
+    return left.astype(np.int64) @ right.astype(np.int64)
+
+
+def exact(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    c[...] = whole(left, right)
+
+
+@pytest.mark.parametrize("problem", ALL)
+def test_an_exact_product_passes_without_an_error(problem: Gemm) -> None:
+    assert check(made("EXACT", exact), problem).error == 0
+
+
+@pytest.mark.parametrize("problem", ALL)
+def test_torch_multiplies_it(problem: Gemm) -> None:
+    row = find("gemm", "torch")
+    if reason := row.missing() or row.accepts(problem):
+        pytest.skip(reason)
+    assert check(row, problem).error == 0
+
+
+def test_an_exact_product_passes_the_cheaper_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm_problem, "FREIVALDS_FLOPS", 0.0)
+    for problem in ALL:
+        check(made("EXACT", exact), problem)
+
+
+# Wrong ones
+
+
+def off_by_one(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    c[...] = whole(left, right)
+    c[-1, -1] += 1
+
+
+def term_missing(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    c[...] = whole(left[:, :-1], right[:-1])
+
+
+def wraps(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    """Sums of sixteen bits."""
+    c[...] = whole(left, right).astype(np.int16)
+
+
+def saturates(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    """Pairs of products are summed in sixteen bits, as old instructions do."""
+    c[...] = np.clip(whole(left, right), -(2**15), 2**15 - 1)
+
+
+def in_half(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    c[...] = np.clip(whole(left, right), -65504, 65504).astype(np.float16)
+
+
+def unsigned(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    c[...] = whole(np.array(left).view(np.uint8), right)
+
+
+def last_row(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    c[:-1] = whole(left[:-1], right)
+
+
+WRONG = (off_by_one, term_missing, wraps, saturates, in_half, unsigned)
+
+
+@pytest.mark.parametrize("product", WRONG)
+def test_a_wrong_count_is_refused(product: Callable[..., None]) -> None:
+    with pytest.raises(WrongResult, match=r"^(dense|sparse) probe: .* times what its precision allows"):
+        check(made("WRONG", product), LONG)
+
+
+@pytest.mark.parametrize("problem", ALL)
+def test_one_count_more_is_refused_at_any_size(problem: Gemm) -> None:
+    with pytest.raises(WrongResult):
+        check(made("WRONG", off_by_one), problem)
+
+
+@pytest.mark.parametrize("problem", ALL)
+def test_the_cheaper_checks_see_one_count_more(problem: Gemm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm_problem, "FREIVALDS_FLOPS", 0.0)
+    with pytest.raises(WrongResult):
+        check(made("WRONG", off_by_one), problem)
+
+
+def test_each_probe_by_itself_sees_one_count_more() -> None:
+    """However many terms a sum has."""
+    u = UNIT_ROUNDOFF["int8"]
+    for probe in LONG.probes:
+        x = LONG.fill(np.random.default_rng(3), probe)
+        want = LONG.reference(x)
+        for more in (0, 1):
+            (found,) = LONG.compare(x, want + more, u, probe)
+            assert bool((found.error <= found.bound).all()) == (not more)
+
+
+def test_what_is_not_written_is_told() -> None:
+    with pytest.raises(WrongResult, match=r"^leaves 24 of 576 outputs unwritten, first at \[23, 0\]$"):
+        check(made("LAST_ROW", last_row), SQUARE)
+
+
+def test_nothing_written_is_told() -> None:
+    with pytest.raises(WrongResult, match=r"^writes nothing: every output is as it was$"):
+        check(made("NOTHING", lambda problem, left, right, c: None), SQUARE)
+
+
+def test_torch_refuses_what_it_cannot_write() -> None:
+    row = find("gemm", "torch")
+    assert row.accepts(PADDED) == "torch._int_mm writes rows without padding: --ld-pad 0"
+    assert row.accepts(SQUARE) is row.accepts(Gemm(8, 8, 8, ld_pad=3)) is None
+
+
+# The problem
+
+
+def test_its_answer_takes_four_bytes_a_number() -> None:
+    a, b, c = ODD.operands()
+    assert [x.dtype for x in (a, b, c)] == ["int8", "int8", "int32"]
+    assert [x.nbytes for x in (a, b, c)] == [7 * 13, 9 * 13, 4 * 7 * 9]
+    assert ODD.bytes == 7 * 13 + 9 * 13 + 4 * 7 * 9
+    assert "dtype:int8" in ODD.name and ODD.precision == "int8"
+
+
+def test_inputs_are_whole_and_fill_their_range() -> None:
+    x = Gemm(64, 64, 64, dtype="int8").fill(np.random.default_rng(3))
+    for array in x.values():
+        assert np.array_equal(array, np.rint(array)) and 80 < np.abs(array).max() <= 127
+
+
+@pytest.mark.parametrize("variant", ["openblas", "numpy", "blocked", "mkl"])
+def test_others_do_not_accept_it(variant: str) -> None:
+    assert find("gemm", variant).accepts(ODD) == "it multiplies fp32: --dtype fp32"
+
+
+# Through the command line
+
+Run = Callable[..., Ran]
+
+
+def test_shorter_types_are_compared(gemm: Run) -> None:
+    ran = gemm("--types", "--m", "8", "--n", "8", "--k", "8", "--device", "fake", "--json", "-")
+    told = [x for x in json.loads(ran.out)["results"] if x["role"] == "measured"]
+    assert ran.code == 0
+    assert [(x["problem"]["dtype"], x["precision"], x["status"]) for x in told] == [
+        (dtype, dtype, "ok") for dtype in ("fp32", "bf16", "int8")
+    ]
+    assert told[2]["error"] == 0 < told[0]["error"] < told[1]["error"]
+    assert "worst error" in ran.err
+
+
+def test_a_gpu_has_tf32_and_half_precision(gemm: Run) -> None:
+    ran = gemm("--types", "--m", "8", "--n", "8", "--k", "8", "--device", "fake:cuda", "--list")
+    cases = [line.split("/variant:")[0] for line in ran.out.splitlines() if line.startswith("  ")]
+    base = "  gemm/m:8/n:8/k:8"
+    assert cases == [base, *(f"{base}/dtype:{dtype}" for dtype in ("tf32", "bf16", "fp16"))]
+
+
+@pytest.mark.parametrize("question", ["--types", "--sparse"])
+def test_the_line_that_repeats_a_case_names_it_again(
+    gemm: Run, question: str, in_process: Callable[..., Ran], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from micro.command.line import main
+
+    told = json.loads(gemm(question, "--device", "fake", "--until", "plan", "--json", "-").out)["results"]
+    assert told
+    for result in told:
+        program, *words = result["repeat"].split()[2:]
+        again = in_process(capsys, main, BENCHMARK, "gemm", [*words, "--list"])
+        assert program == "micro.gemm"
+        assert again.out.splitlines()[1].split()[0] == result["name"]

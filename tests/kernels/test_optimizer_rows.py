@@ -1,0 +1,219 @@
+"""The rows of `optimizer`: right answers, wrong ones refused, and formulas that are those of torch.optim."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.devices import open_device
+from kernels.errors import Unavailable, UsageError, WrongResult
+from kernels.libs import torch as torch_library
+from kernels.ops.optimizer import chains, frameworks
+from kernels.ops.optimizer.problem import Optimizer
+from kernels.ops.optimizer.rules import NAMES, RULES
+from kernels.variant import Launch, Setting, Variant, find, variants
+from micro.worker import check
+
+CPU = open_device("cpu")
+ROWS = [row for row in variants("optimizer") if row.device == "cpu"]
+SETTING = Setting(data="uniform")
+SIZES = ((1, 1), (3, 17), (2, 4099))
+needs_torch = pytest.mark.skipif(torch_library.missing() is not None, reason=torch_library.missing() or "")
+
+
+@pytest.mark.parametrize("rule", NAMES)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_every_row_answers_or_says_why_not(row: Variant[Optimizer], rule: str) -> None:
+    for tensors, size in SIZES:
+        problem = Optimizer(rule, tensors, size)
+        if why := row.missing() or row.accepts(problem):
+            assert "\n" not in why and (": --" in why or "pip install" in why)
+            continue
+        bind = row.prepare(problem, CPU, SETTING)
+        passed, _ = check.check(CPU, problem, row, bind, zlib.crc32(problem.name.encode()))
+        assert passed.error <= passed.bound
+        assert (bind(check.Bench(CPU, problem).views).entry is None) == row.python
+
+
+def test_epsilon_stands_where_torch_puts_it() -> None:
+    """At 1e-8 it does not show: here it is as large as what it is added to."""
+    for row, rule in itertools.product(ROWS, ("rmsprop", "adagrad", "adadelta", "adam")):
+        problem = Optimizer(rule, 2, 1027, eps=0.25, rho=0.9)
+        if row.missing() or row.accepts(problem):
+            continue
+        check.check(CPU, problem, row, row.prepare(problem, CPU, SETTING), seed=3)
+
+
+@needs_torch
+@pytest.mark.parametrize("rule", [rule for rule in NAMES if rule not in ("copy", "clip", "norm")])
+def test_formulas_are_those_of_torch(rule: str) -> None:
+    """The reference against torch.optim's own loop, both in double precision."""
+    torch = torch_library.load()
+    problem = Optimizer(rule, 3, 41, eps=0.25, rho=0.9, decay=0.1)
+    x = problem.fill(np.random.default_rng(8))
+    s = torch.from_numpy(x["s"].astype("f8"))
+    grads = list(torch.from_numpy(x["g"][0].astype("f8")).split(problem.size))
+    rows = [list(row.split(problem.size)) for row in s]
+    frameworks.step(torch, problem, grads, rows, "loop")()
+    assert np.abs(s.numpy() - problem.reference(x)).max() < 1e-12
+
+
+@needs_torch
+@pytest.mark.parametrize("rule", ["clip", "norm"])
+def test_clipping_is_that_of_torch(rule: str) -> None:
+    torch = torch_library.load()
+    problem = Optimizer(rule, 3, 41)
+    x = problem.fill(np.random.default_rng(9))
+    p = torch.nn.Parameter(torch.from_numpy(x["s"][0].astype("f8")))
+    p.grad = torch.from_numpy(x["g"][0].astype("f8"))
+    if rule == "clip":
+        torch.nn.utils.clip_grad_value_([p], problem.limit)
+    else:
+        torch.nn.utils.clip_grad_norm_([p], problem.limit * problem.count**0.5)
+    with torch.no_grad():
+        moved = (p - problem.lr * p.grad).numpy()
+    assert np.abs(moved - problem.reference(x)[0]).max() < 1e-12
+    assert np.abs(moved - (x["s"][0] - problem.lr * x["g"][0])).max() > 0.01, "it does clip"
+
+
+def test_momentum_of_unit_gain_is_the_plain_one_at_another_rate() -> None:
+    plain = Optimizer("momentum", 1, 99)
+    unit = replace(plain, rule="unit", lr=plain.lr / (1 - plain.mu))
+    x = plain.fill(np.random.default_rng(10))
+    y = {"g": x["g"], "s": x["s"].astype("f8")}
+    y["s"][1] *= 1 - plain.mu
+    for _ in range(4):
+        x["s"], y["s"] = plain.reference(x), unit.reference(y)
+        assert np.allclose(x["s"][0], y["s"][0])
+
+
+def faulty(rule: str, harm: Callable[..., object]) -> Variant[Optimizer]:
+    """Our pass with something done to its operands after its call."""
+    sound = find("optimizer", "c")
+
+    def prepare(problem: Optimizer, device: Any, setting: Any) -> Any:
+        bound = sound.prepare(problem, device, setting)
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            inner = bound(buffers)
+
+            def call() -> None:
+                before = [x.copy() for x in buffers]
+                inner.call()
+                harm(before, *buffers)
+
+            return replace(inner, call=call, entry=None)
+
+        return bind
+
+    return replace(sound, prepare=prepare)
+
+
+ALLOWS = "times what its precision allows"
+
+
+@pytest.mark.parametrize(
+    ("rule", "harm", "how"),
+    [
+        ("sgd", lambda old, g, s: np.copyto(s, old[1]), "writes nothing"),
+        ("sgd", lambda old, g, s: np.copyto(s, old[1] + 0.125 * g.astype("f2")), ALLOWS),
+        ("decay", lambda old, g, s: np.copyto(s, old[1] + 0.125 * g), ALLOWS),
+        ("momentum", lambda old, g, s: np.copyto(s[1], old[1][1]), "outputs unwritten"),
+        ("nesterov", lambda old, g, s: np.copyto(s[0], old[1][0] + 0.125 * s[1]), ALLOWS),
+        ("adam", lambda old, g, s: np.copyto(s[2], old[1][2]), "outputs unwritten"),
+        ("adam", lambda old, g, s: np.copyto(s[0], old[1][0] + 0.125 * s[1] / np.sqrt(old[1][2])), ALLOWS),
+        ("norm", lambda old, g, s: np.copyto(s, old[1] + 0.125 * g), ALLOWS),
+        ("adadelta", lambda old, g, s: np.copyto(s[2], old[1][2] * 0.999), ALLOWS),
+        ("adam", lambda old, g, s: np.add(g, 1, out=g), "changes its input g"),
+    ],
+)
+def test_wrong_rows_are_refused(
+    monkeypatch: pytest.MonkeyPatch, rule: str, harm: Callable[..., object], how: str
+) -> None:
+    monkeypatch.setattr(check, "LATE", 0.0)
+    problem, row = Optimizer(rule, 3, 1027), faulty(rule, harm)
+    with pytest.raises(WrongResult, match=how):
+        check.check(CPU, problem, row, row.prepare(problem, CPU, SETTING), seed=1)
+
+
+def test_a_tensor_that_is_left_out_shows() -> None:
+    problem = Optimizer("adam", 5, 33)
+    fewer = replace(problem, tensors=4)
+    sound = find("optimizer", "c-each")
+
+    def prepare(problem: Optimizer, device: Any, setting: Any) -> Any:
+        bound = sound.prepare(fewer, device, setting)
+        return lambda buffers: bound([buffers[0], buffers[1]])
+
+    row = replace(sound, prepare=prepare)
+    with pytest.raises(WrongResult):
+        check.check(CPU, problem, row, prepare(problem, CPU, SETTING), seed=1)
+
+
+@pytest.mark.parametrize("rule", [name for name, rule in RULES.items() if rule.squares])
+@pytest.mark.parametrize("row", ["c", "ctypes-each", "numpy", "torch-loop"])
+def test_squares_ask_for_data_that_is_not_negative(row: str, rule: str) -> None:
+    if find("optimizer", row).missing():
+        pytest.skip("not here")
+    with pytest.raises(Unavailable, match=rf"^{rule} keeps squares, .*: --data uniform$"):
+        find("optimizer", row).prepare(Optimizer(rule, 1, 8), CPU, Setting())
+
+
+def test_launched_again_and_again_nothing_leaves_the_normal_numbers() -> None:
+    """Nor changes its sign: a second moment may lie in a later round where a parameter lay."""
+    for rule in NAMES:
+        problem = Optimizer(rule, 1, 333)
+        bench = check.Bench(CPU, problem)
+        launch = find("optimizer", "c").prepare(problem, CPU, SETTING)(bench.views)
+        x = problem.fill(np.random.default_rng(11))
+        bench.load({name: np.abs(value) + np.float32(1e-3) for name, value in x.items()})
+        for _ in range(20_000):
+            launch.call()
+        s = bench.answer()
+        assert np.isfinite(s).all() and s.max() < 1e7, rule
+        assert s.min() > np.finfo("f4").tiny, rule
+
+
+def test_chains_move_what_they_say() -> None:
+    """Each function of a chain: 4 bytes for every array it reads, scalars none, and 4 for the one it writes."""
+    for rule, chain in chains.CHAINS.items():
+        problem = Optimizer(rule, 1, 8)
+        g, s, t = np.ones(8, "f4"), np.ones((3, 8), "f4"), np.ones((2, 8), "f4")
+        f = {name: np.float32(0.5) for name in ("lr", "mu", "rho", "decay", "eps", "limit", "gain", "rest")}
+        if rule in ("momentum", "nesterov"):
+            f["gain"] = np.float32(1)
+        calls: list[Any] = chain(problem, g, s, t if rule == "adadelta" else t[0], f)
+        moved = sum(
+            4 * (sum(x.ndim > 0 for x in call.args) + ("out" in call.keywords) - _twice(call.args))
+            for call in calls
+        )
+        assert moved == chains.BYTES[rule], rule
+
+
+def _twice(arguments: Sequence[Any]) -> int:
+    """An array that is both arguments is read once."""
+    return int(len(arguments) == 2 and arguments[0] is arguments[1])
+
+
+def test_traffic_is_that_of_each_array_once() -> None:
+    for name, rule in RULES.items():
+        problem = Optimizer(name, 2, 8)
+        changed = problem.kept + 1
+        once = 4 * (1 + (2 if name != "copy" else 1) * changed)
+        assert rule.bytes == once + (4 if name == "norm" else 0), name
+        assert problem.bytes == rule.bytes * 16
+        assert [x.shape for x in problem.operands()] == [(1, 16), (changed, 16)]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"), [({"mu": 1.0}, "--mu 1.0"), ({"rho": 1.5}, "--rho 1.5"), ({"size": 0}, "--size 0")]
+)
+def test_impossible_steps_are_refused(words: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        Optimizer(**({"rule": "adam", "tensors": 1, "size": 4} | words))

@@ -1,0 +1,252 @@
+"""The rows of `update`: right answers at odd shapes, wrong ones refused, the forms equal, the rules as they say."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.devices import open_device
+from kernels.dtypes import UNIT_ROUNDOFF
+from kernels.errors import UsageError, WrongResult
+from kernels.ops.update.problem import PARTS, RULES, WITH_VELOCITY, Update
+from kernels.variant import Launch, Setting, Variant, find, variants
+from micro.worker import check
+
+CPU = open_device("cpu")
+ROWS = [row for row in variants("update") if row.device == "cpu"]
+SHAPES = ((33, 65, 17), (1, 1, 1), (70, 129, 45))
+U = UNIT_ROUNDOFF["fp32"]
+
+
+def stepped(row: str, problem: Update, x: dict[str, Any]) -> Any:
+    """The answer of a row to these operands."""
+    bench = check.Bench(CPU, problem)
+    launch = find("update", row).prepare(problem, CPU, Setting())(bench.views)
+    bench.load(x)
+    launch.call()
+    return bench.answer()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_every_row_answers_or_says_why_not(row: Variant[Update], shape: tuple[int, int, int]) -> None:
+    tried = 0
+    for rule, part in itertools.product(RULES, PARTS):
+        problem = Update(*shape, rule, part)
+        if why := row.missing() or row.accepts(problem):
+            assert "\n" not in why and (": --" in why or "pip install" in why or "separate form" in why)
+            continue
+        bind = row.prepare(problem, CPU, Setting())
+        passed, _ = check.check(CPU, problem, row, bind, zlib.crc32(problem.name.encode()))
+        assert passed.error <= passed.bound
+        assert (bind(check.Bench(CPU, problem).views).entry is None) == row.python
+        tried += 1
+    assert tried or row.missing()
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if not row.missing()], ids=lambda row: row.name)
+def test_every_row_takes_some_part(row: Variant[Update]) -> None:
+    assert any(row.accepts(Update(8, 8, 8, rule, part)) is None for rule in RULES for part in PARTS)
+
+
+# Wrong rows
+
+
+def faulty(row: str, harm: Callable[..., object]) -> Variant[Update]:
+    """The row with something done to its operands after its call."""
+    sound = find("update", row)
+
+    def prepare(problem: Update, device: Any, setting: Any) -> Any:
+        bound = sound.prepare(problem, device, setting)
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            inner = bound(buffers)
+
+            def call() -> None:
+                before = [x.copy() for x in buffers]
+                inner.call()
+                harm(before, *buffers)
+
+            return replace(inner, call=call, entry=None)
+
+        return bind
+
+    return replace(sound, prepare=prepare)
+
+
+def half(before: Any, x: Any, dy: Any, w: Any) -> None:
+    g = x.astype("f2").astype("f4").T @ dy.astype("f2").astype("f4") / len(x)
+    w[...] = before[2] - g
+
+
+def twice(before: Any, x: Any, dy: Any, w: Any) -> None:
+    w -= x.T @ dy / len(x)
+
+
+def last_sample_lost(before: Any, x: Any, dy: Any, w: Any) -> None:
+    w += np.outer(x[-1], dy[-1]) / len(x)
+
+
+def up(before: Any, x: Any, dy: Any, w: Any) -> None:
+    w[...] = 2 * before[2] - w
+
+
+def velocity_not_kept(before: Any, x: Any, dy: Any, w: Any) -> None:
+    w[len(w) // 2 :] = before[2][len(w) // 2 :]
+
+
+def weights_not_moved(before: Any, x: Any, dy: Any, w: Any) -> None:
+    w[: len(w) // 2] = before[2][: len(w) // 2]
+
+
+def writes_its_input(before: Any, x: Any, dy: Any, w: Any) -> None:
+    dy[0, 0] += 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "harm", "how"),
+    [
+        ("sgd", half, "times what its precision allows"),
+        ("sgd", twice, "times what its precision allows"),
+        ("sgd", last_sample_lost, "times what its precision allows"),
+        ("sgd", up, "times what its precision allows"),
+        ("sgd", lambda before, x, dy, w: np.copyto(w, before[2]), "writes nothing"),
+        ("sgd", writes_its_input, "changes its input dy"),
+        (
+            "decay",
+            lambda before, x, dy, w: np.add(w, 0.01 * before[2], out=w),
+            "times what its precision allows",
+        ),
+        ("momentum", velocity_not_kept, "outputs unwritten"),
+        ("momentum", weights_not_moved, "outputs unwritten"),
+        ("clip", twice, "times what its precision allows"),
+        ("norm", lambda before, x, dy, w: np.multiply(w, 1.001, out=w), "off by"),
+    ],
+)
+def test_wrong_rows_are_refused(
+    monkeypatch: pytest.MonkeyPatch, rule: str, harm: Callable[..., object], how: str
+) -> None:
+    monkeypatch.setattr(check, "LATE", 0.0)
+    problem, row = Update(48, 80, 24, rule), faulty("separate:openblas", harm)
+    sound = find("update", "separate:openblas")
+    check.check(CPU, problem, sound, sound.prepare(problem, CPU, Setting()), seed=1)
+    with pytest.raises(WrongResult, match=how):
+        check.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), seed=1)
+
+
+@pytest.mark.parametrize("k", [64, 1024])
+def test_a_gradient_in_half_precision_is_refused_at_any_batch(k: int) -> None:
+    problem, row = Update(48, 80, k), faulty("separate:openblas", half)
+    with pytest.raises(WrongResult, match="times what its precision allows"):
+        check.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), seed=1)
+
+
+def test_sums_that_begin_with_w_are_not_refused() -> None:
+    """Sample by sample onto W, each time rounded at its size: what a product with beta = 1 may do."""
+
+    def one_by_one(before: Any, x: Any, dy: Any, w: Any) -> None:
+        w[...] = before[2]
+        for i in range(len(x)):
+            w -= np.outer(x[i], dy[i]) * np.float32(1 / len(x))
+
+    problem, row = Update(48, 80, 1024), faulty("separate:openblas", one_by_one)
+    passed, _ = check.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), seed=1)
+    assert passed.error > 0.1 * passed.bound
+
+
+# What the forms and the rules have in common
+
+LIBRARIES = [
+    name
+    for name in ("openblas", "openblas-scipy", "mkl", "torch")
+    if not find("update", f"fused:{name}").missing()
+]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("rule", ["sgd", "decay", "momentum", "unit", "tied"])
+def test_fused_equals_separate(rule: str, library: str) -> None:
+    problem = Update(70, 129, 45, rule)
+    x = problem.fill(np.random.default_rng(3))
+    one, other = (stepped(f"{form}:{library}", problem, x) for form in ("fused", "separate"))
+    want = problem.reference(x)
+    assert (np.abs(one - other) <= 2 * problem.bound(x, want, U)).all()
+    assert np.abs(one - x["w"]).max() > 0.01, "a step that shows"
+
+
+def test_two_gradients_of_a_shared_w_are_one_sum() -> None:
+    problem = Update(70, 129, 45, "tied")
+    x = problem.fill(np.random.default_rng(4))
+    doubled = replace(problem, rule="sgd", k=90, lr=2.0)  # the mean is over half as many samples
+    want, same = problem.reference(x), doubled.reference(x)
+    assert np.abs(want - same).max() < 1e-12
+    for row in ("separate:openblas", "two-buffers:openblas"):
+        assert (np.abs(stepped(row, problem, x) - want) <= problem.bound(x, want, U)).all()
+
+
+def test_momentum_of_unit_gain_is_the_plain_one_at_another_rate() -> None:
+    """V of unit gain is (1 − mu) times the plain V; at lr / (1 − mu) the weights go the same way, step by step."""
+    plain = Update(33, 65, 17, "momentum", lr=0.1)
+    unit = replace(plain, rule="unit", lr=1.0)
+    rng = np.random.default_rng(5)
+    x = plain.fill(rng)
+    y = {name: value.astype("f8") for name, value in x.items()}
+    y["w"][33:] *= 1 - unit.mu
+    for _ in range(4):
+        x["w"] = plain.reference(x)
+        y["w"] = unit.reference(y)
+        assert np.allclose(x["w"][:33], y["w"][:33], rtol=1e-6, atol=1e-6)
+        x |= {name: plain.fill(rng)[name] for name in ("x", "dy")}
+        y |= {name: x[name] for name in ("x", "dy")}
+
+
+def test_clipping_binds_at_the_default_limit() -> None:
+    problem = Update(64, 64, 16, "clip")
+    x = problem.fill(np.random.default_rng(6))
+    g = problem.gradient(x)
+    share = float((np.abs(g) > problem.limit).mean())
+    assert 0.1 < share < 0.9
+    assert 0 < problem.coefficient(g) < 1
+
+
+def test_launched_again_and_again_nothing_leaves_the_normal_numbers() -> None:
+    for rule in RULES:
+        problem = Update(17, 33, 4, rule)
+        bench = check.Bench(CPU, problem)
+        launch = find("update", "separate:openblas").prepare(problem, CPU, Setting())(bench.views)
+        bench.load(problem.fill(np.random.default_rng(7)))
+        for _ in range(20_000):
+            launch.call()
+        w = np.abs(bench.answer())
+        assert np.isfinite(w).all() and w.max() < 1e7, rule
+        assert w[w > 0].min() > np.finfo("f4").tiny, rule
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ({"mu": 1.0}, "--mu 1.0"),
+        ({"decay": 2.0}, "--decay 2.0"),
+        ({"lr": -1.0}, "--lr -1.0"),
+        ({"k": 0}, "--k 0"),
+    ],
+)
+def test_impossible_steps_are_refused(words: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        Update(**({"m": 4, "n": 4, "k": 4} | words))
+
+
+def test_what_is_counted() -> None:
+    step, gradient, apply = (Update(8, 4, 2, part=part) for part in ("step", "gradient", "apply"))
+    assert step.flops == gradient.flops + apply.flops == 2 * 8 * 4 * 2 + 2 * 8 * 4
+    assert (step.bytes, apply.bytes) == (4 * 2 * 12 + 8 * 32, 12 * 32)
+    separate, fused = (find("update", f"{form}:openblas").executed(step) for form in ("separate", "fused"))
+    assert separate.bytes - fused.bytes == 8 * 32, "the gradient is written and read"
+    for rule in WITH_VELOCITY[:2]:
+        assert Update(8, 4, 2, rule).operands()[-1].shape == (16, 4)

@@ -1,0 +1,107 @@
+"""Equal work: each named defect, as a framework of the user's own file, is caught by its name; what is odd
+but right passes; and what does other work is not timed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.errors import UsageError
+from macro import command
+from macro.equality import proof
+from macro.frameworks import Framework, find
+from macro.networks.base import Network, dense
+
+ROOT = Path(__file__).parents[3]
+FILE = "tests/macro/defects.py"
+CAUGHT = {
+    "relu-logits": "ReLU on the logits",
+    "double-softmax": "double log-softmax",
+    "dropped-layer": "a dropped layer (fc2)",
+    "trainable-input": "trainable input (x)",
+    "sum-loss": "mean for sum in the loss",
+    "float64": "missing input cast (float64)",
+    "float64-told": "missing input cast (float64)",
+    "unit-gain": "unit-gain momentum",
+}
+SMALL = Network("small", "FCN-R, an eighth of it each way", 16, dense(98, 256, 512, 128, 10), 0.05, 0.9)
+RIGHT = ("nan-gradients", "transposed", "log-softmax-twice")
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What `macro equal` says of each row, by the command itself."""
+    names = ",".join(f"{FILE}:{row}" for row in (*CAUGHT, *RIGHT))
+    folder = tmp_path_factory.mktemp("equal")
+    (folder / "small.json").write_text(json.dumps(SMALL.data()))
+    ran = subprocess.run(
+        [sys.executable, "-m", "macro", "equal", str(folder / "small.json"), "--frameworks", names, "-q"],
+        cwd=ROOT, env=os.environ | {"KERNELGAP_STATE": str(folder)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 1, ran.stderr
+    return dict(re.findall(rf"^  {FILE}:(\S+): (.*)$", ran.stdout, re.MULTILINE))
+
+
+@pytest.mark.parametrize("row", CAUGHT)
+def test_a_defect_is_caught_by_its_name(told: dict[str, str], row: str) -> None:
+    assert told[row].startswith(f"NOT EQUAL: {CAUGHT[row]}: ")
+
+
+@pytest.mark.parametrize("row", RIGHT)
+def test_what_is_odd_but_right_passes(told: dict[str, str], row: str) -> None:
+    assert told[row].startswith("equal; ")
+
+
+@pytest.mark.usefixtures("own_state")
+def test_the_reference_is_summed_in_other_orders_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, ask = [], proof.ask
+
+    def counted(framework: Framework, *more: Any) -> proof.Answer:
+        asked.append(more[2].knobs)
+        return ask(framework, *more)
+
+    monkeypatch.setattr(proof, "ask", counted)
+    found = [proof.reference(SMALL, 16, tmp_path)[1] for _ in range(2)]
+    assert found[0] == found[1] and len(found[0]) > 10
+    assert asked == [{}, {"order": "reversed"}, {"order": "shuffled"}, {"shares": proof.COARSE}, {}]
+    proof.reference(SMALL, 8, tmp_path)  # other work, other bounds
+    assert len(asked) == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("absent.py", "No such file"),
+        (f"{FILE}:none", f"name a row of it, as {FILE}:relu-logits"),
+        (FILE, "name a row of it"),
+        ("README.md", "there are "),
+        ("no-such~b", "there are "),
+    ],
+)
+def test_no_framework_is_one_line(name: str, reason: str) -> None:
+    with pytest.raises(UsageError) as error:
+        find(name)
+    assert reason in str(error.value) and name.removesuffix("~b") in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_no_adapter_is_said(tmp_path: Path) -> None:
+    for text in ("ROWS = dict(a={})\n", "ROWS = {\n"):
+        (tmp_path / "x.py").write_text(text)
+        with pytest.raises(UsageError, match="no adapter with literal ROWS"):
+            find(f"{tmp_path}/x.py")
+
+
+def test_a_framework_named_again_is_its_own_twin() -> None:
+    found = command.frameworks("numpy,pytorch,numpy,numpy~b,numpy")
+    assert [x.name for x in found] == ["numpy", "pytorch", "numpy~b", "numpy~b~b", "numpy~c"]
+    assert found[2].path == found[0].path

@@ -1,0 +1,79 @@
+"""The column of a sample: by its symbol and module, and when a span says what kind of work it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from macro.explaining.columns import joined, of_symbol
+
+BLAS, TORCH = "/usr/lib/libscipy_openblas64_-32a4b2a6.so", "/usr/lib/torch/lib/libtorch_cpu.so"
+LIBC, KERNEL = "/usr/lib/x86_64-linux-gnu/libc.so.6", "[kernel.kallsyms]"
+NUMPY = "/usr/lib/python3.11/site-packages/numpy/_core/_multiarray_umath.cpython-311-x86_64-linux-gnu.so"
+OWN = "/home/a/kernels/{}-0123456789abcdef01234567.so"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "module", "column"),
+    [
+        ("sgemm_kernel_HASWELL", BLAS, "gemm"),
+        ("sgemm_incopy_HASWELL", BLAS, "packing"),
+        ("sgemm_otcopy_HASWELL", BLAS, "packing"),
+        ("exec_blas_async_wait", BLAS, "barrier and spin"),
+        ("at::native::vectorized_loop2d<float>(char**, long const*)", TORCH, "element-wise"),
+        ("at::native::log_softmax_lastdim_kernel_impl(at::Tensor const&)", TORCH, "softmax"),
+        ("at::native::direct_copy_kernel(at::TensorIterator&)", TORCH, "copy"),
+        ("at::native::fill_kernel(at::TensorIterator&)", TORCH, "clear"),
+        ("c10::TensorImpl::~TensorImpl()", TORCH, "framework"),
+        ("gomp_team_barrier_wait_end", "/usr/lib/libgomp.so.1", "barrier and spin"),
+        ("FLOAT_multiply_X86_V3", NUMPY, "element-wise"),
+        ("FLOAT_pairwise_sum", NUMPY, "reduction"),
+        ("define_cast_for_descrs", NUMPY, "interpreter"),
+        ("PyArray_CanCastArrayTo", NUMPY, "interpreter"),
+        ("clone_combined_dict_keys", "/usr/lib/libpython3.11.so.1.0", "interpreter"),
+        ("cfunction_call", "/usr/bin/python3.11", "interpreter"),
+        ("__memmove_avx_unaligned_erms", LIBC, "copy"),
+        ("__memset_avx512_unaligned_erms", LIBC, "clear"),
+        ("_int_free", LIBC, "malloc"),
+        ("__sched_yield", LIBC, "barrier and spin"),
+        ("expf", "/usr/lib/x86_64-linux-gnu/libm.so.6", "element-wise"),
+        ("fetestexcept", "/usr/lib/x86_64-linux-gnu/libm.so.6", "interpreter"),
+        ("clear_page_erms", KERNEL, "OS memory"),
+        ("exc_page_fault", KERNEL, "OS memory"),
+        ("unmap_vmas", KERNEL, "OS memory"),
+        ("futex_wait_queue", KERNEL, "barrier and spin"),
+        ("futex_page_key", KERNEL, "barrier and spin"),
+        ("finish_task_switch.isra.0", KERNEL, "barrier and spin"),
+        ("asm_sysvec_apic_timer_interrupt", KERNEL, "OS other"),
+        ("do_syscall_64", KERNEL, "OS other"),
+        ("clock_gettime", "[vdso]", "OS other"),
+        ("own", OWN.format("native"), "element-wise"),
+        ("kernel", OWN.format("naive"), "gemm"),
+        ("gemm_like", "/usr/lib/python3.11/site-packages/new.so", "gemm"),
+        ("other", "/usr/lib/python3.11/site-packages/new.so", "unknown: new.so"),
+        ("[unknown]", "[unknown]", "unknown: unknown"),
+        ("[unknown]", "", "unknown: no module"),
+    ],
+)
+def test_a_symbol_has_a_column(symbol: str, module: str, column: str) -> None:
+    assert of_symbol(symbol, module) == column
+
+
+@pytest.mark.parametrize(
+    ("symbol", "span", "column"),
+    [
+        ("unknown: new.so", None, "unknown: new.so"),
+        ("unknown: new.so", "update", "update"),
+        ("unknown: new.so", "gemm", "gemm"),
+        ("element-wise", "update", "update"),
+        ("reduction", "gemm", "reduction"),  # a product's own bias is no product
+        ("gemm", "update", "gemm"),  # and a product in an update is one
+        ("packing", "gemm", "packing"),
+        ("OS memory", "element-wise", "OS memory"),
+        ("malloc", "update", "malloc"),
+        ("interpreter", "gemm", "interpreter"),
+        ("copy", "update", "copy"),
+        ("element-wise", None, "element-wise"),
+    ],
+)
+def test_a_span_overrules_symbols_of_work_alone(symbol: str, span: str | None, column: str) -> None:
+    assert joined(symbol, span) == column

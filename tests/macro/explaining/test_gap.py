@@ -1,0 +1,224 @@
+"""The gap of two steps: exact sums, work and rate, what is sure, bars, and names."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from macro.explaining import gap as gaps
+from macro.explaining.attribute import Attribution, Key
+from macro.explaining.gap import Cell, Gap, by, levels, named, split, swapped
+from macro.explaining.rows import groups
+from macro.watching.watch import Watched
+from tests.macro.watched import KNOWN, attribution, side
+
+FORWARD, WGRAD, UPDATE, OUTSIDE = ("fc1 forward",), ("fc1 wgrad",), ("fc1 update",), ("in no span",)
+FUSED = ("fc1 wgrad", "fc1 update")
+A: dict[Key, float] = {
+    (FORWARD, "gemm"): 0.4, (WGRAD, "gemm"): 0.3, (UPDATE, "update"): 0.1, (OUTSIDE, "OS memory"): 0.05,
+    (OUTSIDE, "unknown: x.so"): 0.02, (("waiting",), "idle"): 0.01,
+}  # fmt: skip
+B: dict[Key, float] = {(FORWARD, "gemm"): 0.2, (UPDATE, "update"): 0.2, (OUTSIDE, "OS memory"): 0.01}
+
+
+def noisy(cells: dict[Key, float], seed: int, rounds: int = 12, by_round: int = 1) -> Attribution:
+    """Each cell with 2 % of noise; steps of a round alike or not."""
+    rng = random.Random(seed)
+    count = rounds * by_round
+    made = {key: [x * rng.gauss(1, 0.02) for _ in range(count)] for key, x in cells.items()}
+    return attribution(made, [i // by_round for i in range(count)])
+
+
+def found(
+    a: dict[Key, float], b: dict[Key, float], processes: int = 1, faults: tuple[float, float] = (0.0, 0.0),
+    counts: tuple[int, int] = (1, 1),
+) -> Gap:  # fmt: skip
+    """Of sides whose plain steps take a second and 0.7."""
+    rng = random.Random(1)
+    sides, told = [], []
+    for name, cells, plain, number, of in zip("ab", (a, b), (1.0, 0.7), (0, 1), counts, strict=True):
+        made = side([], [faults[number]])
+        made.processes = [
+            Watched({"P0": [plain * rng.gauss(1, 0.01) for _ in range(12)]}, faults=[faults[number]])
+            for _ in range(processes)
+        ]
+        sides.append(made)
+        told.append([noisy(cells, ord(name) * 100 + i, by_round=of) for i in range(processes)])
+    return gaps.gap(sides, told, KNOWN)
+
+
+def cell(gap: Gap, row: str, column: str) -> Cell:
+    (one,) = [x for x in gap.cells if (x.row, x.column) == (row, column)]
+    return one
+
+
+@pytest.mark.parametrize("processes", [1, 2, 5])
+@pytest.mark.parametrize("counts", [(1, 1), (1, 3)])
+def test_cells_and_residual_are_the_gap(processes: int, counts: tuple[int, int]) -> None:
+    gap = found(A, B, processes, counts=counts)
+    difference = gap.step["a"] - gap.step["b"]
+    rest = gap.residual["a"] - gap.residual["b"]
+    assert sum(x.a - x.b for x in gap.cells) + rest == pytest.approx(difference, abs=1e-13)
+    for name in "ab":
+        total = sum(getattr(x, name) for x in gap.cells) + gap.residual[name]
+        assert total == pytest.approx(gap.step[name], abs=1e-13)
+    assert gap.interval[0] < difference < gap.interval[1]
+    assert gap.resolution == pytest.approx((gap.interval[1] - gap.interval[0]) / 2)
+    assert [abs(x.gap) for x in gap.cells] == sorted((abs(x.gap) for x in gap.cells), reverse=True)
+    assert all(x.low <= x.gap <= x.high for x in gap.cells)
+    forward = cell(gap, "fc1 forward", "gemm")
+    assert (forward.a, forward.b) == pytest.approx(
+        (0.4, 0.2), rel=0.05
+    )  # of one step, however many a round has
+
+
+def test_work_and_rate_are_each_cells_difference_but_of_what_has_neither() -> None:
+    gap = found(A, B)
+    for x in gap.cells:
+        if x.column in ("idle", "unknown: x.so"):
+            assert x.work is None and x.rate is None
+        else:
+            assert x.work is not None and x.rate is not None
+            assert x.work + x.rate == pytest.approx(x.a - x.b, abs=1e-15)
+
+
+def test_the_same_product_at_another_rate_is_all_rate() -> None:
+    forward = cell(found(A, B), "fc1 forward", "gemm")
+    assert forward.amount == {"a": 2 * 16 * 5 * 6, "b": 2 * 16 * 5 * 6}
+    assert forward.work == pytest.approx(0, abs=1e-15) and forward.rate == pytest.approx(0.2, rel=0.05)
+
+
+def test_what_one_side_has_not_is_all_work() -> None:
+    wgrad = cell(found(A, B), "fc1 wgrad", "gemm")
+    assert (wgrad.b, wgrad.rate, wgrad.amount["b"]) == (0, 0, 0) and wgrad.work == wgrad.a
+    wgrad = cell(found(B, A), "fc1 wgrad", "gemm")
+    assert (wgrad.a, wgrad.rate) == (0, 0) and wgrad.work == -wgrad.b
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        ((3.0, 1.0, 30.0, 10.0), (2.0, 0.0)),  # three times the work at one rate
+        ((3.0, 1.0, 10.0, 10.0), (0.0, 2.0)),
+        ((2.0, 1.0, 4.0, 1.0), (2.25, -1.25)),  # ½·(4 − 1)·(0.5 + 1)
+        ((1.0, 0.0, 5.0, 0.0), (1.0, 0.0)),
+        ((0.0, 1.0, 0.0, 5.0), (-1.0, 0.0)),
+        ((1.0, 2.0, 0.0, 5.0), (-1.0, 0.0)),
+        ((-0.1, 1.0, 5.0, 5.0), (-1.1, 0.0)),
+        ((0.0, 0.0, 0.0, 0.0), (0.0, 0.0)),
+    ],
+)
+def test_a_split_is_by_amounts(given: tuple[float, ...], want: tuple[float, float]) -> None:
+    assert split(*given) == pytest.approx(want)
+    a, b, of_a, of_b = given
+    turned = split(b, a, of_b, of_a)
+    assert turned == pytest.approx((-want[0], -want[1]))
+
+
+def test_faults_are_the_work_of_memory() -> None:
+    memory = cell(found(A, B, faults=(500.0, 100.0)), "in no span", "OS memory")
+    assert memory.amount == {"a": pytest.approx(500), "b": pytest.approx(100)}
+    assert memory.work == pytest.approx(0.04, rel=0.05) and memory.rate == pytest.approx(0, abs=2e-3)
+
+
+@pytest.mark.parametrize("faults", [(500.0, 0.0), (500.0, 0.01), (0.0, 0.0)])
+def test_memory_without_faults_to_speak_of_has_no_rate(faults: tuple[float, float]) -> None:
+    """A hundredth of a fault does not take ten milliseconds: such time is of something else."""
+    memory = cell(found(A, B, faults=faults), "in no span", "OS memory")
+    assert memory.amount["b"] == 0 and memory.rate == 0 and memory.work == memory.gap
+
+
+def test_a_product_called_twice_is_twice_the_work() -> None:
+    told = [[noisy({(WGRAD, "gemm"): x}, 1)] for x in (0.4, 0.2)]
+    told[0][0].calls, told[1][0].calls = {(WGRAD, "gemm"): 2.0}, {(WGRAD, "gemm"): 1.0}
+    gap = gaps.gap([side([1.0] * 12), side([0.8] * 12)], told, KNOWN)
+    wgrad = cell(gap, "fc1 wgrad", "gemm")
+    assert wgrad.amount["a"] == 2 * (wgrad.amount["b"] or 0) > 0
+    assert wgrad.work == pytest.approx(wgrad.gap) and wgrad.rate == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("other", "work", "rate"), [(1.0, 0.1, 0.0), (None, 0.0, 0.1)])
+def test_bytes_are_the_work_of_passes_where_both_tell_them(
+    other: float | None, work: float, rate: float
+) -> None:
+    told = [[noisy({(UPDATE, "update"): 0.2}, 1)], [noisy({(UPDATE, "update"): 0.1}, 1)]]
+    nominal = KNOWN["fc1 update"].bytes
+    told[0][0].bytes = {(UPDATE, "update"): 2 * nominal}
+    told[1][0].bytes = {(UPDATE, "update"): other * nominal} if other else {}
+    update = cell(gaps.gap([side([1.0] * 12), side([0.9] * 12)], told, KNOWN), "fc1 update", "update")
+    assert update.amount["b"] == nominal
+    assert update.work == pytest.approx(work, abs=1e-3) and update.rate == pytest.approx(rate, abs=1e-3)
+
+
+def test_a_fused_operation_is_one_cell_of_both() -> None:
+    assert groups([FUSED, ("fc1 update",)])["fc1 update"] == FUSED
+    gap = found({(FUSED, "gemm"): 0.5}, {(FUSED, "gemm"): 0.3})
+    (one,) = gap.cells
+    assert (one.row, one.members) == ("fc1 wgrad + update", FUSED)
+    assert one.amount["a"] == 2 * 16 * 5 * 6
+
+
+def test_the_kernel_seen_most_is_told() -> None:
+    from collections import Counter
+
+    told = [[noisy({(FORWARD, "gemm"): 0.2}, 1)], [noisy({(FORWARD, "gemm"): 0.1}, 2)]]
+    told[0][0].seen = {(FORWARD, "gemm"): Counter({"slow (x.so)": 2, "fast (x.so)": 9})}
+    (one,) = gaps.gap([side([1.0] * 12), side([0.9] * 12)], told, KNOWN).cells
+    assert one.seen == {"a": "fast (x.so)", "b": None}
+
+
+# What is named
+
+
+def test_what_differs_for_certain_is_named_largest_first() -> None:
+    rows = [x.row for x in named(found(A, B))]
+    assert rows[:3] == ["fc1 wgrad", "fc1 forward", "fc1 update"]
+
+
+@pytest.mark.parametrize("processes", [1, 5])
+def test_of_equal_steps_nothing_is_named(processes: int) -> None:
+    assert named(found(A, A, processes)) == []
+
+
+def test_a_difference_too_small_for_a_word_is_none() -> None:
+    small = {(FORWARD, "gemm"): 0.4, (OUTSIDE, "malloc"): 0.009}
+    gap = found(small, {(FORWARD, "gemm"): 0.4})
+    assert cell(gap, "in no span", "malloc").sure and named(gap) == []
+
+
+def test_what_differs_between_processes_is_not_sure_within_them() -> None:
+    """Rounds say it surely in each process; over five processes it comes and goes."""
+    sides = [side([1.0] * 12) for _ in range(2)]
+    for x in sides:
+        x.processes = x.processes * 5
+    a = [noisy({(FORWARD, "gemm"): x}, i) for i, x in enumerate((0.2, 0.6, 0.2, 0.6, 0.5))]
+    b = [noisy({(FORWARD, "gemm"): x}, i + 9) for i, x in enumerate((0.3, 0.3, 0.5, 0.3, 0.3))]
+    assert named(gaps.gap(sides, [a, b], KNOWN)) == []
+
+
+# Bars and levels
+
+
+def test_bars_sum_to_the_cells_by_cause_layer_and_phase() -> None:
+    gap = found(A, B)
+    for what in ("cause", "layer", "phase"):
+        assert sum(x for _, x in by(gap, KNOWN, what)) == pytest.approx(sum(x.gap for x in gap.cells))
+    layers, phases = dict(by(gap, KNOWN, "layer")), dict(by(gap, KNOWN, "phase"))
+    assert set(layers) == {"fc1", "in no span", "waiting"}
+    assert phases["forward"] == pytest.approx(cell(gap, "fc1 forward", "gemm").gap)
+    assert next(name for name, _ in by(gap, KNOWN, "cause")) == "gemm"
+    fused = found({(FUSED, "gemm"): 0.5}, {(FUSED, "gemm"): 0.3})
+    assert [name for name, _ in by(fused, KNOWN, "phase")] == ["backward + update"]
+
+
+def test_a_level_is_told_over_plain_steps() -> None:
+    made = Watched(levels={"P0": [1.0, 3.0], "P3": [4.0], "P0'": [2.0]})
+    assert levels([made]) == {"P3": 2.0, "P0'": 1.0}
+
+
+def test_a_swap_and_its_interaction_are_the_gap() -> None:
+    gap = found(A, B)
+    own, interaction = swapped(gap, "OS memory")
+    assert own == cell(gap, "in no span", "OS memory").gap
+    assert own + interaction == pytest.approx(gap.step["a"] - gap.step["b"], abs=1e-15)

@@ -1,0 +1,162 @@
+"""The driver against frameworks that die, hang, print and lie, at each message; and one that is well."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernels.errors import LaunchError, SuiteError, Unavailable
+from macro.frameworks import Framework, find
+from macro.networks.base import Network, dense
+from macro.processes import job as job_files
+from macro.processes import process as framework_process
+from macro.processes.job import Setting
+from macro.processes.process import Process
+from macro.timing import turns
+from macro.timing.turns import Entry, Plan
+from tests.macro import adapters
+
+TINY = Network("tiny", "a test", 4, dense(6, 5, 3), rate=0.1, momentum=0.5)
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> None:
+    monkeypatch.setattr(framework_process, "START", 3.0)
+    monkeypatch.setattr(framework_process, "CLOSE", 0.5)
+    monkeypatch.setattr(turns, "HANGS", 3.0)
+    monkeypatch.setattr(turns, "BLOCK", 0.001)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    assert not alive(tmp_path), "a process is left"
+
+
+def alive(folder: Path) -> list[str]:
+    """Processes whose command names the folder of this test."""
+    told = subprocess.run(["ps", "-eo", "pid,stat,args"], capture_output=True, text=True, check=True).stdout
+    lines = [line.split(None, 2) for line in told.splitlines()]
+    return [pid for pid, state, words in lines if str(folder) in words and not state.startswith("Z")]
+
+
+def started(framework: Framework, folder: Path) -> Process:
+    files = job_files.write_arrays(TINY, TINY.batch, folder)
+    job = job_files.write(framework, TINY, TINY.batch, Setting(), files, folder)
+    return Process(framework, job, Setting(), folder / "log")
+
+
+def take(entries: list[Entry], folder: Path) -> None:
+    turns.take(Plan(TINY, TINY.batch, "step", 0.01, 1), entries, folder, lambda text: None)
+
+
+def test_a_well_one_says_what_it_is_and_steps(folder: Path) -> None:
+    with started(find("numpy"), folder) as process:
+        hello, built = process.expect("hello"), process.expect("built")
+        told = process.ask(5.0, "steps", do="steps", phase="step", count=3)
+    assert hello["framework"] == "numpy" and hello["affinity"]
+    assert sum(built["parameters"].values()) == TINY.parameters
+    assert len(told["wall_ns"]) == 3 and all(x > 0 for x in told["wall_ns"])
+    assert [message["seq"] for message in process.said] == [1, 2, 3]
+    stamps = [message["t_mono_ns"] for message in process.said]
+    assert stamps == sorted(stamps)
+
+
+TOLD = {
+    "killed": "died of SIGKILL",
+    "segfault": "died of SIGSEGV",
+    "exits": "exit code 3",
+    "raises": "ArithmeticError: seven",
+    "out of memory": "MemoryError: no more",
+    "hangs": "hangs: no ",
+    "closes its descriptors": "without an answer",
+    "leaves a child": "exit code 0",
+}
+
+
+@pytest.mark.parametrize("fault", TOLD)
+@pytest.mark.parametrize("where", ["available", "build", "identity", "step"])
+def test_a_sick_one_costs_itself_alone(folder: Path, where: str, fault: str) -> None:
+    entries = [Entry(adapters.sick(folder, where, fault), Setting()), Entry(find("numpy"), Setting())]
+    take(entries, folder)
+    sick, well = entries
+    assert sick.status == "failed" and TOLD[fault] in (sick.reason or ""), sick.reason
+    assert well.status == "ok" and len(well.blocks) >= turns.FEWEST
+
+
+def test_a_budget_that_six_rounds_overrun_is_said(folder: Path) -> None:
+    said: list[str] = []
+    plan = Plan(TINY, TINY.batch, "step", 0.0, 2)
+    turns.take(plan, [Entry(find("numpy"), Setting())], folder, said.append)
+    assert sum("longer than its share of the budget" in text for text in said) == 2
+    assert sum("6 rounds" in text and "generation" in text for text in said) == 2
+
+
+def test_equal_work_that_dies_is_an_error_of_its_own(folder: Path) -> None:
+    with (
+        started(adapters.sick(folder, "loss", "killed"), folder) as process,
+        pytest.raises(LaunchError, match="SIGKILL"),
+    ):
+        process.expect("hello")
+        process.expect("built")
+        process.ask(5.0, "equal", do="equal", path=str(folder / "x.npz"), steps=[1])
+
+
+def test_what_it_prints_is_no_message(folder: Path) -> None:
+    entry = Entry(adapters.write(folder, "noisy", adapters.NOISY), Setting())
+    take([entry], folder)
+    assert entry.status == "ok"
+    (log,) = folder.glob("noisy-*.log")
+    assert "a banner" in log.read_text()
+
+
+def test_the_same_framework_lies_elsewhere_in_each_process(folder: Path) -> None:
+    placed, found = adapters.write(folder, "placed", adapters.PLACED), set()
+    for _ in range(6):
+        with started(placed, folder) as process:
+            found.add(process.expect("hello")["at"])
+    assert len(found) > 1
+
+
+def test_a_missing_package_is_a_reason(folder: Path) -> None:
+    text = "def available():\n    import no_such_framework\n"
+    entry = Entry(adapters.write(folder, "absent", text), Setting())
+    take([entry], folder)
+    assert (entry.status, entry.blocks) == ("skipped", [])
+    assert "no_such_framework" in (entry.reason or "") and "\n" not in (entry.reason or "")
+
+
+def test_an_answer_out_of_turn_ends_it(folder: Path) -> None:
+    with (
+        started(find("numpy"), folder) as process,
+        pytest.raises(LaunchError, match="says 'hello' where 'built'"),
+    ):
+        process.expect("built")
+
+
+@pytest.mark.parametrize("garbage", [b"nonsense\n", b"[1, 2]\n", b"\xff\xfe\n"])
+def test_garbage_in_its_channel_ends_it(folder: Path, garbage: bytes) -> None:
+    body = f"    import os, sys\n    os.write(int(sys.argv[4]), {garbage!r})\n    return _build(job)\n"
+    text = "_build = build\n\n\ndef build(job):\n" + body
+    with started(adapters.write(folder, "garbled", text), folder) as process, pytest.raises(SuiteError):
+        process.expect("hello")
+
+
+def test_without_an_environment_it_says_how_to_make_one(folder: Path) -> None:
+    framework = Framework("old", find("numpy").path, "", {"python": "2.6", "environment": "old"})
+    with pytest.raises(Unavailable, match="python -m macro env create old"):
+        started(framework, folder)
+
+
+def test_the_heap_is_set_before_it_starts(folder: Path) -> None:
+    text = "def identity(job):\n    import os\n    return {'heap': os.environ.get('MALLOC_MMAP_MAX_')}\n"
+    entries = [
+        Entry(adapters.write(folder, "heap", text), Setting(heap=heap)) for heap in ("default", "keep")
+    ]
+    os.environ.pop("MALLOC_MMAP_MAX_", None)
+    take(entries, folder)
+    assert [entry.identity["heap"] for entry in entries] == [None, "0"]

@@ -1,0 +1,230 @@
+"""A step's sum of products in both layouts, on records made by hand; and the question through the command line."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernels.ops.gemm.problem import Gemm
+from micro.answers.gemm_network import answer
+from micro.planning.contest import Case, parse
+from micro.planning.network import Product, products, read
+from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
+from tests.conftest import Ran
+
+NET = """{"network": "made", "batch": 8, "layers": [
+    {"name": "in", "inputs": 3, "outputs": 5, "first": true}, {"name": "one", "inputs": 5, "outputs": 5},
+    {"name": "two", "inputs": 5, "outputs": 5}, {"name": "out", "inputs": 5, "outputs": 2}]}"""
+CONTESTS = 2 + 3 + 3
+
+
+def result(problem: Gemm, contest: str, seconds: float | None, library: str = "x") -> Result:
+    case = Case(problem, library)
+    kept = Seconds(seconds, seconds, seconds, 0.95) if seconds else None
+    return Result(
+        case.name, contest, "measured", "gemm", {}, library, "cpu", 1, "ok" if kept else "failed",
+        reason=None if kept else "crashes", seconds=kept,
+    )  # fmt: skip
+
+
+def contest(
+    product: Product,
+    seconds: float | None,
+    ratio: float | None,
+    half: float | None,
+    library: str = "openblas",
+) -> Contest:
+    """OI took so long; IO so many times that, give or take."""
+    name = f"net/made/{product.phase}/{'+'.join(product.layers)}/variant:{library}"
+    problems = list(dict.fromkeys((product.oi, product.io)))
+    rows = tuple(result(problem, name, seconds, library) for problem in problems)
+    ceiling = Result("fma", name, "ceiling", "fma", {}, "c", "cpu", 1, "ok", seconds=Seconds(1, 1, 1, 0.95))
+    compared = Comparison(
+        name, "layout", rows[0].name, rows[-1].name, ratio,
+        None if half is None or ratio is None else ratio - half,
+        None if half is None or ratio is None else ratio + half, 0.95, "?", None, 0.01, 0.01,
+    )  # fmt: skip
+    return Contest(name, "?", "layout", (*rows, ceiling), (compared,) if len(rows) > 1 else ())
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> list[Product]:
+    path = tmp_path / "net.json"
+    path.write_text(NET)
+    return products(read(str(path)))
+
+
+def run(*contests: Contest) -> Run:
+    return Run(Environment("0", {}, {}, "", ""), contests)
+
+
+def alike(made: list[Product], ratio: float, half: float, library: str = "openblas") -> list[Contest]:
+    """Each product 1 ms in OI, all with one ratio; that of squares is one product."""
+    return [contest(product, 1e-3, ratio, half, library) for product in made]
+
+
+def numbers(sentence: str) -> tuple[float, float, float]:
+    """A step's ratio and its interval."""
+    found = re.search(r"and ([\d.]+) \[([\d.]+), ([\d.]+)\] times that", sentence)
+    assert found, sentence
+    return float(found[1]), float(found[2]), float(found[3])
+
+
+def test_a_step_is_the_sum_of_its_products(made: list[Product]) -> None:
+    """Known numbers: `one` and `two` do one product each phase, which counts twice."""
+    given = {  # seconds of one in OI, ratio, half-width
+        "in forward": (4e-3, 1.1, 0.02), "in wgrad": (1e-3, 0.9, 0.01),
+        "one+two forward": (2e-3, 0.8, 0.05), "one+two dgrad": (3e-3, 1.5, 0.04), "one+two wgrad": (5e-3, 1, 0),
+        "out forward": (1e-3, 1.0, 0.03), "out dgrad": (2e-3, 1.2, 0.1), "out wgrad": (1e-3, 1.0, 0.02),
+    }  # fmt: skip
+    said = answer(run(*(contest(product, *given[product.name]) for product in made)))
+    counts = {name: name.count("+") + 1 for name in given}
+    oi = sum(counts[name] * s for name, (s, _, _) in given.items())
+    io = sum(counts[name] * s * r for name, (s, r, _) in given.items())
+    half = math.sqrt(sum((counts[name] * s * h) ** 2 for name, (s, _, h) in given.items())) / oi
+    assert (round(oi, 6), round(io, 6)) == (0.029, 0.0319)
+    assert len(said) == 2
+    assert "The products of a made step, batch 8, take 29.0 ms with W out×in (OI) in openblas" in said[0]
+    assert numbers(said[0]) == pytest.approx((io / oi, io / oi - half, io / oi + half), abs=0.0051)
+    assert "the dgrad's transposed W costs more than the forward's" in said[0]
+    assert said[0].endswith("the largest difference is in one+two dgrad, +3.00 ms.")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict", "sign"),
+    [
+        (1.2, "the dgrad's transposed W costs more than the forward's", "+"),
+        (0.8, "the forward's transposed W costs more than the dgrad's", "−"),
+        (1.001, "neither layout pays more that can be seen", "+"),
+        (0.999, "neither layout pays more that can be seen", "−"),
+    ],
+)
+def test_verdicts(made: list[Product], ratio: float, verdict: str, sign: str) -> None:
+    said = answer(run(*alike(made, ratio, 0.01)))[0]
+    assert f": {verdict}; " in said
+    assert re.search(rf", {sign}\d", said)
+
+
+def test_the_largest_difference_may_be_a_gain(made: list[Product]) -> None:
+    given = {"in forward": 0.5, "out dgrad": 1.2}
+    told = [contest(product, 1e-3, given.get(product.name, 1.0), 0.01) for product in made]
+    assert answer(run(*told))[0].endswith("the largest difference is in in forward, −500 µs.")
+
+
+def test_a_square_wgrad_is_one_product_of_ratio_1(made: list[Product]) -> None:
+    """Of 11 ms all but the two of the squares' wgrad take 1.2 times as long."""
+    square = next(x for x in made if x.name == "one+two wgrad")
+    assert len(contest(square, 1.0, 9.0, 0.0).results) == 2  # a ceiling beside it
+    said = answer(run(*alike(made, 1.2, 0.0)))[0]
+    assert numbers(said)[0] == pytest.approx((2 + 9 * 1.2) / 11, abs=0.0001)
+
+
+def test_products_are_independent_and_twice_the_same_is_not(made: list[Product]) -> None:
+    """Ten halves of 1 %: those of `one` and `two` are one, and count twice."""
+    said = answer(run(*alike(made, 1.0, 0.1)))[0]
+    half = 0.1 * math.sqrt(5 + 2 * 2**2) / 11  # five alone; two of a pair; a square has none
+    ratio, low, high = numbers(said)
+    assert half > 0.02
+    assert (ratio - low, high - ratio) == pytest.approx((half, half), abs=0.0051)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ratio", "half"), [(None, None, None), (1e-3, None, None), (1e-3, 1.1, None)]
+)
+def test_without_one_ratio_a_step_has_none(
+    made: list[Product], seconds: float | None, ratio: float | None, half: float | None
+) -> None:
+    told = alike(made, 1.1, 0.01)
+    at = next(i for i, product in enumerate(made) if product.name == "out dgrad")
+    told[at] = contest(made[at], seconds, ratio, half)
+    said = answer(run(*told))
+    assert said[0] == "openblas: out dgrad has no ratio, and so the step has none."
+    assert len(said) == 2
+
+
+def test_a_square_that_failed_leaves_no_step(made: list[Product]) -> None:
+    told = [
+        contest(product, None if product.name == "one+two wgrad" else 1e-3, 1.1, 0.01) for product in made
+    ]
+    assert answer(run(*told))[0] == "openblas: one+two wgrad has no ratio, and so the step has none."
+
+
+def test_who_reads_w_transposed(made: list[Product]) -> None:
+    assert answer(run(*alike(made, 1.1, 0.01)))[-1] == (
+        "W is read transposed (NT) in OI by in forward, one+two forward, out forward; in IO by one+two dgrad, "
+        "out dgrad; every wgrad is TN in both."
+    )
+
+
+@pytest.mark.parametrize("library", ["mkl", "file.py:product", "/a/b.py:product", "kept-transpose:8"])
+def test_libraries_are_summed_apart(made: list[Product], library: str) -> None:
+    told = [*alike(made, 1.2, 0.0), *alike(made, 0.8, 0.0, library)]
+    first, second, _ = answer(run(*told))
+    assert "in openblas, and 1.1636" in first
+    assert f"in {library}, and 0.8364" in second
+
+
+def test_contests_of_other_questions_do_not_count(made: list[Product]) -> None:
+    other = contest(made[0], 5.0, 3.0, 0.0)
+    other = Contest("nn-nt/gemm/m:8", "?", "trans", other.results, other.comparisons)
+    assert answer(run(*alike(made, 1.2, 0.0), other)) == answer(run(*alike(made, 1.2, 0.0)))
+    assert answer(run(other)) == answer(run()) == []
+
+
+# Through the command line
+
+Gemm_ = Callable[..., Ran]
+
+
+def test_a_network_is_measured(gemm: Gemm_, tmp_path: Path) -> None:
+    (tmp_path / "net.json").write_text(NET)
+    words = ("--net", str(tmp_path / "net.json"), "--device", "fake", "--budget", "2s")
+    ran = gemm(*words, "--variant", "openblas,naive", "--json", "-")
+    told = json.loads(ran.out)
+    assert ran.code == 0
+    for library in ("openblas", "naive"):
+        assert f"(OI) in {library}, and " in " ".join(ran.err.split())
+    measured = [x["name"] for x in told["results"] if x["role"] == "measured"]
+    assert len(measured) == 2 * (2 * CONTESTS - 1)  # the squares' wgrad is one
+
+
+def test_another_batch_is_asked_with_m(gemm: Gemm_) -> None:
+    ran = gemm("--net", "lenet", "--m", "5", "--device", "fake", "--variant", "openblas", "--list")
+    cases = [parse(line.split()[0]).problem for line in ran.out.splitlines() if line.startswith("  ")]
+    assert {x.k if x.trans == "tn" else x.m for x in cases} == {5}  # type: ignore[attr-defined]
+
+
+def test_one_library_on_two_devices_is_summed_on_each(gemm: Gemm_, tmp_path: Path) -> None:
+    (tmp_path / "net.json").write_text(NET)
+    words = ("--net", str(tmp_path / "net.json"), "--device", "fake,fake:cpu", "--variant", "openblas")
+    ran = gemm(*words, "--budget", "2s", "-q")
+    assert ran.code == 0
+    told = " ".join(ran.out.split())
+    assert "(OI) in openblas, and" in told and "(OI) in openblas on fake:cpu, and" in told
+
+
+def test_a_kernel_from_a_path_is_summed(gemm: Gemm_, tmp_path: Path) -> None:
+    (tmp_path / "net.json").write_text(NET)
+    (tmp_path / "mine.py").write_text("from kernels.ops.gemm.variants import VARIANTS\nROW = VARIANTS[0]\n")
+    mine = f"{tmp_path}/mine.py:ROW"
+    ran = gemm(
+        "--net", str(tmp_path / "net.json"), "--device", "fake", "--variant", mine, "--budget", "1s", "-q"
+    )
+    assert ran.code == 0
+    assert f"(OI) in {mine}, and" in " ".join(ran.out.split())
+
+
+def test_a_network_and_a_question_are_two(gemm: Gemm_) -> None:
+    ran = gemm("--net", "lenet", "--transpose", "--device", "fake", "--list")
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+
+
+def test_a_named_library_that_is_not_here_is_told(gemm: Gemm_) -> None:
+    ran = gemm("--net", "lenet", "--device", "cuda:0,fake", "--variant", "cublas,openblas", "--list")
+    lines = [line for line in ran.out.splitlines() if "variant:cublas/device:cuda:0" in line]
+    assert ran.code == 0 and lines and all("  skipped: " in line for line in lines)

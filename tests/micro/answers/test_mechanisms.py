@@ -1,0 +1,235 @@
+"""The table of mechanisms: whole, each test planned and found among its contests, each verdict where it belongs."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from micro.answers import mechanisms as mechanism_table
+from micro.answers.mechanisms import NOT_YET, SOURCES, Mechanism, Trial, mechanisms
+from micro.command.line import request
+from micro.planning.contest import Contest
+from micro.planning.request import planned
+from reports import store
+from tests.conftest import Ran
+from tests.reports import made
+
+ROOT = Path(__file__).parents[3]
+COUNTS = {"G": 13, "C": 18, "E": 12, "R": 15, "H": 14, "M": 13, "P": 12, "K": 15}
+IDS = [f"{letter}{i}" for letter, count in COUNTS.items() for i in range(1, count + 1)]
+OF_ONE_KERNEL = {"P1", "P2", "P4", "P5", "P6", "P8", "P10", "P11", "P12"}
+EVERY = mechanisms()
+TESTS = [one for one in EVERY if one.test]
+HEAVY = {"numpy", "scipy", "torch", "numba", "rich", "matplotlib", "psutil", "threadpoolctl"}
+
+
+@pytest.fixture(autouse=True)
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands name two threads; a machine of one core plans them all the same."""
+    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
+
+
+def contests(test: Trial) -> tuple[Contest, ...]:
+    """What the command would measure; on a GPU that plays where it is for one."""
+    module, *words = shlex.split(test.command)
+    found: Any = importlib.import_module(module)
+    if test.gpu:
+        words = [word.replace("cuda:0", "fake:cuda") for word in words]
+        words += [] if "--device" in words else ["--device", "fake:cuda"]
+    name = module.partition(".")[2]
+    meant, arguments = request(found.BENCHMARK, name, words, raising=True)
+    return planned(meant, name, arguments).contests
+
+
+def meant(test: Trial) -> set[tuple[str, str]]:
+    """Contests and pairs of the command that are meant."""
+    found = set()
+    for contest in contests(test):
+        for first, second in contest.comparisons if re.match(test.contest, contest.name) else ():
+            pair = f"{contest.cases[second].name} / {contest.cases[first].name}"
+            if re.search(test.pair, pair):
+                found.add((contest.name, pair))
+    return found
+
+
+def test_every_id_is_there_once_in_order() -> None:
+    assert [one.id for one in EVERY] == IDS
+    assert len(IDS) == 112
+
+
+@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.id)
+def test_each_has_a_test_or_a_reason(one: Mechanism) -> None:
+    assert [bool(one.test), bool(one.why_not), bool(one.later)].count(True) == 1
+    assert one.what
+    assert "" not in (one.claim, one.why_not, one.later)
+    for source in one.source.split(", "):
+        assert source in SOURCES or source.removesuffix("r") in SOURCES, source
+    if one.later:
+        assert one.later.startswith(NOT_YET)
+        assert re.match(r"(micro|macro)[. ]", one.later.removeprefix(NOT_YET)), "name what it will belong to"
+
+
+@pytest.mark.parametrize(
+    "one", [x for x in EVERY if x.id[0] in "GE" or x.id in OF_ONE_KERNEL], ids=lambda one: one.id
+)
+def test_what_one_kernel_shows_is_tested(one: Mechanism) -> None:
+    assert one.later is None
+
+
+@pytest.mark.parametrize("one", TESTS, ids=lambda one: one.id)
+def test_its_command_plans_what_is_meant(one: Mechanism) -> None:
+    assert one.test is not None
+    assert meant(one.test), f"no pair of {one.test.command} is meant; see --list"
+
+
+@pytest.mark.parametrize("one", TESTS, ids=lambda one: one.id)
+def test_its_pattern_begins_where_a_name_begins(one: Mechanism) -> None:
+    """Contests of the self-test and of micro.ab end like those they repeat, and answer nothing of this."""
+    assert one.test is not None
+    for name, _ in meant(one.test):
+        for before in ("selftest/identical/0/", "ab/"):
+            assert not re.match(one.test.contest, before + name)
+
+
+def alike(every: list[Mechanism]) -> list[str]:
+    """Two mechanisms that share a contest and say the same of it."""
+    found = {one.id: {name for name, _ in meant(one.test)} for one in every if one.test}
+    return [
+        f"{a.id} and {b.id}"
+        for a, b in itertools.combinations(every, 2)
+        if a.test and b.test and found[a.id] & found[b.id] and a.test.arm == b.test.arm
+    ]
+
+
+def test_mechanisms_of_one_contest_say_what_else() -> None:
+    assert alike(TESTS) == []
+    first = next(one for one in TESTS if one.id == "G4")
+    assert alike([first, replace(first, id="G0")]) == ["G4 and G0"]
+
+
+def test_a_pattern_that_fits_nothing_is_found() -> None:
+    one = Trial("micro.gemm --transpose", "nothing/", "none")
+    assert not meant(one)
+    assert not meant(replace(one, contest="nn-nt/", pair="variant:nobody"))
+    assert meant(replace(one, contest="nn-nt/"))
+
+
+G1 = made.run(made.contest(64, "openblas", value=3.0), made.contest(8, "openblas", value=1.0))
+
+
+def written(path: Path, run: Any, started: str = "2026-11-21T16:00:00") -> Path:
+    file = store.RunFile(path, replace(run.environment, started=started))
+    for contest in run.contests:
+        file.append(contest)
+    file.close()
+    return path
+
+
+Table = Callable[..., Ran]
+
+
+@pytest.fixture
+def table(
+    capsys: pytest.CaptureFixture[str], in_process: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Table:
+    """`table(*files)`: `python -m micro --mechanisms FILE…` in an empty folder, without the runs kept here."""
+    from micro.__main__ import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(mechanism_table, "REFERENCE", tmp_path / "reference")
+    return lambda *files: in_process(capsys, main, ["--mechanisms", *map(str, files)])
+
+
+def rows(text: str) -> dict[str, str]:
+    """The lines of each id, as one."""
+    found: dict[str, list[str]] = {}
+    for line in text.partition("\n\n")[0].splitlines()[2:]:
+        if line[0] != " ":
+            last = line.split()[0]
+        found.setdefault(last, []).append(line)
+    return {name: " ".join(" ".join(lines).split()) for name, lines in found.items()}
+
+
+def test_the_table_names_every_id_and_a_verdict(table: Table, tmp_path: Path) -> None:
+    ran = table(written(tmp_path / "made.jsonl", G1))
+    assert (ran.code, ran.err) == (0, "")
+    assert list(rows(ran.out)) == IDS
+    assert max(map(len, ran.out.splitlines())) <= 120
+    assert "slower 3.00 [2.85, 3.15]" in rows(ran.out)["G1"]
+    assert "2 pairs" in rows(ran.out)["G1"]
+    assert "made.jsonl" in rows(ran.out)["G1"]
+    told = {name for name, row in rows(ran.out).items() if "made.jsonl" in row}
+    assert told == {"G1"}
+    assert "not run here" in rows(ran.out)["G2"]
+    counts = [sum(bool(getattr(one, kind)) for one in EVERY) for kind in ("test", "why_not", "later")]
+    assert (
+        f"112 mechanisms: {counts[0]} with a test, {counts[1]} without one and why, {counts[2]} not yet."
+        in ran.out
+    )
+
+
+def test_the_latest_run_with_a_ratio_speaks(table: Table, tmp_path: Path) -> None:
+    older = written(tmp_path / "older.jsonl", G1, "2026-11-20T16:00:00")
+    faster = made.run(made.contest(64, value=0.5, verdict="faster"))
+    newer = written(tmp_path / "newer.jsonl", faster, "2026-11-21T16:00:00")
+    without = made.run(made.contest(64, value=None, verdict="not comparable", reason="no MKL here"))
+    newest = written(tmp_path / "newest.jsonl", without, "2026-11-22T16:00:00")
+    assert "faster 0.50" in rows(table(newer, older, newest).out)["G1"]
+    assert "newer.jsonl" in rows(table(older, newer).out)["G1"]
+    assert "not comparable: no MKL here" in rows(table(newest).out)["G1"]
+
+
+def test_contests_that_repeat_others_say_nothing(table: Table, tmp_path: Path) -> None:
+    repeated = made.contest(64)
+    repeated = replace(repeated, contest=f"ab/{repeated.contest}")
+    assert "not run here" in rows(table(written(tmp_path / "ab.jsonl", made.run(repeated))).out)["G1"]
+
+
+def test_without_files_it_reads_those_that_are_here(table: Table, tmp_path: Path) -> None:
+    assert "0 run files were read" in table().out
+    (tmp_path / "runs").mkdir()
+    written(tmp_path / "runs/of-mine.jsonl", G1)
+    (tmp_path / "runs/torn.jsonl").write_text("no run file\n")
+    ran = table()
+    assert ran.code == 0
+    assert "of-mine.jsonl" in rows(ran.out)["G1"]
+
+
+@pytest.mark.parametrize("text", [None, "", "no run file\n"])
+def test_a_file_that_is_no_run_is_refused(table: Table, tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "x.jsonl"
+    if text is not None:
+        path.write_text(text)
+    ran = table(path)
+    assert ran.code == 2
+    assert str(path) in ran.err
+
+
+def test_a_gpu_is_named(table: Table, tmp_path: Path) -> None:
+    contest = made.contest(64)
+    on_gpu = replace(contest, results=tuple(replace(x, device="cuda:0") for x in contest.results))
+    assert "made.jsonl, cuda:0" in rows(table(written(tmp_path / "made.jsonl", made.run(on_gpu))).out)["G1"]
+
+
+def test_the_table_is_light() -> None:
+    """Of the runs kept here; msgspec alone reads them."""
+    ran = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "micro", "--mechanisms"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-500:]
+    assert list(rows(ran.stdout)) == IDS
+    modules = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines() if "import time:" in line}
+    assert "argparse" in modules, "the trace was not understood"
+    assert not {name for name in modules if name.partition(".")[0] in HEAVY}
+    assert "not run here" not in rows(ran.stdout)["G1"], "reports/reference was not read"

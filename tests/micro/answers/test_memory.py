@@ -1,0 +1,321 @@
+"""What is said of a run of micro/memory.py, on runs made by hand."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kernels import faults
+from kernels.ops.chase.problem import Chase
+from kernels.ops.pages.accounting import Account, Profile
+from kernels.ops.pages.problem import HUGE_PAGE, Pages
+from kernels.ops.saxpy.problem import Saxpy
+from kernels.ops.stream.problem import Stream
+from micro import memory
+from micro.answers import caches
+from micro.answers import memory as answers
+from micro.answers import page_costs as costs
+from micro.planning.contest import Case
+from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
+
+KIB, MIB = 1 << 10, 1 << 20
+CACHES = (48 * KIB, MIB, 32 * MIB)
+ENVIRONMENT = Environment("digest", {}, {}, "", "2026-01-02")
+
+
+def result(problem: Any, samples: Sequence[float], **more: Any) -> Result:
+    case = Case(problem, "c")
+    if not samples:
+        return Result(case.name, "x", "measured", problem.op, {}, "c", "made", 1, "skipped", "not here")
+    median = sorted(samples)[len(samples) // 2]
+    given = {"launches": 1, "bytes_per_second": problem.bytes / median, "device": "made", "threads": 1} | more
+    return Result(
+        case.name, "x", "measured", problem.op, {}, "c", status="ok", samples=tuple(samples),
+        rounds=tuple(range(len(samples))), seconds=Seconds(median, None, None, 0.95), **given,
+    )  # fmt: skip
+
+
+def contest(name: str, *results: Result, verdict: str = "slower", measuring: float = 100.0) -> Contest:
+    """A contest of them, each against the first."""
+    first, compared = results[0], []
+    for other in results[1:]:
+        ratio = other.seconds.median / first.seconds.median if other.seconds and first.seconds else None
+        low, high = (None, None) if ratio is None else (0.9 * ratio, 1.1 * ratio)
+        given = ("x", first.name, other.name, ratio, low, high, 0.95, verdict, None, 0.01, 0.01)
+        compared.append(Comparison(name, *given))
+    return Contest(name, "?", "x", results, tuple(compared), {"measuring": measuring})
+
+
+def run(*contests: Contest) -> Run:
+    return Run(ENVIRONMENT, contests)
+
+
+def touches(page: int = 4096, each: float = 1e-6, **more: Any) -> Contest:
+    """16 MiB: 1 ms touched, `each` more a page when fresh, a tenth of that for its mapping; drifting together."""
+    random.seed(1)
+    rows: dict[str, list[float]] = {"touched": [], "fresh": [], "mapped": []}
+    pages = 16 * MIB // page
+    for i in range(40):
+        drift = 1 + i / 40
+        for memory_of, add in (("touched", 0.0), ("fresh", each), ("mapped", 1.1 * each)):
+            rows[memory_of].append(drift * 1e-3 + pages * add * random.gauss(1, 0.001))
+    results = [result(Pages("clear", name, 16 * MIB, page), x, **more) for name, x in rows.items()]
+    return contest(f"fault/page:{page}/size:{16 * MIB}", *results)
+
+
+# The cost of a fault
+
+
+def test_a_fault_costs_what_fresh_memory_takes_more() -> None:
+    found = costs.faults(run(touches(), touches(HUGE_PAGE, 50e-6)))
+    assert found is not None and (found.measured, found.environment) == ("2026-01-02", "digest")
+    assert found.fault[4096].seconds == pytest.approx(1e-6, rel=2e-3)
+    assert found.unmap[4096].seconds == pytest.approx(1e-7, rel=2e-2)
+    assert found.fault[HUGE_PAGE].seconds == pytest.approx(50e-6, rel=2e-3)
+    for cost in (found.fault[4096], found.fault[HUGE_PAGE]):
+        assert cost.low is not None and cost.high is not None
+        assert 0.99 * cost.seconds < cost.low < cost.seconds < cost.high < 1.01 * cost.seconds
+
+
+def test_rejected_rounds_do_not_count() -> None:
+    touched, fresh = [1e-3] * 12, [2e-3] * 12
+    fresh[3:7] = [1.0] * 4
+    first = result(Pages("clear", "touched", MIB), touched)
+    for rejected, most in (((3, 4, 5, 6), 1.01e-3), ((), 1.01e-3)):
+        cost = costs.difference(first, result(Pages("clear", "fresh", MIB), fresh, rejected=rejected))
+        assert cost is not None and cost.high is not None and (cost.high <= most) == bool(rejected)
+
+
+def test_of_too_few_rounds_there_is_no_cost() -> None:
+    rows = [result(Pages("clear", x, MIB), [1e-3] * 5) for x in ("touched", "fresh")]
+    assert costs.difference(*rows) is None
+
+
+@pytest.mark.parametrize("harm", [{"launches": 3}, {"seconds": None}])
+def test_visits_that_were_not_made_ready_for_are_not_told(harm: dict[str, Any]) -> None:
+    whole = touches()
+    if "seconds" in harm:  # so long that a visit goes without
+        rows = [result(Pages("clear", x, 16 * MIB), [0.06] * 8) for x in ("touched", "fresh")]
+        whole = contest(whole.contest, *rows)
+    else:
+        whole = touches(**harm)
+    assert costs.faults(run(whole)) is None
+    (said,) = answers.faults_answer(run(whole))
+    assert said.startswith("The cost of a page of 4 KiB is not told: its launches are too short or too long")
+
+
+def test_the_answer_has_the_cost_of_both_pages_and_the_band() -> None:
+    small, huge, band, both = answers.faults_answer(run(touches(), touches(HUGE_PAGE, 50e-6)))
+    assert (
+        small.startswith("The first touch of a page of 4 KiB costs 1.00 µs [") and "unmapping it 99." in small
+    )
+    assert huge.startswith("The first touch of a page of 2 MiB costs 50.0 µs [")
+    assert (
+        band
+        == "First touch of a page of 4 KiB, in µs: 1.00 µs [1, 1]; expected on Intel and AMD 0.1 to 3: held."
+    )
+    assert "huge pages cost 0.098 times" in both
+
+
+def test_a_cost_beyond_the_band_is_told() -> None:
+    assert answers.faults_answer(run(touches(each=5e-6)))[-1].endswith("0.1 to 3: NOT held.")
+
+
+def test_pages_that_are_not_here_are_one_line() -> None:
+    rows = [result(Pages("clear", x, 16 * MIB, HUGE_PAGE), []) for x in ("touched", "fresh")]
+    said = answers.faults_answer(run(contest(f"fault/page:{HUGE_PAGE}/size:1", *rows)))
+    assert said == ["The cost of a page of 2 MiB is not told: not here."]
+
+
+def account(each: float) -> Account:
+    return Account((each * 4096,) * 10, (4096e-7,) * 10, (4096.0,) * 10)
+
+
+@pytest.mark.parametrize(
+    ("system", "agrees"), [(1.05e-6, True), (0.95e-6, True), (1.2e-6, False), (0.7e-6, False)]
+)
+def test_system_time_agrees_or_it_is_said_why_not(system: float, agrees: bool) -> None:
+    said = answers.faults_answer(run(touches()), account(system), "perf is not installed")
+    assert ("(agrees within 10 %)" in said[1]) == agrees
+    assert ("does NOT agree within 10 %" in said[1]) == (not agrees)
+    assert said[2] == "No profiler's share beside it: perf is not installed."
+    assert ("Why they may differ" in " ".join(said)) == (not agrees)
+
+
+def test_samples_are_set_against_the_process_they_were_taken_of() -> None:
+    said = answers.faults_answer(run(touches()), account(1e-6), Profile(1.75e-6, 1.7e-6))[1]
+    assert (
+        "perf's samples within a fault 1.75 µs, 1.03 times the system time of the process it watched (agrees"
+        in said
+    )
+
+
+def test_the_costs_are_kept_for_others(monkeypatch: pytest.MonkeyPatch, own_state: Any) -> None:
+    monkeypatch.setattr(memory, "_accounted", lambda: (None, ""))
+    memory.told(run(touches()))
+    assert faults.load() is None, "of a device that is none of this machine's"
+    memory.told(run(touches(device="cpu")))
+    kept = faults.load()
+    assert kept is not None and kept.fault[4096].seconds == pytest.approx(1e-6, rel=2e-3)
+
+
+# New memory, cold operands, heaps, idle pages
+
+
+@pytest.mark.parametrize(("times", "verdict"), [(7.0, "held"), (2.0, "NOT held")])
+def test_the_copy_into_new_memory_has_its_band(times: float, verdict: str) -> None:
+    rows = [
+        result(Pages("copy", x, 128 * MIB), [t] * 8) for x, t in (("touched", 1e-2), ("fresh", times * 1e-2))
+    ]
+    (said,) = answers.faults_answer(run(contest("new/size:1", *rows)))
+    assert said.endswith(f"expected on Intel and AMD above 3, usually 7 to 8: {verdict}.")
+    assert ("with the unmapping" in said) == (times > 5), "a visit so long is not made ready for"
+
+
+def test_cold_operands_have_their_band() -> None:
+    rows = [
+        result(Saxpy(256 * KIB, x), [t] * 8) for x, t in (("warm", 1.0), ("flushed", 2.5), ("swept", 6.0))
+    ]
+    flushed, swept = caches.cold_answer(run(contest("cold/vector:1", *rows)))
+    assert flushed.startswith("Cold over warm, vectors of 256 KiB, flushed: 2.5") and flushed.endswith(
+        ": held."
+    )
+    assert "256 MiB read in between: 6.0" in swept
+    rows[1] = result(Saxpy(256 * KIB, "flushed"), [1.5] * 8)
+    assert caches.cold_answer(run(contest("cold/vector:1", *rows)))[0].endswith("NOT held.")
+    rows[1] = result(Saxpy(256 * KIB, "flushed"), [2.5] * 8, launches=2)
+    assert "not told" in caches.cold_answer(run(contest("cold/vector:1", *rows)))[0]
+
+
+def pauses(*times: float, verdict: str, measuring: float = 100.0) -> Contest:
+    rows = [
+        result(Pages("clear", "fresh", MIB, 4096, p), [t] * 8)
+        for p, t in zip((0.0, 1.0, 3.0), times, strict=True)
+    ]
+    return contest("idle/page:4096/size:1", *rows, verdict=verdict, measuring=measuring)
+
+
+def test_idle_memory_is_dearer_or_not_or_nobody_knows() -> None:
+    said, end = answers.idle_answer(run(pauses(256e-6, 300e-6, 1280e-6, verdict="slower")))
+    assert (
+        "costs 1.00 µs after 0 s (worst 1.00 µs), 1.17 µs after 1 s" in said and "5.00 µs after 3 s" in said
+    )
+    assert said.endswith("8 samples of each.")
+    assert end == "Memory that was idle is dearer, up to 5 times: the host takes free pages back."
+    assert (
+        answers.idle_answer(run(pauses(1, 1, 1, verdict="same")))[-1] == "Memory that was idle is no dearer."
+    )
+    unresolved = answers.idle_answer(run(pauses(1, 1, 1.5, verdict="unresolved")))[-1]
+    assert unresolved.endswith("not seen to be dearer: no difference larger than 1.65 times.")
+    assert "nor seen not to be" in answers.idle_answer(run(pauses(1, 1, 2, verdict="unresolved")))[-1]
+
+
+@pytest.mark.parametrize(("dear", "told"), [(11, True), (2, False)])
+def test_memory_that_is_dear_now_and_then_is_counted(dear: int, told: bool) -> None:
+    """No one ratio is known where the host took some pages and left others."""
+    samples = {0.0: [1e-3] * 22 + [9e-3], 3.0: [1e-3] * (23 - dear) + [30e-3] * dear}
+    rows = [result(Pages("clear", "fresh", 2 * MIB, HUGE_PAGE, pause), x) for pause, x in samples.items()]
+    end = answers.idle_answer(run(contest("idle/x", *rows, verdict="unresolved")))[-1]
+    wanted = "dearer now and then: 11 of 23 touches after 3 s took over 5 times the usual, 1 of 23 without a pause."
+    assert end.endswith(wanted) == told
+
+
+def test_pauses_that_were_not_made_are_not_told() -> None:
+    (said,) = answers.idle_answer(run(pauses(1, 1, 1, verdict="same", measuring=31.9)))
+    assert said.startswith("idle/page:4096/size:1 is not told: ")
+
+
+def test_heaps_are_told() -> None:
+    default, keep = (
+        result(Pages("clear", x, 64 * MIB), [t] * 8) for x, t in (("default", 30e-3), ("keep", 3e-3))
+    )
+    (said,) = answers.allocator_answer(run(contest("heap/page:4096", default, keep, verdict="faster")))
+    assert "64 MiB of 4 KiB pages from malloc" in said and "take 0.100 [0.090, 0.110] times" in said
+    huge = result(Pages("clear", "default", 64 * MIB, HUGE_PAGE), [6e-3] * 8)
+    (said,) = answers.allocator_answer(run(contest("heap/memory:default", default, huge, verdict="faster")))
+    assert said.startswith("Huge pages in the default heap: 0.200 [") and said.endswith("(faster).")
+    rows = [result(Pages("map", x, 64 * MIB), [t] * 8) for x, t in (("mapped", 5e-6), ("default", 15e-6))]
+    (said,) = answers.allocator_answer(run(contest("heap/map", *rows)))
+    assert said.startswith("malloc and free of 64 MiB untouched: 3.0")
+
+
+def test_bandwidth_is_a_line_a_kind() -> None:
+    rows = [
+        contest(f"bandwidth/working-set:{n}", result(Stream("read", n), [n / 5e10] * 8))
+        for n in (8 * MIB, 4 * KIB)
+    ]
+    assert caches.bandwidth_answer(run(*rows)) == ["read: 4 KiB 50.0 GB/s, 8 MiB 50.0 GB/s."]
+
+
+# The knee
+
+SIZES = tuple(x * MIB for x in (2, 4, 8, 12, 16, 24, 32, 64, 128, 256, 1024))
+
+
+def curve(
+    usable: int, noise: float = 0.0, plateau: float = 15.0, memory_takes: float = 150.0
+) -> dict[int, float]:
+    """Seconds a load: caches up to a usable size, then what of the set is not in them; drawn with noise."""
+    random.seed(usable)
+    found = {32 * KIB: 1e-9, 512 * KIB: 4e-9}
+    for size in SIZES:
+        hit = min(1.0, usable / size) ** 3
+        found[size] = 1e-9 * (hit * plateau + (1 - hit) * memory_takes) * random.lognormvariate(0, noise)
+    return found
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.15])
+@pytest.mark.parametrize("usable", [8, 12, 16, 24, 32])
+def test_the_knee_is_where_the_cache_ends(usable: int, noise: float) -> None:
+    found = costs.knee(curve(usable * MIB, noise), MIB)
+    assert found is not None
+    assert usable * MIB / 1.5 <= found.at <= 1.6 * usable * MIB
+    assert found.low <= found.at <= found.high
+    assert found.low in SIZES and SIZES.index(found.high) == SIZES.index(found.low) + 1
+
+
+@pytest.mark.parametrize("stray", [8 * MIB, 12 * MIB, 128 * MIB])
+def test_one_stray_point_does_not_move_it(stray: int) -> None:
+    quiet = curve(24 * MIB)
+    usual = costs.knee(quiet, MIB)
+    other = quiet | {stray: 15e-9 if stray > 64 * MIB else 150e-9}
+    found = costs.knee(other, MIB)
+    assert usual is not None and found is not None and (found.low, found.high) == (usual.low, usual.high)
+
+
+def test_a_curve_without_a_knee_has_none() -> None:
+    assert costs.knee(curve(2048 * MIB), MIB) is None, "everything fits"
+    assert costs.knee(curve(16 * MIB, memory_takes=20.0), MIB) is None, "main memory is as fast"
+    assert costs.knee({}, MIB) is None
+    assert costs.knee({2 * MIB: 15e-9}, MIB) is None
+    assert costs.knee({64 * MIB: 150e-9, 128 * MIB: 150e-9}, MIB) is None
+
+
+def chased(page: int, seconds: dict[int, float]) -> list[Contest]:
+    return [contest(f"latency/working-set:{n}", result(Chase(n, page), [t] * 8)) for n, t in seconds.items()]
+
+
+def test_the_usable_cache_is_told_beside_the_reported_one() -> None:
+    contests = [*chased(4096, curve(8 * MIB)), *chased(HUGE_PAGE, curve(16 * MIB))]
+    small, huge, usable = caches.latency_answer(run(*contests), CACHES)
+    assert small.startswith(
+        "A load that waits for the one before, pages of 4 KiB, in ns: 32 KiB 1, 512 KiB 4, 2 MiB 15"
+    )
+    assert "pages of 2 MiB" in huge
+    assert "(16 MiB still, 24 MiB no more; pages of 2 MiB;" in usable
+    assert usable.endswith("the system reports 32 MiB.")
+
+
+def test_no_knee_is_told_too() -> None:
+    said = caches.latency_answer(run(*chased(4096, curve(2048 * MIB))), CACHES)[-1]
+    assert said == (
+        "No knee is seen between the second-level cache and main memory with pages of 4 KiB; the system reports 32 MiB."
+    )
+
+
+def test_a_run_of_something_else_says_nothing() -> None:
+    assert memory.told(run()) == []
+    assert memory.told(run(contest("other", result(Stream("read", 4096), [1e-6] * 8)))) == []

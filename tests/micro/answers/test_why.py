@@ -1,0 +1,213 @@
+"""`--why`: the sentences on a scripted run, and the command on the fake device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kernels import ceilings
+from kernels.problem import Work
+from micro.answers import why
+from micro.worker import check
+from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
+from tests.conftest import Ran
+
+Gemm = Callable[..., Ran]
+PROBLEM = "gemm/m:64/n:64/k:64"
+SIZE = ("--m", "8", "--n", "8", "--k", "8")
+WHY = ("--why", "--device", "fake", "-q")
+
+
+def case(variant: str = "openblas", **more: Any) -> Result:
+    """A product of 64³ at 0.1 TFLOP/s, half of its ceiling."""
+    told: dict[str, Any] = {
+        "status": "ok", "seconds": Seconds(5.24288e-6, None, None, 0.95), "flops_per_second": 1e11,
+        "percent_of_ceiling": 50.0, "ceiling": "FMA avx512", "kernel": "OpenBLAS 1.2 Haswell kernels",
+        "isa_observed": "avx2", "blas": "NN = sgemm(N,N)",
+    } | more  # fmt: skip
+    name = f"{PROBLEM}/variant:{variant}/threads:1"
+    return Result(name, "why/x", "measured", "gemm", {}, variant, "cpu", 1, told.pop("status"), **told)
+
+
+def against(
+    variant: str, ratio: float | None, verdict: str, width: float = 0.01, reason: str | None = None
+) -> Comparison:
+    ends = (None, None) if ratio is None else (ratio - width, ratio + width)
+    contender = f"{PROBLEM}/variant:{variant}/threads:1"
+    return Comparison(
+        "why/x", "variant", case().name, contender, ratio, *ends, 0.95, verdict, reason, 0.01, 0.01
+    )
+
+
+def answer(first: Result, *comparisons: Comparison, isa: tuple[str, ...] = ("avx", "avx2")) -> list[str]:
+    environment = Environment("0", {"device": {"isa": list(isa)}}, {}, "", "")
+    contests = [Contest(name, "?", "variant", (first,), comparisons) for name in ("why/x", "why/y")]
+    return why.answer("why/x", Run(environment, tuple(contests)))
+
+
+def test_the_nearest_cause_comes_first(own_state: Path) -> None:
+    told = answer(case(faults=3, error=1e-7, error_bound=1e-6, warnings=("contended: slow host",)))
+    assert [line.split()[0] for line in told] == [
+        PROBLEM + "/variant:openblas/threads:1", "It", "What", "No", "3", "Its", "Note:",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("percent", "told"),
+    [
+        (50.0, "50 % of its ceiling (FMA avx512); a factor of 2 is left."),
+        (89.9, "90 % of its ceiling (FMA avx512); a factor of 1.1 is left."),
+        (90.0, "90 % of its ceiling (FMA avx512); there is little left to gain."),
+        (103.0, "103 % of its ceiling (FMA avx512); there is little left to gain."),
+    ],
+)
+def test_how_near_it_is_to_its_ceiling(own_state: Path, percent: float, told: str) -> None:
+    line = answer(case(percent_of_ceiling=percent))[0]
+    assert line == f"{case().name} takes 5.24 µs: 100 GFLOP/s, {told}"
+
+
+def test_what_is_executed_as_it_is_nominal(own_state: Path) -> None:
+    assert answer(case())[1] == (
+        "It executes 524 kFLOP, and moves 48 KiB: 10.7 FLOP a byte; NN = sgemm(N,N)."
+    )
+    assert "no library call is known of it" in answer(case("naive", blas=None))[1]
+
+
+def test_what_is_executed_beyond_the_nominal(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = SimpleNamespace(executed=lambda problem: Work(2 * problem.flops, 3 * problem.bytes))
+    monkeypatch.setattr(why, "find", lambda op, name: row)
+    assert answer(case())[1] == (
+        "It executes 1.05 MFLOP, 2 times the nominal, and moves 144 KiB, 3 times the least: 7.11 FLOP a byte; "
+        "NN = sgemm(N,N)."
+    )
+
+
+def test_work_without_traffic(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = SimpleNamespace(executed=lambda problem: Work(problem.flops, 0.0))
+    monkeypatch.setattr(why, "find", lambda op, name: row)
+    assert ": no traffic; " in answer(case())[1]
+
+
+@pytest.mark.parametrize("variant", ["transpose-then-nn", "kept-transpose:8"])
+def test_a_copy_is_traffic(own_state: Path, variant: str) -> None:
+    result = case(variant)
+    layout = replace(result, name=result.name.replace("k:64/", "k:64/trans:nt/"))
+    assert "times the least" in answer(layout)[1]
+
+
+def test_what_ran(own_state: Path) -> None:
+    assert answer(case())[2] == "What ran: OpenBLAS 1.2 Haswell kernels (avx2)."
+    told = answer(case(kernel=None, isa_observed=None))[2]
+    assert told == "What ran: a kernel that tells nothing of itself (instruction set not told)."
+
+
+def test_instructions_below_those_of_the_processor(own_state: Path) -> None:
+    wide = ("avx", "avx2", "avx512")
+    assert "It uses avx2, this processor has avx512." in answer(case(), isa=wide)
+    ceilings.save(ceilings.Ceilings("now", "0", {"avx2": 2e11, "avx512": 4e11}, {}))
+    assert answer(case(), isa=wide)[3] == (
+        "It uses avx2, this processor has avx512; of the 200 GFLOP/s that avx2 reaches here it has 50%."
+    )
+    for isa, seen in ((("avx", "avx2"), "avx2"), (wide, None), ((), "avx2")):
+        assert not any("this processor has" in line for line in answer(case(isa_observed=seen), isa=isa))
+
+
+def test_the_fastest_rival(own_state: Path) -> None:
+    told = answer(
+        case(), against("naive", 9.0, "slower"), against("numpy", 0.9, "faster"), against("mkl", 0.5, "faster"),
+        against("torch", None, "not comparable", reason="torch wrong: answers zeros"),
+    )[3]  # fmt: skip
+    assert told == "Best variant here: mkl, 0.500 [0.490, 0.510] times its time (2 of 3 others are faster)."
+
+
+def test_no_rival_is_faster(own_state: Path) -> None:
+    told = answer(case(), against("naive", 9.0, "slower"), against("numpy", 1.0, "same"))[3]
+    assert (
+        told
+        == "None of 2 other variants is faster; the nearest, numpy, takes 1.000 [0.990, 1.010] times its time."
+    )
+    assert answer(case())[3] == "No other variant here does this problem."
+
+
+def test_the_best_is_one_that_is_faster_for_certain(own_state: Path) -> None:
+    told = answer(case(), against("numpy", 0.9, "faster"), against("mkl", 0.8, "unresolved", 0.4))[3]
+    assert told.startswith("Best variant here: numpy")
+
+
+def test_rivals_that_failed_are_rivals(own_state: Path) -> None:
+    told = answer(case(), against("numpy", None, "not comparable", reason="numpy failed: raises"))
+    assert "No other variant here does this problem." not in told
+
+
+@pytest.mark.parametrize("status", ["failed", "wrong"])
+def test_a_case_without_a_time_is_told_and_nothing_else(own_state: Path, status: str) -> None:
+    told = answer(case(status=status, seconds=None, reason="answers zeros"), against("numpy", None, "x"))
+    assert told == [f"{case().name} {status}: answers zeros."]
+
+
+# The command
+
+
+def test_one_case_against_every_variant(gemm: Gemm) -> None:
+    ran = gemm(*SIZE, *WHY, "--variant", "naive", "--json", "-")
+    told = json.loads(ran.out)
+    assert ran.code == 0
+    variants = [one["variant"] for one in told["results"] if one["role"] == "measured"]
+    assert variants[0] == "naive" and {"openblas", "numpy", "blocked"} < set(variants)
+    assert len(told["comparisons"]) == len(variants) - 1
+    assert all("/variant:naive/" in one["baseline"] for one in told["comparisons"])
+    assert "/variant:naive/device:fake/threads:1 takes " in ran.err and "It executes 1.02 kFLOP" in ran.err
+
+
+def test_the_first_variant_where_none_is_named(gemm: Gemm) -> None:
+    ran = gemm(*SIZE, "--why", "--list")
+    assert ran.code == 0
+    assert ran.out.splitlines()[0] == "why/gemm/m:8/n:8/k:8/variant:openblas/threads:1 (differs: variant)"
+    assert ran.out.splitlines()[1].strip() == "gemm/m:8/n:8/k:8/variant:openblas/threads:1"
+
+
+def test_a_case_that_is_wrong_makes_the_exit_code_1(gemm: Gemm, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernels.devices.fake import Fake
+
+    monkeypatch.setattr(Fake, "_answer", lambda self, problem, buffers: None)
+    monkeypatch.setattr(check, "LATE", 0.0)
+    ran = gemm(*SIZE, *WHY)
+    assert ran.code == 1
+    assert "threads:1 wrong: writes nothing" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--m 8,16 --n 8 --k 8", "it explains one case, 2 were asked for"),
+        ("--m 8 --n 8 --k 8 --variant openblas,naive", "it explains one case, 2 were asked for"),
+        ("--m 8 --n 8 --k 8 --vary trans --trans nn,nt", "it explains one case, 2 were asked for"),
+        ("--m 8 --n 8 --k 8 --alpha 2 --variant numpy", "cannot be measured: its call has no alpha and beta"),
+        ("--m 1024 --n 1024 --k 1024 --variant naive", "cannot be measured: the textbook loops are slow"),
+    ],
+)
+def test_what_cannot_be_explained_is_refused_with_one_line(gemm: Gemm, words: str, told: str) -> None:
+    ran = gemm(*words.split(), *WHY)
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+    assert ran.err.startswith("micro.gemm: --why: ") and told in ran.err
+
+
+def test_a_second_case_in_the_same_run_file(gemm: Gemm, tmp_path: Path) -> None:
+    for m in ("8", "16"):
+        ran = gemm("--m", m, *SIZE[2:], *WHY, "-o", str(tmp_path / "run.jsonl"), "--resume")
+        assert ran.code == 0 and f"m:{m}/n:8/k:8/variant:openblas/device:fake/threads:1 takes" in ran.out
+
+
+def test_a_case_that_was_not_timed_is_told_without_a_reason(gemm: Gemm) -> None:
+    ran = gemm(*SIZE, *WHY, "--until", "plan")
+    assert ran.out.splitlines()[0] == "gemm/m:8/n:8/k:8/variant:openblas/device:fake/threads:1 planned."
+
+
+def test_no_reason_is_none(gemm: Gemm) -> None:
+    assert "None" not in gemm(*SIZE, *WHY, "--until", "plan").out

@@ -1,0 +1,240 @@
+"""From Python: the same words as on the command line, the same records, errors instead of exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import micro
+from kernels.errors import SuiteError, UsageError
+from reports import flat, store
+from reports.record import Result, Run
+from tests.conftest import Ran
+
+ROOT = Path(__file__).parents[3]
+SIZE: dict[str, Any] = {"m": 8, "n": 8, "k": 8}
+FAKE: dict[str, Any] = SIZE | {"device": "fake", "variant": "openblas,naive"}
+Gemm = Callable[..., Ran]
+
+
+def names(**options: Any) -> list[str]:
+    """The contests and cases of a plan, as `--list` prints them."""
+    found = []
+    for contest in micro.plan("gemm", **options).contests:
+        found.append(f"{contest.name} (differs: {contest.differs})")
+        found += [
+            f"  {case.name}" + (f"  skipped: {case.skip}" if case.skip else "") for case in contest.cases
+        ]
+    return found
+
+
+# A plan
+
+
+def test_a_plan_imports_nothing_heavy() -> None:
+    program = (
+        "import sys, micro; plan = micro.plan('gemm', m=[64, 128], transpose=True)\n"
+        "assert plan.contests and not {'numpy', 'scipy', 'rich', 'msgspec'} & set(sys.modules), 'heavy'"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (SIZE, "--m 8 --n 8 --k 8"),
+        (SIZE | {"m": [8, 16]}, "--m 8,16 --n 8 --k 8"),
+        (SIZE | {"m": (8, 16), "trans": ["nn", "nt"]}, "--m 8,16 --n 8 --k 8 --trans nn,nt"),
+        (SIZE | {"m": "8:64:*2", "variant": "openblas,naive"}, "--m 8:64:*2 --n 8 --k 8 --variant openblas,naive"),
+        (SIZE | {"variant": ["openblas", "naive"]}, "--m 8 --n 8 --k 8 --variant openblas,naive"),
+        (SIZE | {"ld_pad": 3, "alpha": -0.5}, "--m 8 --n 8 --k 8 --ld-pad 3 --alpha=-0.5"),
+        (SIZE | {"alpha": -1e-5}, "--m 8 --n 8 --k 8 --alpha=-1e-05"),
+        (SIZE | {"cold": ["a", "b"]}, "--m 8 --n 8 --k 8 --cold a,b"),
+        (SIZE | {"vary": "trans", "trans": "nn,nt"}, "--m 8 --n 8 --k 8 --vary trans --trans nn,nt"),
+        ({"transpose": True, "all": True, "full": False, "only": None}, "--transpose --all"),
+        ({"transpose": True, "without": "numpy|mkl", "only": "m:8"}, "--transpose --not numpy|mkl --only m:8"),
+        ({"shapes": ROOT / "micro/shapes/fc.json"}, "--shapes micro/shapes/fc.json"),
+        (SIZE | {"why": True}, "--m 8 --n 8 --k 8 --why"),
+    ],
+)  # fmt: skip
+def test_options_are_those_of_the_command_line(
+    gemm: Gemm, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], words: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert names(**options) == gemm(*words.split(), "--list").out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("options", "budget"),
+    [({}, (30.0, 0.01, None)), ({"budget": "5s", "target": "2%", "margin": 0.04}, (5.0, 0.02, 0.04)),
+     ({"transpose": True, "full": True}, (240.0, 0.01, None)), ({"budget": 7}, (7.0, 0.01, None))],
+)  # fmt: skip
+def test_the_budget(options: dict[str, Any], budget: tuple[float, float, float | None]) -> None:
+    found = micro.plan("gemm", **options).budget
+    assert (found.seconds, found.target, found.margin) == budget
+
+
+BAD: list[tuple[str, dict[str, Any]]] = [
+    ("banana", {}), ("", {}), ("_arm", {}), ("command", {}), ("ab", {}), ("gemm.x", {}), ("../gemm", {}),
+    ("gemm", {"banana": 1}), ("gemm", {"m": 0}), ("gemm", {"m": [8, "x"]}), ("gemm", {"m": []}),
+    ("gemm", {"m": [8, 8]}), ("gemm", {"m": 1.5}), ("gemm", {"m": True}), ("gemm", {"variant": "banana"}),
+    ("gemm", {"transpose": True, "crossover": True}), ("gemm", {"transpose": 5}), ("gemm", {"device": "banana"}),
+    ("gemm", {"only": "["}), ("gemm", {"only": "no such"}), ("gemm", {"budget": -1}), ("gemm", {"resume": True}),
+    ("gemm", {"output": ["a", "b"]}), ("gemm", {"until": "tomorrow"}), ("gemm", {"keep_wrong": True}),
+    ("gemm", {"quiet": True, "verbose": True, "threads": 0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("benchmark", "options"), BAD)
+def test_bad_plans_are_errors_of_one_line(
+    capsys: pytest.CaptureFixture[str], benchmark: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError) as told:
+        micro.plan(benchmark, **options)
+    assert isinstance(told.value, SuiteError) and len(str(told.value).splitlines()) == 1
+    assert capsys.readouterr() == ("", "")
+
+
+# A measurement
+
+
+@pytest.fixture
+def quiet(own_state: Path, light_fake: None) -> None:
+    """The fake device with small caches and a state of its own."""
+
+
+def plain(run: Run) -> list[Result]:
+    """Results without what no two runs have in common."""
+    return [replace(result, setup_seconds=None, faults=None) for result in run.results]
+
+
+@pytest.mark.usefixtures("quiet")
+def test_measuring_gives_records_in_the_order_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = micro.plan("gemm", **FAKE | {"m": [8, 16]})
+    run = micro.measure(plan)
+    assert [contest.contest for contest in run.contests] == [contest.name for contest in plan.contests]
+    measured = [result.name for result in run.results if result.role == "measured"]
+    assert measured == [case.name for contest in plan.contests for case in contest.cases]
+    assert all(comparison.ratio and comparison.verdict for comparison in run.comparisons)
+    assert len(flat.comparisons(run)) == 2 and len(flat.results(run)) == len(run.results)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_results_are_those_of_the_command_line(gemm: Gemm, tmp_path: Path) -> None:
+    """Placements, samples, errors, verdicts: everything but what the clock of this machine says."""
+    words = "--m 8,16 --n 8 --k 8 --trans nt --device fake --variant openblas,transpose-then-nn -q"
+    assert gemm(*words.split(), "-o", str(tmp_path / "cli.jsonl")).code == 0
+    options = FAKE | {"m": [8, 16], "trans": "nt", "variant": ["openblas", "transpose-then-nn"]}
+    run = micro.measure(micro.plan("gemm", **options))
+    other = store.read(tmp_path / "cli.jsonl")
+    encoded = [
+        json.dumps([vars(x) | {"seconds": None} for x in plain(y)], default=list) for y in (run, other)
+    ]
+    assert encoded[0] == encoded[1]
+    assert [x.seconds for x in run.results] == [x.seconds for x in other.results]
+    assert run.comparisons == other.comparisons
+    assert run.environment.digest == other.environment.digest
+
+
+@pytest.mark.usefixtures("quiet")
+def test_output_is_the_run_file(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    run = micro.measure(micro.plan("gemm", output=path, **FAKE))
+    read = store.read(path)
+    assert (read.comparisons, read.environment.digest) == (run.comparisons, run.environment.digest)
+    with pytest.raises(UsageError, match="--resume goes on"):
+        micro.measure(micro.plan("gemm", output=path, **FAKE))
+    again = micro.measure(micro.plan("gemm", output=str(path), resume=True, **FAKE | {"m": [8, 16]}))
+    assert [contest.contest for contest in again.contests] == ["gemm/m:8/n:8/k:8", "gemm/m:16/n:8/k:8"]
+    with pytest.raises(UsageError, match="-o "):
+        micro.measure(micro.plan("gemm", output=tmp_path / "missing" / "x", **FAKE))
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_question_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    run = micro.measure(micro.plan("gemm", why=True, **FAKE | {"variant": "naive"}))
+    (note,) = run.notes
+    assert "/variant:naive/device:fake/threads:1 takes" in note.data["sentences"][0]
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize(
+    ("options", "said"), [({}, False), ({"quiet": True}, False), ({"quiet": False}, True)]
+)
+def test_progress_only_where_it_is_asked_for(
+    capsys: pytest.CaptureFixture[str], options: dict[str, Any], said: bool
+) -> None:
+    micro.measure(micro.plan("gemm", **FAKE, **options))
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert ("[1/1] gemm/m:8/n:8/k:8" in told.err) is said
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_kernel_that_is_wrong_is_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernels.devices.fake import Fake
+
+    monkeypatch.setattr(Fake, "_answer", lambda self, problem, buffers: None)
+    monkeypatch.setattr("micro.worker.check.LATE", 0.0)
+    run = micro.measure(micro.plan("gemm", **FAKE))
+    assert {(x.status, x.reason) for x in run.results} == {
+        ("wrong", "writes nothing: every output is as it was")
+    }
+
+
+@pytest.mark.usefixtures("quiet")
+def test_what_cannot_fit_is_an_error() -> None:
+    huge = dict.fromkeys("mnk", 99999999)
+    with pytest.raises(UsageError, match="memory"):
+        micro.measure(micro.plan("gemm", **FAKE | huge))
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("option", ["json", "csv", "markdown", "figures"])
+def test_an_export_is_written_or_refused(tmp_path: Path, option: str) -> None:
+    try:
+        micro.measure(micro.plan("gemm", **FAKE, **{option: str(tmp_path / "export")}))
+    except UsageError:
+        return
+    assert (tmp_path / "export").exists()
+
+
+SCRIPT = """import micro
+from reports import flat
+
+plan = micro.plan("gemm", m=[8, 16], n=8, k=8, variant="openblas,naive", device="fake", output="run.jsonl")
+for contest in plan.contests:
+    print(contest.name)
+run = micro.measure(plan)
+for row in flat.comparisons(run):
+    print(row["contest"], row["problem_m"] if "problem_m" in row else row["m"], f"{row['ratio']:.3f}", row["verdict"])
+"""
+
+
+def test_a_script_of_ten_lines(tmp_path: Path) -> None:
+    """Nothing but its own words on stdout, no guard for `__main__` needed, and a run file in its own folder."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str(tmp_path / "state")}
+    ran = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    lines = ran.stdout.splitlines()
+    assert lines[:2] == ["gemm/m:8/n:8/k:8", "gemm/m:16/n:8/k:8"]
+    assert [line.split()[:2] for line in lines[2:]] == [
+        ["gemm/m:8/n:8/k:8", "8"],
+        ["gemm/m:16/n:8/k:8", "16"],
+    ]
+    assert store.read(tmp_path / "run.jsonl").environment.command == "from Python: script.py"

@@ -1,0 +1,233 @@
+"""`--profile`: one warmed launch between perf's two marks, and the line that runs it under perf."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kernels.devices.fake import Fake
+from micro.command import line as command_line
+from micro.command import profile
+from micro.gemm import BENCHMARK
+from micro.worker import check
+from tests.conftest import Ran
+
+Gemm = Callable[..., Ran]
+ROOT = Path(__file__).parents[3]
+SIZE = ("--m", "8", "--n", "8", "--k", "8", "--variant", "openblas")
+FAKE = ("--device", "fake")
+# The end of the command's process closes its FIFOs, and no test is one.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+
+
+@pytest.fixture
+def journal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the device of the command does, in order."""
+    device = Fake()
+    monkeypatch.setattr(profile, "open_device", lambda name: device)
+    monkeypatch.setattr(check, "LATE", 0.0)
+    return device.journal
+
+
+class Perf(threading.Thread):
+    """perf's end of the two FIFOs: writes down each word and answers it."""
+
+    def __init__(self, folder: Path, journal: list[str]) -> None:
+        super().__init__(daemon=True)
+        self.fifos = folder / "control", folder / "answer"
+        for path in self.fifos:
+            os.mkfifo(path)
+        self._journal = journal
+
+    def run(self) -> None:
+        with self.fifos[0].open() as control, self.fifos[1].open("w") as answer:
+            for word in control:
+                self._journal.append(word.strip())
+                answer.write("ack\n")
+                answer.flush()
+
+
+def test_one_launch_between_the_marks(gemm: Gemm, journal: list[str], tmp_path: Path) -> None:
+    perf = Perf(tmp_path, journal)
+    perf.start()
+    ran = gemm(*SIZE, *FAKE, "--profile", ",".join(map(str, perf.fifos)))
+    assert ran.code == 0, ran.err
+    start, end = journal.index("enable"), journal.index("disable")
+    assert journal[start + 1 : end] == ["launch openblas", "sync"]
+    assert journal[start - 3 : start] == ["launch openblas", "launch openblas", "sync"]  # warm by then
+    assert journal[end + 1 :] == []
+    assert (journal.count("enable"), journal.count("disable")) == (1, 1)
+    assert ran.out.startswith("gemm/m:8/n:8/k:8/variant:openblas/device:fake/threads:1: one warmed launch, ")
+    assert len(ran.out.splitlines()) == 1  # perf is there already
+
+
+def test_it_is_checked_first(gemm: Gemm, journal: list[str]) -> None:
+    """Two probes, two launches to warm up, the one that counts."""
+    assert gemm(*SIZE, *FAKE, "--profile").code == 0
+    assert journal.count("launch openblas") == 5
+    assert journal[0] == "prepare openblas" and journal[-2:] == ["launch openblas", "sync"]
+
+
+# The line
+
+
+def printed(gemm: Gemm, monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
+    """The words of the line that a command prints."""
+    monkeypatch.setattr(sys, "argv", [str(ROOT / "micro" / "gemm.py"), *words])
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="micro.gemm"))
+    ran = gemm(*words)
+    assert ran.code == 0, ran.err
+    return shlex.split(ran.out.splitlines()[1])
+
+
+def test_the_line_starts_perf_with_the_same_command(gemm: Gemm, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = (*SIZE, *FAKE, "--profile")
+    line = printed(gemm, monkeypatch, *words)
+    perf, command = line[line.index("perf") : line.index("--")], line[line.index("--") + 1 :]
+    (control,) = [word for word in perf if word.startswith("fifo:")]
+    fifos = control.removeprefix("fifo:").split(",")
+    assert perf[:2] == ["perf", "record"] and perf[perf.index("-D") + 1] == "-1"  # off until the first mark
+    made = line[line.index("mkfifo") + 1 : line.index("perf")]
+    assert [word.rstrip(";") for word in made] == fifos and len(fifos) == 2
+    assert command[0] == sys.executable
+    same = ["-m", "micro.gemm", *words, f"{','.join(fifos)};"]
+    assert command[1 : 1 + len(same)] == same
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (*SIZE, *FAKE, "--profile"),
+        ("--profile", *SIZE, *FAKE),
+        (*SIZE, *FAKE, "--profile="),
+    ],
+)  # fmt: skip
+def test_the_line_s_command_is_one(
+    gemm: Gemm, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    line = [word.rstrip(";") for word in printed(gemm, monkeypatch, *words)]
+    command = line[line.index("micro.gemm") + 1 : line.index("report") - 1]
+    found, rest = command_line.parser(BENCHMARK, "gemm").parse_known_args(command)
+    assert not rest
+    assert found.profile.count(",") == 1 and "fifo:" + found.profile in line
+
+
+def records(folder: Path) -> str | None:
+    """Why perf cannot record here."""
+    if shutil.which("perf") is None:
+        return "perf is not installed"
+    ran = subprocess.run(
+        ["perf", "record", "-e", "cpu-clock", "-o", "try.data", "--", "true"],
+        cwd=folder, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    return None if ran.returncode == 0 else f"perf may not record: {ran.stderr.strip()[-200:]}"
+
+
+def test_a_real_run_under_the_printed_line(own_state: Path, tmp_path: Path) -> None:
+    """perf sees the kernel, and of the command around it nothing that takes time."""
+    if reason := records(tmp_path):
+        pytest.skip(reason)
+    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
+        )
+
+    size = ("--m", "256", "--n", "256", "--k", "256", "--variant", "naive")
+    told = run(sys.executable, "-m", "micro.gemm", *size, "--profile")
+    assert told.returncode == 0, told.stderr
+    ran = run("bash", "-c", told.stdout.splitlines()[1])
+    assert ran.returncode == 0 and "Traceback" not in ran.stderr, ran.stderr
+    assert "variant:naive/threads:1: one warmed launch, " in ran.stdout
+    rows = [line.split() for line in ran.stdout.splitlines() if "%" in line and not line.startswith("#")]
+    share = sum(float(row[0].rstrip("%")) for row in rows if any("naive" in word for word in row))
+    assert share > 50, ran.stdout
+
+
+# What is refused
+
+
+def refused(ran: Ran, code: int = 2) -> None:
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (code, "", 1), ran.err
+    assert ran.err.startswith("micro.gemm: ") and "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("fifos", ["x", "x,y,z", "{0}/x,{0}/missing/y", "{0}/missing/x,{0}/y"])
+def test_what_are_no_fifos_are_refused(gemm: Gemm, tmp_path: Path, fifos: str) -> None:
+    ran = gemm(*SIZE, *FAKE, "--profile", fifos.format(tmp_path))
+    refused(ran)
+    assert "--profile" in ran.err and "CONTROL,ANSWER" in ran.err
+
+
+@pytest.mark.parametrize("other", ["missing", "there"])
+def test_files_that_are_no_fifos_are_refused_and_left_alone(gemm: Gemm, tmp_path: Path, other: str) -> None:
+    for name in ("run.jsonl", "there"):
+        (tmp_path / name).write_text("precious\n")
+    ran = gemm(*SIZE, *FAKE, "--profile", f"{tmp_path}/run.jsonl,{tmp_path}/{other}")
+    assert (tmp_path / "run.jsonl").read_text() == "precious\n"
+    refused(ran)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--m 8,16", "it launches one case, 2 were asked for"),
+        ("--m 8 --variant openblas,naive", "it launches one case, 2 were asked for"),
+        ("--m 8 --variant numpy --alpha 2", "cannot run: its call has no alpha and beta"),
+    ],
+)
+def test_what_is_not_one_case_is_refused(gemm: Gemm, words: str, told: str) -> None:
+    ran = gemm(*words.split(), "--n", "8", "--k", "8", *FAKE, "--profile")
+    refused(ran)
+    assert "--profile" in ran.err and told in ran.err
+
+
+@pytest.mark.parametrize("fault", ["wrong", "raises"])
+def test_a_kernel_that_is_wrong_or_raises(gemm: Gemm, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    def answers(self: Any, problem: Any, buffers: Any) -> None:
+        if fault == "raises":
+            raise ArithmeticError("no such product")
+
+    monkeypatch.setattr(Fake, "_answer", answers)
+    monkeypatch.setattr(check, "LATE", 0.0)
+    refused(gemm(*SIZE, *FAKE, "--profile"), code=1)
+
+
+def test_a_size_beyond_the_memory_is_refused(gemm: Gemm) -> None:
+    huge = [word.replace("8", "99999999") for word in SIZE]
+    refused(gemm(*huge, *FAKE, "--profile"))
+
+
+ASKS = """
+import numpy as np
+from kernels.libs import openblas
+
+def asks(problem, a, b, c):
+    np.matmul(a, b, out=c)
+    print("threads:", openblas.load("numpy").get_threads())
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: one thread in any case")
+def test_it_runs_on_the_threads_of_its_case(own_state: Path, tmp_path: Path) -> None:
+    (tmp_path / "asks.py").write_text(ASKS)
+    words = [*SIZE[:-1], f"{tmp_path}/asks.py:asks", "--threads", "1", "--profile"]
+    free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    ran = subprocess.run(
+        [sys.executable, "-m", "micro.gemm", *words], cwd=ROOT, env=free, capture_output=True, text=True,
+        check=True, timeout=60,
+    )  # fmt: skip
+    assert {line for line in ran.stdout.splitlines() if "threads:" in line and "gemm" not in line} == {
+        "threads: 1"
+    }

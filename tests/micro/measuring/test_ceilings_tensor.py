@@ -1,0 +1,177 @@
+"""What bounds a product on tensor cores: the fastest instruction of its type; and which of them nothing can beat."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kernels.devices.fake import Fake
+from kernels.errors import BuildError
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.mma import Mma
+from kernels.variant import Launch, Setting, Variant
+from micro.measuring import ceilings
+from micro.measuring.runner import Runner
+from micro.planning.contest import Budget, Case, Contest
+from micro.worker.canaries import History
+from micro.worker.host import Host
+from micro.worker.process import Local
+from reports import record
+from tests.fakes import Here
+from tests.micro.measuring.test_ceilings import (
+    FLOPS,
+    LIMITS,
+    SMALL,
+    TENSOR,
+    arithmetic,
+    brought,
+    product,
+    shares,
+)
+
+COARSE = pytest.mark.parametrize("dtype", ["tf32", "bf16", "fp16"])
+LARGE = 512  # a product whose arithmetic takes longer than reading its operands
+
+
+@COARSE
+def test_tensor_cores_are_measured_by_every_instruction_that_is_here(dtype: str) -> None:
+    for device, units in (("fake:cuda", ["mma"]), ("cuda:0", ["mma", "wgmma"])):
+        measured = [product(device, x) for x in (dtype, "fp32", dtype)]
+        found = [x for x in ceilings.cases(measured, LIMITS) if x.problem.op == "mma"]
+        assert [x.problem for x in found] == [
+            Mma(dtype, unit, ceilings.TENSOR_STEPS[unit], SMALL.cores) for unit in units
+        ]
+        assert {(x.variant, x.role, x.setting.device) for x in found} == {("cuda", "ceiling", device)}
+
+
+def test_each_type_has_tensor_cores_of_its_own() -> None:
+    measured = [product("fake:cuda", x) for x in ("fp32", "tf32", "bf16", "fp16")]
+    found: list[Any] = [x.problem for x in ceilings.cases(measured, LIMITS) if x.problem.op == "mma"]
+    assert [x.dtype for x in found] == ["tf32", "bf16", "fp16"]
+    assert not [x for x in ceilings.cases(measured[:1], LIMITS) if x.problem.op == "mma"]
+    assert not [x for x in ceilings.cases([product("fake", "bf16")], LIMITS) if x.problem.op == "mma"]
+
+
+@COARSE
+def test_the_faster_instruction_is_the_bound(dtype: str) -> None:
+    case = product("cuda:0", dtype, LARGE)
+    (share,) = shares(case, times=(arithmetic(case) / 0.8,))
+    assert share.percent == pytest.approx(80, abs=0.1)
+    assert share.name == f"tensor cores {dtype}, wgmma" and share.refusal is None
+    (share,) = shares(case, times=(arithmetic(case) / 0.8,), tensor={"mma": 2 * FLOPS, "wgmma": FLOPS})
+    assert share.percent == pytest.approx(40, abs=0.1) and share.name == f"tensor cores {dtype}, mma"
+
+
+@COARSE
+def test_what_beats_hopper_s_tensor_cores_is_refused(dtype: str) -> None:
+    case = product("cuda:0", dtype, LARGE)
+    (share,) = shares(case, times=(arithmetic(case) / 2,))
+    assert share.refusal is not None
+    assert share.refusal.startswith(f"2.00 times its ceiling (tensor cores {dtype}, wgmma)")
+
+
+@pytest.mark.parametrize(
+    ("device", "tensor"), [("fake:cuda", TENSOR), ("cuda:0", {"mma": FLOPS, "wgmma": FLOPS / 2})]
+)
+def test_what_beats_mma_sync_is_shown_and_not_refused(device: str, tensor: Mapping[str, float]) -> None:
+    """Where there is no wgmma; or where it is slower, and so no peak of anything."""
+    case = product(device, "bf16", LARGE)
+    (share,) = shares(case, times=(arithmetic(case) / 2,), tensor=tensor)
+    assert share.refusal is None and share.name == "tensor cores bf16, mma"
+    assert share.percent == pytest.approx(200 * FLOPS / tensor["mma"], abs=0.5)
+
+
+def test_zeros_that_run_at_a_higher_clock_are_not_refused() -> None:
+    case = product("cuda:0", "bf16", LARGE)
+    easy = replace(case, setting=replace(case.setting, data="zeros"))
+    (share,) = shares(easy, times=(arithmetic(case) / 1.15,))
+    assert share.refusal is None and share.percent == pytest.approx(115, abs=0.1)
+
+
+@pytest.mark.parametrize("tensor", [TENSOR, {"mma": FLOPS / 100, "wgmma": FLOPS / 100}])
+def test_single_precision_is_not_judged_by_tensor_cores(tensor: Mapping[str, float]) -> None:
+    """However it is made: of one contest, a product in bfloat16 and one in single precision."""
+    both = product("cuda:0", "bf16", LARGE), product("cuda:0", "fp32", LARGE)
+    single = shares(*both, times=(arithmetic(both[0]) * 200, arithmetic(both[1]) / 0.9), tensor=tensor)[1]
+    assert single.name == "FMA cuda" and single.refusal is None
+    assert single.percent == pytest.approx(90, abs=0.1)
+
+
+def test_reading_the_operands_is_the_bound_where_it_takes_longer() -> None:
+    case = product("cuda:0", "bf16", 16)
+    assert brought(case) > arithmetic(case)
+    (share,) = shares(case, times=(2 * brought(case),))
+    assert share.name is not None and share.name.startswith("read ")
+    assert share.percent == pytest.approx(50, abs=0.1)
+
+
+def test_only_tensor_cores_are_checked_before_they_bound_anything() -> None:
+    found = ceilings.cases([product("cuda:0", "bf16")], LIMITS)
+    assert {x.problem.op: ceilings.doubtful(x) for x in found} == {"fma": False, "mma": True, "stream": False}
+
+
+# In a contest
+
+
+class Odd(Fake):
+    """Plays a GPU whose tensor-core kernels do as `change` makes them."""
+
+    name = "fake:cuda"
+
+    def __init__(self, change: Callable[[Any], Any]) -> None:
+        super().__init__(noise=0.001)
+        self.change = change
+
+    def adopt(self, variant: Variant[Any]) -> Variant[Any]:
+        played = super().adopt(variant)
+
+        def prepare(problem: Any, device: Any, setting: Any) -> Any:
+            bind = played.prepare(problem, device, setting)
+            return self.change(bind) if problem.op == "mma" else bind
+
+        return dataclasses.replace(played, prepare=prepare)
+
+
+def measured(change: Callable[[Any], Any]) -> tuple[record.Contest, list[str]]:
+    """Two contests of a product in bfloat16 by one command; the last, and the ceilings of the first."""
+    workers: Any = Here(Local(Host(Odd(change), 0)))
+    runner = Runner(workers, {"fake:cuda": SMALL}, History("none"))
+    case = Case(Gemm(64, 64, 64, dtype="bf16"), "cublas", Setting(device="fake:cuda"))
+    contest = Contest("one", "?", "kernel", (case,))
+    first = runner.run(contest, 0.2, Budget(0.2))
+    return runner.run(contest, 0.2, Budget(0.2)), [x.op for x in first.results if x.role == "ceiling"]
+
+
+def refuse(bind: Any) -> Any:
+    raise BuildError("mma.cu does not compile for -arch=sm_75: no such instruction")
+
+
+def nothing(bind: Any) -> Any:
+    """A kernel that writes nothing."""
+    return lambda buffers: Launch(lambda: None)
+
+
+def test_a_contest_has_its_tensor_cores_beside_it(own_state: Any) -> None:
+    told, first = measured(lambda bind: bind)
+    (result,) = [x for x in told.results if x.role == "measured"]
+    assert first == [x.op for x in told.results if x.role == "ceiling"] == ["fma", "mma", "stream"]
+    assert result.status == "ok" and result.ceiling is not None and not result.warnings
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [(refuse, "failed: mma.cu does not compile"), (nothing, "wrong: writes nothing")],
+)
+def test_tensor_cores_that_are_wrong_bound_nothing_and_cost_no_case(
+    change: Callable[[Any], Any], why: str, own_state: Any
+) -> None:
+    told, first = measured(change)
+    (result,) = [x for x in told.results if x.role == "measured"]
+    assert first == [x.op for x in told.results if x.role == "ceiling"] == ["fma", "stream"]
+    assert result.status == "ok" and result.percent_of_ceiling is None
+    (warning,) = result.warnings
+    assert warning.startswith(f"no ceiling by mma/dtype:bf16/unit:mma/processors:2: {why}")

@@ -1,0 +1,281 @@
+"""The order of a measurement, word by word, read off the fake device's journal; and a fault at every word."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.devices.fake import Fake
+from kernels.errors import LaunchError, Unavailable, WrongResult
+from kernels.ops.gemm.problem import Gemm
+from kernels.variant import Launch, Setting, find
+from micro.measuring.runner import Runner
+from micro.planning.contest import Budget, Case, Contest
+from micro.worker import visits as worker_visits
+from micro.worker.canaries import History
+from micro.worker.host import Host
+from micro.worker.process import Died, Local
+from micro.worker.timed import VISIT
+from tests.fakes import measured, run
+
+PROBLEM = Gemm(8, 8, 8)
+FIRST, SECOND = Case(PROBLEM, "openblas"), Case(PROBLEM, "naive")
+CONTEST = Contest("two", "which is faster?", "variant", (FIRST, SECOND))
+CELL = ctypes.c_int32(-1)  # of the case under way
+CALL = 17e-6  # seconds: four of them make a visit
+
+
+def visit(name: str, launches: int = 1, warm: int = 2) -> list[str]:
+    """A visit as it ought to be."""
+    timed = ["hold", "mark", *[f"launch {name}"] * launches, "mark", "release", "sync", "between"]
+    return [*[f"launch {name}"] * warm, "sync", *timed]
+
+
+def fake(faults: dict[str, Exception] | None = None) -> Fake:
+    """Every launch takes the same time, to the last digit."""
+    return Fake(seconds=lambda variant, problem: CALL, faults=faults, noise=0.0)
+
+
+def bound(device: Fake, name: str) -> Launch:
+    """A launch of a variant called `name`."""
+    import numpy as np
+
+    twin = device.adopt(replace(find("gemm", "openblas"), name=name))
+    launch = twin.prepare(PROBLEM, device, Setting())([np.zeros((8, 8), "f4") for _ in "abc"])
+    device.journal.clear()
+    return launch
+
+
+def steps(names: str, launches: int, warm: int, cold: bool) -> tuple[list[str], worker_visits.Timed]:
+    """The journal of one visit to each of `names`, by micro.worker.visits.stepwise."""
+    import numpy as np
+
+    device = fake()
+    kinds = sorted(set(names))
+    by_name = {name: bound(device, name) for name in kinds}
+    count = len(kinds)
+    visits = worker_visits.Visits(
+        np.array([kinds.index(name) for name in names]), [],
+        [launches] * count, [warm] * count, [cold] * count, list(range(count)),
+    )  # fmt: skip
+    timed = worker_visits.stepwise(
+        device, [[by_name[name]] for name in names], visits, ctypes.addressof(CELL)
+    )
+    return device.journal, timed
+
+
+def test_a_visit() -> None:
+    journal, timed = steps("X", launches=1, warm=2, cold=False)
+    assert journal == [
+        "launch X", "launch X", "sync",
+        "hold", "mark", "launch X", "mark", "release",
+        "sync", "between",
+    ]  # fmt: skip
+    assert timed.wall == pytest.approx([CALL])
+
+
+def test_a_visit_of_several_launches_has_one_pair_of_marks() -> None:
+    journal, timed = steps("X", launches=3, warm=2, cold=False)
+    assert journal == [
+        "launch X", "launch X", "sync",
+        "hold", "mark", "launch X", "launch X", "launch X", "mark", "release",
+        "sync", "between",
+    ]  # fmt: skip
+    assert timed.wall == pytest.approx([3 * CALL])
+
+
+def test_a_long_launch_is_not_warmed_up() -> None:
+    journal, _ = steps("X", launches=1, warm=0, cold=False)
+    assert journal == ["sync", "hold", "mark", "launch X", "mark", "release", "sync", "between"]
+
+
+def test_a_cold_visit_is_flushed_last_before_its_launch() -> None:
+    journal, _ = steps("X", launches=1, warm=0, cold=True)
+    assert journal == ["flush", "sync", "hold", "mark", "launch X", "mark", "release", "sync", "between"]
+
+
+def test_visits_come_in_the_order_handed_in() -> None:
+    journal, timed = steps("XYYX", launches=1, warm=2, cold=False)
+    assert journal == visit("X") + visit("Y") + visit("Y") + visit("X")
+    assert len(timed.wall) == 4
+
+
+@pytest.fixture
+def no_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("micro.worker.host.canaries", lambda device: [])
+
+
+def heard(device: Fake, call: Callable[[], object]) -> list[str]:
+    """The journal of one call."""
+    device.journal.clear()
+    call()
+    return list(device.journal)
+
+
+def test_a_contest(no_canaries: None) -> None:
+    device = fake()
+    host = Host(device, 0)
+    assert heard(device, lambda: host.prepare(FIRST)) == ["prepare openblas"]
+    probes = heard(device, lambda: host.check(FIRST, 1))
+    launched = probes.index("launch openblas")
+    assert set(probes[:launched]) <= {"prepare openblas"}
+    assert probes[launched:] == ["launch openblas", "sync", "sync"] * 2  # dense and sparse; timed, then read
+    one, many = visit("openblas", 1, 0), visit("openblas", 4, 0)
+    ramp = one * 4 * 3  # three medians of four, which are alike here
+    assert heard(device, lambda: host.settle(host.open([FIRST], [True], 1), VISIT)) == ramp + one + many * 2
+    assert heard(device, lambda: host.look(0, 3)) == visit("openblas", 4) * 3
+    assert heard(device, host.close) == []
+
+
+def test_a_round_visits_every_case_once_in_fresh_order(no_canaries: None) -> None:
+    device = fake()
+    host = Host(device, 0)
+    host.settle(host.open([FIRST, SECOND], [True, True], 1), VISIT)
+    words = heard(device, lambda: host.look(0, 16))
+    length = len(visit("X", 4))
+    visits = [words[i : i + length] for i in range(0, len(words), length)]
+    rounds = [(visits[i], visits[i + 1]) for i in range(0, len(visits), 2)]
+    orders = ((visit("openblas", 4), visit("naive", 4)), (visit("naive", 4), visit("openblas", 4)))
+    assert len(rounds) == 16
+    assert {orders.index(pair) for pair in rounds} == {0, 1}
+
+
+def test_the_order_of_a_look_depends_on_seed_and_round_alone(no_canaries: None) -> None:
+    def order(seed: int, first: int) -> list[str]:
+        device = fake()
+        host = Host(device, 0)
+        host.settle(host.open([FIRST, SECOND], [True, True], seed), VISIT)
+        return heard(device, lambda: host.look(first, 16))
+
+    assert order(1, 0) == order(1, 0)
+    assert order(1, 0) != order(1, 16)
+    assert order(1, 0) != order(2, 0)
+
+
+def test_canaries_come_before_the_rounds(light_fake: None) -> None:
+    device = fake()
+    host = Host(device, 0)
+    opening = heard(device, lambda: host.settle(host.open([FIRST], [True], 1), VISIT))
+    assert opening[:4] == ["prepare openblas", "prepare c", "prepare c", "prepare c"]
+    words = heard(device, lambda: host.look(0, 2))
+    rounds = visit("openblas", 4) * 2
+    canaries = words[: -len(rounds)]
+    assert words[-len(rounds) :] == rounds
+    assert canaries == visit("c", 1, 1) * (len(canaries) // len(visit("c", 1, 1)))
+    assert len(canaries) >= 3 * len(visit("c", 1, 1))
+
+
+@pytest.fixture
+def quiet(own_state: Path, light_fake: None) -> None:
+    """Neither history nor large arenas."""
+
+
+def errors(step: str) -> list[Any]:
+    """Three errors at one step."""
+    return [
+        pytest.param(step, LaunchError("the device says no"), id=f"{step}, LaunchError"),
+        pytest.param(step, MemoryError("the device says no"), id=f"{step}, MemoryError"),
+        pytest.param(step, RuntimeError("the device says no"), id=f"{step}, RuntimeError"),
+    ]
+
+
+def test_without_a_fault_both_have_times(quiet: None) -> None:
+    told = run(Local(Host(fake(), 0)), CONTEST)
+    assert [result.status for result in measured(told)] == ["ok", "ok"]
+    assert told.comparisons[0].verdict in ("same", "unresolved", "slower", "faster")
+
+
+@pytest.mark.parametrize(("step", "error"), errors("prepare openblas") + errors("launch openblas"))
+def test_a_fault_of_one_case_costs_that_case(quiet: None, step: str, error: Exception) -> None:
+    told = run(Local(Host(fake({step: error}), 0)), CONTEST)
+    first, second = measured(told)
+    assert (first.status, first.seconds) == ("failed", None)
+    assert "the device says no" in (first.reason or "")
+    assert second.status == "ok"
+    assert second.seconds is not None and second.seconds.median == pytest.approx(CALL)
+    assert told.comparisons[0].verdict == "not comparable"
+    assert "openblas" in (told.comparisons[0].reason or "")
+
+
+@pytest.mark.parametrize(
+    ("step", "error"), [x for step in ("sync", "mark", "hold", "release", "between") for x in errors(step)]
+)
+def test_a_fault_of_the_device_costs_both_their_times(quiet: None, step: str, error: Exception) -> None:
+    told = run(Local(Host(fake({step: error}), 0)), CONTEST)
+    for result in measured(told):
+        assert (result.status, result.seconds) == ("failed", None)
+        assert "the device says no" in (result.reason or "")
+    assert told.comparisons[0].verdict == "not comparable"
+
+
+def test_a_wrong_answer_is_wrong_and_has_no_time(quiet: None) -> None:
+    told = run(Local(Host(fake({"launch openblas": WrongResult("answers zeros")}), 0)), CONTEST)
+    first, second = measured(told)
+    assert (first.status, first.reason, first.seconds) == ("wrong", "answers zeros", None)
+    assert second.status == "ok"
+
+
+def test_what_is_not_here_is_skipped(quiet: None) -> None:
+    told = run(Local(Host(fake({"prepare openblas": Unavailable("no such library")}), 0)), CONTEST)
+    first, second = measured(told)
+    assert (first.status, first.reason, first.seconds) == ("skipped", "no such library", None)
+    assert second.status == "ok"
+
+
+def test_a_missing_ceiling_costs_the_times_not_the_command(quiet: None) -> None:
+    told = run(Local(Host(fake({"prepare c": Unavailable("no C compiler")}), 0)), CONTEST)
+    assert [result.status for result in measured(told)] == ["failed", "failed"]
+
+
+class DiesOnce(Local):
+    """Its process dies in the first look, while case `culprit` is under way."""
+
+    def __init__(self, host: Host, culprit: int) -> None:
+        super().__init__(host)
+        self.culprit, self.alive = culprit, True
+
+    def call(self, method: str, *arguments: Any, patience: float) -> Any:
+        if method == "look" and self.alive:
+            self.alive = False
+            raise Died("crashes: its process died of SIGSEGV")
+        return super().call(method, *arguments, patience=patience)
+
+    def running(self) -> int:
+        return self.culprit
+
+
+@pytest.mark.parametrize("culprit", [0, 1])
+def test_a_crash_while_timing_costs_the_case_under_way(quiet: None, culprit: int) -> None:
+    found = measured(run(DiesOnce(Host(fake(), 0), culprit), CONTEST))
+    assert found[culprit].status == "failed"
+    assert "SIGSEGV" in (found[culprit].reason or "")
+    assert found[1 - culprit].status == "ok"
+
+
+def test_a_crash_of_no_case_in_particular_costs_all(quiet: None) -> None:
+    found = measured(run(DiesOnce(Host(fake(), 0), -1), CONTEST))
+    assert [result.status for result in found] == ["failed", "failed"]
+
+
+@pytest.mark.parametrize("ceiling", [2, 3])
+def test_a_crash_of_a_ceiling_costs_the_ceiling(quiet: None, ceiling: int) -> None:
+    told = run(DiesOnce(Host(fake(), 0), ceiling), CONTEST)
+    assert [result.status for result in measured(told)] == ["ok", "ok"]
+    assert len(told.results) == 3 and "SIGSEGV" in told.results[0].warnings[0]
+
+
+def test_a_worker_that_dies_at_its_start_fails_its_case(quiet: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from micro.worker import process
+
+    def stillborn(device: str, threads: int, isa: str, heap: str) -> None:
+        raise Died("ends its process with exit code 1")
+
+    monkeypatch.setattr(process, "Worker", stillborn)
+    runner = Runner(process.Workers(), {"cpu": Fake().limits()}, History("none"))
+    told = runner.run(CONTEST, 10.0, Budget(10.0))
+    assert [result.status for result in measured(told)] == ["failed", "failed"]

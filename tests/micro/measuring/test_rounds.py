@@ -1,0 +1,339 @@
+"""Rounds until the ratio is known, on scripted time: verdicts, reasons to stop, rejection, contention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kernels.devices.base import Elapsed
+from kernels.devices.fake import Fake
+from kernels.ops.gemm.problem import Gemm
+from kernels.variant import Setting
+from micro.measuring.rounds import ENOUGH, Measurement, clocks, measure
+from micro.measuring.workers import Crew
+from micro.planning.contest import Case, Contest
+from micro.worker import canaries, counters
+from micro.worker.counters import Counters
+from micro.worker.host import Host
+from micro.worker.messages import Opened
+from micro.worker.process import Local
+from reports import stats
+from tests.fakes import Here, Scripted, measured, run
+
+PROBLEM = Gemm(8, 8, 8)
+FIRST, SECOND = Case(PROBLEM, "openblas"), Case(PROBLEM, "naive")
+CONTEST = Contest("two", "which is faster?", "variant", (FIRST, SECOND))
+CALL = 17e-6
+SHORT = Opened((4, 4), (CALL, CALL), 2e-4)
+
+
+@pytest.fixture(autouse=True)
+def _quiet(light_fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("micro.worker.host.canaries", lambda device: [])
+
+
+def crew(ratio: float, noise: float, cases: Sequence[Case] = (FIRST, SECOND)) -> Crew:
+    """Cases on the fake device; `naive` takes `ratio` times what the others take."""
+    device = Fake(lambda name, problem: CALL * (ratio if name == "naive" else 1.0), noise=noise)
+    workers: Any = Here(Local(Host(device, 0)))
+    return Crew(workers, cases, seed=1)
+
+
+def taken(
+    ratio: float = 1.0, noise: float = 0.005, seconds: float = 30.0, margin: float = 0.01, **more: Any
+) -> Measurement:
+    return measure(crew(ratio, noise), [(0, 1)], seconds, 0.01, margin, lambda text: None, **more)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(1.0, "same"), (1.05, "slower"), (0.95, "faster"), (3.0, "slower")]
+)
+def test_the_answer_is_known(ratio: float, verdict: str) -> None:
+    m = taken(ratio)
+    judged = stats.judge(m.logs(0, 1), 0.01)
+    assert (judged.verdict, m.stopped) == (verdict, "the answer is known")
+    assert judged.shown is not None
+    assert judged.shown.low < ratio < judged.shown.high
+    assert judged.shown.half <= 0.01
+    assert len(m.times) in stats.LOOKS
+
+
+def test_more_noise_takes_more_rounds() -> None:
+    assert len(taken(noise=0.05).times) > len(taken(noise=0.001).times) == stats.LOOKS[0]
+
+
+def test_a_ratio_at_the_margin_is_known_to_be_there() -> None:
+    m = taken(1.01, noise=0.0005)
+    judged = stats.judge(m.logs(0, 1), 0.01)
+    assert (judged.verdict, judged.reason) == ("unresolved", stats.AT_THE_MARGIN)
+    assert m.stopped == "the answer is known"
+    assert len(m.times) < stats.LOOKS[-1]
+
+
+def test_the_most_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "LOOKS", (8, 16))
+    m = taken(noise=0.5)
+    assert (len(m.times), m.stopped) == (16, "the most rounds were taken")
+
+
+def test_a_tiny_budget_takes_one_round_and_says_so() -> None:
+    m = taken(seconds=1e-9)
+    assert (len(m.times), m.stopped) == (1, "the budget ran out")
+    assert stats.judge(m.logs(0, 1), 0.01, last_only=True).shown is None
+
+
+def test_a_small_budget_has_one_look_at_its_last_round() -> None:
+    row = ([CALL, 1.2 * CALL], [CALL, CALL], [0.0, 0.0])
+    said: list[str] = []
+    scripted: Any = Scripted((FIRST, SECOND), SHORT, lambda number: row)
+    m = measure(scripted, [(0, 1)], 10.5 * SHORT.round, 0.01, 0.01, said.append)
+    assert (len(m.times), scripted.looks, len(said)) == (10, 1, 1)
+    assert m.stopped == "the answer is known"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fixed", "rounds"), [(30.0, None, 50), (60.0, None, 100), (10.0, 20, 20)]
+)
+def test_rounds_longer_than_a_sign_of_life_go_on_to_the_budget(
+    seconds: float, fixed: int | None, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the ratio is not known before. One of 0.6 s each."""
+    now = 0.0
+
+    def row(number: int) -> tuple[list[float], list[float], list[float]]:
+        nonlocal now
+        now += 0.6
+        wall = [0.3, 0.3 * (1 + 0.5 * (number % 2))]
+        return wall, wall, [0.0, 0.0]
+
+    monkeypatch.setattr("micro.measuring.rounds.time", SimpleNamespace(monotonic=lambda: now))
+    scripted: Any = Scripted((FIRST, SECOND), Opened((1, 1), (0.3, 0.3), 0.6), row)
+    m = measure(scripted, [(0, 1)], seconds, 0.01, 0.01, lambda text: None, rounds=fixed)
+    assert len(m.times) == pytest.approx(rounds, abs=1)
+    assert m.stopped == "the budget ran out"
+
+
+def test_a_case_alone_takes_enough_rounds() -> None:
+    m = measure(crew(1.0, 0.005, (FIRST,)), [], 30.0, 0.01, 0.01, lambda text: None)
+    assert (len(m.times), m.stopped) == (ENOUGH, "the answer is known")
+
+
+def test_a_fixed_number_of_rounds() -> None:
+    assert len(taken(rounds=20).times) == 20
+    assert len(taken(rounds=3).times) == 3
+
+
+def test_going_on_changes_neither_verdict_nor_reason() -> None:
+    m = taken(1.05, at_least=100)
+    assert len(m.times) == 100
+    assert m.stopped == "the answer is known"
+
+
+def lossy(lost: Callable[[int], Sequence[float]], opened: Opened = SHORT, **more: Any) -> Measurement:
+    """Rounds of two cases, the second 20 % slower, that lose what `lost` says."""
+    count = len(opened.visits)
+
+    def row(number: int) -> tuple[list[float], list[float], Sequence[float]]:
+        wall = [CALL * (1 + 0.2 * i) * (1 + 1e-4 * (number % 3)) for i in range(count)]
+        return wall, wall, lost(number)
+
+    cases = more.pop("cases", (FIRST, SECOND))
+    scripted: Any = Scripted(cases, opened, row, more.pop("most", 5000))
+    return measure(scripted, [(0, 1)], more.pop("seconds", 30.0), 0.01, 0.01, lambda text: None, **more)
+
+
+def test_what_a_visit_lost_is_taken_off_where_its_round_is_not_rejected() -> None:
+    """A ceiling of 60 µs that a neighbor stopped for 4 ms, beside a case of 5 ms by its own clock."""
+    opened = Opened((1, 1, 1), (5e-3, CALL, CALL), 1e-2)
+    stopped = lambda number: ([5e-3, CALL, 4e-3], [5e-3, CALL, CALL], [0.0, 0.009, 0.98])  # noqa: E731
+    cases = (FIRST, SECOND, Case(PROBLEM, "blocked", role="ceiling"))
+    scripted: Any = Scripted(cases, opened, stopped)
+    m = measure(scripted, [(0, 1)], 30.0, 0.01, 0.01, lambda text: None, rounds=8)
+    assert not m.rejected.any()
+    assert m.times[0].tolist() == [5e-3, CALL, 4e-3]
+    assert m.undisturbed.tolist() == [[5e-3, CALL, CALL]] * 8
+
+
+@pytest.mark.parametrize("case", [0, 1])
+def test_a_round_in_which_one_visit_lost_time_is_rejected(case: int) -> None:
+    m = lossy(lambda number: [0.02 if number % 3 == 0 and i == case else 0.0 for i in range(2)])
+    assert m.rejected.tolist() == [number % 3 == 0 for number in range(len(m.times))]
+    assert int(m.accepted.sum()) == stats.LOOKS[0]
+    assert len(m.logs(0, 1)) == stats.LOOKS[0]
+    assert len(m.times) > stats.LOOKS[0]
+
+
+def test_a_hundredth_lost_is_not_too_much() -> None:
+    assert not lossy(lambda number: [0.01, 0.0099]).rejected.any()
+
+
+def test_long_visits_are_never_rejected() -> None:
+    m = lossy(lambda number: [0.5, 0.5], Opened((1, 1), (5e-3, 5e-3), 1e-2))
+    assert m.clocks == ("cpu", "cpu")
+    assert not m.rejected.any()
+
+
+def test_only_the_visits_timed_by_the_wall_reject() -> None:
+    mixed = Opened((1, 1), (5e-3, CALL), 1e-2)
+    assert not lossy(lambda number: [0.5, 0.0], mixed).rejected.any()
+    m = lossy(lambda number: [0.0, 0.5 if number < 2 else 0.0], mixed)
+    assert m.rejected.tolist()[:3] == [True, True, False]
+
+
+def test_several_threads_are_never_rejected() -> None:
+    cases = [Case(PROBLEM, name, Setting(threads=2)) for name in ("openblas", "naive")]
+    assert not lossy(lambda number: [0.5, 0.5], cases=cases).rejected.any()
+
+
+@pytest.mark.parametrize(("kept", "counted"), [(stats.FEWEST, stats.FEWEST), (stats.FEWEST - 1, 15)])
+def test_too_few_accepted_rounds_make_all_count(
+    monkeypatch: pytest.MonkeyPatch, kept: int, counted: int
+) -> None:
+    """Fifteen rounds and then no more: every look after the first is empty-handed."""
+    monkeypatch.setattr("micro.measuring.rounds.OVERRUN", 0.0)
+    m = lossy(lambda number: [0.0 if number < kept else 0.02, 0.0], seconds=15.5 * SHORT.round)
+    assert len(m.times) == 15
+    assert int((~m.rejected).sum()) == kept
+    assert int(m.accepted.sum()) == len(m.logs(0, 1)) == counted
+
+
+def test_a_machine_that_is_never_quiet_still_gets_an_answer() -> None:
+    m = lossy(lambda number: [0.5, 0.5], seconds=0.02)
+    assert m.rejected.all()
+    assert m.accepted.all()
+    assert stats.judge(m.logs(0, 1), 0.01).verdict == "slower"
+
+
+def test_a_fixed_number_of_rounds_ends_though_all_are_rejected() -> None:
+    assert len(lossy(lambda number: [0.5, 0.5], rounds=8, seconds=0.02, most=100).times) >= 8
+
+
+@pytest.mark.parametrize(
+    ("call", "launches", "threads", "clock"),
+    [
+        (CALL, 4, 1, "wall"),
+        (0.99e-3, 1, 1, "wall"),
+        (1e-3, 1, 1, "cpu"),
+        (0.1e-3, 10, 1, "cpu"),  # it is the visit that counts
+        (1.0, 1, 2, "wall"),
+    ],
+)
+def test_the_clock_of_a_case(call: float, launches: int, threads: int, clock: str) -> None:
+    case = Case(PROBLEM, "openblas", Setting(threads=threads))
+    assert clocks([case], Opened((launches,), (call * launches,), call)) == (clock,)
+
+
+def test_each_case_is_told_by_its_own_clock() -> None:
+    opened = Opened((4, 1), (CALL, 2e-3), 1e-2)
+    scripted: Any = Scripted((FIRST, SECOND), opened, lambda number: ([1.0, 2.0], [3.0, 4.0], [0.0, 0.0]))
+    m = measure(scripted, [(0, 1)], 30.0, 0.01, 0.01, lambda text: None)
+    assert m.times.tolist() == [[1.0, 4.0]] * len(m.times)
+    assert m.logs(0, 1) == pytest.approx([1.3862943611] * len(m.times))
+
+
+class Busy(Fake):
+    """Of every `period` visits one loses half of its time to others."""
+
+    def __init__(self, period: int) -> None:
+        super().__init__(lambda name, problem: CALL, noise=0.001)
+        self.period, self.visits = period, 0
+
+    def between(self, start: Any, end: Any) -> Elapsed:
+        self.visits += 1
+        wall = super().between(start, end).wall
+        return Elapsed(wall, wall / 2 if self.visits % self.period == 0 else wall)
+
+
+# Four visits a round: two cases, two ceilings. One visit in 41 is a round in ten; one in three, most rounds.
+@pytest.mark.parametrize(("period", "status"), [(41, "ok"), (3, "contended"), (1, "contended")])
+def test_a_result_is_contended_above_a_fifth(own_state: Path, period: int, status: str) -> None:
+    told = run(Local(Host(Busy(period), 0)), CONTEST, seconds=0.3)
+    for result in measured(told):
+        assert (result.status, bool(result.seconds)) == (status, True)
+        assert any("lost more than" in warning for warning in result.warnings) == (status == "contended")
+        assert len(result.samples) == len(result.rounds) and result.wall_samples == ()
+        assert set(result.rejected) <= set(result.rounds)
+    assert measured(told)[0].rejected or period == 41
+    assert told.comparisons[0].verdict == "same"  # contention costs neither time nor verdict
+
+
+def test_a_throttled_run_is_contended(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    periods = iter(range(1000))
+    monkeypatch.setattr(counters.Counters, "now", lambda: Counters(throttled=next(periods)))
+    told = run(Local(Host(Fake(lambda name, problem: CALL), 0)), CONTEST)
+    for result in measured(told):
+        assert result.status == "contended"
+        assert any("throttled" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize(("threads", "status"), [(2, "contended"), (1, "ok")])
+def test_others_on_the_machine_matter_to_several_threads(
+    own_state: Path, monkeypatch: pytest.MonkeyPatch, threads: int, status: str
+) -> None:
+    seconds = iter(range(1000))
+    monkeypatch.setattr(counters.Counters, "now", lambda: Counters(clock=(s := next(seconds)), busy=0.5 * s))
+    cases = tuple(Case(PROBLEM, name, Setting(threads)) for name in ("openblas", "naive"))
+    contest = Contest("two", "which is faster?", "variant", cases)
+    told = run(Local(Host(Fake(lambda name, problem: CALL), 0)), contest)
+    assert [result.status for result in measured(told)] == [status, status]
+
+
+def history(name: str, seen: Sequence[float]) -> canaries.History:
+    """An environment in which the canary `name` took so long."""
+    for took in seen:  # a value a command
+        known = canaries.History("test")
+        known.slow({name: took})
+        known.save()
+    return canaries.History("test")
+
+
+FMA, READ = "fma/isa:avx2", f"stream/kind:read/size:{canaries.SMALL}"
+LARGE = "stream/kind:read/size:134217728"
+
+
+@pytest.mark.parametrize(
+    ("name", "excess", "slow"),
+    [(FMA, 0.02, False), (FMA, 0.05, True), (READ, 0.12, False), (READ, 0.2, True),
+     (LARGE, 0.2, False), (LARGE, 0.3, True)],
+)  # fmt: skip
+def test_a_slow_host_is_told_from_its_own_past(own_state: Path, name: str, excess: float, slow: bool) -> None:
+    known = history(name, [1e-5, 1.001e-5] * 8)
+    said = known.slow({name: 1e-5 * (1 + excess)})
+    assert bool(said) == slow
+    words = {FMA: "a chain of multiply-adds", READ: "a read of 4 MiB", LARGE: "a read of 128 MiB"}
+    assert said is None or f"slow host: {words[name]} took" in said
+
+
+def test_a_host_that_always_varies_is_not_called_slow(own_state: Path) -> None:
+    assert history(FMA, [1e-5, 1.1e-5] * 8).slow({FMA: 1.2e-5}) is None
+
+
+def test_a_short_past_says_nothing(own_state: Path) -> None:
+    assert history(FMA, [1e-5] * 7).slow({FMA: 1e-4}) is None
+
+
+def test_the_past_is_kept_and_bounded(own_state: Path) -> None:
+    history(FMA, [1e-5] * 100)
+    assert canaries.History("test").slow({FMA: 1e-4}) is not None
+    assert canaries.History("another").slow({FMA: 1e-4}) is None
+    (file,) = (own_state / "canary").iterdir()
+    assert file.read_text().count("1e-05") == canaries.HISTORY
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "junk",
+        '{"fma',
+        *(pytest.param(x) for x in ("[1, 2]", "null", '{"fma/isa:avx2": 5}')),
+    ],
+)
+def test_a_damaged_past_is_forgotten(own_state: Path, text: str) -> None:
+    (own_state / "canary").mkdir(parents=True)
+    (own_state / "canary" / "test.json").write_text(text)
+    assert canaries.History("test").slow({FMA: 1e-4}) is None

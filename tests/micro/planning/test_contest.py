@@ -1,0 +1,294 @@
+"""Axis values, names that parse back, contests of equal work: the plan, before anything is opened."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any, ClassVar
+
+import pytest
+
+from kernels.devices.base import Limits
+from kernels.errors import UsageError
+from kernels.ops.fma import Fma
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.stream import Stream
+from kernels.problem import Operand, Problem, axis
+from kernels.variant import Setting, operations, problem_type
+from micro.measuring.runner import refuse_size
+from micro.planning.contest import Asked, Case, Contest, along, by_variant, parse, problems, values
+
+SMALL = Gemm(8, 8, 8)
+SETTINGS = (Setting(), Setting(2))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "found"),
+    [
+        ("5", int, (5,)),
+        ("1,8,64", int, (1, 8, 64)),
+        ("64:1024:*2", int, (64, 128, 256, 512, 1024)),
+        ("64:1000:*2", int, (64, 128, 256, 512)),
+        ("1:9:+4", int, (1, 5, 9)),
+        ("1:9:4", int, (1, 5, 9)),
+        ("7:7:*2", int, (7,)),
+        ("1,8:32:*2,5", int, (1, 8, 16, 32, 5)),
+        ("0.5,1e-3,-2", float, (0.5, 1e-3, -2.0)),
+        ("0:1:+.25", float, (0, 0.25, 0.5, 0.75, 1)),
+        ("nn,nt", str, ("nn", "nt")),
+    ],
+)
+def test_values(text: str, kind: type, found: tuple[Any, ...]) -> None:
+    assert values(text, kind, "--m") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("", int), ("five", int), ("1.5", int), ("1,", int), (",1", int), ("1 2", int), ("0x10", int),
+        ("1:2", int), ("1:2:3:4", int), ("::", int), ("1:8:", int), ("1:8:*", int), ("1:8:+", int),
+        ("1:8:*1", int), ("1:8:*0", int), ("1:8:+0", int), ("1:8:+-1", int), ("1:8:-1", int), ("0:8:*2", int),
+        ("-4:8:*2", int), ("1:8:*x", int), ("x", float), ("1:2:+0", float),
+    ],
+)  # fmt: skip
+def test_bad_values_are_refused_with_option_and_remedy(text: str, kind: type) -> None:
+    with pytest.raises(UsageError, match=r"--m .*is not a (whole )?number, nor a range like"):
+        values(text, kind, "--m")
+
+
+@pytest.mark.parametrize("text", ["nn:nt:+1", "nn:tt:*2"])
+def test_a_range_of_words_is_a_word_that_the_problem_refuses(text: str) -> None:
+    (word,) = values(text, str, "--trans")
+    with pytest.raises(UsageError, match="there are nn, nt"):
+        replace(SMALL, trans=word)
+
+
+def test_an_empty_range_is_refused() -> None:
+    with pytest.raises(UsageError):
+        values("64:32:*2", int, "--m")
+
+
+def some_gemm(rng: random.Random) -> Gemm:
+    return Gemm(
+        rng.randint(1, 30000), rng.randint(1, 30000), rng.randint(1, 30000),
+        rng.choice(("nn", "nt", "tn", "tt")),
+        alpha=rng.choice((1.0, 2.0, -0.5, 0.1, 1e-7, 2.5e8)),
+        beta=rng.choice((0.0, 1.0, -1.0, 0.75)),
+        ld_pad=rng.choice((0, 0, 16)),
+    )  # fmt: skip
+
+
+def some_case(rng: random.Random) -> Case:
+    problem: Problem = rng.choice(
+        (
+            some_gemm(rng),
+            Stream(rng.choice(("read", "copy", "triad")), 64 * rng.randint(1, 1 << 20)),
+            Fma(rng.choice(("sse", "avx2")), rng.randint(1, 1 << 20), rng.choice((1, 10))),
+        )
+    )
+    names = [operand.name for operand in problem.operands()]
+    cold = tuple(name for name in names if rng.random() < 0.3)
+    variants = ("openblas", "kept-transpose:8", "transpose-then-nn:somatcopy", "my.module:ROW", "c")
+    return Case(problem, rng.choice(variants), Setting(rng.randint(1, 64), cold))
+
+
+CASES = [some_case(random.Random(seed)) for seed in range(500)]
+
+
+def test_names_parse_back() -> None:
+    for case in CASES:
+        assert parse(case.name) == case
+
+
+def test_names_are_unique() -> None:
+    assert len({case.name for case in CASES}) == len(set(CASES)) > 400
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Gemm)])
+def test_every_field_is_in_the_name(field: str) -> None:
+    other = {"trans": "nt", "alpha": 2.0, "beta": 2.0}.get(field, 9)
+    if field != "dtype":  # there is only one yet
+        assert replace(SMALL, **{field: other}).name != SMALL.name
+
+
+def test_defaults_are_not_in_the_name() -> None:
+    assert Case(SMALL, "openblas").name == "gemm/m:8/n:8/k:8/variant:openblas/threads:1"
+    cold = Case(replace(SMALL, trans="nt", beta=1.0), "numpy", Setting(2, ("a", "b")))
+    assert cold.name == "gemm/m:8/n:8/k:8/trans:nt/beta:1/variant:numpy/threads:2/cold:a+b"
+
+
+@pytest.mark.parametrize("value", [1 / 3, 1.0000001, 1234567.0, 0.1 + 0.2])
+def test_names_hold_floats_to_the_last_digit(value: float) -> None:
+    case = Case(replace(SMALL, alpha=value), "openblas")
+    assert parse(case.name) == case
+
+
+@pytest.mark.parametrize("variant", ["my/kernels.py:ROW", "/a/b.py:ROW", "a%b/c.py:ROW", "50%2F.py:ROW"])
+def test_names_hold_variants_from_a_path(variant: str) -> None:
+    case = Case(SMALL, variant)
+    assert parse(case.name) == case
+
+
+@pytest.mark.parametrize("op", operations())
+def test_every_operation_names_itself(op: str) -> None:
+    assert problem_type(op).op == op
+
+
+def test_unequal_work_is_refused() -> None:
+    cases = (Case(SMALL, "openblas"), Case(Gemm(8, 8, 9), "openblas"))
+    with pytest.raises(UsageError, match="unequal work"):
+        Contest("c", "?", "k", cases)
+    assert Contest("c", "?", "work: differs (k)", cases).comparisons == ((0, 1),)
+
+
+def test_work_in_other_shapes_is_equal() -> None:
+    cases = (Case(Gemm(8, 16, 32), "openblas"), Case(Gemm(32, 16, 8, "tt"), "openblas"))
+    assert Contest("c", "?", "shape", cases).cases == cases
+
+
+def test_two_cases_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="two cases of one name"):
+        Contest("c", "?", "variant", (Case(SMALL, "openblas"), Case(SMALL, "openblas")))
+
+
+def test_pairs_are_each_against_the_first_unless_named() -> None:
+    cases = tuple(Case(replace(SMALL, trans=trans), "openblas") for trans in ("nn", "nt", "tn"))
+    assert Contest("c", "?", "trans", cases).comparisons == ((0, 1), (0, 2))
+    assert Contest("c", "?", "trans", cases, ((2, 1),)).comparisons == ((2, 1),)
+
+
+def asked(variants: tuple[str, ...], settings: tuple[Setting, ...] = (Setting(),), **axes: Any) -> Asked:
+    return Asked("gemm", {"m": (8,), "n": (8,), "k": (8,), **axes}, variants, settings, frozenset())
+
+
+def test_problems_are_the_product_of_the_axes() -> None:
+    found = problems(Gemm, {"m": (1, 2), "n": (3,), "k": (4,), "trans": ("nn", "nt")})
+    assert found == [Gemm(m, 3, 4, trans) for m in (1, 2) for trans in ("nn", "nt")]
+
+
+def test_an_impossible_problem_is_refused() -> None:
+    with pytest.raises(UsageError, match="--ld-pad -1: take 0 or more"):
+        problems(Gemm, {"m": (1,), "n": (1,), "k": (1,), "ld_pad": (-1,)})
+
+
+def test_by_variant_makes_a_contest_of_each_problem() -> None:
+    wanted = asked(("openblas", "naive"), m=(8, 9))
+    first, second = by_variant(wanted, problems(Gemm, wanted.axes))
+    assert [case.variant for case in first.cases] == ["openblas", "naive"]
+    assert {case.problem for case in second.cases} == {Gemm(9, 8, 8)}
+    assert (first.differs, first.name) == ("variant", "gemm/m:8/n:8/k:8")
+
+
+def test_by_variant_crosses_settings() -> None:
+    (contest,) = by_variant(asked(("openblas", "naive"), SETTINGS), [SMALL])
+    assert contest.differs == "variant and threads"
+    found = [(case.setting.threads, case.variant) for case in contest.cases]
+    assert found == [(1, "openblas"), (1, "naive"), (2, "openblas"), (2, "naive")]
+
+
+def test_along_joins_what_agrees_in_everything_else() -> None:
+    wanted = asked(("openblas", "naive"), m=(8, 9), trans=("nn", "nt", "tn"))
+    contests = along(wanted, problems(Gemm, wanted.axes), "trans")
+    assert len(contests) == 4  # two sizes, two variants
+    for contest in contests:
+        assert contest.differs == "trans"
+        assert [case.problem.trans for case in contest.cases] == ["nn", "nt", "tn"]  # type: ignore[attr-defined]
+        assert len({case.variant for case in contest.cases}) == 1
+    assert len({contest.name for contest in contests}) == 4
+
+
+def test_along_a_size_says_that_work_differs() -> None:
+    wanted = asked(("openblas",), m=(8, 16))
+    (contest,) = along(wanted, problems(Gemm, wanted.axes), "m")
+    assert contest.differs == "work: differs (m)"
+
+
+def test_along_threads() -> None:
+    first, second = along(asked(("openblas", "naive"), SETTINGS), [SMALL], "threads")
+    assert first.differs == second.differs == "threads"
+    assert [case.setting.threads for case in first.cases] == [1, 2]
+    assert {case.variant for case in second.cases} == {"naive"}
+
+
+def test_a_case_that_cannot_run_is_planned_with_its_reason() -> None:
+    case = asked(("naive",)).case(Gemm(4096, 4096, 4096), "naive")
+    assert case.skip is not None and "slow" in case.skip
+    assert asked(("naive",)).case(SMALL, "naive").skip is None
+
+
+# What sets the size of a problem
+
+FEW: dict[str, dict[str, Any]] = {
+    "pages": {"size": 8192}, "chase": {"working_set": 65536}, "gather": {"batch": 4, "rows": 16},
+    "fma": {"isa": "cuda", "processors": 2},
+}  # fmt: skip
+AXES = {
+    "activation": "count", "biasact": "rows cols", "cast": "values", "chase": "working_set", "dropout": "units",
+    "fma": "processors", "gather": "rows width batch", "gemm": "m n k", "launch": "", "mma": "processors",
+    "norm": "images maps size", "optimizer": "tensors size", "pages": "size", "pooling": "images channels size",
+    "saxpy": "vector", "softmax": "batch classes", "spmm": "m n k", "stream": "size", "transpose": "rows cols",
+    "update": "m n k",
+}  # fmt: skip
+
+
+def small(op: str) -> Problem:
+    """An operation's problem with few elements, its first choices and its defaults."""
+    kind, given = problem_type(op), dict(FEW.get(op, {}))
+    for field in fields(kind):
+        if field.default is MISSING and field.name not in given:
+            first = field.metadata["choices"]
+            given[field.name] = first[0] if first else 0.5 if field.type == "float" else 1024
+    return kind(**given)
+
+
+@dataclass(frozen=True)
+class Thinned(Problem):
+    """Every `step`-th of `count` elements."""
+
+    op: ClassVar[str] = "thinned"
+
+    count: int = axis("elements", low=1)
+    step: int = axis("of how many one is taken", 4, low=1)
+    factor: float = axis("what it is multiplied by", 2.0)
+
+    def operands(self) -> tuple[Operand, ...]:
+        return (Operand("y", (1, self.count // self.step), "out"),)
+
+
+@pytest.mark.parametrize("op", AXES)
+def test_the_axes_that_set_the_size_are_told_by_the_problem_itself(op: str) -> None:
+    assert small(op).size_axes == tuple(AXES[op].split())
+
+
+@pytest.mark.parametrize(
+    ("problem", "found"),
+    [
+        (Gemm(1, 1, 1), "m n k"),
+        (Thinned(64), "count"),  # the larger the step, the smaller the operand
+        (Gemm(8, 8, 8, ld_pad=3), "m n k ld_pad"),
+        (problem_type("update")(8, 8, 8, part="clear"), "m n"),
+        (problem_type("gather")(64, 3, 64), "rows width batch"),  # no batch is larger than its table
+        (problem_type("biasact")(8, 8, 4), "rows cols terms"),
+        (problem_type("pages")("clear", "fresh", 3 * 4096, behind=4096), "size behind"),
+    ],
+)  # fmt: skip
+def test_only_what_counts_at_this_problem_is_told(problem: Problem, found: str) -> None:
+    assert problem.size_axes == tuple(found.split())
+
+
+@pytest.mark.parametrize(
+    ("problem", "advice"),
+    [
+        (Gemm(1 << 20, 1 << 20, 8), ": take smaller --m, --n, --k"),
+        (Stream("triad", 1 << 40), ": take a smaller --size"),
+        (problem_type("chase")(1 << 40), ": take a smaller --working-set"),
+        (problem_type("gather")(1 << 30, 256, 64), ": take smaller --rows, --width, --batch"),
+        (problem_type("launch")("empty", 1), ""),
+    ],
+)  # fmt: skip
+def test_what_cannot_fit_is_refused_with_its_own_axes(problem: Problem, advice: str) -> None:
+    contest = Contest("x", "", "variant", (Case(problem, "openblas"),))
+    with pytest.raises(UsageError) as told:
+        refuse_size([contest], {"cpu": Limits(100, 1, (1,))})
+    assert str(told.value).startswith(f"{problem.name} needs ")
+    assert str(told.value).endswith(f" of memory, 100 B are free{advice}")

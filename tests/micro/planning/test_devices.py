@@ -1,0 +1,246 @@
+"""Several devices in one command: which kernels run on which, and what a device costs that is not here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kernels import devices
+from kernels.errors import UsageError
+from kernels.libs import cuda
+from kernels.ops.gemm.problem import Gemm
+from kernels.variant import Setting
+from micro.planning.contest import Asked, along, by_variant, parse
+from tests.conftest import Ran
+
+SMALL = Gemm(8, 8, 8)
+SIZE = ("--m", "8", "--n", "8", "--k", "8")
+CPU, FAKE, GPU = Setting(), Setting(device="fake"), Setting(device="fake:cuda")
+GONE = "the driver was eaten"
+Run = Callable[..., Ran]
+
+
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [
+        ("cpu", "cpu"), ("cuda:0", "cuda"), ("cuda:7", "cuda"), ("cuda", "cuda"), ("fake", "cpu"),
+        ("fake:cpu", "cpu"), ("fake:cuda", "cuda"),
+    ],
+)  # fmt: skip
+def test_a_device_runs_its_kernels(name: str, kernels: str) -> None:
+    assert devices.runs(name) == kernels
+
+
+def test_what_is_missing_is_told_without_opening_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernels.devices import cuda as gpu
+
+    monkeypatch.setattr(gpu, "missing", lambda: GONE)
+    monkeypatch.setattr(gpu, "open_device", lambda index: pytest.fail("opened"))
+    assert devices.missing("cuda:0") == GONE
+    assert devices.missing("cpu") is devices.missing("fake:cuda") is None
+    with pytest.raises(UsageError, match=r"^--device banana: no device kind 'banana'; there are: "):
+        devices.missing("banana")
+
+
+def asked(variants: tuple[str, ...], *settings: Setting, absent: dict[str, str] | None = None) -> Asked:
+    axes = {"m": (8,), "n": (8,), "k": (8,)}
+    return Asked("gemm", axes, variants, settings, frozenset(), absent=absent or {})
+
+
+@pytest.mark.parametrize(
+    ("variants", "settings", "pairs"),
+    [
+        (("openblas", "naive"), (CPU,), [("openblas", CPU), ("naive", CPU)]),
+        (("openblas", "cublas"), (CPU, GPU), [("openblas", CPU), ("cublas", GPU)]),
+        (("openblas", "cublas"), (GPU, CPU), [("cublas", GPU), ("openblas", CPU)]),
+        (("openblas",), (CPU, FAKE), [("openblas", CPU), ("openblas", FAKE)]),
+        (("openblas", "cublas"), (CPU,), [("openblas", CPU), ("cublas", CPU)]),  # to be skipped with a reason
+        (("openblas", "cublas"), (CPU, FAKE), [("openblas", CPU), ("cublas", CPU), ("openblas", FAKE)]),
+        (("cublas",), (CPU, GPU), [("cublas", GPU)]),
+        (
+            ("openblas", "cublas"), (CPU, Setting(2), GPU),
+            [("openblas", CPU), ("openblas", Setting(2)), ("cublas", GPU)],
+        ),
+    ],
+)  # fmt: skip
+def test_each_variant_goes_where_it_runs(
+    variants: tuple[str, ...], settings: tuple[Setting, ...], pairs: list[tuple[str, Setting]]
+) -> None:
+    assert asked(variants, *settings).pairs() == pairs
+
+
+def test_why_a_case_is_skipped() -> None:
+    both = asked(("openblas", "cublas"), CPU, Setting(device="cuda:0"), absent={"cuda:0": GONE})
+    assert both.case(SMALL, "openblas").skip is None
+    assert both.case(SMALL, "cublas", Setting(device="cuda:0")).skip == GONE
+    assert both.case(SMALL, "cublas").skip == "a kernel for cuda: --device cuda:0"
+    assert both.case(SMALL, "openblas", GPU).skip == "a kernel for cpu: --device cpu"
+    assert asked(("cublas",), GPU).case(SMALL, "cublas").skip is None  # it plays what is not here
+    refused = asked(("naive",), FAKE).case(Gemm(4096, 4096, 4096), "naive").skip
+    assert refused is not None and "slow" in refused  # … and refuses what that would
+
+
+def test_a_contest_between_devices_says_so() -> None:
+    (contest,) = by_variant(asked(("openblas", "cublas"), CPU, GPU), [SMALL])
+    assert contest.differs == "variant and device"
+    assert [(x.variant, x.setting.device) for x in contest.cases] == [
+        ("openblas", "cpu"),
+        ("cublas", "fake:cuda"),
+    ]
+
+
+def test_along_devices() -> None:
+    settings = tuple(Setting(threads, device=device) for device in ("cpu", "fake") for threads in (1, 2))
+    contests = along(asked(("openblas",), *settings), [SMALL], "device")
+    assert [x.differs for x in contests] == ["device", "device"]
+    assert [[y.setting for y in x.cases] for x in contests] == [list(settings[::2]), list(settings[1::2])]
+    assert len({x.name for x in contests}) == 2
+
+
+@pytest.mark.parametrize("field", ["isa", "data", "heap"])
+def test_along_what_libraries_take_and_operands_hold(field: str) -> None:
+    settings = tuple(
+        Setting(isa=isa, data=data, heap=heap)
+        for isa in ("default", "avx2")
+        for data in ("normal", "zeros")
+        for heap in ("default", "keep")
+    )
+    contests = along(asked(("openblas", "naive"), *settings), [SMALL, Gemm(9, 9, 9)], field)
+    assert len({x.name for x in contests}) == len(contests) == 2 * 2 * 2 * 2
+    for contest in contests:
+        assert contest.differs == field
+        assert len({getattr(x.setting, field) for x in contest.cases}) == len(contest.cases) == 2
+        assert len({(x.problem, x.variant) for x in contest.cases}) == 1
+
+
+# Through the command line
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No GPU here, for one reason."""
+    from kernels.devices import cuda as gpu
+
+    monkeypatch.setattr(gpu, "missing", lambda: GONE)
+    monkeypatch.setattr(cuda, "missing", lambda: GONE)
+
+
+def measured(ran: Ran) -> list[dict[str, Any]]:
+    return [x for x in json.loads(ran.out)["results"] if x["role"] == "measured"]
+
+
+@pytest.mark.parametrize("devices", ["fake,cuda:0", "cuda:0,fake"])
+def test_a_device_that_is_not_here_costs_its_cases_alone(gemm: Run, without: None, devices: str) -> None:
+    ran = gemm(*SIZE, "--device", devices, "--variant", "openblas,naive,cublas", "--json", "-")
+    told = {(x["variant"], x["device"]): (x["status"], x["reason"]) for x in measured(ran)}
+    assert ran.code == 0
+    assert told == {
+        ("openblas", "fake"): ("ok", None), ("naive", "fake"): ("ok", None), ("cublas", "cuda:0"): ("skipped", GONE),
+    }  # fmt: skip
+    assert sum(x["ratio"] is not None for x in json.loads(ran.out)["comparisons"]) == (devices[0] == "f")
+
+
+@pytest.mark.parametrize(("devices", "times"), [("cuda:0", 1), ("cuda:0,cuda:1", 2)])
+@pytest.mark.parametrize(
+    "question", [(), ("--transpose",), ("--crossover",), ("--net", "lenet"), ("--types",)]
+)
+def test_no_device_that_is_here_is_one_line(
+    gemm: Run, without: None, devices: str, times: int, question: tuple[str, ...]
+) -> None:
+    size = () if question else SIZE
+    ran = gemm(*size, *question, "--device", devices)
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+    assert ran.err.startswith("micro.gemm: ")
+    assert ran.err.count(GONE) == times
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--cold a --device fake:cuda", "--cold a: fake:cuda's cache is emptied as a whole: --cold all"),
+        ("--cold a,b --device fake,fake:cuda", "--cold a,b: fake:cuda's cache is emptied as a whole: --cold all"),
+        ("--isa avx2 --device fake:cuda", "--isa avx2: fake:cuda has one instruction set"),
+        ("--isa default,avx2 --device fake,fake:cuda", "--isa default,avx2: fake:cuda has one instruction set"),
+        ("--device fake:xyz", "--device fake:xyz: it plays one of cpu, cuda"),
+        ("--device fake:", "nothing"),
+        ("--device fake,banana", "--device banana: no device kind 'banana'; there are: "),
+        ("--device fake,fake", "--device fake,fake: a value is named twice"),
+        ("--device=", "--device : no device kind ''; there are: "),
+        ("--threads 99 --device fake,fake:cuda", "--threads 99: this process may use 1 to "),
+    ],
+)  # fmt: skip
+def test_what_a_device_cannot_is_one_line(gemm: Run, words: str, told: str) -> None:
+    ran = gemm(*SIZE, *words.split(), "--list")
+    if told == "nothing":  # a colon without a word is none
+        assert ran.code == 0
+        return
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+    assert ran.err.startswith(f"micro.gemm: {told}")
+
+
+def listed(ran: Ran) -> list[Setting]:
+    return [parse(line.split()[0]).setting for line in ran.out.splitlines() if line.startswith("  ")]
+
+
+def test_a_gpu_has_no_threads_of_ours(gemm: Run) -> None:
+    ran = gemm(
+        *SIZE, "--threads", "2", "--device", "fake,fake:cuda", "--variant", "openblas,cublas", "--list"
+    )
+    assert listed(ran) == [Setting(2, device="fake"), Setting(device="fake:cuda")]
+
+
+def test_a_gpu_is_cold_as_a_whole(gemm: Run) -> None:
+    ran = gemm(*SIZE, "--cold", "all", "--device", "fake:cuda", "--variant", "cublas", "--json", "-")
+    assert ran.code == 0
+    assert [(x["status"], x["cold"]) for x in measured(ran)] == [("ok", ["a", "b", "c"])]
+
+
+def test_a_gpu_multiplies_any_data(gemm: Run) -> None:
+    ran = gemm(*SIZE, "--data", "zeros,normal", "--device", "fake:cuda", "--variant", "cublas", "--list")
+    assert listed(ran) == [Setting(device="fake:cuda", data=x) for x in ("zeros", "normal")]
+
+
+def test_two_devices_are_measured_against_each_other(gemm: Run) -> None:
+    words = ("--device", "fake,fake:cuda", "--variant", "openblas,cublas,cuda-tiled")
+    ran = gemm(*SIZE, *words, "--budget", "1s", "--json", "-")
+    told = json.loads(ran.out)
+    assert ran.code == 0
+    assert [(x["variant"], x["device"], x["status"]) for x in measured(ran)] == [
+        ("openblas", "fake", "ok"), ("cublas", "fake:cuda", "ok"), ("cuda-tiled", "fake:cuda", "ok"),
+    ]  # fmt: skip
+    assert [bool(x["ratio"]) for x in told["comparisons"]] == [True, True]
+    bounds = {(x["op"], x["device"]) for x in told["results"] if x["role"] == "ceiling"}
+    assert bounds == {(op, device) for op in ("fma", "stream") for device in ("fake", "fake:cuda")}
+    for result in measured(ran):
+        again = gemm(*result["repeat"].split()[3:], "--list")
+        assert again.out.splitlines()[1].strip() == result["name"]
+
+
+def test_by_default_each_device_has_its_own_variants(gemm: Run) -> None:
+    ran = gemm(*SIZE, "--device", "fake,fake:cuda", "--list")
+    cases = [parse(line.split()[0]) for line in ran.out.splitlines() if line.startswith("  ")]
+    by_device = {d: [x.variant for x in cases if x.setting.device == d] for d in ("fake", "fake:cuda")}
+    assert by_device["fake"][0] == "openblas" and by_device["fake:cuda"][0] == "cublas"
+    assert not set(by_device["fake"]) & set(by_device["fake:cuda"])
+    assert not [line for line in ran.out.splitlines() if "skipped: a kernel for" in line]
+
+
+@pytest.mark.parametrize("question", [("--transpose",), ("--crossover",), ("--net", "lenet"), ("--types",)])
+def test_a_question_is_put_to_each_device(gemm: Run, question: tuple[str, ...]) -> None:
+    alone = [gemm(*question, "--device", device, "--list").out for device in ("fake", "fake:cuda")]
+    both = gemm(*question, "--device", "fake,fake:cuda", "--list")
+    assert both.code == 0 and all(alone)
+    cases = [line for line in both.out.splitlines() if line.startswith("  ")]
+    assert cases == [line for out in alone for line in out.splitlines() if line.startswith("  ")]
+    contests = [line for line in both.out.splitlines() if not line.startswith("  ")]
+    assert len(set(contests)) == len(contests)
+
+
+def test_contests_of_one_name_are_told_apart_by_their_device(gemm: Run) -> None:
+    words = ("--crossover", "--m", "8", "--n", "8", "--k", "8", "--variant", "openblas", "--list")
+    contests = [x for x in gemm(*words, "--device", "fake,fake:cpu").out.splitlines() if x[0] != " "]
+    first, second = contests[: len(contests) // 2], contests[len(contests) // 2 :]
+    assert [x.replace(" (", "/device:fake:cpu (") for x in first] == second

@@ -1,0 +1,193 @@
+"""The networks: their products are those that micro/shapes/fc.json names for them; what is no network is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.errors import UsageError
+from kernels.ops.gemm.problem import Gemm
+from micro.planning.network import SHAPES, Layer, Net, known, products, read
+from tests.conftest import Ran
+
+USE = re.compile(r"(.+) (forward|dgrad|wgrad) (OI|IO) (nn|nt|tn) batch (\d+)")
+HEADS = {  # how the uses of fc.json begin for each network
+    "alexnet": "bahrampour alexnet", "alexnet-r": "alexnet-r", "alexnet-s": "alexnet-s canonical",
+    "fcn-r": "fcn-r", "fcn-s": "fcn-s", "karmanov-cnn": "karmanov cnn", "lenet": "bahrampour lenet",
+    "resnet-50": "resnet-50", "resnet-56": "resnet-56", "sae-large": "sae large fine-tune",
+    "sae-small": "sae small fine-tune", "woolf-cifar-cnn": "woolf cifar cnn", "woolf-mlp": "woolf mlp",
+    "woolf-mnist-cnn": "woolf mnist cnn",
+}  # fmt: skip
+OTHERS = {"alexnet-s tf", "alexnet-s caffe", "woolf fasttext"}  # networks of fc.json without a file
+ALIKE = {"fc2, fc3 (fc4)": ("fc2", "fc3")}  # one line of fc.json, several layers
+
+Key = tuple[str, str, str]  # layer, phase, layout
+
+
+def uses(head: str) -> dict[Key, tuple[int, Gemm]]:
+    """A network's products as fc.json names them: batch, product."""
+    found: dict[Key, tuple[int, Gemm]] = {}
+    for row in json.loads((SHAPES / "fc.json").read_bytes())["problems"]:
+        for use in row["uses"]:
+            match = USE.fullmatch(use)
+            assert match, use
+            network, _, layer = match[1].partition(f"{head} ")
+            if network:
+                continue
+            for name in ALIKE.get(layer, (layer,)):
+                key = name, match[2], match[3]
+                assert key not in found
+                found[key] = int(match[5]), Gemm(row["m"], row["n"], row["k"], match[4])
+    return found
+
+
+def told(net: Net) -> dict[Key, tuple[int, Gemm]]:
+    """The same as network.py makes them; the layers of autoencoders are named by their sizes in fc.json."""
+    by_size = net.name.startswith("sae")
+    names = {x.name: f"{x.inputs}-{x.outputs}" if by_size else x.name for x in net.layers}
+    return {
+        (names[layer], product.phase, layout): (net.batch, problem)
+        for product in products(net)
+        for layer in product.layers
+        for layout, problem in (("OI", product.oi), ("IO", product.io))
+    }
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_network_does_the_products_that_are_known_of_it(name: str) -> None:
+    assert told(read(name)) == uses(HEADS[name])
+
+
+def test_no_use_is_left_without_a_network() -> None:
+    heads = {*HEADS.values(), *OTHERS}
+    rows = json.loads((SHAPES / "fc.json").read_bytes())["problems"]
+    assert not [use for row in rows for use in row["uses"] if not use.startswith(tuple(heads))]
+    assert {x for x in known() if not x.startswith(("fcn-r-", "fcn-s-"))} == set(HEADS)  # others of these two
+
+
+@pytest.mark.parametrize("name", known())
+def test_a_step_does_the_work_of_its_weights(name: str) -> None:
+    """In either layout; a first layer's dgrad is saved."""
+    net = read(name)
+    for phase in ("forward", "dgrad", "wgrad"):
+        work = sum(
+            2 * net.batch * x.inputs * x.outputs for x in net.layers if phase != "dgrad" or not x.first
+        )
+        mine = [x for x in products(net) if x.phase == phase]
+        assert sum(len(x.layers) * x.oi.flops for x in mine) == work
+        assert sum(len(x.layers) * x.io.flops for x in mine) == work
+
+
+def test_a_network_of_a_family_is_known_by_its_colon() -> None:
+    for name in known():
+        assert read(read(name).name) == read(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"), [("fcn-s", 118.0), ("fcn-r", 14.2), ("fcn-r-cntk", 13.7), ("sae-large", 3.4)]
+)
+def test_weights(name: str, millions: float) -> None:
+    net = read(name)
+    assert round(sum(x.inputs * x.outputs for x in net.layers) / 1e6, 1) == millions
+    assert net.name.replace(":", "-") == name
+
+
+def test_fcn_s_has_three_hidden_layers() -> None:
+    assert [x.outputs for x in read("fcn-s").layers] == [2048, 2048, 2048, 26752]
+
+
+@pytest.mark.parametrize("name", known())
+def test_only_what_reads_data_is_a_first_layer(name: str) -> None:
+    """A convolutional network's fully connected layers all have something before them."""
+    first = [layer.first for layer in read(name).layers]
+    data = name.startswith(("fcn", "sae", "woolf-mlp"))
+    assert first == [data] + [False] * (len(first) - 1)
+
+
+def test_a_product_that_several_layers_do_stands_once() -> None:
+    found = {product.name: product for product in products(read("fcn-s"))}
+    assert len(found) == 2 + 3 + 3  # fc1 without dgrad; fc2 with fc3; out
+    assert found["fc2+fc3 dgrad"].layers == ("fc2", "fc3")
+    assert found["fc2+fc3 dgrad"].oi == Gemm(64, 2048, 2048)
+
+
+def test_square_weights_have_one_wgrad_in_both_layouts() -> None:
+    by_phase = {product.phase: product for product in products(Net("x", 8, (Layer("a", 5, 5),)))}
+    assert by_phase["wgrad"].oi == by_phase["wgrad"].io
+    assert by_phase["forward"].oi != by_phase["forward"].io
+
+
+def test_another_batch() -> None:
+    found = products(read("lenet"), 7)
+    assert {x.oi.k if x.phase == "wgrad" else x.oi.m for x in found} == {7}
+    assert {x.io.k if x.phase == "wgrad" else x.io.m for x in found} == {7}
+
+
+GOOD: dict[str, Any] = {
+    "network": "mine", "batch": 8,
+    "layers": [
+        {"name": "a", "inputs": 4, "outputs": 6, "first": True}, {"name": "b", "inputs": 6, "outputs": 2},
+    ],
+}  # fmt: skip
+LAYER = GOOD["layers"][1]
+BAD: dict[str, Any] = {
+    "a list": [GOOD],
+    "no layers": {**GOOD, "layers": []},
+    "layers are a word": {**GOOD, "layers": "ab"},
+    "no field layers": {"network": "mine", "batch": 8},
+    "no batch": {"network": "mine", "layers": GOOD["layers"]},
+    "a batch of none": {**GOOD, "batch": 0},
+    "half a batch": {**GOOD, "batch": 8.5},
+    "a batch in words": {**GOOD, "batch": "8"},
+    "no name": {"batch": 8, "layers": GOOD["layers"]},
+    "a number for a name": {**GOOD, "network": 5},
+    "a path for a name": {**GOOD, "network": "a/b"},
+    "an empty name": {**GOOD, "network": ""},
+    "size zero": {**GOOD, "layers": [{**LAYER, "inputs": 0}]},
+    "half a neuron": {**GOOD, "layers": [{**LAYER, "outputs": 2.5}]},
+    "true for a size": {**GOOD, "layers": [{**LAYER, "outputs": True}]},
+    "inputs missing": {**GOOD, "layers": [{"name": "b", "outputs": 2}]},
+    "a layer without a name": {**GOOD, "layers": [{"inputs": 3, "outputs": 4}]},
+    "a number for a layer's name": {**GOOD, "layers": [{**LAYER, "name": 3}]},
+    "a sum for a layer's name": {**GOOD, "layers": [{**LAYER, "name": "a+b"}]},
+    "two layers of one name": {**GOOD, "layers": [LAYER, {**LAYER, "outputs": 9}]},
+}
+BROKEN = {"empty": b"", "junk": b"layers", "binary": b"\x80\x00\xff", "cut off": b'{"network": "x", '}
+
+
+@pytest.mark.parametrize("kind", [*BAD, *BROKEN])
+def test_what_is_no_network_is_refused_with_one_line(
+    kind: str, tmp_path: Path, gemm: Callable[..., Ran]
+) -> None:
+    path = tmp_path / "net.json"
+    path.write_bytes(json.dumps(BAD[kind]).encode() if kind in BAD else BROKEN[kind])
+    ran = gemm("--net", str(path), "--device", "fake", "--list")
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+    assert ran.err.startswith(f"micro.gemm: --net {path}: no network like micro/shapes/fcn-s.json (")
+
+
+@pytest.mark.parametrize("name", ["fcn-x", "fc", "../shapes/fcn-s", "no_such.json", "x" * 300, "", "."])
+def test_a_name_that_is_none_is_refused_with_one_line(name: str, gemm: Callable[..., Ran]) -> None:
+    ran = gemm(f"--net={name}", "--device", "fake", "--variant", "openblas", "--until", "plan", "-q")
+    if not name:  # nothing was asked
+        assert ran.code == 0
+        return
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+    assert ran.err.startswith(f"micro.gemm: --net {name}: ")
+
+
+def test_a_folder_is_no_network(tmp_path: Path) -> None:
+    (tmp_path / "net.json").mkdir()
+    with pytest.raises(UsageError, match=r"--net .*net\.json: Is a directory"):
+        read(str(tmp_path / "net.json"))
+
+
+def test_a_network_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(GOOD | {"source": "nobody"}))
+    assert read(str(path)) == Net("mine", 8, (Layer("a", 4, 6, True), Layer("b", 6, 2)))

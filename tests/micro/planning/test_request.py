@@ -1,0 +1,126 @@
+"""One way from a command line to its contests, for the command, Python and `micro.ab`; and back, by the line that
+repeats a case."""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import micro
+from kernels.devices import runs
+from kernels.errors import UsageError
+from micro import ab, ceiling, selftest
+from micro.arms.server import Arm
+from micro.command import everything
+from micro.command.line import main, request
+from micro.planning.contest import Case, Contest
+from micro.planning.repeat import command
+from micro.planning.request import planned
+from reports import store
+from tests.conftest import Ran
+
+REFERENCE = Path(__file__).parents[3] / "reports/reference"
+BENCHMARKS = everything.benchmarks()
+DEVICES = ("cpu", "fake:cuda")
+
+
+@pytest.fixture(autouse=True)
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that name two threads are understood on a machine of one core."""
+    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
+
+
+def contests(name: str, *words: str) -> tuple[Contest, ...]:
+    meant, arguments = request(BENCHMARKS[name], name, words, raising=True)
+    return planned(meant, name, arguments).contests
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_the_command_python_and_ab_plan_the_same(
+    name: str, capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
+) -> None:
+    listed = in_process(capsys, main, BENCHMARKS[name], name, ["--list"]).out.splitlines()
+    names = [line.partition(" (differs")[0] for line in listed if not line.startswith(" ")]
+    assert names == [contest.name for contest in micro.plan(name).contests]
+    cases = dict.fromkeys(line.split()[0] for line in listed if line.startswith(" "))
+    assert [*cases] == [case["name"] for case in Arm("fake").plan([f"micro.{name}"])["cases"]]
+
+
+def cases(name: str, device: str) -> Iterator[Case]:
+    """Whatever the questions of a benchmark ask on a device, and its default axes, its other operations' too."""
+    found = BENCHMARKS[name]
+    for flag in found.questions:
+        for contest in contests(name, f"--{flag.replace('_', '-')}", "--all", "--device", device):
+            yield from contest.cases
+    for one in (found, *found.others):
+        if one.rows(runs(device)):
+            axis, (value, *_) = next(iter(one.sweep.items()))
+            for contest in contests(name, f"--{axis.replace('_', '-')}", str(value), "--device", device):
+                yield from contest.cases
+
+
+def repeated(name: str, line: str) -> list[Case]:
+    """The cases that a line of a benchmark measures."""
+    return [case for contest in contests(name, *shlex.split(line)[3:]) for case in contest.cases]
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [(x, device) for x in BENCHMARKS for device in DEVICES if BENCHMARKS[x].rows(runs(device))],
+)
+def test_every_case_is_repeated_by_its_line(name: str, device: str) -> None:
+    for case in {case.name: case for case in cases(name, device)}.values():
+        line = command(name, case, BENCHMARKS[name].swept)
+        if "micro.ceiling" not in line:
+            (again,) = repeated(name, line)
+            assert (again.problem, again.variant, again.setting) == (case.problem, case.variant, case.setting)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_ceilings_and_selftests_are_repeated_whole(
+    device: str, capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
+) -> None:
+    case = replace(next(cases("gemm", device)), role="ceiling")
+    words = shlex.split(command("gemm", case))[3:]
+    assert words == ([] if device == "cpu" else ["--device", device])
+    ran = in_process(capsys, ceiling.main, [*words, "--list"])
+    assert ran.code == 0 and "peak (differs:" in ran.out
+    assert command("selftest", replace(case, role="measured")) == "python -m micro.selftest"
+
+
+def lines() -> Iterator[tuple[str, str]]:
+    for path in sorted(REFERENCE.rglob("*.jsonl")):
+        for result in store.read(path).results:
+            yield path.name, result.repeat
+
+
+def understood(line: str) -> bool:
+    """Whether the command of a line takes its words."""
+    _, _, module, *words = shlex.split(line)
+    if module == "micro.ab":
+        return bool(ab.parser().parse_args(words).words)
+    if module == "macro":
+        own: Any = importlib.import_module(f"macro.{words[0]}")
+        return bool(own.parser().parse_args(words[1:]).network)
+    if module in ("micro.ceiling", "micro.selftest"):
+        own = {"micro.ceiling": ceiling, "micro.selftest": selftest}[module]
+        return own.parser().parse_args(words) is not None
+    return bool(repeated(module.removeprefix("micro."), line))
+
+
+@pytest.mark.parametrize("path", sorted({path for path, _ in lines()}))
+def test_every_line_of_a_committed_run_file_is_understood(path: str) -> None:
+    for line in sorted({line for name, line in lines() if name == path and line}):
+        assert understood(line), line
+
+
+@pytest.mark.parametrize("line", ["python -m micro.gemm --mm 4", "python -m macro run fcn-s --framework x"])
+def test_a_line_that_is_not_understood_is_found(line: str) -> None:
+    with pytest.raises((SystemExit, UsageError)):
+        understood(line)

@@ -1,0 +1,187 @@
+"""What operands hold: arenas are filled with what was asked, and kinds of data lie apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.devices.cpu import NORMALS, Cpu
+from kernels.dtypes import DATA, decode, drawn
+from kernels.ops.gemm.problem import DTYPES, Gemm
+from kernels.problem import Operand
+from micro.worker.arenas import COMMON, ROOM, Arenas, Placed, arena
+from tests.conftest import Ran
+
+COUNT = 20_000
+OF_TYPE = [x for x in DTYPES if x != "tf32"]
+
+
+def values(dtype: str, data: str, seed: int = 3) -> np.ndarray:
+    return decode(drawn(seed, COUNT, dtype, data))
+
+
+@pytest.mark.parametrize("dtype", [*OF_TYPE, "int32"])
+def test_zeros_are_zeros(dtype: str) -> None:
+    stored = drawn(3, COUNT, dtype, "zeros")
+    assert not stored.view(np.uint8).any() and stored.size == COUNT
+
+
+@pytest.mark.parametrize("dtype", [*OF_TYPE, "int32"])
+def test_integers_are_all_of_minus_8_to_8(dtype: str) -> None:
+    assert set(values(dtype, "integers").tolist()) == set(range(-8, 9))
+
+
+def test_uniform_numbers_are_from_0_to_below_1() -> None:
+    found = values("fp32", "uniform")
+    assert 0 <= found.min() < 0.001 and 0.999 < found.max() < 1
+    assert abs(found.mean() - 0.5) < 0.02 and abs(found.std() - 12**-0.5) < 0.01
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("bf16", 1), ("fp16", 1), ("int8", 32)])
+def test_uniform_numbers_of_other_types_fill_their_range(dtype: str, most: float) -> None:
+    """Rounded to nearest, their end may be reached."""
+    found = values(dtype, "uniform")
+    assert 0 <= found.min() < 0.01 and 0.98 * most < found.max() <= most
+
+
+@pytest.mark.parametrize(("dtype", "deviation"), [("fp32", 1), ("bf16", 1), ("fp16", 1), ("int8", 32)])
+def test_normal_numbers_are_what_is_drawn_unless_asked(dtype: str, deviation: float) -> None:
+    found = values(dtype, "normal")
+    assert np.array_equal(found, decode(drawn(3, COUNT, dtype)))
+    assert abs(found.mean()) < 0.03 * deviation and abs(found.std() - deviation) < 0.02 * deviation
+    if dtype == "int8":
+        assert np.abs(found).max() <= 127 and np.array_equal(found, np.rint(found))
+
+
+@pytest.mark.parametrize("data", [x for x in DATA if x != "zeros"])
+def test_a_seed_draws_the_same_again(data: str) -> None:
+    assert np.array_equal(values("fp32", data), values("fp32", data))
+    assert not np.array_equal(values("fp32", data), values("fp32", data, 4))
+
+
+# Arenas
+
+IN = Operand("a", (64, 64), "in")
+OUT = Operand("c", (64, 64), "out")
+
+
+def placed(*kinds: str, operands: tuple[Operand, ...] = (IN, OUT)) -> list[Placed]:
+    return [Placed(x, x.nbytes, kind, kind) for kind in kinds for x in operands]
+
+
+@pytest.fixture
+def arenas() -> Arenas:
+    return Arenas(Cpu())
+
+
+def test_arenas_hold_what_they_say(arenas: Arenas) -> None:
+    """All over, at a random placement too."""
+    arenas.lay_out(placed(*DATA), None, 0)
+    offsets = arenas.draw(1, 0, 1, False)[0]
+    views = {kind: arenas.view(IN, int(offsets[2 * i]), kind) for i, kind in enumerate(DATA)}
+    assert not views["zeros"].any()
+    assert np.array_equal(views["integers"], np.rint(views["integers"])) and views["integers"].any()
+    assert np.abs(views["integers"]).max() == 8
+    assert views["uniform"].min() >= 0 and 0.9 < views["uniform"].max() < 1
+    assert views["normal"].min() < -2 and views["normal"].max() > 2
+
+
+def test_they_hold_it_to_their_end(arenas: Arenas) -> None:
+    arenas.lay_out(placed("zeros", "uniform"), None, 0)
+    last = ROOM  # of play, behind the operand
+    assert not arenas.view(IN, last, "zeros").any()
+    assert 0 <= arenas.view(IN, last, "uniform").min() < arenas.view(IN, last, "uniform").max() < 1
+
+
+def test_a_block_longer_than_what_is_drawn_is_filled(arenas: Arenas) -> None:
+    long = Operand("a", (NORMALS + 64, 1), "in")
+    arenas.lay_out([Placed(long, long.nbytes, "x", "uniform")], 0, 0)
+    tail = arenas.view(long, 0, "uniform")[NORMALS:]
+    assert tail.min() >= 0 and 0.5 < tail.max() < 1
+
+
+def test_kinds_of_data_share_no_memory(arenas: Arenas) -> None:
+    """At one offset, where cases of one kind would lie on each other."""
+    arenas.lay_out(placed(*DATA), 0, 0)
+    views = [arenas.view(x, 0, kind) for kind in DATA for x in (IN, OUT)]
+    assert not [
+        (i, j) for i, x in enumerate(views) for j, y in enumerate(views) if i < j and np.shares_memory(x, y)
+    ]
+    assert np.shares_memory(
+        arenas.view(IN, 0, "zeros"), arenas.view(Operand("b", (64, 64), "in"), 0, "zeros")
+    )
+
+
+def test_an_arena_has_its_own_address(arenas: Arenas) -> None:
+    arenas.lay_out(placed(*DATA), 0, 0)
+    for kind in DATA:
+        assert arenas.address(IN, kind) == arenas.view(IN, 0, kind).ctypes.data
+
+
+def test_types_and_roles_and_kinds_lie_apart() -> None:
+    operands = (IN, OUT, Operand("a", (8, 8), "in", "int8"), Operand("c", (8, 8), "out", "int32"))
+    assert len({arena(x, kind) for x in operands for kind in DATA}) == len(operands) * len(DATA)
+    assert {arena(x, "normal") for x in (IN, OUT)} == set(COMMON)
+
+
+def test_a_later_contest_finds_them_filled(arenas: Arenas) -> None:
+    """Those that are there stay, what grows is filled again, none becomes another's."""
+    arenas.lay_out(placed("zeros"), 0, 0)
+    arenas.lay_out(placed("normal", "zeros"), 0, 0)
+    arenas.lay_out(placed("zeros", operands=(Operand("a", (256, 256), "in"),)), None, 0)
+    assert not arenas.view(Operand("a", (256, 256), "in"), 0, "zeros").any()
+    assert arenas.view(IN, 0, "normal").any()
+
+
+# Through the command line
+
+MINE = """
+import numpy as np
+
+
+def product(problem, a, b, c):
+    both = np.concatenate([a.ravel(), b.ravel()])
+    kind = (
+        "zeros" if not both.any()
+        else "integers" if (both == np.rint(both)).all()
+        else "uniform" if both.min() >= 0 and both.max() < 1
+        else "normal"
+    )
+    with open({seen!r}, "a") as stream:
+        stream.write(kind + "\\n")
+    np.matmul(a, b, out=c)
+"""
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_kernels_are_timed_on_what_was_asked_and_checked_on_normal_numbers(
+    data: str, gemm: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """An answer to zeros proves nothing."""
+    seen = tmp_path / "seen"
+    (tmp_path / "mine.py").write_text(MINE.format(seen=str(seen)))
+    words = ("--m", "8", "--n", "8", "--k", "40", "--data", data, "--variant", f"{tmp_path}/mine.py:product")
+    ran = gemm(*words, "--budget", "0.2s", "--json", "-")
+    assert ran.code == 0
+    kinds = seen.read_text().split()
+    assert kinds[0] == "normal"
+    assert set(kinds) == {"normal", data} and kinds[-1] == data
+    told: list[dict[str, Any]] = json.loads(ran.out)["results"]
+    assert {x["data"] for x in told if x["role"] == "measured"} == {data}
+
+
+def test_kinds_of_data_are_compared(gemm: Callable[..., Ran]) -> None:
+    words = ("--m", "8", "--n", "8", "--k", "8", "--data", "normal,zeros,integers", "--vary", "data")
+    ran = gemm(*words, "--variant", "openblas", "--device", "fake", "--json", "-")
+    told = json.loads(ran.out)["comparisons"]
+    assert [x["differs"] for x in told] == ["data", "data"]
+    assert all(x["ratio"] == pytest.approx(1, abs=0.01) for x in told)
+
+
+def test_a_problem_s_data_is_no_axis() -> None:
+    assert "data" not in Gemm.__dataclass_fields__

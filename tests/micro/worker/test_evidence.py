@@ -1,0 +1,170 @@
+"""What a wrong kernel leaves beside its run file: where, how many, how far off, and the operands themselves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.devices import open_device
+from kernels.errors import WrongResult
+from kernels.ops.gemm.problem import Gemm as Problem
+from kernels.problem import Evidence
+from micro.planning.contest import Case
+from micro.worker import check
+from micro.worker import evidence as worker_evidence
+from micro.worker.host import Host
+
+CPU = open_device("cpu")
+SQUARE = Problem(24, 24, 40)
+ADDS = Problem(17, 23, 33, "tn", alpha=2.5, beta=0.5, ld_pad=3)
+SEED = 17
+
+
+@pytest.fixture(autouse=True)
+def no_late_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "LATE", 0.0)
+
+
+def wrong(name: str, problem: Problem = SQUARE) -> Case:
+    return Case(problem, f"tests.wrong.kernels:{name}")
+
+
+def left(folder: Path, case: Case, keep: bool = False) -> dict[str, Any]:
+    """What the check of a wrong kernel wrote; strictly JSON."""
+    with pytest.raises(WrongResult) as error:
+        Host(CPU, 0).check(case, SEED, folder, keep)
+
+    def unknown(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    text = worker_evidence.path(folder, case).read_text("utf-8")
+    told: dict[str, Any] = json.loads(text, parse_constant=unknown)
+    assert told["reason"] == str(error.value) and told["case"] == case.name
+    return told
+
+
+# name, problem; values, wrong ones, the first of them
+KINDS = [
+    ("LAST_TERM_MISSING_ONCE", SQUARE, 576, 1, [12, 12]),
+    ("LAST_ROW_ZERO", SQUARE, 576, 24, [23, 0]),
+    ("LAST_ROW_MISSING", SQUARE, 576, 24, [23, 0]),
+    ("LAST_ROW_MISSING", ADDS, 391, 23, [16, 0]),
+    ("INFINITE", SQUARE, 576, 1, [0, 23]),
+    ("WRITES_NOTHING", SQUARE, 576, 576, [0, 0]),
+    ("ZEROS", ADDS, 391, 391, [0, 0]),
+    ("CACHED", ADDS, 391, 391, [0, 0]),
+    ("BETA_IGNORED", ADDS, 391, 391, [0, 0]),
+    ("HALF_INPUTS", Problem(8, 8, 26752), 64, None, None),
+]
+
+
+@pytest.mark.parametrize(("name", "problem", "values", "bad", "first"), KINDS)
+def test_the_numbers(
+    tmp_path: Path, name: str, problem: Problem, values: int, bad: int | None, first: list[int] | None
+) -> None:
+    told = left(tmp_path, wrong(name, problem))
+    assert (told["seed"], told["test"]) == (SEED, told["probe"]) and told["probe"] in ("dense", "sparse")
+    assert told["values"] == values and (bad is None or told["wrong"] == bad)
+    assert first is None or told["first"] == first
+    spread = told["error_over_allowed"]
+    assert sum(spread["counts"]) + spread["not_a_number"] == values
+    assert len(spread["counts"]) == len(spread["edges"]) == len(worker_evidence.DECADES) + 1
+    beyond = sum(spread["counts"][spread["edges"].index(1.0) :])
+    assert beyond + spread["not_a_number"] == told["wrong"]
+
+
+def test_the_worst_value(tmp_path: Path) -> None:
+    told = left(tmp_path, wrong("LAST_TERM_MISSING_ONCE"))
+    assert told["worst"]["index"] == [12, 12]
+    assert told["worst"]["error"] > told["worst"]["allowed"] > 0
+    assert left(tmp_path, wrong("INFINITE"))["worst"] == {
+        "index": [0, 23], "error": None, "allowed": pytest.approx(4e-5, rel=0.9),
+    }  # fmt: skip
+
+
+def test_what_is_no_number_or_infinite_is_counted_apart(tmp_path: Path) -> None:
+    nothing = left(tmp_path, wrong("LAST_ROW_MISSING"))["error_over_allowed"]  # NaN, as it was poisoned
+    assert nothing["not_a_number"] == 24 and sum(nothing["counts"]) == 552
+    infinite = left(tmp_path, wrong("INFINITE"))["error_over_allowed"]
+    assert (infinite["not_a_number"], infinite["counts"][-1]) == (0, 1)
+
+
+def numbers(error: list[float], bound: list[float]) -> dict[str, Any]:
+    evidence = Evidence("dense", np.array([error]), np.array([bound]))
+    return worker_evidence._numbers(worker_evidence.Found("dense", {}, np.zeros((1, len(error))), evidence))
+
+
+def test_the_bars_of_the_histogram() -> None:
+    told = numbers(
+        [0.0, 0.4, 0.5, 0.9, 1.0, 1.9, 5.0, 50.0, 5e8, np.inf, np.nan, 0.0, 1.0], [1.0] * 11 + [0.0] * 2
+    )
+    assert told["error_over_allowed"] == {
+        "edges": [0.0, 0.5, 1.0, 2.0, 10.0, 1e2, 1e3, 1e4, 1e6],
+        "counts": [3, 2, 2, 1, 1, 0, 0, 0, 3], "not_a_number": 1,
+    }  # fmt: skip
+    assert (told["values"], told["wrong"], told["first"]) == (13, 7, [0, 5])  # what is just allowed is right
+    assert told["worst"]["index"] == [0, 9]  # the infinite one, not the one that is no number
+
+
+def test_no_number_where_nothing_is_allowed() -> None:
+    told = numbers([0.0, np.nan], [0.0, 0.0])
+    assert (told["wrong"], told["error_over_allowed"]["not_a_number"]) == (1, 1)
+
+
+# The operands
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("LAST_TERM_MISSING_ONCE", SQUARE), ("LAST_ROW_ZERO", ADDS), ("HALF_OUTPUT", ADDS), ("INFINITE", SQUARE),
+     ("LAST_ROW_MISSING", SQUARE), ("SPLIT_BF16", Problem(8, 8, 26752)), ("CACHED", SQUARE)],
+)  # fmt: skip
+def test_kept_operands_reproduce_the_error(tmp_path: Path, name: str, problem: Problem) -> None:
+    """The right product of what was kept, in float64 by other means, is as far from the answer as was said."""
+    told = left(tmp_path, wrong(name, problem), keep=True)
+    with np.load(tmp_path / told["operands"], allow_pickle=False) as kept:
+        x = {key: kept[key] for key in kept}
+    assert set(x) == {"a", "b", "answer"} | ({"c"} if problem.beta else set())
+    a, b = (
+        x[n].astype("f8") if t == "n" else x[n].astype("f8").T
+        for n, t in zip("ab", problem.trans, strict=True)
+    )
+    want = problem.alpha * np.einsum("ik,kj->ij", a, b) + (problem.beta * x["c"] if problem.beta else 0)
+    error = np.abs(x["answer"] - want)
+    at = tuple(told["worst"]["index"])
+    if told["worst"]["error"] is None:
+        assert not np.isfinite(error[at])
+    else:
+        assert error[at] == pytest.approx(told["worst"]["error"], rel=1e-6)
+        allowed = (
+            16
+            * 2.0**-24
+            * (
+                abs(problem.alpha) * (np.abs(a) @ np.abs(b))[at]
+                + (abs(problem.beta * x["c"][at]) if problem.beta else 0)
+            )
+        )
+        assert told["worst"]["allowed"] == pytest.approx(allowed, rel=1e-5)
+
+
+def test_the_seed_gives_the_same_inputs_again(tmp_path: Path) -> None:
+    told = left(tmp_path, wrong("LAST_ROW_ZERO"), keep=True)
+    again = SQUARE.fill(np.random.default_rng(told["seed"]), told["probe"])
+    with np.load(tmp_path / told["operands"]) as kept:
+        assert all(np.array_equal(again[name], kept[name]) for name in "ab")
+
+
+def test_operands_are_kept_only_where_they_are_asked_for(tmp_path: Path) -> None:
+    told = left(tmp_path, wrong("LAST_ROW_ZERO"))
+    assert "operands" not in told and not list(tmp_path.glob("*.npz"))
+
+
+@pytest.mark.parametrize("name", ["WRITES_PAST_END", "CHANGES_INPUT"])
+def test_what_was_not_compared_leaves_nothing(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WrongResult):
+        Host(CPU, 0).check(wrong(name), SEED, tmp_path / "run.wrong", True)
+    assert not (tmp_path / "run.wrong").exists()

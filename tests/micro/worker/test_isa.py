@@ -1,0 +1,225 @@
+"""Instruction sets that are asked for: a worker's libraries obey, or the case is refused with what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.devices.cpu import instruction_sets
+from kernels.errors import Unavailable, UsageError
+from kernels.isa import FAMILIES, SETS, refusal, variables
+from kernels.libs import openblas
+from kernels.ops.gemm.problem import Gemm
+from kernels.variant import Setting
+from micro.planning.contest import Case, parse
+from micro.worker.process import Worker, Workers
+from tests.conftest import Ran
+
+ROOT = Path(__file__).parents[3]
+SMALL = Gemm(8, 8, 8)
+SIZE = ("--m", "8", "--n", "8", "--k", "8")
+KERNELS = {"sse4.2": "Nehalem", "avx": "Sandybridge", "avx2": "Haswell", "avx512": "SkylakeX"}  # OpenBLAS's
+HERE = [word for word in KERNELS if ("sse" if word == "sse4.2" else word) in instruction_sets()]
+Prepared = Callable[[str, str], Any]
+obeys = pytest.mark.skipif(
+    openblas.missing("numpy") is not None or len(HERE) < 2, reason="no OpenBLAS here that has a choice"
+)
+
+
+@pytest.fixture
+def prepared() -> Prepared:
+    """What a worker that was started so says of a variant."""
+
+    def of(asked: str, variant: str) -> Any:
+        worker = Worker("cpu", 1, asked)
+        try:
+            return worker.call("prepare", Case(SMALL, variant, Setting(isa=asked)), patience=60.0)
+        finally:
+            worker.close()
+
+    return of
+
+
+@obeys
+@pytest.mark.parametrize("asked", HERE)
+def test_openblas_obeys(asked: str, prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the environment asks of everybody."""
+    monkeypatch.setenv("OPENBLAS_CORETYPE", next(KERNELS[word] for word in HERE if word != asked))
+    told = prepared(asked, "openblas")
+    assert KERNELS[asked] in told.kernel.split()
+    assert told.isa == asked
+
+
+@obeys
+def test_a_family_is_obeyed(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_CORETYPE", KERNELS[HERE[-1]])
+    assert "Nehalem" in prepared("Nehalem", "numpy").kernel.split()
+
+
+@obeys
+def test_nothing_asked_leaves_the_environment_as_it_is(
+    prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENBLAS_CORETYPE", KERNELS[HERE[0]])
+    assert KERNELS[HERE[0]] in prepared("default", "openblas").kernel.split()
+
+
+@obeys
+def test_a_family_of_other_processors_is_refused_with_what_runs(
+    prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    with pytest.raises(Unavailable, match=r"^--isa ARMV8 is not available: it runs OpenBLAS .* kernels$"):
+        prepared("ARMV8", "openblas")
+
+
+def test_a_kernel_that_does_not_tell_is_refused(prepared: Prepared) -> None:
+    with pytest.raises(
+        Unavailable, match=r"^--isa avx2 is not available: it does not tell which instructions"
+    ):
+        prepared("avx2", "naive")
+
+
+@pytest.mark.parametrize(
+    ("asked", "kernel", "observed", "why"),
+    [
+        ("default", None, None, None),
+        ("default", "OpenBLAS 0.3 Haswell kernels", "avx2", None),
+        ("avx2", "OpenBLAS 0.3 Haswell kernels", "avx2", None),
+        ("avx2", "OpenBLAS 0.3 Zen kernels", "avx2", None),
+        ("avx2", "OpenBLAS 0.3 SkylakeX kernels", "avx512", "it runs avx512 (OpenBLAS 0.3 SkylakeX kernels)"),
+        ("avx512", "MKL 2026.2", None, "it does not tell which instructions it took"),
+        ("Haswell", "OpenBLAS 0.3 Haswell kernels", "avx2", None),
+        ("Haswell", "OpenBLAS 0.3 Zen kernels", "avx2", "it runs OpenBLAS 0.3 Zen kernels"),
+        ("Haswell", "MKL 2026.2", "avx2", "it runs MKL 2026.2"),
+        ("Zen", None, None, "it does not tell which instructions it took"),
+    ],
+)  # fmt: skip
+def test_refusal(asked: str, kernel: str | None, observed: str | None, why: str | None) -> None:
+    wanted = f"--isa {asked} is not available: {why}" if why else None
+    assert refusal(asked, kernel, observed) == wanted
+
+
+def test_a_library_is_asked_by_its_own_words() -> None:
+    assert variables("default") == {}
+    assert variables("Zen") == {"OPENBLAS_CORETYPE": "Zen"}
+    assert variables("avx512")["OPENBLAS_CORETYPE"] == "SkylakeX"
+    assert {FAMILIES[SETS[word]["OPENBLAS_CORETYPE"]] for word in SETS} == set(SETS)
+    assert all(FAMILIES[SETS[word]["OPENBLAS_CORETYPE"]] == word for word in SETS)
+
+
+@pytest.mark.parametrize("asked", ["", "avx3", "haswell", "AVX2", "avx2 "])
+def test_a_word_that_is_none(asked: str) -> None:
+    with pytest.raises(UsageError, match=f"^--isa {asked}: there are default, "):
+        variables(asked)
+
+
+# Where cases live
+
+
+def test_each_set_has_a_worker_of_its_own() -> None:
+    settings = [Setting(isa=isa, data=data) for isa in ("default", "avx2") for data in ("normal", "zeros")]
+    assert len({Workers.key(Case(SMALL, "openblas", setting)) for setting in settings}) == 2
+
+
+def some_settings() -> list[Setting]:
+    return [
+        Setting(threads, cold, device, isa, data)
+        for threads in (1, 2)
+        for cold in ((), ("a", "b"))
+        for device in ("cpu", "fake:cuda")
+        for isa in ("default", "avx2", "SkylakeX")
+        for data in ("normal", "zeros", "integers")
+    ]
+
+
+def test_names_hold_the_whole_setting_and_parse_back() -> None:
+    cases = [Case(SMALL, "a/b.py:f", setting) for setting in some_settings()]
+    assert len({case.name for case in cases}) == len(cases)
+    assert [parse(case.name) for case in cases] == cases
+
+
+def test_defaults_are_not_named() -> None:
+    plain = Case(SMALL, "x")
+    assert plain.name == "gemm/m:8/n:8/k:8/variant:x/threads:1"
+    other = replace(plain, setting=Setting(isa="avx2", data="zeros"))
+    assert other.name == "gemm/m:8/n:8/k:8/variant:x/threads:1/isa:avx2/data:zeros"
+
+
+# Through the command line
+
+Gemm_ = Callable[..., Ran]
+
+
+def measured(ran: Ran) -> list[dict[str, Any]]:
+    return [x for x in json.loads(ran.out)["results"] if x["role"] == "measured"]
+
+
+@obeys
+def test_sets_are_compared(gemm: Gemm_) -> None:
+    words = ("--isa", "avx,sse4.2", "--vary", "isa", "--data", "integers", "--variant", "openblas,blocked")
+    ran = gemm(*SIZE, *words, "--budget", "1s", "--json", "-")
+    told = measured(ran)
+    timed = {x["isa"]: x["isa_observed"] for x in told if x["variant"] == "openblas"}
+    assert ran.code == 0
+    assert timed == {"avx": "avx", "sse4.2": "sse4.2"}
+    assert {x["status"] for x in told if x["variant"] == "openblas"} <= {"ok", "contended"}
+    assert {(x["status"], x["data"]) for x in told if x["variant"] == "blocked"} == {("skipped", "integers")}
+    (compared,) = (x for x in json.loads(ran.out)["comparisons"] if "openblas" in x["baseline"])
+    assert compared["differs"] == "isa" and compared["ratio"]
+
+
+def test_the_line_that_repeats_a_case_asks_the_same(gemm: Gemm_) -> None:
+    words = ("--isa", "default,Zen", "--data", "normal,zeros", "--threads", "2", "--cold", "a")
+    told = measured(gemm(*SIZE, *words, "--variant", "openblas", "--device", "fake", "--json", "-"))
+    assert len(told) == 4
+    for result in told:
+        again = gemm(*result["repeat"].split()[3:], "--list")
+        assert again.out.splitlines()[1].strip() == result["name"]
+    assert [("--isa Zen" in x["repeat"], "--data zeros" in x["repeat"]) for x in told] == [
+        (False, False), (False, True), (True, False), (True, True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--isa foo", "--isa avx2,foo", "--isa avx2,avx2", "--isa=",
+        "--data foo", "--data zeros,foo", "--data zeros,zeros", "--data=",
+    ],
+)  # fmt: skip
+def test_wrong_words_are_refused_with_one_line(gemm: Gemm_, words: str) -> None:
+    ran = gemm(*SIZE, *words.split(), "--variant", "openblas", "--device", "fake", "--list")
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+    assert ran.err.startswith(f"micro.gemm: {words.replace('=', ' ').split()[0]} ")
+
+
+def test_on_a_device_that_does_not_tell_all_are_skipped(gemm: Gemm_) -> None:
+    ran = gemm(*SIZE, "--isa", "avx2", "--variant", "openblas,mkl", "--device", "fake", "--json", "-")
+    assert ran.code == 0
+    assert {(x["status"], x["reason"]) for x in measured(ran)} == {
+        ("skipped", "--isa avx2 is not available: it does not tell which instructions it took")
+    }
+
+
+@obeys
+@pytest.mark.parametrize(("asked", "code"), [("sse4.2", 0), ("ARMV8", 2)])
+def test_one_launch_for_a_profiler_is_of_the_set_asked_for(asked: str, code: int, tmp_path: Path) -> None:
+    """A process in which the library was loaded before would take another."""
+    words = (*SIZE, "--variant", "openblas", "--isa", asked, "--profile")
+    ran = subprocess.run(
+        [sys.executable, "-m", "micro.gemm", *words], cwd=ROOT, capture_output=True, text=True, timeout=60,
+        check=False, env=os.environ | {"OPENBLAS_CORETYPE": "Haswell", "KERNELGAP_STATE": str(tmp_path)},
+    )  # fmt: skip
+    assert ran.returncode == code, ran.stderr
+    if code:
+        assert ran.stderr.startswith("micro.gemm: --isa ARMV8 is not available: it runs ")
+        assert len(ran.stderr.splitlines()) == 1

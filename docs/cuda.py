@@ -49,8 +49,12 @@ def simulated() -> dict[str, list[float]]:
     """Errors of the Numba twins, from a process in which Numba simulates."""
     done = subprocess.run(
         [sys.executable, "-m", simulate.__name__],
-        cwd=ROOT, env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     told: dict[str, list[float]] = json.loads(done.stdout)
     return told
 

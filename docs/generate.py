@@ -32,14 +32,7 @@ def record() -> str:
 
 def _class(node: ast.ClassDef, comments: dict[int, str]) -> str:
     kind = f' (`"kind": "{KINDS[node.name]}"`)' if node.name in KINDS else ""
-    rows = [
-        f"## {node.name}{kind}",
-        "",
-        ast.get_docstring(node) or "",
-        "",
-        "| field | type | |",
-        "|---|---|---|",
-    ]
+    rows = [f"## {node.name}{kind}", "", ast.get_docstring(node) or "", "", "| field | type | |", "|---|---|---|"]
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             comment = comments[field.end_lineno or 0].replace("|", "\\|")

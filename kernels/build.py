@@ -49,9 +49,7 @@ def shared(source: Path, flags: tuple[str, ...] = ()) -> Path:
     """Compile one C file into a shared object and return its path. Raises BuildError, Unavailable."""
     path, version = compiler()
     command = [path, *FLAGS, *flags, *SHARED]
-    return cached(
-        source, (*command, version, processor()), f"{source.stem}-{{}}.so", partial(_compile, command)
-    )
+    return cached(source, (*command, version, processor()), f"{source.stem}-{{}}.so", partial(_compile, command))
 
 
 def cached(

@@ -39,8 +39,7 @@ def load(device: str = CPU) -> Ceilings | None:
     try:
         told = json.loads((state.folder() / _file(device)).read_bytes())
         bandwidth = {
-            kind: {int(size): rate for size, rate in rates.items()}
-            for kind, rates in told["bandwidth"].items()
+            kind: {int(size): rate for size, rate in rates.items()} for kind, rates in told["bandwidth"].items()
         }
         return Ceilings(told["measured"], told["environment"], told["flops"], bandwidth)
     except (OSError, ValueError, KeyError, AttributeError):

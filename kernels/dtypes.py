@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "int8": 1, "int32": 4}
 UNIT_ROUNDOFF = {  # of int8 that of the float64 by which its exact sums are judged
-    "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "int8": 2.0**-45,
-}  # fmt: skip
+    "fp32": 2.0**-24,
+    "tf32": 2.0**-11,
+    "fp16": 2.0**-11,
+    "bf16": 2.0**-8,
+    "int8": 2.0**-45,
+}
 STORED = {  # as NumPy calls what lies in memory
-    "fp32": "f4", "tf32": "f4", "bf16": "u2", "fp16": "f2", "int8": "i1", "int32": "i4",
-}  # fmt: skip
+    "fp32": "f4",
+    "tf32": "f4",
+    "bf16": "u2",
+    "fp16": "f2",
+    "int8": "i1",
+    "int32": "i4",
+}
 LEAST, SPREAD = -(2**31), 32.0  # of int32; of normal numbers that become whole ones of eight bits
 DATA = ("normal", "uniform", "integers", "zeros")  # what operands are drawn from
 NOT_A_NUMBER = 0x7FC0  # bfloat16's

@@ -46,9 +46,7 @@ def load() -> Faults | None:
     """The last ones of this user, or None where there are none that can be read."""
     try:
         told = json.loads((state.folder() / FILE).read_bytes())
-        return Faults(
-            str(told["measured"]), str(told["environment"]), *map(_costs, (told["fault"], told["unmap"]))
-        )
+        return Faults(str(told["measured"]), str(told["environment"]), *map(_costs, (told["fault"], told["unmap"])))
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return None
 

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from kernels.variant import Bind
 
 
-def prepared(
-    source: Path, launches: Callable[[Any, Any], Sequence[Geometry]]
-) -> Callable[[Any, Any, object], Bind]:
+def prepared(source: Path, launches: Callable[[Any, Any], Sequence[Geometry]]) -> Callable[[Any, Any, object], Bind]:
     """A `prepare` of the launches that `launches(problem, device)` names, one after another."""
 
     def prepare(problem: Problem, device: Any, setting: object) -> Bind:
@@ -46,17 +44,18 @@ def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], de
     return bind
 
 
-def calls(
-    source: Path, geometries: Sequence[Geometry], places: Mapping[str, int], device: Any
-) -> Callable[[], None]:
+def calls(source: Path, geometries: Sequence[Geometry], places: Mapping[str, int], device: Any) -> Callable[[], None]:
     """One call of all launches; `places` are the operands' addresses by name, and that of the `workspace`."""
     ready = [
         (
-            device.function(source, x.kernel, x.arch), x.grid, x.block,
-            tuple(_passed(y, places) for y in x.arguments), x.shared,
+            device.function(source, x.kernel, x.arch),
+            x.grid,
+            x.block,
+            tuple(_passed(y, places) for y in x.arguments),
+            x.shared,
         )
         for x in geometries
-    ]  # fmt: skip
+    ]
 
     def call() -> None:
         for function, blocks, threads, arguments, shared in ready:

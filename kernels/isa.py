@@ -9,25 +9,42 @@ from __future__ import annotations
 from kernels.errors import UsageError
 
 FAMILIES = {  # OpenBLAS's kernel families (DYNAMIC_ARCH), and what they are written in
-    "Prescott": "sse3", "Katmai": "sse", "Core2": "ssse3", "Nehalem": "sse4.2", "Sandybridge": "avx",
-    "Haswell": "avx2", "Zen": "avx2", "SkylakeX": "avx512", "Cooperlake": "avx512", "SapphireRapids": "avx512",
-    "ARMV8": "neon", "NEOVERSEN1": "neon", "NEOVERSEV1": "sve", "NEOVERSEN2": "sve",
-}  # fmt: skip
+    "Prescott": "sse3",
+    "Katmai": "sse",
+    "Core2": "ssse3",
+    "Nehalem": "sse4.2",
+    "Sandybridge": "avx",
+    "Haswell": "avx2",
+    "Zen": "avx2",
+    "SkylakeX": "avx512",
+    "Cooperlake": "avx512",
+    "SapphireRapids": "avx512",
+    "ARMV8": "neon",
+    "NEOVERSEN1": "neon",
+    "NEOVERSEV1": "sve",
+    "NEOVERSEN2": "sve",
+}
 SETS = {  # of each library, the word it knows a set by
     "sse4.2": {
-        "OPENBLAS_CORETYPE": "Nehalem", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "ONEDNN_MAX_CPU_ISA": "SSE41",
+        "OPENBLAS_CORETYPE": "Nehalem",
+        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
+        "ONEDNN_MAX_CPU_ISA": "SSE41",
         "ATEN_CPU_CAPABILITY": "default",
     },
     "avx": {"OPENBLAS_CORETYPE": "Sandybridge", "ONEDNN_MAX_CPU_ISA": "AVX", "ATEN_CPU_CAPABILITY": "default"},
     "avx2": {
-        "OPENBLAS_CORETYPE": "Haswell", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
         "ATEN_CPU_CAPABILITY": "avx2",
     },
     "avx512": {
-        "OPENBLAS_CORETYPE": "SkylakeX", "MKL_ENABLE_INSTRUCTIONS": "AVX512", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
+        "OPENBLAS_CORETYPE": "SkylakeX",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX512",
+        "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
         "ATEN_CPU_CAPABILITY": "avx512",
     },
-}  # fmt: skip
+}
 
 
 def variables(asked: str) -> dict[str, str]:
@@ -38,9 +55,7 @@ def variables(asked: str) -> dict[str, str]:
         return SETS[asked]
     if asked in FAMILIES:
         return {"OPENBLAS_CORETYPE": asked}
-    raise UsageError(
-        f"--isa {asked}: there are default, {', '.join(SETS)}; of OpenBLAS {', '.join(FAMILIES)}"
-    )
+    raise UsageError(f"--isa {asked}: there are default, {', '.join(SETS)}; of OpenBLAS {', '.join(FAMILIES)}")
 
 
 def refusal(asked: str, kernel: str | None, observed: str | None) -> str | None:
@@ -50,7 +65,5 @@ def refusal(asked: str, kernel: str | None, observed: str | None) -> str | None:
     if observed is None:
         return f"--isa {asked} is not available: it does not tell which instructions it took"
     if asked in FAMILIES:
-        return (
-            None if asked in (kernel or "").split() else f"--isa {asked} is not available: it runs {kernel}"
-        )
+        return None if asked in (kernel or "").split() else f"--isa {asked} is not available: it runs {kernel}"
     return None if observed == asked else f"--isa {asked} is not available: it runs {observed} ({kernel})"

@@ -23,9 +23,7 @@ TOOLKIT = Path("/usr/local/cuda/bin/nvcc")
 REMEDY = "install a CUDA toolkit (https://developer.nvidia.com/cuda-downloads), or set NVCC to its nvcc"
 
 Argument: TypeAlias = (
-    tuple[Literal["operand"], str]
-    | tuple[Literal["workspace", "int64"], int]
-    | tuple[Literal["float32"], float]
+    tuple[Literal["operand"], str] | tuple[Literal["workspace", "int64"], int] | tuple[Literal["float32"], float]
 )
 Triple: TypeAlias = tuple[int, int, int]
 
@@ -99,9 +97,12 @@ def cubin(source: Path, arch: str) -> Path:
         raise Unavailable(missing())
     command = [str(path), *FLAGS, f"-arch={arch}"]
     return build.cached(
-        source, (*command, version(path)), f"{source.stem}-{arch}-{{}}.cubin", partial(_compile, command),
+        source,
+        (*command, version(path)),
+        f"{source.stem}-{arch}-{{}}.cubin",
+        partial(_compile, command),
         there=lambda target: target.exists() and _told(target).exists(),
-    )  # fmt: skip
+    )
 
 
 def resources(source: Path, arch: str) -> dict[str, Resources]:
@@ -139,9 +140,7 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
     """Both files under temporary names first: whoever sees one sees all of it."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made, said = Path(folder) / "made.cubin", Path(folder) / "said.ptxas"
-        told = subprocess.run(
-            [*command, str(source), "-o", str(made)], capture_output=True, text=True, check=False
-        )
+        told = subprocess.run([*command, str(source), "-o", str(made)], capture_output=True, text=True, check=False)
         if told.returncode:
             lines = (told.stderr + told.stdout).splitlines()
             complaint = next((x for x in lines if "error" in x or "fatal" in x), "".join(lines)[:200])

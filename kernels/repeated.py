@@ -45,11 +45,7 @@ def repeated(inner: Variant[Any], count: int, name: str) -> Variant[Any]:
 
 def _wrap(launch: Launch, entry: Entry, function: int, count: int) -> Launch:
     class Repetition(ctypes.Structure):
-        _fields_ = (
-            ("function", ctypes.c_void_p),
-            ("count", ctypes.c_int64),
-            ("argument", type(entry.argument)),
-        )
+        _fields_ = (("function", ctypes.c_void_p), ("count", ctypes.c_int64), ("argument", type(entry.argument)))
 
     whole = Repetition(entry.function, count, entry.argument)
     head = Repetition.argument.offset
@@ -60,8 +56,5 @@ def _wrap(launch: Launch, entry: Entry, function: int, count: int) -> Launch:
         call(place)
 
     return Launch(
-        run,
-        launch.uses,
-        launch.workspace,
-        Entry(function, whole, slots, (entry.keep,), (entry.function, head)),
+        run, launch.uses, launch.workspace, Entry(function, whole, slots, (entry.keep,), (entry.function, head))
     )

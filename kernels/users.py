@@ -44,13 +44,16 @@ def load(name: str) -> Variant[Any]:
         raise UsageError(f"--variant {name}: neither a function nor a Variant (kernels.variant)")
     precision = getattr(found, "precision", "fp32")
     if precision not in UNIT_ROUNDOFF:
-        raise UsageError(
-            f"--variant {name}: its precision {precision!r}: there are {', '.join(UNIT_ROUNDOFF)}"
-        )
+        raise UsageError(f"--variant {name}: its precision {precision!r}: there are {', '.join(UNIT_ROUNDOFF)}")
     return Variant(
-        name, getattr(found, "device", "cpu"), "user", partial(_prepare, found), precision,
-        kernel=lambda: (_digest(module), None), python=True,
-    )  # fmt: skip
+        name,
+        getattr(found, "device", "cpu"),
+        "user",
+        partial(_prepare, found),
+        precision,
+        kernel=lambda: (_digest(module), None),
+        python=True,
+    )
 
 
 def _module(place: str) -> ModuleType:

@@ -28,9 +28,11 @@ def main(argv: Sequence[str]) -> int:
         own.add_argument("-q", dest="quiet", action="store_true", help="no progress")
         if action == "create":
             own.add_argument(
-                "--wheels", metavar="FOLDER", type=Path,
+                "--wheels",
+                metavar="FOLDER",
+                type=Path,
                 help="take packages from here and from no index; `pip download -d FOLDER` fills it elsewhere",
-            )  # fmt: skip
+            )
     own = actions.add_parser("list", help="what is there, what it weighs, what runs", allow_abbrev=False)
     own.add_argument("--try", dest="again", action="store_true", help="start every framework again")
     arguments = made.parse_args(argv)
@@ -106,9 +108,7 @@ def attempt(row: Any) -> dict[str, Any]:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kernelgap-env-") as name:
         folder = Path(name)
-        job = job_files.write(
-            row, net, 2, job_files.Setting(), job_files.write_arrays(net, 2, folder), folder
-        )
+        job = job_files.write(row, net, 2, job_files.Setting(), job_files.write_arrays(net, 2, folder), folder)
         with Process(row, job, job_files.Setting(), folder / "log") as process:
             try:
                 version = process.expect("hello").get("version")

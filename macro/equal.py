@@ -17,10 +17,7 @@ def main(argv: Sequence[str]) -> int:
     net = command.network(arguments)
     batch = command.batch(arguments, net)
     wanted = [
-        (
-            framework,
-            command.setting(framework, command.threads(arguments.threads)[0], "default", "default")[0],
-        )
+        (framework, command.setting(framework, command.threads(arguments.threads)[0], "default", "default")[0])
         for framework in command.frameworks(arguments.frameworks)
     ]
     from macro.equality.proof import prove

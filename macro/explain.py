@@ -38,18 +38,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--phase", choices=PHASES, default="step", help="what is explained (step)")
     made.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
     made.add_argument("--threads", default="1", metavar="N", help="of both, or A's and B's: 1,2 (1)")
-    made.add_argument(
-        "--heap", default="default", metavar="WORD", help="of both, or A's and B's: default,keep"
-    )
-    made.add_argument(
-        "--division", default="default", metavar="WORD", help="of both, or A's and B's: default,tuned"
-    )
+    made.add_argument("--heap", default="default", metavar="WORD", help="of both, or A's and B's: default,keep")
+    made.add_argument("--division", default="default", metavar="WORD", help="of both, or A's and B's: default,tuned")
     made.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each (1)")
     made.add_argument("--budget", metavar="TIME", help=f"time of watching ({SECONDS:.0f}s a run)")
     made.add_argument(
-        "--kernels",
-        action="store_true",
-        help="measure the named products by themselves too: what is left of each",
+        "--kernels", action="store_true", help="measure the named products by themselves too: what is left of each"
     )
     made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     made.add_argument("--json", metavar="FILE", help="write the whole attribution as JSON (- is stdout)")
@@ -91,9 +85,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         return _say(told, run, arguments, outputs) or code
 
 
-def _say(
-    told: dict[str, Any], run: Run, arguments: argparse.Namespace, outputs: Mapping[str, IO[str]]
-) -> int:
+def _say(told: dict[str, Any], run: Run, arguments: argparse.Namespace, outputs: Mapping[str, IO[str]]) -> int:
     """The text, the document, the picture; 1 where one of them cannot be written."""
     from micro.command.session import for_people, written
     from reports import formats
@@ -119,9 +111,7 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan, list[Side]]:
     net = command.network(arguments)
     if arguments.runs < 1:
         raise UsageError(f"--runs {arguments.runs}: take 1 or more")
-    seconds = (
-        number(arguments.budget, TIME, "--budget", "60s") if arguments.budget else SECONDS * arguments.runs
-    )
+    seconds = number(arguments.budget, TIME, "--budget", "60s") if arguments.budget else SECONDS * arguments.runs
     threads = _pair(command.threads(arguments.threads), "--threads")
     heaps = _pair(command.heaps(arguments.heap), "--heap")
     divisions = _pair(command.words(arguments.division, "--division", command.DIVISIONS), "--division")
@@ -134,12 +124,8 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan, list[Side]]:
         setting, belongs = command.setting(framework, threads[i], heaps[i], divisions[i])
         sides.append(Side(Entry(framework, setting, belongs)))
     if threads[0] != threads[1]:
-        raise UsageError(
-            f"--threads {arguments.threads}: one number for both; steps on other threads are other clocks"
-        )
-    plan = Plan(
-        net, command.batch(arguments, net), arguments.phase, seconds, arguments.runs, asked=arguments.network
-    )
+        raise UsageError(f"--threads {arguments.threads}: one number for both; steps on other threads are other clocks")
+    plan = Plan(net, command.batch(arguments, net), arguments.phase, seconds, arguments.runs, asked=arguments.network)
     return plan, sides
 
 
@@ -168,9 +154,6 @@ def _watched(plan: Plan, sides: list[Side], say: Callable[[str], None]) -> int:
             why, code = str(stop), 1
         elif isinstance(stop, SystemExit):
             code = int(str(stop.code))
-        print(
-            f"macro explain: {why}; told from {pairs} of {plan.generations} processes of each",
-            file=sys.stderr,
-        )
+        print(f"macro explain: {why}; told from {pairs} of {plan.generations} processes of each", file=sys.stderr)
         return code
     return 0

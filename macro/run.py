@@ -34,19 +34,13 @@ def parser() -> argparse.ArgumentParser:
 
     made = command.parser("run", __doc__)
     made.add_argument("--phase", choices=PHASES, default="step", help="what is timed (step)")
-    made.add_argument(
-        "--heap", default="default", metavar="WORDS", help="default, keep: what malloc gives back"
-    )
-    made.add_argument(
-        "--division", default="default", metavar="WORDS", help="default, tuned: the knobs that won"
-    )
+    made.add_argument("--heap", default="default", metavar="WORDS", help="default, keep: what malloc gives back")
+    made.add_argument("--division", default="default", metavar="WORDS", help="default, tuned: the knobs that won")
     made.add_argument("--budget", default="60s", metavar="TIME", help="time of measuring (60s)")
     made.add_argument(
         "--runs", type=int, default=3, metavar="N", help="generations of processes (3), of 6 rounds or more"
     )
-    made.add_argument(
-        "--margin", default=MARGIN, metavar="SHARE", help="smallest difference that is one (1%%)"
-    )
+    made.add_argument("--margin", default=MARGIN, metavar="SHARE", help="smallest difference that is one (1%%)")
     made.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
     made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     for kind in EXPORTS:
@@ -76,9 +70,7 @@ def _run(arguments: argparse.Namespace) -> int:
     margin = number(arguments.margin, SHARE, "--margin", "1%")
     if arguments.resume and arguments.output is None:
         raise UsageError("--resume: it needs a run file, -o FILE")
-    plan = Plan(
-        net, command.batch(arguments, net), arguments.phase, seconds, arguments.runs, asked=arguments.network
-    )
+    plan = Plan(net, command.batch(arguments, net), arguments.phase, seconds, arguments.runs, asked=arguments.network)
     with ExitStack() as stack:
         outputs = open_outputs(arguments, stack)
         environment = machine.environment([open_device("cpu")], machine.command_line())
@@ -87,9 +79,7 @@ def _run(arguments: argparse.Namespace) -> int:
         divisions = list(dict.fromkeys(entry.division for entry in entries))
         for division in divisions:
             own = [entry for entry in entries if entry.division == division]
-            share = replace(
-                plan, seconds=seconds / len(divisions), seed=int(file.run.environment.state["seed"])
-            )
+            share = replace(plan, seconds=seconds / len(divisions), seed=int(file.run.environment.state["seed"]))
             _measure(share, own, division, margin, file, arguments.quiet)
         sentences = _sentences(net, plan, file.run)
         if sentences not in [note.data.get("sentences") for note in file.run.notes]:
@@ -108,16 +98,12 @@ def _entries(arguments: argparse.Namespace) -> list[Entry]:
             for heap in command.heaps(arguments.heap):
                 for framework in command.frameworks(arguments.frameworks):
                     setting, belongs = command.setting(framework, threads, heap, division)
-                    if not any(
-                        (x.framework, x.setting, x.division) == (framework, setting, belongs) for x in found
-                    ):
+                    if not any((x.framework, x.setting, x.division) == (framework, setting, belongs) for x in found):
                         found.append(Entry(framework, setting, belongs))
     return found
 
 
-def _measure(
-    plan: Plan, entries: list[Entry], division: str, margin: float, file: RunFile, quiet: bool
-) -> None:
+def _measure(plan: Plan, entries: list[Entry], division: str, margin: float, file: RunFile, quiet: bool) -> None:
     """Prove, take turns, write the contest down; what stands in the file already is left, or gone on with."""
     from macro.equality import gate
     from macro.timing import results, resume, turns

@@ -27,9 +27,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     made.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
     made.add_argument(
-        "--mechanisms", nargs="*", metavar="FILE", type=Path,
+        "--mechanisms",
+        nargs="*",
+        metavar="FILE",
+        type=Path,
         help="every mechanism, the command that tests it, its last verdict: in these run files, or in those here",
-    )  # fmt: skip
+    )
     made.add_argument("-q", dest="quiet", action="store_true", help="no progress, the answers alone")
     return made
 

@@ -15,9 +15,28 @@ from micro.command.line import Parser, guarded
 from micro.planning.request import SHARE, TIME, number
 
 OURS = {  # options of a benchmark that an arm does not obey
-    "-h", "--help", "-o", "-q", "-v", "--device", "--budget", "--target", "--margin", "--until", "--list", "--why",
-    "--profile", "--resume", "--keep-wrong", "--figures", "--json", "--csv", "--markdown", "--googlebench", "--pyperf",
-}  # fmt: skip
+    "-h",
+    "--help",
+    "-o",
+    "-q",
+    "-v",
+    "--device",
+    "--budget",
+    "--target",
+    "--margin",
+    "--until",
+    "--list",
+    "--why",
+    "--profile",
+    "--resume",
+    "--keep-wrong",
+    "--figures",
+    "--json",
+    "--csv",
+    "--markdown",
+    "--googlebench",
+    "--pyperf",
+}
 ABOUT = "Two checkouts or environments against each other: arm a is the baseline, arm b the contender."
 
 
@@ -36,9 +55,8 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--margin", default="1%", metavar="SHARE", help="smallest difference that is one (1%%)")
     made.add_argument(
-        "--gate", metavar="SHARE",
-        help="exit 1 where b is slower for certain, and perhaps by so much or more",
-    )  # fmt: skip
+        "--gate", metavar="SHARE", help="exit 1 where b is slower for certain, and perhaps by so much or more"
+    )
     made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     made.add_argument("--json", metavar="FILE", help="write json (- is stdout)")
     made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
@@ -71,9 +89,11 @@ def _main(arguments: argparse.Namespace) -> int:
 
     gate = number(arguments.gate, SHARE, "--gate", "5%") if arguments.gate is not None else None
     limits = Limits(
-        arguments.processes, number(arguments.budget, TIME, "--budget", "120s"),
-        number(arguments.margin, SHARE, "--margin", "1%"), gate,
-    )  # fmt: skip
+        arguments.processes,
+        number(arguments.budget, TIME, "--budget", "120s"),
+        number(arguments.margin, SHARE, "--margin", "1%"),
+        gate,
+    )
     return run(arguments, limits)
 
 

@@ -51,9 +51,7 @@ def on_cpu(setting: Setting) -> Contest:
 def on_gpu(setting: Setting, limits: Limits) -> Contest:
     peaks = [x for dtype in case_ceilings.COARSE for x in case_ceilings.tensor_peaks(dtype, limits)]
     cases = tuple(Case(x, "cuda", setting) for x in (case_ceilings.peak(setting.device, limits), *peaks))
-    return Contest(
-        "peak", "how fast are products?", "work: differs (operations a second are compared)", cases
-    )
+    return Contest("peak", "how fast are products?", "work: differs (operations a second are compared)", cases)
 
 
 def levels(caches: Sequence[int], usable: int) -> list[int]:
@@ -120,9 +118,7 @@ def say(found: ceilings.Ceilings) -> list[str]:
     """A line a kind."""
     from reports import units
 
-    lines = [
-        "multiply-adds: " + ", ".join(f"{k} {units.scaled(v, 'FLOP/s')}" for k, v in found.flops.items())
-    ]
+    lines = ["multiply-adds: " + ", ".join(f"{k} {units.scaled(v, 'FLOP/s')}" for k, v in found.flops.items())]
     for kind, rates in found.bandwidth.items():
         rows = (f"{units.binary(size)} {units.scaled(rate, 'B/s')}" for size, rate in rates.items())
         lines.append(f"{kind}: " + ", ".join(rows))

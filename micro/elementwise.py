@@ -68,7 +68,11 @@ QUESTIONS = {
     "activations": _question("who computes an activation and its gradient fastest?", build.activations),
     "softmax": _question(
         "softmax with cross-entropy: fused, in parts, doubled; labels as indices or rows?",
-        build.fused, build.doubled, build.labels, build.losses, seconds=45.0,
+        build.fused,
+        build.doubled,
+        build.labels,
+        build.losses,
+        seconds=45.0,
     ),
     "bias": _question(
         "bias and ReLU after a product: passes of their own, one, or inside it?", build.bias, build.epilogue
@@ -76,25 +80,35 @@ QUESTIONS = {
     "dropout": _question("dropout: a mask that is stored, or asked for again?", build.dropout),
     "pooling": _question(
         "pooling: indices stored or looked for again, ReLU before or after, NCHW or NHWC?",
-        images.relu_place, images.gradients, images.layouts, images.pools, seconds=45.0,
+        images.relu_place,
+        images.gradients,
+        images.layouts,
+        images.pools,
+        seconds=45.0,
     ),
     "norm": _question(
         "normalization: fused or operation by operation, training or frozen, and LRN?",
-        images.batch_norm, images.statistics, images.modes, images.local,
+        images.batch_norm,
+        images.statistics,
+        images.modes,
+        images.local,
     ),
     "casts": _question("what do conversions between types, and clears, cost?", build.casts, build.clears),
     "inplace": _question("does an activation in place save time?", build.places),
     "exp": _question("sigmoid and tanh against ReLU, and whose exp is fastest?", build.functions, build.providers),
-}  # fmt: skip
+}
 
 Sweep = dict[str, tuple[Any, ...]]
 
 
-def _benchmark(
-    kind: type[Problem], sweep: Sweep, variants: Sequence[str], cuda: Sequence[str] = ()
-) -> Benchmark:
+def _benchmark(kind: type[Problem], sweep: Sweep, variants: Sequence[str], cuda: Sequence[str] = ()) -> Benchmark:
     return Benchmark(
-        kind, ABOUT, sweep, QUESTIONS, tuple(variants), tuple(cuda),
+        kind,
+        ABOUT,
+        sweep,
+        QUESTIONS,
+        tuple(variants),
+        tuple(cuda),
         useful={
             "cpu": (Useful("--overview"),),
             "cuda": (
@@ -105,25 +119,28 @@ def _benchmark(
         small="--count 512",
         default="overview",
         sweeping=tuple(field.name for field in fields(kind)),
-    )  # fmt: skip
+    )
 
 
 BENCHMARKS = (
-        _benchmark(
-            Activation, {"count": (131072,), "kind": ("relu", "sigmoid", "tanh")}, ("c", "libm", *OTHERS, "numba"),
-            ("cuda", "cupy", "torch-cuda"),
-        ),
-        _benchmark(
-            Softmax, {"batch": (64,), "classes": (26752,)},
-            ("c", "c-parts", "numpy", "numpy-parts", "torch", "torch-autograd", "torch-parts", "numba"),
-            ("cuda", "cupy", "torch-cuda", "torch-cuda-parts"),
-        ),
-        _benchmark(BiasAct, {"rows": (64,), "cols": (2048,)}, ("c", "c-passes", *OTHERS)),
-        _benchmark(Dropout, {"units": (131072,)}, ("c-counter", "c-mask", "c-mask-passes", *OTHERS)),
-        _benchmark(Pooling, {"images": (16,), "channels": (96,), "size": (55,)}, ("c", *OTHERS)),
-        _benchmark(Norm, {"images": (16,), "maps": (96,), "size": (27,)}, ("c", "c-ops", *OTHERS)),
-        _benchmark(Cast, {"values": (131072,)}, ("c", *OTHERS)),
-)  # fmt: skip
+    _benchmark(
+        Activation,
+        {"count": (131072,), "kind": ("relu", "sigmoid", "tanh")},
+        ("c", "libm", *OTHERS, "numba"),
+        ("cuda", "cupy", "torch-cuda"),
+    ),
+    _benchmark(
+        Softmax,
+        {"batch": (64,), "classes": (26752,)},
+        ("c", "c-parts", "numpy", "numpy-parts", "torch", "torch-autograd", "torch-parts", "numba"),
+        ("cuda", "cupy", "torch-cuda", "torch-cuda-parts"),
+    ),
+    _benchmark(BiasAct, {"rows": (64,), "cols": (2048,)}, ("c", "c-passes", *OTHERS)),
+    _benchmark(Dropout, {"units": (131072,)}, ("c-counter", "c-mask", "c-mask-passes", *OTHERS)),
+    _benchmark(Pooling, {"images": (16,), "channels": (96,), "size": (55,)}, ("c", *OTHERS)),
+    _benchmark(Norm, {"images": (16,), "maps": (96,), "size": (27,)}, ("c", "c-ops", *OTHERS)),
+    _benchmark(Cast, {"values": (131072,)}, ("c", *OTHERS)),
+)
 BENCHMARK = replace(BENCHMARKS[0], others=BENCHMARKS[1:])
 
 if __name__ == "__main__":

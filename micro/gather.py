@@ -25,8 +25,7 @@ def _sizes(asked: Asked, default: tuple[int, int, int]) -> tuple[int, int, int]:
     """Rows, width and batch, as named or those of the question."""
     names = ("rows", "width", "batch")
     rows, width, batch = (
-        asked.axes[name][0] if name in asked.given else size
-        for name, size in zip(names, default, strict=True)
+        asked.axes[name][0] if name in asked.given else size for name, size in zip(names, default, strict=True)
     )
     return rows, width, batch
 
@@ -84,15 +83,9 @@ BENCHMARK = Benchmark(
     "Rows of a table, picked or stepped. Without another question: --lookup.",
     sweep={"rows": (10_000,), "width": (WIDTH,), "batch": (BATCH,)},
     questions={
-        "lookup": Question(
-            "a gather, or the product with a one-hot matrix? (about 15 s)", lookup, seconds=15.0
-        ),
-        "step": Question(
-            "an optimizer's step of a few rows, or of the whole table? (about 20 s)", step, seconds=20.0
-        ),
-        "shuffle": Question(
-            "what do rows in random order cost an epoch? (about 20 s)", shuffle, seconds=20.0
-        ),
+        "lookup": Question("a gather, or the product with a one-hot matrix? (about 15 s)", lookup, seconds=15.0),
+        "step": Question("an optimizer's step of a few rows, or of the whole table? (about 20 s)", step, seconds=20.0),
+        "shuffle": Question("what do rows in random order cost an epoch? (about 20 s)", shuffle, seconds=20.0),
     },
     variants=(*PICKED["cpu"], *HOT["cpu"]),
     cuda=(*PICKED["cuda"], *HOT["cuda"]),

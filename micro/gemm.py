@@ -85,10 +85,7 @@ def transpose(asked: Asked) -> list[Contest]:
     short = base if "k" in asked.given else replace(base, k=EIGHTH)
     sweep = [layouts(asked, replace(short, m=m), library) for library in here for m in sizes]
     sweep += [
-        layouts(asked, Gemm(m, 2048, 2048), library)
-        for library in here
-        for m in IN_CACHE_M
-        if "all" in asked.flags
+        layouts(asked, Gemm(m, 2048, 2048), library) for library in here for m in IN_CACHE_M if "all" in asked.flags
     ]
     if "all" not in asked.flags:
         # A GPU takes the whole product in no time: all four flags of it, in the library that leads.
@@ -96,14 +93,7 @@ def transpose(asked: Asked) -> list[Contest]:
         return [*first, *flags, *sweep, *absent]
     kept = tuple(f"{KEPT[asked.kernels]}:{uses}" for uses in (1, 8))
     every = [layouts(asked, base, library, ("nt", "tn", "tt")) for library in here]
-    return [
-        strategies(asked, base, kept),
-        *every,
-        *sweep,
-        *_padding(asked, here),
-        *_cold(asked, here),
-        *absent,
-    ]
+    return [strategies(asked, base, kept), *every, *sweep, *_padding(asked, here), *_cold(asked, here), *absent]
 
 
 def _padding(asked: Asked, libraries: list[str]) -> list[Contest]:
@@ -136,9 +126,7 @@ def _cold(asked: Asked, libraries: list[str]) -> list[Contest]:
 def crossover_at(asked: Asked, m: int, library: str) -> Contest:
     """Reading B transposed against transposing it first, at one M."""
     base = _base(asked)
-    problem = replace(
-        base, m=m, trans="nt", k=base.k if {"k", "full"} & (asked.given | asked.flags) else EIGHTH
-    )
+    problem = replace(base, m=m, trans="nt", k=base.k if {"k", "full"} & (asked.given | asked.flags) else EIGHTH)
     first = f"transpose-then-nn:{library}" if asked.kernels == "cpu" else STRATEGIES["cuda"][1]
     cases = (asked.case(problem, library), asked.case(problem, first))
     name = f"crossover/{problem.name}/variant:{library}"
@@ -191,14 +179,12 @@ def later(module: str, function: str) -> Callable[..., Any]:
     return lambda *given: getattr(importlib.import_module(f"micro.answers.{module}"), function)(*given)
 
 
-PRUNED_LAYER = (
-    Benchmark(  # a case of --sparse is repeated by a line with the axis that dense products have not
-        Spmm,
-        "C = W·B with W sparse, row-major.",
-        sweep={"m": (4096,), "n": (PRUNED_BATCH,), "k": (4096,), "density": (LEFT,)},
-        questions={},
-        variants=SPARSE,
-    )
+PRUNED_LAYER = Benchmark(  # a case of --sparse is repeated by a line with the axis that dense products have not
+    Spmm,
+    "C = W·B with W sparse, row-major.",
+    sweep={"m": (4096,), "n": (PRUNED_BATCH,), "k": (4096,), "density": (LEFT,)},
+    questions={},
+    variants=SPARSE,
 )
 BENCHMARK = Benchmark(
     Gemm,
@@ -228,11 +214,7 @@ BENCHMARK = Benchmark(
         "cpu": (Useful("--transpose"),),
         "cuda": (
             Useful("--transpose --variant cublas", 110, 40.0),
-            Useful(
-                f"{CUBE} --dtype fp32,tf32,bf16,fp16 --vary dtype --variant cublas,cublaslt,torch-cuda",
-                150,
-                15.0,
-            ),
+            Useful(f"{CUBE} --dtype fp32,tf32,bf16,fp16 --vary dtype --variant cublas,cublaslt,torch-cuda", 150, 15.0),
             Useful(f"{CUBE}", 211, 20.0),
             Useful("--transpose --m 8,256 --variant cublaslt,cupy-raw,cupy,skcuda,torch-cuda", 261, 20.0),
             Useful("--crossover --variant cublas", 264, 15.0),
@@ -240,9 +222,7 @@ BENCHMARK = Benchmark(
         ),
     },
     small="--m 8 --n 16 --k 8",
-    net=Question(
-        "who pays for the transposition in a step?", network, later("gemm_network", "answer"), seconds=60.0
-    ),
+    net=Question("who pays for the transposition in a step?", network, later("gemm_network", "answer"), seconds=60.0),
     others=(PRUNED_LAYER,),
 )
 

@@ -15,34 +15,44 @@ BESIDE = 64  # … and where its cost is measured: there a visit holds as many l
 CHAINS, MORE_CHAINS = (1, 4, 16, 64), (1, 2, 4, 8, 16, 32, 64)
 RUNGS = {
     "gemm": (
-        "c", "openblas", "mkl", "numba", "cffi", "ctypes", "ctypes-convert", "ctypes-openblas", "numpy", "scipy",
+        "c",
+        "openblas",
+        "mkl",
+        "numba",
+        "cffi",
+        "ctypes",
+        "ctypes-convert",
+        "ctypes-openblas",
+        "numpy",
+        "scipy",
         "torch",
     ),
     "empty": ("c", "python", "numba", "cffi", "ctypes", "ctypes-convert", "torch"),
-}  # fmt: skip
+}
 ON_GPU = {
     "gemm": (
-        "cuda-c", "cuda-graph", "cuda-ctypes", "cupy-kernel", "pycuda", "numba-cuda", "cublas", "cupy-raw", "cupy",
-        "skcuda", "torch-cuda",
+        "cuda-c",
+        "cuda-graph",
+        "cuda-ctypes",
+        "cupy-kernel",
+        "pycuda",
+        "numba-cuda",
+        "cublas",
+        "cupy-raw",
+        "cupy",
+        "skcuda",
+        "torch-cuda",
     ),
     "empty": ("cuda-c", "cuda-graph", "cuda-ctypes", "cupy-kernel", "pycuda", "numba-cuda", "torch-cuda"),
-}  # fmt: skip
-SLOW = ("torch-compile",)  # half a minute to prepare: with --all
-CHAINED = {
-    "cpu": ("c", "ctypes", "numpy", "torch"),
-    "cuda": ("cuda-c", "cuda-graph", "cublas", "cupy", "torch-cuda"),
 }
+SLOW = ("torch-compile",)  # half a minute to prepare: with --all
+CHAINED = {"cpu": ("c", "ctypes", "numpy", "torch"), "cuda": ("cuda-c", "cuda-graph", "cublas", "cupy", "torch-cuda")}
 GPU_CHAIN = 128  # calls in a launch on a GPU: a few of them still fit into the driver's queue
 # The harness has a price of its own for each of the two ways in which it calls.
 FLOORS = {
     "nothing": (("gemm", "c"), ("empty", "c")),
     "nothing-python": (("gemm", "numba"), ("gemm", "cffi"), ("gemm", "ctypes"), ("empty", "python")),
-    "nothing-cuda": (
-        ("gemm", "cuda-c"),
-        ("empty", "cuda-c"),
-        ("gemm", "cuda-ctypes"),
-        ("empty", "cuda-ctypes"),
-    ),
+    "nothing-cuda": (("gemm", "cuda-c"), ("empty", "cuda-c"), ("gemm", "cuda-ctypes"), ("empty", "cuda-ctypes")),
 }
 
 

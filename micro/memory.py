@@ -54,9 +54,14 @@ def latency_answer(run: Run) -> list[str]:
 
 
 TOLD: tuple[Callable[[Run], list[str]], ...] = (
-    faults_answer, answers.idle_answer, answers.allocator_answer, caches.cold_answer, latency_answer,
-    caches.bandwidth_answer, simd_answer,
-)  # fmt: skip
+    faults_answer,
+    answers.idle_answer,
+    answers.allocator_answer,
+    caches.cold_answer,
+    latency_answer,
+    caches.bandwidth_answer,
+    simd_answer,
+)
 
 
 def told(run: Run) -> list[str]:
@@ -67,24 +72,27 @@ def told(run: Run) -> list[str]:
 QUESTIONS = {
     "overview": Question(
         "a selection of all that follows, but for --idle, --bandwidth and --simd (about 30 s; what no flag asks for)",
-        contests.overview, told,
+        contests.overview,
+        told,
     ),
     "faults": Question("what does a page fault cost, by the clock, system time and perf?", contests.faults, told),
     "idle": Question(
         "is memory dearer 3 s after it was given back? (a minute and a half; --page 4096, --pause 0,1,3: longer)",
-        contests.idle, told, seconds=90.0,
+        contests.idle,
+        told,
+        seconds=90.0,
     ),
     "allocator": Question("what do heap policies and huge pages save?", contests.allocator, told),
     "bandwidth": Question("how fast are read, copy and triad, 4 KiB to 1 GiB?", contests.bandwidth, told),
     "latency": Question(
         "how long does a load take, 4 KiB to 1 GiB? How much last-level cache can be used? (about 45 s)",
-        contests.loads, told, seconds=45.0,
+        contests.loads,
+        told,
+        seconds=45.0,
     ),
     "cold_operands": Question("what do operands cost that are not in cache?", contests.cold, told),
-    "simd": Question(
-        "what do wider vectors bring in the first-level cache: SSE, AVX2, AVX-512?", contests.simd, told
-    ),
-}  # fmt: skip
+    "simd": Question("what do wider vectors bring in the first-level cache: SSE, AVX2, AVX-512?", contests.simd, told),
+}
 # A case of another operation is repeated by a line of this command with that operation's axes.
 OTHERS = (
     Benchmark(
@@ -107,12 +115,7 @@ BENCHMARK = Benchmark(
     Pages,
     "What memory costs besides its use: faults, idle pages, heaps, bandwidth, latency. Without another question: "
     "--overview.",
-    sweep={
-        "what": ("clear",),
-        "memory": ("touched", "fresh"),
-        "size": (contests.SIZE,),
-        "page": (SMALL_PAGE,),
-    },
+    sweep={"what": ("clear",), "memory": ("touched", "fresh"), "size": (contests.SIZE,), "page": (SMALL_PAGE,)},
     questions=QUESTIONS,
     variants=("c",),
     useful={"cpu": (Useful("--overview"),)},

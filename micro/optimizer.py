@@ -15,12 +15,7 @@ SIZES, MORE_SIZES = (1 << 20,), (1 << 16, 1 << 20, 1 << 24)  # parameters
 # Parameters of a GPU's step that comes from its memory: p and g of sgd, the least, are 256 MiB, four times a
 # second-level cache of 60 MB. The sizes above lie in an H100's, but for the largest.
 STREAMED = 1 << 25
-STREAMED_RULES = (
-    "copy",
-    "sgd",
-    "momentum",
-    "adam",
-)  # 8 to 28 bytes an element: others differ in arithmetic alone
+STREAMED_RULES = ("copy", "sgd", "momentum", "adam")  # 8 to 28 bytes an element: others differ in arithmetic alone
 COMPARED = ("sgd", "momentum", "adam", "norm")
 ROWS = {
     "cpu": ("c", "numpy", "torch-loop", "torch-foreach", "torch-fused"),
@@ -29,15 +24,10 @@ ROWS = {
 OWN = {"cpu": "c", "cuda": "cuda"}
 # One call for all tensors against one for each.
 TOGETHER = {
-    "cpu": (
-        "c", "c-each", "ctypes-each", "numpy", "numpy-each", "torch-loop", "torch-foreach", "torch-fused",
-    ),
+    "cpu": ("c", "c-each", "ctypes-each", "numpy", "numpy-each", "torch-loop", "torch-foreach", "torch-fused"),
     "cuda": ("cuda", "cuda-each", "torch-loop-cuda", "torch-foreach-cuda", "torch-fused-cuda"),
-}  # fmt: skip
-NETWORKS = (
-    (160, 256),
-    (160, 16384),
-)  # tensors as a deep network has, small and middling: 40 k and 2.6 M parameters
+}
+NETWORKS = ((160, 256), (160, 16384))  # tensors as a deep network has, small and middling: 40 k and 2.6 M parameters
 MORE_NETWORKS = ((16, 256), *NETWORKS, (16, 163840), (1024, 1024))
 MANY_RULES, MORE_RULES = ("sgd", "adam"), ("sgd", "momentum", "rmsprop", "adam")
 
@@ -102,11 +92,7 @@ def at_once(asked: Asked, rule: str, tensors: int, size: int) -> Contest:
     cases = tuple(asked.case(problem, name) for name in _rows(asked, TOGETHER[asked.kernels]))
     places = {case.variant: i for i, case in enumerate(cases)}
     pairs = [(0, i) for i in range(1, len(cases))]
-    for one, many in (
-        ("numpy", "numpy-each"),
-        ("torch-fused", "torch-loop"),
-        ("torch-foreach", "torch-loop"),
-    ):
+    for one, many in (("numpy", "numpy-each"), ("torch-fused", "torch-loop"), ("torch-foreach", "torch-loop")):
         if one in places and many in places:
             pairs.append((places[one], places[many]))
     question = "what does a step save that takes all tensors at once?"

@@ -19,10 +19,7 @@ PAIRS = (
     ("320×256×256", Gemm(320, 256, 256), "openblas"),
     ("triad 3×1 MiB", Stream("triad", 1 << 20), "c"),
 )
-MORE = (
-    ("128³ blocked", Gemm(128, 128, 128), "blocked"),
-    ("copy 2×8 KiB", Stream("copy", 8 << 10), "c"),
-)
+MORE = (("128³ blocked", Gemm(128, 128, 128), "blocked"), ("copy 2×8 KiB", Stream("copy", 8 << 10), "c"))
 MEMORY = ("triad 3×16 MiB", Stream("triad", 16 << 20), "c")
 PER_SIZE = {"identical": 50, "+5 %": 20, "+2 %": 20}
 CALLS = {"+5 %": (20, 21), "+2 %": (50, 51)}  # in one launch: the truth is their quotient, exactly
@@ -54,9 +51,7 @@ def bias(microseconds: int, isa: str, step: float) -> tuple[Case, Case, int]:
 def parser() -> argparse.ArgumentParser:
     """The options."""
     made = Parser(f"python -m micro.{NAME}", description=__doc__, allow_abbrev=False)
-    made.add_argument(
-        "--full", action="store_true", help="five sizes, and again with a spinner on every core"
-    )
+    made.add_argument("--full", action="store_true", help="five sizes, and again with a spinner on every core")
     made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     made.add_argument("--json", metavar="FILE", help="write the figures as JSON (- is stdout)")
     made.add_argument("-q", dest="quiet", action="store_true", help="no progress")

@@ -20,9 +20,7 @@ LAYERS = {"FCN-S": FCN_S, "FCN-R": FCN_R, "AlexNet-S": ALEXNET_S}
 BANDED = ((2048, 2048, 16), (2048, 2048, 64), (2048, 2048, 512))  # what Intel and AMD are known to do
 FEW = ((784, 2048, 64), (4096, 1000, 16))  # of every library by default
 FAR = {"cpu": (), "cuda": FCN_S[:1]}  # W of more than a GPU's second-level cache, which holds all the others
-FROM_MEMORY = (
-    "--m 26752 --n 2048 --k 64 --variant fused:cublas,separate:cublas"  # the same, its parts left out
-)
+FROM_MEMORY = "--m 26752 --n 2048 --k 64 --variant fused:cublas,separate:cublas"  # the same, its parts left out
 SMALL = (784, 2048, 64)  # where rules, tied weights and gains are compared
 DEFAULT = {"cpu": ("openblas", "mkl", "torch"), "cuda": ("cublas", "torch-cuda")}
 ALL = {"cpu": ("openblas", "openblas-scipy", "mkl", "torch"), "cuda": DEFAULT["cuda"]}
@@ -31,11 +29,16 @@ PYTHON_TILE = 512  # … of one that Python calls, so long that the call does no
 PASSES = {"cpu": ("c", ("apply", "clear", "scale")), "cuda": ("cuda", ("apply", "clear"))}
 WAYS = {
     "cpu": (
-        "fused:openblas", "separate:openblas", "fused:mkl", "fused:torch", "separate:torch", "separate:numpy",
+        "fused:openblas",
+        "separate:openblas",
+        "fused:mkl",
+        "fused:torch",
+        "separate:torch",
+        "separate:numpy",
         "temporaries:numpy",
     ),
     "cuda": ("fused:cublas", "separate:cublas", "fused:torch-cuda", "separate:torch-cuda"),
-}  # fmt: skip
+}
 BATCHES = (1, 4, 16, 64, 256)
 SWEPT = (2048, 2048)
 FUSABLE = ("decay", "momentum", "unit")
@@ -90,9 +93,7 @@ def forms(asked: Asked, layer: Update, library: str) -> Contest:
         again = "" if find("update", f"gradient:{library}").python else f"*{times}"
         cases.append(asked.case(replace(tile, part="gradient"), f"gradient:{library}{again}"))
         cases.append(asked.case(replace(tile, part="scale"), f"{kernel}*{times}"))
-    question = (
-        f"is {library}'s step faster in one product than in a product and a pass, and what are its parts?"
-    )
+    question = f"is {library}'s step faster in one product than in a product and a pass, and what are its parts?"
     differs = "work: differs (form, and its parts alone)"
     return Contest(f"fused/{layer.name}/{library}", question, differs, tuple(cases), ((0, 1),))
 
@@ -164,9 +165,7 @@ def batch_at(asked: Asked, m: int, n: int, k: int, library: str) -> Contest:
 
 def batch(asked: Asked) -> list[Contest]:
     """The batch at which the pass costs as much as the gradient."""
-    m, n = (
-        asked.axes[name][0] if name in asked.given else size for name, size in zip("mn", SWEPT, strict=True)
-    )
+    m, n = (asked.axes[name][0] if name in asked.given else size for name, size in zip("mn", SWEPT, strict=True))
     sizes = asked.axes["k"] if "k" in asked.given else BATCHES
     libraries = _libraries(asked)
     if "all" not in asked.flags and "variant" not in asked.given:
@@ -181,9 +180,7 @@ BENCHMARK = Benchmark(
     sweep={"m": (512,), "n": (512,), "k": (64,), "rule": ("sgd",)},
     questions={
         "fused": Question(
-            "is the step faster in one product than in a product and a pass? (about 30 s)",
-            fused,
-            fused_answer,
+            "is the step faster in one product than in a product and a pass? (about 30 s)", fused, fused_answer
         ),
         "batch": Question(
             "at which batch does the pass over W cost as much as its gradient? (about 30 s)",
@@ -192,14 +189,7 @@ BENCHMARK = Benchmark(
             refine=lambda asked, run: refine_batch(asked, run, batch_at),
         ),
     },
-    variants=(
-        "fused:openblas",
-        "separate:openblas",
-        "fused:mkl",
-        "separate:mkl",
-        "fused:torch",
-        "separate:torch",
-    ),
+    variants=("fused:openblas", "separate:openblas", "fused:mkl", "separate:mkl", "fused:torch", "separate:torch"),
     cuda=("fused:cublas", "separate:cublas", "fused:torch-cuda", "separate:torch-cuda"),
     useful={
         "cpu": (Useful("--fused"), Useful("--batch")),

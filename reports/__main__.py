@@ -75,15 +75,12 @@ def _draw(run: Run, folder: Path, stem: str) -> list[Path]:
 
 
 def _add_compare(commands: Commands) -> None:
-    made = commands.add_parser(
-        "compare", help="two runs: where they ran first, then their times", allow_abbrev=False
-    )
+    made = commands.add_parser("compare", help="two runs: where they ran first, then their times", allow_abbrev=False)
     made.add_argument("files", nargs=2, type=Path, metavar="FILE")
     made.add_argument("--margin", type=share, default=0.01, metavar="SHARE", help="smallest difference (1%%)")
     made.add_argument(
-        "--gate", type=share, metavar="SHARE",
-        help="exit 1 where the second is slower for certain, by so much or more",
-    )  # fmt: skip
+        "--gate", type=share, metavar="SHARE", help="exit 1 where the second is slower for certain, by so much or more"
+    )
     made.set_defaults(run=compare)
 
 
@@ -134,10 +131,7 @@ def export(arguments: argparse.Namespace) -> int:
         with output.open("w", encoding="utf-8") as stream:
             formats.write(arguments.kind, run, stream)
     except OSError as error:
-        print(
-            f"reports export: -o {output}: {error.strerror}; name a file in a folder that is there",
-            file=sys.stderr,
-        )
+        print(f"reports export: -o {output}: {error.strerror}; name a file in a folder that is there", file=sys.stderr)
         return 2
     return 0
 

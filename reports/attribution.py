@@ -46,10 +46,13 @@ def text(told: Mapping[str, Any]) -> str:
         )
     disagree = [x for x in told["agreement"] if x["verdict"] == "disagree"]
     agree = sum(x["verdict"] == "agree" for x in told["agreement"])
-    lines.append(f"two witnesses: {agree} rows agree, {len(disagree)} disagree" + "".join(
-        f"; {told[x['side']]} {x['row']}: trace {units.seconds(x['trace'])}, replay {units.seconds(x['replay'])}"
-        for x in disagree
-    ))  # fmt: skip
+    lines.append(
+        f"two witnesses: {agree} rows agree, {len(disagree)} disagree"
+        + "".join(
+            f"; {told[x['side']]} {x['row']}: trace {units.seconds(x['trace'])}, replay {units.seconds(x['replay'])}"
+            for x in disagree
+        )
+    )
     lines += told["conditions"]
     lines.append("A category is a candidate saving until it is swapped: removing one changes the others.")
     return "\n".join(lines)
@@ -66,8 +69,10 @@ def _cells(row: str, column: str, a: float, b: float, cell: Mapping[str, Any] | 
 
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:
     widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head))]
-    lines = ["  ".join(f"{word:{'<' if i < 2 else '>'}{widths[i]}}" for i, word in enumerate(line)).rstrip()
-             for line in (head, *rows)]  # fmt: skip
+    lines = [
+        "  ".join(f"{word:{'<' if i < 2 else '>'}{widths[i]}}" for i, word in enumerate(line)).rstrip()
+        for line in (head, *rows)
+    ]
     return [lines[0], "─" * len(lines[0]), *lines[1:]]
 
 

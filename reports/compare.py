@@ -52,9 +52,7 @@ def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
     changed = environments(first.environment, second.environment)
     said = [f"a: {first.environment.command} ({first.environment.started})"]
     said += [f"b: {second.environment.command} ({second.environment.started})"]
-    said.append(
-        "Between them differ: " + ("; ".join(changed) if changed else "nothing that is recorded") + "."
-    )
+    said.append("Between them differ: " + ("; ".join(changed) if changed else "nothing that is recorded") + ".")
     missing = len(_measured(first)) + len(_measured(second)) - 2 * len(pairs)
     said += [f"{missing} cases are in one of them only."] if missing else []
     damaged = tuple(dict.fromkeys((*first.damaged, *second.damaged)))
@@ -87,9 +85,20 @@ def _contest(first: Result, second: Result, margin: float, family: int) -> Conte
         for letter, result in (("a", first), ("b", second))
     )
     comparison = Comparison(
-        name, "run", both[0].name, both[1].name, None, None, None, stats.SHOWN, "not comparable", APART,
-        margin, margin, scope="of the runs themselves",
-    )  # fmt: skip
+        name,
+        "run",
+        both[0].name,
+        both[1].name,
+        None,
+        None,
+        None,
+        stats.SHOWN,
+        "not comparable",
+        APART,
+        margin,
+        margin,
+        scope="of the runs themselves",
+    )
     if first.seconds is None or second.seconds is None:
         without = next(result for result in (first, second) if result.seconds is None)
         why = without.status + (f": {without.reason}" if without.reason else "")

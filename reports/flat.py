@@ -17,10 +17,32 @@ from reports import stats
 from reports.record import Comparison, Contest, Environment, Result, Run
 
 COLUMNS = (
-    "contest", "role", "name", "op", "variant", "device", "threads", "status", "reason", "median_seconds",
-    "low_seconds", "high_seconds", "flops_per_second", "bytes_per_second", "percent_of_ceiling", "ceiling",
-    "error", "error_bound", "kernel", "isa_observed", "blas", "clock", "launches", "uses", "repeat",
-)  # fmt: skip
+    "contest",
+    "role",
+    "name",
+    "op",
+    "variant",
+    "device",
+    "threads",
+    "status",
+    "reason",
+    "median_seconds",
+    "low_seconds",
+    "high_seconds",
+    "flops_per_second",
+    "bytes_per_second",
+    "percent_of_ceiling",
+    "ceiling",
+    "error",
+    "error_bound",
+    "kernel",
+    "isa_observed",
+    "blas",
+    "clock",
+    "launches",
+    "uses",
+    "repeat",
+)
 SHARED = ("op", "variant", "device", "threads")  # columns of a comparison, where both sides have the same
 
 

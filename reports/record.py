@@ -10,9 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 FORMAT = 1
 
-Status: TypeAlias = Literal[
-    "planned", "skipped", "built", "ran", "ok", "unreliable", "contended", "wrong", "failed"
-]
+Status: TypeAlias = Literal["planned", "skipped", "built", "ran", "ok", "unreliable", "contended", "wrong", "failed"]
 TIMED = ("ok", "unreliable", "contended")
 REASONED = ("skipped", "wrong", "failed")
 
@@ -79,9 +77,7 @@ class Result:
 
     def __post_init__(self) -> None:
         if (self.seconds is not None) != (self.status in TIMED):
-            raise ValueError(
-                f"{self.name}: a result {self.status} {'has' if self.seconds else 'lacks'} a time"
-            )
+            raise ValueError(f"{self.name}: a result {self.status} {'has' if self.seconds else 'lacks'} a time")
         if self.status in REASONED and not self.reason:
             raise ValueError(f"{self.name}: a result {self.status} without its reason")
 

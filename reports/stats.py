@@ -142,9 +142,7 @@ def between(first: Sequence[float], second: Sequence[float], margin: float, fami
     a, b = np.array(first), np.array(second)
     parts = [float(x.var(ddof=1)) / len(x) for x in (a, b)]
     center, error = float(b.mean() - a.mean()), math.sqrt(sum(parts))
-    degrees = sum(parts) ** 2 / max(
-        sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b), strict=True)), 1e-300
-    )
+    degrees = sum(parts) ** 2 / max(sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b), strict=True)), 1e-300)
     found = []
     for alpha in (1 - SHOWN, (1 - JUDGED) / family):
         half = quantile(max(1.0, degrees), 1 - alpha / 2) * error
@@ -157,9 +155,7 @@ def nested(groups: Sequence[Floats], margin: float) -> Judgment:
     interval. Coverage was simulated (`micro.measuring.coverage.of_generations`)."""
     rounds = sum(map(len, groups))
     if not groups or min(map(len, groups)) < FEWEST:
-        return Judgment(
-            None, "unresolved", f"{rounds} rounds, an interval needs {FEWEST} a generation", rounds
-        )
+        return Judgment(None, "unresolved", f"{rounds} rounds, an interval needs {FEWEST} a generation", rounds)
     shown, strict = _nested(groups, 1 - SHOWN), _nested(groups, 1 - JUDGED)
     return _verdict(shown, strict, margin, rounds)
 

@@ -74,9 +74,7 @@ class RunFile:
         self.run = read(path)
         if self.run.environment.digest != environment.digest:
             changed = "; ".join(environments(self.run.environment, environment)) or "its digest"
-            raise Unreadable(
-                f"-o {path}: its run was made in another environment ({changed}): name another file"
-            )
+            raise Unreadable(f"-o {path}: its run was made in another environment ({changed}): name another file")
         end, last = 0, b"\n"
         with path.open("rb") as stream:
             for _, last in _lines(stream):

@@ -37,14 +37,16 @@ def comparisons(run: Run) -> Table:
                 verdict += f" ({notes.index(remark) + 1})"
             rows.append(
                 (
-                    " ".join(word for word in common.split(" ") if word != home), f"{contender} / {baseline}",
-                    units.ratio(comparison.ratio, comparison.low, comparison.high), verdict,
+                    " ".join(word for word in common.split(" ") if word != home),
+                    f"{contender} / {baseline}",
+                    units.ratio(comparison.ratio, comparison.low, comparison.high),
+                    verdict,
                     units.seconds(second.seconds.median if second.seconds else None),
                     units.seconds(first.seconds.median if first.seconds else None),
                     f"{units.percent(second.percent_of_ceiling)}, {units.percent(first.percent_of_ceiling)}",
                     f"{units.error(second.error)}, {units.error(first.error)}",
                 )
-            )  # fmt: skip
+            )
             mixed |= second.precision != first.precision
     head: tuple[str, ...] = (
         "at",
@@ -69,9 +71,7 @@ def contrast(contender: str, baseline: str) -> tuple[str, str, str]:
     op, *first = contender.split("/")
     _, *second = baseline.split("/")
     shared = [word for word in first if word in second and word != "threads:1"]
-    only = [
-        [word for word in words if word not in others] for words, others in ((first, second), (second, first))
-    ]
+    only = [[word for word in words if word not in others] for words, others in ((first, second), (second, first))]
     keys = {word.partition(":")[0] for words in only for word in words}
     lone = len(keys) == 1  # the field need not be named when it is the only one
     default = {
@@ -117,9 +117,7 @@ def kernels(run: Run) -> tuple[str, ...]:
     ran = _named(run)
     return tuple(
         f"{variant}: "
-        + "; ".join(
-            filter(None, (" and ".join(about), ", ".join(calls.get(variant, ())), ran.get(variant, "")))
-        )
+        + "; ".join(filter(None, (" and ".join(about), ", ".join(calls.get(variant, ())), ran.get(variant, ""))))
         for variant, about in told.items()
     )
 
@@ -154,8 +152,7 @@ def ceilings(run: Run) -> tuple[str, ...]:
             rate = (result.bytes_per_second if result.op == "stream" else result.flops_per_second) or 0.0
             best[name] = max(best.get(name, 0.0), rate)
     return tuple(
-        f"{name} {units.scaled(rate, 'B/s' if name.startswith('read ') else 'FLOP/s')}"
-        for name, rate in best.items()
+        f"{name} {units.scaled(rate, 'B/s' if name.startswith('read ') else 'FLOP/s')}" for name, rate in best.items()
     )
 
 
@@ -168,14 +165,15 @@ def results(run: Run) -> Table:
         rate = units.scaled(result.flops_per_second, "FLOP/s") if result.flops_per_second else "–"
         rows.append(
             (
-                result.name, result.status, units.seconds(result.seconds.median if result.seconds else None), rate,
+                result.name,
+                result.status,
+                units.seconds(result.seconds.median if result.seconds else None),
+                rate,
                 f"{units.percent(result.percent_of_ceiling)} of {result.ceiling}" if result.ceiling else "–",
                 result.reason or "; ".join(result.warnings) or result.repeat,
             )
-        )  # fmt: skip
-    return Table(
-        "Cases", ("case", "status", "time", "rate", "of ceiling", "reason, or the command"), tuple(rows)
-    )
+        )
+    return Table("Cases", ("case", "status", "time", "rate", "of ceiling", "reason, or the command"), tuple(rows))
 
 
 def troubles(run: Run) -> tuple[str, ...]:
@@ -188,9 +186,7 @@ def troubles(run: Run) -> tuple[str, ...]:
             found.setdefault(f"{result.status}: {result.reason}{evidence}", []).append(name)
         for warning in result.warnings:
             # Figures differ from case to case; one line holds all of a kind, with the first one's figure.
-            kind = next(
-                (k for k in found if re.sub(r"[\d.]+", "", k) == re.sub(r"[\d.]+", "", warning)), warning
-            )
+            kind = next((k for k in found if re.sub(r"[\d.]+", "", k) == re.sub(r"[\d.]+", "", warning)), warning)
             found.setdefault(kind, []).append(result.name)
     told = list(run.damaged)
     for reason, names in found.items():
@@ -208,9 +204,7 @@ def selftest(run: Run) -> tuple[str, ...]:
     held = [figure for figure in known["figures"] if figure["promised"]]
     missed = [figure["name"] for figure in held if not figure["held"]]
     rest = "" if not missed else "; not held: " + ", ".join(missed)
-    chosen = (
-        figure for figure in known["figures"] if figure["name"].startswith(("identical pairs not", "+5"))
-    )
+    chosen = (figure for figure in known["figures"] if figure["name"].startswith(("identical pairs not", "+5")))
     told = "; ".join(f"{figure['name']} {figure['found']}" for figure in chosen)
     count = len(held) - len(missed)
     return (f"Self-test here, {known['started'][:10]}: {count} of {len(held)} figures held{rest}. {told}.",)

@@ -30,9 +30,13 @@ def copy(folder: Path) -> None:
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *command.split()[1:]],
-        cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
         env=os.environ | {"PYTHONPATH": str(folder)},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(("title", "text"), recipes(), ids=[title for title, _ in recipes()])

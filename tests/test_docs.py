@@ -20,10 +20,7 @@ from tests.conftest import load
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-EVERY = [
-    *PAGES,
-    *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "reports/reference/README.md")),
-]
+EVERY = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "reports/reference/README.md"))]
 WRITTEN = load(ROOT / "docs/generate.py").PAGES
 ELSEWHERE = ("make ", "pip ", "git ", "apt-get ", ". .venv", "cd ")  # what CI runs, or another machine
 
@@ -42,9 +39,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def blocks(kind: str) -> list[tuple[str, str]]:
     found = []
     for page in PAGES:
-        for number, text in enumerate(
-            re.findall(rf"```{kind}\n(.*?)```", page.read_text("utf-8"), flags=re.S)
-        ):
+        for number, text in enumerate(re.findall(rf"```{kind}\n(.*?)```", page.read_text("utf-8"), flags=re.S)):
             found.append((f"{page.name}-{number}", text))
     return found
 
@@ -52,13 +47,7 @@ def blocks(kind: str) -> list[tuple[str, str]]:
 def run(words: list[str], folder: Path, state: Path | None = None) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str((state or folder) / "state")}
     return subprocess.run(
-        [sys.executable, *words],
-        cwd=folder,
-        env=environment,
-        text=True,
-        capture_output=True,
-        timeout=120,
-        check=False,
+        [sys.executable, *words], cwd=folder, env=environment, text=True, capture_output=True, timeout=120, check=False
     )
 
 

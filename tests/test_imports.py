@@ -33,8 +33,12 @@ COMMANDS = (
 def test_help_and_list_import_nothing_heavy(command: tuple[str, ...]) -> None:
     ran = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", *command],
-        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr[-500:]
     assert ran.stdout
     modules = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines() if "import time:" in line}

@@ -223,9 +223,7 @@ class Cuda:
             for _ in range(count):
                 launch.call()
         except BaseException:
-            with suppress(
-                Exception
-            ):  # of a capture that the fault has made invalid: the fault is what is told
+            with suppress(Exception):  # of a capture that the fault has made invalid: the fault is what is told
                 self.stream.end_capture()
             raise
         graph = self.stream.end_capture()
@@ -276,9 +274,14 @@ class Cuda:
     def limits(self) -> Limits:
         free, _ = self.cp.cuda.runtime.memGetInfo()
         return Limits(
-            free, self.processors, (self._facts["l2CacheSize"],), 2 * LANES * CLOCK * self.processors,
-            BYTES_PER_PROCESSOR * self.processors, VISIT, ("wgmma",) if self.arch == "sm_90" else (),
-        )  # fmt: skip
+            free,
+            self.processors,
+            (self._facts["l2CacheSize"],),
+            2 * LANES * CLOCK * self.processors,
+            BYTES_PER_PROCESSOR * self.processors,
+            VISIT,
+            ("wgmma",) if self.arch == "sm_90" else (),
+        )
 
 
 def split_at(word: str, names: Sequence[str]) -> list[tuple[str, ...]]:

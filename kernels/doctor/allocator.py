@@ -26,9 +26,11 @@ class _Symbol(ctypes.Structure):
     """dladdr's answer, Dl_info."""
 
     _fields_ = (
-        ("path", ctypes.c_char_p), ("base", ctypes.c_void_p),
-        ("name", ctypes.c_char_p), ("address", ctypes.c_void_p),
-    )  # fmt: skip
+        ("path", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
 
 
 def allocator(environment: Mapping[str, str] = os.environ) -> Allocator:

@@ -57,8 +57,7 @@ def peaks(now: datetime, device: str = ceilings.CPU) -> Peaks | None:
             return None
         flops = {isa: float(rate) for isa, rate in known.flops.items()}
         bandwidth = {
-            kind: {size: float(rate) for size, rate in rates.items()}
-            for kind, rates in known.bandwidth.items()
+            kind: {size: float(rate) for size, rate in rates.items()} for kind, rates in known.bandwidth.items()
         }
         return Peaks(str(known.measured), age(known.measured, now), flops, bandwidth)
     except (TypeError, ValueError, AttributeError):

@@ -91,9 +91,13 @@ def _child(skip: list[str]) -> tuple[list[dict[str, Any]], str]:
     command = [sys.executable, "-m", __name__, *skip]
     try:
         ran = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False,
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
             env=os.environ | {"PYTHONPATH": path},
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired as error:
         return _lines(error.stdout or b""), f"no answer in {PATIENCE:g} s"
     except (OSError, ValueError) as error:

@@ -38,19 +38,14 @@ OPTIONAL = {
     "mkl": Wanted(lambda: mkl.missing() is None, ("mkl",), "pip install mkl"),  # libraries, no module
     "numba": _plain("numba"),
     "cupy": Wanted(
-        _module("cupy"),
-        ("cupy-cuda13x", "cupy-cuda12x", "cupy"),
-        "pip install cupy-cuda13x (CUDA 12: -cuda12x)",
+        _module("cupy"), ("cupy-cuda13x", "cupy-cuda12x", "cupy"), "pip install cupy-cuda13x (CUDA 12: -cuda12x)"
     ),
     "pycuda": _plain("pycuda"),
     "scikit-cuda": _plain("scikit-cuda", "skcuda"),
     "pyopencl": _plain("pyopencl"),
     "pyfftw": _plain("pyfftw"),
 }
-BASE = {
-    name: _plain(name)
-    for name in ("numpy", "scipy", "msgspec", "rich", "threadpoolctl", "psutil", "matplotlib")
-}
+BASE = {name: _plain(name) for name in ("numpy", "scipy", "msgspec", "rich", "threadpoolctl", "psutil", "matplotlib")}
 
 
 def package(wanted: Wanted) -> Part:

@@ -56,6 +56,12 @@ def run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[s
     import subprocess  # here: whatever is read without a program starts without it
 
     return subprocess.run(
-        command, input=text, capture_output=True, text=True, errors="replace", check=False,
-        timeout=PATIENCE, env=os.environ | {"LC_ALL": "C"},
-    )  # fmt: skip
+        command,
+        input=text,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=PATIENCE,
+        env=os.environ | {"LC_ALL": "C"},
+    )

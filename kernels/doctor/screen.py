@@ -22,9 +22,14 @@ Rows = Iterator[tuple[str, str]]
 def lines(found: Found) -> list[str]:
     """Groups with nothing in them are left out."""
     groups = {
-        "devices": devices(found), "libraries": libraries(found), "ways to a GPU": bindings(found),
-        "system": system(found), "tools": tools(found), "missing": missing(found), "known figures": known(found),
-    }  # fmt: skip
+        "devices": devices(found),
+        "libraries": libraries(found),
+        "ways to a GPU": bindings(found),
+        "system": system(found),
+        "tools": tools(found),
+        "missing": missing(found),
+        "known figures": known(found),
+    }
     told = []
     for title, rows in groups.items():
         body = [line for label, text in rows for line in _row(label, text)]
@@ -34,19 +39,20 @@ def lines(found: Found) -> list[str]:
 
 def _row(label: str, text: str) -> list[str]:
     return textwrap.wrap(
-        " ".join(text.split()), WIDTH, initial_indent=f"  {label:{LABEL}}  ",
-        subsequent_indent=" " * (LABEL + 4), break_on_hyphens=False, break_long_words=False,
-    )  # fmt: skip
+        " ".join(text.split()),
+        WIDTH,
+        initial_indent=f"  {label:{LABEL}}  ",
+        subsequent_indent=" " * (LABEL + 4),
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def devices(found: Found) -> Rows:
     for kind, about in found.devices.items():
         if about["here"]:
             isa = f", {about['isa'][-1]}" if about.get("isa") else ""
-            yield (
-                kind,
-                f"{about['model']}, {_many(about['cores'], 'core')}{isa}, {_bytes(about['memory'])} free",
-            )
+            yield (kind, f"{about['model']}, {_many(about['cores'], 'core')}{isa}, {_bytes(about['memory'])} free")
 
 
 def libraries(found: Found) -> Rows:
@@ -60,17 +66,10 @@ def libraries(found: Found) -> Rows:
     if found.pools is None:
         yield "thread pools", f"not told{_why(found, 'pools')}"
     # MKL has a row of its own.
-    shown = {
-        name: part for name, part in (found.packages | found.base).items() if part.here and name != "mkl"
-    }
+    shown = {name: part for name, part in (found.packages | found.base).items() if part.here and name != "mkl"}
     yield (
         "packages",
-        ", ".join(
-            [
-                f"Python {platform.python_version()}",
-                *(f"{name} {part.version}" for name, part in shown.items()),
-            ]
-        ),
+        ", ".join([f"Python {platform.python_version()}", *(f"{name} {part.version}" for name, part in shown.items())]),
     )
 
 
@@ -78,11 +77,7 @@ def _library(about: Library, pool: Pool | None) -> Iterator[str]:
     yield (about.version or "version not told").removeprefix("OpenBLAS ").removeprefix("MKL ")
     yield _threads(pool) if pool else "threads not told"
     if about.kernels:
-        obeyed = (
-            " by"
-            if (about.asked or "").lower() == about.kernels.lower()
-            else f": not {about.asked}, asked by"
-        )
+        obeyed = " by" if (about.asked or "").lower() == about.kernels.lower() else f": not {about.asked}, asked by"
         asked = f"{obeyed} OPENBLAS_CORETYPE" if about.asked else ""
         yield f"{about.kernels} kernels" + (f" ({about.isa})" if about.isa else "") + asked
 
@@ -115,11 +110,7 @@ def system(found: Found) -> Rows:
         yield "malloc", f"not told{_why(found, 'allocator')}"
     else:
         libc = malloc.libc or "C library not told"
-        name = (
-            libc
-            if malloc.malloc and libc.startswith(malloc.malloc)
-            else f"{malloc.malloc or 'not told'} ({libc})"
-        )
+        name = libc if malloc.malloc and libc.startswith(malloc.malloc) else f"{malloc.malloc or 'not told'} ({libc})"
         yield "malloc", f"{name}; {_variables(malloc.variables) or 'no variable steers it'}"
     yield "variables", _variables(about.variables) or "none that steers a library"
 
@@ -148,11 +139,7 @@ def _caches(caches: tuple[Cache, ...]) -> str:
 def _sharers(shared: tuple[str, ...]) -> str:
     if len(shared) == 1:
         return f"cores {shared[0]}"
-    return (
-        "each core"
-        if all(who.isdigit() for who in shared)
-        else f"each of {len(shared)} groups like {shared[0]}"
-    )
+    return "each core" if all(who.isdigit() for who in shared) else f"each of {len(shared)} groups like {shared[0]}"
 
 
 def _nodes(nodes: tuple[Node, ...]) -> str:

@@ -77,31 +77,41 @@ def survey() -> Found:
         asked = {name: threads.submit(fact) for name, fact in TOOLS.items()}
         devices = {kind: _device(kind) for kind in kinds()}
         facts: dict[str, Any] = {name: told(name, fact) for name, fact in SYSTEM.items()}
-        known = {
-            name: told(name, partial(fact, datetime.now(UTC))) for name, fact in FIGURES.items() if where
-        }
+        known = {name: told(name, partial(fact, datetime.now(UTC))) for name, fact in FIGURES.items() if where}
         rights = told("perf", perf.rights)
     blas = told("libraries", opened.result) or Opened({}, None)
     return Found(
-        devices, blas.libraries, blas.pools, bindings.bindings(),
+        devices,
+        blas.libraries,
+        blas.pools,
+        bindings.bindings(),
         {name: packages.package(wanted) for name, wanted in packages.OPTIONAL.items()},
         {name: packages.package(wanted) for name, wanted in packages.BASE.items()},
         System(**facts, variables=steering.variables(steering.TUNING)),
-        {name: _tool(name, future) for name, future in asked.items()}, rights,
-        known.get("ceilings"), known.get("gpu ceilings") or {}, known.get("selftest"),
-        str(where) if where else None, bool(where) and state.is_temporary(),
+        {name: _tool(name, future) for name, future in asked.items()},
+        rights,
+        known.get("ceilings"),
+        known.get("gpu ceilings") or {},
+        known.get("selftest"),
+        str(where) if where else None,
+        bool(where) and state.is_temporary(),
         not_told | ({"pools": blas.why} if blas.why else {}),
-    )  # fmt: skip
+    )
 
 
 TOOLS = {"cc": tools.c_compiler, "c++": tools.cpp_compiler, "nvcc": tools.nvcc, "perf": tools.perf}
 SYSTEM: dict[str, Callable[[], Any]] = {
-    "cores": system.cores, "caches": system.caches, "nodes": system.nodes,
-    "huge_pages": system.huge_pages, "allocator": allocator.allocator,
-}  # fmt: skip
+    "cores": system.cores,
+    "caches": system.caches,
+    "nodes": system.nodes,
+    "huge_pages": system.huge_pages,
+    "allocator": allocator.allocator,
+}
 FIGURES: dict[str, Callable[[datetime], Any]] = {
-    "ceilings": figures.peaks, "gpu ceilings": figures.gpu_peaks, "selftest": figures.selftest,
-}  # fmt: skip
+    "ceilings": figures.peaks,
+    "gpu ceilings": figures.gpu_peaks,
+    "selftest": figures.selftest,
+}
 
 
 def _device(kind: str) -> dict[str, Any]:

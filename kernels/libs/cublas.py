@@ -78,23 +78,42 @@ def open_handle(stream: int, workspace: int, library: Any = None) -> Handle:
 
 
 def sgemm(
-    on: Handle, flags: tuple[int, int], mnk: tuple[int, int, int], scale: tuple[float, float],
-    a: tuple[int, int], b: tuple[int, int], c: tuple[int, int],
-) -> Callable[[], None]:  # fmt: skip
+    on: Handle,
+    flags: tuple[int, int],
+    mnk: tuple[int, int, int],
+    scale: tuple[float, float],
+    a: tuple[int, int],
+    b: tuple[int, int],
+    c: tuple[int, int],
+) -> Callable[[], None]:
     """C = alpha·op(A)·op(B) + beta·C, column-major, ready to be called; operands are (address, ld)."""
     alpha, beta = FLOAT(scale[0]), FLOAT(scale[1])
     function, check = on.api.cublasSgemm_v2, on.check
     arguments = (
-        on.handle, *map(INT, (*flags, *mnk)), ctypes.byref(alpha), POINTER(a[0]), INT(a[1]),
-        POINTER(b[0]), INT(b[1]), ctypes.byref(beta), POINTER(c[0]), INT(c[1]),
-    )  # fmt: skip
+        on.handle,
+        *map(INT, (*flags, *mnk)),
+        ctypes.byref(alpha),
+        POINTER(a[0]),
+        INT(a[1]),
+        POINTER(b[0]),
+        INT(b[1]),
+        ctypes.byref(beta),
+        POINTER(c[0]),
+        INT(c[1]),
+    )
     return prepared(function, arguments, "cublasSgemm", check, (alpha, beta))
 
 
 def gemm_ex(
-    on: Handle, dtype: str, flags: tuple[int, int], mnk: tuple[int, int, int], scale: tuple[float, float],
-    a: tuple[int, int], b: tuple[int, int], c: tuple[int, int],
-) -> Callable[[], None]:  # fmt: skip
+    on: Handle,
+    dtype: str,
+    flags: tuple[int, int],
+    mnk: tuple[int, int, int],
+    scale: tuple[float, float],
+    a: tuple[int, int],
+    b: tuple[int, int],
+    c: tuple[int, int],
+) -> Callable[[], None]:
     """The product of `sgemm` on operands of one of TYPES, whose arithmetic is said with the call; ld in elements.
 
     Where the library splits K, partial sums of bf16 and fp16 may be added in these types: its default.
@@ -102,10 +121,22 @@ def gemm_ex(
     kind, compute = map(INT, TYPES[dtype])
     alpha, beta = FLOAT(scale[0]), FLOAT(scale[1])
     arguments = (
-        on.handle, *map(INT, (*flags, *mnk)), ctypes.byref(alpha), POINTER(a[0]), kind, INT(a[1]),
-        POINTER(b[0]), kind, INT(b[1]), ctypes.byref(beta), POINTER(c[0]), kind, INT(c[1]),
-        compute, INT(DEFAULT_ALGORITHM),
-    )  # fmt: skip
+        on.handle,
+        *map(INT, (*flags, *mnk)),
+        ctypes.byref(alpha),
+        POINTER(a[0]),
+        kind,
+        INT(a[1]),
+        POINTER(b[0]),
+        kind,
+        INT(b[1]),
+        ctypes.byref(beta),
+        POINTER(c[0]),
+        kind,
+        INT(c[1]),
+        compute,
+        INT(DEFAULT_ALGORITHM),
+    )
     return prepared(on.api.cublasGemmEx, arguments, "cublasGemmEx", on.check, (alpha, beta))
 
 
@@ -115,9 +146,20 @@ def sgeam_transpose(
     """Target (rows×cols, column-major) = source transposed (cols×rows); operands are (address, ld)."""
     one, zero = FLOAT(1.0), FLOAT(0.0)
     arguments = (
-        on.handle, INT(T), INT(N), INT(rows), INT(cols), ctypes.byref(one), POINTER(source[0]), INT(source[1]),
-        ctypes.byref(zero), POINTER(target[0]), INT(target[1]), POINTER(target[0]), INT(target[1]),
-    )  # fmt: skip
+        on.handle,
+        INT(T),
+        INT(N),
+        INT(rows),
+        INT(cols),
+        ctypes.byref(one),
+        POINTER(source[0]),
+        INT(source[1]),
+        ctypes.byref(zero),
+        POINTER(target[0]),
+        INT(target[1]),
+        POINTER(target[0]),
+        INT(target[1]),
+    )
     return prepared(on.api.cublasSgeam, arguments, "cublasSgeam", on.check, (one, zero))
 
 

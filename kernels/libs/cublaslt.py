@@ -30,9 +30,7 @@ SIZE = ctypes.c_size_t
 class Offer(ctypes.Structure):
     """cublasLtMatmulHeuristicResult_t."""
 
-    _fields_ = (
-        ("algo", ALGO), ("workspaceSize", SIZE), ("state", INT), ("wavesCount", FLOAT), ("reserved", INT * 4),
-    )  # fmt: skip
+    _fields_ = (("algo", ALGO), ("workspaceSize", SIZE), ("state", INT), ("wavesCount", FLOAT), ("reserved", INT * 4))
 
 
 @dataclass(frozen=True)
@@ -103,9 +101,15 @@ def _made(library: Any, stream: int, workspace: int) -> Handle:
 
 
 def plan(
-    on: Handle, dtype: str, flags: tuple[int, int], mnk: tuple[int, int, int], lds: tuple[int, int, int],
-    workspace_bytes: int, wanted: int, aligned: int = ALIGNED,
-) -> tuple[Algorithm, ...]:  # fmt: skip
+    on: Handle,
+    dtype: str,
+    flags: tuple[int, int],
+    mnk: tuple[int, int, int],
+    lds: tuple[int, int, int],
+    workspace_bytes: int,
+    wanted: int,
+    aligned: int = ALIGNED,
+) -> tuple[Algorithm, ...]:
     """Up to `wanted` ways to compute C = alpha·op(A)·op(B) + beta·C, the one that the library expects fastest first.
 
     Column-major; `dtype` is one of cublas.TYPES, `lds` are those of A, B and C in elements. An algorithm needs at
@@ -120,9 +124,17 @@ def plan(
         for attribute in MIN_ALIGNMENTS:
             _set(on, "MatmulPreference", preference, attribute, ctypes.c_uint32(aligned))
         status = on.api.cublasLtMatmulAlgoGetHeuristic(
-            on.handle, product.operation, product.a, product.b, product.c, product.c, preference,
-            INT(wanted), ctypes.byref(offers), ctypes.byref(count),
-        )  # fmt: skip
+            on.handle,
+            product.operation,
+            product.a,
+            product.b,
+            product.c,
+            product.c,
+            preference,
+            INT(wanted),
+            ctypes.byref(offers),
+            ctypes.byref(count),
+        )
     if status == NOT_SUPPORTED:
         return ()
     on.check("cublasLtMatmulAlgoGetHeuristic", status)
@@ -133,9 +145,7 @@ def plan(
     )
 
 
-def matmul(
-    on: Handle, algorithm: Algorithm, scale: tuple[float, float], a: int, b: int, c: int
-) -> Callable[[], None]:
+def matmul(on: Handle, algorithm: Algorithm, scale: tuple[float, float], a: int, b: int, c: int) -> Callable[[], None]:
     """The planned product in place of C, by this algorithm, ready to be called; operands are addresses.
 
     Raises LaunchError where the handle's workspace is too small.
@@ -146,10 +156,23 @@ def matmul(
     alpha, beta = FLOAT(scale[0]), FLOAT(scale[1])
     chosen, product = ALGO.from_buffer_copy(algorithm.data), algorithm.product
     arguments = (
-        on.handle, product.operation, ctypes.byref(alpha), POINTER(a), product.a, POINTER(b), product.b,
-        ctypes.byref(beta), POINTER(c), product.c, POINTER(c), product.c, ctypes.byref(chosen),
-        POINTER(on.workspace), SIZE(on.workspace_bytes), POINTER(on.stream),
-    )  # fmt: skip
+        on.handle,
+        product.operation,
+        ctypes.byref(alpha),
+        POINTER(a),
+        product.a,
+        POINTER(b),
+        product.b,
+        ctypes.byref(beta),
+        POINTER(c),
+        product.c,
+        POINTER(c),
+        product.c,
+        ctypes.byref(chosen),
+        POINTER(on.workspace),
+        SIZE(on.workspace_bytes),
+        POINTER(on.stream),
+    )
     keep = (alpha, beta, chosen, product)
     return cublas.prepared(on.api.cublasLtMatmul, arguments, "cublasLtMatmul", on.check, keep)
 

@@ -46,9 +46,15 @@ class Direction:
 
 
 FORWARD = (
-    "IMPLICIT_GEMM", "IMPLICIT_PRECOMP_GEMM", "GEMM", "DIRECT", "FFT", "FFT_TILING", "WINOGRAD",
+    "IMPLICIT_GEMM",
+    "IMPLICIT_PRECOMP_GEMM",
+    "GEMM",
+    "DIRECT",
+    "FFT",
+    "FFT_TILING",
+    "WINOGRAD",
     "WINOGRAD_NONFUSED",
-)  # fmt: skip
+)
 DATA = ("ALGO_0", "ALGO_1", "FFT", "FFT_TILING", "WINOGRAD", "WINOGRAD_NONFUSED")
 FILTER = ("ALGO_0", "ALGO_1", "FFT", "ALGO_3", "WINOGRAD", "WINOGRAD_NONFUSED", "FFT_TILING")
 DIRECTIONS = {
@@ -122,37 +128,72 @@ class Convolution:
         """Bytes that an algorithm asks for. Raises LaunchError where it does not exist for this problem."""
         size = SIZE()
         self.on.call(
-            f"cudnnGetConvolution{self.direction.stem}WorkspaceSize", self.on.handle, self.first, self.second,
-            self.how, self.out, INT(algorithm), ctypes.byref(size),
-        )  # fmt: skip
+            f"cudnnGetConvolution{self.direction.stem}WorkspaceSize",
+            self.on.handle,
+            self.first,
+            self.second,
+            self.how,
+            self.out,
+            INT(algorithm),
+            ctypes.byref(size),
+        )
         return size.value
 
     def run(self, algorithm: int, places: tuple[int, int, int], space: tuple[int, int]) -> None:
         """`places`: addresses of what is read and of what is written; `space`: address and bytes."""
         one, zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
         self.on.call(
-            f"cudnnConvolution{self.direction.stem}", self.on.handle, ctypes.byref(one), self.first,
-            POINTER(places[0]), self.second, POINTER(places[1]), self.how, INT(algorithm), POINTER(space[0]),
-            SIZE(space[1]), ctypes.byref(zero), self.out, POINTER(places[2]),
-        )  # fmt: skip
+            f"cudnnConvolution{self.direction.stem}",
+            self.on.handle,
+            ctypes.byref(one),
+            self.first,
+            POINTER(places[0]),
+            self.second,
+            POINTER(places[1]),
+            self.how,
+            INT(algorithm),
+            POINTER(space[0]),
+            SIZE(space[1]),
+            ctypes.byref(zero),
+            self.out,
+            POINTER(places[2]),
+        )
 
     def found(self, places: tuple[int, int, int], space: tuple[int, int]) -> list[dict[str, Any]]:
         """What `Find…Ex` measures within a workspace, best first."""
         rows, count = (Perf * MOST)(), INT()
         self.on.call(
-            f"cudnnFindConvolution{self.direction.stem}AlgorithmEx", self.on.handle, self.first,
-            POINTER(places[0]), self.second, POINTER(places[1]), self.how, self.out, POINTER(places[2]),
-            INT(MOST), ctypes.byref(count), rows, POINTER(space[0]), SIZE(space[1]),
-        )  # fmt: skip
+            f"cudnnFindConvolution{self.direction.stem}AlgorithmEx",
+            self.on.handle,
+            self.first,
+            POINTER(places[0]),
+            self.second,
+            POINTER(places[1]),
+            self.how,
+            self.out,
+            POINTER(places[2]),
+            INT(MOST),
+            ctypes.byref(count),
+            rows,
+            POINTER(space[0]),
+            SIZE(space[1]),
+        )
         return [self._row(row) for row in rows[: count.value]]
 
     def guessed(self) -> list[dict[str, Any]]:
         """What the heuristics of `Get…_v7` rank, best first; nothing runs."""
         rows, count = (Perf * MOST)(), INT()
         self.on.call(
-            f"cudnnGetConvolution{self.direction.stem}Algorithm_v7", self.on.handle, self.first, self.second,
-            self.how, self.out, INT(MOST), ctypes.byref(count), rows,
-        )  # fmt: skip
+            f"cudnnGetConvolution{self.direction.stem}Algorithm_v7",
+            self.on.handle,
+            self.first,
+            self.second,
+            self.how,
+            self.out,
+            INT(MOST),
+            ctypes.byref(count),
+            rows,
+        )
         return [self._row(row) for row in rows[: count.value]]
 
     def _row(self, row: Any) -> dict[str, Any]:

@@ -37,12 +37,9 @@ class Graph:
 def graph(cudnn: Any, op: str, shape: Shape, **where: Any) -> Graph:
     """`where`: handle=… on a device, device_property=… without one."""
     single = cudnn.data_type.FLOAT
-    made = cudnn.pygraph(
-        io_data_type=single, intermediate_data_type=single, compute_data_type=single, **where
-    )  # fmt: skip
+    made = cudnn.pygraph(io_data_type=single, intermediate_data_type=single, compute_data_type=single, **where)
     tensors = {
-        name: made.tensor(name=name, dim=list(shape.dims[name]), stride=packed(shape.dims[name]))
-        for name in READS[op]
+        name: made.tensor(name=name, dim=list(shape.dims[name]), stride=packed(shape.dims[name])) for name in READS[op]
     }
     first, second = (tensors[name] for name in READS[op])
     pads = {"pre_padding": [shape.pad] * 2, "post_padding": [shape.pad] * 2}

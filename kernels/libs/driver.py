@@ -49,18 +49,12 @@ class Prepared:
 
 
 def prepared(
-    kernel: ctypes.c_void_p,
-    grid: Sequence[int],
-    block: Sequence[int],
-    stream: int,
-    addresses: Sequence[int],
+    kernel: ctypes.c_void_p, grid: Sequence[int], block: Sequence[int], stream: int, addresses: Sequence[int]
 ) -> Prepared:
     """For a kernel whose parameters are all addresses of device memory."""
     values = tuple(POINTER(address) for address in addresses)
     parameters = (POINTER * len(values))(*(ctypes.addressof(value) for value in values))
-    words = (
-        kernel, *map(UNSIGNED, (*grid, *block)), UNSIGNED(0), POINTER(stream), parameters, POINTER(None),
-    )  # fmt: skip
+    words = (kernel, *map(UNSIGNED, (*grid, *block)), UNSIGNED(0), POINTER(stream), parameters, POINTER(None))
     return Prepared(words, parameters, values)
 
 

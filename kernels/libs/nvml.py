@@ -52,9 +52,7 @@ class Gpu:
         """The clock of the multiprocessors, and what held it down so far. Three calls, each up to 20 ms under some
         hypervisors. Counters are of the card: what happens between two calls shows, unlike a reason read afterwards,
         when the card idles again."""
-        counted = {
-            cause: self._ask("nvmlDeviceGetViolationStatus", policy) for cause, policy in POLICIES.items()
-        }
+        counted = {cause: self._ask("nvmlDeviceGetViolationStatus", policy) for cause, policy in POLICIES.items()}
         slowed = {cause: found.violationTime * 1e-9 for cause, found in counted.items() if found is not None}
         return Pace(_float(self._ask("nvmlDeviceGetClockInfo", SM)), slowed)
 
@@ -92,12 +90,8 @@ def open_gpu(bus_id: str) -> Gpu:
         api: Any = importlib.import_module("pynvml")
         api.nvmlInit()
         return Gpu(api, api.nvmlDeviceGetHandleByPciBusId(bus_id))
-    except (
-        Exception
-    ) as error:  # NVML's own, which has no name before the import, and those of a broken package
-        raise Unavailable(
-            f"NVML tells nothing of a GPU at {bus_id} ({said(error)}): see nvidia-smi"
-        ) from None
+    except Exception as error:  # NVML's own, which has no name before the import, and those of a broken package
+        raise Unavailable(f"NVML tells nothing of a GPU at {bus_id} ({said(error)}): see nvidia-smi") from None
 
 
 def _answer(api: Any, names: str, *arguments: Any) -> Any:

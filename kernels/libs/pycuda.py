@@ -20,9 +20,7 @@ from kernels.errors import LaunchError, Unavailable, said
 from kernels.libs import cuda
 
 EXTRA = "pip install 'kernelgap[pycuda]'"
-REBUILD = (
-    "pip install --force-reinstall --no-cache-dir --no-deps pycuda, which builds it for the CUDA that is here"
-)
+REBUILD = "pip install --force-reinstall --no-cache-dir --no-deps pycuda, which builds it for the CUDA that is here"
 NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 ON_REQUEST = 48 << 10  # bytes of shared memory a block, from which on a kernel must ask for them
@@ -116,9 +114,14 @@ def open_side(caller: int, library: Any = None) -> Side:
 
 
 def launch(
-    on: Side, kernel: Any, grid: tuple[int, ...], block: tuple[int, ...],
-    arguments: Sequence[tuple[str, float]], shared: int = 0, count: int = 1,
-) -> Callable[[], None]:  # fmt: skip
+    on: Side,
+    kernel: Any,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    arguments: Sequence[tuple[str, float]],
+    shared: int = 0,
+    count: int = 1,
+) -> Callable[[], None]:
     """`count` launches of a kernel from `function`, ready to be called, in the order of the caller's stream.
 
     `arguments`: a letter of the module `struct` and a value each, as ("P", address), ("q", int64),
@@ -132,9 +135,7 @@ def launch(
             kernel.set_attribute(on.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
     except failed as error:
         raise LaunchError(said(error)) from None
-    start = partial(
-        kernel.prepared_async_call, grid, block, on.stream, *(x for _, x in arguments), shared_size=shared
-    )
+    start = partial(kernel.prepared_async_call, grid, block, on.stream, *(x for _, x in arguments), shared_size=shared)
     aside = _after(on, on.fork, on.caller, on.stream.handle)
     back = _after(on, on.join, on.stream.handle, on.caller)
 

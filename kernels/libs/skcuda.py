@@ -163,9 +163,14 @@ def _made(api: Any, stream: int) -> tuple[int, str]:
 
 
 def sgemm(
-    on: Handle, flags: tuple[int, int], mnk: tuple[int, int, int], scale: tuple[float, float],
-    a: tuple[int, int], b: tuple[int, int], c: tuple[int, int],
-) -> Callable[[], None]:  # fmt: skip
+    on: Handle,
+    flags: tuple[int, int],
+    mnk: tuple[int, int, int],
+    scale: tuple[float, float],
+    a: tuple[int, int],
+    b: tuple[int, int],
+    c: tuple[int, int],
+) -> Callable[[], None]:
     """C = alpha·op(A)·op(B) + beta·C, column-major, ready to be called; operands are (address, ld)."""
     alpha, beta = scale
     return _call(on, "cublasSgemm", (on.handle, *flags, *mnk, alpha, *a, *b, beta, *c))

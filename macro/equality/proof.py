@@ -111,9 +111,7 @@ def _bounds(plain: Answer, network: Network, batch: int, folder: Path) -> dict[s
         )
         for name, array in plain.arrays.items()
     }
-    losses = [
-        abs(a - b) / abs(b) for other in others for a, b in zip(other.losses, plain.losses, strict=True)
-    ]
+    losses = [abs(a - b) / abs(b) for other in others for a, b in zip(other.losses, plain.losses, strict=True)]
     return bounds | {"loss": max(LOSS_FLOOR, FACTOR * max(losses))}
 
 
@@ -158,11 +156,7 @@ def _structure(answer: Answer, want: Answer) -> str | None:
 
 
 def prove(
-    network: Network,
-    batch: int,
-    wanted: Sequence[tuple[Framework, Setting]],
-    folder: Path,
-    say: Callable[[str], None],
+    network: Network, batch: int, wanted: Sequence[tuple[Framework, Setting]], folder: Path, say: Callable[[str], None]
 ) -> list[Verdict]:
     """A verdict for each; what cannot run has its reason. Proofs that hold are kept for `proven`."""
     from macro.equality import defects
@@ -186,9 +180,7 @@ def prove(
     return found
 
 
-def key(
-    network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]
-) -> str:
+def key(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> str:
     """Of what a proof holds for: network, batch, adapter, knobs, the framework's own build, and the rule."""
     told = [network.data(), batch, framework.path.read_text("utf-8"), framework.knobs, setting.knobs, RULE]
     told += [identity.get(name) for name in ("version", "blas", "dnn", "python")]
@@ -196,20 +188,13 @@ def key(
 
 
 def keep(
-    network: Network,
-    batch: int,
-    framework: Framework,
-    setting: Setting,
-    identity: Mapping[str, Any],
-    verdict: Verdict,
+    network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any], verdict: Verdict
 ) -> None:
     told = {"network": network.name, "batch": batch, **asdict(verdict)}
     _store(key(network, batch, framework, setting, identity), told)
 
 
-def proven(
-    network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]
-) -> bool:
+def proven(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> bool:
     """Whether equal work was proven for exactly this."""
     return _stored(key(network, batch, framework, setting, identity)) is not None
 

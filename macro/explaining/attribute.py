@@ -125,8 +125,7 @@ def _leaves(spans: Iterable[dict[str, Any]], group: Mapping[str, tuple[str, ...]
     found: list[tuple[Any, Key]] = []
     inner: dict[str, int] = {}  # by column, where the latest that began so far ends
     for span in sorted(
-        (s for s in spans if s["rows"] and s["column"] and not s.get("part")),
-        key=lambda s: (-s["start"], s["end"]),
+        (s for s in spans if s["rows"] and s["column"] and not s.get("part")), key=lambda s: (-s["start"], s["end"])
     ):
         if inner.get(span["column"], span["end"] + 1) > span["end"]:
             found.append((span, (together(span["rows"], group), span["column"])))

@@ -18,12 +18,8 @@ PYTHON = re.compile(r"^(lib)?python\d")
 # In a kernel: what waits and wakes; all else of a step is memory that is mapped, cleared, faulted in or given back.
 WAITS = re.compile(r"futex|sched|yield|wait|wake|switch|nanosleep|idle|hrtimer|rcu|irq_work|ttwu")
 # A sample due while interrupts are off lands where a lock gives them back: of the page allocator, in a step.
-TICKS = re.compile(
-    r"irqentry|asm_sysvec|softirq|timer|perf_|tick|clockevent|syscall|do_fork|vfs|pipe|read|write"
-)
-FAULTS = re.compile(
-    r"page|fault|clear_|folio|zap|unmap|mmap|vma|mas_|lru|memcg|charge|anon|rmqueue|alloc|free_"
-)
+TICKS = re.compile(r"irqentry|asm_sysvec|softirq|timer|perf_|tick|clockevent|syscall|do_fork|vfs|pipe|read|write")
+FAULTS = re.compile(r"page|fault|clear_|folio|zap|unmap|mmap|vma|mas_|lru|memcg|charge|anon|rmqueue|alloc|free_")
 BY_KERNEL = (
     (re.compile("futex"), "barrier and spin"),  # some look up a page
     (FAULTS, "OS memory"),
@@ -33,33 +29,61 @@ BY_KERNEL = (
 BY_LIBC = (
     (re.compile(r"mem(cpy|move)"), "copy"),
     (re.compile(r"memset|bzero"), "clear"),
-    (
-        re.compile(r"malloc|calloc|realloc|free|int_free|sysmalloc|systrim|arena|madvise|munmap|mmap"),
-        "malloc",
-    ),
+    (re.compile(r"malloc|calloc|realloc|free|int_free|sysmalloc|systrim|arena|madvise|munmap|mmap"), "malloc"),
     (re.compile(r"yield|futex|pthread|lll_|cond_|clock_nanosleep|sem_"), "barrier and spin"),
 )
 BY_OP = {"gemm": "gemm", "spmm": "gemm", "update": "update", "optimizer": "update", "softmax": "softmax"}
 BY_SYMBOL = (
-    (re.compile(r"^(_?Py[A-Z_]|_PyEval|PyObject|npyiter|array_|ufunc_|PyUFunc|PyArray|npy_|unpack_indices)"),
-     "interpreter"),
-    (re.compile(r"barrier|gomp_.*wait|gomp_team|kmp_.*(wait|yield|suspend|release|flag)|blas_thread_server|exec_blas|"
-                r"do_spin|cpu_relax|WaitForWork|Eigen::EventCount|Mutex::|futex", re.I), "barrier and spin"),
-    (re.compile(r"([io][nt]copy)|scopy_|gemm_pack|pack_(lhs|rhs|[ab])|ynn::transpose|_copy_[ab]|gemm_copy|"
-                r"pack(ing|ed)?_|jit_.*(trans|copy_f32|pack)|(a|b)copy", re.I), "packing"),
-    (re.compile(r"gemm|gemv|brgemm|dot_fp32|ynn::dot|contraction|gebp|gemm_kernel|inner_product|matmul|sger|"
-                r"sdot", re.I), "gemm"),
+    (
+        re.compile(r"^(_?Py[A-Z_]|_PyEval|PyObject|npyiter|array_|ufunc_|PyUFunc|PyArray|npy_|unpack_indices)"),
+        "interpreter",
+    ),
+    (
+        re.compile(
+            r"barrier|gomp_.*wait|gomp_team|kmp_.*(wait|yield|suspend|release|flag)|blas_thread_server|exec_blas|"
+            r"do_spin|cpu_relax|WaitForWork|Eigen::EventCount|Mutex::|futex",
+            re.I,
+        ),
+        "barrier and spin",
+    ),
+    (
+        re.compile(
+            r"([io][nt]copy)|scopy_|gemm_pack|pack_(lhs|rhs|[ab])|ynn::transpose|_copy_[ab]|gemm_copy|"
+            r"pack(ing|ed)?_|jit_.*(trans|copy_f32|pack)|(a|b)copy",
+            re.I,
+        ),
+        "packing",
+    ),
+    (
+        re.compile(
+            r"gemm|gemv|brgemm|dot_fp32|ynn::dot|contraction|gebp|gemm_kernel|inner_product|matmul|sger|"
+            r"sdot",
+            re.I,
+        ),
+        "gemm",
+    ),
     (re.compile(r"softmax|logsumexp|nll_loss|cross_?entropy|xent", re.I), "softmax"),
     (re.compile(r"fused_sgd|sgd|ApplyGradient|ApplyMomentum|optimizer", re.I), "update"),
     (re.compile(r"reduc|_sum\b|pairwise_sum|\bsum_|cascade_sum", re.I), "reduction"),
     (re.compile(r"memcpy|memmove|copy_kernel|direct_copy|_copy\b|CopyTensor|strided_to|_aligned_", re.I), "copy"),
     (re.compile(r"memset|fill_kernel|zero_", re.I), "clear"),
-    (re.compile(r"vectorized|VectorizedLoop|TensorIterator|loop2d|eltwise|EvalRange|TensorExecutor|EvalPacket|PacketOp|"
-                r"(FLOAT|DOUBLE|BOOL|INT)_\w+|simd_exp|vsExp|vml|v[sd](Exp|Tanh)|Sleef|expf?\b|tanhf?\b|sigmoid|relu|"
-                r"axpy|scal\b|binary_op|unary_op|jit_uni", re.I), "element-wise"),
-    (re.compile(r"c10::|at::|torch::|autograd|tensorflow::|xla::|tsl::|tfrt::|absl::|std::|operator (new|delete)|"
-                r"mxnet|nnvm|CNTK|dnnl::|mkl_serv|pybind11|nanobind"), "framework"),
-)  # fmt: skip
+    (
+        re.compile(
+            r"vectorized|VectorizedLoop|TensorIterator|loop2d|eltwise|EvalRange|TensorExecutor|EvalPacket|PacketOp|"
+            r"(FLOAT|DOUBLE|BOOL|INT)_\w+|simd_exp|vsExp|vml|v[sd](Exp|Tanh)|Sleef|expf?\b|tanhf?\b|sigmoid|relu|"
+            r"axpy|scal\b|binary_op|unary_op|jit_uni",
+            re.I,
+        ),
+        "element-wise",
+    ),
+    (
+        re.compile(
+            r"c10::|at::|torch::|autograd|tensorflow::|xla::|tsl::|tfrt::|absl::|std::|operator (new|delete)|"
+            r"mxnet|nnvm|CNTK|dnnl::|mkl_serv|pybind11|nanobind"
+        ),
+        "framework",
+    ),
+)
 WORKING = ("gemm", "element-wise", "reduction", "softmax", "update")
 
 

@@ -18,10 +18,17 @@ from reports.units import seconds, signed
 
 SENTENCES = 5
 CAUSES = {
-    "packing": "packing inside the library", "OS memory": "memory policy", "malloc": "memory policy",
-    "copy": "a copy", "clear": "a clear", "framework": "dispatch", "interpreter": "dispatch", "idle": "threads",
-    "barrier and spin": "threads", "OS other": "the operating system",
-}  # fmt: skip
+    "packing": "packing inside the library",
+    "OS memory": "memory policy",
+    "malloc": "memory policy",
+    "copy": "a copy",
+    "clear": "a clear",
+    "framework": "dispatch",
+    "interpreter": "dispatch",
+    "idle": "threads",
+    "barrier and spin": "threads",
+    "OS other": "the operating system",
+}
 
 
 def tell(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False) -> dict[str, Any]:
@@ -35,17 +42,29 @@ def tell(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False) 
     told = [[attribute(process, joined, threads) for process in side.processes] for side in sides]
     found = gap.gap(sides, told, known)
     named = gap.named(found)[:SENTENCES]
-    agreed = [x for name, side, of in zip("ab", sides, told, strict=True)
-              for x in witnesses.agreement(name, side, of, joined, known)]  # fmt: skip
+    agreed = [
+        x
+        for name, side, of in zip("ab", sides, told, strict=True)
+        for x in witnesses.agreement(name, side, of, joined, known)
+    ]
     names, both = [_name(side, sides) for side in sides], list(zip("ab", sides, strict=True))
     left = headroom(named, plan, sides, known) if kernels else []
     nothing = ["--kernels: nothing that is named could be measured by itself"] if kernels and not left else []
     cells = [(cell, _cell(cell, plan, sides, known)) for cell in found.cells]
     return {
-        "network": plan.network.name, "batch": plan.batch, "phase": plan.phase, "threads": threads,
-        "clock": "processor and waiting" if threads == 1 else "wall", "runs": plan.generations, "seconds": took,
-        "a": names[0], "b": names[1], "step": found.step, "gap": found.step["a"] - found.step["b"],
-        "interval": found.interval, "resolution": found.resolution,
+        "network": plan.network.name,
+        "batch": plan.batch,
+        "phase": plan.phase,
+        "threads": threads,
+        "clock": "processor and waiting" if threads == 1 else "wall",
+        "runs": plan.generations,
+        "seconds": took,
+        "a": names[0],
+        "b": names[1],
+        "step": found.step,
+        "gap": found.step["a"] - found.step["b"],
+        "interval": found.interval,
+        "resolution": found.resolution,
         "cells": [told for _, told in cells],
         "residual": found.residual,
         "closure": {name: _closure(side, of) for name, side, of in zip("ab", sides, told, strict=True)},
@@ -60,7 +79,7 @@ def tell(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False) 
         "named": [told for cell, told in cells if cell in named],
         "headroom": left,
         "sentences": _sentences(found, named, names, plan, sides, known),
-    }  # fmt: skip
+    }
 
 
 def _comparable(sides: Sequence[Side]) -> Sequence[Side]:
@@ -116,9 +135,8 @@ def _cell(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Row
 
 
 def _sentences(
-    found: Gap, named: Sequence[Cell], names: Sequence[str], plan: Plan, sides: Sequence[Side],
-    known: Mapping[str, Row],
-) -> list[str]:  # fmt: skip
+    found: Gap, named: Sequence[Cell], names: Sequence[str], plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]
+) -> list[str]:
     """The gap; its largest causes, each with its interval, its reason and what repeats it."""
     a, b = found.step["a"], found.step["b"]
     low, high = found.interval
@@ -145,10 +163,7 @@ def _sentences(
 
 def _only_heap(sides: Sequence[Side]) -> bool:
     a, b = (side.entry for side in sides)
-    return (
-        a.framework.name == b.framework.name
-        and a.setting == replace(b.setting, heap=a.setting.heap) != b.setting
-    )
+    return a.framework.name == b.framework.name and a.setting == replace(b.setting, heap=a.setting.heap) != b.setting
 
 
 def _cause(cell: Cell, names: Sequence[str], sides: Sequence[Side], known: Mapping[str, Row]) -> str:
@@ -164,11 +179,7 @@ def _cause(cell: Cell, names: Sequence[str], sides: Sequence[Side], known: Mappi
             return f"an extra operation: {names[more]} has {mostly}"
         if _library(cell.seen["a"]) != _library(cell.seen["b"]):
             return f"another library ({kernels})"
-        return (
-            f"transposition, {how[0]} against {how[1]}"
-            if how[0] != how[1]
-            else f"the kernel's rate ({kernels})"
-        )
+        return f"transposition, {how[0]} against {how[1]}" if how[0] != how[1] else f"the kernel's rate ({kernels})"
     base = CAUSES.get(cell.column)
     if base is None:
         base = "extra passes" if mostly == "more work" else "the kernel's rate"

@@ -60,9 +60,7 @@ class Gap:
     resolution: float  # half of the interval's width
 
 
-def gap(
-    sides: Sequence[Side], told: Sequence[Sequence[Attribution]], known: Mapping[str, Row], seed: int = 0
-) -> Gap:
+def gap(sides: Sequence[Side], told: Sequence[Sequence[Attribution]], known: Mapping[str, Row], seed: int = 0) -> Gap:
     """Of A and B; `told`: an attribution for each of their processes."""
     import numpy as np
 
@@ -88,16 +86,29 @@ def gap(
         work, rate = split(a, b, *done) if _counts(key) else (None, None)
         cells.append(
             Cell(
-                called(key[0], known), key[1], a, b, float(ends[0]), float(ends[1]), work, rate,
-                dict(zip("ab", done, strict=True)), seen, key[0], bool(sure[i]),
+                called(key[0], known),
+                key[1],
+                a,
+                b,
+                float(ends[0]),
+                float(ends[1]),
+                work,
+                rate,
+                dict(zip("ab", done, strict=True)),
+                seen,
+                key[0],
+                bool(sure[i]),
             )
-        )  # fmt: skip
+        )
     cells.sort(key=lambda cell: -abs(cell.gap))
     residual = [steps[s] - sum(float(x) for x in means[s]) for s in (0, 1)]
     return Gap(
-        dict(zip("ab", steps, strict=True)), (low, high), tuple(cells), dict(zip("ab", residual, strict=True)),
+        dict(zip("ab", steps, strict=True)),
+        (low, high),
+        tuple(cells),
+        dict(zip("ab", residual, strict=True)),
         (high - low) / 2,
-    )  # fmt: skip
+    )
 
 
 def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, float]:
@@ -135,9 +146,9 @@ def _drawn(differences: Sequence[Any], rng: Any) -> Any:
     import numpy as np
 
     count = len(differences)
-    by_process = np.stack([
-        rng.multinomial(len(x), np.full(len(x), 1 / len(x)), DRAWS) / len(x) @ x for x in differences
-    ])  # fmt: skip
+    by_process = np.stack(
+        [rng.multinomial(len(x), np.full(len(x), 1 / len(x)), DRAWS) / len(x) @ x for x in differences]
+    )
     which = rng.integers(count, size=(count, DRAWS))
     return np.mean([by_process[row, np.arange(DRAWS)] for row in which], axis=0)
 

@@ -28,9 +28,7 @@ class Repeat:
 
     @property
     def command(self) -> str:
-        words = [
-            f"--{name}" if value is True else f"--{name} {value}" for name, value in self.options.items()
-        ]
+        words = [f"--{name}" if value is True else f"--{name} {value}" for name, value in self.options.items()]
         return " ".join(["python -m", self.benchmark, *words])
 
 
@@ -134,7 +132,13 @@ def headroom(
         if told is not None:
             took = max(cell.a, cell.b)
             found.append(
-                {"row": cell.row, "repeat": again.command, "best": told[0], "seconds": told[1], "took": took,
-                 "left": 1 - told[1] / took}
-            )  # fmt: skip
+                {
+                    "row": cell.row,
+                    "repeat": again.command,
+                    "best": told[0],
+                    "seconds": told[1],
+                    "took": took,
+                    "left": 1 - told[1] / took,
+                }
+            )
     return found

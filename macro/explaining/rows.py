@@ -34,11 +34,7 @@ def rows(network: Network, batch: int) -> dict[str, Row]:
         for role in ROLES:
             name = f"{layer.name} {role}"
             found[name] = Row(
-                name,
-                layer.name,
-                phase(role),
-                layer.problems(batch).get(role),
-                _bytes(layer, role, batch, network),
+                name, layer.name, phase(role), layer.problems(batch).get(role), _bytes(layer, role, batch, network)
             )
     logits = FLOAT * batch * network.classes
     for name in WIDE:
@@ -90,9 +86,7 @@ def called(members: Iterable[str], known: Mapping[str, Row]) -> str:
     others = [name for name in names if name not in known or not known[name].layer]
     roles: dict[tuple[str, ...], list[str]] = {}
     for layer in layers:
-        does = tuple(
-            name.removeprefix(f"{layer} ") for name in names if name in known and known[name].layer == layer
-        )
+        does = tuple(name.removeprefix(f"{layer} ") for name in names if name in known and known[name].layer == layer)
         roles.setdefault(does, []).append(layer)
     told = [f"{', '.join(of)} {' + '.join(does)}" for does, of in roles.items()]
     return "; ".join(told + others)

@@ -28,7 +28,7 @@ class Agreement:
 
 def agreement(
     name: str, side: Side, told: Sequence[Attribution], group: Mapping[str, tuple[str, ...]], known: Mapping[str, Row]
-) -> list[Agreement]:  # fmt: skip
+) -> list[Agreement]:
     """Of each row of at least a twentieth of the step."""
     import numpy as np
 

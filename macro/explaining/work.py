@@ -11,9 +11,12 @@ PASSES = ("element-wise", "reduction", "softmax", "update", "copy", "clear")
 
 
 def amounts(
-    key: Key, told: Sequence[Sequence[Attribution]], known: Mapping[str, Row], seconds: Sequence[float],
+    key: Key,
+    told: Sequence[Sequence[Attribution]],
+    known: Mapping[str, Row],
+    seconds: Sequence[float],
     faulting: Sequence[float],
-) -> list[float]:  # fmt: skip
+) -> list[float]:
     """By side, 0 where it has none. `faulting`: page faults a second of OS memory, by side. Bytes are those that
     the spans tell where both sides' do, else nominal: one pass over what the rows touch."""
     members, column = key

@@ -105,9 +105,12 @@ class Model(object):
         schedule = cntk.learning_parameter_schedule(rate, minibatch_size=self.batch)
         if momentum:
             learner = cntk.momentum_sgd(
-                x.parameters, schedule, cntk.momentum_schedule(momentum, minibatch_size=self.batch),
-                unit_gain=False, minibatch_size=self.batch,
-            )  # fmt: skip
+                x.parameters,
+                schedule,
+                cntk.momentum_schedule(momentum, minibatch_size=self.batch),
+                unit_gain=False,
+                minibatch_size=self.batch,
+            )
         else:
             learner = cntk.sgd(x.parameters, schedule, minibatch_size=self.batch)
         self.trainer = cntk.Trainer(x, (self.entropy, None), [learner])

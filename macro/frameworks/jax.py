@@ -1,12 +1,7 @@
 """JAX: jitted functions, the step's parameters donated; XLA for CPU."""
 
 ROWS = {"jax": {}}
-RECIPE = {
-    "environment": "jax",
-    "python": "3.11",
-    "packages": ["jax==0.10.2", "numpy==2.4.6"],
-    "megabytes": 652,
-}
+RECIPE = {"environment": "jax", "python": "3.11", "packages": ["jax==0.10.2", "numpy==2.4.6"], "megabytes": 652}
 TUNED = {"heap": "keep"}
 
 
@@ -37,8 +32,7 @@ def identity(job):
         "build": "jaxlib %s; %s" % (jaxlib.__version__, " ".join(client.platform_version.split())),
         "devices": [str(x) for x in jax.devices()],
         "blas": "XLA for CPU, of jaxlib %s" % jaxlib.__version__,
-        "isa_asked": os.environ.get("XLA_FLAGS", "").partition("xla_cpu_max_isa=")[2].partition(" ")[0]
-        or None,
+        "isa_asked": os.environ.get("XLA_FLAGS", "").partition("xla_cpu_max_isa=")[2].partition(" ")[0] or None,
         "threads": {"xla": job["threads"]},
         "flags": {
             "xla": os.environ.get("XLA_FLAGS", ""),

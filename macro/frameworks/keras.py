@@ -13,13 +13,7 @@ ROWS = {
 RECIPE = {
     "environment": "keras",
     "python": "3.11",
-    "packages": [
-        "keras==3.15.1",
-        "tensorflow-cpu==2.21.0",
-        "jax==0.10.2",
-        "torch==2.13.0+cpu",
-        "numpy==2.4.6",
-    ],
+    "packages": ["keras==3.15.1", "tensorflow-cpu==2.21.0", "jax==0.10.2", "torch==2.13.0+cpu", "numpy==2.4.6"],
     "index": {"https://download.pytorch.org/whl/cpu": ["torch==2.13.0+cpu"]},
     "megabytes": 3077,
 }

@@ -34,12 +34,7 @@ def identity(job):
         told = version("kernelgap")
     except PackageNotFoundError:
         told = "of this checkout"
-    return {
-        "framework": "kernels-only",
-        "version": told,
-        "flags": {"products": CHOSEN},
-        "threads": job["threads"],
-    }
+    return {"framework": "kernels-only", "version": told, "flags": {"products": CHOSEN}, "threads": job["threads"]}
 
 
 CHOSEN = {}  # by product: the variant that was fastest for it
@@ -133,9 +128,7 @@ class Model(object):
             self.x, self.labels = data["x"].copy(), data["labels"].astype(np.int64)
         self.rate, self.mu = job["network"]["rate"], job["network"]["momentum"]
         self.batch, self.threads = len(self.labels), job["threads"]
-        self.products = Products(
-            self.threads, Path(job["weights"]).with_name("products-%d.json" % self.threads)
-        )
+        self.products = Products(self.threads, Path(job["weights"]).with_name("products-%d.json" % self.threads))
         self.velocity = dict((name, np.zeros_like(w)) for name, w in self.weights.items()) if self.mu else {}
         self.y = [np.zeros((self.batch, layer["outputs"]), np.float32) for layer in self.layers]
         self.dx = [np.zeros((self.batch, layer["inputs"]), np.float32) for layer in self.layers]

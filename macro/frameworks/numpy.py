@@ -88,9 +88,7 @@ class Model(object):
         for i, layer in enumerate(self.layers):
             row = layer["name"] + " forward"
             self._dot(row, x, self.weights[layer["name"] + ".weight"], self.z[i])
-            self.do(
-                [row], "element-wise", np.add, self.z[i], self.weights[layer["name"] + ".bias"], self.z[i]
-            )
+            self.do([row], "element-wise", np.add, self.z[i], self.weights[layer["name"] + ".bias"], self.z[i])
             x = self._activate(layer, self.z[i], self.y[i])
         self.logits = x
 

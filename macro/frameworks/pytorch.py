@@ -101,9 +101,7 @@ class Model(object):
         self.linears = [m for m in self.net if isinstance(m, torch.nn.Linear)]
         net = job["network"]
         how = {"fused": {"fused": True}, "foreach": {"foreach": True}}.get(job["knobs"].get("optimizer"), {})
-        self.optimizer = torch.optim.SGD(
-            self.net.parameters(), lr=net["rate"], momentum=net["momentum"], **how
-        )
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=net["rate"], momentum=net["momentum"], **how)
         self.call, self.logits = self._loss, self.net
         if job["knobs"].get("compile"):
             import torch._inductor.config as inductor

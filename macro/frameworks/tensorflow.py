@@ -4,11 +4,7 @@ The update is TensorFlow's own optimizer, one fused kernel a variable (v = mu*v 
 Keras, which is written in single operations, is in Keras's rows.
 """
 
-ROWS = {
-    "tensorflow-graph": {"mode": "graph"},
-    "tensorflow-eager": {"mode": "eager"},
-    "tensorflow-xla": {"mode": "xla"},
-}
+ROWS = {"tensorflow-graph": {"mode": "graph"}, "tensorflow-eager": {"mode": "eager"}, "tensorflow-xla": {"mode": "xla"}}
 RECIPE = {
     "environment": "tensorflow",
     "python": "3.11",
@@ -76,9 +72,7 @@ def build(job):
 def trace(model, run):
     import tf_trace
 
-    return tf_trace.spans(
-        model.tf, run, model.programs(), model.network["layers"], int(model.labels.shape[0])
-    )
+    return tf_trace.spans(model.tf, run, model.programs(), model.network["layers"], int(model.labels.shape[0]))
 
 
 class Model(object):
@@ -95,9 +89,7 @@ class Model(object):
         self.variables = list(self.p.values())
         rate, momentum = self.network["rate"], self.network["momentum"]
         train = tf.compat.v1.train
-        self.optimizer = (
-            train.MomentumOptimizer(rate, momentum) if momentum else train.GradientDescentOptimizer(rate)
-        )
+        self.optimizer = train.MomentumOptimizer(rate, momentum) if momentum else train.GradientDescentOptimizer(rate)
         wrap = {
             "graph": tf.function,
             "xla": lambda call: tf.function(call, jit_compile=True),

@@ -86,11 +86,9 @@ def dense(*sizes: int, hidden: str = "sigmoid") -> tuple[Layer, ...]:
     """Layers of these sizes; the last has no activation: the loss takes logits."""
     last = len(sizes) - 2
     return tuple(
-        Layer(
-            "out" if i == last else f"fc{i + 1}", sizes[i], sizes[i + 1], "none" if i == last else hidden, i == 0
-        )
+        Layer("out" if i == last else f"fc{i + 1}", sizes[i], sizes[i + 1], "none" if i == last else hidden, i == 0)
         for i in range(last + 1)
-    )  # fmt: skip
+    )
 
 
 def from_data(told: dict[str, Any]) -> Network:

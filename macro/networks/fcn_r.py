@@ -19,8 +19,10 @@ NETWORKS = {
         TEXT,
         replace(TEXT, name="fcn-r:plain", source=f"{SOURCE}, without its momentum", momentum=0.0),
         replace(
-            TEXT, name="fcn-r:cntk", source=f"{SOURCE}, the order of its CNTK script",
+            TEXT,
+            name="fcn-r:cntk",
+            source=f"{SOURCE}, the order of its CNTK script",
             layers=dense(784, 4096, 2048, 1024, 10),
         ),
     )
-}  # fmt: skip
+}

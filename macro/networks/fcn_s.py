@@ -15,24 +15,29 @@ SOURCE = "arXiv 1608.07249, FCN-S"
 WIDE, HIDDEN = 26752, 2048
 
 SCRIPTS = Network(
-    "fcn-s", f"{SOURCE}, as its scripts: three hidden layers", 64,
-    dense(WIDE, *[HIDDEN] * 3, WIDE), rate=0.01,
-)  # fmt: skip
+    "fcn-s", f"{SOURCE}, as its scripts: three hidden layers", 64, dense(WIDE, *[HIDDEN] * 3, WIDE), rate=0.01
+)
 NETWORKS = {
     network.name: network
     for network in (
         SCRIPTS,
         replace(
-            SCRIPTS, name="fcn-s:4", source=f"{SOURCE}, as its text: four hidden layers",
+            SCRIPTS,
+            name="fcn-s:4",
+            source=f"{SOURCE}, as its text: four hidden layers",
             layers=dense(WIDE, *[HIDDEN] * 4, WIDE),
         ),
         replace(
-            SCRIPTS, name="fcn-s:6", source=f"{SOURCE}, its twin of six hidden layers",
+            SCRIPTS,
+            name="fcn-s:6",
+            source=f"{SOURCE}, its twin of six hidden layers",
             layers=dense(WIDE, *[HIDDEN] * 6, WIDE),
         ),
         replace(
-            SCRIPTS, name="fcn-s:512", source=f"{SOURCE}, its older script: 512 features, 1000 classes",
+            SCRIPTS,
+            name="fcn-s:512",
+            source=f"{SOURCE}, its older script: 512 features, 1000 classes",
             layers=dense(512, *[HIDDEN] * 3, 1000),
         ),
     )
-}  # fmt: skip
+}

@@ -79,9 +79,7 @@ def named(name: str) -> Environment:
 def missing(environment: Environment) -> dict[str, str]:
     """Rows whose tools are not here, and the remedy."""
     needs = environment.recipe.get("needs", {})
-    return {
-        row: f"needs {tool}: apt-get install {tool}" for row, tool in needs.items() if not shutil.which(tool)
-    }
+    return {row: f"needs {tool}: apt-get install {tool}" for row, tool in needs.items() if not shutil.which(tool)}
 
 
 def create(environment: Environment, wheels: Path | None, say: Callable[[str], None]) -> dict[str, Any]:
@@ -107,10 +105,13 @@ def create(environment: Environment, wheels: Path | None, say: Callable[[str], N
             began = time.monotonic()
             _build(environment, base, partial, wheels, say)
             kept = {
-                "environment": environment.name, "recipe": environment.digest,
-                "python": environment.recipe["python"], "packages": _packages(partial),
-                "seconds": round(time.monotonic() - began, 1), "megabytes": round(size(partial) / 1e6),
-            }  # fmt: skip
+                "environment": environment.name,
+                "recipe": environment.digest,
+                "python": environment.recipe["python"],
+                "packages": _packages(partial),
+                "seconds": round(time.monotonic() - began, 1),
+                "megabytes": round(size(partial) / 1e6),
+            }
             (partial / KEPT).write_text(json.dumps(kept, indent=1), "utf-8")
             partial.rename(environment.folder)
         finally:
@@ -129,9 +130,7 @@ def _locked(name: str) -> Iterator[None]:
         yield
 
 
-def _build(
-    environment: Environment, base: Path, folder: Path, wheels: Path | None, say: Callable[[str], None]
-) -> None:
+def _build(environment: Environment, base: Path, folder: Path, wheels: Path | None, say: Callable[[str], None]) -> None:
     recipe = environment.recipe
     told = subprocess.run([base, "-m", "venv", folder], capture_output=True, text=True, env=clean())
     if told.returncode:
@@ -152,27 +151,26 @@ def _install(
     environment: Environment, folder: Path, options: list[str], packages: list[str], wheels: Path | None
 ) -> None:
     """By the environment's pip, without its cache: what is measured is a creation from nothing."""
-    words: list[str | Path] = [
-        folder / "bin/python",
-        "-m",
-        "pip",
-        "install",
-        "--no-cache-dir",
-        *options,
-        *packages,
-    ]
+    words: list[str | Path] = [folder / "bin/python", "-m", "pip", "install", "--no-cache-dir", *options, *packages]
     try:
         told = subprocess.run(
-            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            env=clean() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}, timeout=PATIENCE,
-        )  # fmt: skip
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=clean() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+            timeout=PATIENCE,
+        )
     except subprocess.TimeoutExpired:
         raise Unavailable(f"pip hangs: nothing within {PATIENCE:.0f} s") from None
     if told.returncode:
         facts = {
-            "python": environment.recipe["python"], "packages": " ".join(packages), "place": home(),
+            "python": environment.recipe["python"],
+            "packages": " ".join(packages),
+            "place": home(),
             "where": f" in {wheels}" if wheels else " at the package index; --wheels FOLDER takes another place's",
-        }  # fmt: skip
+        }
         raise Unavailable(_flaw(told.stdout, facts))
 
 
@@ -194,8 +192,10 @@ def _last(log: str) -> str:
 def _packages(folder: Path) -> list[str]:
     told = subprocess.run(
         [folder / "bin/python", "-m", "pip", "list", "--format=freeze"],
-        capture_output=True, text=True, env=clean() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=clean() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+    )
     return sorted(line for line in told.stdout.splitlines() if "==" in line)
 
 

@@ -39,9 +39,7 @@ def interpreter(version: str) -> Path:
             flaws.append(f"{path}: {why}")
     if flaws:
         raise Unavailable(f"{flaws[0]}: apt-get install python{version}-venv")
-    raise Unavailable(
-        f"no Python {version}: pyenv install {version}, or {variable}=/where/python{version} is"
-    )
+    raise Unavailable(f"no Python {version}: pyenv install {version}, or {variable}=/where/python{version} is")
 
 
 def refused(path: Path, version: str) -> str | None:

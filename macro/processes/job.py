@@ -41,9 +41,7 @@ def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
     weights = {}
     for layer in network.layers:
         scale = np.float32(layer.inputs**-0.5)
-        weights[f"{layer.name}.weight"] = (
-            rng.standard_normal((layer.inputs, layer.outputs), np.float32) * scale
-        )
+        weights[f"{layer.name}.weight"] = rng.standard_normal((layer.inputs, layer.outputs), np.float32) * scale
         weights[f"{layer.name}.bias"] = rng.standard_normal(layer.outputs, np.float32) * np.float32(0.1)
     np.savez(written["weights"], **weights)  # type: ignore[arg-type]
     x = rng.standard_normal((batch, network.features), np.float32)
@@ -56,9 +54,14 @@ def write(
 ) -> Path:
     """The job's file."""
     job = {
-        "framework": framework.name, "network": network.data(), "batch": batch, "threads": setting.threads,
-        "heap": setting.heap, "knobs": {**framework.knobs, **setting.knobs}, **arrays,
-    }  # fmt: skip
+        "framework": framework.name,
+        "network": network.data(),
+        "batch": batch,
+        "threads": setting.threads,
+        "heap": setting.heap,
+        "knobs": {**framework.knobs, **setting.knobs},
+        **arrays,
+    }
     name = "-".join((framework.name, str(setting.threads), setting.heap)).replace(":", "-").replace("/", "-")
     number = len(list(folder.glob(f"{name}-*.json")))
     path = folder / f"{name}-{number}.json"

@@ -30,9 +30,7 @@ class Process:
     def __init__(self, framework: Framework, job: Path, setting: Setting, log: Path) -> None:
         python = interpreter(framework)
         if python is None:
-            raise Unavailable(
-                f"no environment for {framework.name}: python -m macro env create {framework.name}"
-            )
+            raise Unavailable(f"no environment for {framework.name}: python -m macro env create {framework.name}")
         self.framework, self.log = framework, log
         self._maps = "ONEDNN_JIT_PROFILE" in setting.knobs.get("variables", {})
         ours, theirs = os.pipe(), os.pipe()
@@ -43,9 +41,14 @@ class Process:
         words = [str(python), str(LOOP), str(framework.path), str(job), str(theirs[0]), str(ours[1])]
         with log.open("ab") as stream:
             self._process = subprocess.Popen(
-                [*words, str(os.getpid())], env=environment, pass_fds=(theirs[0], ours[1]),
-                stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, process_group=0,
-            )  # fmt: skip
+                [*words, str(os.getpid())],
+                env=environment,
+                pass_fds=(theirs[0], ours[1]),
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                process_group=0,
+            )
         os.close(theirs[0])
         os.close(ours[1])
         self._from, self._to = ours[0], theirs[1]
@@ -114,11 +117,7 @@ class Process:
         self.wait()  # it may have closed its descriptor and live on
         code = self._process.poll()
         self.close()
-        return (
-            ended(code)
-            if code is not None
-            else LaunchError("closes its descriptor and goes on without an answer")
-        )
+        return ended(code) if code is not None else LaunchError("closes its descriptor and goes on without an answer")
 
     def wait(self) -> bool:
         """For its own end, a while: whether it came."""

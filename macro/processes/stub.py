@@ -25,12 +25,11 @@ def make(environment: Path, library: str, recipe: dict[str, str]) -> int:
     """
     packages = next(environment.glob("lib/python3*/site-packages"))
     place = packages / recipe["folder"]
-    wanted = sorted(x for x in undefined([*packages.glob("*.so"), *place.glob("*.so")])
-                    if re.match(recipe["symbols"], x))  # fmt: skip
+    wanted = sorted(
+        x for x in undefined([*packages.glob("*.so"), *place.glob("*.so")]) if re.match(recipe["symbols"], x)
+    )
     if not place.is_dir() or not wanted:
-        raise Unavailable(
-            f"nothing here needs {library}: the recipe's packages are not what it was written for"
-        )
+        raise Unavailable(f"nothing here needs {library}: the recipe's packages are not what it was written for")
     lines = [SOURCE.replace("LIBRARY", library)]
     for name in wanted:
         if re.match(recipe["data"], name):

@@ -23,9 +23,7 @@ def contest_name(plan: Plan, division: str) -> str:
     return f"{_problem(plan)}/division:{division}"
 
 
-def contest(
-    plan: Plan, entries: Sequence[Entry], division: str, margin: float, seconds: float
-) -> record.Contest:
+def contest(plan: Plan, entries: Sequence[Entry], division: str, margin: float, seconds: float) -> record.Contest:
     """Of one division: what is as installed is never compared with what was tuned."""
     name = contest_name(plan, division)
     question = f"which framework takes longest for a {plan.phase} of {plan.network.name}, {division}?"
@@ -34,9 +32,14 @@ def contest(
     comparisons = tuple(_comparison(plan, entries, results, name, pair, margin) for pair in pairs)
     setup = sum(sum(entry.setup) for entry in entries)
     return record.Contest(
-        name, question, "framework", results, comparisons, {"measuring": seconds, "setup": setup},
+        name,
+        question,
+        "framework",
+        results,
+        comparisons,
+        {"measuring": seconds, "setup": setup},
         stopped="the budget ran out",
-    )  # fmt: skip
+    )
 
 
 def _problem(plan: Plan) -> str:
@@ -68,20 +71,24 @@ def times(entry: Entry) -> list[float]:
 
 
 def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
-    problem = {
-        "network": plan.network.name,
-        "batch": plan.batch,
-        "phase": plan.phase,
-        "division": entry.division,
-    }
+    problem = {"network": plan.network.name, "batch": plan.batch, "phase": plan.phase, "division": entry.division}
     who = entry.identity
     blank = record.Result(
-        name(plan, entry), contest, "measured", "step", problem, entry.framework.name, "cpu", entry.setting.threads,
-        "planned", heap=entry.setting.heap, repeat=_command(plan, entry),
+        name(plan, entry),
+        contest,
+        "measured",
+        "step",
+        problem,
+        entry.framework.name,
+        "cpu",
+        entry.setting.threads,
+        "planned",
+        heap=entry.setting.heap,
+        repeat=_command(plan, entry),
         kernel=" ".join(str(who[x]) for x in ("framework", "version", "blas") if who.get(x)) or None,
         isa_observed=who.get("isa_observed"),
         identity=_homeless({k: v for k, v in who.items() if k not in ("kind", "seq", "t_mono_ns")}) or None,
-    )  # fmt: skip
+    )
     if entry.status != "ok" or not entry.blocks:
         status: Any = entry.status if entry.status != "ok" else "failed"
         return replace(blank, status=status, reason=entry.reason or "no block of steps was finished")
@@ -91,21 +98,28 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
     percent = _percent(entry, flops)
     foreign = median([block["foreign"] for _, _, block in entry.blocks])
     contended = entry.setting.threads > 1 and foreign > FOREIGN
-    step = {name: median([block[name] for _, _, block in entry.blocks]) for name in _SEEN} | {
-        "foreign_cores": foreign
-    }
+    step = {name: median([block[name] for _, _, block in entry.blocks]) for name in _SEEN} | {"foreign_cores": foreign}
     step["utilization"] = median([b["cpu"] / (b["wall"] * entry.setting.threads) for _, _, b in entry.blocks])
     return replace(
-        blank, status="contended" if contended else "ok", clock=clock(entry),
-        seconds=record.Seconds(middle, _known(low), _known(high), stats.SHOWN), flops_per_second=flops / middle,
+        blank,
+        status="contended" if contended else "ok",
+        clock=clock(entry),
+        seconds=record.Seconds(middle, _known(low), _known(high), stats.SHOWN),
+        flops_per_second=flops / middle,
         work={"flops": flops},
-        percent_of_ceiling=percent, ceiling="FMA peak" if percent else None, samples=tuple(taken),
+        percent_of_ceiling=percent,
+        ceiling="FMA peak" if percent else None,
+        samples=tuple(taken),
         wall_samples=tuple(block["wall"] for _, _, block in entry.blocks) if clock(entry) == "cpu" else (),
-        rounds=tuple(number for _, number, _ in entry.blocks), processes=tuple(g for g, _, _ in entry.blocks),
-        launches=entry.count, faults=round(step["faults"]), setup_seconds=median(entry.setup), step=step,
+        rounds=tuple(number for _, number, _ in entry.blocks),
+        processes=tuple(g for g, _, _ in entry.blocks),
+        launches=entry.count,
+        faults=round(step["faults"]),
+        setup_seconds=median(entry.setup),
+        step=step,
         canary={told: [block[word] for _, _, block in entry.blocks] for told, word in _CANARY.items()},
         warnings=(f"contended: others kept {foreign:.2f} cores busy",) if contended else (),
-    )  # fmt: skip
+    )
 
 
 def _homeless(told: dict[str, Any]) -> dict[str, Any]:
@@ -139,9 +153,20 @@ def _comparison(
     groups = _ratios(a, b)
     scope = f"across {len(groups)} processes" if len(groups) >= PROCESSES else "within process"
     blank = record.Comparison(
-        contest, "framework", results[pair[0]].name, results[pair[1]].name, None, None, None, stats.SHOWN,
-        "not comparable", None, margin, margin, scope=scope,
-    )  # fmt: skip
+        contest,
+        "framework",
+        results[pair[0]].name,
+        results[pair[1]].name,
+        None,
+        None,
+        None,
+        stats.SHOWN,
+        "not comparable",
+        None,
+        margin,
+        margin,
+        scope=scope,
+    )
     for entry in (a, b):
         if entry.status != "ok" or not entry.blocks:
             return replace(blank, reason=f"{entry.framework.name} {entry.status}: {entry.reason}")
@@ -150,12 +175,7 @@ def _comparison(
         return replace(blank, verdict="unresolved", reason=judged.reason)
     shown = judged.shown
     return replace(
-        blank,
-        ratio=shown.center,
-        low=shown.low,
-        high=shown.high,
-        verdict=judged.verdict,
-        reason=judged.reason,
+        blank, ratio=shown.center, low=shown.low, high=shown.high, verdict=judged.verdict, reason=judged.reason
     )
 
 

@@ -45,13 +45,7 @@ class Round:
 
 
 def keep(
-    file: RunFile,
-    contest: str,
-    entries: Mapping[str, Entry],
-    generation: int,
-    number: int,
-    seconds: float,
-    ended: bool,
+    file: RunFile, contest: str, entries: Mapping[str, Entry], generation: int, number: int, seconds: float, ended: bool
 ) -> None:
     """On disk when it returns. `entries` by the names of their results."""
     rows = {name: _row(entry, generation, number) for name, entry in entries.items()}

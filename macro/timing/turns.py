@@ -91,9 +91,7 @@ def take(
     return seconds
 
 
-def begin(
-    plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], folder: Path, stack: ExitStack
-) -> Process:
+def begin(plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], folder: Path, stack: ExitStack) -> Process:
     """Its process, built; the entry knows what it says of itself. Raises SuiteError."""
     job = job_files.write(entry.framework, plan.network, plan.batch, setting, files, folder)
     process = stack.enter_context(Process(entry.framework, job, setting, job.with_suffix(".log")))
@@ -135,15 +133,11 @@ def _rounds(
             keep(generation, number - 1, seconds, ended)
         say(f"generation {generation + 1}: {number} rounds")
         if number == 1 and seconds * FEWEST > share:
-            say(
-                f"its {FEWEST} rounds take about {seconds * FEWEST:.0f} s, longer than its share of the budget"
-            )
+            say(f"its {FEWEST} rounds take about {seconds * FEWEST:.0f} s, longer than its share of the budget")
     return seconds
 
 
-def _round(
-    plan: Plan, order: random.Random, alive: list[Entry], peak: Peak
-) -> list[tuple[Entry, dict[str, Any]]]:
+def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> list[tuple[Entry, dict[str, Any]]]:
     """A block of steps from each and a look at the peak, in turns, in fresh random order, while the others wait
     on their pipes. A turn's first step is nobody's: during the others' turns a hypervisor took freed pages back, and
     caches hold what is theirs. Who fails is no longer alive."""
@@ -175,5 +169,8 @@ def _block(told: dict[str, Any]) -> dict[str, Any]:
         "blocked": sum(told["blocked_ns"]) * 1e-9 / count,
         "system": sum(told["system_ns"]) * 1e-9 / count,
         **{name: sum(told[name]) / count for name in names},
-        "foreign": told["foreign"], "canary": told["canary"], "peak": told["peak_bytes"], "steps": count,
-    }  # fmt: skip
+        "foreign": told["foreign"],
+        "canary": told["canary"],
+        "peak": told["peak_bytes"],
+        "steps": count,
+    }

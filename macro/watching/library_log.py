@@ -23,9 +23,7 @@ TALKERS = ("Math Kernel", "MKL", "oneDNN")  # in what a framework says of its li
 PROBE = 1e-6  # of the largest product: smaller ones ask whether a library is there
 
 
-def logged(
-    plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]
-) -> list[Gemm]:
+def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]) -> list[Gemm]:
     """Each different product once; none where no library of the framework's keeps such a log, or it cannot be had."""
     told = f"{entry.identity.get('blas')} {entry.identity.get('dnn')}"
     if not any(word in told for word in TALKERS):

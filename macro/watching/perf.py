@@ -44,8 +44,10 @@ def missing() -> str | None:
         return "perf is not here (Debian: apt-get install linux-perf)"
     told = subprocess.run(
         ["perf", "record", "-q", "-B", "-e", f"cpu-clock{_rights()}", "-o", os.devnull, "true"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if told.returncode:
         return f"perf may not sample here: {(told.stderr.strip().splitlines() or ['no reason given'])[0]}"
     return None
@@ -70,12 +72,31 @@ class Sampler:
             os.mkfifo(fifo)
         with self._log.open("wb") as log:  # -B: no copy of every library into the home of the user
             self._process = subprocess.Popen(
-                ["perf", "record", "-q", "-B", "-k", "CLOCK_MONOTONIC", "-D", "-1", "--control",
-                 f"fifo:{','.join(self.fifos)}",
-                 "-p", str(pid), "-e", f"cpu-clock{_rights()}", "-c", str(PERIOD), "--switch-events",
-                 "-o", str(self._data)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+                [
+                    "perf",
+                    "record",
+                    "-q",
+                    "-B",
+                    "-k",
+                    "CLOCK_MONOTONIC",
+                    "-D",
+                    "-1",
+                    "--control",
+                    f"fifo:{','.join(self.fifos)}",
+                    "-p",
+                    str(pid),
+                    "-e",
+                    f"cpu-clock{_rights()}",
+                    "-c",
+                    str(PERIOD),
+                    "--switch-events",
+                    "-o",
+                    str(self._data),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
     def stop(self) -> tuple[list[Sample], list[Switch]]:
         """End it while the process is alive; what it saw. Nothing where it failed."""

@@ -164,21 +164,17 @@ class Look:
         fifos = self.sampler.fifos if self.sampler and samples else None
         told = self.process.ask(
             self.patience * 2, "traced", do="trace", phase=self.plan.phase, count=count, fifos=fifos, spans=spans
-        )  # fmt: skip
+        )
         self.found.traces = told["traces"]
         if keep is not None:
-            keep.steps += [
-                (start, end, cpu * 1e-9, blocked * 1e-9) for start, end, cpu, blocked in told["steps"]
-            ]
+            keep.steps += [(start, end, cpu * 1e-9, blocked * 1e-9) for start, end, cpu, blocked in told["steps"]]
             keep.spans += told["spans"]
         one = self.one_thread
         taken: list[int] = [cpu + idle if one else end - start for start, end, cpu, idle in told["steps"]]
         return sum(taken) * 1e-9 / count
 
     def _replay(self, beside: float) -> None:
-        told = self.process.ask(
-            self.patience * 2, "replayed", do="replay", phase=self.plan.phase, count=REPLAYS
-        )
+        told = self.process.ask(self.patience * 2, "replayed", do="replay", phase=self.plan.phase, count=REPLAYS)
         if told["calls"]:
             self.found.calls = [(rows, column) for rows, column in told["calls"]]
             self.found.replays += [(beside, row) for row in told["seconds"]]

@@ -6,9 +6,7 @@ as free there. A copy of a parameter, which XLA puts in where it may not write o
 
 import re
 
-FREE = set(
-    "parameter constant broadcast reshape bitcast bitcast-convert get-tuple-element tuple iota copy".split()
-)
+FREE = set("parameter constant broadcast reshape bitcast bitcast-convert get-tuple-element tuple iota copy".split())
 LINE = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\((.*)$")
 
 

@@ -22,8 +22,10 @@ def spans(jax, run, programs, layers, batch, inside=False):
     options.python_tracer_level = 0
     traced, known = xplane.record(
         lambda folder: jax.profiler.start_trace(folder, profiler_options=options),
-        jax.profiler.stop_trace, jax.profiler.TraceAnnotation, run,
-    )  # fmt: skip
+        jax.profiler.stop_trace,
+        jax.profiler.TraceAnnotation,
+        run,
+    )
     ran = set(stats.get("hlo_module") for _, events in traced for _, _, _, stats in events)
     told = {}
     for call, arguments in programs:

@@ -146,11 +146,7 @@ def steps(call, count):
         call()
         wall_after, cpu_after, after = time.perf_counter(), time.process_time(), usage()
         rows.append(
-            [
-                int((wall_after - wall) * 1e9),
-                int((cpu_after - cpu) * 1e9),
-                int((after[0] - before[0]) * 1e9),
-            ]
+            [int((wall_after - wall) * 1e9), int((cpu_after - cpu) * 1e9), int((after[0] - before[0]) * 1e9)]
             + [b - a for a, b in zip(before[1:], after[1:])]
             + [recorder.blocked(clocks)]
         )

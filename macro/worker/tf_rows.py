@@ -10,12 +10,7 @@ import recorder  # beside this file
 KERNEL = re.compile(r"([\w./-]+):(_?[A-Z]\w*)$")
 AROUND = ("ThunkExecutor::Execute", "EagerExecute", "TFE_Py_FastPathExecute_C")
 COUNTED = re.compile(r"_\d+$")  # of a scope that was entered before
-UPDATES = (
-    "Mul",
-    "Sub",
-    "AssignAddVariableOp",
-    "AssignSubVariableOp",
-)  # where no optimizer has a kernel of its own
+UPDATES = ("Mul", "Sub", "AssignAddVariableOp", "AssignSubVariableOp")  # where no optimizer has a kernel of its own
 EAGER, KERNELS = "eagerly", "in a graph"
 
 

@@ -17,9 +17,7 @@ def spans(tf, run, programs, layers, batch):
         lambda folder: profiler.start(folder, options=options), profiler.stop, profiler.Trace, run
     )
     for _, events in traced:
-        modules.update(
-            tf_rows.module(stats["hlo_module"]) for _, _, _, stats in events if "hlo_module" in stats
-        )
+        modules.update(tf_rows.module(stats["hlo_module"]) for _, _, _, stats in events if "hlo_module" in stats)
     told = {}
     for call, arguments in programs if modules else ():
         if any("inference_%s_" % call.python_function.__name__ in name for name in modules):

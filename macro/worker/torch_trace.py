@@ -30,11 +30,14 @@ def profiled(run):
         ended = recorder.now()
     found = [
         {
-            "name": event.name(), "start": event.start_ns(), "end": event.end_ns(),
-            "sequence": event.sequence_nr(), "shapes": event.shapes(),
+            "name": event.name(),
+            "start": event.start_ns(),
+            "end": event.end_ns(),
+            "sequence": event.sequence_nr(),
+            "shapes": event.shapes(),
         }
         for event in profiler.profiler.kineto_results.events()
-    ]  # fmt: skip
+    ]
     found.sort(key=lambda event: (event["start"], -event["end"]))
     least = min(marks)
     own = [event for event in found if event["name"] == recorder.CALIBRATE][marks.index(least)]

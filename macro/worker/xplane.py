@@ -156,10 +156,7 @@ def spans(traced, operation):
     operation has ended helps whatever else there is: it is told where that is a single one."""
     found, made, tasks, covers, busy = [], {}, [], {}, []
     ended = dict(
-        (stats.get("_c"), start)
-        for _, events in traced
-        for start, _, name, stats in events
-        if name.startswith("end: ")
+        (stats.get("_c"), start) for _, events in traced for start, _, name, stats in events if name.startswith("end: ")
     )
     for thread, events in traced:
         own, cover = [], covers.setdefault(thread, _Cover())

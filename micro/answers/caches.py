@@ -63,14 +63,10 @@ def cold_answer(run: Run) -> list[str]:
     for comparison, _, second in known(run, "cold/"):
         assert comparison.ratio is not None
         if launches[comparison.contender] != 1:
-            said.append(
-                f"{comparison.contest}: not told, only the first of several launches in a visit was cold."
-            )
+            said.append(f"{comparison.contest}: not told, only the first of several launches in a visit was cold.")
         elif second.state == "flushed" and second.vector == COLD_SIZE:
             said.append(COLD.say(comparison.ratio, ratio(comparison)))
         else:
             how = "flushed" if second.state == "flushed" else "256 MiB read in between"
-            said.append(
-                f"Cold over warm, vectors of {units.binary(second.vector)}, {how}: {ratio(comparison)}."
-            )
+            said.append(f"Cold over warm, vectors of {units.binary(second.vector)}, {how}: {ratio(comparison)}.")
     return said

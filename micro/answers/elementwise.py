@@ -56,7 +56,7 @@ SENTENCES: dict[str, Sentence] = {
     "lrn": _variant("Local response normalization"),
     "cast": _field("convert", "Conversion against copy"),
     "clear": _variant("Clearing memory"),
-}  # fmt: skip
+}
 
 
 def _kind(case: Case) -> str:
@@ -136,12 +136,7 @@ def _mathematics(run: Run) -> Iterator[str]:
     """Which library's functions each variant's were, where one was called."""
     told: dict[str, str] = {}
     for result in run.results:
-        if (
-            result.role == "measured"
-            and result.op in ("activation", "softmax")
-            and result.kernel
-            and result.seconds
-        ):
+        if result.role == "measured" and result.op in ("activation", "softmax") and result.kernel and result.seconds:
             told.setdefault(result.variant.partition("-")[0], result.kernel)
     if told:
         yield "Whose functions: " + "; ".join(f"{name}: {kernel}" for name, kernel in told.items()) + "."

@@ -96,9 +96,7 @@ def _first_or_not(seed: list[tuple[Comparison, Any, Any]]) -> list[str]:
     best = min(found, key=lambda c: c.ratio or math.inf)
     word = {"faster": "pays", "slower": "does not pay", "same": "changes nothing"}
     shown = units.ratio(best.ratio, best.low, best.high)
-    return [
-        f"Transposing it first {word.get(best.verdict, 'is undecided')}: {shown} times the direct product."
-    ]
+    return [f"Transposing it first {word.get(best.verdict, 'is undecided')}: {shown} times the direct product."]
 
 
 def _range(run: Run) -> list[str]:
@@ -172,7 +170,5 @@ def crossover_answer(run: Run) -> list[str]:
         elif bracket.low is None:
             said.append(f"With {library} transposing first wins from M = {bracket.high}, the smallest tried.")
         else:
-            said.append(
-                f"With {library} transposing first starts to win between M = {bracket.low} and {bracket.high}."
-            )
+            said.append(f"With {library} transposing first starts to win between M = {bracket.low} and {bracket.high}.")
     return said

@@ -69,11 +69,16 @@ def _told(contest: Any) -> Told:
     for x in contest.comparisons:
         ratio, half = x.ratio, None if x.low is None or x.high is None else (x.high - x.low) / 2
     return Told(
-        net, base.variant + f" on {device}" * bool(again), f"{layers} {phase}", len(layers.split("+")),
+        net,
+        base.variant + f" on {device}" * bool(again),
+        f"{layers} {phase}",
+        len(layers.split("+")),
         problems[0].k if phase == "wgrad" else problems[0].m,
         (problems[0].trans == "nt", problems[1].trans == "nt"),
-        base.seconds.median if base.seconds else None, ratio, half,
-    )  # fmt: skip
+        base.seconds.median if base.seconds else None,
+        ratio,
+        half,
+    )
 
 
 def _step(products: list[Told]) -> Iterator[str]:

@@ -29,9 +29,7 @@ def ladder_answer(run: Run) -> list[str]:
 
 def _times(contest: record.Contest) -> dict[str, tuple[Any, float]]:
     """Case and seconds of one call of each result that has a time, the fastest first."""
-    timed = [
-        (x.name, x.seconds.median) for x in contest.results if x.role == "measured" and x.seconds is not None
-    ]
+    timed = [(x.name, x.seconds.median) for x in contest.results if x.role == "measured" and x.seconds is not None]
     return {name: (parse(name), seconds) for name, seconds in sorted(timed, key=lambda x: x[1])}
 
 
@@ -52,11 +50,7 @@ def _ladder(contest: record.Contest) -> Iterator[str]:
 
 def _worth(run: Run, ladders: list[record.Contest]) -> Iterator[str]:
     """The product that the ceiling would do in the time of a call from Python."""
-    peaks = [
-        x.flops_per_second
-        for x in run.results
-        if x.role == "ceiling" and x.op == "fma" and x.flops_per_second
-    ]
+    peaks = [x.flops_per_second for x in run.results if x.role == "ceiling" and x.op == "fma" and x.flops_per_second]
     python = [
         (seconds, case.variant)
         for contest in ladders

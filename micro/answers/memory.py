@@ -75,11 +75,7 @@ def faults_answer(run: Run, account: Account | None = None, profiled: Profile | 
         more = f"; mapping and unmapping it {_cost(back)}" if back else ""
         said.append(f"The first touch of a page of {NAMES[page]} costs {_cost(cost)}{more}.")
     for contest in run.contests:
-        page = (
-            int(contest.contest.split("/")[1].partition(":")[2])
-            if contest.contest.startswith("fault/")
-            else 0
-        )
+        page = int(contest.contest.split("/")[1].partition(":")[2]) if contest.contest.startswith("fault/") else 0
         if page and not (found and page in found.fault):
             said.append(f"The cost of a page of {NAMES[page]} is not told: {_missed(contest)}.")
     if found and 4096 in found.fault:
@@ -117,9 +113,7 @@ def _beside(seconds: float, other: float, whose: str) -> str:
     """`1.49 µs, 1.04 times it (agrees within 10 %)`."""
     times = seconds / other
     agree = (
-        f"agrees within {100 * AGREE:g} %"
-        if abs(times - 1) <= AGREE
-        else f"does NOT agree within {100 * AGREE:g} %"
+        f"agrees within {100 * AGREE:g} %" if abs(times - 1) <= AGREE else f"does NOT agree within {100 * AGREE:g} %"
     )
     return f"{units.seconds(seconds)}, {times:.2f} times {whose} ({agree})"
 
@@ -204,9 +198,7 @@ def _idle(contest: record.Contest, rows: list[tuple[Any, record.Result]]) -> str
         median, worst = (x / problem.pages for x in (result.seconds.median, max(result.samples)))  # type: ignore[union-attr]
         told.append(f"{units.seconds(median)} after {problem.pause:g} s (worst {units.seconds(worst)}{more})")
     page, count = NAMES[rows[0][0].page], len(rows[0][1].samples)
-    return (
-        f"A page of {page}, given back and touched again, costs {', '.join(told)}; {count} samples of each."
-    )
+    return f"A page of {page}, given back and touched again, costs {', '.join(told)}; {count} samples of each."
 
 
 def allocator_answer(run: Run) -> list[str]:

@@ -18,9 +18,7 @@ def _known(run: Run, kind: str) -> Iterator[tuple[record.Contest, list[tuple[Com
     """Contests of a kind, each with its comparisons that have a ratio, and their cases."""
     for contest in run.contests:
         if contest.contest.startswith(kind):
-            rows = [
-                (x, parse(x.baseline), parse(x.contender)) for x in contest.comparisons if x.ratio is not None
-            ]
+            rows = [(x, parse(x.baseline), parse(x.contender)) for x in contest.comparisons if x.ratio is not None]
             if rows:
                 yield contest, rows
 
@@ -88,11 +86,7 @@ def together_answer(run: Run) -> list[str]:
     for contest, rows in _known(run, "tensors/"):
         base = rows[0][1]
         own = [(c, b) for c, a, b in rows if a == base]
-        times = {
-            parse(x.name).variant: x.seconds.median
-            for x in contest.results
-            if x.role == "measured" and x.seconds
-        }
+        times = {parse(x.name).variant: x.seconds.median for x in contest.results if x.role == "measured" and x.seconds}
         one = f"{base.variant} ({units.seconds(times.get(base.variant))})"
         head = f"{base.problem.rule} of {_size(base.problem)}, times {one}"
         said.append(f"{head}: {', '.join(f'{b.variant} {_shown(c)}' for c, b in own)}.")

@@ -30,9 +30,7 @@ def simd_answer(run: Run) -> list[str]:
 def _update(contest: record.Contest, run: Run) -> list[str]:
     """Of one update: the ratios, their bands, what this processor has not."""
     pairs = {
-        (parse(x.baseline).variant, parse(x.contender).variant): x
-        for x in contest.comparisons
-        if x.ratio is not None
+        (parse(x.baseline).variant, parse(x.contender).variant): x for x in contest.comparisons if x.ratio is not None
     }
     scalar = {name: x for (first, name), x in pairs.items() if first == "scalar"}
     lacking = [f"{parse(x.name).variant}: {x.reason}" for x in contest.results if x.reason]
@@ -42,8 +40,7 @@ def _update(contest: record.Contest, run: Run) -> list[str]:
         told = ", ".join(f"{NAMES[name]} {faster(x)}" for name, x in scalar.items())
         shown = units.binary(problem.vector)  # type: ignore[attr-defined]
         said.insert(
-            0,
-            f"y = y/2 + x in the first-level cache (vectors of {shown}), times as fast as scalar code: {told}.",
+            0, f"y = y/2 + x in the first-level cache (vectors of {shown}), times as fast as scalar code: {told}."
         )
     said += [BANDS[name].say(1 / (x.ratio or 1.0), faster(x)) for name, x in scalar.items() if name in BANDS]
     return said + _widest(pairs.get(("avx2", "avx512")), run)

@@ -49,9 +49,7 @@ def fused_answer(run: Run) -> list[str]:
         told = [str(x) for x in (*found, *([clearing] if clearing else []))]
         said.append("; ".join([head, *told]) + ".")
     if rows:
-        said.append(
-            f"{rows - closed} of {rows} rows unexplained: their parts miss them by more than {CLOSED:.0%}."
-        )
+        said.append(f"{rows - closed} of {rows} rows unexplained: their parts miss them by more than {CLOSED:.0%}.")
     return [*said, *_ways(run), *_rules(run), *_tied(run), *_gain(run), *_bands(run)]
 
 
@@ -79,11 +77,7 @@ def _rules(run: Run) -> Iterator[str]:
         head = f"{_at(first.problem)}, {first.variant.partition(':')[2]}"
         rule = second.problem.rule
         fused = first.variant.startswith("fused")
-        words = (
-            f"{rule} separate/fused {_shown(comparison)}"
-            if fused
-            else f"{rule}/sgd separate {_shown(comparison)}"
-        )
+        words = f"{rule} separate/fused {_shown(comparison)}" if fused else f"{rule}/sgd separate {_shown(comparison)}"
         told.setdefault(head, []).append(words)
     for head, rest in told.items():
         yield f"{head}: {', '.join(rest)}; nesterov, clip and norm need the gradient by itself."
@@ -151,21 +145,24 @@ def batch_answer(run: Run) -> list[str]:
         library, m, n = key
         sizes = _sizes(run)[key]
         where = (
-            f"between batch {bracket.low} and {bracket.high}" if bracket.low and bracket.high
+            f"between batch {bracket.low} and {bracket.high}"
+            if bracket.low and bracket.high
             else "at no batch, not even at 1"
             if bracket.high == 1
-            else f"below batch {bracket.high}, the smallest tried" if bracket.high
+            else f"below batch {bracket.high}, the smallest tried"
+            if bracket.high
             else f"above batch {max(sizes)}, the largest tried"
-        )  # fmt: skip
+        )
         told = ", ".join(f"{_shown(sizes[k])} at {k}" for k in sorted(sizes))
         said.append(
             f"{m}×{n}, {library}: the pass over W costs as much as its gradient {where}"
             f"{_rates(run, key)}; pass over gradient: {told}."
         )
         fused = [
-            f"{_shown(c)} at {a.problem.k}" for _, c, a, b in _known(run, "batch/")
+            f"{_shown(c)} at {a.problem.k}"
+            for _, c, a, b in _known(run, "batch/")
             if a.variant == f"fused:{library}" and (a.problem.m, a.problem.n) == (m, n)
-        ]  # fmt: skip
+        ]
         if fused:
             said.append(f"{m}×{n}, {library}: separate over fused {', '.join(fused)}.")
     return said
@@ -177,9 +174,7 @@ def _rates(run: Run, key: tuple[str, int, int]) -> str:
     best: tuple[int, float, float] | None = None
     for contest in run.contests:
         timed = {x.name: x for x in contest.results if x.seconds and contest.contest.startswith("batch/")}
-        rows: dict[Any, record.Result] = {
-            parse(name).problem: x for name, x in timed.items() if x.role == "measured"
-        }
+        rows: dict[Any, record.Result] = {parse(name).problem: x for name, x in timed.items() if x.role == "measured"}
         own = [x for p, x in rows.items() if x.variant == f"gradient:{library}" and (p.m, p.n) == (m, n)]
         passes = [x for p, x in rows.items() if p.part == "apply" and (p.m, p.n) == (m, n)]
         if own and passes and own[0].flops_per_second and passes[0].bytes_per_second:

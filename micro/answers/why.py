@@ -29,9 +29,7 @@ def answer(name: str, run: Run) -> list[str]:
     if result.seconds is None:
         return [f"{result.name} {result.status}" + (f": {result.reason}." if result.reason else ".")]
     case = parse(result.name)
-    return [
-        _rate(result), _work(case, result), *_ran(run, result), *_best(done.comparisons), *_beside(result)
-    ]  # fmt: skip
+    return [_rate(result), _work(case, result), *_ran(run, result), *_best(done.comparisons), *_beside(result)]
 
 
 def _rate(result: Result) -> str:
@@ -40,9 +38,7 @@ def _rate(result: Result) -> str:
         return f"{result.name} takes {units.seconds(result.seconds.median)}: it does no work that anything bounds."
     rate = units.scaled(result.flops_per_second or 0.0, "FLOP/s")
     near = (result.percent_of_ceiling or 0) / 100
-    rest = (
-        "there is little left to gain" if near >= BOUND else f"a factor of {1 / max(near, 1e-9):.2g} is left"
-    )
+    rest = "there is little left to gain" if near >= BOUND else f"a factor of {1 / max(near, 1e-9):.2g} is left"
     return (
         f"{result.name} takes {units.seconds(result.seconds.median)}: {rate}, "
         f"{units.percent(result.percent_of_ceiling)} of its ceiling ({result.ceiling}); {rest}."

@@ -51,9 +51,7 @@ def run(arguments: argparse.Namespace, limits: Limits) -> int:
         data = {"a": plans[0], "b": plans[1], "differs": differs, "only": apart, **asdict(limits)}
         file.append(record.Note("ab", data))
         tripped = [c for c in cases if held_back(c, limits, len(cases))]
-        file.append(
-            record.Note("answer", {"sentences": sentences(file.run, limits, differs, apart, tripped)})
-        )
+        file.append(record.Note("answer", {"sentences": sentences(file.run, limits, differs, apart, tripped)}))
         failed = say(file.run, arguments, outputs)
     if stopped or failed:
         return stopped or failed
@@ -98,9 +96,7 @@ def _common(plans: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
             elif known[name]:
                 apart.append(f"{name}: skipped in arm {letter}: {known[name]}")
     if not common:
-        raise UsageError(
-            f"no case that both arms can measure: {'; '.join(apart[:3]) or 'none was asked for'}"
-        )
+        raise UsageError(f"no case that both arms can measure: {'; '.join(apart[:3]) or 'none was asked for'}")
     return common, apart
 
 
@@ -130,10 +126,7 @@ def _take(
         try:
             told = _pair(arguments, cases, threads, slice_, chance, first=number == 0)
         except (KeyboardInterrupt, SystemExit) as stop:
-            print(
-                f"micro.ab: interrupted after {number} of {limits.processes} processes an arm",
-                file=sys.stderr,
-            )
+            print(f"micro.ab: interrupted after {number} of {limits.processes} processes an arm", file=sys.stderr)
             for case in cases:  # the pair in flight
                 del case.wall[number:], case.cpu[number:]
             return (130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))), canary
@@ -143,9 +136,14 @@ def _take(
 
 
 def _pair(
-    arguments: argparse.Namespace, cases: Sequence[Case], threads: int, seconds: float, chance: random.Random,
-    *, first: bool,
-) -> dict[str, float]:  # fmt: skip
+    arguments: argparse.Namespace,
+    cases: Sequence[Case],
+    threads: int,
+    seconds: float,
+    chance: random.Random,
+    *,
+    first: bool,
+) -> dict[str, float]:
     """Every case in one fresh process of each arm; what a case does costs itself. The canaries."""
     told: dict[str, float] = {}
     with ExitStack() as stack:

@@ -79,9 +79,20 @@ def contests(
         name = f"ab/{case.name}"
         results = tuple(_result(case, i, name, canary, command) for i in (0, 1))
         comparison = record.Comparison(
-            name, "arm", results[0].name, results[1].name, None, None, None, stats.SHOWN, "not comparable", None,
-            limits.margin, limits.margin, scope=f"across {len(case.wall)} processes an arm",
-        )  # fmt: skip
+            name,
+            "arm",
+            results[0].name,
+            results[1].name,
+            None,
+            None,
+            None,
+            stats.SHOWN,
+            "not comparable",
+            None,
+            limits.margin,
+            limits.margin,
+            scope=f"across {len(case.wall)} processes an arm",
+        )
         if case.failed:
             letter, (_, reason) = next(iter(case.failed.items()))
             comparison = replace(comparison, reason=f"arm {letter}: {reason}")
@@ -102,30 +113,44 @@ def _result(case: Case, i: int, contest: str, canary: dict[str, list[float]], co
     one = parse(case.name)
     row: Any = find(one.problem.op, one.variant)
     blank = record.Result(
-        f"{case.name}/arm:{NAMES[i]}", contest, "measured", one.problem.op, asdict(one.problem), one.variant,
-        "cpu", one.setting.threads, "planned", cold=one.setting.cold, precision=row.computes(one.problem),
+        f"{case.name}/arm:{NAMES[i]}",
+        contest,
+        "measured",
+        one.problem.op,
+        asdict(one.problem),
+        one.variant,
+        "cpu",
+        one.setting.threads,
+        "planned",
+        cold=one.setting.cold,
+        precision=row.computes(one.problem),
         repeat=command,
-    )  # fmt: skip
+    )
     if NAMES[i] in case.failed:
         kind, reason = case.failed[NAMES[i]]
         statuses: dict[str, record.Status] = {"WrongResult": "wrong", "Unavailable": "skipped"}
         return replace(blank, status=statuses.get(kind, "failed"), reason=reason)
     if case.failed or not case.wall:
-        return replace(
-            blank, status="skipped", reason="the other arm failed" if case.failed else "interrupted"
-        )
+        return replace(blank, status="skipped", reason="the other arm failed" if case.failed else "interrupted")
     samples = [seconds for pair in case.times for seconds in pair[i]]
     median, low, high = stats.order_interval(np.array(samples))
     lost = float(np.mean(np.array(case.lost) > LOST))
     return replace(
-        blank, status="contended" if lost > CONTENDED else "ok", clock=case.clock, launches=case.launches,
-        seconds=record.Seconds(median, low, high, stats.SHOWN), samples=tuple(samples),
-        flops_per_second=one.problem.flops / median, bytes_per_second=one.problem.bytes / median,
+        blank,
+        status="contended" if lost > CONTENDED else "ok",
+        clock=case.clock,
+        launches=case.launches,
+        seconds=record.Seconds(median, low, high, stats.SHOWN),
+        samples=tuple(samples),
+        flops_per_second=one.problem.flops / median,
+        bytes_per_second=one.problem.bytes / median,
         rounds=tuple(r for pair in case.times for r in range(len(pair[i]))),
         processes=tuple(p for p, pair in enumerate(case.times) for _ in pair[i]),
-        kernel=case.about[i]["kernel"], isa_observed=case.about[i]["isa"], error=case.about[i]["error"],
+        kernel=case.about[i]["kernel"],
+        isa_observed=case.about[i]["isa"],
+        error=case.about[i]["error"],
         canary=canary,
-    )  # fmt: skip
+    )
 
 
 def differing(plans: Sequence[dict[str, Any]]) -> list[str]:
@@ -141,9 +166,7 @@ def sentences(
     """How many cases of each verdict, what differs between the arms, what the gate says."""
     by = {verdict: [c for c in run.comparisons if c.verdict == verdict] for verdict in VERDICTS}
     counts = ", ".join(f"{len(found)} {verdict}" for verdict, found in by.items() if found)
-    said = [
-        f"Arm b against arm a, {len(run.comparisons)} cases: {counts} (margin {100 * limits.margin:g} %)."
-    ]
+    said = [f"Arm b against arm a, {len(run.comparisons)} cases: {counts} (margin {100 * limits.margin:g} %)."]
     if by["slower"]:
         worst = max(by["slower"], key=lambda c: c.ratio or 0.0)
         shown = units.ratio(worst.ratio, worst.low, worst.high)

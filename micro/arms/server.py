@@ -40,14 +40,11 @@ class Arm:
         environment = machine.environment([self._host.device], " ".join(words))
         return {
             "cases": [
-                {"name": name, "skip": case.skip, "threads": case.setting.threads}
-                for name, case in cases.items()
+                {"name": name, "skip": case.skip, "threads": case.setting.threads} for name, case in cases.items()
             ],
-            "environment": {
-                "digest": environment.digest, "facts": environment.facts, "state": environment.state
-            },
+            "environment": {"digest": environment.digest, "facts": environment.facts, "state": environment.state},
             "root": str(Path(__file__).parents[2]),
-        }  # fmt: skip
+        }
 
     def prepare(self, case: str, seed: int | None) -> dict[str, Any]:
         """Prepared, and checked where a seed for that is given."""
@@ -69,9 +66,11 @@ class Arm:
         """Seconds of a use in each round, by the wall and by the processor's clock."""
         look = self._host.look(first, rounds, None, canary)
         return {
-            "wall": look.wall[:, 0].tolist(), "cpu": look.cpu[:, 0].tolist(), "lost": look.lost[:, 0].tolist(),
+            "wall": look.wall[:, 0].tolist(),
+            "cpu": look.cpu[:, 0].tolist(),
+            "lost": look.lost[:, 0].tolist(),
             "canary": look.canary,
-        }  # fmt: skip
+        }
 
     def close(self) -> dict[str, Any]:
         self._host.close()

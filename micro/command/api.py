@@ -28,9 +28,7 @@ def plan(benchmark: str, **options: Any) -> Planned:
     except (ImportError, AttributeError):
         raise UsageError(f"{benchmark!r} is no benchmark: see `ls micro`, the files") from None
     for name in {"figures", "list", "profile", *formats.kinds()} & options.keys():
-        raise UsageError(
-            f"{name}: from Python the run itself is written, by reports.formats or reports.figures"
-        )
+        raise UsageError(f"{name}: from Python the run itself is written, by reports.formats or reports.figures")
     meant, arguments = line.request(found, benchmark, words(options), raising=True)
     return request.planned(meant, benchmark, arguments)
 

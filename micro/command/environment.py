@@ -109,8 +109,11 @@ def _commit() -> str | None:
     try:
         told = subprocess.run(
             ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--exclude=*"],
-            capture_output=True, text=True, check=False, timeout=10,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=10,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return told.stdout.strip() or None

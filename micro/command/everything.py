@@ -65,9 +65,7 @@ def parts(device: str, small: bool = False, only: int | None = None) -> list[Par
 
 def _part(benchmark: Benchmark, name: str, line: Useful, device: str, small: bool) -> Part:
     seconds = f"--budget {line.seconds:g}s" if line.seconds else ""
-    words = " ".join(
-        filter(None, (line.words, benchmark.small if small else "", seconds, f"-q --device {device}"))
-    )
+    words = " ".join(filter(None, (line.words, benchmark.small if small else "", seconds, f"-q --device {device}")))
     meant, arguments = request(benchmark, name, shlex.split(words), raising=True)
     return Part(name, line.words, planned(meant, name, arguments), line.rank)
 

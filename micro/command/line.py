@@ -55,9 +55,11 @@ def request(
 def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.ArgumentParser:
     """Options of the axes, the questions, and those of every command."""
     made = Parser(
-        f"python -m micro.{name}", description=benchmark.about, allow_abbrev=False,
+        f"python -m micro.{name}",
+        description=benchmark.about,
+        allow_abbrev=False,
         epilog="An axis takes a value, a comma list or a range: --m 64,128,256, --m 64:1024:*2.",
-    )  # fmt: skip
+    )
     made.raising = raising
     axes = made.add_argument_group("axes")
     for field in fields(benchmark.problem):
@@ -72,17 +74,13 @@ def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.A
         type=Path,
         help="problems from JSON, as micro/shapes/fc.json, or from a library's log (MKL, oneDNN, cuBLAS)",
     )
-    axes.add_argument(
-        "--net", metavar="NAME", help="every product of a network of micro/shapes, or of a file"
-    )
+    axes.add_argument("--net", metavar="NAME", help="every product of a network of micro/shapes, or of a file")
     axes.add_argument("--vary", metavar="FIELD", help="contests along this field instead of between variants")
     questions = made.add_argument_group("questions")
     for flag, question in benchmark.questions.items():
         questions.add_argument(option_of(flag), action="store_true", help=question.help.replace("%", "%%"))
     questions.add_argument("--full", action="store_true", help="the question at its full size")
-    questions.add_argument(
-        "--all", action="store_true", help="the question with everything that belongs to it"
-    )
+    questions.add_argument("--all", action="store_true", help="the question with everything that belongs to it")
     _common(made)
     made.set_defaults(data=benchmark.data)
     return made
@@ -90,9 +88,7 @@ def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.A
 
 def _common(made: argparse.ArgumentParser) -> None:
     how = made.add_argument_group("how")
-    how.add_argument(
-        "--device", default="cpu", metavar="NAMES", help="cpu, cuda:0, or both: cpu,cuda:0 (default cpu)"
-    )
+    how.add_argument("--device", default="cpu", metavar="NAMES", help="cpu, cuda:0, or both: cpu,cuda:0 (default cpu)")
     how.add_argument("--threads", default="1", metavar="N", help="threads of the libraries (default 1)")
     how.add_argument(
         "--isa",
@@ -100,14 +96,9 @@ def _common(made: argparse.ArgumentParser) -> None:
         metavar="SETS",
         help="instruction sets that libraries may take, such as default,avx2; or an OpenBLAS family, Haswell",
     )
+    how.add_argument("--heap", default="default", metavar="POLICIES", help="of glibc's allocator, such as default,keep")
     how.add_argument(
-        "--heap", default="default", metavar="POLICIES", help="of glibc's allocator, such as default,keep"
-    )
-    how.add_argument(
-        "--data",
-        default="normal",
-        metavar="KINDS",
-        help="what is multiplied: normal, uniform, integers, zeros",
+        "--data", default="normal", metavar="KINDS", help="what is multiplied: normal, uniform, integers, zeros"
     )
     how.add_argument(
         "--cold",
@@ -117,14 +108,10 @@ def _common(made: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--budget", metavar="TIME", help="time of measuring for the whole command, such as 20s")
     how.add_argument("--target", default="1%", metavar="SHARE", help="half-width of a ratio to stop at (1%%)")
-    how.add_argument(
-        "--margin", metavar="SHARE", help="smallest difference that is one (the target; DRAM 4%%)"
-    )
+    how.add_argument("--margin", metavar="SHARE", help="smallest difference that is one (the target; DRAM 4%%)")
     how.add_argument("--only", metavar="REGEX", help="only contests whose name holds this")
     how.add_argument("--not", dest="without", metavar="REGEX", help="no contests whose name holds this")
-    how.add_argument(
-        "--why", action="store_true", help="explain one case: ceiling, work, kernel, best variant"
-    )
+    how.add_argument("--why", action="store_true", help="explain one case: ceiling, work, kernel, best variant")
     how.add_argument(
         "--profile",
         nargs="?",

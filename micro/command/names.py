@@ -23,7 +23,7 @@ def unnamed(run: Run) -> list[Case]:
         parse(result.name)
         for result in run.results
         if result.seconds and result.role == "measured" and runs(result.device) == "cuda" and result.name not in named
-    ]  # fmt: skip
+    ]
     return [case for case in dict.fromkeys(found) if not case.problem.on_host]
 
 

@@ -37,9 +37,7 @@ def run(contests: Sequence[Contest], control: str, command: str) -> int:
     and then the line that runs it under perf, on a GPU under ncu, is printed. Raises UsageError."""
     case = one_case(contests, "--profile", "launches", "run")
     if case.setting.heap != "default":
-        raise UsageError(
-            f"--heap {case.setting.heap}: a profile is of this process, whose heap is what it is"
-        )
+        raise UsageError(f"--heap {case.setting.heap}: a profile is of this process, whose heap is what it is")
     device = open_device(case.setting.device)
     refuse_size(contests, {device.name: device.limits()})
     fifos = _fifos(control)

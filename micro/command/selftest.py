@@ -52,9 +52,7 @@ class Figure:
 
     def say(self) -> str:
         verdict = "held" if self.held else f"not judged: {self.busy}" if self.busy else "NOT HELD"
-        return f"{self.name}: {self.found}" + (
-            f"; promised {self.promised}: {verdict}" if self.promised else ""
-        )
+        return f"{self.name}: {self.found}" + (f"; promised {self.promised}: {verdict}" if self.promised else "")
 
 
 @dataclass
@@ -86,10 +84,7 @@ class Selftest:
             if self._arguments.full:
                 with spinners():
                     figures += self._figures("a spinner on every core", 1)
-            figures += [
-                *self._coverage(),
-                Figure("whole self-test", f"{time.monotonic() - began:.0f} s", "", True),
-            ]
+            figures += [*self._coverage(), Figure("whole self-test", f"{time.monotonic() - began:.0f} s", "", True)]
             self._file.append(record.Note("selftest", {"figures": [asdict(figure) for figure in figures]}))
         self._say(figures, at.environment)
         return 0 if all(figure.held or figure.busy for figure in figures) else 1
@@ -103,10 +98,7 @@ class Selftest:
         suffix = f" ({condition})"
         identical = [pair for pair in pairs if pair.kind == "identical"]
         counted: list[tuple[str, list[bool]]] = [
-            (
-                "identical pairs not called different",
-                [p.verdict in ("same", "unresolved") for p in identical],
-            ),
+            ("identical pairs not called different", [p.verdict in ("same", "unresolved") for p in identical]),
             ("identical pairs called same", [p.verdict == "same" for p in identical]),
             ("+5 % called slower", [p.verdict == "slower" for p in pairs if p.kind == "+5 %"]),
             ("+2 % called slower", [p.verdict == "slower" for p in pairs if p.kind == "+2 %"]),
@@ -120,10 +112,7 @@ class Selftest:
             told = sum(p.contended for p in missed)
             figures.append(
                 Figure(
-                    "+2 % missed but marked contended" + suffix,
-                    f"{told} of {len(missed)}",
-                    "all",
-                    told == len(missed),
+                    "+2 % missed but marked contended" + suffix, f"{told} of {len(missed)}", "all", told == len(missed)
                 )
             )
         return [*figures, self._seconds(pairs, column, suffix, busy)]
@@ -139,9 +128,7 @@ class Selftest:
     def _pair(self, kind: str, number: int, problem: Gemm | Stream, variant: str) -> Pair:
         contest = selftest.pair(kind, number, problem, variant)
         fixed = selftest.FIXED if kind == "identical" else 0
-        done, measurement = self._runner.take(
-            contest, selftest.SECONDS[kind], selftest.BUDGET, at_least=fixed
-        )
+        done, measurement = self._runner.take(contest, selftest.SECONDS[kind], selftest.BUDGET, at_least=fixed)
         self._file.append(done)
         self._progress.say(f"{kind} {number} {problem.name}")
         contended = any(result.status == "contended" for result in done.results if result.role == "measured")
@@ -188,12 +175,12 @@ class Selftest:
             held = low <= 100 * limit and high >= -100 * limit
             yield Figure(
                 f"bias of the loop at {microseconds} µs ({launches} launches a visit)",
-                f"{mid:+.3f} % [{low:+.3f}, {high:+.3f}]", f"{100 * limit:g} %", held,
-            )  # fmt: skip
+                f"{mid:+.3f} % [{low:+.3f}, {high:+.3f}]",
+                f"{100 * limit:g} %",
+                held,
+            )
         empty = Case(Fma(isa, 1, 1), "c")
-        yield Figure(
-            "a launch of one multiply-add", f"{1e9 * self._ratio((empty, probe), 64)[1]:.1f} ns", "", True
-        )
+        yield Figure("a launch of one multiply-add", f"{1e9 * self._ratio((empty, probe), 64)[1]:.1f} ns", "", True)
         resolution = time.clock_getres(time.CLOCK_MONOTONIC)
         yield Figure("resolution of the clock", f"{1e9 * resolution:g} ns", "", True)
 
@@ -226,9 +213,7 @@ class Selftest:
             found = coverage.worst(kind, trials)
             error = stats.wilson(round(found * trials), trials)[1]
             name = f"95 % interval holds the truth at stopping, {kind} noise, simulated"
-            yield Figure(
-                name, f"{found:.3f} of {trials}, at most {error:.3f}", f"{promise}", error >= promise
-            )
+            yield Figure(name, f"{found:.3f} of {trials}, at most {error:.3f}", f"{promise}", error >= promise)
 
     def _say(self, figures: list[Figure], environment: record.Environment) -> None:
         out = sys.stderr if self._arguments.json == "-" else sys.stdout
@@ -250,9 +235,7 @@ def spinners() -> Iterator[None]:
         "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\n"
         "parent = os.getppid()\nwhile os.getppid() == parent: pass"  # none outlives a killed self-test
     )
-    busy = [
-        subprocess.Popen([sys.executable, "-c", code, str(core)]) for core in sorted(os.sched_getaffinity(0))
-    ]
+    busy = [subprocess.Popen([sys.executable, "-c", code, str(core)]) for core in sorted(os.sched_getaffinity(0))]
     try:
         yield
     finally:

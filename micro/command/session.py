@@ -75,9 +75,7 @@ def session(
         seed = int(file.run.environment.state["seed"])
         evidence = beside(output) if output else None
         limits = {device.name: device.limits() for device in devices}
-        runner = Runner(
-            workers, limits, history, until, progress.say, module, swept, seed, evidence, keep_wrong
-        )
+        runner = Runner(workers, limits, history, until, progress.say, module, swept, seed, evidence, keep_wrong)
         yield Session(environment, file, runner, progress)
 
 
@@ -125,10 +123,16 @@ def _opened(plan: Planned) -> AbstractContextManager[Session]:
     devices = [_device(name) for name in plan.devices]
     refuse_size(plan.contests, {device.name: device.limits() for device in devices})
     return session(
-        plan.name, devices, arguments.output, len(plan.contests),
-        quiet=arguments.quiet, resume=arguments.resume, until=arguments.until, keep_wrong=arguments.keep_wrong,
+        plan.name,
+        devices,
+        arguments.output,
+        len(plan.contests),
+        quiet=arguments.quiet,
+        resume=arguments.resume,
+        until=arguments.until,
+        keep_wrong=arguments.keep_wrong,
         swept=plan.swept,
-    )  # fmt: skip
+    )
 
 
 def _device(name: str) -> Device:
@@ -145,9 +149,7 @@ def measure_plan(at: Session, plan: Planned, others: frozenset[str] = frozenset(
     left = _left(plan.contests, at.file.run, at.file.path)
 
     def so_far() -> Run:
-        return replace(
-            at.file.run, contests=tuple(c for c in at.file.run.contests if c.contest not in others)
-        )
+        return replace(at.file.run, contests=tuple(c for c in at.file.run.contests if c.contest not in others))
 
     if at.progress.contests == len(plan.contests):
         at.progress.contests = len(left)
@@ -225,9 +227,7 @@ def _fresh(contests: list[Contest], run: Run) -> list[Contest]:
 def _forecast(contests: Sequence[Contest], budget: Budget) -> str:
     """What is about to happen: contests, and at most how long."""
     cases = {case for contest in contests for case in contest.cases if not case.skip}
-    checks = sum(
-        4 * case.problem.flops / REFERENCE + 8 * case.problem.footprint / 1e9 + 0.1 for case in cases
-    )
+    checks = sum(4 * case.problem.flops / REFERENCE + 8 * case.problem.footprint / 1e9 + 0.1 for case in cases)
     return (
         f"{len(contests)} contests of {len(cases)} cases: at most {budget.seconds:.0f} s of measuring, "
         f"about {checks:.0f} s to prepare and check them"
@@ -265,9 +265,7 @@ def open_outputs(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, I
         try:
             opened[kind] = stack.enter_context(Path(path).open("w", encoding="utf-8"))
         except OSError as error:
-            raise UsageError(
-                f"--{kind} {path}: {error.strerror}; name a file in a folder that is there"
-            ) from None
+            raise UsageError(f"--{kind} {path}: {error.strerror}; name a file in a folder that is there") from None
     if arguments.figures is not None:
         try:
             arguments.figures.mkdir(parents=True, exist_ok=True)

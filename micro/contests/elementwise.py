@@ -20,17 +20,9 @@ IN_CACHE = 4096  # floats: input and output within a first-level cache
 # H100 has 50 MB, which hold what AlexNet-S gives. Planning opens no device, so that it is a constant.
 MEMORY = 256 << 20
 FROM_MEMORY = f", from a GPU's memory, its operands {MEMORY >> 20} MiB and more"
-NETWORKS = (
-    (64, 26752),
-    (64, 10),
-    (256, 10000),
-)  # FCN-S; FCN-R; the LSTM's vocabulary at a sixteenth of its rows
+NETWORKS = ((64, 26752), (64, 10), (256, 10000))  # FCN-S; FCN-R; the LSTM's vocabulary at a sixteenth of its rows
 WHOLE = (4096, 10000)  # all of them
-STREAMED = (
-    ("relu", "forward"),
-    ("sigmoid", "forward"),
-    ("tanh", "backward"),
-)  # from memory: 1, 4, 3 passes of CuPy's
+STREAMED = (("relu", "forward"), ("sigmoid", "forward"), ("tanh", "backward"))  # from memory: 1, 4, 3 passes of CuPy's
 LIBRARIES = {"cpu": ("c", "numpy", "torch", "numba"), "cuda": ("cuda", "cupy", "torch-cuda")}
 
 
@@ -48,13 +40,16 @@ def shrunk(asked: Asked, problem: Any) -> Any:
     change: dict[str, dict[str, int]] = {
         "activation": {"count": count},
         "softmax": {"batch": min(getattr(problem, "batch", 1), 8), "classes": max(2, count // 8)},
-        "biasact": {"rows": min(getattr(problem, "rows", 1), 8), "cols": max(2, count // 8),
-                    "terms": min(getattr(problem, "terms", 0), 16)},
+        "biasact": {
+            "rows": min(getattr(problem, "rows", 1), 8),
+            "cols": max(2, count // 8),
+            "terms": min(getattr(problem, "terms", 0), 16),
+        },
         "dropout": {"units": max(2, count)},
         "pooling": {"images": 2, "channels": 3, "size": edge},
         "norm": {"images": 2, "maps": 3, "size": edge},
         "cast": {"values": count},
-    }  # fmt: skip
+    }
     return replace(problem, **change[problem.op])
 
 
@@ -64,9 +59,7 @@ def named_among(asked: Asked, names: Sequence[str]) -> list[str]:
     return mine or list(names)
 
 
-def variants(
-    asked: Asked, word: str, question: str, problem: Any, names: Sequence[str], library: str = ""
-) -> Contest:
+def variants(asked: Asked, word: str, question: str, problem: Any, names: Sequence[str], library: str = "") -> Contest:
     """One problem by several kernels."""
     problem = shrunk(asked, problem)
     cases = tuple(asked.case(problem, name) for name in names)
@@ -120,9 +113,7 @@ def functions(asked: Asked) -> list[Contest]:
     """Sigmoid and tanh against ReLU: the same traffic."""
     question = "what does a function of exponentials cost beside ReLU?"
     return [
-        along(
-            asked, "function", question, Activation(count), name, "kind", ("relu", "sigmoid", "tanh", "exp")
-        )
+        along(asked, "function", question, Activation(count), name, "kind", ("relu", "sigmoid", "tanh", "exp"))
         for count in (IN_CACHE, HIDDEN, IMAGES)
         for name in _libraries(asked)
         if name != "numba"
@@ -133,13 +124,7 @@ def providers(asked: Asked) -> list[Contest]:
     """Our polynomial against the C library's function, NumPy's, torch's."""
     names = {"cpu": ("c", "libm", "numpy", "torch", "numba"), "cuda": LIBRARIES["cuda"]}[asked.kernels]
     return [
-        variants(
-            asked,
-            "provider",
-            "whose function is fastest?",
-            Activation(IN_CACHE, kind),
-            named_among(asked, names),
-        )
+        variants(asked, "provider", "whose function is fastest?", Activation(IN_CACHE, kind), named_among(asked, names))
         for kind in ("exp", "tanh", "sigmoid")
     ]
 
@@ -170,9 +155,7 @@ def fused(asked: Asked) -> list[Contest]:
     """Each library's fused way against its parts, rows of labels being there; then all that are fused."""
     question = "what does it cost to take softmax, log, product and sum one after another"
     pairs = {"cpu": ("c", "torch", "numpy"), "cuda": ("torch-cuda",)}[asked.kernels]
-    rivals = {"cpu": ("c", "torch", "torch-autograd", "numpy", "numba"), "cuda": LIBRARIES["cuda"]}[
-        asked.kernels
-    ]
+    rivals = {"cpu": ("c", "torch", "torch-autograd", "numpy", "numba"), "cuda": LIBRARIES["cuda"]}[asked.kernels]
     found = []
     shapes = dict.fromkeys((*_shapes(asked), *((WHOLE,) if asked.kernels == "cuda" else ())))
     for batch, classes in shapes:
@@ -218,8 +201,7 @@ def losses(asked: Asked) -> list[Contest]:
         return []
     question = "what does the gradient add to the loss?"
     return [
-        along(asked, "loss", question, Softmax(*shape), "c", "want", ("loss", "step"))
-        for shape in _shapes(asked, 2)
+        along(asked, "loss", question, Softmax(*shape), "c", "want", ("loss", "step")) for shape in _shapes(asked, 2)
     ]
 
 
@@ -229,9 +211,7 @@ def losses(asked: Asked) -> list[Contest]:
 def bias(asked: Asked) -> list[Contest]:
     question = "bias and ReLU in one pass, or in two?"
     return [
-        variants(
-            asked, "bias", question, BiasAct(rows, 2048, phase=phase), named_among(asked, ("c", "c-passes"))
-        )
+        variants(asked, "bias", question, BiasAct(rows, 2048, phase=phase), named_among(asked, ("c", "c-passes")))
         for rows in (64, 1024)
         for phase in ("forward", "backward")
     ]

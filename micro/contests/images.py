@@ -28,9 +28,7 @@ def relu_place(asked: Asked) -> list[Contest]:
 
 def gradients(asked: Asked) -> list[Contest]:
     question = "store the indices of the maxima, or look for them again?"
-    return [
-        variants(asked, "index", question, replace(x, phase="step"), ("c", "c-recompute")) for x in POOLED
-    ]
+    return [variants(asked, "index", question, replace(x, phase="step"), ("c", "c-recompute")) for x in POOLED]
 
 
 def layouts(asked: Asked) -> list[Contest]:

@@ -14,11 +14,7 @@ from kernels.ops.stream.problem import Stream
 from micro.planning.contest import Asked, Contest
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-SIZE, COPY, HEAP = (
-    16 * MIB,
-    128 * MIB,
-    64 * MIB,
-)  # bytes; below glibc's 32 MiB its default heap keeps what it has
+SIZE, COPY, HEAP = (16 * MIB, 128 * MIB, 64 * MIB)  # bytes; below glibc's 32 MiB its default heap keeps what it has
 PAUSES = (0.0, 3.0)  # seconds; a host that takes free pages back waits for two
 BEHIND = 256 * MIB  # … given back as well: the first pages one gets are those that somebody just had
 VECTORS = (256 * KIB, MIB)
@@ -27,9 +23,7 @@ PEAK_STEPS = 16 * 16384  # floats that each chain multiplies, whatever the width
 SETS = tuple(4 * KIB << 2 * i for i in range(10))  # 4 KiB … 1 GiB
 KNEE = (2 * MIB, 8 * MIB, 12 * MIB, 24 * MIB, 32 * MIB, 48 * MIB, 128 * MIB, 512 * MIB)
 FEW_SETS = tuple(x * MIB for x in (2, 4, 8, 12, 16, 24, 32, 64, 128))  # enough to find a knee
-PART = (
-    16  # a contest of working sets takes up to 8 of the largest in all, and half of what is free may be taken
-)
+PART = 16  # a contest of working sets takes up to 8 of the largest in all, and half of what is free may be taken
 GRAIN = 3072  # bytes: one, two or three arrays of whole vectors make the same working set
 
 
@@ -78,11 +72,14 @@ def idle(asked: Asked) -> list[Contest]:
     size, pages = _size(asked, SIZE), _page(asked) if "page" in asked.given else (_idle_page(asked),)
     return [
         _contest(
-            asked, f"idle/page:{page}/size:{size}", "is memory dearer when it was idle?", "pause",
+            asked,
+            f"idle/page:{page}/size:{size}",
+            "is memory dearer when it was idle?",
+            "pause",
             [Pages("clear", "fresh", size, page, pause, min(BEHIND, 16 * size)) for pause in pauses],
         )
         for page in pages
-    ]  # fmt: skip
+    ]
 
 
 def _idle_page(asked: Asked) -> int:
@@ -95,9 +92,7 @@ def heaps(asked: Asked, page: int) -> Contest:
     """A heap that maps large blocks afresh against one that keeps what it has."""
     size = _size(asked, HEAP)
     rows = [Pages("clear", memory, size, page) for memory in ("default", "keep")]
-    return _contest(
-        asked, f"heap/page:{page}/size:{size}", "what does a heap that keeps memory save?", "heap", rows
-    )
+    return _contest(asked, f"heap/page:{page}/size:{size}", "what does a heap that keeps memory save?", "heap", rows)
 
 
 def allocator(asked: Asked) -> list[Contest]:
@@ -126,22 +121,28 @@ def loads(asked: Asked, sets: Sequence[int] = tuple(sorted({*SETS, *KNEE}))) -> 
     """A chain of loads within each working set, in small pages and in huge ones."""
     return [
         _contest(
-            asked, f"latency/working-set:{size}", "how long does a load take?", "page",
+            asked,
+            f"latency/working-set:{size}",
+            "how long does a load take?",
+            "page",
             [Chase(size, page) for page in _page(asked)],
         )
         for size in _sets(asked, sets)
-    ]  # fmt: skip
+    ]
 
 
 def cold(asked: Asked, vectors: Sequence[int] = VECTORS) -> list[Contest]:
     """Operands in cache, flushed from it line by line, and swept out of it."""
     return [
         _contest(
-            asked, f"cold/vector:{vector}", "what do cold operands cost?", "state",
+            asked,
+            f"cold/vector:{vector}",
+            "what do cold operands cost?",
+            "state",
             [Saxpy(vector, state) for state in ("warm", "flushed", "swept")],
         )
         for vector in dict.fromkeys(min(vector, _size(asked, vector)) for vector in vectors)
-    ]  # fmt: skip
+    ]
 
 
 def simd(asked: Asked) -> list[Contest]:
@@ -156,6 +157,4 @@ def simd(asked: Asked) -> list[Contest]:
 
 def overview(asked: Asked) -> list[Contest]:
     """Of each question what fits into half a minute, but for --idle, which waits, and --bandwidth."""
-    return [
-        *faults(asked), heaps(asked, _page(asked)[0]), *cold(asked, VECTORS[:1]), *loads(asked, FEW_SETS),
-    ]  # fmt: skip
+    return [*faults(asked), heaps(asked, _page(asked)[0]), *cold(asked, VECTORS[:1]), *loads(asked, FEW_SETS)]

@@ -98,9 +98,7 @@ class Share:
     refusal: str | None
 
 
-def share(
-    measurement: Measurement, all_cases: Sequence[Case], index: int, limits: Mapping[str, Limits]
-) -> Share:
+def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limits: Mapping[str, Limits]) -> Share:
     """How near a case came to the nearer of its two bounds, in the same rounds."""
     import numpy as np
 
@@ -111,8 +109,7 @@ def share(
     if not bounds:
         return Share(None, None, None)
     nominal = {
-        name: (_brought(problem) if kind == "bytes" else problem.flops) / rate
-        for name, (kind, rate) in bounds.items()
+        name: (_brought(problem) if kind == "bytes" else problem.flops) / rate for name, (kind, rate) in bounds.items()
     }
     refusal = _refusal(_least(case, bounds, limits), times[:, index])
     nearest = _longest(nominal)
@@ -150,9 +147,7 @@ def _brought(problem: Problem) -> float:
     """Nominal bytes that come to the arithmetic: inputs, and what is written, whose lines a cache fetches before it
     changes them; what is read and written comes once, and goes back beside. Of memory that is no operand's only
     inputs are known."""
-    sizes = {
-        role: sum(x.nbytes for x in problem.operands() if x.role == role) for role in ("in", "inout", "out")
-    }
+    sizes = {role: sum(x.nbytes for x in problem.operands() if x.role == role) for role in ("in", "inout", "out")}
     whole = sum(sizes.values())
     if problem.footprint > whole:
         return float(sizes["in"])

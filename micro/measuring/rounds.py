@@ -166,12 +166,7 @@ class _Rounds:
     """What has been taken so far."""
 
     def __init__(
-        self,
-        cases: Sequence[Case],
-        pairs: Sequence[tuple[int, int]],
-        opened: Opened,
-        margin: float,
-        once: bool,
+        self, cases: Sequence[Case], pairs: Sequence[tuple[int, int]], opened: Opened, margin: float, once: bool
     ) -> None:
         self.cases, self.pairs, self.opened, self.margin, self.once = cases, pairs, opened, margin, once
         self.clocks = clocks(cases, opened)
@@ -207,9 +202,7 @@ class _Rounds:
 
     def judge(self) -> dict[tuple[int, int], stats.Judgment]:
         so_far = self.measurement("", 0.0)
-        self.judgments = {
-            (a, b): stats.judge(so_far.logs(a, b), self.margin, self.once) for a, b in self.pairs
-        }
+        self.judgments = {(a, b): stats.judge(so_far.logs(a, b), self.margin, self.once) for a, b in self.pairs}
         return self.judgments
 
     def measurement(self, stopped: str, seconds: float) -> Measurement:

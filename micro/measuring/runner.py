@@ -81,9 +81,7 @@ class Runner:
     evidence: Path | None = None  # folder for what wrong kernels leave
     keep_wrong: bool = False
     checked: dict[Case, Outcome] = field(default_factory=dict)
-    known: set[tuple[Serves, str, str]] = field(
-        default_factory=set
-    )  # workers, operations, providers that answered
+    known: set[tuple[Serves, str, str]] = field(default_factory=set)  # workers, operations, providers that answered
 
     def run(self, contest: Contest, seconds: float, budget: Budget) -> record.Contest:
         """The contest's record: a result for every case, a comparison for every pair."""
@@ -96,8 +94,7 @@ class Runner:
         began = time.monotonic()
         seed = zlib.crc32(contest.name.encode()) ^ self.seed
         outcomes = [
-            self._stage1(case, zlib.crc32(case.problem.drawn.name.encode()) ^ self.seed)
-            for case in contest.cases
+            self._stage1(case, zlib.crc32(case.problem.drawn.name.encode()) ^ self.seed) for case in contest.cases
         ]
         setup = time.monotonic() - began
         alive = [i for i, outcome in enumerate(outcomes) if outcome.status == "ran"]
@@ -108,9 +105,7 @@ class Runner:
             crew = Crew(self.workers, (*survivors, *self.ceilings(survivors)), seed)
             pairs = _renumbered(contest, alive)
             try:
-                measurement = measure(
-                    crew, pairs, seconds, budget.target, margin, self.progress, at_least=at_least
-                )
+                measurement = measure(crew, pairs, seconds, budget.target, margin, self.progress, at_least=at_least)
             except (KernelError, Unavailable, MemoryError) as error:
                 if crew.culprit >= len(survivors):  # it bounds nothing from now on
                     self.checked[crew.cases[crew.culprit]] = Outcome("failed", f"while it was timed: {error}")
@@ -124,9 +119,15 @@ class Runner:
         system = asdict(look.counters) | look.state if look else {}
         stopped = measurement.stopped if measurement else None
         done = record.Contest(
-            contest.name, contest.question, contest.differs, told.results(), told.comparisons(), spent,
-            stopped=stopped, system=system,
-        )  # fmt: skip
+            contest.name,
+            contest.question,
+            contest.differs,
+            told.results(),
+            told.comparisons(),
+            spent,
+            stopped=stopped,
+            system=system,
+        )
         return done, measurement
 
     def ceilings(self, cases: Sequence[Case]) -> list[Case]:
@@ -134,11 +135,7 @@ class Runner:
         while it was timed."""
         found = case_ceilings.cases(cases, self.limits)
         known = [not case_ceilings.doubtful(x) and x not in self.checked for x in found]
-        return [
-            x
-            for x, fine in zip(found, known, strict=True)
-            if fine or self._stage1(x, self.seed).status == "ran"
-        ]
+        return [x for x, fine in zip(found, known, strict=True) if fine or self._stage1(x, self.seed).status == "ran"]
 
     def _stage1(self, case: Case, seed: int) -> Outcome:
         """Prepare, launch, check, once in a command; whatever a kernel does costs its case alone."""
@@ -199,9 +196,7 @@ class Runner:
         if given is not None:
             return given
         known = [(c.problem, self.limits.get(c.setting.device)) for c in contest.cases]
-        bound = any(
-            x is not None and case_ceilings.memory_bound(problem, x.usable_cache) for problem, x in known
-        )
+        bound = any(x is not None and case_ceilings.memory_bound(problem, x.usable_cache) for problem, x in known)
         return max(MEMORY_MARGIN, budget.target) if bound else budget.target
 
 
@@ -231,13 +226,23 @@ class _Told:
     def _blank(self, case: Case) -> record.Result:
         row: Any = find(case.problem.op, case.variant)
         return record.Result(
-            name=case.name, contest=self.contest.name, role=case.role, op=case.problem.op,
-            problem=asdict(case.problem), variant=case.variant, device=case.setting.device,
-            threads=case.setting.threads, status="planned", cold=case.setting.cold, data=case.setting.data,
-            isa=None if case.setting.isa == "default" else case.setting.isa, heap=case.setting.heap,
-            precision=row.computes(case.problem), blas=row.blas(case.problem),
+            name=case.name,
+            contest=self.contest.name,
+            role=case.role,
+            op=case.problem.op,
+            problem=asdict(case.problem),
+            variant=case.variant,
+            device=case.setting.device,
+            threads=case.setting.threads,
+            status="planned",
+            cold=case.setting.cold,
+            data=case.setting.data,
+            isa=None if case.setting.isa == "default" else case.setting.isa,
+            heap=case.setting.heap,
+            precision=row.computes(case.problem),
+            blas=row.blas(case.problem),
             repeat=command(self.runner.module, case, self.runner.swept),
-        )  # fmt: skip
+        )
 
     def _result(self, i: int, outcome: Outcome, warnings: tuple[str, ...]) -> record.Result:
         case = self.contest.cases[i]
@@ -248,9 +253,8 @@ class _Told:
         if outcome.prepared:
             p = outcome.prepared
             blank = replace(
-                blank, setup_seconds=p.seconds, workspace=p.workspace, uses=p.uses, kernel=p.kernel,
-                isa_observed=p.isa,
-            )  # fmt: skip
+                blank, setup_seconds=p.seconds, workspace=p.workspace, uses=p.uses, kernel=p.kernel, isa_observed=p.isa
+            )
         if outcome.passed:
             blank = replace(blank, error=outcome.passed.error, error_bound=outcome.passed.bound)
         if self.measurement is None or i not in self.alive:
@@ -276,8 +280,7 @@ class _Told:
         """Of its ceiling, by case."""
         assert self.measurement is not None
         return {
-            i: case_ceilings.share(self.measurement, self._all, at, self.runner.limits)
-            for i, at in self._place.items()
+            i: case_ceilings.share(self.measurement, self._all, at, self.runner.limits) for i, at in self._place.items()
         }
 
     def _timed(self, blank: record.Result, at: int, case: Case, warnings: tuple[str, ...]) -> record.Result:
@@ -296,24 +299,29 @@ class _Told:
             warnings = (*warnings, f"{lost:.0%} of its rounds {why}")
         warnings = (*warnings, *m.holds(at))
         return replace(
-            blank, status=status, clock=m.clocks[at],
+            blank,
+            status=status,
+            clock=m.clocks[at],
             seconds=record.Seconds(median, _known(low), _known(high), stats.SHOWN),
-            flops_per_second=case.problem.flops / median, bytes_per_second=case.problem.bytes / median,
-            work=asdict(work), samples=_floats(times),
+            flops_per_second=case.problem.flops / median,
+            bytes_per_second=case.problem.bytes / median,
+            work=asdict(work),
+            samples=_floats(times),
             wall_samples=_floats(m.look.wall[:, at]) if m.clocks[at] == "cpu" else (),
-            rounds=tuple(range(len(times))), placements=tuple(int(x) for x in m.look.places[:, at]),
+            rounds=tuple(range(len(times))),
+            placements=tuple(int(x) for x in m.look.places[:, at]),
             rejected=tuple(int(r) for r in m.rejected.nonzero()[0]),
-            launches=(m.look.launches or m.opened.launches)[at], faults=m.look.faults,
-            canary=dict(m.canary), warnings=warnings,
-        )  # fmt: skip
+            launches=(m.look.launches or m.opened.launches)[at],
+            faults=m.look.faults,
+            canary=dict(m.canary),
+            warnings=warnings,
+        )
 
     def _ceilings(self) -> list[record.Result]:
         if self.measurement is None:
             return []
         offset = len(self.alive)
-        return [
-            self._timed(self._blank(case), offset + i, case, ()) for i, case in enumerate(self._all[offset:])
-        ]
+        return [self._timed(self._blank(case), offset + i, case, ()) for i, case in enumerate(self._all[offset:])]
 
     def _warnings(self) -> tuple[str, ...]:
         """Of the whole contest: a slow host, foreign load on several threads, throttled periods, ceilings that are
@@ -352,10 +360,21 @@ class _Told:
     def _comparison(self, a: int, b: int) -> record.Comparison:
         first, second = self.contest.cases[a], self.contest.cases[b]
         blank = record.Comparison(
-            self.contest.name, self.contest.differs, first.name, second.name, None, None, None, stats.SHOWN,
-            "not comparable", None, self.margin, self.target, self._work_ratio(first, second),
+            self.contest.name,
+            self.contest.differs,
+            first.name,
+            second.name,
+            None,
+            None,
+            None,
+            stats.SHOWN,
+            "not comparable",
+            None,
+            self.margin,
+            self.target,
+            self._work_ratio(first, second),
             notes=self._notes(first, second),
-        )  # fmt: skip
+        )
         for i in (a, b):
             if i not in self.alive:
                 outcome = self.outcomes[i]
@@ -376,9 +395,14 @@ class _Told:
         if shown.lag1 > stats.WANDERS:
             notes = (*notes, f"the ratio itself wanders: lag-1 autocorrelation {shown.lag1:.2f}")
         return replace(
-            blank, ratio=shown.center, low=shown.low, high=shown.high, verdict=judged.verdict,
-            reason=reason, notes=notes,
-        )  # fmt: skip
+            blank,
+            ratio=shown.center,
+            low=shown.low,
+            high=shown.high,
+            verdict=judged.verdict,
+            reason=reason,
+            notes=notes,
+        )
 
     def _work_ratio(self, first: Case, second: Case) -> float:
         """1 beside a case that does no work: there is no ratio to show."""

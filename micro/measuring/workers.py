@@ -40,17 +40,18 @@ class Crew:
 
     def open(self, patience: float) -> Opened:
         opened = [
-            self._call(key, "open", self.cases, self._mine[key], self._seed, patience=patience)
-            for key in self._keys
+            self._call(key, "open", self.cases, self._mine[key], self._seed, patience=patience) for key in self._keys
         ]
         calls = [opened[self._keys.index(key)][i] for i, key in enumerate(self._home)]
         visit = ACROSS if self.lockstep or self._on_gpu else VISIT
         settled = {key: self._call(key, "settle", calls, visit, patience=patience) for key in self._keys}
         own = list(enumerate(self._home))  # what a worker says of its own cases: only it has launched them
         return Opened(
-            tuple(settled[key].launches[i] for i, key in own), tuple(settled[key].visits[i] for i, key in own),
-            max(one.round for one in settled.values()), max(one.beside for one in settled.values()),
-        )  # fmt: skip
+            tuple(settled[key].launches[i] for i, key in own),
+            tuple(settled[key].visits[i] for i, key in own),
+            max(one.round for one in settled.values()),
+            max(one.beside for one in settled.values()),
+        )
 
     def look(self, first: int, rounds: int, patience: float) -> Look:
         """Rounds `first` to `first + rounds`."""
@@ -75,13 +76,19 @@ class Crew:
             mine = [home == self._home[case] for home in self._home]
             total = replace(
                 total,
-                wall=total.wall + one.wall, cpu=total.cpu + one.cpu, lost=total.lost + one.lost,
-                places=np.where(mine, one.places, total.places), counters=total.counters + one.counters,
-                faults=total.faults + one.faults, seconds=total.seconds + one.seconds, state=total.state | one.state,
+                wall=total.wall + one.wall,
+                cpu=total.cpu + one.cpu,
+                lost=total.lost + one.lost,
+                places=np.where(mine, one.places, total.places),
+                counters=total.counters + one.counters,
+                faults=total.faults + one.faults,
+                seconds=total.seconds + one.seconds,
+                state=total.state | one.state,
                 launches=tuple(b if own else a for a, b, own in zip(total.launches, one.launches, mine, strict=True)),
-                unheld=tuple(map(max, total.unheld, one.unheld)), broken=added(total.broken, one.broken),
+                unheld=tuple(map(max, total.unheld, one.unheld)),
+                broken=added(total.broken, one.broken),
                 slowed=_summed(total.slowed, one.slowed),
-            )  # fmt: skip
+            )
         assert total is not None
         return total
 
@@ -107,12 +114,20 @@ def stack(looks: Sequence[Look]) -> Look:
     whole = looks[0]
     for look in looks[1:]:
         whole = Look(
-            np.concatenate([whole.wall, look.wall]), np.concatenate([whole.cpu, look.cpu]),
-            np.concatenate([whole.lost, look.lost]), np.concatenate([whole.places, look.places]),
-            whole.canary | look.canary, whole.counters + look.counters, whole.faults + look.faults,
-            whole.seconds + look.seconds, _both(whole.state, look.state), look.launches,
-            added(whole.broken, look.broken), look.unheld, _summed(whole.slowed, look.slowed),
-        )  # fmt: skip
+            np.concatenate([whole.wall, look.wall]),
+            np.concatenate([whole.cpu, look.cpu]),
+            np.concatenate([whole.lost, look.lost]),
+            np.concatenate([whole.places, look.places]),
+            whole.canary | look.canary,
+            whole.counters + look.counters,
+            whole.faults + look.faults,
+            whole.seconds + look.seconds,
+            _both(whole.state, look.state),
+            look.launches,
+            added(whole.broken, look.broken),
+            look.unheld,
+            _summed(whole.slowed, look.slowed),
+        )
     return whole
 
 

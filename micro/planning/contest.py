@@ -61,9 +61,7 @@ class Contest:
             raise ValueError(f"{self.name}: two cases of one name")
         flops = {case.problem.flops for case in self.cases}
         if len(flops) > 1 and not self.differs.startswith("work: differs"):
-            raise UsageError(
-                f"{self.name}: its cases do unequal work; only a contest that says so may compare them"
-            )
+            raise UsageError(f"{self.name}: its cases do unequal work; only a contest that says so may compare them")
 
 
 @dataclass(frozen=True)
@@ -189,9 +187,7 @@ def one_case(contests: Sequence[Contest], option: str, does: str, cannot: str) -
     """The only case of a plan, for an option that `does` ("explains") something with one. Raises UsageError."""
     cases = {case.name: case for contest in contests for case in contest.cases}
     if len(cases) != 1:
-        raise UsageError(
-            f"{option}: it {does} one case, {len(cases)} were asked for; name one --variant and size"
-        )
+        raise UsageError(f"{option}: it {does} one case, {len(cases)} were asked for; name one --variant and size")
     (case,) = cases.values()
     if case.skip:
         raise UsageError(f"{option}: {case.name} cannot {cannot}: {case.skip}")
@@ -206,13 +202,9 @@ def values(text: str, kind: type, option: str) -> tuple[Any, ...]:
             found += _range(word, kind) if ":" in word and kind is not str else [kind(word)]
         except (ValueError, OverflowError):
             what = {int: "a whole number", float: "a number"}.get(kind, "a word")
-            raise UsageError(
-                f"{option} {text}: {word!r} is not {what}, nor a range like 64:1024:*2"
-            ) from None
+            raise UsageError(f"{option} {text}: {word!r} is not {what}, nor a range like 64:1024:*2") from None
     if not found:
-        raise UsageError(
-            f"{option} {text}: an empty range; give first:last:step with the first below the last"
-        )
+        raise UsageError(f"{option} {text}: an empty range; give first:last:step with the first below the last")
     if len(set(found)) < len(found):
         raise UsageError(f"{option} {text}: a value is named twice")
     return tuple(found)
@@ -243,9 +235,7 @@ def by_variant(asked: Asked, found: Iterable[Problem]) -> list[Contest]:
     for problem in found:
         cases = [asked.case(problem, v, s) for v, s in asked.pairs()]
         differs = " and ".join(["variant", *_several(asked.settings)])
-        contests.append(
-            Contest(problem.name, f"which variant is fastest at {problem.name}?", differs, tuple(cases))
-        )
+        contests.append(Contest(problem.name, f"which variant is fastest at {problem.name}?", differs, tuple(cases)))
     return contests
 
 

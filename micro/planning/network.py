@@ -17,8 +17,13 @@ SHAPES = Path(__file__).parents[1] / "shapes"
 WORD = re.compile(r"[^/+]+")  # what a contest's name holds beside others
 # What a file holds, for the products and, in macro, for the steps of a framework.
 NETWORK: Mapping[str, type] = {
-    "network": str, "source": str, "batch": int, "rate": float, "momentum": float, "layers": list,
-}  # fmt: skip
+    "network": str,
+    "source": str,
+    "batch": int,
+    "rate": float,
+    "momentum": float,
+    "layers": list,
+}
 LAYER: Mapping[str, type] = {"name": str, "inputs": int, "outputs": int, "activation": str, "first": bool}
 
 
@@ -76,9 +81,7 @@ def read(name: str) -> Net:
         raise UsageError(f"--net {name}: there are {', '.join(known())}; or name a file, net.json")
     try:
         told = document(path.read_bytes())
-        layers = tuple(
-            Layer(x["name"], x["inputs"], x["outputs"], x.get("first", False)) for x in told["layers"]
-        )
+        layers = tuple(Layer(x["name"], x["inputs"], x["outputs"], x.get("first", False)) for x in told["layers"])
         net = Net(told["network"], told["batch"], layers)
         sizes = (net.batch, *(size for layer in layers for size in (layer.inputs, layer.outputs)))
         if not layers or not all(size > 0 for size in sizes):

@@ -24,9 +24,7 @@ def command(module: str, case: Case, swept: Collection[tuple[str, str]] = ()) ->
     for axis in fields(case.problem):
         value = getattr(case.problem, axis.name)
         if value != axis.default or (case.problem.op, axis.name) in swept:
-            words.append(
-                f"--{axis.name.replace('_', '-')}{'=' if str(value).startswith('-') else ' '}{value}"
-            )
+            words.append(f"--{axis.name.replace('_', '-')}{'=' if str(value).startswith('-') else ' '}{value}")
     words.append(f"--variant {shlex.quote(case.variant)} --threads {case.setting.threads}")
     for name in ("isa", "data", "heap"):
         if (value := getattr(case.setting, name)) != getattr(Setting(), name):

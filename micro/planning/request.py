@@ -16,17 +16,7 @@ from kernels.devices import KERNELS, check_name, missing, runs
 from kernels.dtypes import DATA
 from kernels.errors import UsageError
 from kernels.variant import Setting, find
-from micro.planning.contest import (
-    SETTINGS,
-    Asked,
-    Benchmark,
-    Budget,
-    Contest,
-    along,
-    by_variant,
-    problems,
-    values,
-)
+from micro.planning.contest import SETTINGS, Asked, Benchmark, Budget, Contest, along, by_variant, problems, values
 
 if TYPE_CHECKING:
     from reports.record import Run
@@ -75,9 +65,15 @@ def planned(benchmark: Benchmark, name: str, arguments: argparse.Namespace) -> P
     if question is None:
         return Planned(name, contests, budget, arguments, devices, swept)
     return Planned(
-        name, contests, budget, arguments, devices, swept, question.answer,
+        name,
+        contests,
+        budget,
+        arguments,
+        devices,
+        swept,
+        question.answer,
         lambda run: [contest for one in _by_device(asked) for contest in question.refine(one, run)],
-    )  # fmt: skip
+    )
 
 
 def _asked(benchmark: Benchmark, arguments: argparse.Namespace) -> Asked:
@@ -103,14 +99,10 @@ def _asked(benchmark: Benchmark, arguments: argparse.Namespace) -> Asked:
     if len(absent) == len(devices):
         raise UsageError(f"--device {arguments.device}: {'; '.join(absent.values())}")
     given = frozenset(_given(benchmark, arguments))
-    return Asked(
-        benchmark.problem.op, axes, named, settings, frozenset(flags), given, absent, arguments.net or ""
-    )
+    return Asked(benchmark.problem.op, axes, named, settings, frozenset(flags), given, absent, arguments.net or "")
 
 
-def _settings(
-    arguments: argparse.Namespace, devices: Sequence[str], operands: list[str]
-) -> tuple[Setting, ...]:
+def _settings(arguments: argparse.Namespace, devices: Sequence[str], operands: list[str]) -> tuple[Setting, ...]:
     """Threads on each device. A GPU has none of this process's: its kernels are launched from one."""
     from kernels.devices.cpu import cores
 
@@ -131,9 +123,7 @@ def _settings(
             raise UsageError(f"--device {device}: it plays one of {', '.join(KERNELS)}")
         if runs(device) == "cuda":
             if cold and len(cold) < len(operands):
-                raise UsageError(
-                    f"--cold {arguments.cold}: {device}'s cache is emptied as a whole: --cold all"
-                )
+                raise UsageError(f"--cold {arguments.cold}: {device}'s cache is emptied as a whole: --cold all")
             if sets != ("default",):
                 raise UsageError(f"--isa {arguments.isa}: {device} has one instruction set")
             if heaps != ("default",):
@@ -198,9 +188,7 @@ def _contests(benchmark: Benchmark, arguments: argparse.Namespace, asked: Asked)
             if not contests and (reason := missing(setting.device)):
                 raise UsageError(f"--device {setting.device}: {reason}")
         return contests
-    found = (
-        _shapes(benchmark, arguments.shapes) if arguments.shapes else problems(benchmark.problem, asked.axes)
-    )
+    found = _shapes(benchmark, arguments.shapes) if arguments.shapes else problems(benchmark.problem, asked.axes)
     if arguments.vary:
         names = [field.name for field in fields(benchmark.problem)] + list(SETTINGS)
         if arguments.vary not in names:
@@ -229,9 +217,7 @@ def _shapes(benchmark: Benchmark, path: Path) -> list[Any]:
     except OSError as error:
         raise UsageError(f"--shapes {path}: {error.strerror}") from None
     except ValueError as error:
-        raise UsageError(
-            f"--shapes {path}: not a list of problems like micro/shapes/fc.json ({error})"
-        ) from None
+        raise UsageError(f"--shapes {path}: not a list of problems like micro/shapes/fc.json ({error})") from None
     found = []
     for i, row in enumerate(rows, 1):
         try:
@@ -277,9 +263,7 @@ def _chosen(contests: list[Contest], arguments: argparse.Namespace) -> list[Cont
     except re.error as error:
         raise UsageError(f"--only/--not: no regular expression: {error}") from None
     if not contests:
-        raise UsageError(
-            "nothing is left to measure: widen --only, --not or the axes (--list shows the plan)"
-        )
+        raise UsageError("nothing is left to measure: widen --only, --not or the axes (--list shows the plan)")
     return contests
 
 

@@ -9,9 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 REMARKS: dict[str, type] = {"name": str, "uses": list, "source": str}  # for people; nothing reads them
-WANTED = {
-    int: "a whole number", float: "a number", str: "a text", bool: "true or false", list: "a list",
-}  # fmt: skip
+WANTED = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", list: "a list"}
 
 
 def parsed(text: str | bytes) -> Any:

@@ -20,9 +20,7 @@ from micro.probing.facts import Facts, need
 if TYPE_CHECKING:
     from kernels.devices.cuda import Cuda
 
-QUESTION = (
-    "What does a question to NVML cost, what does it count, and how far are burst clocks from sustained ones?"
-)
+QUESTION = "What does a question to NVML cost, what does it count, and how far are burst clocks from sustained ones?"
 LIMIT = 60.0
 PART = 3
 RANK = 10
@@ -228,7 +226,5 @@ def middle(states: list[dict[str, float]]) -> dict[str, Any]:
 
 def grown(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """By how much each counter that told a number both times."""
-    numbers = [
-        name for name in before if not isinstance(before[name], str) and not isinstance(after[name], str)
-    ]
+    numbers = [name for name in before if not isinstance(before[name], str) and not isinstance(after[name], str)]
     return {name: after[name] - before[name] for name in numbers}

@@ -9,9 +9,7 @@ from kernels.libs import cublas
 from micro.probing import accuracy, clock
 from micro.probing.facts import Facts, need
 
-QUESTION = (
-    "NN, NT, TN, TT and geam of cuBLAS: with a workspace of ours or its own, TF32 off and on, loop and graph?"
-)
+QUESTION = "NN, NT, TN, TT and geam of cuBLAS: with a workspace of ours or its own, TF32 off and on, loop and graph?"
 LIMIT = 120.0
 PART = 3
 RANK = 100
@@ -28,10 +26,7 @@ def ask() -> dict[str, Any]:
     stream = cupy.cuda.Stream(non_blocking=True)
     facts.ask("warm", partial(clock.warm, cupy))
     space = cupy.empty(cublas.WORKSPACE, cupy.uint8)
-    handles = {
-        "32 MiB": cublas.open_handle(stream.ptr, space.data.ptr),
-        "its own": cublas.open_handle(stream.ptr, 0),
-    }
+    handles = {"32 MiB": cublas.open_handle(stream.ptr, space.data.ptr), "its own": cublas.open_handle(stream.ptr, 0)}
     facts.note("version", handles["its own"].version)
     for mnk in SHAPES:
         case = Case(cupy, stream, mnk)
@@ -66,9 +61,14 @@ class Case:
         a, b = self.a[flags[0]], self.b[flags[1]]
         codes = {"n": cublas.N, "t": cublas.T}
         return cublas.sgemm(
-            on, (codes[flags[1]], codes[flags[0]]), (self.n, self.m, self.k), (1.0, 0.0),
-            (b.data.ptr, b.shape[1]), (a.data.ptr, a.shape[1]), (self.c.data.ptr, self.n),
-        )  # fmt: skip
+            on,
+            (codes[flags[1]], codes[flags[0]]),
+            (self.n, self.m, self.k),
+            (1.0, 0.0),
+            (b.data.ptr, b.shape[1]),
+            (a.data.ptr, a.shape[1]),
+            (self.c.data.ptr, self.n),
+        )
 
     def product(self, on: cublas.Handle, flags: str, math: str) -> dict[str, Any]:
         on.math(MATHS[math])
@@ -77,9 +77,7 @@ class Case:
     def transpose(self, on: cublas.Handle) -> Any:
         """B from Bᵀ, row-major k×n: for cuBLAS n×k from k×n."""
         source, target = self.b["t"], self.b["n"]
-        return cublas.sgeam_transpose(
-            on, self.n, self.k, (source.data.ptr, self.k), (target.data.ptr, self.n)
-        )  # fmt: skip
+        return cublas.sgeam_transpose(on, self.n, self.k, (source.data.ptr, self.k), (target.data.ptr, self.n))
 
     def transposition(self, on: cublas.Handle) -> dict[str, Any]:
         before = self.cp.asnumpy(self.b["n"])

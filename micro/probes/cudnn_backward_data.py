@@ -6,9 +6,7 @@ from typing import Any
 
 from micro.probing import algorithms
 
-QUESTION = (
-    "Which named algorithms of cuDNN run backward data, in which arithmetic, and what does Find choose?"
-)
+QUESTION = "Which named algorithms of cuDNN run backward data, in which arithmetic, and what does Find choose?"
 LIMIT = 90.0
 PART = 3
 RANK = 30

@@ -52,10 +52,6 @@ def ours() -> dict[str, float | str | None]:
     """The same product by the suite: its medians."""
     import micro
 
-    plan = micro.plan(
-        "gemm", m=SIZE, n=SIZE, k=SIZE, variant=["torch-cuda", "cublas"], device="cuda:0", budget="4s"
-    )
+    plan = micro.plan("gemm", m=SIZE, n=SIZE, k=SIZE, variant=["torch-cuda", "cublas"], device="cuda:0", budget="4s")
     run = micro.measure(plan)
-    return {
-        x.variant: x.seconds.median if x.seconds else x.reason for x in run.results if x.role == "measured"
-    }
+    return {x.variant: x.seconds.median if x.seconds else x.reason for x in run.results if x.role == "measured"}

@@ -11,9 +11,7 @@ from kernels.libs import convolutions, cudnn_frontend, cupti
 from micro.probing import accuracy, clock
 from micro.probing.facts import Facts, need, package
 
-QUESTION = (
-    "Which engines of cuDNN run, in which arithmetic, by which kernels: is 3 FFT, 4 tiled FFT, 6 Winograd?"
-)
+QUESTION = "Which engines of cuDNN run, in which arithmetic, by which kernels: is 3 FFT, 4 tiled FFT, 6 Winograd?"
 LIMIT = 150.0
 PART = 3
 RANK = 80
@@ -46,9 +44,7 @@ def ask() -> dict[str, Any]:
 class Case:
     """One operation of one shape: operands on the device, the answer in double precision."""
 
-    def __init__(
-        self, cudnn: Any, cp: Any, op: str, shape: convolutions.Shape, handle: int, watched: bool
-    ) -> None:
+    def __init__(self, cudnn: Any, cp: Any, op: str, shape: convolutions.Shape, handle: int, watched: bool) -> None:
         self.cudnn, self.cp, self.op, self.shape = cudnn, cp, op, shape
         self.handle, self.watched = handle, watched
         given = convolutions.operands(shape)

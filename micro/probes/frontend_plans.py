@@ -10,9 +10,7 @@ from typing import Any
 from kernels.libs import convolutions, cudnn_frontend
 from micro.probing.facts import Facts, need, package
 
-QUESTION = (
-    "Which plans do cuDNN's heuristics rank, which are strict fp32; what is this device as a description?"
-)
+QUESTION = "Which plans do cuDNN's heuristics rank, which are strict fp32; what is this device as a description?"
 LIMIT = 110.0
 PART = 3
 RANK = 90

@@ -38,9 +38,7 @@ def ask() -> dict[str, Any]:
     facts.ask("warm", partial(clock.warm, device.cp))
     empty = launched(device)
     facts.ask("1 launch", partial(visit, device, empty.call, 1))  # compiles, too
-    seen = {
-        count: facts.ask(f"{count} launches", partial(visit, device, empty.call, count)) for count in COUNTS
-    }
+    seen = {count: facts.ask(f"{count} launches", partial(visit, device, empty.call, count)) for count in COUNTS}
     held = [count for count, told in seen.items() if kept(told)]
     graph = facts.ask(f"a graph of {COUNTS[-1]}", partial(replayed, device, empty, COUNTS[-1]))
     facts.note("held", held)

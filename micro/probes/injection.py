@@ -69,13 +69,24 @@ def compile_to(target: Path) -> dict[str, Any]:
     for headers, library in homes():
         includes = [f"-I{headers}", f"-I{headers.parents[1] / 'include'}", "-I/usr/local/cuda/include"]
         ran = subprocess.run(
-            [compiler, "-shared", "-fPIC", "-O2", *includes, str(SOURCE), "-o", str(target), str(library),
-             f"-Wl,-rpath,{library.parent}"],
-            capture_output=True, text=True, check=False, timeout=60,
-        )  # fmt: skip
+            [
+                compiler,
+                "-shared",
+                "-fPIC",
+                "-O2",
+                *includes,
+                str(SOURCE),
+                "-o",
+                str(target),
+                str(library),
+                f"-Wl,-rpath,{library.parent}",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
         if not ran.returncode:
             return {"headers": str(headers), "library": str(library)}
-        complaint = processes.last(
-            "\n".join(x for x in ran.stderr.splitlines() if "error" in x) or ran.stderr
-        )
+        complaint = processes.last("\n".join(x for x in ran.stderr.splitlines() if "error" in x) or ran.stderr)
     raise BuildError(complaint) if homes() else Unavailable(complaint)

@@ -27,9 +27,19 @@ SHARE, TOGETHER = 0.9, 0.6  # of the limit; of what is left of it, for all kerne
 TRIAL = 10.0
 READ, WRITTEN, DURATION = "dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum"
 UNITS = {
-    "byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "nsecond": 1e-9, "ns": 1e-9, "usecond": 1e-6, "us": 1e-6,
-    "msecond": 1e-3, "ms": 1e-3, "second": 1.0, "s": 1.0,
-}  # fmt: skip
+    "byte": 1.0,
+    "Kbyte": 1e3,
+    "Mbyte": 1e6,
+    "Gbyte": 1e9,
+    "nsecond": 1e-9,
+    "ns": 1e-9,
+    "usecond": 1e-6,
+    "us": 1e-6,
+    "msecond": 1e-3,
+    "ms": 1e-3,
+    "second": 1.0,
+    "s": 1.0,
+}
 REFUSED = re.compile(r"==ERROR==.*|Failed to .*|.*\bERR_\w+.*|==WARNING== No kernels were profiled.*")
 
 
@@ -56,9 +66,19 @@ def ask() -> dict[str, Any]:
 def command(path: str, names: Sequence[str]) -> list[str]:
     metrics = ",".join((READ, WRITTEN, DURATION))
     return [
-        path, "--csv", "--page", "raw", "--print-units", "base", "--metrics", metrics, "--clock-control", "none",
-        "--kernel-name", f"regex:^({'|'.join(names)})$",
-    ]  # fmt: skip
+        path,
+        "--csv",
+        "--page",
+        "raw",
+        "--print-units",
+        "base",
+        "--metrics",
+        metrics,
+        "--clock-control",
+        "none",
+        "--kernel-name",
+        f"regex:^({'|'.join(names)})$",
+    ]
 
 
 def alone(path: str, own: own_kernels.Own, seconds: float) -> dict[str, Any]:

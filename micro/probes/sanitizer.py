@@ -25,9 +25,17 @@ TOOLS: dict[str, tuple[str, ...]] = {
     "synccheck": (),
 }
 SETTINGS = (
-    "--target-processes", "application-only", "--launch-timeout", "60", "--show-backtrace", "no",
-    "--print-limit", "20000", "--destroy-on-device-error", "kernel",
-)  # fmt: skip
+    "--target-processes",
+    "application-only",
+    "--launch-timeout",
+    "60",
+    "--show-backtrace",
+    "no",
+    "--print-limit",
+    "20000",
+    "--destroy-on-device-error",
+    "kernel",
+)
 TOLD = re.compile(r"^=========(.*)$", re.MULTILINE)
 SUMMARY = re.compile(r"SUMMARY: (\d+)")
 FRAME = re.compile("COMPUTE-SANITIZER|SUMMARY:|Target application returned an error|Process ID|^$")

@@ -47,9 +47,7 @@ def product(cublas: Any, handle: Any, flags: str) -> dict[str, float]:
         handle, flags[0], flags[1], m, n, k, 1.0, da.data.ptr, lda, db.data.ptr, ldb, 0.0, out.data.ptr, m
     )
     cupy.cuda.runtime.deviceSynchronize()
-    left, right = (
-        x.astype("f8").T if flag == "t" else x.astype("f8") for x, flag in zip((a, b), flags, strict=True)
-    )
+    left, right = (x.astype("f8").T if flag == "t" else x.astype("f8") for x, flag in zip((a, b), flags, strict=True))
     return accuracy.error(cupy.asnumpy(out).reshape(n, m).T, left @ right)
 
 

@@ -70,10 +70,7 @@ def swept(cp: Any, kind: str, device: int) -> dict[str, Any]:
         for nbytes in SIZES:
             down = partial(cp.cuda.runtime.memcpyAsync, device, place, nbytes, H2D, stream.ptr)
             up = partial(cp.cuda.runtime.memcpyAsync, place, device, nbytes, D2H, stream.ptr)
-            found[str(nbytes)] = {
-                "H2D": timed(cp, down, nbytes, stream),
-                "D2H": timed(cp, up, nbytes, stream),
-            }
+            found[str(nbytes)] = {"H2D": timed(cp, down, nbytes, stream), "D2H": timed(cp, up, nbytes, stream)}
     return found
 
 
@@ -105,8 +102,10 @@ def both_ways(cp: Any, device: int) -> dict[str, Any]:
     with host(cp, "pinned", nbytes) as there, host(cp, "pinned", nbytes) as back:
         down = partial(copy, device, there, nbytes, H2D, streams[0].ptr)
         up = partial(copy, back, device + nbytes, nbytes, D2H, streams[1].ptr)
-        return {name: rate(calls, streams, nbytes, count) for name, calls in
-                {"H2D": [down], "D2H": [up], "together": [down, up]}.items()}  # fmt: skip
+        return {
+            name: rate(calls, streams, nbytes, count)
+            for name, calls in {"H2D": [down], "D2H": [up], "together": [down, up]}.items()
+        }
 
 
 def rate(calls: list[Any], streams: list[Any], nbytes: int, count: int) -> float:
@@ -129,13 +128,7 @@ def link() -> dict[str, Any]:
 
     pynvml.nvmlInit()
     handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-    names = (
-        "CurrPcieLinkGeneration",
-        "CurrPcieLinkWidth",
-        "MaxPcieLinkGeneration",
-        "MaxPcieLinkWidth",
-        "PcieSpeed",
-    )
+    names = ("CurrPcieLinkGeneration", "CurrPcieLinkWidth", "MaxPcieLinkGeneration", "MaxPcieLinkWidth", "PcieSpeed")
     found = {name: answer(getattr(pynvml, f"nvmlDeviceGet{name}", None), handle) for name in names}
     bus = answer(lambda x: pynvml.nvmlDeviceGetPciInfo(x).busId, handle)
     bus = bus.decode() if isinstance(bus, bytes) else str(bus)

@@ -25,17 +25,22 @@ PACKAGES = re.compile(
     "nvidia|cuda|cupy|cudnn|cupti|nvmath|torch|jax|triton|numba|llvmlite|numpy|scipy|mpi|fftw|pynvml|mako"
     "|pytools|tensor|opencl|setuptools|pip$|kernelgap"
 )
-STEERING = re.compile(
-    "CUDA|CUDNN|CUBLAS|CUPY|NVIDIA|NCCL|TORCH|JAX|XLA|OMP_|MKL|LD_LIBRARY|LD_PRELOAD|NVCC|NUMBA"
-)
+STEERING = re.compile("CUDA|CUDNN|CUBLAS|CUPY|NVIDIA|NCCL|TORCH|JAX|XLA|OMP_|MKL|LD_LIBRARY|LD_PRELOAD|NVCC|NUMBA")
 SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL")
 PROGRAMS = (
-    ("nvcc", "--version"), ("ncu", "--version"), ("compute-sanitizer", "--version"), ("gcc", "--version"),
+    ("nvcc", "--version"),
+    ("ncu", "--version"),
+    ("compute-sanitizer", "--version"),
+    ("gcc", "--version"),
     ("mpiexec", "--version"),
-    ("nvidia-smi", "--query-gpu=name,driver_version,vbios_version,mig.mode.current,persistence_mode,"
-     "power.limit,clocks.sm,clocks.max.sm,clocks.mem,compute_cap,memory.total,ecc.mode.current", "--format=csv"),
+    (
+        "nvidia-smi",
+        "--query-gpu=name,driver_version,vbios_version,mig.mode.current,persistence_mode,"
+        "power.limit,clocks.sm,clocks.max.sm,clocks.mem,compute_cap,memory.total,ecc.mode.current",
+        "--format=csv",
+    ),
     ("nvidia-smi", "topo", "-m"),
-)  # fmt: skip
+)
 
 
 def ask() -> dict[str, Any]:
@@ -44,8 +49,7 @@ def ask() -> dict[str, Any]:
     facts.note("python", sys.version)
     facts.ask("packages", packages)
     facts.note(
-        "environment",
-        {k: v for k, v in sorted(os.environ.items()) if STEERING.search(k) and not SECRET.search(k)},
+        "environment", {k: v for k, v in sorted(os.environ.items()) if STEERING.search(k) and not SECRET.search(k)}
     )
     for command in PROGRAMS:
         facts.ask(" ".join(command[:2]).partition("=")[0], partial(said, command))
@@ -75,11 +79,7 @@ def said(command: tuple[str, ...]) -> str:
     if not shutil.which(command[0]):
         return "not here"
     ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=15, check=False)
-    return (
-        (ran.stdout or ran.stderr).strip()[-3000:]
-        if not ran.returncode
-        else processes.last(ran.stderr + ran.stdout)
-    )
+    return (ran.stdout or ran.stderr).strip()[-3000:] if not ran.returncode else processes.last(ran.stderr + ran.stdout)
 
 
 def driver() -> int:
@@ -111,9 +111,7 @@ def cupy() -> dict[str, Any]:
         "driver": cp.cuda.runtime.driverGetVersion(),
         "runtime": cp.cuda.runtime.runtimeGetVersion(),
         "device": {
-            k: v.decode() if isinstance(v, bytes) and k == "name" else v
-            for k, v in facts.items()
-            if k != "uuid"
+            k: v.decode() if isinstance(v, bytes) and k == "name" else v for k, v in facts.items() if k != "uuid"
         },
     }
 
@@ -127,11 +125,7 @@ def cupti() -> dict[str, Any]:
 def frontend() -> dict[str, Any]:
     cudnn = package("cudnn")
 
-    return {
-        "version": cudnn.__version__,
-        "cuDNN": cudnn.backend_version(),
-        "mapped": mapped("libcudnn"),
-    }
+    return {"version": cudnn.__version__, "cuDNN": cudnn.backend_version(), "mapped": mapped("libcudnn")}
 
 
 def module(name: str) -> dict[str, Any]:

@@ -71,9 +71,12 @@ def read(path: Path) -> Probe:
                 with contextlib.suppress(ValueError):
                     told[node.targets[0].id] = ast.literal_eval(node.value)
     return Probe(
-        path, str(told.get("QUESTION", "")), float(told.get("LIMIT", LIMIT)), int(told.get("PART", PART)),
+        path,
+        str(told.get("QUESTION", "")),
+        float(told.get("LIMIT", LIMIT)),
+        int(told.get("PART", PART)),
         int(told.get("RANK", RANK)),
-    )  # fmt: skip
+    )
 
 
 def ask(probe: Probe, seconds: float, settings: dict[str, str]) -> dict[str, Any]:
@@ -85,9 +88,13 @@ def ask(probe: Probe, seconds: float, settings: dict[str, str]) -> dict[str, Any
         with words.open("wb") as stream:
             process = subprocess.Popen(
                 [sys.executable, "-m", "micro.probing.child", probe.path, answers, str(os.getpid())],
-                stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, process_group=0,
-                env=processes.path({"TMPDIR": folder, **settings}), cwd=processes.ROOT,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                process_group=0,
+                env=processes.path({"TMPDIR": folder, **settings}),
+                cwd=processes.ROOT,
+            )
             code = processes.outlast(process, seconds)
         end = f"no answer within {seconds:g} s"
         if code is not None:

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def microseconds(
-    cp: Any, call: Callable[[], object], count: int, stream: Any = None, rounds: int = 3
-) -> float:
+def microseconds(cp: Any, call: Callable[[], object], count: int, stream: Any = None, rounds: int = 3) -> float:
     """Of one call, `count` of them between two events on `stream`: device time and gaps, whichever is longer."""
     stream = stream or cp.cuda.Stream.null
     start, end = cp.cuda.Event(), cp.cuda.Event()

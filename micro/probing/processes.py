@@ -81,9 +81,16 @@ def inside(program: str, *words: object, seconds: float, **settings: str) -> Any
     command = [sys.executable, "-m", "micro.probing.programs", program, str(os.getpid()), *map(str, words)]
     try:
         ran = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            timeout=seconds, check=False, env=path(settings), cwd=ROOT,
-        )  # fmt: skip
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+            env=path(settings),
+            cwd=ROOT,
+        )
     except subprocess.TimeoutExpired:
         raise LaunchError(f"{program}: no answer within {seconds:g} s") from None
     answers = [line for line in ran.stdout.splitlines() if line.startswith("{")]
@@ -108,7 +115,5 @@ def last(text: str) -> str:
 
 if __name__ == "__main__":
     die_with(int(sys.argv[1]))
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # by which it may be told to end, whatever our own parent ignores
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # by which it may be told to end, whatever our own parent ignores
     os.execvp(sys.argv[2], sys.argv[2:])

@@ -68,9 +68,7 @@ def rounding(torch: Any) -> dict[str, Any]:
         "convolutions": getattr(torch.backends.cudnn, "conv", torch.backends.cudnn),
         "products": torch.backends.cuda.matmul,
     }
-    return {
-        name: getattr(place, "fp32_precision", None) or place.allow_tf32 for name, place in places.items()
-    }
+    return {name: getattr(place, "fp32_precision", None) or place.allow_tf32 for name, place in places.items()}
 
 
 def launches(count: str) -> dict[str, Any]:

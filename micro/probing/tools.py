@@ -54,9 +54,7 @@ def _folders() -> Iterator[Path]:
 
 def version(path: str) -> str:
     """What it says of itself, its last line."""
-    ran = subprocess.run(
-        [path, "--version"], capture_output=True, text=True, errors="replace", timeout=15, check=False
-    )
+    ran = subprocess.run([path, "--version"], capture_output=True, text=True, errors="replace", timeout=15, check=False)
     return processes.last(ran.stdout + ran.stderr)
 
 
@@ -73,21 +71,17 @@ def run(command: Sequence[str], size: str, kernels: Sequence[str], seconds: floa
     with tempfile.TemporaryDirectory() as folder:
         told, words = Path(folder) / "kernels", Path(folder) / "words"
         told.touch()
-        program = [
-            sys.executable,
-            "-m",
-            "micro.probing.programs",
-            "own-kernels",
-            str(os.getpid()),
-            str(told),
-            size,
-        ]
+        program = [sys.executable, "-m", "micro.probing.programs", "own-kernels", str(os.getpid()), str(told), size]
         with words.open("wb") as stream:
             process = subprocess.Popen(
                 processes.leashed([*command, *program, *kernels]),
-                stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, process_group=0,
-                env=processes.path(), cwd=processes.ROOT,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                process_group=0,
+                env=processes.path(),
+                cwd=processes.ROOT,
+            )
             code = processes.outlast(process, seconds)
         end = f"no end within {seconds:.0f} s" if code is None else processes.end(code)
         return Ran(words.read_text("utf-8", "replace"), end, processes.lines(told))

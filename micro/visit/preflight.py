@@ -48,16 +48,21 @@ def driver(seconds: float = SECONDS) -> str | None:
     program = "from kernels.libs import cuda; print(cuda.driver_missing() or '')"
     try:
         ran = subprocess.run(
-            processes.leashed([sys.executable, "-c", program]), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False, text=True,
-            errors="replace", env=processes.path(), cwd=processes.ROOT,
-        )  # fmt: skip
+            processes.leashed([sys.executable, "-c", program]),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=seconds,
+            check=False,
+            text=True,
+            errors="replace",
+            env=processes.path(),
+            cwd=processes.ROOT,
+        )
     except subprocess.TimeoutExpired:
         return f"the NVIDIA driver is here and does not answer within {seconds:.0f} s: see nvidia-smi"
     if ran.returncode:
-        return (
-            f"the NVIDIA driver is here and cannot be asked ({processes.end(ran.returncode)}): see nvidia-smi"
-        )
+        return f"the NVIDIA driver is here and cannot be asked ({processes.end(ran.returncode)}): see nvidia-smi"
     return ran.stdout.strip() or None
 
 
@@ -68,9 +73,10 @@ def cupy() -> dict[str, Any]:
     facts = cp.cuda.runtime.getDeviceProperties(0)
     name = facts["name"]
     return {
-        "version": cp.__version__, "device": name.decode() if isinstance(name, bytes) else name,
+        "version": cp.__version__,
+        "device": name.decode() if isinstance(name, bytes) else name,
         "arch": f"sm_{facts['major']}{facts['minor']}",
-    }  # fmt: skip
+    }
 
 
 def torch() -> dict[str, Any]:
@@ -123,9 +129,14 @@ def imported(name: str) -> Callable[[], dict[str, Any]]:
 
 
 CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
-    "cupy": cupy, "torch": torch, "numba": numba, "cublas": cublas, "nvml": nvml, "nvcc": compiler,
+    "cupy": cupy,
+    "torch": torch,
+    "numba": numba,
+    "cublas": cublas,
+    "nvml": nvml,
+    "nvcc": compiler,
     **{name: imported(name) for name in ("pycuda", "skcuda", "cudnn", "cupti", "pytest")},
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -169,9 +180,14 @@ def _asked(name: str, words: Path) -> subprocess.Popen[bytes]:
     """Its words go to a file, which no amount of them fills, as it would a pipe."""
     with words.open("wb") as stream:
         return subprocess.Popen(
-            processes.leashed(asked(name)), stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
-            process_group=0, env=processes.path(), cwd=processes.ROOT,
-        )  # fmt: skip
+            processes.leashed(asked(name)),
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            process_group=0,
+            env=processes.path(),
+            cwd=processes.ROOT,
+        )
 
 
 def _answered(name: str, process: subprocess.Popen[bytes], words: Path, seconds: float) -> Told:
@@ -180,9 +196,7 @@ def _answered(name: str, process: subprocess.Popen[bytes], words: Path, seconds:
         return Told(name, {}, f"no answer within {seconds:.0f} s", seconds)
     lines = [line for line in processes.lines(words) if isinstance(line, dict)]
     if code or not lines:
-        return Told(
-            name, {}, f"{processes.end(code)}: {processes.last(words.read_text(errors='replace'))}", seconds
-        )
+        return Told(name, {}, f"{processes.end(code)}: {processes.last(words.read_text(errors='replace'))}", seconds)
     return Told(name, {k: v for k, v in lines[-1].items() if k != "error"}, lines[-1].get("error"), seconds)
 
 

@@ -60,9 +60,7 @@ def steps(part: int, out: Path, here: bool) -> tuple[Step, ...]:
         words = ("--tb=line", "-rfE", "-W", "default", "-p", "no:cacheprovider", *files)
         return (
             Step("tests", ("pytest", *words), 150.0),
-            Step(
-                "updates, optimizers, element-wise, other bindings", (*benchmarks, *_budget(2, here)), 280.0
-            ),
+            Step("updates, optimizers, element-wise, other bindings", (*benchmarks, *_budget(2, here)), 280.0),
             Step("names", ("micro.names", str(measured)), 45.0),
         )
     named = tuple(str(run_file(out, other)) for other in (1, 2) if run_file(out, other).exists())
@@ -88,9 +86,7 @@ def _probes(name: str, answers: Path, here: bool, seconds: float, only: str, *mo
     return Step(name, ("micro.probes", *words, "-o", str(answers), *fake), seconds, signal.SIGTERM, True)
 
 
-def take(
-    part: int, out: Path, here: bool, seconds: float, say: Callable[[str], None], log: IO[str]
-) -> dict[str, int]:
+def take(part: int, out: Path, here: bool, seconds: float, say: Callable[[str], None], log: IO[str]) -> dict[str, int]:
     """A part's steps, one after another; their exit codes, 124 of one that its limit ended. Each has the seconds that
     are left, its own limit at most."""
     end, codes = time.monotonic() + seconds, {}
@@ -108,10 +104,14 @@ def _run(step: Step, limit: float, log: IO[str], say: Callable[[str], None]) -> 
     began = time.monotonic()
     extra = ("--seconds", f"{max(limit - GRACE, 1.0):.0f}") if step.timed else ()
     process = subprocess.Popen(
-        processes.leashed([sys.executable, "-m", *step.command, *extra]), cwd=processes.ROOT,
-        stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        processes.leashed([sys.executable, "-m", *step.command, *extra]),
+        cwd=processes.ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
         env=processes.path({"PYTHONUNBUFFERED": "1"}),
-    )  # fmt: skip
+    )
     with _short(log):
         code = _ended(process, limit, step.stop)
     say(f"{step.name}: exit code {code} after {time.monotonic() - began:.0f} of {limit:.0f} s")
@@ -126,9 +126,7 @@ def _short(log: IO[str]) -> Iterator[None]:
     def cut() -> None:
         if os.fstat(log.fileno()).st_size > ROOM:
             os.ftruncate(log.fileno(), ROOM // 2)
-            os.write(
-                log.fileno(), f"\ngpu: what stood here is left out: a log has {ROOM >> 20} MiB\n".encode()
-            )
+            os.write(log.fileno(), f"\ngpu: what stood here is left out: a log has {ROOM >> 20} MiB\n".encode())
 
     def watch() -> None:
         with suppress(OSError):

@@ -117,12 +117,7 @@ class Drawn:
 
 
 def check(
-    device: Device,
-    problem: Problem,
-    variant: Variant[Any],
-    bind: Bind,
-    seed: int,
-    drawn: Drawn | None = None,
+    device: Device, problem: Problem, variant: Variant[Any], bind: Bind, seed: int, drawn: Drawn | None = None
 ) -> tuple[Passed, float]:
     """Launch once for each probe, on fresh inputs by the seed or on what is `drawn`, and compare; also seconds of the
     last launch.

@@ -27,9 +27,13 @@ class Counters:
         words = [int(x) for x in _first(Path("/proc/stat")).split()[1:9]] or [0] * 8
         user, nice, system, _, _, irq, softirq, steal = words
         return cls(
-            time.perf_counter(), (user + nice + system + irq + softirq) / tick, time.process_time(),
-            steal / tick, _pressure(), _throttled(),
-        )  # fmt: skip
+            time.perf_counter(),
+            (user + nice + system + irq + softirq) / tick,
+            time.process_time(),
+            steal / tick,
+            _pressure(),
+            _throttled(),
+        )
 
     def __sub__(self, other: Counters) -> Counters:
         return Counters(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))

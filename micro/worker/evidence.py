@@ -85,8 +85,10 @@ def _numbers(found: Found) -> dict[str, Any]:
     counts = [int(((share >= a) & (share < b)).sum()) for a, b in itertools.pairwise(edges)]
     counts[-1] += int(np.isposinf(share).sum())
     told["error_over_allowed"] = {
-        "edges": [0.0, *DECADES], "counts": counts, "not_a_number": int(np.isnan(share).sum())
-    }  # fmt: skip
+        "edges": [0.0, *DECADES],
+        "counts": counts,
+        "not_a_number": int(np.isnan(share).sum()),
+    }
     return told
 
 

@@ -116,9 +116,7 @@ class Host(Kernels):
                     variant = self.device.adopt(variant)
                 parts = variant.parts(case.problem) or ((variant, 1),)
                 data = case.setting.data
-                return [
-                    Timed(case.problem, part, lambda views: _nothing(), i, n, data=data) for part, n in parts
-                ]
+                return [Timed(case.problem, part, lambda views: _nothing(), i, n, data=data) for part, n in parts]
         sets = 1
         if case.setting.cold and self.device.native:  # a GPU's cache is flushed instead
             cache = self.device.limits().usable_cache
@@ -185,16 +183,19 @@ class Host(Kernels):
             rows.append(np.array(base) + offsets + shift)
         return np.concatenate(rows)
 
-    def _visit(
-        self, entries: Sequence[Timed], which: Sequence[int], offsets: Sequence[Array]
-    ) -> worker_visits.Timed:
+    def _visit(self, entries: Sequence[Timed], which: Sequence[int], offsets: Sequence[Array]) -> worker_visits.Timed:
         import numpy as np
 
         visits = worker_visits.Visits(
-            np.array(which, np.int32), [], [e.launches for e in entries], [e.warm for e in entries],
-            [bool(e.cold) for e in entries], [e.case for e in entries], [e.problem.on_host for e in entries],
+            np.array(which, np.int32),
+            [],
+            [e.launches for e in entries],
+            [e.warm for e in entries],
+            [bool(e.cold) for e in entries],
+            [e.case for e in entries],
+            [e.problem.on_host for e in entries],
             [e.unheld for e in entries],
-        )  # fmt: skip
+        )
         if not self.device.native:
             bound = [[self._bound(entries[w], o)] for w, o in zip(which, offsets, strict=True)]
             if not self._captured:  # rivals are called the same way
@@ -313,17 +314,22 @@ class Host(Kernels):
         slowed, self._busy = self._slowed(), time.perf_counter()
         if slowed.get("thermal", 0.0) > HOT * (time.perf_counter() - began):
             lost[:] = 1.0
-        by_case = places[
-            :, [next(i for i, e in enumerate(self._timed) if e.case == c) for c in range(shape[1])]
-        ]
+        by_case = places[:, [next(i for i, e in enumerate(self._timed) if e.case == c) for c in range(shape[1])]]
         return Look(
-            wall, cpu, lost, by_case, medians,
+            wall,
+            cpu,
+            lost,
+            by_case,
+            medians,
             replace(Counters.now() - counters, moved=int(_cores() != self._cores)),
-            _faults() - faults, time.perf_counter() - began, self._state,
+            _faults() - faults,
+            time.perf_counter() - began,
+            self._state,
             tuple(max(e.launches for e in self._of(c)) for c in range(shape[1])),
             tuple(int(sum(broke[:, i].sum() for i, e in enumerate(entries) if e.case == c)) for c in range(shape[1])),
-            tuple(any(e.unheld for e in self._of(c)) for c in range(shape[1])), slowed,
-        )  # fmt: skip
+            tuple(any(e.unheld for e in self._of(c)) for c in range(shape[1])),
+            slowed,
+        )
 
     def _slowed(self) -> dict[str, float]:
         """Seconds of this look, by cause, for which the device's clock was held down; its clock goes into the state."""
@@ -344,9 +350,7 @@ class Host(Kernels):
             count = few if entry.problem.footprint < ROOM else 1
             offset = np.zeros(len(entry.problem.operands()), np.int64)
             timed = self._visit([entry], [0] * count, [offset] * count)
-            medians[entry.problem.name] = float(
-                np.median(timed.wall if np.isnan(timed.cpu).any() else timed.cpu)
-            )
+            medians[entry.problem.name] = float(np.median(timed.wall if np.isnan(timed.cpu).any() else timed.cpu))
         return medians
 
     def close(self) -> None:

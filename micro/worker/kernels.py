@@ -52,9 +52,7 @@ class Kernels:
             raise Unavailable(refusal)
         return Prepared(time.perf_counter() - began, launch.uses, launch.workspace, kernel, isa)
 
-    def check(
-        self, case: Case, seed: int, evidence: Path | None = None, keep: bool = False
-    ) -> checking.Passed:
+    def check(self, case: Case, seed: int, evidence: Path | None = None, keep: bool = False) -> checking.Passed:
         """One launch for each probe against float64. Raises WrongResult, its evidence in a folder if one
         is given, with the operands if they are to be kept."""
         variant = self.device.adopt(find(case.problem.op, case.variant))
@@ -77,10 +75,7 @@ class Kernels:
         """The problem's, as its rivals before had them; of the problems asked for last as many as KEPT bytes hold."""
         found = self._drawn.pop((problem, seed), None) or checking.Drawn(problem, seed)
         self._drawn[problem, seed] = found
-        while (
-            len(self._drawn) > 1
-            and sum(each[0].footprint for each in self._drawn) * len(problem.probes) > KEPT
-        ):
+        while len(self._drawn) > 1 and sum(each[0].footprint for each in self._drawn) * len(problem.probes) > KEPT:
             del self._drawn[next(iter(self._drawn))]
         return found
 

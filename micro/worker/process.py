@@ -91,15 +91,7 @@ class Worker:
         environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         handles = (theirs[0], ours[1], self._cell.fileno())
         self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "micro.worker.process",
-                device,
-                str(threads),
-                *map(str, handles),
-                str(os.getpid()),
-            ],
+            [sys.executable, "-m", "micro.worker.process", device, str(threads), *map(str, handles), str(os.getpid())],
             env=environment,
             pass_fds=handles,
             stdin=subprocess.DEVNULL,

@@ -97,9 +97,16 @@ def compiled(entries: Sequence[Entry], visits: Visits, running: int, process: bo
         step = len(entry.slots) if visits.cold[i] else 0
         single = entry.single or (entry.function, 0)
         table[i] = _Entry(
-            entry.function, ctypes.addressof(entry.argument), slots[i].ctypes.data, len(entry.slots),
-            visits.launches[i], visits.warm[i], step, visits.labels[i], *single,
-        )  # fmt: skip
+            entry.function,
+            ctypes.addressof(entry.argument),
+            slots[i].ctypes.data,
+            len(entry.slots),
+            visits.launches[i],
+            visits.warm[i],
+            step,
+            visits.labels[i],
+            *single,
+        )
     which = np.ascontiguousarray(visits.which, np.int32)
     lengths = [len(place) for place in visits.places]
     start = np.cumsum([0, *lengths[:-1]], dtype=np.int64)
@@ -108,10 +115,17 @@ def compiled(entries: Sequence[Entry], visits: Visits, running: int, process: bo
     pointer = ctypes.c_void_p
     STOP.value = 0
     _runner()(
-        ctypes.byref(table), ctypes.c_int64(len(which)), pointer(which.ctypes.data), pointer(start.ctypes.data),
-        pointer(addresses.ctypes.data), pointer(wall.ctypes.data), pointer(cpu.ctypes.data),
-        ctypes.c_int32(process), pointer(running), ctypes.byref(STOP),
-    )  # fmt: skip
+        ctypes.byref(table),
+        ctypes.c_int64(len(which)),
+        pointer(which.ctypes.data),
+        pointer(start.ctypes.data),
+        pointer(addresses.ctypes.data),
+        pointer(wall.ctypes.data),
+        pointer(cpu.ctypes.data),
+        ctypes.c_int32(process),
+        pointer(running),
+        ctypes.byref(STOP),
+    )
     return Timed(wall, cpu, 1 - cpu / wall, np.array(visits.launches)[which], np.zeros(len(which), bool))
 
 

@@ -68,12 +68,7 @@ def ratios(axes: Axes, upright: bool, ends: Sequence[float], margins: Sequence[f
     graduate(axes, upright, limits, steep=True)
     span, line = (axes.axhspan, axes.axhline) if upright else (axes.axvspan, axes.axvline)
     for margin in margins:
-        band: dict[str, Any] = {
-            "color": _style.FAINT,
-            "alpha": 0.8 / len(margins),
-            "linewidth": 0,
-            "zorder": 0.6,
-        }
+        band: dict[str, Any] = {"color": _style.FAINT, "alpha": 0.8 / len(margins), "linewidth": 0, "zorder": 0.6}
         span(1 - margin, 1 + margin, **band)
     line(1.0, color=_style.INK, linewidth=0.9, zorder=1)
     quiet(axes)
@@ -87,13 +82,7 @@ def sign(axes: Axes, upright: bool, at: float, value: float, marker: str, **styl
 
 
 def point(
-    axes: Axes,
-    upright: bool,
-    at: float,
-    value: float,
-    ends: tuple[float, float],
-    look: _style.Look,
-    hollow: bool,
+    axes: Axes, upright: bool, at: float, value: float, ends: tuple[float, float], look: _style.Look, hollow: bool
 ) -> None:
     """A value with its interval, in the colors of its variant."""
     (axes.vlines if upright else axes.hlines)([at], *ends, color=look.color, linewidth=1.5, zorder=3)

@@ -81,9 +81,14 @@ def facts(result: Result) -> dict[str, Any]:
     problem = dict(result.problem)
     first = {"variant": result.variant} | {k: problem.pop(k) for k in ("trans",) if k in problem}
     setting = {
-        "threads": result.threads, "isa": result.isa, "heap": result.heap, "interpreter": result.interpreter,
-        "cold": "+".join(result.cold) or "warm", "data": result.data, "device": result.device,
-    }  # fmt: skip
+        "threads": result.threads,
+        "isa": result.isa,
+        "heap": result.heap,
+        "interpreter": result.interpreter,
+        "cold": "+".join(result.cold) or "warm",
+        "data": result.data,
+        "device": result.device,
+    }
     return first | problem | {key: value for key, value in setting.items() if key not in problem}
 
 

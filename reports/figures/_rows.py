@@ -49,7 +49,14 @@ def aside(axes: Axes, rows: Sequence[Sequence[str]]) -> None:
     for column in zip(*rows, strict=True):
         for i, text in enumerate(column):
             axes.annotate(
-                _style.shown(text), (1.0, i), (offset, 0), xycoords=("axes fraction", "data"), va="center",
-                textcoords="offset points", fontsize=_style.SMALL, color=_style.INK, annotation_clip=False,
-            )  # fmt: skip
+                _style.shown(text),
+                (1.0, i),
+                (offset, 0),
+                xycoords=("axes fraction", "data"),
+                va="center",
+                textcoords="offset points",
+                fontsize=_style.SMALL,
+                color=_style.INK,
+                annotation_clip=False,
+            )
         offset += 5.8 * max(map(len, column)) + 10

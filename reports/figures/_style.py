@@ -21,9 +21,12 @@ TITLE, TEXT, SMALL = 13.0, 10.0, 9.0  # points
 INK, SOFT, FAINT, GUIDE = "#222222", "#666666", "#dddddd", "#eeeeee"
 # After Okabe and Ito, and Tol: told apart by color-blind readers; the names met most keep theirs in every run.
 FIXED = {
-    "openblas": ("#0072B2", "o"), "openblas-scipy": ("#56B4E9", "s"), "numpy": ("#009E73", "^"),
-    "mkl": ("#D55E00", "D"), "torch": ("#CC79A7", "v"),
-}  # fmt: skip
+    "openblas": ("#0072B2", "o"),
+    "openblas-scipy": ("#56B4E9", "s"),
+    "numpy": ("#009E73", "^"),
+    "mkl": ("#D55E00", "D"),
+    "torch": ("#CC79A7", "v"),
+}
 OTHERS = ("#E69F00", "#882255", "#332288", "#999933", "#6B4E2E")
 MARKERS = "sDo^vph<>"  # those that can be told apart when hollow
 
@@ -108,30 +111,38 @@ class Sheet:
             # The space before a label: matplotlib 3.9 leaves out those that begin with an underscore.
             corner = 0.08 / WIDTH, 1 - (heights[0] + heights[1] + 0.02) / whole
             figure.legend(
-                [sign for sign, _ in self.entries], [" " + shown(clipped(label, 60)) for _, label in self.entries],
-                loc="upper left", bbox_to_anchor=corner,
-                ncols=columns, fontsize=SMALL, frameon=False, borderpad=0.2, borderaxespad=0.0, handletextpad=0.3,
-                columnspacing=1.4, labelspacing=0.4,
-            )  # fmt: skip
+                [sign for sign, _ in self.entries],
+                [" " + shown(clipped(label, 60)) for _, label in self.entries],
+                loc="upper left",
+                bbox_to_anchor=corner,
+                ncols=columns,
+                fontsize=SMALL,
+                frameon=False,
+                borderpad=0.2,
+                borderaxespad=0.0,
+                handletextpad=0.3,
+                columnspacing=1.4,
+                labelspacing=0.4,
+            )
         figure.set_layout_engine("constrained", rect=(0.005, bottom / whole, 0.99, body / whole))
         return figure
 
     @staticmethod
     def _write(
-        figure: Figure,
-        top: float,
-        lines: Sequence[str],
-        step: float,
-        points: float,
-        color: str,
-        weight: str = "normal",
+        figure: Figure, top: float, lines: Sequence[str], step: float, points: float, color: str, weight: str = "normal"
     ) -> None:
         height = figure.get_figheight()
         for i, line in enumerate(lines):
             figure.text(
-                0.12 / WIDTH, 1 - (top + i * step) / height, shown(line), fontsize=points, color=color, weight=weight,
-                va="top", in_layout=False,
-            )  # fmt: skip
+                0.12 / WIDTH,
+                1 - (top + i * step) / height,
+                shown(line),
+                fontsize=points,
+                color=color,
+                weight=weight,
+                va="top",
+                in_layout=False,
+            )
 
 
 def _packed(parts: Sequence[str]) -> list[str]:

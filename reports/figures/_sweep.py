@@ -70,9 +70,7 @@ def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _along(
-    field: str, numbers: Sequence[str], keys: tuple[str, ...], cases: Sequence[_groups.Facts]
-) -> Sweep | None:
+def _along(field: str, numbers: Sequence[str], keys: tuple[str, ...], cases: Sequence[_groups.Facts]) -> Sweep | None:
     others = [key for key in numbers if key != field]
     found: dict[str, dict[str, dict[float, int]]] = {}
     for i, case in enumerate(cases):
@@ -122,9 +120,7 @@ def panels(figure: Figure, made: Sweep) -> list[Axes]:
     """Beside each other where that is wide enough, on a common y axis, else below each other."""
     counts = [len(facet.values) for facet in made.facets]
     if abreast(made):
-        found: Any = figure.subplots(
-            1, len(counts), sharey=True, squeeze=False, width_ratios=[n + 1 for n in counts]
-        )
+        found: Any = figure.subplots(1, len(counts), sharey=True, squeeze=False, width_ratios=[n + 1 for n in counts])
     else:
         found = figure.subplots(len(counts), 1, squeeze=False)
     every = list(found.flat)

@@ -104,9 +104,7 @@ def _rate(x: Result, lean: bool) -> Rate | None:
         return None
     work = value * x.seconds.median
     ends = tuple(work / end if end else value for end in (x.seconds.high, x.seconds.low))
-    return Rate(
-        x, value, (ends[0], ends[1]), 100 * value / x.percent_of_ceiling if x.percent_of_ceiling else None
-    )
+    return Rate(x, value, (ends[0], ends[1]), 100 * value / x.percent_of_ceiling if x.percent_of_ceiling else None)
 
 
 def _peaks(group: _groups.Group) -> dict[str, float]:
@@ -130,10 +128,16 @@ def _frame(axes: Axes, told: Rates, peaks: dict[str, float], upright: bool) -> N
         (axes.axhline if upright else axes.axvline)(rate, color=_style.INK, linewidth=0.9, zorder=1)
         place: Any = (0.995, rate) if upright else (rate, 1.0)
         axes.annotate(
-            _style.shown(f"{peak}: {units.scaled(rate, told.unit)}"), place, (0, 3 if upright else 3 + 12 * i),
+            _style.shown(f"{peak}: {units.scaled(rate, told.unit)}"),
+            place,
+            (0, 3 if upright else 3 + 12 * i),
             xycoords=axes.get_yaxis_transform() if upright else axes.get_xaxis_transform(),
-            textcoords="offset points", ha="right", va="bottom", fontsize=_style.SMALL, color=_style.INK,
-        )  # fmt: skip
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            fontsize=_style.SMALL,
+            color=_style.INK,
+        )
     _axes.quiet(axes)
 
 

@@ -59,9 +59,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         lost = [x for x, _, _ in pairs if _known(x.ratio) is None]
         if lost:
             first = _style.clipped(str(lost[0].reason), 200)
-            sheet.notes.append(
-                f"Not drawn, without a ratio: {len(lost)} of {len(pairs)}; the first of them: {first}"
-            )
+            sheet.notes.append(f"Not drawn, without a ratio: {len(lost)} of {len(pairs)}; the first of them: {first}")
         sweep = _sweep.sweep([_groups.pair_facts(x.contender, x.baseline) for x in ratios])
         figure = _lines(sheet, ratios, sweep, looks) if sweep else _table(sheet, ratios, looks)
         made.append((group.slug, figure))
@@ -99,9 +97,7 @@ def _frame(axes: Axes, ratios: Sequence[Ratio], upright: bool) -> tuple[float, f
     return _axes.ratios(axes, upright, ends, sorted({x.comparison.margin for x in ratios}))
 
 
-def _point(
-    axes: Axes, upright: bool, at: float, ratio: Ratio, limits: tuple[float, float], look: _style.Look
-) -> None:
+def _point(axes: Axes, upright: bool, at: float, ratio: Ratio, limits: tuple[float, float], look: _style.Look) -> None:
     """The ratio, its interval, arrows to the edge where it has no end, and the ratio of the work."""
     inset = (limits[1] / limits[0]) ** 0.015
     if ratio.low is None:
@@ -122,9 +118,7 @@ def _facts(ratio: Ratio, field: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return first | {field: "…"}, second
 
 
-def _lines(
-    sheet: _style.Sheet, ratios: Sequence[Ratio], sweep: _sweep.Sweep, looks: dict[str, _style.Look]
-) -> Figure:
+def _lines(sheet: _style.Sheet, ratios: Sequence[Ratio], sweep: _sweep.Sweep, looks: dict[str, _style.Look]) -> Figure:
     """Over the field that varies; a line for each variant and contrast."""
     told = [_facts(x, sweep.field) for x in ratios]
     contrasts = list(dict.fromkeys(_groups.contrast(*x) for x in told))

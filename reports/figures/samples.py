@@ -134,10 +134,7 @@ def _panel(axes: Axes, result: Result, label: str, color: str) -> None:
     first, last, top = points[0][0], points[-1][0], axes.get_ylim()[1]
     accepted: Any = {"marker": "o", "color": color, "markersize": 3.4 if len(points) <= 150 else 2.4}
     rejected: Any = {"marker": "x", "color": _style.INK, "markersize": 5.0}
-    for name, style in (
-        ("accepted", accepted | {"markeredgewidth": 0, "alpha": 0.75}),
-        ("rejected", rejected),
-    ):
+    for name, style in (("accepted", accepted | {"markeredgewidth": 0, "alpha": 0.75}), ("rejected", rejected)):
         chosen = [(x, min(y, top)) for x, y in points if (x in lost) == (name == "rejected")]
         x, y = [x for x, _ in chosen], [y for _, y in chosen]
         axes.plot(x, y, linestyle="none", clip_on=False, label=name, **style)

@@ -48,16 +48,11 @@ def _title(timed: Sequence[Result]) -> str:
 
 
 def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
-    system = [
-        (x.step or {}).get("system", 0.0) / x.threads for x in timed
-    ]  # of all threads; a step is a wall's
+    system = [(x.step or {}).get("system", 0.0) / x.threads for x in timed]  # of all threads; a step is a wall's
     differ = _groups.varying(_groups.facts(x) for x in timed)
     keys = ["variant", *(x for x in ("threads", "heap", "division") if x in differ)]
     bar, soft = {"marker": "s", "color": _style.SOFT}, {"marker": "s", "color": SYSTEM}
-    sheet.entries += [
-        (_style.handle(**bar), "the framework's own"),
-        (_style.handle(**soft), "the operating system's"),
-    ]
+    sheet.entries += [(_style.handle(**bar), "the framework's own"), (_style.handle(**soft), "the operating system's")]
     figure = sheet.figure(_rows.height(len(timed)))
     axes = _rows.rows(figure, [_groups.case_label(_groups.facts(x), keys) for x in timed], [0] * len(timed))
     ends = [(x.seconds.low or _median(x), x.seconds.high or _median(x)) for x in timed if x.seconds]
@@ -65,12 +60,8 @@ def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
     _axes.quiet(axes)
     at = range(len(timed))
     axes.barh(at, [_median(x) for x in timed], BAR, color=_style.SOFT, alpha=0.55, zorder=2)
-    axes.barh(
-        at, system, BAR, [_median(x) - s for x, s in zip(timed, system, strict=True)], color=SYSTEM, zorder=2
-    )
-    axes.hlines(
-        at, [low for low, _ in ends], [high for _, high in ends], color=_style.INK, linewidth=1.5, zorder=3
-    )
+    axes.barh(at, system, BAR, [_median(x) - s for x, s in zip(timed, system, strict=True)], color=SYSTEM, zorder=2)
+    axes.hlines(at, [low for low, _ in ends], [high for _, high in ends], color=_style.INK, linewidth=1.5, zorder=3)
     _rows.aside(axes, [(units.seconds(_median(x)), _over(x, timed), _of_peak(x)) for x in timed])
     axes.set_xlabel("milliseconds of a step, with its 95 % interval", fontsize=_style.TEXT)
     _rows.finish(axes)

@@ -87,9 +87,7 @@ def _range(value: float, low: float, high: float) -> str:
     least = max(abs(value), abs(low), abs(high))
     unit, name = next((u for u in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")) if least >= u[0]), (1e-9, "ns"))
     places = 2 if least < 10 * unit else 1 if least < 100 * unit else 0
-    return f"{value / unit:.{places}f} {name} [{low / unit:.{places}f}, {high / unit:.{places}f}]".replace(
-        "-", "−"
-    )
+    return f"{value / unit:.{places}f} {name} [{low / unit:.{places}f}, {high / unit:.{places}f}]".replace("-", "−")
 
 
 def _notes(told: Told, cells: Sequence[Told], rest: int) -> list[str]:
@@ -207,11 +205,7 @@ def _rows(axes: Axes, labels: Sequence[str]) -> None:
 def _heading(axes: Axes, words: Sequence[tuple[str, str]]) -> None:
     """Above the axes, from the sheet's left edge on: words in their colors, one after another."""
     axes.set_title(" ", fontsize=_style.TEXT)  # its room
-    place: Any = {
-        "xy": (0.12 / _style.WIDTH, 1),
-        "xytext": (0, 5),
-        "xycoords": ("figure fraction", "axes fraction"),
-    }
+    place: Any = {"xy": (0.12 / _style.WIDTH, 1), "xytext": (0, 5), "xycoords": ("figure fraction", "axes fraction")}
     for text, color in words:
         style: dict[str, Any] = {
             "fontsize": _style.TEXT,
@@ -219,7 +213,7 @@ def _heading(axes: Axes, words: Sequence[tuple[str, str]]) -> None:
             "fontweight": "normal" if color == _style.INK else "bold",
         }
         told = axes.annotate(
-            _style.shown(text), **place, **style, textcoords="offset points", va="bottom", annotation_clip=False,
-        )  # fmt: skip
+            _style.shown(text), **place, **style, textcoords="offset points", va="bottom", annotation_clip=False
+        )
         told.set_in_layout(False)
         place = {"xy": (1, 0), "xytext": (4, 0), "xycoords": told}

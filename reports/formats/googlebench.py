@@ -98,10 +98,7 @@ def _rates(result: Result, seconds: list[float]) -> dict[str, list[float]]:
     assert result.seconds
     times = [time * NANO for time in seconds]
     figures = {"real_time": times, "cpu_time": times}
-    for key, rate in (
-        ("items_per_second", result.flops_per_second),
-        ("bytes_per_second", result.bytes_per_second),
-    ):
+    for key, rate in (("items_per_second", result.flops_per_second), ("bytes_per_second", result.bytes_per_second)):
         if rate:
             work = rate * result.seconds.median
             figures[key] = [work / time for time in seconds]
@@ -120,6 +117,12 @@ def _untimed(result: Result) -> dict[str, Any]:
     if result.status in ("wrong", "failed"):
         flags = {"error_occurred": True, "error_message": reason}
     return flags | {
-        "run_type": "aggregate", "repetitions": 0, "threads": result.threads, "aggregate_name": "none",
-        "aggregate_unit": "time", "iterations": 0, "real_time": 0.0, "time_unit": "s",
-    }  # fmt: skip
+        "run_type": "aggregate",
+        "repetitions": 0,
+        "threads": result.threads,
+        "aggregate_name": "none",
+        "aggregate_unit": "time",
+        "iterations": 0,
+        "real_time": 0.0,
+        "time_unit": "s",
+    }

@@ -73,7 +73,5 @@ def _runs(result: Result) -> list[dict[str, list[float]]]:
 
 def _known(metadata: dict[str, Any]) -> dict[str, Any]:
     """pyperf refuses empty values and line breaks."""
-    lines = {
-        key: " ".join(value.split()) if isinstance(value, str) else value for key, value in metadata.items()
-    }
+    lines = {key: " ".join(value.split()) if isinstance(value, str) else value for key, value in metadata.items()}
     return {key: value for key, value in lines.items() if value not in (None, "")}

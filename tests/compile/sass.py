@@ -49,9 +49,7 @@ def kernels(source: Path, arch: str) -> dict[str, Code]:
     """The code of each kernel of a CUDA file, with what it calls."""
     path = find()
     assert path is not None
-    told = subprocess.run(
-        [path, "-c", nvcc.cubin(source, arch)], capture_output=True, text=True, check=True
-    ).stdout
+    told = subprocess.run([path, "-c", nvcc.cubin(source, arch)], capture_output=True, text=True, check=True).stdout
     return read(told)
 
 

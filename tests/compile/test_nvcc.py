@@ -110,9 +110,7 @@ def test_other_wording_is_told_not_guessed(lost: str) -> None:
 def test_first_complaint_is_told(fake: Fake, tmp_path: Path) -> None:
     broken = tmp_path / "broken.cu"
     broken.write_text("broken")
-    with pytest.raises(
-        BuildError, match=r"^broken.cu does not compile for -arch=sm_90: x.cu\(2\): error: no such"
-    ):
+    with pytest.raises(BuildError, match=r"^broken.cu does not compile for -arch=sm_90: x.cu\(2\): error: no such"):
         nvcc.cubin(broken, "sm_90")
     assert not list(tmp_path.glob("state/build/*"))
 
@@ -159,9 +157,7 @@ def test_found_by_variable_then_path_then_toolkit(
     assert nvcc.find() is None
 
 
-def test_found_by_home_then_toolkit_then_wheel(
-    nowhere: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_found_by_home_then_toolkit_then_wheel(nowhere: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("home", "nvidia/cu13"):
         (tmp_path / name).mkdir(parents=True)
     home, toolkit, wheel = (Fake(tmp_path / name).path for name in ("home/bin", "toolkit", "nvidia/cu13/bin"))
@@ -177,18 +173,14 @@ def test_found_by_home_then_toolkit_then_wheel(
     assert nvcc.find() == wheel
 
 
-def test_missing_names_the_remedy(
-    nowhere: None, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_names_the_remedy(nowhere: None, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvcc, "TOOLKIT", tmp_path / "none")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Unavailable, match=r"^no nvcc: install a CUDA toolkit .* or set NVCC"):
         nvcc.cubin(source, "sm_90")
 
 
-def test_wrong_variable_is_told_not_passed_over(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_variable_is_told_not_passed_over(tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(Fake(tmp_path / "path").path.parent))
     monkeypatch.setenv("NVCC", "/no/such/nvcc")
     with pytest.raises(Unavailable, match=r"^NVCC=/no/such/nvcc is no program: install"):

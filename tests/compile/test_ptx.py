@@ -55,9 +55,7 @@ def test_loop_is_multiply_adds(arch: str, tmp_path: Path) -> None:
     for loop, steps in ((rounds, UNROLL), (rest, 1)):
         counts = opcodes(loop)
         assert counts.pop(FMA) == steps * CHAINS
-        assert (
-            set(counts) <= {"add.s32", "setp.ne.s32", "bra"} and counts.total() == 3
-        )  # count, compare, jump
+        assert set(counts) <= {"add.s32", "setp.ne.s32", "bra"} and counts.total() == 3  # count, compare, jump
     added = {line.rstrip(";").split(", ")[-1] for line in rounds if FMA in line}
     assert len(added) == 1 and all(f", {HALF}, " in line for line in rounds if FMA in line)
 

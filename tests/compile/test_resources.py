@@ -26,11 +26,7 @@ BUDGETS = {
     "fma_chains10": (40, 0),
     "launch_empty": (8, 0),
     "launch_gemm": (32, 0),
-    **{
-        f"{kind}_{phase}": (32, 0)
-        for kind in ("relu", "sigmoid", "tanh", "exp")
-        for phase in ("forward", "backward")
-    },
+    **{f"{kind}_{phase}": (32, 0) for kind in ("relu", "sigmoid", "tanh", "exp") for phase in ("forward", "backward")},
     "softmax_index": (32, 108),
     "softmax_onehot": (32, 108),
     "optimizer_sgd": (32, 0),
@@ -86,18 +82,14 @@ def test_more_than_the_budget_is_told(own_state: Path, tmp_path: Path) -> None:
     told = excess(nvcc.resources(greedy, "sm_90"))
     assert any("of spills" in line for line in told)
     greedy.write_text(text.replace("TILE + 4", "TILE + 8"))
-    assert any(
-        "9216 bytes of shared memory, not 8704" in line for line in excess(nvcc.resources(greedy, "sm_90"))
-    )
+    assert any("9216 bytes of shared memory, not 8704" in line for line in excess(nvcc.resources(greedy, "sm_90")))
 
 
 @needs_nvcc
 def test_error_and_warning_of_a_source_are_told(own_state: Path, tmp_path: Path) -> None:
     source = tmp_path / "wrong.cu"
     source.write_text('extern "C" __global__ void f(float *y)\n{\n    y[0] = no_such;\n}\n')
-    with pytest.raises(
-        BuildError, match=r'^wrong.cu does not compile for -arch=sm_90: .*"no_such" is undefined'
-    ):
+    with pytest.raises(BuildError, match=r'^wrong.cu does not compile for -arch=sm_90: .*"no_such" is undefined'):
         nvcc.cubin(source, "sm_90")
     source.write_text('extern "C" __global__ void f(float *y)\n{\n    int unused;\n    y[0] = 0;\n}\n')
     with pytest.raises(BuildError, match="unused"):

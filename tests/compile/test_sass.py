@@ -19,19 +19,26 @@ needs_nvdisasm = pytest.mark.skipif(sass.missing() is not None, reason=sass.miss
 each = pytest.mark.parametrize("arch", cases.ARCHS)
 # Loads and stores of 16 bytes that a turn of the loop makes, or where there is none, a thread.
 LOOPS = {
-    "stream_read": (1, 0), "stream_copy": (1, 1), "stream_triad": (2, 1), "optimizer_sgd": (2, 1),
-    "optimizer_momentum": (3, 2), "optimizer_adam": (4, 3),
-}  # fmt: skip
+    "stream_read": (1, 0),
+    "stream_copy": (1, 1),
+    "stream_triad": (2, 1),
+    "optimizer_sgd": (2, 1),
+    "optimizer_momentum": (3, 2),
+    "optimizer_adam": (4, 3),
+}
 STRAIGHT = {
     f"{kind}_{phase}": (loads, 1)
     for kind in ("relu", "sigmoid", "tanh", "exp")
     for phase, loads in (("forward", 1), ("backward", 2))
 }
 MULTIPLY = {  # of tensor cores, the instruction of each type
-    "mma_tf32": ("HMMA", "1688", "F32", "TF32"), "mma_bf16": ("HMMA", "16816", "F32", "BF16"),
-    "mma_fp16": ("HMMA", "16816", "F32"), "wgmma_tf32": ("HGMMA", "64x256x8", "F32", "TF32"),
-    "wgmma_bf16": ("HGMMA", "64x256x16", "F32", "BF16"), "wgmma_fp16": ("HGMMA", "64x256x16", "F32"),
-}  # fmt: skip
+    "mma_tf32": ("HMMA", "1688", "F32", "TF32"),
+    "mma_bf16": ("HMMA", "16816", "F32", "BF16"),
+    "mma_fp16": ("HMMA", "16816", "F32"),
+    "wgmma_tf32": ("HGMMA", "64x256x8", "F32", "TF32"),
+    "wgmma_bf16": ("HGMMA", "64x256x16", "F32", "BF16"),
+    "wgmma_fp16": ("HGMMA", "64x256x16", "F32"),
+}
 ROUND = {"mma": 64, "wgmma": 8}  # of them in a turn of the loop
 WAITS = ("WARPGROUP.DEPBAR", "WARPSYNC", "BAR")
 
@@ -153,20 +160,24 @@ BROKEN: list[tuple[str, str, str, Callable[[sass.Code], bool]]] = [
     ("fma_chains10", f"UNROLL = {UNROLL}", "UNROLL = 1", adds),
     ("fma_chains10", "x[c] * 0.5f + d", "__fadd_rn(x[c] * 0.5f, d)", adds),
     (
-        "transpose_tiled", "unsigned across = (unsigned)", "index_t across = ",
+        "transpose_tiled",
+        "unsigned across = (unsigned)",
+        "index_t across = ",
         lambda found: sass.count(found, "CALL") == 0,
     ),
     ("mma_bf16", "UNROLL = 8", "UNROLL = 1", multiplies),
     ("mma_bf16", "#define MULTIPLY(instruction) ", "#define MULTIPLY(instruction) c[0] += 1;", multiplies),
     (
-        "wgmma_bf16", "s++) multiply<T>(sum, of_a, of_b);", """s++) {
+        "wgmma_bf16",
+        "s++) multiply<T>(sum, of_a, of_b);",
+        """s++) {
             multiply<T>(sum, of_a, of_b);
             asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
             asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }""",
         lambda found: not waits(sass.loops(found)[0]),
     ),
     ("sgemm_tiled", "__launch_bounds__(THREADS)", "__launch_bounds__(THREADS, 16)", lambda found: not spilled(found)),
-]  # fmt: skip
+]
 
 
 @needs_nvdisasm
@@ -212,9 +223,7 @@ def test_functions_loops_and_opcodes_are_read() -> None:
     assert sass.count(found["f"], "BRA") == 3
 
 
-def test_missing_names_the_remedy(
-    nowhere: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
-) -> None:  # fmt: skip
+def test_missing_names_the_remedy(nowhere: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sass.nvcc, "missing", lambda: None)
     monkeypatch.setattr(sass, "find_spec", lambda name: None)
     monkeypatch.setattr(sass, "TOOLKIT", tmp_path / "none")

@@ -101,10 +101,7 @@ def test_three_faulty_kernels_cost_themselves_only() -> None:
     ("name", "reason"),
     [
         ("SEGFAULT_WHEN_TIMED", "while it was timed: crashes: its process died of SIGSEGV"),
-        pytest.param(
-            "RAISES_WHEN_TIMED",
-            "while it was timed: raises ArithmeticError",
-        ),
+        pytest.param("RAISES_WHEN_TIMED", "while it was timed: raises ArithmeticError"),
     ],
 )
 def test_kernel_that_fails_when_timed_costs_itself_only(name: str, reason: str) -> None:
@@ -172,9 +169,13 @@ def test_command_with_a_crashing_kernel_exits_1_and_its_json_is_whole(tmp_path: 
     words += ["--variant", f"openblas,{crashes}"]
     told = subprocess.run(
         [sys.executable, "-m", "micro.gemm", *words],
-        capture_output=True, text=True, check=False, cwd=ROOT, timeout=60,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        timeout=60,
         env=os.environ | {"KERNELGAP_STATE": str(tmp_path)},
-    )  # fmt: skip
+    )
     assert told.returncode == 1, told.stderr
     assert "Traceback" not in told.stderr
     document = json.loads(told.stdout)

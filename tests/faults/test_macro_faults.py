@@ -18,9 +18,7 @@ from tests.processes import MARK, marked
 
 ROOT = Path(__file__).parents[2]
 SMALL = Network("small", "a test", 8, dense(12, 10, 9, 4), rate=0.1, momentum=0.5)
-COMMAND = (
-    "import sys, macro.__main__ as m; from macro.timing import turns; turns.BLOCK = 0.02; sys.exit(m.main())"
-)
+COMMAND = "import sys, macro.__main__ as m; from macro.timing import turns; turns.BLOCK = 0.02; sys.exit(m.main())"
 ENOUGH = 8  # rounds
 
 
@@ -40,9 +38,12 @@ def start(place: Path) -> subprocess.Popen[str]:
     words = ["run", str(place / "small.json"), "--frameworks", "numpy,numpy", "--budget", "4s", "--runs", "2"]
     return subprocess.Popen(
         [sys.executable, "-c", COMMAND, *words, "-q", "-o", str(place / "run.jsonl"), "--resume"],
-        cwd=ROOT, env=os.environ | {"KERNELGAP_STATE": str(place / "state"), MARK: str(place)}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=os.environ | {"KERNELGAP_STATE": str(place / "state"), MARK: str(place)},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def killed(place: Path, rounds: int) -> list[dict[str, object]]:

@@ -24,18 +24,7 @@ from reports import store
 from tests.processes import MARK, marked
 
 ROOT = Path(__file__).parents[2]
-SWEEP = (
-    "--m",
-    "8,16,24,32,40,48",
-    "--n",
-    "32",
-    "--k",
-    "32,64",
-    "--variant",
-    "openblas,naive",
-    "--budget",
-    "6s",
-)
+SWEEP = ("--m", "8,16,24,32,40,48", "--n", "32", "--k", "32,64", "--variant", "openblas,naive", "--budget", "6s")
 CONTESTS = 12
 
 
@@ -51,14 +40,17 @@ def place(tmp_path: Path) -> Iterator[Path]:
     assert not left
 
 
-def start(
-    place: Path, *words: str, limit: Callable[[], None] | None = None, **variables: str
-) -> subprocess.Popen[str]:
+def start(place: Path, *words: str, limit: Callable[[], None] | None = None, **variables: str) -> subprocess.Popen[str]:
     environment = os.environ | {"KERNELGAP_STATE": str(place.parent / "state"), MARK: str(place)} | variables
     return subprocess.Popen(
-        [sys.executable, "-m", "micro.gemm", *words], cwd=ROOT, env=environment, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit,
-    )  # fmt: skip
+        [sys.executable, "-m", "micro.gemm", *words],
+        cwd=ROOT,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=limit,
+    )
 
 
 def run(place: Path, *words: str, **more: object) -> tuple[int, str, str]:
@@ -134,13 +126,15 @@ def test_full_disk(place: Path) -> None:
 
 def test_full_output(place: Path) -> None:
     """A report that finds no room leaves the run file and the other exports."""
-    words = (
-        f"-o '{place}/run.jsonl' --csv '{place}/x.csv' --markdown /dev/full --m 8 --n 8 --k 8 --budget 0.2s"
-    )
+    words = f"-o '{place}/run.jsonl' --csv '{place}/x.csv' --markdown /dev/full --m 8 --n 8 --k 8 --budget 0.2s"
     told = subprocess.run(
-        ["bash", "-c", f"'{sys.executable}' -m micro.gemm {words} > /dev/full"], cwd=ROOT, text=True,
-        capture_output=True, check=False, env=os.environ | {"KERNELGAP_STATE": str(place.parent / "state")},
-    )  # fmt: skip
+        ["bash", "-c", f"'{sys.executable}' -m micro.gemm {words} > /dev/full"],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=False,
+        env=os.environ | {"KERNELGAP_STATE": str(place.parent / "state")},
+    )
     assert told.returncode == 1 and "Traceback" not in told.stderr
     assert "stdout: No space left" in told.stderr and "--markdown: No space left" in told.stderr
     assert len(store.read(place / "run.jsonl").contests) == 1
@@ -159,9 +153,13 @@ def test_home_that_cannot_be_written(place: Path) -> None:
     code, out, _ = run(place, "--m", "8", "--n", "8", "--k", "8", "--budget", "0.3s", "-q", **variables)
     assert code == 0 and "numpy" in out
     told = subprocess.run(
-        [sys.executable, "-m", "kernels"], cwd=ROOT, env=os.environ | variables, text=True,
-        capture_output=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "kernels"],
+        cwd=ROOT,
+        env=os.environ | variables,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     assert told.returncode == 0 and "temporary" in told.stdout
 
 
@@ -176,21 +174,8 @@ def eats(problem, a, b, c):
 def test_out_of_memory(place: Path) -> None:
     """What cannot fit is refused before anything is done; a kernel that eats the rest fails alone."""
     limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (3 << 29, 3 << 29))  # noqa: E731
-    words = (
-        "--m",
-        "32",
-        "--n",
-        "32",
-        "--k",
-        "32",
-        "--budget",
-        "0.3s",
-        "-o",
-        str(path := place / "run.jsonl"),
-    )
-    code, out, err = run(
-        place, "--m", "8000", "--n", "8000", "--k", "8000", limit=limit, OPENBLAS_NUM_THREADS="1"
-    )
+    words = ("--m", "32", "--n", "32", "--k", "32", "--budget", "0.3s", "-o", str(path := place / "run.jsonl"))
+    code, out, err = run(place, "--m", "8000", "--n", "8000", "--k", "8000", limit=limit, OPENBLAS_NUM_THREADS="1")
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "take smaller --m, --n, --k" in err
     (eater := place / "eater.py").write_text(EATER)
@@ -222,9 +207,7 @@ def test_two_runs_of_one_file(place: Path) -> None:
 def test_resuming_what_is_no_run(place: Path, content: bytes) -> None:
     path = place / "run.jsonl"
     path.write_bytes(content)
-    code, _, err = run(
-        place, "--m", "8", "--n", "8", "--k", "8", "--budget", "0.2s", "-o", str(path), "--resume", "-q"
-    )
+    code, _, err = run(place, "--m", "8", "--n", "8", "--k", "8", "--budget", "0.2s", "-o", str(path), "--resume", "-q")
     if content:
         assert code == 2 and len(err.splitlines()) == 1
         assert path.read_bytes() == content
@@ -261,20 +244,7 @@ def test_half_installed_package(place: Path, broken: str) -> None:
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(broken)
     path = place / "run.jsonl"
-    words = (
-        "--m",
-        "8",
-        "--n",
-        "8",
-        "--k",
-        "8",
-        "--budget",
-        "0.3s",
-        "--variant",
-        "openblas,torch",
-        "-o",
-        str(path),
-    )
+    words = ("--m", "8", "--n", "8", "--k", "8", "--budget", "0.3s", "--variant", "openblas,torch", "-o", str(path))
     code, out, _ = run(place, *words, PYTHONPATH=str(place / "packages"))
     results = {result.variant: result for result in store.read(path).results}
     assert results["openblas"].status in ("ok", "contended")

@@ -22,9 +22,7 @@ from tests.gpu.conftest import REAL, missing
 from tests.gpu.test_update_rows import OPTIMIZERS, STEPS, rows, tried
 
 KINDS, PHASES, PLACES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "backward"), ("out", "in")
-ACTIVATIONS = [
-    Activation(count, *form) for count in (1, 1027) for form in itertools.product(KINDS, PHASES, PLACES)
-]
+ACTIVATIONS = [Activation(count, *form) for count in (1, 1027) for form in itertools.product(KINDS, PHASES, PLACES)]
 LABELS, BEFORE, WANTED = ("index", "one-hot"), ("none", "softmax", "log-softmax"), ("step", "loss")
 SOFTMAXES = [
     Softmax(*size, *form)
@@ -105,9 +103,7 @@ COUNTED: dict[str, list[Problem]] = {
 
 @pytest.mark.skipif(REAL, reason="a GPU tells nobody how many kernels it was given")
 @pytest.mark.parametrize(("row", "problems"), [x for op, some in COUNTED.items() for x in rows(op, some)])
-def test_a_row_tells_how_many_kernels_it_enqueues(
-    device: Cuda, row: Variant[Any], problems: list[Problem]
-) -> None:
+def test_a_row_tells_how_many_kernels_it_enqueues(device: Cuda, row: Variant[Any], problems: list[Problem]) -> None:
     """At most, and of CuPy's not three times as many: by that number a held stream is filled. None of them waits for
     the stream, or brings an array from the host."""
     if reason := missing(row):

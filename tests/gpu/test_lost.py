@@ -40,18 +40,32 @@ def test_a_lost_context_ends_the_run_with_the_name_of_the_test(tmp_path: Path) -
     (tmp_path / "conftest.py").write_text("from tests.gpu.conftest import pytest_exception_interact")
     (tmp_path / "test_some.py").write_text(TESTS)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist",
-         "-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path)],
-        cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120,
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-v",
+            "--tb=line",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+            "-c",
+            os.devnull,
+            "--rootdir",
+            str(tmp_path),
+            str(tmp_path),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
         check=False,
-    )  # fmt: skip
-    first = (
-        "FAILED test_some.py::test_first: CUDARuntimeError: cudaErrorInvalidValue: invalid argument cublas at"
     )
+    first = "FAILED test_some.py::test_first: CUDARuntimeError: cudaErrorInvalidValue: invalid argument cublas at"
     assert first in done.stdout, done.stdout + done.stderr
-    ended = (
-        "after test_some.py::test_second: CUDARuntimeError: cudaErrorIllegalAddress: an illegal memory access"
-    )
+    ended = "after test_some.py::test_second: CUDARuntimeError: cudaErrorIllegalAddress: an illegal memory access"
     assert f"Exit: {ended}" in done.stdout
     assert "test_third" not in done.stdout and "2 failed" in done.stdout
     assert done.returncode == 1

@@ -77,16 +77,14 @@ def test_streams(device: Cuda, row: Variant[Any], problems: list[Stream]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("row", "problems"),
-    tries("transpose", Transpose(1, 1), Transpose(33, 65), Transpose(129, 70), Transpose(5, 1)),
+    ("row", "problems"), tries("transpose", Transpose(1, 1), Transpose(33, 65), Transpose(129, 70), Transpose(5, 1))
 )
 def test_transpositions(device: Cuda, row: Variant[Any], problems: list[Transpose]) -> None:
     tried(device, row, problems)
 
 
 @pytest.mark.parametrize(
-    ("row", "problems"),
-    tries("fma", Fma("cuda", 1), Fma("cuda", 7, processors=3), Fma("cuda", 131, processors=2)),
+    ("row", "problems"), tries("fma", Fma("cuda", 1), Fma("cuda", 7, processors=3), Fma("cuda", 131, processors=2))
 )
 def test_multiply_adds(device: Cuda, row: Variant[Any], problems: list[Fma]) -> None:
     tried(device, row, problems)
@@ -129,9 +127,7 @@ def by_row(some: Iterator[Any]) -> dict[str, list[Gemm]]:
         ("cuda-kept-transpose:3", ["transpose_tiled", *["library"] * 3]),
     ],
 )
-def test_a_strategy_copies_and_multiplies_as_its_name_says(
-    device: Cuda, name: str, launches: list[str]
-) -> None:
+def test_a_strategy_copies_and_multiplies_as_its_name_says(device: Cuda, name: str, launches: list[str]) -> None:
     row, problem = find("gemm", name), Gemm(33, 65, 17, "tn")
     bench = check.Bench(device, problem)
     launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
@@ -153,9 +149,7 @@ COUNTED = [
 
 @pytest.mark.skipif(REAL, reason="a GPU tells nobody how many kernels it was given")
 @pytest.mark.parametrize(("row", "problems"), COUNTED)
-def test_a_row_tells_how_many_kernels_a_call_enqueues(
-    device: Cuda, row: Variant[Any], problems: list[Problem]
-) -> None:
+def test_a_row_tells_how_many_kernels_a_call_enqueues(device: Cuda, row: Variant[Any], problems: list[Problem]) -> None:
     """At most; who measures it leaves room for them in the stream's queue."""
     if reason := missing(row):
         pytest.skip(reason)
@@ -179,8 +173,12 @@ def test_rows_of_numba_in_its_simulator() -> None:
     """The same tests, in a process that chose the simulator before Numba was imported."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:xdist", "-k", "numba-cuda", __file__, RUNGS],
-        cwd=ROOT, env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}, capture_output=True, text=True, timeout=300,
+        cwd=ROOT,
+        env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout[-4000:]
     assert " passed" in done.stdout

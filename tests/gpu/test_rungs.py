@@ -34,9 +34,7 @@ def test_rungs(device: Cuda, row: Variant[Any], problems: list[Calls]) -> None:
 
 @pytest.mark.skipif(REAL, reason="a GPU tells nobody how many launches it was given")
 @pytest.mark.parametrize(("row", "problems"), tries("launch", Calls("gemm", 3), Calls("empty", 3)))
-def test_a_rung_makes_as_many_launches_as_its_chain(
-    device: Cuda, row: Variant[Any], problems: list[Calls]
-) -> None:
+def test_a_rung_makes_as_many_launches_as_its_chain(device: Cuda, row: Variant[Any], problems: list[Calls]) -> None:
     """An empty kernel is right where it was never launched."""
     if reason := missing(row):
         pytest.skip(reason)

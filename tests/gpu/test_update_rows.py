@@ -21,9 +21,7 @@ from kernels.variant import Setting, Variant, find, variants
 from micro.worker import check
 from tests.gpu.conftest import REAL, missing
 
-STEPS = [
-    Update(*shape, rule, part) for shape in ((33, 65, 17), (1, 1, 1)) for rule in RULES for part in PARTS
-]
+STEPS = [Update(*shape, rule, part) for shape in ((33, 65, 17), (1, 1, 1)) for rule in RULES for part in PARTS]
 OPTIMIZERS = [Optimizer(rule, tensors, size) for rule in NAMES for tensors, size in ((1, 1), (3, 333))]
 
 
@@ -84,12 +82,7 @@ class Refuses:
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (
-            NotImplementedError(
-                "Could not run 'aten::_fused_adagrad_' with arguments from the 'CUDA' backend."
-            ),
-            True,
-        ),
+        (NotImplementedError("Could not run 'aten::_fused_adagrad_' with arguments from the 'CUDA' backend."), True),
         (RuntimeError("`fused=True` requires all the params to be on supported devices"), True),
         (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
     ],
@@ -104,9 +97,7 @@ def test_a_fused_kernel_that_this_torch_lacks_is_unavailable(
     module = importlib.import_module("torch.optim.adagrad")
     monkeypatch.setattr(module, "adagrad", Refuses(error))
     setting = Setting(device=device.name, data="uniform")
-    with pytest.raises(
-        Unavailable if told else RuntimeError, match="has no fused adagrad" if told else "illegal"
-    ):
+    with pytest.raises(Unavailable if told else RuntimeError, match="has no fused adagrad" if told else "illegal"):
         row.prepare(Optimizer("adagrad", 2, 8), device, setting)
     assert row.prepare(Optimizer("adam", 2, 8), device, setting)
 
@@ -114,9 +105,7 @@ def test_a_fused_kernel_that_this_torch_lacks_is_unavailable(
 @pytest.mark.skipif(REAL, reason="a GPU tells nobody how many launches it was given")
 @pytest.mark.parametrize(("name", "launches"), [("cuda", 1), ("cuda-each", 3)])
 @pytest.mark.parametrize("rule", ["decay", "nesterov", "adam"])
-def test_one_launch_for_all_tensors_or_one_for_each(
-    device: Cuda, name: str, launches: int, rule: str
-) -> None:
+def test_one_launch_for_all_tensors_or_one_for_each(device: Cuda, name: str, launches: int, rule: str) -> None:
     problem = Optimizer(rule, 3, 333)
     (row,) = (x for x in variants("optimizer") if x.name == name)
     bench = check.Bench(device, problem)

@@ -28,6 +28,9 @@ def test_a_function_calls_its_own_neighbor(tmp_path: Path) -> None:
     other = build.shared(tmp_path / "other.c")
     ran = subprocess.run(
         [sys.executable, "-c", LOADS, str(other), str(tmp_path / "own.c")],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (ran.stdout, ran.stderr) == ("1\n", "")

@@ -46,9 +46,7 @@ def shown(found: survey.Found) -> str:
 # The command
 
 
-def test_the_screen_has_its_groups_and_fits_100_columns(
-    own_state: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_screen_has_its_groups_and_fits_100_columns(own_state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     titles = [line for line in lines if not line.startswith(" ")]
@@ -68,9 +66,20 @@ def test_json_is_one_document_with_every_fact(own_state: Path, capsys: pytest.Ca
     assert main(["--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert set(told) >= {
-        "works", "devices", "libraries", "pools", "packages", "system", "tools", "perf", "compiler",
-        "ceilings", "selftest", "state", "not_told",
-    }  # fmt: skip
+        "works",
+        "devices",
+        "libraries",
+        "pools",
+        "packages",
+        "system",
+        "tools",
+        "perf",
+        "compiler",
+        "ceilings",
+        "selftest",
+        "state",
+        "not_told",
+    }
     assert told["libraries"]["OpenBLAS of numpy"]["kernels"] and told["compiler"]["here"]
     assert "torch" in told["libraries"]
     assert {"library", "version", "threads", "threading_layer", "architecture"} <= set(told["pools"][0])
@@ -97,8 +106,12 @@ def test_it_imports_nothing_heavy_itself() -> None:
     for arguments, heavy in (([], {"torch", "numba", "threadpoolctl", "scipy"}), (["--help"], {"numpy"})):
         ran = subprocess.run(
             [sys.executable, "-X", "importtime", "-m", "kernels", *arguments],
-            cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         modules = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
         assert ran.returncode == 0 and "argparse" in modules and not heavy & modules
 
@@ -106,12 +119,7 @@ def test_it_imports_nothing_heavy_itself() -> None:
 def test_a_locale_without_the_letters_is_no_error() -> None:
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "OMP_PLACES_OF": "m\u00fcnchen"}
     ran = subprocess.run(
-        [sys.executable, "-m", "kernels"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        timeout=60,
-        check=False,
+        [sys.executable, "-m", "kernels"], cwd=ROOT, env=environment, capture_output=True, timeout=60, check=False
     )
     assert ran.returncode == 0, ran.stderr
     assert b"OMP_PLACES_OF=m\\xfcnchen" in ran.stdout
@@ -147,9 +155,7 @@ def test_a_home_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch, 
         state.folder.cache_clear()
 
 
-@pytest.mark.parametrize(
-    "error", [OSError("driver gone"), SystemExit("no licence"), RuntimeError("two\nlines")]
-)
+@pytest.mark.parametrize("error", [OSError("driver gone"), SystemExit("no licence"), RuntimeError("two\nlines")])
 def test_a_device_may_raise_anything(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(kind: str) -> None:
         raise error
@@ -171,10 +177,7 @@ HALF = packages._plain("half")
         ({"half-1.5.dist-info/METADATA": METADATA}, "metadata of 1.5 and no package"),
         ({"half-1.5.dist-info/METADATA": METADATA, "half/left.txt": ""}, "metadata of 1.5 and no package"),
         ({"half/__init__.py": "raise SystemExit('imported')"}, "no metadata"),
-        (
-            {"half/__init__.py": "", "half-1.5.dist-info/METADATA": "Name: half\n"},
-            "metadata without a version",
-        ),
+        ({"half/__init__.py": "", "half-1.5.dist-info/METADATA": "Name: half\n"}, "metadata without a version"),
         (
             {
                 "half/__init__.py": "",
@@ -185,9 +188,7 @@ HALF = packages._plain("half")
         ),
     ],
 )
-def test_a_half_installed_package_is_told(
-    files: dict[str, str], reason: str, site: Callable[[str, str], None]
-) -> None:
+def test_a_half_installed_package_is_told(files: dict[str, str], reason: str, site: Callable[[str, str], None]) -> None:
     for name, text in files.items():
         site(name, text)
     told = packages.package(HALF)
@@ -209,9 +210,7 @@ def test_a_finder_that_raises_is_a_reason(site: Callable[[str, str], None]) -> N
     assert told.reason == "half-installed: ValueError: half.__spec__ is None"
 
 
-def test_a_library_that_kills_its_process_costs_itself_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_kills_its_process_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "python"
     opened = json.dumps({"name": "MKL", "library": {"here": True, "version": "MKL 1"}})
     fake.write_text(f"""#!/bin/sh
@@ -266,13 +265,16 @@ def test_a_way_to_a_gpu_has_its_own_reason(monkeypatch: pytest.MonkeyPatch) -> N
         raise ImportError("libcupy.so: too short\nand so on")
 
     ways: dict[str, Callable[[], str | None]] = {
-        "cuBLAS": lambda: None, "CuPy": lambda: "not installed: pip install it", "PyCUDA": breaks,
-    }  # fmt: skip
+        "cuBLAS": lambda: None,
+        "CuPy": lambda: "not installed: pip install it",
+        "PyCUDA": breaks,
+    }
     monkeypatch.setattr(bindings, "BINDINGS", ways)
     assert bindings.bindings() == {
-        "cuBLAS": None, "CuPy": "not installed: pip install it",
+        "cuBLAS": None,
+        "CuPy": "not installed: pip install it",
         "PyCUDA": "ImportError: libcupy.so: too short and so on",
-    }  # fmt: skip
+    }
 
 
 def test_numba_wants_a_gpu_and_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,12 +38,7 @@ V1 = "4:cpu,cpuacct:/docker/a\n3:name=systemd:/x\n"
         (V2, {"cpu.max": ""}, None, None),
         ("0::/../beside\n", {"cpu.max": "max 100000", "../beside/cpu.max": "5000 100000"}, False, None),
         (V1, {"cpu,cpuacct/cpu.cfs_quota_us": "-1", "cpu,cpuacct/cpu.cfs_period_us": "100000"}, False, None),
-        (
-            V1,
-            {"cpu/docker/a/cpu.cfs_quota_us": "25000", "cpu/docker/a/cpu.cfs_period_us": "50000"},
-            True,
-            0.5,
-        ),
+        (V1, {"cpu/docker/a/cpu.cfs_quota_us": "25000", "cpu/docker/a/cpu.cfs_period_us": "50000"}, True, 0.5),
         (V1, {"cpu/docker/a/cpu.cfs_quota_us": "25000"}, None, None),
         (None, {"cpu.max": "200000 100000"}, None, None),
         (V2, {}, None, None),
@@ -137,18 +132,21 @@ def test_a_fact_that_raises_is_not_told_with_what_it_raised(monkeypatch: pytest.
 def test_a_preloaded_malloc_is_found(tmp_path: Path) -> None:
     source, library = tmp_path / "malloc.c", tmp_path / "libjemalloc.so.2"
     source.write_text(
-        "#include <stddef.h>\nvoid *__libc_malloc(size_t);\n"
-        "void *malloc(size_t size) { return __libc_malloc(size); }\n"
+        "#include <stddef.h>\nvoid *__libc_malloc(size_t);\nvoid *malloc(size_t size) { return __libc_malloc(size); }\n"
     )
     subprocess.run([build.compiler()[0], "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
     code = "from kernels.doctor.allocator import allocator; print(allocator().malloc)"
     told = [
         subprocess.run(
-            [sys.executable, "-c", code], env=os.environ | more, cwd=Path(__file__).parents[2],
-            capture_output=True, text=True, check=True,
+            [sys.executable, "-c", code],
+            env=os.environ | more,
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.strip()
         for more in ({"LD_PRELOAD": str(library)}, {"LD_PRELOAD": ""})
-    ]  # fmt: skip
+    ]
     assert told == ["jemalloc", "glibc"]
 
 

@@ -46,9 +46,7 @@ def write(file: Path, text: str) -> None:
 # Tools
 
 
-def test_missing_tools_name_their_command(
-    path: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_tools_name_their_command(path: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"ID": "mint", "ID_LIKE": "ubuntu debian"})
     assert tools.c_compiler().install == "apt install gcc libc6-dev"
     assert tools.perf() == Part(False, None, "not found", "apt install linux-tools-generic")
@@ -61,20 +59,14 @@ def test_a_compiler_that_cannot_compile_is_not_here(path: Callable[[str, str], P
     path("cc", f'[ "$1" = --version ] && echo "cc 9" && exit 0\n{complaint}')
     told = tools.c_compiler()
     assert not told.here and told.version == "cc 9"
-    assert told.reason and told.reason.endswith(
-        "does not compile: trial.c:1: fatal error: math.h: No such file"
-    )
+    assert told.reason and told.reason.endswith("does not compile: trial.c:1: fatal error: math.h: No such file")
 
 
 @pytest.mark.parametrize(
     ("script", "here", "told"),
     [
         ("echo 'perf version 6.1.2'", True, "6.1.2"),
-        (
-            "echo 'WARNING: perf not found for kernel 6.1' >&2; exit 2",
-            False,
-            "WARNING: perf not found for kernel 6.1",
-        ),
+        ("echo 'WARNING: perf not found for kernel 6.1' >&2; exit 2", False, "WARNING: perf not found for kernel 6.1"),
         ("exit 0", False, "no answer"),
         ("kill -9 $$", False, "no answer"),
     ],
@@ -88,9 +80,7 @@ def test_a_tool_is_here_if_it_tells_its_version(
     assert (found.version if here else (found.reason or "").partition("run: ")[2]) == told
 
 
-def test_a_tool_that_hangs_is_given_up(
-    path: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tool_that_hangs_is_given_up(path: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernels.doctor.part.PATIENCE", 0.2)
     path("nvcc", "exec /bin/sleep 60")
     assert "TimeoutExpired" in (tools.nvcc().reason or "")
@@ -107,9 +97,13 @@ def test_a_tool_that_hangs_is_given_up(
     ],
 )
 def test_rights_are_what_the_kernel_answers(
-    answers: tuple[int, int], kernel: bool | None, hardware: bool | None, told: str | None,
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-) -> None:  # fmt: skip
+    answers: tuple[int, int],
+    kernel: bool | None,
+    hardware: bool | None,
+    told: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setattr(perf, "ask", lambda call, kind, flags: answers[kind])
     write(tmp_path / "proc/sys/kernel/perf_event_paranoid", "-1\n")
@@ -127,11 +121,19 @@ def test_an_unknown_system_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0, "just now"), (59, "just now"), (-30, "just now"), (-7200, "dated in the future"),
-        (60, "1 minute ago"), (3599, "59 minutes ago"), (3600, "1 hour ago"), (86399, "23 hours ago"),
-        (86400, "1 day ago"), (3.9 * 86400, "3 days ago"), (400 * 86400, "400 days ago"),
+        (0, "just now"),
+        (59, "just now"),
+        (-30, "just now"),
+        (-7200, "dated in the future"),
+        (60, "1 minute ago"),
+        (3599, "59 minutes ago"),
+        (3600, "1 hour ago"),
+        (86399, "23 hours ago"),
+        (86400, "1 day ago"),
+        (3.9 * 86400, "3 days ago"),
+        (400 * 86400, "400 days ago"),
     ],
-)  # fmt: skip
+)
 def test_age(seconds: float, text: str) -> None:
     assert figures.age((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == text
 
@@ -165,8 +167,7 @@ def test_ceilings_of_gpus_are_told_beside_the_cpu_s(own_state: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["[]", '{"measured": 1}', "{", '{"measured": "x", "environment": "", "flops": [], "bandwidth": {}}'],
+    "text", ["[]", '{"measured": 1}', "{", '{"measured": "x", "environment": "", "flops": [], "bandwidth": {}}']
 )
 def test_damaged_ceilings_are_none(text: str, own_state: Path) -> None:
     write(own_state / "ceilings.json", text)

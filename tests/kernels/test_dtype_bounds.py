@@ -115,9 +115,7 @@ def test_coarse_inputs_are_refused_however_short_the_sums(dtype: str, k: int) ->
 
 
 @pytest.mark.parametrize("dtype", HALF)
-def test_a_large_product_is_judged_by_some_of_its_entries(
-    dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_product_is_judged_by_some_of_its_entries(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As strictly: v of Freivalds would hide what 16 bits lose."""
     monkeypatch.setattr(problem, "FREIVALDS_FLOPS", 0)
     checked(honest, Gemm(96, 80, 1024, dtype=dtype))

@@ -39,16 +39,11 @@ SOFTMAXES = [
         ("none", "softmax", "log-softmax"),
         ("step", "loss"),
     )
-]  # fmt: skip
+]
 POOLINGS = [
     Pooling(2, channels, size, window, pool, layout, phase, relu)
     for (channels, size), window, pool, layout, phase, relu in itertools.product(
-        ((1, 3), (3, 38), (35, 9)),
-        (2, 3),
-        ("max", "avg"),
-        ("nchw", "nhwc"),
-        ("forward", "step"),
-        ("no", "yes"),
+        ((1, 3), (3, 38), (35, 9)), (2, 3), ("max", "avg"), ("nchw", "nhwc"), ("forward", "step"), ("no", "yes")
     )
     if (pool, relu) != ("avg", "yes")
 ]
@@ -60,9 +55,12 @@ PROBLEMS: list[Problem] = [
     *(BiasAct(rows, cols, 0, phase) for rows, cols in ((1, 1), (5, 67)) for phase in ("forward", "backward")),
     *(BiasAct(*shape) for shape in ((1, 1, 1), (5, 67, 19))),
     *(Dropout(units, rate) for units in (2, 37, 40003) for rate in (0.1, 0.5)),
-    *(Norm(*shape, *how) for shape in ((2, 1, 3), (3, 7, 7), (2, 19, 9))
-      for how in (("batch", "train"), ("batch", "frozen"), ("lrn", "train"))),
-]  # fmt: skip
+    *(
+        Norm(*shape, *how)
+        for shape in ((2, 1, 3), (3, 7, 7), (2, 19, 9))
+        for how in (("batch", "train"), ("batch", "frozen"), ("lrn", "train"))
+    ),
+]
 
 
 def rows(problem: Problem) -> list[Variant[Any]]:
@@ -90,9 +88,7 @@ def test_no_row_goes_untried(op: str) -> None:
     assert tried == {row.name for row in variants(op) if row.device == "cpu" and row.missing() is None}
 
 
-@pytest.mark.parametrize(
-    "problem", [x for x in PROBLEMS if x.op != "dropout"], ids=lambda problem: problem.name
-)
+@pytest.mark.parametrize("problem", [x for x in PROBLEMS if x.op != "dropout"], ids=lambda problem: problem.name)
 def test_a_bound_is_no_wide_gate(problem: Problem) -> None:
     """A thousandth more is refused wherever there is an answer that is not zero."""
     x = problem.fill(np.random.default_rng(5))
@@ -113,9 +109,7 @@ EXTREMES: dict[str, Callable[[tuple[int, int]], Any]] = {
     "one high": lambda shape: np.eye(*shape) * 80,
     "ascending": lambda shape: np.linspace(-80, 80, shape[0] * shape[1]).reshape(shape),
     "sorted": lambda shape: np.sort(np.random.default_rng(3).normal(0, 30, shape)),
-    "low at first": lambda shape: np.where(
-        np.arange(shape[0] * shape[1]).reshape(shape) % shape[1] < 3000, -90, 3
-    ),
+    "low at first": lambda shape: np.where(np.arange(shape[0] * shape[1]).reshape(shape) % shape[1] < 3000, -90, 3),
 }
 
 
@@ -172,9 +166,7 @@ def test_activations_at_their_extremes(kind: str) -> None:
 
 
 def wrong(run: Callable[..., None]) -> Variant[Any]:
-    return Variant(
-        "wrong", "cpu", "test", lambda p, device, setting: lambda views: Launch(lambda: run(p, *views))
-    )
+    return Variant("wrong", "cpu", "test", lambda p, device, setting: lambda views: Launch(lambda: run(p, *views)))
 
 
 def half_relu(p: Any, x: Any, y: Any) -> None:
@@ -204,9 +196,7 @@ def mask_of_halves(p: Any, x: Any, d: Any, y: Any) -> None:
 
 
 def two_masks(p: Any, x: Any, d: Any, y: Any) -> None:
-    y[...] = (
-        np.concatenate([x, d], axis=1) * (np.random.default_rng().random((1, 2 * p.units)) > p.rate) * p.scale
-    )
+    y[...] = np.concatenate([x, d], axis=1) * (np.random.default_rng().random((1, 2 * p.units)) > p.rate) * p.scale
 
 
 def not_scaled(p: Any, x: Any, d: Any, y: Any) -> None:
@@ -298,9 +288,7 @@ def test_a_second_log_softmax_changes_nothing() -> None:
     assert np.abs(doubled.reference(x) - once.reference(x)).max() > 0.1
 
 
-@pytest.mark.parametrize(
-    "problem", [Softmax(2, 5), Softmax(2, 5, before="softmax"), Softmax(2, 5, "one-hot")]
-)
+@pytest.mark.parametrize("problem", [Softmax(2, 5), Softmax(2, 5, before="softmax"), Softmax(2, 5, "one-hot")])
 def test_the_gradient_is_that_of_the_loss(problem: Softmax) -> None:
     """By differences of float64."""
     x = {name: array.astype("f8") for name, array in problem.fill(np.random.default_rng(4)).items()}

@@ -177,9 +177,12 @@ def test_a_python_loop_calls_so_often(count: int, chain: int) -> None:
 def test_torch_is_called_so_often(monkeypatch: pytest.MonkeyPatch, chain: int) -> None:
     product, zero = Counter(), Counter()
     fake = SimpleNamespace(
-        mm=product, Tensor=SimpleNamespace(zero_=zero), from_numpy=lambda x: x,
-        set_num_threads=lambda n: None, set_grad_enabled=lambda on: None,
-    )  # fmt: skip
+        mm=product,
+        Tensor=SimpleNamespace(zero_=zero),
+        from_numpy=lambda x: x,
+        set_num_threads=lambda n: None,
+        set_grad_enabled=lambda on: None,
+    )
     monkeypatch.setattr(torch, "load", lambda: fake)
     for kernel, counter, size in (("gemm", product, 64), ("empty", zero, 0)):
         problem = Calls(kernel, chain)
@@ -190,9 +193,7 @@ def test_torch_is_called_so_often(monkeypatch: pytest.MonkeyPatch, chain: int) -
 
 @CHAINS
 @pytest.mark.parametrize(("row", "place"), [("numpy", "numpy.matmul"), ("scipy", "scipy.linalg.blas.sgemm")])
-def test_an_array_library_is_called_so_often(
-    monkeypatch: pytest.MonkeyPatch, row: str, place: str, chain: int
-) -> None:
+def test_an_array_library_is_called_so_often(monkeypatch: pytest.MonkeyPatch, row: str, place: str, chain: int) -> None:
     counter = Counter()
     monkeypatch.setattr(place, counter)
     problem = Calls("gemm", chain)

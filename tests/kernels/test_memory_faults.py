@@ -11,9 +11,11 @@ from kernels import faults
 from kernels.faults import Cost, Faults
 
 FOUND = Faults(
-    "2026-01-02T03:04:05+00:00", "0123456789abcdef", {4096: Cost(1.5e-6, 1.4e-6, 1.6e-6), 2 << 20: Cost(3e-5)},
+    "2026-01-02T03:04:05+00:00",
+    "0123456789abcdef",
+    {4096: Cost(1.5e-6, 1.4e-6, 1.6e-6), 2 << 20: Cost(3e-5)},
     {4096: Cost(2e-7, 1e-7, 3e-7)},
-)  # fmt: skip
+)
 
 
 def test_it_comes_back_as_it_went(own_state: Path) -> None:
@@ -31,7 +33,13 @@ def test_faults_have_a_price() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "{", "[]", "null", "{}", '"x"', '{"measured": "", "environment": "", "fault": {}}',
+        "",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        '"x"',
+        '{"measured": "", "environment": "", "fault": {}}',
         '{"measured": "", "environment": "", "fault": [], "unmap": {}}',
         '{"measured": "", "environment": "", "fault": {"4096": 1.5e-6}, "unmap": {}}',
         '{"measured": "", "environment": "", "unmap": {},'
@@ -40,7 +48,7 @@ def test_faults_have_a_price() -> None:
         ' "fault": {"4096": {"seconds": null, "low": null, "high": null}}}',
         '{"measured": "", "environment": "", "fault": {"4096": {"seconds": 1.0}}, "unmap": {}}',
     ],
-)  # fmt: skip
+)
 def test_a_damaged_file_is_none(own_state: Path, text: str) -> None:
     faults.save(FOUND)
     (own_state / faults.FILE).write_text(text)

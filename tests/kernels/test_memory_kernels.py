@@ -108,9 +108,7 @@ def test_the_process_has_its_heap_policy_again() -> None:
     library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     library.free.argtypes = [ctypes.c_void_p]
     blocks = [library.malloc(64 * MIB) for _ in range(3)]
-    alone = [
-        ctypes.c_size_t.from_address(block - ctypes.sizeof(ctypes.c_size_t)).value & 2 for block in blocks
-    ]
+    alone = [ctypes.c_size_t.from_address(block - ctypes.sizeof(ctypes.c_size_t)).value & 2 for block in blocks]
     for block in blocks:
         library.free(block)
     assert alone[-1], "what glibc notes of a block that mmap gave it"
@@ -175,9 +173,7 @@ def test_system_time_is_told_of_every_fault() -> None:
 
 
 def test_samples_within_faults_are_counted() -> None:
-    stacks = (
-        "  ffff a clear_page\n  ffff asm_exc_page_fault\n\n  7f00 work\n\n  ff b\n  ff exc_page_fault\n\n"
-    )
+    stacks = "  ffff a clear_page\n  ffff asm_exc_page_fault\n\n  7f00 work\n\n  ff b\n  ff exc_page_fault\n\n"
     assert accounting.counted(stacks, 1000.0, 1e-6) == accounting.Profile(2 * 250e-6 / 1000, 1e-6)
     why = accounting.counted("  7f00 work\n\n", 1000.0, 1e-6)
     assert isinstance(why, str) and "no stack" in why
@@ -236,9 +232,7 @@ def test_memory_said_to_be_touched_that_is_new_is_refused(
         checked(Pages("clear", "touched", MIB))
 
 
-def test_a_heap_that_keeps_nothing_is_refused(
-    monkeypatch: pytest.MonkeyPatch, own_state: Path, tmp_path: Path
-) -> None:
+def test_a_heap_that_keeps_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, own_state: Path, tmp_path: Path) -> None:
     altered(monkeypatch, tmp_path, pages, exchanged("mallopt(M_MMAP_MAX, keep ? 0 : 65536)", "(void)keep"))
     with pytest.raises(WrongResult):
         checked(Pages("clear", "keep", 64 * MIB))

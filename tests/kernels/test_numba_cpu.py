@@ -41,11 +41,13 @@ def test_loops(monkeypatch: pytest.MonkeyPatch, loops: Callable[..., None], tran
 @pytest.mark.parametrize(
     "problem",
     [
-        Gemm(33, 65, 17), Gemm(7, 9, 5, "nt", alpha=0.5, beta=2.0, ld_pad=3), Gemm(3, 600, 300, "tn"),
+        Gemm(33, 65, 17),
+        Gemm(7, 9, 5, "nt", alpha=0.5, beta=2.0, ld_pad=3),
+        Gemm(3, 600, 300, "tn"),
         Gemm(70, 129, 45, "tt", alpha=0.5, beta=2.0, ld_pad=3),
     ],
     ids=lambda problem: problem.name.replace("/", "-"),
-)  # fmt: skip
+)
 @pytest.mark.parametrize("name", LOOPS)
 def test_rows(name: str, problem: Gemm) -> None:
     """Against float64, between guards; the third is longer and wider than a block."""

@@ -190,8 +190,7 @@ def test_chains_move_what_they_say() -> None:
             f["gain"] = np.float32(1)
         calls: list[Any] = chain(problem, g, s, t if rule == "adadelta" else t[0], f)
         moved = sum(
-            4 * (sum(x.ndim > 0 for x in call.args) + ("out" in call.keywords) - _twice(call.args))
-            for call in calls
+            4 * (sum(x.ndim > 0 for x in call.args) + ("out" in call.keywords) - _twice(call.args)) for call in calls
         )
         assert moved == chains.BYTES[rule], rule
 

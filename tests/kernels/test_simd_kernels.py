@@ -30,9 +30,7 @@ def checked(problem: Any, variant: str) -> check.Passed:
     return passed
 
 
-@pytest.mark.parametrize(
-    "size", [64, 68, 252, 28 * KIB - 4, 28 * KIB, 28 * KIB + 4, 64 * KIB + 12, MIB, MIB + 4]
-)
+@pytest.mark.parametrize("size", [64, 68, 252, 28 * KIB - 4, 28 * KIB, 28 * KIB + 4, 64 * KIB + 12, MIB, MIB + 4])
 def test_a_copy_is_exact_by_either_way(size: int) -> None:
     assert checked(Stream("copy", size), "c").error == 0
 
@@ -57,9 +55,7 @@ def test_a_width_is_the_one_that_is_told(width: str) -> None:
     if row.accepts(Saxpy(64, "warm")) or not shutil.which("objdump"):
         pytest.skip("not this processor's, or no objdump")
     built = build.shared(saxpy.WIDE, saxpy.flags(width))
-    code = subprocess.run(
-        ["objdump", "-d", "--no-show-raw-insn", str(built)], capture_output=True, text=True
-    ).stdout
+    code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", str(built)], capture_output=True, text=True).stdout
     packed = {
         x
         for line in code.splitlines()
@@ -82,9 +78,7 @@ def test_a_width_that_is_not_here_is_refused(monkeypatch: pytest.MonkeyPatch, wi
     assert "--state warm" in (row.accepts(Saxpy(64, "flushed")) or "")
 
 
-@pytest.mark.parametrize(
-    "wrong", [("i < whole", "i < whole - TURN"), ("i = whole;", "i = whole + 1;"), ("0.5f *", "")]
-)
+@pytest.mark.parametrize("wrong", [("i < whole", "i < whole - TURN"), ("i = whole;", "i = whole + 1;"), ("0.5f *", "")])
 def test_a_wide_update_that_does_less_is_refused(
     monkeypatch: pytest.MonkeyPatch, own_state: Path, tmp_path: Path, wrong: tuple[str, str]
 ) -> None:

@@ -23,9 +23,17 @@ from tests.conftest import Ran
 
 CPU = open_device("cpu")
 SHAPES = (
-    Spmm(1, 1, 1, 0.11), Spmm(7, 3, 5, 0.11), Spmm(65, 17, 33, 0.11), Spmm(16, 64, 40, 0.5), Spmm(3, 65, 200, 0.11),
-    Spmm(40, 129, 7, 0.3), Spmm(33, 16, 100, 0.0), Spmm(12, 31, 20, 1.0), Spmm(200, 63, 3, 0.05), Spmm(5, 80, 9, 2.0),
-)  # fmt: skip
+    Spmm(1, 1, 1, 0.11),
+    Spmm(7, 3, 5, 0.11),
+    Spmm(65, 17, 33, 0.11),
+    Spmm(16, 64, 40, 0.5),
+    Spmm(3, 65, 200, 0.11),
+    Spmm(40, 129, 7, 0.3),
+    Spmm(33, 16, 100, 0.0),
+    Spmm(12, 31, 20, 1.0),
+    Spmm(200, 63, 3, 0.05),
+    Spmm(5, 80, 9, 2.0),
+)
 Array = Any
 
 
@@ -75,7 +83,7 @@ def test_they_are_the_same_for_every_kernel() -> None:
 @pytest.mark.parametrize(
     ("problem", "count"),
     [(Spmm(10, 4, 10, 0.11), 11), (Spmm(10, 4, 10, 0.0), 1), (Spmm(10, 4, 10, 1.0), 100), (Spmm(10, 4, 10, 9.0), 100)],
-)  # fmt: skip
+)
 def test_so_many_are_left(problem: Spmm, count: int) -> None:
     assert problem.nonzeros == count and problem.flops == 2 * count * 4
     assert problem.bytes == 4 * (40 + 40) + 8 * count + 4 * 11
@@ -185,20 +193,7 @@ def test_a_pruned_layer_of_any_size(
     """In true kernels, by the axis that dense products have not."""
     from micro.command.line import main
 
-    words = [
-        "--density",
-        "0.2",
-        "--m",
-        "30",
-        "--n",
-        "5",
-        "--k",
-        "20",
-        "--variant",
-        "dense,c-csr",
-        "--budget",
-        "0.3s",
-    ]
+    words = ["--density", "0.2", "--m", "30", "--n", "5", "--k", "20", "--variant", "dense,c-csr", "--budget", "0.3s"]
     ran = in_process(capsys, main, benchmark.BENCHMARK, "gemm", [*words, "--json", "-"])
     told = [x for x in json.loads(ran.out)["results"] if x["role"] == "measured"]
     assert ran.code == 0

@@ -118,11 +118,7 @@ def writes_its_input(before: Any, x: Any, dy: Any, w: Any) -> None:
         ("sgd", up, "times what its precision allows"),
         ("sgd", lambda before, x, dy, w: np.copyto(w, before[2]), "writes nothing"),
         ("sgd", writes_its_input, "changes its input dy"),
-        (
-            "decay",
-            lambda before, x, dy, w: np.add(w, 0.01 * before[2], out=w),
-            "times what its precision allows",
-        ),
+        ("decay", lambda before, x, dy, w: np.add(w, 0.01 * before[2], out=w), "times what its precision allows"),
         ("momentum", velocity_not_kept, "outputs unwritten"),
         ("momentum", weights_not_moved, "outputs unwritten"),
         ("clip", twice, "times what its precision allows"),
@@ -163,9 +159,7 @@ def test_sums_that_begin_with_w_are_not_refused() -> None:
 # What the forms and the rules have in common
 
 LIBRARIES = [
-    name
-    for name in ("openblas", "openblas-scipy", "mkl", "torch")
-    if not find("update", f"fused:{name}").missing()
+    name for name in ("openblas", "openblas-scipy", "mkl", "torch") if not find("update", f"fused:{name}").missing()
 ]
 
 
@@ -230,12 +224,7 @@ def test_launched_again_and_again_nothing_leaves_the_normal_numbers() -> None:
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [
-        ({"mu": 1.0}, "--mu 1.0"),
-        ({"decay": 2.0}, "--decay 2.0"),
-        ({"lr": -1.0}, "--lr -1.0"),
-        ({"k": 0}, "--k 0"),
-    ],
+    [({"mu": 1.0}, "--mu 1.0"), ({"decay": 2.0}, "--decay 2.0"), ({"lr": -1.0}, "--lr -1.0"), ({"k": 0}, "--k 0")],
 )
 def test_impossible_steps_are_refused(words: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):

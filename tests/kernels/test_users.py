@@ -230,15 +230,7 @@ def test_the_line_that_repeats_an_odd_name_can_be_typed(gemm: Gemm, place: Path,
     (place / name).mkdir()
     (place / "mine.py").rename(place / name / "mine.py")
     ran = gemm(
-        *SIZE,
-        "--device",
-        "fake",
-        "--until",
-        "plan",
-        "--json",
-        "-",
-        "--variant",
-        f"{place}/{name}/mine.py:right",
+        *SIZE, "--device", "fake", "--until", "plan", "--json", "-", "--variant", f"{place}/{name}/mine.py:right"
     )
     line = json.loads(ran.out)["results"][0]["repeat"]
     assert shlex.quote(f"{place}/{name}/mine.py:right") in line

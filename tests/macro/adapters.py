@@ -73,9 +73,7 @@ _identity = identity
 def identity(job):
     return dict(_identity(job), at=ctypes.addressof(ctypes.create_string_buffer(70000)) % 4096)
 """
-LINE = (
-    "MKL_VERBOSE SGEMM(T,N,40,32,24,0x1,0x2,24,0x3,24,0x4,0x5,40) 1.00us CNR:OFF Dyn:0 FastMM:1 TID:0  NThr:1"
-)
+LINE = "MKL_VERBOSE SGEMM(T,N,40,32,24,0x1,0x2,24,0x3,24,0x4,0x5,40) 1.00us CNR:OFF Dyn:0 FastMM:1 TID:0  NThr:1"
 # Logs a product as MKL does, and what `{fault}` makes of it.
 TALKS = f"""
 import os

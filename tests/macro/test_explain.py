@@ -32,9 +32,7 @@ def identities(told: dict[str, Any]) -> None:
             assert x["column"] != "idle"
         assert {"row", "column", "a", "b", "low", "high"} <= set(x)
     for bars in told["waterfall"].values():
-        assert sum(x for _, x in bars) == pytest.approx(
-            sum(x["a"] - x["b"] for x in told["cells"]), abs=1e-12
-        )
+        assert sum(x for _, x in bars) == pytest.approx(sum(x["a"] - x["b"] for x in told["cells"]), abs=1e-12)
 
 
 # What is refused
@@ -60,16 +58,14 @@ def identities(told: dict[str, Any]) -> None:
         (["numpy", "numpy", "--phase", "backward"], "--phase"),
         (["numpy"], "required"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line(explain: Callable[..., Ran], words: list[str], why: str) -> None:
     told = explain(*words)
     assert told.code == 2 and told.out == ""
     assert why in told.err and len(told.err.strip().splitlines()) == 1
 
 
-def test_an_unknown_network_is_one_line(
-    capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
-) -> None:
+def test_an_unknown_network_is_one_line(capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]) -> None:
     told = in_process(capsys, main, ["explain", "no-net", "numpy", "numpy"])
     assert told.code == 2 and told.err.startswith("macro explain: network no-net: there are ")
 
@@ -98,10 +94,7 @@ def test_a_run_with_samples_keeps_its_identities(explain: Callable[..., Ran], tm
 
 
 def test_what_the_libraries_log_is_told(explain: Callable[..., Ran], tmp_path: Path) -> None:
-    plugin, file = (
-        adapters.write(tmp_path, "talks", adapters.TALKS.replace("{fault}", "pass")),
-        tmp_path / "x.json",
-    )
+    plugin, file = (adapters.write(tmp_path, "talks", adapters.TALKS.replace("{fault}", "pass")), tmp_path / "x.json")
     ran = explain(str(plugin.path), "numpy", "--budget", "0.1s", "--json", str(file))
     assert ran.code == 0, ran.err
     assert f"{plugin.path}: products that its libraries logged, M×N×K: NT 32×40×24" in ran.out
@@ -109,17 +102,13 @@ def test_what_the_libraries_log_is_told(explain: Callable[..., Ran], tmp_path: P
     assert [x["trans"] for x in told["a"]] == ["nt"] and told["b"] == []
 
 
-def test_without_perf_spans_alone_are_enough(
-    explain: Callable[..., Ran], without_perf: None, tmp_path: Path
-) -> None:
+def test_without_perf_spans_alone_are_enough(explain: Callable[..., Ran], without_perf: None, tmp_path: Path) -> None:
     ran = explain("numpy", "numpy", "--heap", "default,keep", "--budget", "1s", "--json", "-")
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)
     identities(told)
     assert (told["a"], told["b"]) == ("numpy heap default", "numpy heap keep")
-    assert any(
-        x.startswith("no samples: perf is not here (Debian: apt-get install") for x in told["conditions"]
-    )
+    assert any(x.startswith("no samples: perf is not here (Debian: apt-get install") for x in told["conditions"])
     assert "no samples: perf is not here" in ran.err
     closed = told["closure"]["a"]
     assert closed["sampling"] is None and closed["naming"] is None and 0 < closed["span"] <= 1
@@ -146,9 +135,7 @@ def test_a_framework_that_tells_no_spans_has_categories_alone(
     assert not (tmp_path / ".debug").exists()  # perf would copy every library there
 
 
-def test_neither_spans_nor_samples_is_one_line(
-    explain: Callable[..., Ran], without_perf: None, tmp_path: Path
-) -> None:
+def test_neither_spans_nor_samples_is_one_line(explain: Callable[..., Ran], without_perf: None, tmp_path: Path) -> None:
     silent = adapters.write(tmp_path, "silent", SILENT)
     told = explain(str(silent.path), "numpy", "--budget", "1s")
     assert told.code == 2 and len(told.err.strip().splitlines()) == 1
@@ -184,9 +171,7 @@ def test_a_full_disk_costs_the_run_file_alone(
 def test_what_steers_a_library_from_outside_is_told(
     explain: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(
-        "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", raising=False
-    )  # set by us, where numba was imported
+    monkeypatch.delenv("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", raising=False)  # set by us, where numba was imported
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
     told = explain("numpy", "numpy", "--budget", "0.1s")
     assert told.code == 0 and "obeyed by the libraries: OPENBLAS_CORETYPE=Haswell" in told.out

@@ -60,19 +60,16 @@ def test_a_process_that_dies_while_it_is_traced_is_one_line(
 def asked(explaining: Path, folder: Path, until: str, *more: str) -> Iterator[subprocess.Popen[str]]:
     """An explanation of steps that last, once it has said that."""
     lasting = adapters.write(folder, "lasting", adapters.SLEEPING)
-    words = [
-        sys.executable,
-        "-m",
-        "macro",
-        "explain",
-        str(explaining / "small.json"),
-        str(lasting.path),
-        "numpy",
-    ]
+    words = [sys.executable, "-m", "macro", "explain", str(explaining / "small.json"), str(lasting.path), "numpy"]
     with subprocess.Popen(
-        [*words, *more], cwd=ROOT, env=os.environ | {processes.MARK: str(folder)}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    ) as ran:  # fmt: skip
+        [*words, *more],
+        cwd=ROOT,
+        env=os.environ | {processes.MARK: str(folder)},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as ran:
         assert ran.stderr is not None
         while not (line := ran.stderr.readline()).startswith(until):
             assert line, "it ended"

@@ -110,9 +110,7 @@ def entry(blocks: int = 0) -> Entry:
 def taken(*generations: tuple[int, bool]) -> list[Round]:
     """Rounds of generations of so many, a second each, the last of which ended or not."""
     return [
-        Round(
-            "x", g, i, i + 1.0, ended and i == count - 1, {"a": Row("ok", None, 3, (1.0,), {"cpu": 1.0 + i})}
-        )
+        Round("x", g, i, i + 1.0, ended and i == count - 1, {"a": Row("ok", None, 3, (1.0,), {"cpu": 1.0 + i})})
         for g, (count, ended) in enumerate(generations)
         for i in range(count)
     ]
@@ -166,14 +164,7 @@ def test_a_generation_cut_short_is_compared_with_nothing() -> None:
 
 def test_rounds_of_an_older_protocol_are_refused() -> None:
     row = {"status": "ok", "reason": None, "count": 1, "setup": [], "block": {"cpu": 1.0}}
-    told = {
-        "contest": "x",
-        "generation": 0,
-        "number": 0,
-        "seconds": 1.0,
-        "ended": True,
-        "entries": {"a": row},
-    }
+    told = {"contest": "x", "generation": 0, "number": 0, "seconds": 1.0, "ended": True, "entries": {"a": row}}
     run = Run(None, notes=(Note("round", told),))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="an older version's: name another file"):
         resume.rounds(run, "x")

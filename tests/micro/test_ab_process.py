@@ -29,9 +29,14 @@ def test_a_real_run(own_state: Path, tmp_path: Path) -> None:
     words = ["--processes", "6", "--budget", "0.5s", "-o", str(path), "--json", "-", "--"]
     words += ["micro.gemm", "--m", "16", "--n", "16", "--k", "16", "--variant", "openblas,naive"]
     ran = subprocess.run(
-        [sys.executable, "-m", "micro.ab", *words], cwd=ROOT, capture_output=True, text=True, timeout=120,
-        env=os.environ | {MARK: str(tmp_path)}, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "micro.ab", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {MARK: str(tmp_path)},
+        check=False,
+    )
     assert ran.returncode == 0 and "Traceback" not in ran.stderr, ran.stderr
     told, run = json.loads(ran.stdout), store.read(path)
     assert len(told["comparisons"]) == len(run.comparisons) == 2
@@ -48,9 +53,7 @@ def test_a_real_run(own_state: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def command(
-    capfd: pytest.CaptureFixture[str], own_state: Path, in_process: Callable[..., Ran]
-) -> Callable[..., Ran]:
+def command(capfd: pytest.CaptureFixture[str], own_state: Path, in_process: Callable[..., Ran]) -> Callable[..., Ran]:
     """`command("--processes", "3")`: the driver in this process, with real arms and hardly any time."""
     return lambda *argv: in_process(capfd, ab.main, ["--budget", "1ms", *argv])
 
@@ -133,8 +136,7 @@ def test_an_arm_runs_its_own_checkout_with_pools_of_its_threads(arm: Arm, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("kind", "error"),
-    [("WrongResult", WrongResult), ("LaunchError", LaunchError), ("UsageError", LaunchError)],
+    ("kind", "error"), [("WrongResult", WrongResult), ("LaunchError", LaunchError), ("UsageError", LaunchError)]
 )
 def test_what_an_arm_raises_is_raised_here(arm: Arm, kind: str, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"^answers zeros$"):

@@ -16,9 +16,12 @@ from tests.conftest import Ran
 
 
 def test_every_ceiling_is_measured_kept_and_told(
-    capsys: pytest.CaptureFixture[str], own_state: Path, in_process: Callable[..., Ran],
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    capsys: pytest.CaptureFixture[str],
+    own_state: Path,
+    in_process: Callable[..., Ran],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(ceiling, "BUDGET", Budget(seconds=1.0, target=0.5))
     ran = in_process(capsys, ceiling.main, ["-q", "-o", str(tmp_path / "run.jsonl")])
     assert ran.code in (0, 1), ran.err  # 1: a rate that a moment of noise made too high is refused
@@ -31,9 +34,12 @@ def test_every_ceiling_is_measured_kept_and_told(
 
 
 def test_a_gpu_s_are_measured_beside_the_cpu_s(
-    capsys: pytest.CaptureFixture[str], own_state: Path, in_process: Callable[..., Ran],
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    capsys: pytest.CaptureFixture[str],
+    own_state: Path,
+    in_process: Callable[..., Ran],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(ceiling, "BUDGET", Budget(seconds=0.5, target=0.5))
     words = ["-q", "--device", "fake:cuda", "-o", str(tmp_path / "run.jsonl")]
     ran = in_process(capsys, ceiling.main, words)
@@ -59,8 +65,9 @@ def test_hopper_is_asked_by_both_instructions() -> None:
     peak, *traffic = ceiling.contests("cuda:0", hopper)
     problems = [case.problem.name for case in peak.cases]
     assert problems[:3] == [
-        "fma/isa:cuda/processors:132", "mma/dtype:tf32/unit:mma/processors:132",
+        "fma/isa:cuda/processors:132",
+        "mma/dtype:tf32/unit:mma/processors:132",
         "mma/dtype:tf32/unit:wgmma/steps:4096/processors:132",
-    ]  # fmt: skip
+    ]
     assert len(problems) == 1 + 2 * 3 and {case.setting.device for case in peak.cases} == {"cuda:0"}
     assert [contest.name for contest in traffic] == [f"bandwidth/{25 << 20}", f"bandwidth/{200 << 20}"]

@@ -27,12 +27,7 @@ def asked(*flags: str, device: str = "cpu", variant: tuple[str, ...] = (), **axe
     given = frozenset((*axes, *(("variant",) if variant else ())))
     default = made.rows("cuda" if "cuda" in device else "cpu")
     return Asked(
-        "activation",
-        made.sweep | axes,
-        variant or default,
-        (Setting(device=device),),
-        frozenset(flags),
-        given,
+        "activation", made.sweep | axes, variant or default, (Setting(device=device),), frozenset(flags), given
     )
 
 
@@ -58,9 +53,7 @@ def test_contests_have_names_of_their_own_and_a_sentence(question: str) -> None:
 
 
 def test_every_sentence_has_its_contest() -> None:
-    words = {
-        contest.name.partition("/")[0] for question in elementwise.QUESTIONS for contest in contests(question)
-    }
+    words = {contest.name.partition("/")[0] for question in elementwise.QUESTIONS for contest in contests(question)}
     assert words == SENTENCES.keys()
 
 
@@ -77,9 +70,10 @@ def test_a_contest_differs_in_what_it_says(question: str) -> None:
         first, *others = contest.cases
         for other in others:
             unlike = [
-                x.name for x in fields(first.problem)
+                x.name
+                for x in fields(first.problem)
                 if getattr(first.problem, x.name) != getattr(other.problem, x.name)
-            ]  # fmt: skip
+            ]
             assert unlike == [field]
 
 
@@ -189,9 +183,7 @@ def test_the_command_tells_a_sentence_a_comparison(told: Callable[..., Ran]) -> 
 
 
 def test_an_operation_by_its_axes(told: Callable[..., Ran]) -> None:
-    ran = told(
-        "--device", "fake", "-q", "--batch", "3", "--classes", "7", "--variant", "c,numpy", "--budget", "1s"
-    )
+    ran = told("--device", "fake", "-q", "--batch", "3", "--classes", "7", "--variant", "c,numpy", "--budget", "1s")
     assert ran.code == 0 and "softmax" in ran.out
     with pytest.raises(UsageError, match="--variant libm"):
         find("softmax", "libm")

@@ -54,9 +54,7 @@ def test_every_kernel_is_right(variant: Variant[Any], problem: Gather) -> None:
 
 def kernel(call: Callable[..., object]) -> Variant[Any]:
     """`call(problem, *operands)`."""
-    return Variant(
-        "wrong", "cpu", "mine", lambda problem, device, setting: lambda b: Launch(lambda: call(problem, *b))
-    )
+    return Variant("wrong", "cpu", "mine", lambda problem, device, setting: lambda b: Launch(lambda: call(problem, *b)))
 
 
 def next_rows(problem: Gather, y: Any, table: Any) -> None:
@@ -76,8 +74,7 @@ def one_row_less(problem: Gather, g: Any, w: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("problem", "call"),
-    [(LOOKUP, next_rows), (STEPS[0], all_rows), (STEPS[0], one_row_less), (STEPS[1], state_alone)],
+    ("problem", "call"), [(LOOKUP, next_rows), (STEPS[0], all_rows), (STEPS[0], one_row_less), (STEPS[1], state_alone)]
 )
 def test_a_wrong_kernel_is_refused(problem: Gather, call: Callable[..., object]) -> None:
     with pytest.raises(WrongResult):
@@ -137,11 +134,7 @@ def test_questions_compare_what_they_say() -> None:
 
 @pytest.mark.parametrize("question", ["--lookup", "--step", "--shuffle"])
 def test_a_small_run_ends_well(
-    question: str,
-    capsys: pytest.CaptureFixture[str],
-    own_state: Path,
-    light_fake: None,
-    in_process: Callable[..., Ran],
+    question: str, capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
 ) -> None:
     words = (question, *gather.BENCHMARK.small.split(), "--device", "fake", "--budget", "2s", "-q")
     ran = in_process(capsys, main, gather.BENCHMARK, "gather", words)

@@ -106,9 +106,7 @@ def test_the_device_is_the_one_that_is_here(tmp_path: Path, part: int, here: boo
 def test_what_is_worth_most_comes_first(tmp_path: Path) -> None:
     """The front door behind a check of the hold alone; names behind all that is timed; of a part 1 of 240 s all steps
     fit."""
-    first, second, third = (
-        [" ".join(step.command[:2]) for step in steps(part, tmp_path, True)] for part in (1, 2, 3)
-    )
+    first, second, third = ([" ".join(step.command[:2]) for step in steps(part, tmp_path, True)] for part in (1, 2, 3))
     assert first[:2] == ["micro.probes --only", "micro all"]
     assert second[:2] == ["pytest --tb=line", "micro all"]
     assert third == ["micro.probes --part"]
@@ -125,9 +123,7 @@ def test_the_tests_say_why_each_failed_and_warnings_are_none(tmp_path: Path) -> 
     assert tests.stop == signal.SIGINT  # pytest then sums up
     assert {"--tb=line", "-rfE", "default"} <= set(tests.command)
     assert {x for x in tests.command if x.startswith("tests/")} == {
-        f"tests/gpu/{path.name}"
-        for path in (ROOT / "tests/gpu").glob("test_*.py")
-        if path.stem != "test_lost"
+        f"tests/gpu/{path.name}" for path in (ROOT / "tests/gpu").glob("test_*.py") if path.stem != "test_lost"
     }
 
 
@@ -136,9 +132,8 @@ def test_the_tests_say_why_each_failed_and_warnings_are_none(tmp_path: Path) -> 
     [("told", None, "told"), ("told", "other", "other"), ("", None, "gpu-out"), (None, None, "gpu-out")],
 )
 def test_where_the_files_go(
-    out: str | None, argument: str | None, expected: str, tmp_path: Path, plan: Plan,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    out: str | None, argument: str | None, expected: str, tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     if out is None:
         monkeypatch.delenv("OUT", raising=False)
@@ -156,9 +151,7 @@ def test_a_folder_that_cannot_serve_is_one_line(
 ) -> None:
     """Before anything is begun: what a run file of another device is resumed by measures nothing."""
     plan(Step("hello", ("this",), 10.0))
-    out = {"a file": tmp_path / "file", "below a file": tmp_path / "file/x", "of a GPU": tmp_path / "gpu"}[
-        how
-    ]
+    out = {"a file": tmp_path / "file", "below a file": tmp_path / "file/x", "of a GPU": tmp_path / "gpu"}[how]
     (tmp_path / "file").touch()
     (tmp_path / "gpu").mkdir()
     (tmp_path / "gpu/gpu-1.jsonl").write_text('{"facts":{"device":{"name":"cuda:0"}}}\n')
@@ -214,9 +207,14 @@ def test_a_driver_without_cupy_is_one_line(how: str, driver: Path, tmp_path: Pat
         "make": ["make", "-s", "gpu", "PART=1", f"OUT={tmp_path / 'out'}", f"PYTHON={sys.executable}"],
     }[how]
     ran = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"LD_LIBRARY_PATH": str(driver)}, capture_output=True, text=True,
-        check=False, timeout=60,
-    )  # fmt: skip
+        command,
+        cwd=ROOT,
+        env=os.environ | {"LD_LIBRARY_PATH": str(driver)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     lines = [line for line in ran.stderr.splitlines() if not line.startswith("make")]
     assert ran.returncode == 2 and len(lines) == 1, ran
     assert lines[0].startswith("gpu: an NVIDIA driver is here, cupy not: ") and "--fake" in lines[0]
@@ -239,13 +237,9 @@ def test_what_is_needed_and_missing_is_named_at_once(monkeypatch: pytest.MonkeyP
         ("abort();", "cannot be asked (killed by SIGABRT)"),
     ],
 )
-def test_a_driver_that_does_not_serve(
-    body: str, reason: str, driver: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_does_not_serve(body: str, reason: str, driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = driver / "x.c"
-    source.write_text(
-        f"#include <stdlib.h>\n#include <unistd.h>\nint cuInit(unsigned flags) {{ {body} return 0; }}\n"
-    )
+    source.write_text(f"#include <stdlib.h>\n#include <unistd.h>\nint cuInit(unsigned flags) {{ {body} return 0; }}\n")
     subprocess.run(["cc", "-shared", "-fPIC", source, "-o", driver / cuda.DRIVER], check=True)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
     told = preflight.driver(3.0) or ""
@@ -257,12 +251,7 @@ def test_every_package_is_asked_and_what_it_says_is_told(
 ) -> None:
     """One that works, one that raises, one that never answers, one that crashes."""
     text = "import sys, os, time, json\n{}\nprint(json.dumps(dict(version='1')))"
-    for name, body in {
-        "works": "",
-        "raises": "1 // 0",
-        "hangs": "time.sleep(60)",
-        "dies": "os.abort()",
-    }.items():
+    for name, body in {"works": "", "raises": "1 // 0", "hangs": "time.sleep(60)", "dies": "os.abort()"}.items():
         modules(name, text.format(body))
     monkeypatch.setattr(preflight, "CHECKS", dict.fromkeys(("works", "raises", "hangs", "dies"), dict))
     monkeypatch.setattr(preflight, "asked", lambda name: [sys.executable, "-m", name])
@@ -366,13 +355,7 @@ def test_the_recipe_in_an_environment_within_an_environment(tmp_path: Path) -> N
     listed = ["git", "ls-files", "-co", "--exclude-standard"]
     tracked = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in tracked.stdout.splitlines():
-        if (ROOT / name).exists() and name.partition("/")[0] in (
-            "kernels",
-            "micro",
-            "reports",
-            "Makefile",
-            "setup.py",
-        ):
+        if (ROOT / name).exists() and name.partition("/")[0] in ("kernels", "micro", "reports", "Makefile", "setup.py"):
             (clone / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, clone / name)
     out = tmp_path / "out"
@@ -381,9 +364,14 @@ def test_the_recipe_in_an_environment_within_an_environment(tmp_path: Path) -> N
 
     def make() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["make", "-s", "gpu", "PART=1", "FAKE=1", f"PYTHON={python}"], cwd=clone, env=environment,
-            capture_output=True, text=True, timeout=240, check=False,
-        )  # fmt: skip
+            ["make", "-s", "gpu", "PART=1", "FAKE=1", f"PYTHON={python}"],
+            cwd=clone,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
 
     without = make()
     assert without.returncode == 2 and "msgspec" in without.stderr + without.stdout, without
@@ -395,9 +383,7 @@ def test_the_recipe_in_an_environment_within_an_environment(tmp_path: Path) -> N
     assert not (clone / ".site/rich").exists()
     assert ran.returncode == 0, (ran, words(out)[-3000:])
     assert (clone / ".site/msgspec").is_dir() and not list(clone.glob(".venv*"))
-    assert {contest.contest.partition("/")[0] for contest in store.read(out / "gpu-1.jsonl").contests} >= {
-        "strategy"
-    }
+    assert {contest.contest.partition("/")[0] for contest in store.read(out / "gpu-1.jsonl").contests} >= {"strategy"}
 
 
 # Limits
@@ -428,26 +414,26 @@ def test_a_step_that_hangs_is_ended_and_the_later_ones_run(
     modules("hangs", HANGS)
     modules("hello", "print('hello')")
     plan(
-        Step("first", ("hello",), 10.0), Step("stuck", ("hangs",), 2.5, signal.SIGTERM),
-        Step("then", ("hello",), 10.0),
-    )  # fmt: skip
+        Step("first", ("hello",), 10.0), Step("stuck", ("hangs",), 2.5, signal.SIGTERM), Step("then", ("hello",), 10.0)
+    )
     assert made("--seconds", "30", "--out", str(tmp_path)) == 1
     told = words(tmp_path).splitlines()
     (begun,) = (line.split() for line in told if line.startswith("begun"))
     assert not alive(int(begun[1])) and told.count("hello") == 2
     codes = [line.partition(" after ")[0] for line in told if "exit code" in line]
-    assert codes == [
-        f"gpu: {name}: exit code {code}" for name, code in (("first", 0), ("stuck", 124), ("then", 0))
-    ]
+    assert codes == [f"gpu: {name}: exit code {code}" for name, code in (("first", 0), ("stuck", 124), ("then", 0))]
     said = capsys.readouterr().out
     assert "gpu: stuck: exit code 124" in said and "not well: stuck of part 1" in said
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_step_is_told_to_end_before_it_is_made_to(
-    stop: signal.Signals, tmp_path: Path, plan: Plan, modules: Callable[[str, str], None],
+    stop: signal.Signals,
+    tmp_path: Path,
+    plan: Plan,
+    modules: Callable[[str, str], None],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """By its own signal, also where our caller ignores that one."""
     modules("ends", ENDS_WHEN_TOLD.replace("SIGTERM", stop.name))
     plan(Step("long", ("ends",), 2.5, stop))
@@ -533,20 +519,19 @@ def whole(out: Path) -> None:
 def test_a_visit_in_too_little_time(tmp_path: Path) -> None:
     """Of all three parts: what was begun is ended, and told."""
     out = tmp_path / "out"
-    environment = os.environ | {
-        "OUT": str(out),
-        "KERNELGAP_STATE": str(tmp_path / "state"),
-        MARK: str(tmp_path),
-    }
+    environment = os.environ | {"OUT": str(out), "KERNELGAP_STATE": str(tmp_path / "state"), MARK: str(tmp_path)}
     ran = subprocess.run(
-        [sys.executable, "-m", "micro.gpu", "--fake", "--seconds", "12"], cwd=ROOT, env=environment,
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "micro.gpu", "--fake", "--seconds", "12"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert ran.returncode in (0, 1) and "Traceback" not in ran.stderr, ran.stderr
     found = {x.name: x.stat().st_size for x in out.iterdir()}
-    assert "gpu-1.txt" in found and set(found) <= set().union(
-        *(files(part, out, False) for part in visit_steps.PARTS)
-    )
+    assert "gpu-1.txt" in found and set(found) <= set().union(*(files(part, out, False) for part in visit_steps.PARTS))
     assert max(found.values()) < MOST
     assert "hold: exit code " in ran.stdout and "part 3 is left" in ran.stdout
     whole(out)
@@ -586,9 +571,7 @@ def visit(
 
     def start() -> subprocess.Popen[bytes]:
         running.append(
-            subprocess.Popen(
-                [sys.executable, "-c", VISIT], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-            )
+            subprocess.Popen([sys.executable, "-c", VISIT], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         )
         return running[-1]
 
@@ -647,11 +630,7 @@ def test_what_it_started_ends_with_it(
         f"raise SystemExit(gpu.main(['--fake', '--part', '1', '--out', {out!r}]))"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     begun = tmp_path / "out" / "gpu-1.txt"
     while process.poll() is None and not (begun.exists() and "begun" in begun.read_text()):

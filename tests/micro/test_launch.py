@@ -41,9 +41,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
     monkeypatch.setattr(
         importlib.util,
         "find_spec",
-        lambda name: (
-            None if name in missing else found if name in ("cffi", "numba", "torch") else known(name)
-        ),
+        lambda name: None if name in missing else found if name in ("cffi", "numba", "torch") else known(name),
     )
 
 
@@ -63,10 +61,7 @@ def test_the_plain_command_is_the_ladder() -> None:
         assert request(launch.BENCHMARK, "launch", argv)[1].ladder
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [["--variant", "c"], ["--vary", "chain"], ["--why"], ["--profile"], ["--shapes", "x"]],
-)
+@pytest.mark.parametrize("argv", [["--variant", "c"], ["--vary", "chain"], ["--why"], ["--profile"], ["--shapes", "x"]])
 def test_another_question_is_left_alone(argv: list[str]) -> None:
     assert not request(launch.BENCHMARK, "launch", argv)[1].ladder
 
@@ -105,10 +100,13 @@ def test_chains_are_compared_with_one_call() -> None:
 def test_axes_and_rungs_that_are_named_are_kept_to() -> None:
     found = launch.ladder(asked(rungs=("ctypes", "c"), kernel=("gemm",), chain=(2, 8)))
     assert [contest.name for contest in found] == [
-        "ladder/launch/kernel:gemm/chain:2", "ladder/launch/kernel:gemm/chain:8",
-        "floor/nothing", "floor/nothing-python",
-        "chain/kernel:gemm/variant:ctypes", "chain/kernel:gemm/variant:c",
-    ]  # fmt: skip
+        "ladder/launch/kernel:gemm/chain:2",
+        "ladder/launch/kernel:gemm/chain:8",
+        "floor/nothing",
+        "floor/nothing-python",
+        "chain/kernel:gemm/variant:ctypes",
+        "chain/kernel:gemm/variant:c",
+    ]
     assert [case.variant for case in found[0].cases] == ["ctypes", "c"]
     assert [case.problem.chain for case in found[-1].cases] == [2, 8]  # type: ignore[attr-defined]
     assert not [x for x in launch.ladder(asked(chain=(1,))) if x.name.startswith("chain/")]
@@ -151,9 +149,7 @@ def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch, name: st
 @pytest.mark.parametrize("name", OPTIONAL)
 def test_half_a_package_is_one_line(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    with pytest.raises(
-        Unavailable, match=f"^{name} is installed but cannot be used .*--force-reinstall {name}$"
-    ):
+    with pytest.raises(Unavailable, match=f"^{name} is installed but cannot be used .*--force-reinstall {name}$"):
         find("launch", name).prepare(Calls("gemm", 1), CPU, Setting())
 
 
@@ -169,15 +165,15 @@ def test_a_compiler_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch, own_
         raise RuntimeError("InvalidCxxCompiler: none\nand a page more")
 
     fake = SimpleNamespace(
-        compile=lambda body, **how: refuses, zeros=lambda shape: None,
-        set_num_threads=lambda n: None, set_grad_enabled=lambda on: None,
-    )  # fmt: skip
+        compile=lambda body, **how: refuses,
+        zeros=lambda shape: None,
+        set_num_threads=lambda n: None,
+        set_grad_enabled=lambda on: None,
+    )
     monkeypatch.setattr(torch, "load", lambda: fake)
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "x")
     monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    with pytest.raises(
-        Unavailable, match=r"^torch.compile cannot compile here \(.*none\): apt-get install g\+\+$"
-    ):
+    with pytest.raises(Unavailable, match=r"^torch.compile cannot compile here \(.*none\): apt-get install g\+\+$"):
         frameworks.compiled(Calls("gemm", 1), CPU, Setting())
 
 
@@ -197,15 +193,11 @@ def test_the_command_tells_the_ladder(told: Callable[..., Ran]) -> None:
         works = x["problem"]["kernel"] == "gemm"
         assert (x["percent_of_ceiling"] is not None) == (x["ceiling"] is not None) == works
         assert bool(x["flops_per_second"]) == bool(x["bytes_per_second"]) == works
-    assert {x["work_ratio"] for x in document["comparisons"]} == {1.0}, (
-        "against no work there is no ratio of it"
-    )
+    assert {x["work_ratio"] for x in document["comparisons"]} == {1.0}, "against no work there is no ratio of it"
 
 
 def test_why_of_a_call_that_does_nothing(told: Callable[..., Ran]) -> None:
-    ran = told(
-        "--device", "fake", "-q", "--kernel", "empty", "--variant", "ctypes", "--why", "--budget", "1s"
-    )
+    ran = told("--device", "fake", "-q", "--kernel", "empty", "--variant", "ctypes", "--why", "--budget", "1s")
     assert ran.code == 0
     assert ": it does no work that anything bounds." in " ".join(ran.out.split())
     assert "a factor of" not in ran.out

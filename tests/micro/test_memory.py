@@ -63,9 +63,17 @@ def test_the_plain_command_is_the_overview() -> None:
 
 @pytest.mark.parametrize(
     "argv",
-    [["--faults"], ["--idle"], ["--cold-operands"], ["--variant", "c"], ["--memory", "fresh"], ["--why"],
-     ["--working-set", "4096"], ["--kind=copy", "--size", "4096"]],
-)  # fmt: skip
+    [
+        ["--faults"],
+        ["--idle"],
+        ["--cold-operands"],
+        ["--variant", "c"],
+        ["--memory", "fresh"],
+        ["--why"],
+        ["--working-set", "4096"],
+        ["--kind=copy", "--size", "4096"],
+    ],
+)
 def test_another_question_is_left_alone(argv: list[str]) -> None:
     meant, arguments = request(memory.BENCHMARK, "memory", argv)
     assert not meant.default or not arguments.overview
@@ -79,18 +87,17 @@ def test_first_touches_are_compared_with_touched_memory() -> None:
         assert {x.page for x in problems} == {page}
         assert len({x.bytes for x in problems}) == 1
         assert contest.differs == "memory"
-    assert [case.problem for case in copy.cases] == [
-        Pages("copy", x, 128 * MIB) for x in ("touched", "fresh")
-    ]
+    assert [case.problem for case in copy.cases] == [Pages("copy", x, 128 * MIB) for x in ("touched", "fresh")]
 
 
 @pytest.mark.parametrize(
     ("given", "pages", "waits"),
     [
-        ({}, [HUGE_PAGE], [0, 3]), ({"pause": (0.0, 1.0, 3.0)}, [HUGE_PAGE], [0, 1, 3]),
+        ({}, [HUGE_PAGE], [0, 3]),
+        ({"pause": (0.0, 1.0, 3.0)}, [HUGE_PAGE], [0, 1, 3]),
         ({"page": (SMALL_PAGE, HUGE_PAGE)}, [SMALL_PAGE, HUGE_PAGE], [0, 3]),
     ],
-)  # fmt: skip
+)
 def test_idle_memory_waits_none_and_three_seconds(
     huge: None, given: dict[str, Any], pages: list[int], waits: list[float]
 ) -> None:
@@ -128,9 +135,11 @@ def test_each_contest_differs_in_one_thing_alone() -> None:
             fields = [vars(case.problem) for case in contest.cases]
             varied = {key for row in fields for key in row if row[key] != fields[0][key]}
             kinds = {
-                "heap": {"memory"}, "work: differs (bytes a second are compared)": {"kind", "size"},
-                "variant": set(), "isa": {"isa", "steps"},
-            }  # fmt: skip
+                "heap": {"memory"},
+                "work: differs (bytes a second are compared)": {"kind", "size"},
+                "variant": set(),
+                "isa": {"isa", "steps"},
+            }
             assert varied == kinds.get(contest.differs, {contest.differs}), (name, contest.name)
 
 
@@ -190,10 +199,15 @@ def test_footprints_hold_what_is_mapped() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "values", "option"),
-    [(Pages, ("clear", "fresh", 4096, 8192), "--page 8192"), (Pages, ("clear", "fresh", 5000), "--size 5000"),
-     (Pages, ("clear", "fresh", 4096, 4096, -1.0), "--pause"), (Chase, (1000,), "--working-set 1000"),
-     (Chase, (1030,), "--working-set 1030"), (Chase, (4096, 1), "--page 1")],
-)  # fmt: skip
+    [
+        (Pages, ("clear", "fresh", 4096, 8192), "--page 8192"),
+        (Pages, ("clear", "fresh", 5000), "--size 5000"),
+        (Pages, ("clear", "fresh", 4096, 4096, -1.0), "--pause"),
+        (Chase, (1000,), "--working-set 1000"),
+        (Chase, (1030,), "--working-set 1030"),
+        (Chase, (4096, 1), "--page 1"),
+    ],
+)
 def test_impossible_problems_are_refused(kind: Any, values: tuple[Any, ...], option: str) -> None:
     with pytest.raises(UsageError, match=option):
         kind(*values)
@@ -201,9 +215,7 @@ def test_impossible_problems_are_refused(kind: Any, values: tuple[Any, ...], opt
 
 @pytest.mark.parametrize("mode", ["never", None])
 @pytest.mark.parametrize("problem", [Pages("clear", "fresh", HUGE_PAGE, HUGE_PAGE), Chase(4096, HUGE_PAGE)])
-def test_a_machine_without_huge_pages_says_so(
-    monkeypatch: pytest.MonkeyPatch, mode: str | None, problem: Any
-) -> None:
+def test_a_machine_without_huge_pages_says_so(monkeypatch: pytest.MonkeyPatch, mode: str | None, problem: Any) -> None:
     monkeypatch.setattr(f"kernels.ops.{problem.op}.variants.huge_pages", lambda: mode)
     case = asked().case(problem, "c")
     assert case.skip is not None and "echo madvise > " in case.skip and "\n" not in case.skip
@@ -211,9 +223,13 @@ def test_a_machine_without_huge_pages_says_so(
 
 @pytest.mark.parametrize(
     ("problem", "why"),
-    [(Pages("clear", "touched", 4096, 4096, 1.0), "--memory fresh"), (Pages("map", "fresh", 4096), "--memory mapped"),
-     (Pages("clear", "fresh", 4096, HUGE_PAGE), "multiple"), (Pages("clear", "default", 4096), "--size of 262144")],
-)  # fmt: skip
+    [
+        (Pages("clear", "touched", 4096, 4096, 1.0), "--memory fresh"),
+        (Pages("map", "fresh", 4096), "--memory mapped"),
+        (Pages("clear", "fresh", 4096, HUGE_PAGE), "multiple"),
+        (Pages("clear", "default", 4096), "--size of 262144"),
+    ],
+)
 def test_what_contradicts_itself_is_skipped(huge: None, problem: Pages, why: str) -> None:
     assert why in (pages.accepts(problem) or "")
 
@@ -237,9 +253,7 @@ def test_pages_that_the_system_does_not_give_are_told(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(pages, "Region", small)
     problem = Pages("clear", "fresh", 32 * HUGE_PAGE, HUGE_PAGE)
-    with pytest.raises(
-        Unavailable, match=r"asked for 32 pages of 2097152 bytes, the system gave \d{4,} smaller"
-    ):
+    with pytest.raises(Unavailable, match=r"asked for 32 pages of 2097152 bytes, the system gave \d{4,} smaller"):
         pages.VARIANTS[0].prepare(problem, open_device("cpu"), Setting())
 
 
@@ -247,9 +261,7 @@ def test_pages_that_the_system_does_not_give_are_told(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("name", ["overview", "faults", "idle", "allocator"])
-def test_the_command_on_the_fake_device(
-    told: Callable[..., Ran], huge: None, own_state: Path, name: str
-) -> None:
+def test_the_command_on_the_fake_device(told: Callable[..., Ran], huge: None, own_state: Path, name: str) -> None:
     option = "--" + name.replace("_", "-")
     ran = told("--device", "fake", "-q", option, "--size", "2097152", "--budget", "1s", "--json", "-")
     assert ran.code == 0, ran.err

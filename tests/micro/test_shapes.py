@@ -16,9 +16,13 @@ FILE = Path(__file__).parents[2] / "micro" / "shapes" / "fc.json"
 USE = re.compile(r".+ (forward|dgrad|wgrad) (OI|IO) (nn|nt|tn) batch (\d+)")
 # Weights stored out x in (OI) or in x out (IO): which operand each pass reads transposed.
 TRANS = {
-    ("forward", "OI"): "nt", ("dgrad", "OI"): "nn", ("wgrad", "OI"): "tn",
-    ("forward", "IO"): "nn", ("dgrad", "IO"): "nt", ("wgrad", "IO"): "tn",
-}  # fmt: skip
+    ("forward", "OI"): "nt",
+    ("dgrad", "OI"): "nn",
+    ("wgrad", "OI"): "tn",
+    ("forward", "IO"): "nn",
+    ("dgrad", "IO"): "nt",
+    ("wgrad", "IO"): "tn",
+}
 
 
 @pytest.fixture(scope="module")

@@ -43,9 +43,7 @@ def every_plan() -> list[tuple[str, Contest]]:
     for device in (CPU, GPU):
         for flags in ((), ("all",)):
             found += [
-                ("update", x)
-                for build in (update.fused, update.batch)
-                for x in build(asked(*flags, device=device))
+                ("update", x) for build in (update.fused, update.batch) for x in build(asked(*flags, device=device))
             ]
             found += [
                 ("optimizer", x)
@@ -88,10 +86,15 @@ def test_a_layer_has_its_forms_and_their_parts() -> None:
     contest = update.forms(asked(), Update(512, 768, 32), "openblas")
     rows = [(case.variant, case.problem.part, case.problem.m) for case in contest.cases]  # type: ignore[attr-defined]
     assert rows == [
-        ("fused:openblas", "step", 512), ("separate:openblas", "step", 512), ("gradient:openblas", "gradient", 512),
-        ("c", "apply", 512), ("c", "clear", 512), ("c", "scale", 512),
-        ("gradient:openblas*7", "gradient", 256), ("c*7", "scale", 256),
-    ]  # fmt: skip
+        ("fused:openblas", "step", 512),
+        ("separate:openblas", "step", 512),
+        ("gradient:openblas", "gradient", 512),
+        ("c", "apply", 512),
+        ("c", "clear", 512),
+        ("c", "scale", 512),
+        ("gradient:openblas*7", "gradient", 256),
+        ("c*7", "scale", 256),
+    ]
     assert contest.comparisons == ((0, 1),)
     assert contest.differs.startswith("work: differs")
 
@@ -101,25 +104,13 @@ def test_a_layer_as_small_as_a_tile_is_its_own() -> None:
 
 
 def test_the_layers_of_the_question() -> None:
-    layers = {
-        contest.name.split("/")[1] for contest in update.fused(asked()) if contest.name.startswith("fused/")
-    }
+    layers = {contest.name.split("/")[1] for contest in update.fused(asked()) if contest.name.startswith("fused/")}
     assert layers == {"update"}
     shapes = [c.cases[0].problem for c in update.fused(asked("all")) if c.name.startswith("fused/")]
     found = {(x.m, x.n, x.k) for x in shapes}  # type: ignore[attr-defined]
-    assert found >= {
-        (26752, 2048, 64),
-        (2048, 2048, 64),
-        (1024, 10, 1024),
-        (9216, 4096, 16),
-        (4096, 1000, 16),
-    }
+    assert found >= {(26752, 2048, 64), (2048, 2048, 64), (1024, 10, 1024), (9216, 4096, 16), (4096, 1000, 16)}
     assert len(found) == 2 + 8 + 3 + 2
-    few = [
-        c.cases[0].problem
-        for c in update.fused(asked())
-        if c.name.startswith("fused/") and "openblas" in c.name
-    ]
+    few = [c.cases[0].problem for c in update.fused(asked()) if c.name.startswith("fused/") and "openblas" in c.name]
     assert {(2048, 2048, k) for k in (16, 64, 512)} < {(x.m, x.n, x.k) for x in few}  # type: ignore[attr-defined]
 
 
@@ -137,10 +128,7 @@ def test_rules_are_compared_with_their_own_kind() -> None:
 
 
 def test_gains_are_compared_at_rates_that_make_their_steps_equal() -> None:
-    for contest in (
-        update.gain(asked(), Update(8, 8, 8), "openblas"),
-        optimizer.gain(asked_optimizer(), 1, 8, "c"),
-    ):
+    for contest in (update.gain(asked(), Update(8, 8, 8), "openblas"), optimizer.gain(asked_optimizer(), 1, 8, "c")):
         plain, unit = (case.problem for case in contest.cases)
         assert (plain.rule, unit.rule, contest.differs) == ("momentum", "unit", "rule")  # type: ignore[attr-defined]
         assert unit.lr * (1 - unit.mu) == pytest.approx(plain.lr)  # type: ignore[attr-defined]
@@ -152,10 +140,7 @@ def test_only_the_one_thing_differs() -> None:
         problems = {case.problem for case in contest.cases}
         if contest.differs == "variant":
             assert len(problems) == 1
-        assert (
-            len({(case.setting.threads, case.setting.data, case.setting.device) for case in contest.cases})
-            == 1
-        )
+        assert len({(case.setting.threads, case.setting.data, case.setting.device) for case in contest.cases}) == 1
 
 
 def test_names_and_commands_lead_back_to_the_case() -> None:
@@ -233,9 +218,7 @@ def test_a_question_of_the_optimizer_alone_is_put_here_too(argv: list[str]) -> N
 
 
 def test_the_command_tells_forms_and_sums(told: Callable[..., Ran]) -> None:
-    ran = told(
-        "--device", "fake", "-q", "--budget", "4s", "--m", "512", "--n", "300", "--k", "8", "--json", "-"
-    )
+    ran = told("--device", "fake", "-q", "--budget", "4s", "--m", "512", "--n", "300", "--k", "8", "--json", "-")
     assert ran.code == 0, ran.err
     text = " ".join(ran.err.split())
     assert "512×300, batch 8, openblas: separate takes " in text
@@ -247,23 +230,18 @@ def test_the_command_tells_forms_and_sums(told: Callable[..., Ran]) -> None:
 
 def test_the_batch_is_told(told: Callable[..., Ran]) -> None:
     ran = told("--device", "fake", "-q", "--batch", "--budget", "4s", "--m", "256", "--n", "256")
-    assert ran.code == 0 and "the pass over W costs as much as its gradient between batch " in " ".join(
-        ran.out.split()
-    )
+    assert ran.code == 0 and "the pass over W costs as much as its gradient between batch " in " ".join(ran.out.split())
 
 
 @pytest.mark.parametrize(
-    ("flag", "begins"),
-    [("--rules", "64 parameters, c, each rule"), ("--together", "sgd of 2 × 64 parameters")],
+    ("flag", "begins"), [("--rules", "64 parameters, c, each rule"), ("--together", "sgd of 2 × 64 parameters")]
 )
 def test_questions_of_the_optimizer_are_answered(told: Callable[..., Ran], flag: str, begins: str) -> None:
     size = ("--tensors", "2" if flag == "--together" else "1", "--size", "64", "--rule", "sgd,momentum")
     ran = told(flag, *size, "--device", "fake", "-q", "--budget", "4s")
     assert ran.code == 0, ran.err
     assert begins in ran.out
-    assert (
-        "python -m micro.update --rule" in told(flag, *size, "--device", "fake", "--budget", "2s", "-v").out
-    )
+    assert "python -m micro.update --rule" in told(flag, *size, "--device", "fake", "--budget", "2s", "-v").out
 
 
 def test_squares_are_refused_on_normal_data(

@@ -67,9 +67,12 @@ def softmax() -> Iterator[Promise]:
         problem = Softmax(64, 26752, want=want)
         read = Stream("read", problem.footprint // 64 * 64)
         yield Promise(
-            f"softmax with cross-entropy, 64×26752, {want}", 0.8, Case(problem, "c"), (Case(read, "c"),),
+            f"softmax with cross-entropy, 64×26752, {want}",
+            0.8,
+            Case(problem, "c"),
+            (Case(read, "c"),),
             problem.bytes / read.bytes,
-        )  # fmt: skip
+        )
 
 
 def measured(workers: Workers, promise: Promise) -> list[tuple[str, Comparison]]:
@@ -91,11 +94,7 @@ def say(promise: Promise, found: Sequence[tuple[str, Comparison]]) -> tuple[str,
     assert best.ratio and best.low and best.high
     rate, low, high = (promise.bytes_of_both * x for x in (best.ratio, best.low, best.high))
     verdict = "held" if high >= promise.share else "not held"
-    against = (
-        f"the best of {len(known)}, {name}"
-        if len(found) > 1
-        else f"a {_operation(promise.rivals[0].problem)}"
-    )
+    against = f"the best of {len(known)}, {name}" if len(found) > 1 else f"a {_operation(promise.rivals[0].problem)}"
     shown = units.ratio(rate, low, high)
     text = f"{promise.what}: {shown} of the rate of {against}; promised {promise.share:g}: {verdict}"
     return text, verdict == "held"
@@ -105,11 +104,7 @@ def _operation(problem: Problem) -> str:
     return f"{getattr(problem, 'kind', problem.op)} of {units.binary(problem.footprint)}"
 
 
-PARTS: dict[str, Callable[[], Iterator[Promise]]] = {
-    "streams": streams,
-    "transposes": transposes,
-    "softmax": softmax,
-}
+PARTS: dict[str, Callable[[], Iterator[Promise]]] = {"streams": streams, "transposes": transposes, "softmax": softmax}
 
 
 def main(argv: Sequence[str]) -> int:

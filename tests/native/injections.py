@@ -69,19 +69,14 @@ def main() -> int:
     rng = random.Random(arguments.seed)
     kinds = [list(EXPECTED)[i % len(EXPECTED)] for i in range(arguments.draws)]
     found = sum([draw(rng, what, arguments.budget) for what in kinds])
-    print(
-        f"{found} of {arguments.draws} injections named first, under the right row and column, of the right size"
-    )
+    print(f"{found} of {arguments.draws} injections named first, under the right row and column, of the right size")
     quiet = 0
     for _ in range(arguments.empty):
         with tempfile.TemporaryDirectory() as folder:
             told = explained(injected(folder, None, "fc2", 0.0), 1, arguments.budget)
         named = first(told)
         quiet += named is None
-        print(
-            "nothing injected:",
-            "nothing named" if named is None else f"named {named['row']}, {named['column']}",
-        )
+        print("nothing injected:", "nothing named" if named is None else f"named {named['row']}, {named['column']}")
     print(f"{quiet} of {arguments.empty} runs without an injection name nothing")
     return 0
 

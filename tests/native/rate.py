@@ -69,8 +69,10 @@ class Loop:
         self._process = subprocess.Popen(
             [str(program), *entry(), *[str(size)] * 3, str(ACROSS)],
             env=os.environ | dict.fromkeys(POOLS, "1"),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(self._process.pid, sorted(os.sched_getaffinity(0))[-1:])
 

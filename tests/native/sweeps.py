@@ -53,9 +53,7 @@ def agreement(first: Run, second: Run) -> Agreement:
 
     others = {(x.contest, x.baseline, x.contender): x for x in second.comparisons}
     matched = [
-        (x, other)
-        for x in first.comparisons
-        if (other := others.get((x.contest, x.baseline, x.contender))) is not None
+        (x, other) for x in first.comparisons if (other := others.get((x.contest, x.baseline, x.contender))) is not None
     ]
     known = [(x.ratio, y.ratio) for x, y in matched if x.ratio is not None and y.ratio is not None]
     apart = np.array([abs(a / b - 1) for a, b in known] or [np.nan])

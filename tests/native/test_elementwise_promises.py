@@ -19,9 +19,7 @@ def told(*ratios: float | None, width: float = 0.01) -> list[tuple[str, Comparis
     for i, ratio in enumerate(ratios):
         ends = (ratio - width, ratio + width) if ratio else (None, None)
         why = None if ratio else "skipped"
-        found.append(
-            (f"rival{i}", Comparison("x", "y", "a", "b", ratio, *ends, 0.95, "same", why, 0.01, 0.01))
-        )
+        found.append((f"rival{i}", Comparison("x", "y", "a", "b", ratio, *ends, 0.95, "same", why, 0.01, 0.01)))
     return found
 
 
@@ -39,16 +37,12 @@ def test_softmax_is_told_by_the_bytes_of_both() -> None:
     promise = next(iter(promises.softmax()))
     assert promise.bytes_of_both == pytest.approx(1, abs=1e-4)
     text, held = promises.say(promise, told(0.6))
-    assert (
-        "0.600 [0.590, 0.610] of the rate of a read of 13.1 MiB; promised 0.8: not held" in text and not held
-    )
+    assert "0.600 [0.590, 0.610] of the rate of a read of 13.1 MiB; promised 0.8: not held" in text and not held
 
 
 def test_nothing_measured_is_not_held() -> None:
     promise = next(iter(promises.transposes()))
-    assert promises.say(promise, told(None)) == (
-        "transposition of 256×256: nothing could be measured: skipped", False,
-    )  # fmt: skip
+    assert promises.say(promise, told(None)) == ("transposition of 256×256: nothing could be measured: skipped", False)
 
 
 def test_every_case_is_one_that_can_be_measured() -> None:

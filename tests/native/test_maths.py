@@ -14,29 +14,22 @@ from kernels.errors import Unavailable
 
 SOURCE = Path(__file__).with_name("ulp.c")
 PROMISED = {  # units of the last place; of exp_of_negative between −1 and 0, below which its argument's rounding counts
-    "exp_of": 3, "exp_of_negative": 4, "expm1_of": 3, "sigmoid_of": 3, "tanh_of": 3, "log_of": 3,
-}  # fmt: skip
+    "exp_of": 3,
+    "exp_of_negative": 4,
+    "expm1_of": 3,
+    "sigmoid_of": 3,
+    "tanh_of": 3,
+    "log_of": 3,
+}
 SETS = {"sse": (), "avx2": ("-mavx2", "-mfma"), "avx512": ("-mavx512f", "-mavx512dq", "-mfma")}
 x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="these instruction sets are of x86")
 
 
-def errors(
-    folder: Path, flags: tuple[str, ...], source: Path = maths.MATHS, step: int = 9973
-) -> dict[str, float]:
+def errors(folder: Path, flags: tuple[str, ...], source: Path = maths.MATHS, step: int = 9973) -> dict[str, float]:
     """The largest error of each function, of one float in `step`."""
     program = folder / "ulp"
     own = [word for word in build.FLAGS if not word.startswith("-march")]
-    command = [
-        build.compiler()[0],
-        *own,
-        *flags,
-        "-include",
-        str(source),
-        str(SOURCE),
-        "-o",
-        str(program),
-        "-lm",
-    ]
+    command = [build.compiler()[0], *own, *flags, "-include", str(source), str(SOURCE), "-o", str(program), "-lm"]
     subprocess.run(command, check=True)
     told = subprocess.run([program, str(step)], capture_output=True, text=True, check=True).stdout
     return {name: float(error) for name, error, _ in map(str.split, told.splitlines())}

@@ -99,12 +99,14 @@ def run_of(**ratios: tuple[float | None, str]) -> Run:
 
 def test_agreement_of_two_runs() -> None:
     first = run_of(
-        a=(1.10, "slower"), b=(1.00, "same"), c=(1.2, "slower"), d=(1.02, "unresolved"), e=(None, "unresolved"),
+        a=(1.10, "slower"),
+        b=(1.00, "same"),
+        c=(1.2, "slower"),
+        d=(1.02, "unresolved"),
+        e=(None, "unresolved"),
         f=(1.0, "same"),
-    )  # fmt: skip
-    second = run_of(
-        a=(1.00, "same"), b=(1.00, "same"), c=(0.8, "faster"), d=(1.00, "same"), e=(1.0, "same"),
-    )  # fmt: skip
+    )
+    second = run_of(a=(1.00, "same"), b=(1.00, "same"), c=(0.8, "faster"), d=(1.00, "same"), e=(1.0, "same"))
     found = sweeps.agreement(first, second)
     assert found.compared == 4
     assert found.median == pytest.approx(0.06)

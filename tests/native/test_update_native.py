@@ -28,15 +28,7 @@ SOURCES = ((update.SOURCE, update.Argument, "update"), (optimizer.SOURCE, optimi
 
 @pytest.mark.parametrize(("source", "kind", "name"), SOURCES, ids=["update", "optimizer"])
 def test_no_warning(source: Path, kind: Any, name: str, tmp_path: Path) -> None:
-    command = [
-        build.compiler()[0],
-        *build.FLAGS,
-        "-Wextra",
-        "-c",
-        str(source),
-        "-o",
-        str(tmp_path / "made.o"),
-    ]
+    command = [build.compiler()[0], *build.FLAGS, "-Wextra", "-c", str(source), "-o", str(tmp_path / "made.o")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -134,9 +126,7 @@ def test_two_layers_are_two_products() -> None:
 
 
 def test_threads_that_are_not_given_are_told() -> None:
-    blas: Any = SimpleNamespace(
-        name="stubborn", sgemm=0, wide=True, set_threads=lambda n: None, get_threads=lambda: 2
-    )
+    blas: Any = SimpleNamespace(name="stubborn", sgemm=0, wide=True, set_threads=lambda n: None, get_threads=lambda: 2)
     with pytest.raises(Unavailable, match="stubborn runs 2 threads where 1 were asked"):
         update.library(lambda: blas, "update_fused")(Update(4, 4, 4), CPU, Setting())
     with pytest.raises(Unavailable, match="--threads 1"):

@@ -20,11 +20,23 @@ def case(m: int, trans: str = "nn", variant: str = "openblas", contest: str = "c
     problem = {"m": m, "n": 8, "k": 8, "trans": trans}
     name = f"gemm/m:{m}/n:8/k:8/{'' if trans == 'nn' else 'trans:nt/'}variant:{variant}/threads:1"
     plain = Result(
-        name, contest, "measured", "gemm", problem, variant, "cpu", 1, "ok",
-        seconds=Seconds(seconds, 0.9 * seconds, 1.1 * seconds, 0.95), flops_per_second=2e9, bytes_per_second=1e9,
-        percent_of_ceiling=40.0, ceiling="FMA avx2", samples=tuple(seconds * (1 + i / 100) for i in range(10)),
+        name,
+        contest,
+        "measured",
+        "gemm",
+        problem,
+        variant,
+        "cpu",
+        1,
+        "ok",
+        seconds=Seconds(seconds, 0.9 * seconds, 1.1 * seconds, 0.95),
+        flops_per_second=2e9,
+        bytes_per_second=1e9,
+        percent_of_ceiling=40.0,
+        ceiling="FMA avx2",
+        samples=tuple(seconds * (1 + i / 100) for i in range(10)),
         rounds=tuple(range(10)),
-    )  # fmt: skip
+    )
     return replace(plain, **changes)
 
 
@@ -36,17 +48,7 @@ FMA = replace(
 def compared(contender: Result, baseline: Result, value: float | None = 1.5, **changes: Any) -> Comparison:
     ends = (None, None) if value is None else (0.95 * value, 1.05 * value)
     plain = Comparison(
-        baseline.contest,
-        "trans",
-        baseline.name,
-        contender.name,
-        value,
-        *ends,
-        0.95,
-        "slower",
-        None,
-        0.01,
-        0.01,
+        baseline.contest, "trans", baseline.name, contender.name, value, *ends, 0.95, "slower", None, 0.01, 0.01
     )
     return replace(plain, **changes)
 
@@ -71,9 +73,7 @@ def one(made: list[tuple[str, Figure]]) -> Figure:
 def texts(figure: Figure) -> list[tuple[str, Any]]:
     """Every text that can be seen, and where it stands."""
     figure.draw_without_rendering()
-    found = [
-        x for x in figure.findobj(Text) if isinstance(x, Text) and x.get_visible() and x.get_text().strip()
-    ]
+    found = [x for x in figure.findobj(Text) if isinstance(x, Text) and x.get_visible() and x.get_text().strip()]
     return [(x.get_text(), x.get_window_extent()) for x in found]
 
 

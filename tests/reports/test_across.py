@@ -39,9 +39,7 @@ def test_a_gate_over_identical_code_is_hardly_ever_wrong(kind: str, margin: floa
     """Of 400 gates over 30 comparisons each, those in which any verdict says that something changed."""
     rng = np.random.default_rng(12)
     x = SPREAD * NOISE[kind](rng, (RUNS, FAMILY, PROCESSES))
-    wrong = sum(
-        any(across(pairs, margin, FAMILY).verdict in ("slower", "faster") for pairs in gate) for gate in x
-    )
+    wrong = sum(any(across(pairs, margin, FAMILY).verdict in ("slower", "faster") for pairs in gate) for gate in x)
     assert wrong <= most * RUNS
 
 
@@ -135,7 +133,5 @@ def test_groups_without_any_spread_have_a_width_of_zero(second: float, verdict: 
 
 def test_between_identical_groups_is_hardly_ever_wrong() -> None:
     x = SPREAD * np.random.default_rng(8).standard_normal((RUNS // 2, FAMILY, 2, 5))
-    wrong = sum(
-        any(between(a, b, NOTHING, FAMILY).verdict in ("slower", "faster") for a, b in gate) for gate in x
-    )
+    wrong = sum(any(between(a, b, NOTHING, FAMILY).verdict in ("slower", "faster") for a, b in gate) for gate in x)
     assert wrong <= 0.02 * RUNS / 2

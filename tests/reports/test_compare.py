@@ -26,9 +26,20 @@ def result(seconds: Sequence[float], name: str = CASE, contest: str = "c", **mor
     timed = Seconds(float(np.median(samples)), None, None, 0.95) if samples else None
     told: dict[str, Any] = {"canary": {"fma/isa:avx2": [2e-5, 2e-5, 9e-5]}} | more
     return Result(
-        name, contest, "measured", "gemm", PROBLEM, "openblas", "cpu", 1, told.pop("status", "ok"), seconds=timed,
-        samples=tuple(samples), processes=tuple(p for p in range(len(seconds)) for _ in range(3)), **told,
-    )  # fmt: skip
+        name,
+        contest,
+        "measured",
+        "gemm",
+        PROBLEM,
+        "openblas",
+        "cpu",
+        1,
+        told.pop("status", "ok"),
+        seconds=timed,
+        samples=tuple(samples),
+        processes=tuple(p for p in range(len(seconds)) for _ in range(3)),
+        **told,
+    )
 
 
 def run(*results: Result, **facts: Any) -> Run:
@@ -37,8 +48,7 @@ def run(*results: Result, **facts: Any) -> Run:
     return Run(
         environment,
         tuple(
-            Contest(name, "?", "variant", tuple(one for one in results if one.contest == name), ())
-            for name in contests
+            Contest(name, "?", "variant", tuple(one for one in results if one.contest == name), ()) for name in contests
         ),
     )
 
@@ -71,7 +81,7 @@ def said(both: Run) -> str:
         ({"a": {"b": {"c": 1}}}, {"a": {"b": 1}}, ("a.b.c: 1 → none", "a.b: none → 1")),
         ({"z": 1, "a": 1}, {"new": 1, "a": 2, "z": 2}, ("z: 1 → 2", "a: 1 → 2", "new: none → 1")),
     ],
-)  # fmt: skip
+)
 def test_what_differs_between_two_environments(first: Any, second: Any, told: tuple[str, ...]) -> None:
     """Nested facts by their path, missing ones as none, in the order of the first and then of the second."""
     one, other = (Environment("0", facts, {}, "", "") for facts in (first, second))
@@ -118,9 +128,7 @@ def test_a_wide_margin_makes_it_the_same() -> None:
     assert compared(result(FIVE), result(slower(0.001)), margin=0.1).verdict == "same"
 
 
-@pytest.mark.parametrize(
-    ("factor", "comparable"), [(1.019, True), (1.021, False), (0.981, True), (0.979, False)]
-)
+@pytest.mark.parametrize(("factor", "comparable"), [(1.019, True), (1.021, False), (0.981, True), (0.979, False)])
 def test_canaries_must_lie_within_two_per_cent(factor: float, comparable: bool) -> None:
     """Their medians: one slow look is no slow host."""
     other = {"fma/isa:avx2": [2e-5 * factor, 2e-5 * factor, 9e-4]}
@@ -139,9 +147,7 @@ def test_without_a_common_canary_there_is_no_verdict(canary: Any) -> None:
 def test_many_comparisons_share_the_error_of_their_verdicts() -> None:
     """What is slower alone is not so certain any more as one of fifty."""
     share = next(
-        s
-        for s in np.arange(0.01, 0.1, 0.001)
-        if compared(result(FIVE), result(slower(s))).verdict == "slower"
+        s for s in np.arange(0.01, 0.1, 0.001) if compared(result(FIVE), result(slower(s))).verdict == "slower"
     )
     names = [f"gemm/m:{m}/n:8/k:8/variant:openblas/threads:1" for m in range(50)]
     first, second = (run(*(result(x, name) for name in names)) for x in (FIVE, slower(share)))
@@ -155,11 +161,7 @@ def test_a_result_without_times_is_not_compared_and_told(status: str) -> None:
     bad = result((), status=status, reason="answers zeros")
     for pair in ((result(FIVE), bad), (bad, result(FIVE)), (bad, bad)):
         found = compared(*pair)
-        assert (found.verdict, found.ratio, found.reason) == (
-            "not comparable",
-            None,
-            f"{status}: answers zeros",
-        )
+        assert (found.verdict, found.ratio, found.reason) == ("not comparable", None, f"{status}: answers zeros")
 
 
 def test_a_planned_case_has_no_reason_to_tell() -> None:
@@ -170,8 +172,7 @@ def test_cases_in_one_run_only_are_counted() -> None:
     shared, first, second = (CASE.replace("m:8", f"m:{m}") for m in (8, 16, 24))
     ceiling = replace(result(FIVE, "fma/isa:avx2"), role="ceiling")
     both = compare.runs(
-        run(result(FIVE, shared), result(FIVE, first), ceiling),
-        run(result(FIVE, shared), result(FIVE, second)),
+        run(result(FIVE, shared), result(FIVE, first), ceiling), run(result(FIVE, shared), result(FIVE, second))
     )
     assert [c.baseline for c in both.comparisons] == [f"{shared}/run:a"]
     assert "2 cases are in one of them only." in said(both)

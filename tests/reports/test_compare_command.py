@@ -57,10 +57,15 @@ def test_the_command_says_where_and_how_much(command: Callable[..., Ran]) -> Non
 @pytest.mark.parametrize(
     ("share", "processes", "words", "code"),
     [
-        (0.2, 5, "", 0), (0.2, 5, "--gate 5%", 1), (0.2, 5, "--gate 0.05", 1), (0.2, 5, "--gate 25%", 0),
-        (-0.2, 5, "--gate 5%", 0), (0.2, 4, "--gate 5%", 2), (0.03, 5, "--gate 2% --margin 5%", 0),
+        (0.2, 5, "", 0),
+        (0.2, 5, "--gate 5%", 1),
+        (0.2, 5, "--gate 0.05", 1),
+        (0.2, 5, "--gate 25%", 0),
+        (-0.2, 5, "--gate 5%", 0),
+        (0.2, 4, "--gate 5%", 2),
+        (0.03, 5, "--gate 2% --margin 5%", 0),
     ],
-)  # fmt: skip
+)
 def test_the_gate(command: Callable[..., Ran], share: float, processes: int, words: str, code: int) -> None:
     """Exit 1 for what is slower for certain and by so much: not for what was measured apart, or faster."""
     ran = command(run(result(FIVE[:processes])), run(result(slower(share)[:processes])), *words.split())

@@ -50,9 +50,7 @@ def test_formats_are_the_files_of_the_folder() -> None:
 
 def test_formats_are_listed_without_importing_one() -> None:
     program = "import sys; from reports import formats; formats.kinds(); print(*sys.modules)"
-    told = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    told = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     modules = told.stdout.split()
     assert "reports.formats" in modules
     assert not [name for name in modules if name.startswith("reports.formats.")]
@@ -105,17 +103,13 @@ def test_a_file_that_is_no_run_file_is_refused(capsys: pytest.CaptureFixture[str
     assert not (tmp_path / "out").exists()
 
 
-def test_an_output_that_cannot_be_written_is_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_an_output_that_cannot_be_written_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none" / "out", Path("/dev/full")):
         line = refused(capsys, "export", SMALL, "--to", "csv", "-o", path)
         assert line.startswith(f"reports export: -o {path}: ")
 
 
-def test_the_run_file_is_not_overwritten_by_its_own_export(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_run_file_is_not_overwritten_by_its_own_export(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.write_bytes(SMALL.read_bytes())
     (tmp_path / "link").symlink_to(run)
@@ -138,9 +132,7 @@ def test_a_reader_that_goes_away_is_no_traceback(command: str) -> None:
     name, *flags = command.split()
     words = [sys.executable, "-m", "reports", name, str(SMALL), *flags]
     buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
-    with subprocess.Popen(
-        words, cwd=ROOT, env=buffered, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as ran:
+    with subprocess.Popen(words, cwd=ROOT, env=buffered, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
         assert ran.stdout and ran.stderr
         ran.stdout.close()
         assert ran.stderr.read() == b""

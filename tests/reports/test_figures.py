@@ -23,17 +23,30 @@ HOSTILE = ("/home/ü/my $k$_1.py:漢字", "_x%2F\n$\\frac{", "x" * 150, "😀", 
 
 def test_the_folder_is_the_registry() -> None:
     folder = Path(figures.__file__).parent
-    assert set(figures.kinds()) == {
-        x.stem for x in folder.iterdir() if x.suffix == ".py" and x.stem[0] != "_"
-    }
+    assert set(figures.kinds()) == {x.stem for x in folder.iterdir() if x.suffix == ".py" and x.stem[0] != "_"}
     assert {"ratio", "rate", "samples"} <= set(figures.kinds())
 
 
 def test_a_run_on_the_fake_device_makes_pictures(gemm: Callable[..., Ran], tmp_path: Path) -> None:
     gemm(
-        "--m", "8,16,32", "--n", "8", "--k", "8", "--trans", "nn,nt", "--vary", "trans", "--variant",
-        "openblas,numpy", "--device", "fake", "-q", "-o", str(tmp_path / "run"),
-    )  # fmt: skip
+        "--m",
+        "8,16,32",
+        "--n",
+        "8",
+        "--k",
+        "8",
+        "--trans",
+        "nn,nt",
+        "--vary",
+        "trans",
+        "--variant",
+        "openblas,numpy",
+        "--device",
+        "fake",
+        "-q",
+        "-o",
+        str(tmp_path / "run"),
+    )
     paths = figures.draw(store.read(tmp_path / "run"), tmp_path / "a" / "b", "stem")
     assert [x.name for x in paths] == ["stem-rate-trans.png", "stem-ratio-trans.png", "stem-samples.png"]
     assert {x.parent for x in paths} == {tmp_path / "a" / "b"}
@@ -74,9 +87,13 @@ def test_pictures_leave_the_rest_of_the_process_alone(tmp_path: Path) -> None:
         "assert matplotlib.rcParams['axes.facecolor'] == before\n"
     )
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code, str(tmp_path)], cwd=Path(__file__).parents[2],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        [sys.executable, "-W", "error", "-c", code, str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
 
 

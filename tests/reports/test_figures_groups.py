@@ -26,9 +26,7 @@ from tests.reports.made import case, contest, run
         ([{"m": m, "variant": f"v{v}"} for v in range(13) for m in (1, 2, 4)], None, []),
     ],
 )
-def test_the_field_that_makes_lines(
-    cases: list[dict[str, Any]], field: str | None, titles: list[str]
-) -> None:
+def test_the_field_that_makes_lines(cases: list[dict[str, Any]], field: str | None, titles: list[str]) -> None:
     made = _sweep.sweep(cases)
     assert (made.field if made else None) == field
     if titles:

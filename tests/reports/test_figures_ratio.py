@@ -68,9 +68,7 @@ def test_the_margin_is_on_the_axis_however_near_to_1_the_ratio_is() -> None:
 def test_unresolved_is_hollow() -> None:
     known, not_known = contest(8), contest(8, "mkl", verdict="unresolved")
     figure = one(ratio.draw(run(known, not_known)))
-    faces = {
-        to_hex(x.get_color()): x.get_markerfacecolor() for x in figure.axes[0].lines if x.get_marker() in "oD"
-    }
+    faces = {to_hex(x.get_color()): x.get_markerfacecolor() for x in figure.axes[0].lines if x.get_marker() in "oD"}
     looks = _style.looks(run(known, not_known))
     assert faces[looks["mkl"].color.lower()] == "white"
     assert to_hex(faces[looks["openblas"].color.lower()]) == looks["openblas"].color.lower()
@@ -104,9 +102,10 @@ def test_an_interval_that_would_press_the_others_flat_leaves_the_picture() -> No
 
 def test_margins_work_and_what_has_no_ratio_are_told() -> None:
     shown = run(
-        contest(8, work_ratio=2.0), contest(8, "mkl", margin=0.04),
+        contest(8, work_ratio=2.0),
+        contest(8, "mkl", margin=0.04),
         contest(8, "torch", value=None, verdict="not comparable", reason="torch crashes"),
-    )  # fmt: skip
+    )
     figure = one(ratio.draw(shown))
     told = words(figure)
     assert "margin ±1 %, 4 %" in told and "ratio of the work" in told

@@ -17,9 +17,7 @@ HOSTILE = ("/home/ü/my $k$_1.py:漢字", "x" * 150)
 
 def step(variant: str, seconds: float, system: float = 0.0, **changes: Any) -> Result:
     time = Seconds(seconds, 0.95 * seconds, 1.05 * seconds, 0.95)
-    made = case(
-        1, "nn", variant, op="step", problem=PROBLEM, seconds=time, step={"system": system}, heap="default"
-    )
+    made = case(1, "nn", variant, op="step", problem=PROBLEM, seconds=time, step={"system": system}, heap="default")
     return replace(made, name=f"step/variant:{variant}/{changes}", ceiling="FMA peak", **changes)
 
 
@@ -32,9 +30,7 @@ THREE = steps_of(step("pytorch", 0.6, 0.2), step("kernels-only", 0.25), step("nu
 
 def test_a_run_without_steps_has_no_picture() -> None:
     assert steps.draw(SWEEP) == [] and steps.draw(run()) == []
-    assert (
-        steps.draw(steps_of(replace(step("numpy", 0.3), seconds=None, status="skipped", reason="no"))) == []
-    )
+    assert steps.draw(steps_of(replace(step("numpy", 0.3), seconds=None, status="skipped", reason="no"))) == []
 
 
 def test_the_fastest_is_first_and_each_is_over_the_floor() -> None:
@@ -50,9 +46,7 @@ def test_the_fastest_is_first_and_each_is_over_the_floor() -> None:
 
 
 def test_the_floor_is_that_of_the_same_setting() -> None:
-    kept = [
-        replace(step(name, t), heap="keep", name=name) for name, t in (("kernels-only", 0.2), ("numpy", 0.3))
-    ]
+    kept = [replace(step(name, t), heap="keep", name=name) for name, t in (("kernels-only", 0.2), ("numpy", 0.3))]
     told = words(one(steps.draw(steps_of(*THREE.contests[0].results, *kept))))
     assert "150 % of kernels-only" in told and "numpy, heap keep" in told
     without = words(one(steps.draw(steps_of(step("numpy", 0.3)))))
@@ -61,9 +55,7 @@ def test_the_floor_is_that_of_the_same_setting() -> None:
 
 @pytest.mark.parametrize("names", [HOSTILE, tuple(f"framework{i}" for i in range(60))])
 def test_no_text_is_cut_or_touches_another(names: tuple[str, ...]) -> None:
-    made = steps_of(
-        *(step(name, 0.3 * 1.1**i, 0.1) for i, name in enumerate(names)), step("kernels-only", 0.2)
-    )
+    made = steps_of(*(step(name, 0.3 * 1.1**i, 0.1) for i, name in enumerate(names)), step("kernels-only", 0.2))
     readable(one(steps.draw(made)))
 
 

@@ -17,21 +17,14 @@ HOSTILE = ("/home/ü/my $k$_1.py:漢字", "x" * 150)
 
 
 def cell(row: str, column: str, a: float, b: float, sure: bool = True) -> dict[str, Any]:
-    return {
-        "row": row,
-        "column": column,
-        "a": a,
-        "b": b,
-        "low": a - b - 1e-3,
-        "high": a - b + 1e-3,
-        "sure": sure,
-    }
+    return {"row": row, "column": column, "a": a, "b": b, "low": a - b - 1e-3, "high": a - b + 1e-3, "sure": sure}
 
 
 CELLS = [
-    cell("fc1 forward", "gemm", 0.100, 0.240), cell("fc1 wgrad", "OS memory", 0.0, 0.030),
+    cell("fc1 forward", "gemm", 0.100, 0.240),
+    cell("fc1 wgrad", "OS memory", 0.0, 0.030),
     cell("fc1 activation", "element-wise", 0.020, 0.010, sure=False),
-]  # fmt: skip
+]
 
 
 def told(cells: list[dict[str, Any]] = CELLS, **changes: Any) -> dict[str, Any]:
@@ -42,11 +35,23 @@ def told(cells: list[dict[str, Any]] = CELLS, **changes: Any) -> dict[str, Any]:
     bars = sorted(causes.items(), key=lambda bar: -abs(bar[1]))
     residual = {"a": 0.3 - sum(x["a"] for x in cells), "b": 0.48 - sum(x["b"] for x in cells)}
     return {
-        "network": "net", "batch": 8, "phase": "step", "threads": 1, "runs": 1, "a": "numpy", "b": "pytorch",
-        "step": {"a": 0.3, "b": 0.48}, "gap": -0.18, "interval": [-0.19, -0.17], "cells": cells,
-        "residual": residual, "waterfall": {"cause": bars}, "conditions": ["1 process of each"],
-        "agreement": [{"verdict": "agree"}, {"verdict": "disagree"}, {"verdict": "one witness"}], **changes,
-    }  # fmt: skip
+        "network": "net",
+        "batch": 8,
+        "phase": "step",
+        "threads": 1,
+        "runs": 1,
+        "a": "numpy",
+        "b": "pytorch",
+        "step": {"a": 0.3, "b": 0.48},
+        "gap": -0.18,
+        "interval": [-0.19, -0.17],
+        "cells": cells,
+        "residual": residual,
+        "waterfall": {"cause": bars},
+        "conditions": ["1 process of each"],
+        "agreement": [{"verdict": "agree"}, {"verdict": "disagree"}, {"verdict": "one witness"}],
+        **changes,
+    }
 
 
 def noted(*documents: dict[str, Any]) -> Run:
@@ -81,8 +86,10 @@ def test_the_bars_lead_from_one_step_to_the_other() -> None:
 def test_cells_stand_side_by_side_with_the_interval_of_their_difference() -> None:
     axes = one(waterfall.draw(noted(told()))).axes[1]
     assert [x.get_text() for x in axes.get_yticklabels()] == [
-        "fc1 forward · gemm", "fc1 wgrad · OS memory", "fc1 activation · element-wise",
-    ]  # fmt: skip
+        "fc1 forward · gemm",
+        "fc1 wgrad · OS memory",
+        "fc1 activation · element-wise",
+    ]
     assert [right for _, right in ends(axes)[:2]] == pytest.approx([0.1, 0.24])
     (line,) = axes.collections[0].get_segments()  # type: ignore[attr-defined]
     assert [x for x, _ in line] == pytest.approx([0.239, 0.241])
@@ -116,12 +123,16 @@ def test_two_of_the_same_are_two_pictures() -> None:
 @pytest.mark.parametrize(
     "made",
     [
-        told(), told(a=HOSTILE[0], b=HOSTILE[1]), told(b="numpy"), told([]), told(threads=2, runs=5),
+        told(),
+        told(a=HOSTILE[0], b=HOSTILE[1]),
+        told(b="numpy"),
+        told([]),
+        told(threads=2, runs=5),
         told([cell("fc1, fc2, fc3, out update; loss", "unknown: " + HOSTILE[1], 0.1, 0.3), *CELLS]),
         told([cell(f"layer{i} activation gradient", f"cause {i}", 0.0, 0.001 * (40 - i)) for i in range(30)]),
         told(step={"a": 3e-5, "b": 4.8e-5}, gap=-1.8e-5, interval=[-2e-5, -1e-5]),
     ],
     ids=["plain", "hostile", "the same", "no cells", "more", "long", "many", "short"],
-)  # fmt: skip
+)
 def test_no_text_is_cut_or_touches_another(made: dict[str, Any]) -> None:
     readable(one(waterfall.draw(noted(made))))

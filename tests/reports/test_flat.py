@@ -24,10 +24,17 @@ def run() -> Run:
 
 def result(**changed: Any) -> Result:
     made = Result(
-        "gemm/m:8/trans:nt/variant:a/threads:1", "q/gemm/m:8/variant:a", "measured", "gemm",
-        {"m": 8, "trans": "nt", "alpha": 1.0, "data": "x/y"}, "a", "cpu", 1, "ok",
+        "gemm/m:8/trans:nt/variant:a/threads:1",
+        "q/gemm/m:8/variant:a",
+        "measured",
+        "gemm",
+        {"m": 8, "trans": "nt", "alpha": 1.0, "data": "x/y"},
+        "a",
+        "cpu",
+        1,
+        "ok",
         seconds=Seconds(1.0, None, None, 0.95),
-    )  # fmt: skip
+    )
     return replace(made, **changed)
 
 

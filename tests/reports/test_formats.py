@@ -26,10 +26,27 @@ def files(gemm: Callable[..., Ran], tmp_path: Path) -> Iterator[Path]:
     """A folder with every export of one run, and what was printed, in `text`."""
     exports = [word for kind in KINDS[1:] for word in (f"--{kind}", str(tmp_path / kind))]
     ran = gemm(
-        "--m", "8", "--n", "8", "--k", "8", "--trans", "nn,nt", "--vary", "trans",
-        "--variant", "openblas,numpy", "--alpha", "2", "--device", "fake", "-q",
-        "-o", str(tmp_path / "run"), *exports,
-    )  # fmt: skip
+        "--m",
+        "8",
+        "--n",
+        "8",
+        "--k",
+        "8",
+        "--trans",
+        "nn,nt",
+        "--vary",
+        "trans",
+        "--variant",
+        "openblas,numpy",
+        "--alpha",
+        "2",
+        "--device",
+        "fake",
+        "-q",
+        "-o",
+        str(tmp_path / "run"),
+        *exports,
+    )
     assert (ran.code, ran.err) == (0, "")
     report, where, _ = ran.out.rpartition("run file: ")
     assert where
@@ -93,9 +110,7 @@ def hostile(run: Run) -> Run:
     bad = replace(first, status="failed", seconds=None, reason=words)
     compared = tuple(replace(x, verdict="not comparable", reason=words) for x in contest.comparisons)
     contest = replace(contest, results=(bad, *rest), comparisons=compared)
-    return replace(
-        run, contests=(contest, *run.contests[1:]), notes=(Note("answer", {"sentences": [words]}),)
-    )
+    return replace(run, contests=(contest, *run.contests[1:]), notes=(Note("answer", {"sentences": [words]}),))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -21,8 +21,7 @@ from tests.conftest import Ran
 REFERENCE = Path(__file__).parents[2] / "reports" / "reference"
 COMPARE = Path("/usr/share/benchmark/compare.py")
 needs_compare = pytest.mark.skipif(
-    not COMPARE.exists(),
-    reason=f"no {COMPARE}: apt-get install -y --no-install-recommends libbenchmark-tools",
+    not COMPARE.exists(), reason=f"no {COMPARE}: apt-get install -y --no-install-recommends libbenchmark-tools"
 )
 
 
@@ -159,9 +158,22 @@ def test_compare_sets_two_values_of_an_axis_side_by_side(run: Run, tmp_path: Pat
 @needs_compare
 def test_compare_sets_two_variants_side_by_side(gemm: Callable[..., Ran], tmp_path: Path) -> None:
     ran = gemm(
-        "--m", "8,16", "--n", "8", "--k", "8", "--trans", "nn,nt", "--variant", "openblas,numpy",
-        "--device", "fake", "-q", "-o", str(tmp_path / "run"),
-    )  # fmt: skip
+        "--m",
+        "8,16",
+        "--n",
+        "8",
+        "--k",
+        "8",
+        "--trans",
+        "nn,nt",
+        "--variant",
+        "openblas,numpy",
+        "--device",
+        "fake",
+        "-q",
+        "-o",
+        str(tmp_path / "run"),
+    )
     assert (ran.code, ran.err) == (0, "")
     run = store.read(tmp_path / "run")
     told = compare(tmp_path, "filters", [run], "variant:openblas", "variant:numpy")

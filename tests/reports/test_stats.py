@@ -113,9 +113,17 @@ def test_the_bias_of_lag1_is_corrected(lag: float) -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "verdict"),
-    [(1.05, "slower"), (1.02, "slower"), (1.0, "same"), (1.005, "same"), (0.995, "same"), (0.98, "faster"),
-     (0.5, "faster"), (3.0, "slower")],
-)  # fmt: skip
+    [
+        (1.05, "slower"),
+        (1.02, "slower"),
+        (1.0, "same"),
+        (1.005, "same"),
+        (0.995, "same"),
+        (0.98, "faster"),
+        (0.5, "faster"),
+        (3.0, "slower"),
+    ],
+)
 def test_verdicts(ratio: float, verdict: str) -> None:
     judged = judge(rounds(64, seed=3, center=math.log(ratio), spread=0.003), 0.01)
     assert (judged.verdict, judged.reason, judged.rounds) == (verdict, None, 64)
@@ -202,9 +210,7 @@ def test_one_generation_is_a_contest_looked_at_once() -> None:
         x = rounds(n, seed=n, lag=0.3)
         one, other = stats.nested([x], 0.01).shown, judge(x, 0.01, last_only=True).shown
         assert one is not None and other is not None
-        assert (one.center, one.low, one.high) == pytest.approx(
-            (other.center, other.low, other.high), rel=1e-9
-        )
+        assert (one.center, one.low, one.high) == pytest.approx((other.center, other.low, other.high), rel=1e-9)
 
 
 def test_generations_that_agree_share_what_is_known_of_their_noise() -> None:
@@ -232,17 +238,7 @@ def test_no_interval_where_a_generation_has_fewer_than_six_rounds(sizes: tuple[i
 
 
 # Ranks of the tightest interval of the median at 95 %, from binomial tables (Conover 1999, table A3).
-RANKS = {
-    6: (1, 6),
-    7: (1, 7),
-    8: (1, 8),
-    9: (2, 8),
-    10: (2, 9),
-    12: (3, 10),
-    16: (4, 13),
-    20: (6, 15),
-    30: (10, 21),
-}
+RANKS = {6: (1, 6), 7: (1, 7), 8: (1, 8), 9: (2, 8), 10: (2, 9), 12: (3, 10), 16: (4, 13), 20: (6, 15), 30: (10, 21)}
 
 
 @pytest.mark.parametrize("n", RANKS)

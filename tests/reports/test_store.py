@@ -14,38 +14,34 @@ import pytest
 
 from reports import store
 from reports.__main__ import main
-from reports.record import (
-    FORMAT,
-    REASONED,
-    TIMED,
-    Comparison,
-    Contest,
-    Environment,
-    Note,
-    Result,
-    Run,
-    Seconds,
-)
+from reports.record import FORMAT, REASONED, TIMED, Comparison, Contest, Environment, Note, Result, Run, Seconds
 from tests.conftest import Ran
 
-ENVIRONMENT = Environment(
-    "0123", {"cores": 2, "device": {"model": "µ"}}, {"load": [0.5, 1.0]}, "python -m x", "now"
-)
-PLANNED = Result(
-    "gemm/m:8", "c", "measured", "gemm", {"m": 8, "trans": "nt", "beta": 0.0}, "v", "cpu", 1, "planned"
-)
+ENVIRONMENT = Environment("0123", {"cores": 2, "device": {"model": "µ"}}, {"load": [0.5, 1.0]}, "python -m x", "now")
+PLANNED = Result("gemm/m:8", "c", "measured", "gemm", {"m": 8, "trans": "nt", "beta": 0.0}, "v", "cpu", 1, "planned")
 OK = replace(
-    PLANNED, name="gemm/m:9", status="ok", seconds=Seconds(1e-6, None, 2.5e-6, 0.95), cold=("a", "b"), clock="wall",
-    samples=(1e-6, 1.1e-6), rounds=(0, 1), placements=(64, 128), rejected=(1,), work={"flops": 2.0, "bytes": 3.0},
-    canary={"fma": [1e-5]}, warnings=("ü\n",), error=1e-8, launches=3, percent_of_ceiling=50.0,
-)  # fmt: skip
+    PLANNED,
+    name="gemm/m:9",
+    status="ok",
+    seconds=Seconds(1e-6, None, 2.5e-6, 0.95),
+    cold=("a", "b"),
+    clock="wall",
+    samples=(1e-6, 1.1e-6),
+    rounds=(0, 1),
+    placements=(64, 128),
+    rejected=(1,),
+    work={"flops": 2.0, "bytes": 3.0},
+    canary={"fma": [1e-5]},
+    warnings=("ü\n",),
+    error=1e-8,
+    launches=3,
+    percent_of_ceiling=50.0,
+)
 WRONG = replace(PLANNED, name="gemm/m:10", status="wrong", reason="answers zeros")
 COMPARISON = Comparison(
     "c", "variant", "gemm/m:8", "gemm/m:9", 1.5, None, 2.0, 0.95, "slower", None, 0.01, 0.01, notes=("n",)
 )
-CONTEST = Contest(
-    "c", "which?", "variant", (PLANNED, OK, WRONG), (COMPARISON,), {"measuring": 1.0, "setup": 2.0}
-)
+CONTEST = Contest("c", "which?", "variant", (PLANNED, OK, WRONG), (COMPARISON,), {"measuring": 1.0, "setup": 2.0})
 NOTE = Note("answer", {"sentences": ["It does."]})
 RUN = Run(ENVIRONMENT, (CONTEST, replace(CONTEST, contest="d")), (NOTE,))
 
@@ -164,13 +160,28 @@ def damaged(whole: bytes, how: str) -> bytes:
 
 
 REFUSED = (
-    "empty", "one empty line", "junk", "text", "a number", "a list", "another kind first", "head cut short",
-    "head lacks its digest", "future format", "format is a word", "format is null",
-)  # fmt: skip
+    "empty",
+    "one empty line",
+    "junk",
+    "text",
+    "a number",
+    "a list",
+    "another kind first",
+    "head cut short",
+    "head lacks its digest",
+    "future format",
+    "format is a word",
+    "format is null",
+)
 PASSED_OVER = (
-    "middle line cut short", "middle line not UTF-8", "a result without a name", "an ok result without a time",
-    "a status nobody knows", "a line that is a list", "a line that is a number",
-)  # fmt: skip
+    "middle line cut short",
+    "middle line not UTF-8",
+    "a result without a name",
+    "an ok result without a time",
+    "a status nobody knows",
+    "a line that is a list",
+    "a line that is a number",
+)
 
 
 @pytest.mark.parametrize("how", REFUSED)

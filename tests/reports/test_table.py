@@ -15,63 +15,37 @@ BASE = "gemm/m:1/n:8/k:8"
 @pytest.mark.parametrize(
     ("contender", "baseline", "told"),
     [
+        (f"{BASE}/trans:nt/variant:x/threads:1", f"{BASE}/variant:x/threads:1", ("gemm m:1 n:8 k:8 x", "nt", "nn")),
+        (f"{BASE}/variant:y/threads:1", f"{BASE}/variant:x/threads:1", ("gemm m:1 n:8 k:8", "y", "x")),
         (
-            f"{BASE}/trans:nt/variant:x/threads:1", f"{BASE}/variant:x/threads:1",
-            ("gemm m:1 n:8 k:8 x", "nt", "nn"),
-        ),
-        (
-            f"{BASE}/variant:y/threads:1", f"{BASE}/variant:x/threads:1",
-            ("gemm m:1 n:8 k:8", "y", "x"),
-        ),
-        (
-            f"{BASE}/variant:kept-transpose:8/threads:1", f"{BASE}/variant:x/threads:1",
+            f"{BASE}/variant:kept-transpose:8/threads:1",
+            f"{BASE}/variant:x/threads:1",
             ("gemm m:1 n:8 k:8", "kept-transpose:8", "x"),
         ),
+        (f"{BASE}/trans:nt/variant:y/threads:1", f"{BASE}/variant:x/threads:1", ("gemm m:1 n:8 k:8", "nt y", "nn x")),
+        (f"{BASE}/variant:x/threads:2", f"{BASE}/variant:x/threads:1", ("gemm m:1 n:8 k:8 x", "2", "1")),
+        (f"{BASE}/variant:x/threads:1/cold:a+b", f"{BASE}/variant:x/threads:1", ("gemm m:1 n:8 k:8 x", "a+b", "warm")),
+        (f"{BASE}/ld_pad:16/variant:x/threads:1", f"{BASE}/variant:x/threads:1", ("gemm m:1 n:8 k:8 x", "16", "0")),
+        ("gemm/m:2/n:8/k:8/variant:x/threads:1", f"{BASE}/variant:x/threads:1", ("gemm n:8 k:8 x", "2", "1")),
         (
-            f"{BASE}/trans:nt/variant:y/threads:1", f"{BASE}/variant:x/threads:1",
-            ("gemm m:1 n:8 k:8", "nt y", "nn x"),
-        ),
-        (
-            f"{BASE}/variant:x/threads:2", f"{BASE}/variant:x/threads:1",
-            ("gemm m:1 n:8 k:8 x", "2", "1"),
-        ),
-        (
-            f"{BASE}/variant:x/threads:1/cold:a+b", f"{BASE}/variant:x/threads:1",
-            ("gemm m:1 n:8 k:8 x", "a+b", "warm"),
-        ),
-        (
-            f"{BASE}/ld_pad:16/variant:x/threads:1", f"{BASE}/variant:x/threads:1",
-            ("gemm m:1 n:8 k:8 x", "16", "0"),
-        ),
-        (
-            "gemm/m:2/n:8/k:8/variant:x/threads:1", f"{BASE}/variant:x/threads:1",
-            ("gemm n:8 k:8 x", "2", "1"),
-        ),
-        (
-            "gemm/m:2/n:8/k:8/variant:y/threads:2", f"{BASE}/variant:x/threads:1",
+            "gemm/m:2/n:8/k:8/variant:y/threads:2",
+            f"{BASE}/variant:x/threads:1",
             ("gemm n:8 k:8", "m:2 threads:2 y", "m:1 threads:1 x"),
         ),
     ],
-)  # fmt: skip
+)
 def test_contrast(contender: str, baseline: str, told: tuple[str, str, str]) -> None:
     assert table.contrast(contender, baseline) == told
 
 
 SECONDS = Seconds(1e-6, 0.9e-6, 1.1e-6, 0.95)
-FIRST = Result(
-    f"{BASE}/variant:x/threads:1", "c", "measured", "gemm", {"m": 1}, "x", "cpu", 1, "ok", seconds=SECONDS
-)
+FIRST = Result(f"{BASE}/variant:x/threads:1", "c", "measured", "gemm", {"m": 1}, "x", "cpu", 1, "ok", seconds=SECONDS)
 SECOND = replace(FIRST, name=f"{BASE}/variant:y/threads:1", variant="y", percent_of_ceiling=40.0)
-COMPARED = Comparison(
-    "c", "variant", FIRST.name, SECOND.name, 1.5, 1.4, 1.6, 0.95, "slower", None, 0.01, 0.01
-)
-FMA = replace(
-    FIRST, name="fma/isa:avx2", role="ceiling", op="fma", problem={"isa": "avx2"}, flops_per_second=5e10
-)
+COMPARED = Comparison("c", "variant", FIRST.name, SECOND.name, 1.5, 1.4, 1.6, 0.95, "slower", None, 0.01, 0.01)
+FMA = replace(FIRST, name="fma/isa:avx2", role="ceiling", op="fma", problem={"isa": "avx2"}, flops_per_second=5e10)
 READ = replace(
-    FIRST, name="stream", role="ceiling", op="stream", problem={"kind": "read", "size": 49152},
-    bytes_per_second=2e10,
-)  # fmt: skip
+    FIRST, name="stream", role="ceiling", op="stream", problem={"kind": "read", "size": 49152}, bytes_per_second=2e10
+)
 
 
 def run(*results: Result, compared: tuple[Comparison, ...] = ()) -> Run:
@@ -101,9 +75,7 @@ def test_a_reason_said_twice_is_one_note() -> None:
 
 def test_what_could_not_be_compared_has_dashes() -> None:
     failed = replace(SECOND, status="failed", seconds=None, reason="crashes", percent_of_ceiling=None)
-    compared = replace(
-        COMPARED, ratio=None, low=None, high=None, verdict="not comparable", reason="y failed: crashes"
-    )
+    compared = replace(COMPARED, ratio=None, low=None, high=None, verdict="not comparable", reason="y failed: crashes")
     made = table.comparisons(run(FIRST, failed, compared=(compared,)))
     (row,) = made.rows
     assert (row[2], row[3], row[4]) == ("–", "not comparable (1)", "–")
@@ -119,9 +91,7 @@ def test_the_best_of_each_ceiling() -> None:
     tensor = {"dtype": "bf16", "unit": "wgmma", "steps": 4096, "processors": 132}
     cores = replace(FMA, op="mma", problem=tensor, flops_per_second=9e14, bytes_per_second=3e10)
     told = table.ceilings(run(FIRST, slow, FMA, slow, cores, READ))
-    assert told == (
-        "FMA avx2 50.0 GFLOP/s", "tensor cores bf16, wgmma 900 TFLOP/s", "read 48 KiB 20.0 GB/s",
-    )  # fmt: skip
+    assert told == ("FMA avx2 50.0 GFLOP/s", "tensor cores bf16, wgmma 900 TFLOP/s", "read 48 KiB 20.0 GB/s")
 
 
 def test_troubles_are_told_once() -> None:
@@ -166,9 +136,7 @@ OTHER = f"{BASE}/trans:nt/variant:x/threads:1"
 
 def test_kernels_that_a_profiler_saw_are_named() -> None:
     seen = Note("kernels", {"names": {FIRST.name: ["pack", "sgemm_128x64"], OTHER: ["pack", "sgemm_128x64"]}})
-    assert named(seen) == {
-        "x": "X 1 (instruction set not told); ran pack + sgemm_128x64", "y": "NN = sgemm(N,N)",
-    }  # fmt: skip
+    assert named(seen) == {"x": "X 1 (instruction set not told); ran pack + sgemm_128x64", "y": "NN = sgemm(N,N)"}
 
 
 def test_other_kernels_of_other_cases_are_counted() -> None:
@@ -179,19 +147,14 @@ def test_other_kernels_of_other_cases_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "note",
-    [Note("answer", {"names": {FIRST.name: ["sgemm"]}}), Note("kernels", {}), Note("kernels", {"names": {}})],
+    "note", [Note("answer", {"names": {FIRST.name: ["sgemm"]}}), Note("kernels", {}), Note("kernels", {"names": {}})]
 )
 def test_other_notes_name_no_kernel(note: Note) -> None:
     assert named(note) == named() and not [text for text in named().values() if "ran" in text]
 
 
 SHORT = replace(
-    SECOND,
-    name=f"{BASE}/dtype:bf16/variant:y/threads:1",
-    precision="bf16",
-    error=0.0213,
-    percent_of_ceiling=None,
+    SECOND, name=f"{BASE}/dtype:bf16/variant:y/threads:1", precision="bf16", error=0.0213, percent_of_ceiling=None
 )
 
 
@@ -220,14 +183,14 @@ def test_one_pair_of_two_precisions_shows_all_errors() -> None:
 @pytest.mark.parametrize(
     ("home", "told"),
     [
-        ("fake:cuda", "gemm m:1 n:8 k:8"), ("cpu", "gemm m:1 n:8 k:8 device:fake:cuda"),
-        ("fake", "gemm m:1 n:8 k:8 device:fake:cuda"), (None, "gemm m:1 n:8 k:8 device:fake:cuda"),
+        ("fake:cuda", "gemm m:1 n:8 k:8"),
+        ("cpu", "gemm m:1 n:8 k:8 device:fake:cuda"),
+        ("fake", "gemm m:1 n:8 k:8 device:fake:cuda"),
+        (None, "gemm m:1 n:8 k:8 device:fake:cuda"),
     ],
-)  # fmt: skip
+)
 def test_the_device_of_the_whole_run_is_not_told_in_each_row(home: str | None, told: str) -> None:
-    rows = [
-        replace(x, name=f"{BASE}/variant:{x.variant}/device:fake:cuda/threads:1") for x in (FIRST, SECOND)
-    ]
+    rows = [replace(x, name=f"{BASE}/variant:{x.variant}/device:fake:cuda/threads:1") for x in (FIRST, SECOND)]
     made = run(*rows, compared=(replace(COMPARED, baseline=rows[0].name, contender=rows[1].name),))
     facts = {"device": {"name": home}} if home else {}
     (row,) = table.comparisons(replace(made, environment=replace(made.environment, facts=facts))).rows

@@ -49,9 +49,17 @@ def test_every_power_of_ten_has_three_figures() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0 B"), (64, "64 B"), (1 << 10, "1 KiB"), (48 << 10, "48 KiB"), (4 << 20, "4 MiB"),
-     (1.5 * (1 << 30), "1.5 GiB"), (128 << 20, "128 MiB"), (5000 << 40, "5000 TiB")],
-)  # fmt: skip
+    [
+        (0, "0 B"),
+        (64, "64 B"),
+        (1 << 10, "1 KiB"),
+        (48 << 10, "48 KiB"),
+        (4 << 20, "4 MiB"),
+        (1.5 * (1 << 30), "1.5 GiB"),
+        (128 << 20, "128 MiB"),
+        (5000 << 40, "5000 TiB"),
+    ],
+)
 def test_binary(value: float, text: str) -> None:
     assert units.binary(value) == text
 
@@ -64,16 +72,14 @@ def test_binary_has_no_exponent(value: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("center", "low", "high", "text"),
     [
-        pytest.param(
-            1.013, 1.009, 1.017, "1.013 [1.009, 1.017]",
-        ),
+        pytest.param(1.013, 1.009, 1.017, "1.013 [1.009, 1.017]"),
         (1.2, 0.9, 1.5, "1.20 [0.90, 1.50]"),
         (3.14159, 3.14158, 3.14160, "3.1416 [3.1416, 3.1416]"),
         (1.0, 1.0, 1.0, "1.0000 [1.0000, 1.0000]"),
         (1.0, None, None, "1 [unbounded]"),
         (None, None, None, "–"),
     ],
-)  # fmt: skip
+)
 def test_ratio(center: float | None, low: float | None, high: float | None, text: str) -> None:
     assert units.ratio(center, low, high) == text
 

@@ -13,13 +13,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("kernels", "micro", "macro", "reports", "tests/gpu")
 NAME = re.compile(r"cu(?:blas(?:Lt)?)?[A-Z]\w*")
 MAYBE = re.compile(r"\bcu(?:blas(?:Lt)?)?[A-Z{]|\bgetattr\(")  # what a file has that is worth its syntax tree
-LIBRARIES = (
-    "api",
-    "library",
-    "lib",
-    "blas",
-    "driver",
-)  # what we call objects that `getattr` takes functions from
+LIBRARIES = ("api", "library", "lib", "blas", "driver")  # what we call objects that `getattr` takes functions from
 # Places that read like the others, whose functions are another's.
 OTHERS = {
     ("kernels/libs/skcuda.py", "open_handle"): "scikit-cuda's, in Python",

@@ -35,9 +35,23 @@ from kernels.problem import Problem
 from tests.simulated import launcher
 
 __all__ = [
-    "ALONE", "ARCHS", "KERNELS", "NAMES", "Error", "Kernel", "archs", "compare", "find", "fma", "gemm", "launch", "mma",
-    "run", "stream", "transpose",
-]  # fmt: skip
+    "ALONE",
+    "ARCHS",
+    "KERNELS",
+    "NAMES",
+    "Error",
+    "Kernel",
+    "archs",
+    "compare",
+    "find",
+    "fma",
+    "gemm",
+    "launch",
+    "mma",
+    "run",
+    "stream",
+    "transpose",
+]
 
 ARCHS = ("sm_80", "sm_90", "sm_100")
 ALONE = "sm_90a"  # of kernels that are for no other
@@ -101,10 +115,7 @@ KERNELS = (
         )
         for name, rules in optimizer.KERNELS.items()
     ),
-    *(
-        Kernel(name, activation.SOURCE, activation.launches, _activations(name))
-        for name in activation.KERNELS
-    ),
+    *(Kernel(name, activation.SOURCE, activation.launches, _activations(name)) for name in activation.KERNELS),
     *(Kernel(name, softmax.SOURCE, softmax.launches, _softmaxes(name)) for name in softmax.KERNELS),
     *(
         Kernel(name, mma.SOURCES[unit], mma.launches, _products(unit, name))
@@ -140,9 +151,7 @@ def compare(problem: Problem, x: dict[str, Any], got: Any) -> Error:
     return Error(float(error.max()), allowed)
 
 
-def run(
-    kernel: Kernel, problem: Problem, source: str | None = None, probe: str = "dense", **how: Any
-) -> Error:
+def run(kernel: Kernel, problem: Problem, source: str | None = None, probe: str = "dense", **how: Any) -> Error:
     """One launch by the shim, of the kernel as it is or of another `source`. Raises launcher.LaunchFailed."""
     x = problem.fill(np.random.default_rng(zlib.crc32(problem.name.encode())), probe)
     text = source if source is not None else kernel.source.read_text()

@@ -28,25 +28,34 @@ TERMS = (
     "set as JSON; where a .pxd leaves a number to the header, it is the one that the compiled module answers."
 )
 SOURCES = (  # a later one's word on a type goes before an earlier one's
-    "nvmath/bindings/_internal/common_types.pxd", "nvmath/bindings/cycublas.pxd",
-    "nvmath/bindings/cycublasLt.pxd", "cuda/bindings/cydriver.pxd", "cuda/bindings/cyruntime.pxd",
-)  # fmt: skip
+    "nvmath/bindings/_internal/common_types.pxd",
+    "nvmath/bindings/cycublas.pxd",
+    "nvmath/bindings/cycublasLt.pxd",
+    "cuda/bindings/cydriver.pxd",
+    "cuda/bindings/cyruntime.pxd",
+)
 
 FUNCTION = re.compile(r"^cdef (?P<returns>.+?)(?P<name>\w+)\((?P<arguments>.*)\) except", re.MULTILINE)
-TYPE = re.compile(
-    r"^ *ctypedef (?!enum\b|struct\b|union\b)(?P<base>[\w ]+?\**) (?P<name>\w+)(?: '\w+')?$", re.M
-)
+TYPE = re.compile(r"^ *ctypedef (?!enum\b|struct\b|union\b)(?P<base>[\w ]+?\**) (?P<name>\w+)(?: '\w+')?$", re.M)
 BLOCK = re.compile(
     r"^(?P<indent> *)(?:ctypedef|cdef) (?P<what>enum|struct) (?P<name>\w+)[^\n]*:\n(?P<body>(?:(?P=indent) +\S.*\n)+)",
     re.M,
 )
 MEMBER = re.compile(r'(?P<name>\w+)(?: "\w+")?(?: = (?P<value>.+))?')
 SIMPLE = {
-    "char": ctypes.c_char, "int": ctypes.c_int, "int32_t": ctypes.c_int32, "unsigned": ctypes.c_uint,
-    "unsigned int": ctypes.c_uint, "uint32_t": ctypes.c_uint32, "int64_t": ctypes.c_int64,
-    "long long int": ctypes.c_longlong, "uint64_t": ctypes.c_uint64, "size_t": ctypes.c_size_t,
-    "float": ctypes.c_float, "double": ctypes.c_double,
-}  # fmt: skip
+    "char": ctypes.c_char,
+    "int": ctypes.c_int,
+    "int32_t": ctypes.c_int32,
+    "unsigned": ctypes.c_uint,
+    "unsigned int": ctypes.c_uint,
+    "uint32_t": ctypes.c_uint32,
+    "int64_t": ctypes.c_int64,
+    "long long int": ctypes.c_longlong,
+    "uint64_t": ctypes.c_uint64,
+    "size_t": ctypes.c_size_t,
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
+}
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,7 @@ else:
     REF = type(ctypes.byref(c_int()))  # the address of something of the host
 ALIGNED, INVALID = 256, 7  # bytes, of a workspace; CUBLAS_STATUS_INVALID_VALUE
 FORMS = {0: np.float32, 2: np.float16, 14: np.uint16}  # cudaDataType; NumPy has no bfloat16: its bits
-COMPUTES = {
-    (0, 68),
-    (0, 69),
-    (0, 77),
-    (2, 68),
-    (14, 68),
-}  # which cublasComputeType_t goes with which type here
+COMPUTES = {(0, 68), (0, 69), (0, 77), (2, 68), (14, 68)}  # which cublasComputeType_t goes with which type here
 
 
 def typed(method: Callable[..., int]) -> Callable[..., int]:
@@ -104,9 +98,7 @@ class Library:
         return 0
 
     @typed
-    def cublasSetWorkspace_v2(
-        self, handle: c_void_p, workspace: c_void_p, workspaceSizeInBytes: c_size_t
-    ) -> int:
+    def cublasSetWorkspace_v2(self, handle: c_void_p, workspace: c_void_p, workspaceSizeInBytes: c_size_t) -> int:
         self.journal.append(f"workspace {workspace.value} {workspaceSizeInBytes.value}")
         if workspace.value is None or workspace.value % ALIGNED:
             return INVALID
@@ -120,9 +112,22 @@ class Library:
 
     @typed
     def cublasSgemm_v2(
-        self, handle: c_void_p, transa: c_int, transb: c_int, m: c_int, n: c_int, k: c_int, alpha: REF,
-        A: c_void_p, lda: c_int, B: c_void_p, ldb: c_int, beta: REF, C: c_void_p, ldc: c_int,
-    ) -> int:  # fmt: skip
+        self,
+        handle: c_void_p,
+        transa: c_int,
+        transb: c_int,
+        m: c_int,
+        n: c_int,
+        k: c_int,
+        alpha: REF,
+        A: c_void_p,
+        lda: c_int,
+        B: c_void_p,
+        ldb: c_int,
+        beta: REF,
+        C: c_void_p,
+        ldc: c_int,
+    ) -> int:
         left = stored(self.reach, A, 0, lda, transa, m, k)
         right = stored(self.reach, B, 0, ldb, transb, k, n)
         out = stored(self.reach, C, 0, ldc, c_int(0), m, n)
@@ -131,10 +136,27 @@ class Library:
 
     @typed
     def cublasGemmEx(
-        self, handle: c_void_p, transa: c_int, transb: c_int, m: c_int, n: c_int, k: c_int, alpha: REF,
-        A: c_void_p, Atype: c_int, lda: c_int, B: c_void_p, Btype: c_int, ldb: c_int, beta: REF,
-        C: c_void_p, Ctype: c_int, ldc: c_int, computeType: c_int, algo: c_int,
-    ) -> int:  # fmt: skip
+        self,
+        handle: c_void_p,
+        transa: c_int,
+        transb: c_int,
+        m: c_int,
+        n: c_int,
+        k: c_int,
+        alpha: REF,
+        A: c_void_p,
+        Atype: c_int,
+        lda: c_int,
+        B: c_void_p,
+        Btype: c_int,
+        ldb: c_int,
+        beta: REF,
+        C: c_void_p,
+        Ctype: c_int,
+        ldc: c_int,
+        computeType: c_int,
+        algo: c_int,
+    ) -> int:
         assert Atype.value == Btype.value == Ctype.value
         assert algo.value == -1
         left = stored(self.reach, A, Atype.value, lda, transa, m, k)
@@ -146,14 +168,23 @@ class Library:
 
     @typed
     def cublasSgeam(
-        self, handle: c_void_p, transa: c_int, transb: c_int, m: c_int, n: c_int, alpha: REF, A: c_void_p,
-        lda: c_int, beta: REF, B: c_void_p, ldb: c_int, C: c_void_p, ldc: c_int,
-    ) -> int:  # fmt: skip
+        self,
+        handle: c_void_p,
+        transa: c_int,
+        transb: c_int,
+        m: c_int,
+        n: c_int,
+        alpha: REF,
+        A: c_void_p,
+        lda: c_int,
+        beta: REF,
+        B: c_void_p,
+        ldb: c_int,
+        C: c_void_p,
+        ldc: c_int,
+    ) -> int:
         assert (transb.value, alpha._obj.value, beta._obj.value) == (0, 1.0, 0.0)
-        out, source = (
-            stored(self.reach, C, 0, ldc, c_int(0), m, n),
-            stored(self.reach, A, 0, lda, transa, m, n),
-        )
+        out, source = (stored(self.reach, C, 0, ldc, c_int(0), m, n), stored(self.reach, A, 0, lda, transa, m, n))
         self.run(functools.partial(np.copyto, out, source))
         return self.status
 
@@ -184,9 +215,7 @@ def product(
     return functools.partial(multiply, compute, alpha._obj.value, left, right, beta._obj.value, out)
 
 
-def multiply(
-    compute: int, alpha: float, left: np.ndarray, right: np.ndarray, beta: float, out: np.ndarray
-) -> None:
+def multiply(compute: int, alpha: float, left: np.ndarray, right: np.ndarray, beta: float, out: np.ndarray) -> None:
     """What the library does with a product: inputs cut to TF32 where it is asked for, the result rounded."""
     values = [widened(x) for x in (left, right)]
     if compute == 77:

@@ -14,12 +14,7 @@ from tests.simulated.fake_cublas import REF, Enqueue, Reach, Text, anywhere, at_
 NOT_SUPPORTED = 15  # CUBLAS_STATUS_NOT_SUPPORTED
 OPERATION = {3: c_int32, 4: c_int32}  # the type of each attribute, as the header describes it
 PREFERENCE = {1: c_uint64, 5: c_uint32, 6: c_uint32, 7: c_uint32, 8: c_uint32}
-OFFERS = (
-    (21, 4096, 0, 0.5),
-    (7, 0, 0, 1.25),
-    (40, 0, 15, 0.0),
-    (66, 1 << 20, 0, 3.0),
-)  # id, bytes, state, waves
+OFFERS = ((21, 4096, 0, 0.5), (7, 0, 0, 1.25), (40, 0, 15, 0.0), (66, 1 << 20, 0, 3.0))  # id, bytes, state, waves
 
 
 class Number:
@@ -40,9 +35,13 @@ class Library:
     """
 
     def __init__(
-        self, created: int = 0, offers: tuple[tuple[int, int, int, float], ...] = OFFERS,
-        enqueue: Enqueue = at_once, reach: Reach = anywhere, refused: Collection[int] = (),
-    ) -> None:  # fmt: skip
+        self,
+        created: int = 0,
+        offers: tuple[tuple[int, int, int, float], ...] = OFFERS,
+        enqueue: Enqueue = at_once,
+        reach: Reach = anywhere,
+        refused: Collection[int] = (),
+    ) -> None:
         self.created, self.offers, self.enqueue, self.reach = created, offers, enqueue, reach
         self.refused = refused
         self.algorithm = self.handles = 0
@@ -84,9 +83,7 @@ class Library:
         return 0
 
     @typed
-    def cublasLtMatmulDescSetAttribute(
-        self, matmulDesc: c_void_p, attr: c_int, buf: REF, sizeInBytes: c_size_t
-    ) -> int:
+    def cublasLtMatmulDescSetAttribute(self, matmulDesc: c_void_p, attr: c_int, buf: REF, sizeInBytes: c_size_t) -> int:
         return self._noted(OPERATION, matmulDesc, attr, buf, sizeInBytes)
 
     @typed
@@ -118,23 +115,27 @@ class Library:
         return 0
 
     @typed
-    def cublasLtMatmulPreferenceSetAttribute(
-        self, pref: c_void_p, attr: c_int, buf: REF, sizeInBytes: c_size_t
-    ) -> int:
+    def cublasLtMatmulPreferenceSetAttribute(self, pref: c_void_p, attr: c_int, buf: REF, sizeInBytes: c_size_t) -> int:
         return self._noted(PREFERENCE, pref, attr, buf, sizeInBytes)
 
     @typed
     def cublasLtMatmulAlgoGetHeuristic(
-        self, lightHandle: c_void_p, operationDesc: c_void_p, Adesc: c_void_p, Bdesc: c_void_p, Cdesc: c_void_p,
-        Ddesc: c_void_p, preference: c_void_p, requestedAlgoCount: c_int, heuristicResultsArray: REF,
+        self,
+        lightHandle: c_void_p,
+        operationDesc: c_void_p,
+        Adesc: c_void_p,
+        Bdesc: c_void_p,
+        Cdesc: c_void_p,
+        Ddesc: c_void_p,
+        preference: c_void_p,
+        requestedAlgoCount: c_int,
+        heuristicResultsArray: REF,
         returnAlgoCount: REF,
-    ) -> int:  # fmt: skip
+    ) -> int:
         if status := self.status.get("AlgoGetHeuristic"):
             return status
         _, _, *layouts = self._shapes(operationDesc, Adesc, Bdesc, Cdesc, Ddesc)
-        if any(
-            x.form in (2, 14) and x.ld.value % 2 for x in layouts
-        ):  # 16-bit rows at no multiple of 4 bytes
+        if any(x.form in (2, 14) and x.ld.value % 2 for x in layouts):  # 16-bit rows at no multiple of 4 bytes
             return NOT_SUPPORTED
         most = self.alive[preference.value].attributes[1]
         fitting = [x for x in self.offers if x[1] <= most][: requestedAlgoCount.value]
@@ -150,10 +151,24 @@ class Library:
 
     @typed
     def cublasLtMatmul(
-        self, lightHandle: c_void_p, computeDesc: c_void_p, alpha: REF, A: c_void_p, Adesc: c_void_p,
-        B: c_void_p, Bdesc: c_void_p, beta: REF, C: c_void_p, Cdesc: c_void_p, D: c_void_p, Ddesc: c_void_p,
-        algo: REF, workspace: c_void_p, workspaceSizeInBytes: c_size_t, stream: c_void_p,
-    ) -> int:  # fmt: skip
+        self,
+        lightHandle: c_void_p,
+        computeDesc: c_void_p,
+        alpha: REF,
+        A: c_void_p,
+        Adesc: c_void_p,
+        B: c_void_p,
+        Bdesc: c_void_p,
+        beta: REF,
+        C: c_void_p,
+        Cdesc: c_void_p,
+        D: c_void_p,
+        Ddesc: c_void_p,
+        algo: REF,
+        workspace: c_void_p,
+        workspaceSizeInBytes: c_size_t,
+        stream: c_void_p,
+    ) -> int:
         assert (lightHandle.value, C.value, Cdesc.value) == (0x77, D.value, Ddesc.value)
         transa, transb, a, b, c = self._shapes(computeDesc, Adesc, Bdesc, Cdesc, Ddesc)
         m, n = c_int(c.rows), c_int(c.cols)

@@ -172,9 +172,7 @@ def passed(argument: Any) -> bytes:
     return argument.tobytes()
 
 
-def run_kernel(
-    text: str, name: str, grid: Sequence[int], block: Sequence[int], values: Sequence[bytes]
-) -> None:
+def run_kernel(text: str, name: str, grid: Sequence[int], block: Sequence[int], values: Sequence[bytes]) -> None:
     """One launch through the shim. Raises launcher.LaunchFailed."""
     assert len(grid) == len(block) == 3 and min(*grid, *block) > 0
     assert max(grid[1:]) < 1 << 16, "a grid's second and third extents end at 65535"
@@ -197,9 +195,7 @@ class FakeCupy:
 
     def __init__(self, free: int = 1 << 30) -> None:
         self.journal: list[str] = []
-        self.started: list[
-            tuple[str, tuple[int, ...], tuple[int, ...]]
-        ] = []  # kernels, their blocks and threads
+        self.started: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []  # kernels, their blocks and threads
         self.clock, self.host, self.free = 0.0, 0.0, free
         self.pace, self.depth = 0.0, DEPTH
         self.patient = False  # whether it may be waited for while it is held
@@ -212,9 +208,7 @@ class FakeCupy:
         self.refuses: Exception | None = None
         self.stream = Stream(self)
         fake_ufuncs.install(self)
-        facts = {
-            "name": b"Fake GPU", "major": 9, "minor": 0, "multiProcessorCount": 4, "l2CacheSize": 1 << 20,
-        }  # fmt: skip
+        facts = {"name": b"Fake GPU", "major": 9, "minor": 0, "multiProcessorCount": 4, "l2CacheSize": 1 << 20}
         self.cuda = SimpleNamespace(
             Device=lambda index=0: SimpleNamespace(
                 use=lambda: self.journal.append(f"use {index}"), cublas_handle=HANDLE
@@ -308,9 +302,7 @@ class FakeCupy:
 
         def step() -> None:
             if name in self.faulty:
-                self.stays = CUDARuntimeError(
-                    "cudaErrorIllegalAddress: an illegal memory access was encountered"
-                )
+                self.stays = CUDARuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
             work()
 
         self.enqueue(step, seconds)
@@ -348,9 +340,7 @@ class FakeCupy:
         return {"hold": hold, "sweep": sweep}[name]
 
     def empty(self, shape: Any, kind: Any = float) -> Array:
-        assert self.stream.captured is None, (
-            "memory taken while a graph is captured, which would go on using it"
-        )
+        assert self.stream.captured is None, "memory taken while a graph is captured, which would go on using it"
         nbytes = int(np.prod(shape)) * np.dtype(kind).itemsize
         if nbytes > self.free:
             raise MemoryError(f"Out of memory allocating {nbytes:,} bytes (allocated so far: 0 bytes).")

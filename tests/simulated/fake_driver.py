@@ -115,9 +115,7 @@ class Prepared:
         assert len(letters) == parameters(self.text, self.name)
         self.letters = letters
 
-    def prepared_async_call(
-        self, grid: Any, block: Any, stream: Any, *values: Any, shared_size: int = 0
-    ) -> None:
+    def prepared_async_call(self, grid: Any, block: Any, stream: Any, *values: Any, shared_size: int = 0) -> None:
         assert stream.handle == STREAM + 1 and shared_size == 0
         if not self.on.tied:
             raise self.on.Error("launched before what the caller's stream still has to do")

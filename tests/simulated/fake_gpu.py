@@ -36,9 +36,7 @@ def install(patch: pytest.MonkeyPatch, fake: FakeCupy, folder: Path) -> None:
     offers = ((21, 4096, 0, 0.5), (33, 0, 0, 0.75), (7, 0, 0, 1.25), (66, 32 << 20, 0, 3.0))
     libraries = {
         "cublas": blas,
-        "cublasLt": fake_cublaslt.Library(
-            offers=offers, enqueue=fake.by_library, reach=fake.reach, refused=(33,)
-        ),
+        "cublasLt": fake_cublaslt.Library(offers=offers, enqueue=fake.by_library, reach=fake.reach, refused=(33,)),
     }
     scikit = Scikit(fake)
     low = FakeDriver(fake)
@@ -96,27 +94,74 @@ class Binding:
         self.blas.stream = STREAM if self.fake.stream.current else 0
 
     def sgemm(
-        self, handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, A: int, lda: int,
-        B: int, ldb: int, beta: int, C: int, ldc: int,
-    ) -> None:  # fmt: skip
+        self,
+        handle: int,
+        transa: int,
+        transb: int,
+        m: int,
+        n: int,
+        k: int,
+        alpha: int,
+        A: int,
+        lda: int,
+        B: int,
+        ldb: int,
+        beta: int,
+        C: int,
+        ldc: int,
+    ) -> None:
         self._begin(handle)
         self.blas.cublasSgemm_v2(
-            *_given(handle, (transa, transb), (m, n, k)), byref(c_float.from_address(alpha)), c_void_p(A),
-            c_int(lda), c_void_p(B), c_int(ldb), byref(c_float.from_address(beta)), c_void_p(C), c_int(ldc),
-        )  # fmt: skip
+            *_given(handle, (transa, transb), (m, n, k)),
+            byref(c_float.from_address(alpha)),
+            c_void_p(A),
+            c_int(lda),
+            c_void_p(B),
+            c_int(ldb),
+            byref(c_float.from_address(beta)),
+            c_void_p(C),
+            c_int(ldc),
+        )
 
     def gemmEx(
-        self, handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, A: int, Atype: int,
-        lda: int, B: int, Btype: int, ldb: int, beta: int, C: int, Ctype: int, ldc: int, computeType: int,
+        self,
+        handle: int,
+        transa: int,
+        transb: int,
+        m: int,
+        n: int,
+        k: int,
+        alpha: int,
+        A: int,
+        Atype: int,
+        lda: int,
+        B: int,
+        Btype: int,
+        ldb: int,
+        beta: int,
+        C: int,
+        Ctype: int,
+        ldc: int,
+        computeType: int,
         algo: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._begin(handle)
         self.blas.cublasGemmEx(
-            *_given(handle, (transa, transb), (m, n, k)), byref(c_float.from_address(alpha)), c_void_p(A),
-            c_int(Atype), c_int(lda), c_void_p(B), c_int(Btype), c_int(ldb),
-            byref(c_float.from_address(beta)), c_void_p(C), c_int(Ctype), c_int(ldc), c_int(computeType),
+            *_given(handle, (transa, transb), (m, n, k)),
+            byref(c_float.from_address(alpha)),
+            c_void_p(A),
+            c_int(Atype),
+            c_int(lda),
+            c_void_p(B),
+            c_int(Btype),
+            c_int(ldb),
+            byref(c_float.from_address(beta)),
+            c_void_p(C),
+            c_int(Ctype),
+            c_int(ldc),
+            c_int(computeType),
             c_int(algo),
-        )  # fmt: skip
+        )
 
 
 class Scikit:
@@ -139,10 +184,30 @@ class Scikit:
         self.blas.cublasSetStream_v2(c_void_p(handle), c_void_p(id))
 
     def cublasSgemm(
-        self, handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: float, A: int, lda: int,
-        B: int, ldb: int, beta: float, C: int, ldc: int,
-    ) -> None:  # fmt: skip
+        self,
+        handle: int,
+        transa: int,
+        transb: int,
+        m: int,
+        n: int,
+        k: int,
+        alpha: float,
+        A: int,
+        lda: int,
+        B: int,
+        ldb: int,
+        beta: float,
+        C: int,
+        ldc: int,
+    ) -> None:
         self.blas.cublasSgemm_v2(
-            *_given(handle, (transa, transb), (m, n, k)), byref(c_float(alpha)), c_void_p(A), c_int(lda),
-            c_void_p(B), c_int(ldb), byref(c_float(beta)), c_void_p(C), c_int(ldc),
-        )  # fmt: skip
+            *_given(handle, (transa, transb), (m, n, k)),
+            byref(c_float(alpha)),
+            c_void_p(A),
+            c_int(lda),
+            c_void_p(B),
+            c_int(ldb),
+            byref(c_float(beta)),
+            c_void_p(C),
+            c_int(ldc),
+        )

@@ -47,9 +47,7 @@ def _module(torch: Any, fake: FakeCupy) -> Any:
         return found if str(device) == "cpu" else held(found)
 
     names = {name: functools.partial(made, name) for name in MADE}
-    own = SimpleNamespace(
-        plain=torch, held=held, from_numpy=lambda x: torch.from_numpy(x).as_subclass(host), **names
-    )
+    own = SimpleNamespace(plain=torch, held=held, from_numpy=lambda x: torch.from_numpy(x).as_subclass(host), **names)
 
     class Module:
         def __getattr__(self, name: str) -> Any:
@@ -70,11 +68,7 @@ def kinds(torch: Any, fake: FakeCupy) -> tuple[Any, Any]:
         @staticmethod
         def __new__(cls, plain: Any) -> Any:
             made = torch.Tensor._make_wrapper_subclass(
-                cls,
-                plain.size(),
-                strides=plain.stride(),
-                storage_offset=plain.storage_offset(),
-                dtype=plain.dtype,
+                cls, plain.size(), strides=plain.stride(), storage_offset=plain.storage_offset(), dtype=plain.dtype
             )
             made.plain = plain
             return made

@@ -15,9 +15,21 @@ import numpy as np
 from tests.simulated.fake_array import DeviceArray
 
 UFUNCS = (
-    "add", "subtract", "multiply", "divide", "negative", "reciprocal", "maximum", "greater", "equal", "not_equal",
-    "exp", "log", "sqrt", "tanh",
-)  # fmt: skip
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "negative",
+    "reciprocal",
+    "maximum",
+    "greater",
+    "equal",
+    "not_equal",
+    "exp",
+    "log",
+    "sqrt",
+    "tanh",
+)
 REDUCTIONS = ("max", "sum", "all")
 
 
@@ -35,9 +47,7 @@ def _enqueue(fake: Any, name: str, work: Any) -> None:
     fake.launch(name, fake.cost(name), work)
 
 
-def ufunc(
-    fake: Any, function: np.ufunc, *given: Any, out: Any = None, casting: Any = "same_kind", **more: Any
-) -> Any:
+def ufunc(fake: Any, function: np.ufunc, *given: Any, out: Any = None, casting: Any = "same_kind", **more: Any) -> Any:
     """One kernel, into `out` or into new memory; the output may be the last of the arguments."""
     name = f"cupy_{function.__name__}"
     if more:
@@ -57,9 +67,7 @@ def ufunc(
     elif target.shape != shape:
         raise ValueError("Out shape is mismatched")
     elif not np.can_cast(kind, target.dtype, casting):
-        raise TypeError(
-            f"Cannot cast output operand from {kind!r} to {target.dtype!r} by the rule {casting!r}"
-        )
+        raise TypeError(f"Cannot cast output operand from {kind!r} to {target.dtype!r} by the rule {casting!r}")
     inputs = [_apart(x, target) for x in inputs]
 
     def work() -> None:
@@ -96,9 +104,7 @@ def _apart(x: Any, target: DeviceArray) -> Any:
     return x.copy()
 
 
-def reduced(
-    fake: Any, function: Any, a: Any, axis: Any = None, *, out: Any = None, keepdims: bool = False
-) -> Any:
+def reduced(fake: Any, function: Any, a: Any, axis: Any = None, *, out: Any = None, keepdims: bool = False) -> Any:
     """Along an axis, or all of it."""
     if not isinstance(a, DeviceArray) or not (out is None or isinstance(out, DeviceArray)):
         raise TypeError(f"Argument 'a' has incorrect type ({type(a)}), or the output ({type(out)})")

@@ -24,9 +24,7 @@ from tests.simulated.declarations import Kind
 
 PLACE: Any = type(ctypes.byref(ctypes.c_int()))
 # Where what is taken is called from C: the file, and the type under which it is.
-IN_C = {
-    Site("kernels/ops/launch/gpu.py", "from_c", "cuLaunchKernel"): ("kernels/ops/launch/launch.c", "launch_kernel")
-}  # fmt: skip
+IN_C = {Site("kernels/ops/launch/gpu.py", "from_c", "cuLaunchKernel"): ("kernels/ops/launch/launch.c", "launch_kernel")}
 
 
 @dataclass(frozen=True)
@@ -87,11 +85,7 @@ class Function:
 
 HANDLE = 0x70  # what any function makes
 COUNTS = ("cuDeviceGetCount", "cublasLtMatmulAlgoGetHeuristic")  # their last argument is how many there are
-ANSWERS = {
-    "cublasGetStatusString": b"a status",
-    "cublasLtGetStatusString": b"a status",
-    "cublasLtGetVersion": 130100,
-}
+ANSWERS = {"cublasGetStatusString": b"a status", "cublasLtGetStatusString": b"a status", "cublasLtGetVersion": 130100}
 
 
 class Library:

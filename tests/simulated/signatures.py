@@ -20,20 +20,10 @@ from tests.simulated import bound, declarations, recorded
 from tests.simulated.declarations import Declarations, Function, Kind
 from tests.simulated.recorded import Call, Passed
 
-MODULES = {
-    "cublas": cublas, "cublaslt": cublaslt, "cuda": cuda, "driver": driver, "pycuda": pycuda, "skcuda": skcuda,
-}  # fmt: skip
-OURS = {
-    "cublas.WORKSPACE",
-    "cublas.KERNELS",
-    "cublaslt.ALIGNED",
-    "pycuda.ON_REQUEST",
-}  # numbers that are no enum's
+MODULES = {"cublas": cublas, "cublaslt": cublaslt, "cuda": cuda, "driver": driver, "pycuda": pycuda, "skcuda": skcuda}
+OURS = {"cublas.WORKSPACE", "cublas.KERNELS", "cublaslt.ALIGNED", "pycuda.ON_REQUEST"}  # numbers that are no enum's
 OURS |= {"cublaslt.ALGO"}  # the type of a structure
-STRUCTS: dict[str, Any] = {
-    "cublasLtMatmulHeuristicResult_t": cublaslt.Offer,
-    "cublasLtMatmulAlgo_t": cublaslt.ALGO,
-}
+STRUCTS: dict[str, Any] = {"cublasLtMatmulHeuristicResult_t": cublaslt.Offer, "cublasLtMatmulAlgo_t": cublaslt.ALGO}
 # Words of flags, which are declared as plain integers; None: the header asks for 0.
 FLAGS = {
     ("cuInit", "Flags"): None,
@@ -47,21 +37,28 @@ def names() -> dict[str, str]:
     """NVIDIA's name of each number of ours, by where that is."""
     pedantic = any("pedantic" in x for x in cublas.TYPES)  # then "fp32" is the plain type
     return {
-        "cublas.N": "CUBLAS_OP_N", "cublas.T": "CUBLAS_OP_T", "cublas.DEFAULT_MATH": "CUBLAS_DEFAULT_MATH",
-        "cublas.PEDANTIC_MATH": "CUBLAS_PEDANTIC_MATH", "cublas.TF32_MATH": "CUBLAS_TF32_TENSOR_OP_MATH",
+        "cublas.N": "CUBLAS_OP_N",
+        "cublas.T": "CUBLAS_OP_T",
+        "cublas.DEFAULT_MATH": "CUBLAS_DEFAULT_MATH",
+        "cublas.PEDANTIC_MATH": "CUBLAS_PEDANTIC_MATH",
+        "cublas.TF32_MATH": "CUBLAS_TF32_TENSOR_OP_MATH",
         "cublas.DEFAULT_ALGORITHM": "CUBLAS_GEMM_DEFAULT",
         **{f"cublas.TYPES[{x!r}][0]": _data_type(x) for x in cublas.TYPES},
         **{f"cublas.TYPES[{x!r}][1]": _compute_type(x, pedantic) for x in cublas.TYPES},
-        "cublaslt.SCALE": "CUDA_R_32F", "cublaslt.NOT_SUPPORTED": "CUBLAS_STATUS_NOT_SUPPORTED",
-        "cublaslt.TRANSA": "CUBLASLT_MATMUL_DESC_TRANSA", "cublaslt.TRANSB": "CUBLASLT_MATMUL_DESC_TRANSB",
+        "cublaslt.SCALE": "CUDA_R_32F",
+        "cublaslt.NOT_SUPPORTED": "CUBLAS_STATUS_NOT_SUPPORTED",
+        "cublaslt.TRANSA": "CUBLASLT_MATMUL_DESC_TRANSA",
+        "cublaslt.TRANSB": "CUBLASLT_MATMUL_DESC_TRANSB",
         "cublaslt.MAX_WORKSPACE": "CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES",
         **{
             f"cublaslt.MIN_ALIGNMENTS[{i}]": f"CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_{letter}_BYTES"
             for i, letter in enumerate("ABCD")
         },
-        "pycuda.NON_BLOCKING": "CU_STREAM_NON_BLOCKING", "pycuda.NO_TIMING": "CU_EVENT_DISABLE_TIMING",
-        "skcuda.MAJOR": "MAJOR_VERSION", "skcuda.MINOR": "MINOR_VERSION",
-    }  # fmt: skip
+        "pycuda.NON_BLOCKING": "CU_STREAM_NON_BLOCKING",
+        "pycuda.NO_TIMING": "CU_EVENT_DISABLE_TIMING",
+        "skcuda.MAJOR": "MAJOR_VERSION",
+        "skcuda.MINOR": "MINOR_VERSION",
+    }
 
 
 def _data_type(name: str) -> str:

@@ -139,18 +139,11 @@ class Skcuda:
         return 130100
 
     def cublasSgemm(self, handle: int, ta: str, tb: str, m: int, n: int, k: int, *rest: Any) -> None:
-        places = (
-            ctypes.c_float(),
-            *map(ctypes.c_void_p, rest[1:5]),
-            ctypes.c_float(),
-            *map(ctypes.c_void_p, rest[6:]),
-        )
+        places = (ctypes.c_float(), *map(ctypes.c_void_p, rest[1:5]), ctypes.c_float(), *map(ctypes.c_void_p, rest[6:]))
         numbers = map(ctypes.c_int, (ta == "t", tb == "t", m, n, k))
         Blas().cublasSgemm_v2(handle, *numbers, *places)
 
-    def cublasSgeam(
-        self, handle: int, ta: str, tb: str, m: int, n: int, one: float, a: int, *rest: Any
-    ) -> None:
+    def cublasSgeam(self, handle: int, ta: str, tb: str, m: int, n: int, one: float, a: int, *rest: Any) -> None:
         assert (ta, tb, rest[0]) == ("t", "n", n)
         at(rest[4], (n, m))[...] = at(a, (m, n)).T
 

@@ -81,9 +81,7 @@ class Library:
     def _convolve(self, names: tuple[str, str, str], given: tuple[Any, ...]) -> int:
         assert (given[1]._obj.value, given[10]._obj.value) == (1.0, 0.0)
         pairs = (given[2:4], given[4:6], given[11:13])
-        arrays = {
-            n: at(place.value, self.dims[what.value]) for n, (what, place) in zip(names, pairs, strict=True)
-        }
+        arrays = {n: at(place.value, self.dims[what.value]) for n, (what, place) in zip(names, pairs, strict=True)}
         compute(names[2], arrays)
         return 0
 

@@ -69,9 +69,7 @@ def preprocessed(header: str, folder: Path) -> str:
     gcc = shutil.which("gcc")
     if not gcc:
         pytest.skip("no gcc")
-    ran = subprocess.run(
-        [gcc, "-E", "-P", *include_flags(), source], capture_output=True, text=True, check=False
-    )
+    ran = subprocess.run([gcc, "-E", "-P", *include_flags(), source], capture_output=True, text=True, check=False)
     if ran.returncode:
         pytest.skip(f"no {header}: {ran.stderr.strip().splitlines()[0]}")
     return ran.stdout
@@ -82,9 +80,7 @@ def answers(header: str, folder: Path, expressions: Sequence[str]) -> list[int]:
     preprocessed(header, folder)
     lines = "\n".join(f'printf("%lld\\n", (long long)({x}));' for x in expressions)
     source, program = folder / "answers.c", folder / "answers"
-    source.write_text(
-        f"#include <stddef.h>\n#include <stdio.h>\n#include <{header}>\nint main(void) {{\n{lines}\n}}\n"
-    )
+    source.write_text(f"#include <stddef.h>\n#include <stdio.h>\n#include <{header}>\nint main(void) {{\n{lines}\n}}\n")
     subprocess.run(["gcc", *include_flags(), source, "-o", program], check=True)
     return [int(x) for x in subprocess.check_output([program], text=True).split()]
 
@@ -144,9 +140,14 @@ def test_a_product_in_row_major_terms(flags: tuple[int, int], alpha: float, beta
     want = alpha * ((a.T if flags[0] else a) @ (b.T if flags[1] else b)) + beta * c
     on = cublas.open_handle(0, 0, Library())
     call = cublas.sgemm(
-        on, (flags[1], flags[0]), (n, m, k), (alpha, beta),
-        (address(b), b.shape[1]), (address(a), a.shape[1]), (address(c), n),
-    )  # fmt: skip
+        on,
+        (flags[1], flags[0]),
+        (n, m, k),
+        (alpha, beta),
+        (address(b), b.shape[1]),
+        (address(a), a.shape[1]),
+        (address(c), n),
+    )
     call()
     assert np.allclose(c, want, rtol=1e-5, atol=1e-6)
 
@@ -180,17 +181,29 @@ def test_the_headers_say_the_same(tmp_path: Path) -> None:
 
 def test_the_headers_give_the_same_numbers(tmp_path: Path) -> None:
     names = {
-        "CUBLAS_OP_N": cublas.N, "CUBLAS_OP_T": cublas.T, "CUBLAS_DEFAULT_MATH": cublas.DEFAULT_MATH,
-        "CUBLAS_PEDANTIC_MATH": cublas.PEDANTIC_MATH, "CUBLAS_TF32_TENSOR_OP_MATH": cublas.TF32_MATH,
-        "CUBLAS_GEMM_DEFAULT": cublas.DEFAULT_ALGORITHM, "sizeof(cublasOperation_t)": 4,
-        "sizeof(cudaDataType)": 4, "sizeof(cublasComputeType_t)": 4, "sizeof(cublasGemmAlgo_t)": 4,
-        "sizeof(cublasMath_t)": 4, "sizeof(cublasStatus_t)": 4,
-        "CUDA_R_32F": cublas.TYPES["pedantic"][0], "CUBLAS_COMPUTE_32F_PEDANTIC": cublas.TYPES["pedantic"][1],
-        "0 + CUDA_R_32F": cublas.TYPES["fp32"][0], "0 + CUBLAS_COMPUTE_32F": cublas.TYPES["fp32"][1],
-        "CUDA_R_32F + 0": cublas.TYPES["tf32"][0], "CUBLAS_COMPUTE_32F_FAST_TF32": cublas.TYPES["tf32"][1],
-        "CUDA_R_16BF": cublas.TYPES["bf16"][0], "CUBLAS_COMPUTE_32F": cublas.TYPES["bf16"][1],
-        "CUDA_R_16F": cublas.TYPES["fp16"][0], "CUBLAS_COMPUTE_32F + 0": cublas.TYPES["fp16"][1],
-    }  # fmt: skip
+        "CUBLAS_OP_N": cublas.N,
+        "CUBLAS_OP_T": cublas.T,
+        "CUBLAS_DEFAULT_MATH": cublas.DEFAULT_MATH,
+        "CUBLAS_PEDANTIC_MATH": cublas.PEDANTIC_MATH,
+        "CUBLAS_TF32_TENSOR_OP_MATH": cublas.TF32_MATH,
+        "CUBLAS_GEMM_DEFAULT": cublas.DEFAULT_ALGORITHM,
+        "sizeof(cublasOperation_t)": 4,
+        "sizeof(cudaDataType)": 4,
+        "sizeof(cublasComputeType_t)": 4,
+        "sizeof(cublasGemmAlgo_t)": 4,
+        "sizeof(cublasMath_t)": 4,
+        "sizeof(cublasStatus_t)": 4,
+        "CUDA_R_32F": cublas.TYPES["pedantic"][0],
+        "CUBLAS_COMPUTE_32F_PEDANTIC": cublas.TYPES["pedantic"][1],
+        "0 + CUDA_R_32F": cublas.TYPES["fp32"][0],
+        "0 + CUBLAS_COMPUTE_32F": cublas.TYPES["fp32"][1],
+        "CUDA_R_32F + 0": cublas.TYPES["tf32"][0],
+        "CUBLAS_COMPUTE_32F_FAST_TF32": cublas.TYPES["tf32"][1],
+        "CUDA_R_16BF": cublas.TYPES["bf16"][0],
+        "CUBLAS_COMPUTE_32F": cublas.TYPES["bf16"][1],
+        "CUDA_R_16F": cublas.TYPES["fp16"][0],
+        "CUBLAS_COMPUTE_32F + 0": cublas.TYPES["fp16"][1],
+    }
     assert answers("cublas_api.h", tmp_path, list(names)) == list(names.values())
 
 

@@ -52,9 +52,7 @@ def visits(launches: int, warm: int, cold: bool, on_host: bool = False) -> worke
 
 
 def visited(device: Cuda, launch: Launch, plan: worker_visits.Visits) -> worker_visits.Timed:
-    return worker_visits.stepwise(
-        device, [[launch]] * len(plan.which), plan, ctypes.addressof(ctypes.c_int32(-1))
-    )
+    return worker_visits.stepwise(device, [[launch]] * len(plan.which), plan, ctypes.addressof(ctypes.c_int32(-1)))
 
 
 @pytest.mark.parametrize("capturable", [False, True])
@@ -174,13 +172,9 @@ def test_a_kernel_is_taken_from_nvccs_cubin_where_there_is_an_nvcc(
     assert len(asked) == 1 and cp.journal[-1] == "module of code"
 
 
-def test_what_the_compiler_refuses_is_one_line(
-    cp: FakeCupy, device: Cuda, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_compiler_refuses_is_one_line(cp: FakeCupy, device: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvcc, "missing", lambda: "no nvcc")
-    with pytest.raises(
-        BuildError, match=r"^gemm\.cu: RuntimeError: CUDA_ERROR_NOT_FOUND: named symbol not found$"
-    ):
+    with pytest.raises(BuildError, match=r"^gemm\.cu: RuntimeError: CUDA_ERROR_NOT_FOUND: named symbol not found$"):
         device.function(gemm.SOURCE, "sgemm_of_nobody")
     cp.refuses = ValueError("gemm.cu(7): error: expected a ';'\n\n1 error detected in the compilation")
     with pytest.raises(BuildError, match=r"^gemm\.cu: ValueError: gemm\.cu\(7\): error: expected a ';'$"):
@@ -191,9 +185,7 @@ def test_a_graph_keeps_nothing_that_was_not_captured(cp: FakeCupy, device: Cuda)
     """While it is captured nothing runs; each replay runs all of it."""
     count = itertools.count(1)
     ran = []
-    run = device.repeat(
-        Launch(lambda: cp.launch("k", SECONDS, lambda: ran.append(next(count))), capturable=True), 3
-    )
+    run = device.repeat(Launch(lambda: cp.launch("k", SECONDS, lambda: ran.append(next(count))), capturable=True), 3)
     device.sync()
     assert not ran
     run()
@@ -284,9 +276,7 @@ def journal(host: Host, cp: FakeCupy, *cases: Case) -> list[str]:
 
 
 @kernels
-def test_no_more_launches_than_a_held_stream_takes(
-    host: Host, cp: FakeCupy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_launches_than_a_held_stream_takes(host: Host, cp: FakeCupy, monkeypatch: pytest.MonkeyPatch) -> None:
     """However short they are."""
     monkeypatch.setattr(host.device, "queue", 21)
     cp.cost = lambda name: 1e-9
@@ -304,9 +294,7 @@ def test_a_cold_visit_flushes_and_launches_once(host: Host, cp: FakeCupy) -> Non
 
 @kernels
 @pytest.mark.parametrize(("rival", "captured"), [("cuda-tiled", True), ("cupy", False)])
-def test_a_graph_is_used_where_all_rivals_can_be_captured(
-    host: Host, cp: FakeCupy, rival: str, captured: bool
-) -> None:
+def test_a_graph_is_used_where_all_rivals_can_be_captured(host: Host, cp: FakeCupy, rival: str, captured: bool) -> None:
     """Else one would be spared what a launch costs, and the other not."""
     told = journal(host, cp, case("cuda-naive"), case(rival))
     graphs = [word for word in told if word.startswith("graph of")]

@@ -45,9 +45,7 @@ def test_the_front_door_has_seconds(monkeypatch: pytest.MonkeyPatch, own_state: 
     gpu = Cuda(0, fake)
     given: dict[str, float] = {}
     part = next(x for x in everything.parts("fake:cuda") if x.name == "gemm" and "--transpose" in x.words)
-    contests = [
-        x for x in part.plan.contests if x.name.startswith(("strategy/", "nn-")) and "cublas" in repr(x.cases)
-    ]
+    contests = [x for x in part.plan.contests if x.name.startswith(("strategy/", "nn-")) and "cublas" in repr(x.cases)]
 
     class Runner:
         def __init__(self) -> None:
@@ -57,8 +55,15 @@ def test_the_front_door_has_seconds(monkeypatch: pytest.MonkeyPatch, own_state: 
             given[contest.name] = seconds
             return type("Done", (), {"seconds": {"measuring": seconds}})
 
-    at: Any = type("At", (), {"runner": Runner(), "progress": type("P", (), {"begin": lambda s, name: None})(),
-                              "file": type("F", (), {"append": lambda s, x: None})()})()  # fmt: skip
+    at: Any = type(
+        "At",
+        (),
+        {
+            "runner": Runner(),
+            "progress": type("P", (), {"begin": lambda s, name: None})(),
+            "file": type("F", (), {"append": lambda s, x: None})(),
+        },
+    )()
     budget: Any = part.plan.budget
     session.measure_all(at, contests, type(budget)(4.2))
     sweep = {name: seconds for name, seconds in given.items() if name.startswith("nn-nt/")}
@@ -71,18 +76,13 @@ def test_nothing_is_timed_where_a_profiler_was(
     """In `micro all`: names after the last look, and not in the host that made it."""
     journal: list[str] = []
     known = everything.benchmarks()
-    monkeypatch.setattr(
-        everything, "benchmarks", lambda: {name: known[name] for name in ("stream", "transpose")}
-    )
+    monkeypatch.setattr(everything, "benchmarks", lambda: {name: known[name] for name in ("stream", "transpose")})
     monkeypatch.setattr(Fake, "names", lambda self, call: journal.append("names") or [], raising=False)
     look = Host.look
     monkeypatch.setattr(Host, "look", lambda self, *given: journal.append("look") or look(self, *given))
     todo = everything.parts("fake:cuda", True)
     assert len(list(everything.run(todo, "fake:cuda", 1.0, None, False, True))) == len(todo)
-    assert (
-        "look" in journal
-        and "look" not in journal[journal.index("names") if "names" in journal else len(journal) :]
-    )
+    assert "look" in journal and "look" not in journal[journal.index("names") if "names" in journal else len(journal) :]
 
 
 def test_the_front_door_comes_first() -> None:

@@ -19,9 +19,7 @@ from kernels.ops.transpose import Transpose
 from tests.simulated import cases
 
 ROOT = Path(__file__).parents[2]
-TYPES = {
-    "float *": ("operand", "workspace"), "unsigned *": ("operand",), "float": ("float32",), "index_t": ("int64",),
-}  # fmt: skip
+TYPES = {"float *": ("operand", "workspace"), "unsigned *": ("operand",), "float": ("float32",), "index_t": ("int64",)}
 
 
 def signature(kernel: cases.Kernel) -> list[tuple[str, str]]:

@@ -99,9 +99,7 @@ def test_a_clock_that_rises_does_not_favor_who_comes_last(cp: FakeCupy, device: 
     assert fastest.fastest(device, some) == 0
 
 
-def test_the_card_is_warm_before_any_is_timed(
-    cp: FakeCupy, device: Cuda, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_card_is_warm_before_any_is_timed(cp: FakeCupy, device: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the clock of the caller, which here is the device's."""
     begun: list[float] = []
     hold = device.hold
@@ -202,9 +200,13 @@ def test_each_row_asks_for_the_arithmetic_that_its_name_says(device: Cuda) -> No
 
 def test_what_would_change_that_arithmetic_from_outside_is_told() -> None:
     said = {
-        "CUBLAS_EMULATE_SINGLE_PRECISION": "1", "CUBLAS_EMULATION_STRATEGY": "eager", "CUPY_TF32": "1",
-        "NVIDIA_TF32_OVERRIDE": "0", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1", "CUBLASLT_LOG_LEVEL": "5",
-    }  # fmt: skip
+        "CUBLAS_EMULATE_SINGLE_PRECISION": "1",
+        "CUBLAS_EMULATION_STRATEGY": "eager",
+        "CUPY_TF32": "1",
+        "NVIDIA_TF32_OVERRIDE": "0",
+        "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1",
+        "CUBLASLT_LOG_LEVEL": "5",
+    }
     others = {"CUDA_VISIBLE_DEVICES": "0", "CUPY_CACHE_DIR": "/tmp", "CUDA_HOME": "/usr/local/cuda"}
     assert variables(STEERING, said | others) == said
 

@@ -89,9 +89,7 @@ BROKEN: list[tuple[str, str, str, int]] = [
 
 @needs_gcc
 @pytest.mark.parametrize(
-    ("kernel", "old", "new", "occurrence"),
-    BROKEN,
-    ids=[f"{name}-{old}-{new}" for name, old, new, _ in BROKEN],
+    ("kernel", "old", "new", "occurrence"), BROKEN, ids=[f"{name}-{old}-{new}" for name, old, new, _ in BROKEN]
 )
 def test_broken_kernel_is_refused(kernel: str, old: str, new: str, occurrence: int) -> None:
     one = cases.find(kernel)
@@ -104,9 +102,8 @@ def test_broken_kernel_is_refused(kernel: str, old: str, new: str, occurrence: i
             return False
 
     assert not all(
-        passes(problem, probe, how)
-        for problem in one.problems[1:] for probe in ("whole", "bits") for how in HOW
-    )  # fmt: skip
+        passes(problem, probe, how) for problem in one.problems[1:] for probe in ("whole", "bits") for how in HOW
+    )
 
 
 @needs_gcc
@@ -248,9 +245,7 @@ def launched(device: Cuda, problem: Mma) -> Any:
 
 @needs_gcc
 @pytest.mark.parametrize(("unit", "arch"), [("mma", "sm_90"), ("wgmma", "sm_90a")])
-def test_a_row_is_compiled_for_what_its_source_needs(
-    unit: str, arch: str, asked: list[tuple[str, str]]
-) -> None:
+def test_a_row_is_compiled_for_what_its_source_needs(unit: str, arch: str, asked: list[tuple[str, str]]) -> None:
     passed = launched(Cuda(0, FakeCupy()), Mma("bf16", unit, 3))
     assert set(asked) == {(f"{unit}.cu", arch)}
     assert passed.error <= passed.bound

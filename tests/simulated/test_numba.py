@@ -22,17 +22,19 @@ pytestmark = pytest.mark.skipif(
 def simulate(*change: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "tests.simulated.simulate", *change],
-        cwd=ROOT, env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}, capture_output=True, text=True, timeout=120,
+        cwd=ROOT,
+        env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
         check=False,
-    )  # fmt: skip
+    )
 
 
 def test_twins_are_right_in_the_simulator() -> None:
     done = simulate()
     assert done.returncode == 0, done.stderr[-2000:]
-    assert {name: len(errors) for name, errors in json.loads(done.stdout).items()} == dict.fromkeys(
-        cuda.TILES, 3
-    )
+    assert {name: len(errors) for name, errors in json.loads(done.stdout).items()} == dict.fromkeys(cuda.TILES, 3)
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,7 @@ def test_it_is_compiled_before_it_is_bound(device: Cuda, fake: FakeNumba, trans:
 
 
 @ROWS
-def test_to_bind_enqueues_nothing(
-    device: Cuda, cp: FakeCupy, fake: FakeNumba, name: str, problem: Problem
-) -> None:
+def test_to_bind_enqueues_nothing(device: Cuda, cp: FakeCupy, fake: FakeNumba, name: str, problem: Problem) -> None:
     """A kernel that has run before it is launched has an answer before it is checked."""
     bind = find(problem.op, name).prepare(problem, device, Setting(device=device.name))
     bench = check.Bench(device, problem)
@@ -149,9 +147,7 @@ def test_a_toolkit_in_part_is_a_row_that_is_skipped(
 ) -> None:
     """While it is prepared: a reason that is one line and names the remedy."""
     fake.fails = error
-    with pytest.raises(
-        Unavailable, match=r"^numba.cuda cannot compile \([^\n]+\): set CUDA_HOME to a CUDA toolkit"
-    ):
+    with pytest.raises(Unavailable, match=r"^numba.cuda cannot compile \([^\n]+\): set CUDA_HOME to a CUDA toolkit"):
         find(problem.op, name).prepare(problem, device, Setting(device=device.name))
 
 
@@ -174,9 +170,7 @@ def toolkit(folder: Path) -> Path:
     return program
 
 
-def test_numba_is_told_where_the_toolkit_is(
-    fake: FakeNumba, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_numba_is_told_where_the_toolkit_is(fake: FakeNumba, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """That of nvcc where it is one, by way of links but not of its own; else the one where NVIDIA installs it; else
     none."""
     own, usual = toolkit(tmp_path / "cuda-13.0"), toolkit(tmp_path / "cuda")
@@ -184,9 +178,7 @@ def test_numba_is_told_where_the_toolkit_is(
     link, script = tmp_path / "bin" / "nvcc", tmp_path / "bin" / "nvcc.sh"
     link.symlink_to(own)
     (tmp_path / "same").symlink_to(own.parents[1])
-    named = (
-        tmp_path / "same" / "bin" / "nvcc"
-    )  # nvcc is then found under this name again: no other key of its cubins
+    named = tmp_path / "same" / "bin" / "nvcc"  # nvcc is then found under this name again: no other key of its cubins
     script.write_text("#!/bin/sh\n")
     monkeypatch.setattr(nvcc, "TOOLKIT", usual)
     homes = {link: own.parents[1], named: tmp_path / "same", script: usual.parents[1], None: usual.parents[1]}
@@ -209,8 +201,10 @@ def test_a_toolkit_that_the_user_names_is_the_one(
     monkeypatch.setenv(name, "/mine")
     numba.cuda()
     assert {x: os.environ.get(x) for x in ("CUDA_HOME", "CUDA_PATH")} == {
-        "CUDA_HOME": None, "CUDA_PATH": None, name: "/mine",
-    }  # fmt: skip
+        "CUDA_HOME": None,
+        "CUDA_PATH": None,
+        name: "/mine",
+    }
 
 
 def test_the_stand_in_reads_the_environment_once(fake: FakeNumba, device: Cuda) -> None:

@@ -74,16 +74,26 @@ def gpu(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any] | None = None) -
 
 def test_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gpu(monkeypatch).state() == {
-        "sm_megahertz": 1980.0, "memory_megahertz": 3201.0, "celsius": 41.0, "watts": pytest.approx(123.456),
-    }  # fmt: skip
+        "sm_megahertz": 1980.0,
+        "memory_megahertz": 3201.0,
+        "celsius": 41.0,
+        "watts": pytest.approx(123.456),
+    }
 
 
 def test_its_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gpu(monkeypatch).facts() == {
-        "driver": "580.65", "watts_limit": pytest.approx(700), "sm_megahertz_max": 1981.0,
-        "memory_megahertz_max": 3202.0, "pcie_generation": 1, "pcie_generation_max": 5, "pcie_width": 8,
-        "pcie_width_max": 16, "compute_mode": "exclusive process", "ecc": False,
-    }  # fmt: skip
+        "driver": "580.65",
+        "watts_limit": pytest.approx(700),
+        "sm_megahertz_max": 1981.0,
+        "memory_megahertz_max": 3202.0,
+        "pcie_generation": 1,
+        "pcie_generation_max": 5,
+        "pcie_width": 8,
+        "pcie_width_max": 16,
+        "compute_mode": "exclusive process",
+        "ecc": False,
+    }
 
 
 @pytest.mark.parametrize("untold", [None, NVMLError()], ids=["not there", "not supported"])
@@ -110,11 +120,7 @@ def test_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_renamed_or_unknown_answers_become(monkeypatch: pytest.MonkeyPatch) -> None:
     one = gpu(
         monkeypatch,
-        {
-            "nvmlDeviceGetTemperature": None,
-            "nvmlDeviceGetTemperatureV": {0: 50},
-            "nvmlDeviceGetComputeMode": 9,
-        },
+        {"nvmlDeviceGetTemperature": None, "nvmlDeviceGetTemperatureV": {0: 50}, "nvmlDeviceGetComputeMode": 9},
     )
     one.api.nvmlSystemGetDriverVersion = lambda: b"470.1"
     assert (one.state()["celsius"], one.facts()["compute_mode"], one.facts()["driver"]) == (50.0, 9, "470.1")

@@ -70,11 +70,7 @@ def test_broken_kernel_is_refused(rule: str, old: str, new: str) -> None:
 def test_launches_cover_every_parameter_once() -> None:
     problem = Optimizer("adam", 5, 1000)
     (whole,) = cuda.launches(problem, "optimizer_adam")
-    assert whole.grid == (5, 1, 1) and whole.arguments[2:5] == (
-        ("int64", 0),
-        ("int64", 5000),
-        ("int64", 5088),
-    )
+    assert whole.grid == (5, 1, 1) and whole.arguments[2:5] == (("int64", 0), ("int64", 5000), ("int64", 5088))
     each = cuda.launches(problem, "optimizer_adam", each=True)
     assert [x.arguments[2:4] for x in each] == [(("int64", 1000 * t), ("int64", 1000)) for t in range(5)]
     (large,) = cuda.launches(Optimizer("sgd", 1, 1 << 28), "optimizer_sgd", processors=148)
@@ -83,9 +79,7 @@ def test_launches_cover_every_parameter_once() -> None:
     assert packed.arguments[4] == ("int64", 5000)
 
 
-@pytest.mark.parametrize(
-    ("rule", "kernel"), [("rmsprop", "optimizer_adam"), ("adam", "optimizer_sgd"), ("sgd", "sgd")]
-)
+@pytest.mark.parametrize(("rule", "kernel"), [("rmsprop", "optimizer_adam"), ("adam", "optimizer_sgd"), ("sgd", "sgd")])
 def test_no_such_kernel(rule: str, kernel: str) -> None:
     with pytest.raises(UsageError, match=r"optimizer\.cu"):
         cuda.launches(Optimizer(rule, 1, 8), kernel)

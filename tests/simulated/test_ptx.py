@@ -43,10 +43,7 @@ def places(layout: tuple[tuple[int, ...], tuple[int, ...]], threads: int) -> Any
     """Of each thread and value, where it lies in the matrix."""
     shape, stride = layout
     extents = [range(extent) for extent in reversed(shape)]  # the first mode runs fastest
-    at = [
-        sum(i * s for i, s in zip(reversed(mode), stride, strict=True))
-        for mode in itertools.product(*extents)
-    ]
+    at = [sum(i * s for i, s in zip(reversed(mode), stride, strict=True)) for mode in itertools.product(*extents)]
     return np.array(at).reshape(-1, threads).T
 
 
@@ -68,9 +65,10 @@ def test_fragments_of_a_warp_are_those_of_cutlass(dtype: str) -> None:
     b = rng.integers(-8, 8, (8, DEPTH[dtype])).astype("f4")  # N × K, as a layout of B has it
     x = {"a": scattered(a, of_a).reshape(32, -1), "b": scattered(b, of_b).reshape(32, -1)}
     operands = [
-        Operand("a", x["a"].shape, "in", dtype), Operand("b", x["b"].shape, "in", dtype),
+        Operand("a", x["a"].shape, "in", dtype),
+        Operand("b", x["b"].shape, "in", dtype),
         Operand("c", (32, 4), "out"),
-    ]  # fmt: skip
+    ]
     geometry = Geometry("f", (1, 1, 1), (32, 1, 1), tuple(("operand", one.name) for one in operands))
     source = own("mma") + WARP.replace("TYPE", dtype.upper())
     got = launcher.launch(source, [geometry], operands, x)["c"]
@@ -106,9 +104,10 @@ def test_every_number_of_16_bits_is_read_right(dtype: str) -> None:
     fragments = a.transpose(0, 2, 1).reshape(len(a), -1)[:, places(LAYOUTS[dtype][0], 32)].reshape(-1, 8)
     b = np.tile(scattered(np.ones((8, 16), "f4"), LAYOUTS[dtype][1]), (len(a), 1))
     operands = [
-        Operand("a", fragments.shape, "in", dtype), Operand("b", b.shape, "in", dtype),
+        Operand("a", fragments.shape, "in", dtype),
+        Operand("b", b.shape, "in", dtype),
         Operand("c", (len(fragments), 4), "out"),
-    ]  # fmt: skip
+    ]
     geometry = Geometry("f", (len(a), 1, 1), (32, 1, 1), tuple(("operand", one.name) for one in operands))
     got = launcher.launch(own("mma") + body, [geometry], operands, {"a": fragments, "b": b})["c"]
     rows = np.empty((len(a), 128))
@@ -142,10 +141,7 @@ def test_tf32_is_rounded_to_nearest() -> None:
         ('asm volatile("membar.gl;");', "nobody does this here: membar.gl"),
         ('asm volatile("cvt.rna.tf32.f32 %0, %9;" : "=r"(t) : "f"(x[t]));', "an operand that is not given"),
         ('asm volatile("cvt.rna.tf32.f32 %0;" : "=r"(t));', "nobody does this here"),
-        (
-            'asm volatile("mma.sync.aligned.m16n8k16.row.row.f32.bf16.bf16.f32 %0;" : "=r"(t));',
-            "no such shape",
-        ),
+        ('asm volatile("mma.sync.aligned.m16n8k16.row.row.f32.bf16.bf16.f32 %0;" : "=r"(t));', "no such shape"),
         ('asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 %0;" : "=r"(t));', "no such types"),
         ('asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 %0;" : "=r"(t));', "no such shape"),
     ],

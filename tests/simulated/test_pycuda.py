@@ -48,8 +48,7 @@ class Fake:
             init=lambda: self.say("init"),
             Device=lambda index: Device(self, index),
             Context=SimpleNamespace(
-                get_device=self.get_device,
-                get_current=lambda: self.entered[-1] if self.entered else None,
+                get_device=self.get_device, get_current=lambda: self.entered[-1] if self.entered else None
             ),
             Stream=lambda flags: self.say(f"stream {flags}") or SimpleNamespace(handle=ITS_OWN),
             module_from_file=lambda path: SimpleNamespace(get_function=lambda name: Kernel(self, path, name)),
@@ -211,9 +210,7 @@ def test_what_fails_is_told(fake: Fake) -> None:
 
 def test_one_that_cannot_be_used_is_one_line(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     fake.fails = "init"
-    with pytest.raises(
-        Unavailable, match=r"^pycuda is installed but cannot .*FakeError.*: pip install --force"
-    ):
+    with pytest.raises(Unavailable, match=r"^pycuda is installed but cannot .*FakeError.*: pip install --force"):
         pycuda.load()
     monkeypatch.setitem(sys.modules, "pycuda.driver", None)  # as where libcuda.so.1 is not here
     with pytest.raises(Unavailable, match=r"^pycuda is installed .*\(ModuleNotFoundError: "):

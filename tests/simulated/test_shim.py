@@ -54,9 +54,7 @@ def test_missing_barrier_gives_a_wrong_answer(backward: bool) -> None:
     assert np.isnan(run(REVERSED.format(barrier=""), backward)).any()
 
 
-SECOND = (
-    "__shared__ float s; for (int i = 0; i < 3; i++) { if (t == %d) s = i; __syncthreads(); y[t] = s; %s }"
-)
+SECOND = "__shared__ float s; for (int i = 0; i < 3; i++) { if (t == %d) s = i; __syncthreads(); y[t] = s; %s }"
 
 
 @BOTH
@@ -217,7 +215,4 @@ def test_too_large_a_block_is_told() -> None:
 
 
 def test_kernels_of_a_file_are_found() -> None:
-    assert launcher.names(HEAD + "}\n" + HEAD.replace(" f(", " __launch_bounds__(A *B)\n    g(")) == [
-        "f",
-        "g",
-    ]
+    assert launcher.names(HEAD + "}\n" + HEAD.replace(" f(", " __launch_bounds__(A *B)\n    g(")) == ["f", "g"]

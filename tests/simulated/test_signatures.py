@@ -17,9 +17,15 @@ from tests.simulated.declarations import Declarations, Function, Kind
 from tests.simulated.recorded import Call, Passed
 
 KINDS = (
-    ctypes.c_char, ctypes.c_int, ctypes.c_uint, ctypes.c_int64, ctypes.c_uint64, ctypes.c_float, ctypes.c_double,
+    ctypes.c_char,
+    ctypes.c_int,
+    ctypes.c_uint,
+    ctypes.c_int64,
+    ctypes.c_uint64,
+    ctypes.c_float,
+    ctypes.c_double,
     ctypes.c_void_p,
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -237,11 +243,7 @@ cdef some_t call(opaque* made, const pair* told, unsigned int count, const float
 def test_what_the_text_says_is_understood() -> None:
     found = declarations.FUNCTION.search(PXD)
     assert found is not None
-    function = {
-        "symbol": "call_v2",
-        "returns": found["returns"].strip(),
-        "arguments": found["arguments"].split(", "),
-    }
+    function = {"symbol": "call_v2", "returns": found["returns"].strip(), "arguments": found["arguments"].split(", ")}
     told = declarations._types([PXD], {"FIRST"}, {"call": function})
     assert told == {
         "types": {"opaque": "opaque_st*", "some_t": "some_enum"},

@@ -225,9 +225,7 @@ def test_a_handle_on_a_stream(library: ctypes.CDLL) -> None:
 
 @pytest.mark.parametrize("flags", [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (-2.5, 0.5)])
-def test_a_product_in_row_major_terms(
-    library: ctypes.CDLL, flags: tuple[int, int], alpha: float, beta: float
-) -> None:
+def test_a_product_in_row_major_terms(library: ctypes.CDLL, flags: tuple[int, int], alpha: float, beta: float) -> None:
     """Row-major C = op(A)·op(B) is column-major Cᵀ = op(B)ᵀ·op(A)ᵀ: operands and flags swapped."""
     m, n, k = 3, 5, 4
     rng = np.random.default_rng(1)
@@ -236,9 +234,14 @@ def test_a_product_in_row_major_terms(
     c = rng.standard_normal((m, n)).astype(np.float32)
     want = alpha * ((a.T if flags[0] else a) @ (b.T if flags[1] else b)) + beta * c
     call = skcuda.sgemm(
-        skcuda.open_handle(0), (flags[1], flags[0]), (n, m, k), (alpha, beta),
-        (address(b), b.shape[1]), (address(a), a.shape[1]), (address(c), n),
-    )  # fmt: skip
+        skcuda.open_handle(0),
+        (flags[1], flags[0]),
+        (n, m, k),
+        (alpha, beta),
+        (address(b), b.shape[1]),
+        (address(a), a.shape[1]),
+        (address(c), n),
+    )
     call()
     assert np.allclose(c, want, rtol=1e-5)
 
@@ -251,9 +254,7 @@ def test_a_transposition(library: ctypes.CDLL) -> None:
 
 
 @pytest.mark.parametrize("part", ["misc", "broken"])
-def test_all_that_was_lent_is_taken_back(
-    library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch, part: str
-) -> None:
+def test_all_that_was_lent_is_taken_back(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     """Also where the import fails; and what was there before is there again."""
     mine = ModuleType("pkg_resources")
     monkeypatch.setitem(sys.modules, "pkg_resources", mine)
@@ -306,9 +307,7 @@ def test_what_it_answers_is_told(library: ctypes.CDLL) -> None:
         skcuda.open_handle(0)
 
 
-def test_a_library_that_is_not_there_is_what_is_told(
-    library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_is_not_there_is_what_is_told(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
     put(library, "properties", 7)
     with pytest.raises(Unavailable, match=r"^cublasGetProperty answers 7: pip install"):
         skcuda.load()

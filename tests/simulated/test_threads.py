@@ -127,7 +127,7 @@ ORDERED: dict[str, tuple[str, Any]] = {  # and what they make of x, which is 0 â
     "atomic": (f"{ZERO} __syncthreads(); atomicAdd(&s, 2); __syncthreads(); y[t] = s;", 128),
     "blocks2": (f"{STORE} __syncthreads(); y[t + 32 * blockIdx.x] = s[31 - t];", 31 - T % 32),
     "blocks4": ("y[t + 16 * blockIdx.x] = x[t];", T % 16),
-}  # fmt: skip
+}
 UNORDERED = {
     "no_barrier": f"{STORE} y[t] = s[63 - t];",
     "warps": f"{STORE} __syncwarp(); y[t] = s[63 - t];",
@@ -173,9 +173,7 @@ def test_ordered_accesses_are_no_race(name: str) -> None:
 @pytest.mark.parametrize("name", UNORDERED)
 def test_unordered_accesses_are_a_race(name: str) -> None:
     for backward in (False, True):
-        with pytest.raises(
-            threads.Race, match=rf"(?s)^{name}:.* {name} \S*kernels\.cu:\d.*'block \d, thread"
-        ):
+        with pytest.raises(threads.Race, match=rf"(?s)^{name}:.* {name} \S*kernels\.cu:\d.*'block \d, thread"):
             run(name, backward)
 
 

@@ -82,7 +82,7 @@ def launched() -> dict[str, int]:
 )
 def test_a_launch_of_many_kernels_takes_what_its_kernels_take(
     rivals: tuple[str, ...], told: str, launched: dict[str, int], own_state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     """A visit of `cuda-each` was 27,200 launches and waited for its caller; now it is a graph, or as many as are held.
     What no stream can hold is told."""
     machine = Simulated(kernels=lambda row, problem: launched.get(row.name, 1))
@@ -114,9 +114,7 @@ def test_an_error_that_stays_costs_one_case(own_state: Path, monkeypatch: pytest
     machine.install(monkeypatch)
     machine.faulty |= {"cuda-each"}
     for rivals in (("cuda", "cuda-each", "torch-fused-cuda"), ("cuda", "torch-foreach-cuda")):
-        found = {
-            x.variant: x for x in contest(machine, *map(optimizer, rivals)).results if x.role == "measured"
-        }
+        found = {x.variant: x for x in contest(machine, *map(optimizer, rivals)).results if x.role == "measured"}
         for name, result in found.items():
             assert result.status == ("failed" if name == "cuda-each" else "ok"), (name, result.reason)
             if name == "cuda-each":
@@ -134,9 +132,7 @@ def test_a_first_call_that_compiles_is_no_launch(own_state: Path, monkeypatch: p
             assert rounds(result) >= 6
 
 
-def test_what_compiles_in_a_fresh_worker_breaks_no_hold(
-    own_state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_compiles_in_a_fresh_worker_breaks_no_hold(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last of the cases fails, and its worker goes; the others are timed in another, where nothing was checked."""
     machine = Simulated(Costs(first=1.0))
     machine.install(monkeypatch)
@@ -201,9 +197,7 @@ def test_who_has_not_answered_in_this_process_or_to_this_has_a_minute(
             runner = Runner(workers, {"cuda:0": machine.workers[0].limits()}, History("none"))
             alone = [PlannedContest(x.name, "which?", "variant", (x,)) for x in rivals]
             found = [runner.run(one, 1.0, Budget(1.0)).results[0] for one in alone]
-            assert [x.status for x in found] == [
-                "failed" if x.variant == "cuda-each" else "ok" for x in found
-            ]
+            assert [x.status for x in found] == ["failed" if x.variant == "cuda-each" else "ok" for x in found]
             runner.checked.clear()
             again = runner.run(alone[0], 1.0, Budget(1.0)).results[0]
             assert again.status == "ok", again.reason
@@ -223,9 +217,7 @@ def test_temperature_and_power_are_told_of_when_they_were_asked(
     assert all(x["sm_megahertz"] == 1980.0 for x in found)
 
 
-def test_a_gpu_that_is_gone_costs_what_was_to_be_timed_on_it(
-    own_state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_that_is_gone_costs_what_was_to_be_timed_on_it(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It fails while a contest is timed, and no worker finds it any more: the command goes on to its end."""
     machine = Simulated()
     machine.install(monkeypatch)

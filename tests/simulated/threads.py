@@ -26,11 +26,22 @@ if TYPE_CHECKING:
 
 HEADER = Path(__file__).with_name("threads.h")
 FLAGS = (
-    "-std=c++17", "-O1", "-g1", "-no-pie", "-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function",
-    "-Wno-unused-variable", "-Wno-clobbered", "-Wno-address", "-fno-math-errno",
+    "-std=c++17",
+    "-O1",
+    "-g1",
+    "-no-pie",
+    "-Wall",
+    "-Wno-unknown-pragmas",
+    "-Wno-unused-function",
+    "-Wno-unused-variable",
+    "-Wno-clobbered",
+    "-Wno-address",
+    "-fno-math-errno",
     # A compiler's own vectors are overlooked: a g++ that is Clang makes some at -O1.
-    "-fsanitize=thread", "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
-)  # fmt: skip
+    "-fsanitize=thread",
+    "-fno-tree-vectorize",
+    "-fno-tree-slp-vectorize",
+)
 PROBE = "int main() { return 0; }"
 RACE = 66  # the status of a program in which TSan has found one
 OPTIONS = f"halt_on_error=1:exitcode={RACE}:report_thread_leaks=0:atexit_sleep_ms=0"
@@ -106,8 +117,11 @@ def start(program: Path, arguments: Sequence[Path]) -> subprocess.CompletedProce
     for _ in range(TRIES):
         told = subprocess.run(
             [*_fixed(), program, *arguments],
-            capture_output=True, text=True, check=False, env=os.environ | {"TSAN_OPTIONS": OPTIONS},
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"TSAN_OPTIONS": OPTIONS},
+        )
         if not (told.returncode and REFUSED.search(told.stderr)):
             return told
     raise Refused(f"ThreadSanitizer does not start here: {_first(told.stderr)}")

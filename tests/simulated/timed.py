@@ -46,9 +46,7 @@ class Costs:
     torch: float = 10.0  # its first import in a process
     compilation: float = 1.0  # of a row's first kernel in a process, where it is our own, Numba's or CuPy's
     loading: float = 0.1  # of a library's
-    first: float = (
-        0.0  # of what a row compiles or loads only when it is called for the first time in a process
-    )
+    first: float = 0.0  # of what a row compiles or loads only when it is called for the first time in a process
     reference: float = 3.0  # of the seed's product: filled, put, compared; others by their bytes
     nvml: float = 20e-3  # a call
     naming: float = 0.3  # a case under the profiler
@@ -213,10 +211,7 @@ class Simulated:
         clock.perf_counter_ns = clock.thread_time_ns = lambda: round(self.now * 1e9)
         clock.sleep = lambda seconds: None
         for name, module in list(sys.modules.items()):
-            if (
-                name.partition(".")[0] in ("micro", "kernels", "reports")
-                and getattr(module, "time", None) is time
-            ):
+            if name.partition(".")[0] in ("micro", "kernels", "reports") and getattr(module, "time", None) is time:
                 patch.setattr(module, "time", clock)
         opened = self.device("cuda:0")
         for module in (session, everything):

@@ -26,9 +26,14 @@ def product(a: Array, b: Array, levels: int) -> Array:
     a11, a12, a21, a22 = a[:m, :k], a[:m, k:], a[m:, :k], a[m:, k:]
     b11, b12, b21, b22 = b[:k, :n], b[:k, n:], b[k:, :n], b[k:, n:]
     pairs = (
-        (a11 + a22, b11 + b22), (a21 + a22, b11), (a11, b12 - b22), (a22, b21 - b11),
-        (a11 + a12, b22), (a21 - a11, b11 + b12), (a12 - a22, b21 + b22),
-    )  # fmt: skip
+        (a11 + a22, b11 + b22),
+        (a21 + a22, b11),
+        (a11, b12 - b22),
+        (a22, b21 - b11),
+        (a11 + a12, b22),
+        (a21 - a11, b11 + b12),
+        (a12 - a22, b21 + b22),
+    )
     p, q, r, s, t, u, v = (product(x, y, levels - 1) for x, y in pairs)
     return np.block([[p + s - t + v, r + t], [q + s, p - q + r + u]])
 

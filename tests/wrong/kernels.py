@@ -204,9 +204,7 @@ RETURNS_EARLY = made("RETURNS_EARLY", returns_early)
 
 def at(x: Array, element: int) -> Array:
     """The float so many elements from the first of x, wherever that is."""
-    return np.lib.stride_tricks.as_strided(x[:1, :1], (1, abs(element) + 1), (0, 4 if element > 0 else -4))[
-        :, -1
-    ]
+    return np.lib.stride_tricks.as_strided(x[:1, :1], (1, abs(element) + 1), (0, 4 if element > 0 else -4))[:, -1]
 
 
 def writes_padding(problem: Gemm, left: Array, right: Array, c: Array) -> None:

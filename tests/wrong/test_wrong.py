@@ -253,9 +253,7 @@ def test_look_with_overlapping_places_is_refused(monkeypatch: pytest.MonkeyPatch
     cases = [Case(SQUARE, "openblas"), Case(SQUARE, "naive")]
     host.settle(host.open(cases, [True, True], 1), 60e-6)
     assert host.look(0, 2).wall.shape == (2, 2)
-    monkeypatch.setattr(
-        placement, "draw", lambda rng, sizes, space, rounds, unit: np.zeros((rounds, len(sizes)), int)
-    )
+    monkeypatch.setattr(placement, "draw", lambda rng, sizes, space, rounds, unit: np.zeros((rounds, len(sizes)), int))
     with pytest.raises(LaunchError, match="share memory") as told:
         host.look(2, 2)
     for case in cases:

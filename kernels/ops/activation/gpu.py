@@ -34,13 +34,12 @@ def cupy_chain(problem: Activation, device: Any, setting: object) -> Bind:
         ("exp", "forward"): (1, lambda x, y: cp.exp(x, y)),
         ("relu", "backward"): (2, lambda x, d, y: cp.multiply(d, cp.greater(x, 0, mask), y)),
         ("sigmoid", "backward"): (
-            3, lambda x, d, y: cp.multiply(cp.multiply(cp.subtract(1, x, spare), x, spare), d, y)
+            3,
+            lambda x, d, y: cp.multiply(cp.multiply(cp.subtract(1, x, spare), x, spare), d, y),
         ),
-        ("tanh", "backward"): (
-            3, lambda x, d, y: cp.multiply(cp.subtract(1, cp.multiply(x, x, spare), spare), d, y)
-        ),
+        ("tanh", "backward"): (3, lambda x, d, y: cp.multiply(cp.subtract(1, cp.multiply(x, x, spare), spare), d, y)),
         ("exp", "backward"): (1, lambda x, d, y: cp.multiply(x, d, y)),
-    }  # fmt: skip
+    }
     kernels, step = steps[problem.kind, problem.phase]
     return lambda buffers: Launch(partial(step, *inputs(problem, buffers), buffers[-1]), kernels=kernels)
 

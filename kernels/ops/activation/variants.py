@@ -49,34 +49,48 @@ def _libm_kernel() -> tuple[str | None, str | None]:
 
 VARIANTS: tuple[Variant[Activation], ...] = (
     Variant(
-        "c", "cpu", "suite", maths.prepared(SOURCE, lambda p: f"{p.phase}_{p.kind}", _argument), kernel=_own_kernel,
+        "c", "cpu", "suite", maths.prepared(SOURCE, lambda p: f"{p.phase}_{p.kind}", _argument), kernel=_own_kernel
     ),
     Variant(
-        "libm", "cpu", "libc", maths.prepared(SOURCE, lambda p: f"libm_{p.kind}", _argument), accepts=_scalar,
+        "libm",
+        "cpu",
+        "libc",
+        maths.prepared(SOURCE, lambda p: f"libm_{p.kind}", _argument),
+        accepts=_scalar,
         kernel=_libm_kernel,
     ),
+    Variant("numpy", "cpu", "numpy", libraries.numpy_chain, kernel=libraries.numpy_kernel, python=True),
     Variant(
-        "numpy", "cpu", "numpy", libraries.numpy_chain, kernel=libraries.numpy_kernel, python=True,
-    ),
-    Variant(
-        "torch", "cpu", "torch", libraries.torch_out, missing=torch_library.missing, kernel=libraries.torch_kernel,
+        "torch",
+        "cpu",
+        "torch",
+        libraries.torch_out,
+        missing=torch_library.missing,
+        kernel=libraries.torch_kernel,
         python=True,
     ),
     Variant(
-        "numba", "cpu", "numba", libraries.numba_loop, accepts=_forward, missing=numba.missing,
-        kernel=libraries.numba_kernel, python=True,
+        "numba",
+        "cpu",
+        "numba",
+        libraries.numba_loop,
+        accepts=_forward,
+        missing=numba.missing,
+        kernel=libraries.numba_kernel,
+        python=True,
     ),
     Variant(
-        "cuda", "cuda", "suite", grid.prepared(cuda.SOURCE, lambda p, device: cuda.launches(p, cuda.kernel(p))),
+        "cuda",
+        "cuda",
+        "suite",
+        grid.prepared(cuda.SOURCE, lambda p, device: cuda.launches(p, cuda.kernel(p))),
         missing=cuda_library.missing,
     ),
     Variant(
-        "cupy", "cuda", "cupy", gpu.cupy_chain, missing=cuda_library.missing,
-        kernel=cuda_library.kernel, python=True,
+        "cupy", "cuda", "cupy", gpu.cupy_chain, missing=cuda_library.missing, kernel=cuda_library.kernel, python=True
     ),
     Variant(
-        "torch-cuda", "cuda", "torch", gpu.torch_out, missing=torch_cuda.missing, kernel=torch_cuda.kernel,
-        python=True,
+        "torch-cuda", "cuda", "torch", gpu.torch_out, missing=torch_cuda.missing, kernel=torch_cuda.kernel, python=True
     ),
-)  # fmt: skip
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

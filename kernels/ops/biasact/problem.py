@@ -53,12 +53,7 @@ class BiasAct(Problem):
             return (*names, Operand("y", (self.rows + 1, self.cols), "out"))
         b, y = Operand("b", (1, self.cols), "in"), Operand("y", shape, "out")
         if self.terms:
-            return (
-                Operand("a", (self.rows, self.terms), "in"),
-                Operand("w", (self.terms, self.cols), "in"),
-                b,
-                y,
-            )
+            return (Operand("a", (self.rows, self.terms), "in"), Operand("w", (self.terms, self.cols), "in"), b, y)
         return Operand("x", shape, "in"), b, y
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:

@@ -138,19 +138,18 @@ TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_libra
 VARIANTS: tuple[Variant[BiasAct], ...] = (
     Variant("c", "cpu", "suite", _own(), accepts=_alone),
     Variant("c-passes", "cpu", "suite", _own("_passes"), accepts=_alone),
+    Variant("numpy-c", "cpu", "numpy", partial(product_then, symbol="biasact_forward"), accepts=_product, python=True),
     Variant(
-        "numpy-c", "cpu", "numpy", partial(product_then, symbol="biasact_forward"), accepts=_product,
-        python=True,
-    ),
-    Variant(
-        "numpy-c-passes", "cpu", "numpy", partial(product_then, symbol="biasact_forward_passes"), accepts=_product,
+        "numpy-c-passes",
+        "cpu",
+        "numpy",
+        partial(product_then, symbol="biasact_forward_passes"),
+        accepts=_product,
         python=True,
     ),
     Variant("numpy", "cpu", "numpy", numpy_chain, python=True),
     Variant("torch", "cpu", "torch", partial(torch_out, inside=False), **TORCH),
-    Variant(
-        "torch-bias-inside", "cpu", "torch", partial(torch_out, inside=True), accepts=_product, **TORCH,
-    ),
+    Variant("torch-bias-inside", "cpu", "torch", partial(torch_out, inside=True), accepts=_product, **TORCH),
     Variant("onednn-both-inside", "cpu", "torch", onednn, accepts=_product, **TORCH),
-)  # fmt: skip
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -75,7 +75,7 @@ VARIANTS: tuple[Variant[Cast], ...] = (
     Variant("memset", "cpu", "libc", maths.prepared(SOURCE, lambda p: "cast_memset", _argument), accepts=_clears),
     Variant("numpy", "cpu", "numpy", numpy_copyto, accepts=_known, python=True),
     Variant(
-        "torch", "cpu", "torch", torch_copy, missing=torch_library.missing, kernel=torch_library.kernel, python=True,
+        "torch", "cpu", "torch", torch_copy, missing=torch_library.missing, kernel=torch_library.kernel, python=True
     ),
-)  # fmt: skip
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

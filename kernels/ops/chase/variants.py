@@ -27,9 +27,10 @@ class Region(ctypes.Structure):
     """`region` of chase.c."""
 
     _fields_ = (
-        ("base", POINTER), ("raw", POINTER),
+        ("base", POINTER),
+        ("raw", POINTER),
         *((name, ctypes.c_int64) for name in ("lines", "steps", "page", "small")),
-    )  # fmt: skip
+    )
 
 
 class Argument(ctypes.Structure):
@@ -65,9 +66,7 @@ def prepare(problem: Chase, device: object, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Array]) -> Launch:
         argument = Argument(r=kept.address)
-        made = launch(
-            function, argument, ["y"], buffers, uses=problem.steps, workspace=problem.footprint, keep=(kept,)
-        )
+        made = launch(function, argument, ["y"], buffers, uses=problem.steps, workspace=problem.footprint, keep=(kept,))
         assert made.entry is not None
         return replace(made, entry=replace(made.entry, single=(ready, 0)))
 

@@ -24,18 +24,18 @@ class Argument(ctypes.Structure):
 
     _fields_ = (
         *((name, maths.POINTER) for name in ("x", "d", "y", "scratch")),
-        ("units", maths.INT64), ("scale", maths.FLOAT), ("dropped", ctypes.c_uint32), ("key", ctypes.c_uint32),
-    )  # fmt: skip
+        ("units", maths.INT64),
+        ("scale", maths.FLOAT),
+        ("dropped", ctypes.c_uint32),
+        ("key", ctypes.c_uint32),
+    )
 
 
 def _argument(problem: Dropout) -> tuple[ctypes.Structure, tuple[object, ...]]:
     import random
 
     made = Argument(
-        units=problem.units,
-        scale=problem.scale,
-        dropped=int(problem.rate * 2**32),
-        key=random.getrandbits(32),
+        units=problem.units, scale=problem.scale, dropped=int(problem.rate * 2**32), key=random.getrandbits(32)
     )
     return made, ()
 
@@ -82,8 +82,7 @@ VARIANTS: tuple[Variant[Dropout], ...] = (
     Variant("c-mask-passes", "cpu", "suite", _own("dropout_mask_passes", True)),
     Variant("numpy", "cpu", "numpy", numpy_mask, python=True),
     Variant(
-        "torch", "cpu", "torch", torch_mask, missing=torch_library.missing,
-        kernel=torch_library.kernel, python=True,
+        "torch", "cpu", "torch", torch_mask, missing=torch_library.missing, kernel=torch_library.kernel, python=True
     ),
-)  # fmt: skip
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

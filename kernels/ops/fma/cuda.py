@@ -21,13 +21,9 @@ def launches(problem: Fma, kernel: str, processors: int | None = None) -> tuple[
     """
     if problem.isa != "cuda" or kernel != f"fma_chains{problem.chains}" or kernel not in KERNELS:
         there = ", ".join(KERNELS)
-        raise UsageError(
-            f"{kernel} of {SOURCE.name} is not for {problem.name}: there is {there}, of isa:cuda"
-        )
+        raise UsageError(f"{kernel} of {SOURCE.name} is not for {problem.name}: there is {there}, of isa:cuda")
     if processors not in (None, problem.processors):
-        raise UsageError(
-            f"{problem.name} is not for {processors} multiprocessors: take processors:{processors}"
-        )
+        raise UsageError(f"{problem.name} is not for {processors} multiprocessors: take processors:{processors}")
     return (
         Geometry(
             kernel,

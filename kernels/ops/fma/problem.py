@@ -56,10 +56,7 @@ class Fma(Problem):
         return 12.0 * self.chains * self.lanes
 
     def operands(self) -> tuple[Operand, ...]:
-        return (
-            Operand("d", (1, self.lanes), "in"),
-            Operand("x", (self.chains, self.lanes), "inout"),
-        )
+        return (Operand("d", (1, self.lanes), "in"), Operand("x", (self.chains, self.lanes), "inout"))
 
     def reference(self, x: Arrays) -> Array:
         fixed = 2.0 * x["d"].astype("f8")

@@ -46,10 +46,14 @@ def on_gpu(problem: Fma) -> str | None:
 VARIANTS = (
     Variant("c", "cpu", "suite", prepare, accepts=accepts),
     Variant(
-        "cuda", "cuda", "suite", accepts=on_gpu, missing=cuda_library.missing,
+        "cuda",
+        "cuda",
+        "suite",
+        accepts=on_gpu,
+        missing=cuda_library.missing,
         prepare=grid.prepared(
             cuda.SOURCE, lambda problem, device: cuda.launches(problem, f"fma_chains{problem.chains}")
         ),
     ),
-)  # fmt: skip
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

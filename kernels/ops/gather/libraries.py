@@ -63,9 +63,7 @@ def multiplied(problem: Gather, device: Any, setting: Setting) -> Bind:
     """The product of a one-hot matrix, made beforehand, and the table."""
     xp = arrays(device, setting)
     hot = one_hot(problem, xp)
-    product = (
-        PRODUCT if problem.named > 1 else 4
-    )  # CuPy makes one number by a product of elements, CUB's sum, a copy
+    product = PRODUCT if problem.named > 1 else 4  # CuPy makes one number by a product of elements, CUB's sum, a copy
 
     def bind(buffers: Sequence[Any]) -> Launch:
         y, table = buffers

@@ -42,9 +42,7 @@ class Gather(Problem):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.batch > self.rows:
-            raise UsageError(
-                f"--batch {self.batch}: a table of {self.rows} rows has not so many different ones"
-            )
+            raise UsageError(f"--batch {self.batch}: a table of {self.rows} rows has not so many different ones")
 
     @property
     def named(self) -> int:

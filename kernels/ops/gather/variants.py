@@ -49,9 +49,14 @@ def own(form: str) -> Callable[[Gather, Any, Setting], Bind]:
 
         def bind(buffers: Sequence[Array]) -> Launch:
             known = Argument(
-                ids=ids.ctypes.data, rows=problem.rows, width=problem.width, batch=problem.batch, rate=RATE,
-                epsilon=EPSILON, whole=whole.ctypes.data if whole is not None else None,
-            )  # fmt: skip
+                ids=ids.ctypes.data,
+                rows=problem.rows,
+                width=problem.width,
+                batch=problem.batch,
+                rate=RATE,
+                epsilon=EPSILON,
+                whole=whole.ctypes.data if whole is not None else None,
+            )
             size = 0 if whole is None else whole.nbytes
             return launch(function, known, names, buffers, workspace=size, keep=(ids, whole))
 
@@ -91,13 +96,19 @@ def spread(problem: Gather) -> Work:
 
 LOOKUP, HOT, STEP = does("lookup"), does("lookup", _held), does("step")
 CUPY: dict[str, Any] = {
-    "device": "cuda", "provider": "cupy", "missing": cuda_library.missing, "kernel": cuda_library.kernel,
+    "device": "cuda",
+    "provider": "cupy",
+    "missing": cuda_library.missing,
+    "kernel": cuda_library.kernel,
     "python": True,
-}  # fmt: skip
+}
 TORCH: dict[str, Any] = {
-    "device": "cpu", "provider": "torch", "missing": torch_library.missing, "kernel": torch_library.kernel,
+    "device": "cpu",
+    "provider": "torch",
+    "missing": torch_library.missing,
+    "kernel": torch_library.kernel,
     "python": True,
-}  # fmt: skip
+}
 TORCH_CUDA = TORCH | {"device": "cuda", "missing": torch_cuda.missing, "kernel": torch_cuda.kernel}
 NUMPY: dict[str, Any] = {"device": "cpu", "provider": "numpy", "python": True}
 VARIANTS: tuple[Variant[Gather], ...] = (
@@ -113,13 +124,7 @@ VARIANTS: tuple[Variant[Gather], ...] = (
     Variant("cupy", prepare=libraries.taken, accepts=LOOKUP, **CUPY),
     Variant("cupy-one-hot", prepare=libraries.multiplied, accepts=HOT, work=multiplied, **CUPY),
     Variant("torch-cuda", prepare=libraries.torch_rows(hot=False), accepts=LOOKUP, **TORCH_CUDA),
-    Variant(
-        "torch-cuda-one-hot",
-        prepare=libraries.torch_rows(hot=True),
-        accepts=HOT,
-        work=multiplied,
-        **TORCH_CUDA,
-    ),
+    Variant("torch-cuda-one-hot", prepare=libraries.torch_rows(hot=True), accepts=HOT, work=multiplied, **TORCH_CUDA),
     Variant("cupy-rows", prepare=libraries.stepped(dense=False), accepts=STEP, **CUPY),
     Variant("cupy-dense", prepare=libraries.stepped(dense=True), accepts=STEP, work=spread, **CUPY),
 )

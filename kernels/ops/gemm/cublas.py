@@ -75,9 +75,14 @@ def light(best: bool = False, strict: bool = False) -> Callable[[Gemm, Any, obje
         on = cublaslt.beside(device.blas())
         flags, sizes, scale, first, second, out = words(problem, (0, 0, 0))
         offers = cublaslt.plan(
-            on, "pedantic" if strict else problem.dtype, flags, sizes, (first[1], second[1], out[1]),
-            cublas.WORKSPACE, OFFERS if best else 1,
-        )  # fmt: skip
+            on,
+            "pedantic" if strict else problem.dtype,
+            flags,
+            sizes,
+            (first[1], second[1], out[1]),
+            cublas.WORKSPACE,
+            OFFERS if best else 1,
+        )
         if not offers:
             raise Unavailable(f"{on.version} offers no algorithm for {problem.name}")
 
@@ -148,9 +153,7 @@ def _room(device: Any, x: Operand) -> Any:
     return block
 
 
-def transposed(
-    device: Any, on: cublas.Handle, x: Operand, source: int, target: int, own: bool
-) -> Callable[[], object]:
+def transposed(device: Any, on: cublas.Handle, x: Operand, source: int, target: int, own: bool) -> Callable[[], object]:
     """One call that writes xᵀ, packed, to the address `target`: with our tiles, or by cublasSgeam."""
     rows, cols = x.shape
     if not own:  # column-major: x is cols × rows there, and its transpose rows × cols

@@ -20,10 +20,7 @@ def launches(problem: Gemm, kernel: str) -> tuple[Geometry, ...]:
         raise UsageError(f"no kernel {kernel} in {SOURCE.name}; there are {', '.join(TILES)}")
     rows, cols = TILES[kernel]
     a, b, c = problem.operands()
-    sizes = (
-        problem.m, problem.n, problem.k,
-        *_strides(a, problem.trans[0]), *_strides(b, problem.trans[1]), c.ld,
-    )  # fmt: skip
+    sizes = (problem.m, problem.n, problem.k, *_strides(a, problem.trans[0]), *_strides(b, problem.trans[1]), c.ld)
     return (
         Geometry(
             kernel,

@@ -37,9 +37,24 @@ def cupy_raw(problem: Gemm, device: Any, setting: object) -> Bind:
         else:
             kind, compute = cublas.TYPES[problem.dtype]
             call = partial(
-                binding.gemmEx, handle, *flags, *sizes, alpha, first[0], kind, first[1], second[0], kind,
-                second[1], beta, out[0], kind, out[1], compute, cublas.DEFAULT_ALGORITHM,
-            )  # fmt: skip
+                binding.gemmEx,
+                handle,
+                *flags,
+                *sizes,
+                alpha,
+                first[0],
+                kind,
+                first[1],
+                second[0],
+                kind,
+                second[1],
+                beta,
+                out[0],
+                kind,
+                out[1],
+                compute,
+                cublas.DEFAULT_ALGORITHM,
+            )
 
         def run(keep: object = (factors, *buffers)) -> None:
             call()

@@ -63,11 +63,19 @@ class Own(ctypes.Structure):
 def _fields(problem: Gemm, blas: Blas) -> dict[str, Any]:
     a, b, c = problem.operands()
     return {
-        "sgemm": blas.sgemm, "wide": blas.wide,
-        "m": problem.m, "n": problem.n, "k": problem.k, "lda": a.ld, "ldb": b.ld, "ldc": c.ld,
-        "trans_a": problem.trans[0] == "t", "trans_b": problem.trans[1] == "t",
-        "alpha": problem.alpha, "beta": problem.beta,
-    }  # fmt: skip
+        "sgemm": blas.sgemm,
+        "wide": blas.wide,
+        "m": problem.m,
+        "n": problem.n,
+        "k": problem.k,
+        "lda": a.ld,
+        "ldb": b.ld,
+        "ldc": c.ld,
+        "trans_a": problem.trans[0] == "t",
+        "trans_b": problem.trans[1] == "t",
+        "alpha": problem.alpha,
+        "beta": problem.beta,
+    }
 
 
 def _threads(blas: Blas, setting: Setting) -> None:
@@ -97,9 +105,7 @@ def product(load: Callable[[], Blas]) -> Callable[[Gemm, object, Setting], Bind]
     return prepare
 
 
-def strategy(
-    load: Callable[[], Blas], symbol: str, uses: int, own: bool
-) -> Callable[[Gemm, object, Setting], Bind]:
+def strategy(load: Callable[[], Blas], symbol: str, uses: int, own: bool) -> Callable[[Gemm, object, Setting], Bind]:
     """Transpose what is stored transposed, with our kernel or the library's, around `uses` products."""
 
     def prepare(problem: Gemm, device: Any, setting: Setting) -> Bind:
@@ -130,9 +136,7 @@ def strategy(
             argument = Strategy()
             for name, value in fields.items():
                 setattr(argument, name, value)
-            return launch(
-                function, argument, "abc", buffers, uses=uses, workspace=workspace, keep=tuple(copies)
-            )
+            return launch(function, argument, "abc", buffers, uses=uses, workspace=workspace, keep=tuple(copies))
 
         return bind
 

@@ -16,9 +16,7 @@ NAIVE_ROWS, NAIVE_COLS = 8, 32
 
 Pair = tuple[int, int]
 
-cuda: Any = (
-    None  # numba.cuda from the first call of kernels() on: the simulator looks for it among the globals
-)
+cuda: Any = None  # numba.cuda from the first call of kernels() on: the simulator looks for it among the globals
 
 
 def geometry(kernel: str, m: int, n: int, tile: int = TILE) -> tuple[int, Pair]:

@@ -98,9 +98,7 @@ def transpose_first(parameter: str = "") -> Variant[Gemm]:
 def kept(parameter: str = "") -> Variant[Gemm]:
     """`kept-transpose[:uses]`: one copy serves that many products; a use's time holds its share of the copy."""
     if parameter and not (re.fullmatch("[0-9]+", parameter) and int(parameter)):
-        raise UsageError(
-            f"--variant kept-transpose:{parameter}: give the number of uses, as kept-transpose:8"
-        )
+        raise UsageError(f"--variant kept-transpose:{parameter}: give the number of uses, as kept-transpose:8")
     uses = int(parameter or 8)
     whole = _strategy("kept-transpose", str(uses), "cblas_transpose_first", uses)
     return replace(whole, parts=_apart(uses))
@@ -140,28 +138,50 @@ def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Ge
 VARIANTS: tuple[Variant[Gemm], ...] = (
     *(_library(name) for name in LIBRARIES),
     Variant(
-        "numpy", "cpu", "openblas", numpy_matmul, accepts=typed("fp32", also=plain), blas=numpy_call,
-        kernel=_kernel(NUMPY), python=True,
+        "numpy",
+        "cpu",
+        "openblas",
+        numpy_matmul,
+        accepts=typed("fp32", also=plain),
+        blas=numpy_call,
+        kernel=_kernel(NUMPY),
+        python=True,
     ),
     Variant(
-        "torch", "cpu", "torch", torch_mm, accepts=typed("fp32", "bf16", "fp16", "int8", also=torch_call),
-        missing=torch_library.missing, blas=column_major, kernel=torch_library.kernel, python=True,
+        "torch",
+        "cpu",
+        "torch",
+        torch_mm,
+        accepts=typed("fp32", "bf16", "fp16", "int8", also=torch_call),
+        missing=torch_library.missing,
+        blas=column_major,
+        kernel=torch_library.kernel,
+        python=True,
     ),
     Variant("naive", "cpu", "suite", native.own("naive"), accepts=typed("fp32", also=up_to(0.3, SLOW))),
     Variant("blocked", "cpu", "suite", native.own("blocked"), accepts=typed("fp32", also=up_to(40, "our own product"))),
     Variant(
-        "numba-naive", "cpu", "numba", numba_cpu.product(numba_cpu.naive), missing=numba.missing,
-        accepts=typed("fp32", also=up_to(0.3, SLOW)), kernel=numba.kernel, python=True,
+        "numba-naive",
+        "cpu",
+        "numba",
+        numba_cpu.product(numba_cpu.naive),
+        missing=numba.missing,
+        accepts=typed("fp32", also=up_to(0.3, SLOW)),
+        kernel=numba.kernel,
+        python=True,
     ),
     Variant(
-        "numba-blocked", "cpu", "numba", numba_cpu.product(numba_cpu.blocked), missing=numba.missing,
-        accepts=typed("fp32", also=up_to(40, "no library")), kernel=numba.kernel, python=True,
+        "numba-blocked",
+        "cpu",
+        "numba",
+        numba_cpu.product(numba_cpu.blocked),
+        missing=numba.missing,
+        accepts=typed("fp32", also=up_to(40, "no library")),
+        kernel=numba.kernel,
+        python=True,
     ),
     transpose_first(),
     transpose_first("somatcopy"),
     kept("8"),
-)  # fmt: skip
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {
-    "transpose-then-nn": transpose_first,
-    "kept-transpose": kept,
-}
+)
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {"transpose-then-nn": transpose_first, "kept-transpose": kept}

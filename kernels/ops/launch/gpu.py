@@ -81,7 +81,7 @@ def from_c(problem: Calls, device: Any, setting: object) -> Bind:
         width, height, _ = geometry.block
         argument = DriverLaunch(
             start, ready.words[0], device.stream.ptr, ctypes.addressof(ready.parameters), problem.chain, width, height
-        )  # fmt: skip
+        )
         place = ctypes.addressof(argument)
 
         def run(keep: object = (ready, *buffers)) -> None:
@@ -122,9 +122,7 @@ def graph(problem: Calls, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         one = bound(buffers)
-        return Launch(
-            device.repeat(one, problem.chain), uses=problem.chain, kernels=problem.chain * one.kernels
-        )
+        return Launch(device.repeat(one, problem.chain), uses=problem.chain, kernels=problem.chain * one.kernels)
 
     return bind
 

@@ -22,9 +22,7 @@ Call: TypeAlias = "tuple[Callable[..., object], tuple[Any, ...]]"
 N, ROW_MAJOR, NO_TRANS = 8, 101, 111
 
 
-def chained(
-    function: Callable[..., object], arguments: Sequence[Any], chain: int, kernels: int = 0
-) -> Launch:
+def chained(function: Callable[..., object], arguments: Sequence[Any], chain: int, kernels: int = 0) -> Launch:
     """`chain` calls in a Python loop, each of so many kernels of a GPU. The arguments are named: unpacking a tuple is
     a cost of its own."""
     if len(arguments) == 1:
@@ -50,9 +48,7 @@ def chained(
     return Launch(run, uses=chain, kernels=chain * kernels)
 
 
-def rung(
-    call: Callable[[Calls], Callable[[Sequence[Array]], Call]],
-) -> Callable[[Calls, object, object], Bind]:
+def rung(call: Callable[[Calls], Callable[[Sequence[Array]], Call]]) -> Callable[[Calls, object, object], Bind]:
     """A prepare from `call(problem)(buffers)`, which gives a function and what it is called with."""
 
     def prepare(problem: Calls, device: object, setting: object) -> Bind:

@@ -82,9 +82,7 @@ class Mma(Problem):
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
         if probe == "whole":
             most = min(8, int((EXACT / (self.depth * self.steps)) ** 0.5))
-            return {
-                name: rng.integers(-most, most, shape, endpoint=True).astype("f4") for name, shape in self._in
-            }
+            return {name: rng.integers(-most, most, shape, endpoint=True).astype("f4") for name, shape in self._in}
         if probe == "bits":
             return self._bits(rng)
         drawn = super().fill(rng, probe)

@@ -72,9 +72,7 @@ class Norm(Problem):
         if self.method == "lrn":
             return np.asarray(image / self._pool(image * image) ** BETA)
         mean, variance = self._statistics(image)
-        return np.asarray(
-            (image - mean) / np.sqrt(variance + EPSILON) * x["g"][0, :, None] + x["b"][0, :, None]
-        )
+        return np.asarray((image - mean) / np.sqrt(variance + EPSILON) * x["g"][0, :, None] + x["b"][0, :, None])
 
     def _statistics(self, image: Array) -> tuple[Array, Array]:
         if self.mode == "frozen":
@@ -99,12 +97,6 @@ class Norm(Problem):
             return np.asarray(LIMIT * u * np.abs(want))
         image = x["x"].astype("f8")
         mean, variance = self._statistics(image)
-        size = (np.abs(image) + np.abs(image).mean(axis=(0, 2))[:, None] + np.abs(mean)) / np.sqrt(
-            variance + EPSILON
-        )
-        worse = 1 + np.abs(image).max() ** 2 / (
-            variance + EPSILON
-        )  # what is lost of a variance beside its squares
-        return np.asarray(
-            LIMIT * u * (size * worse * np.abs(x["g"][0, :, None]) + np.abs(x["b"][0, :, None]))
-        )
+        size = (np.abs(image) + np.abs(image).mean(axis=(0, 2))[:, None] + np.abs(mean)) / np.sqrt(variance + EPSILON)
+        worse = 1 + np.abs(image).max() ** 2 / (variance + EPSILON)  # what is lost of a variance beside its squares
+        return np.asarray(LIMIT * u * (size * worse * np.abs(x["g"][0, :, None]) + np.abs(x["b"][0, :, None])))

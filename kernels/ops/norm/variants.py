@@ -32,9 +32,12 @@ class Argument(ctypes.Structure):
 def _argument(problem: Norm) -> tuple[ctypes.Structure, tuple[object, ...]]:
     mean, variance = problem.kept()
     made = Argument(
-        mean=mean.ctypes.data, variance=variance.ctypes.data, images=problem.images, channels=problem.channels,
+        mean=mean.ctypes.data,
+        variance=variance.ctypes.data,
+        images=problem.images,
+        channels=problem.channels,
         area=problem.size**2,
-    )  # fmt: skip
+    )
     return made, (mean, variance)
 
 
@@ -82,9 +85,8 @@ def torch_out(problem: Norm, device: object, setting: Setting) -> Bind:
 
     def batch(x: Any, g: Any, b: Any, y: Any) -> None:
         native(
-            x, g[0], b[0], *kept, problem.mode == "train", 0.0, EPSILON, out=y, save_mean=saved[0],
-            save_invstd=saved[1],
-        )  # fmt: skip
+            x, g[0], b[0], *kept, problem.mode == "train", 0.0, EPSILON, out=y, save_mean=saved[0], save_invstd=saved[1]
+        )
 
     def lrn(x: Any, y: Any) -> None:
         y.copy_(local(x, WIDTH, ALPHA, BETA, BIAS))
@@ -118,5 +120,5 @@ VARIANTS: tuple[Variant[Norm], ...] = (
     Variant("c-ops", "cpu", "suite", _own("_ops"), accepts=_batch),
     Variant("numpy", "cpu", "numpy", numpy_chain, python=True),
     Variant("torch", "cpu", "torch", torch_out, **TORCH),
-)  # fmt: skip
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -18,9 +18,19 @@ if TYPE_CHECKING:
 Call: TypeAlias = Callable[[], object]
 # Bytes of a parameter that each chain moves: 12 for a function of two arrays, 8 of one.
 BYTES = {
-    "copy": 8, "sgd": 20, "decay": 40, "momentum": 40, "unit": 48, "nesterov": 60, "rmsprop": 84, "adagrad": 68,
-    "adadelta": 140, "adam": 112, "clip": 28, "norm": 24,
-}  # fmt: skip
+    "copy": 8,
+    "sgd": 20,
+    "decay": 40,
+    "momentum": 40,
+    "unit": 48,
+    "nesterov": 60,
+    "rmsprop": 84,
+    "adagrad": 68,
+    "adadelta": 140,
+    "adam": 112,
+    "clip": 28,
+    "norm": 24,
+}
 
 
 def _sgd(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
@@ -65,20 +75,18 @@ def _squared(v: Any, x: Any, t: Any, f: Any) -> list[Call]:
     import numpy as np
 
     return [
-        partial(np.multiply, v, f["rho"], out=v), partial(np.multiply, x, x, out=t),
-        partial(np.multiply, t, f["rest"], out=t), partial(np.add, v, t, out=v),
-    ]  # fmt: skip
+        partial(np.multiply, v, f["rho"], out=v),
+        partial(np.multiply, x, x, out=t),
+        partial(np.multiply, t, f["rest"], out=t),
+        partial(np.add, v, t, out=v),
+    ]
 
 
 def _by_root(way: Any, v: Any, p: Any, t: Any, f: Any) -> list[Call]:
     """p −= lr·way / (√v + eps)."""
     import numpy as np
 
-    root = [
-        partial(np.sqrt, v, out=t),
-        partial(np.add, t, f["eps"], out=t),
-        partial(np.divide, way, t, out=t),
-    ]
+    root = [partial(np.sqrt, v, out=t), partial(np.add, t, f["eps"], out=t), partial(np.divide, way, t, out=t)]
     return [*root, *_descent(t, p, t, f["lr"])]
 
 
@@ -98,9 +106,12 @@ def _adadelta(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
 
     t, way = t
     delta = [
-        partial(np.add, s[2], f["eps"], out=way), partial(np.add, s[1], f["eps"], out=t),
-        partial(np.divide, way, t, out=way), partial(np.sqrt, way, out=way), partial(np.multiply, way, g, out=way),
-    ]  # fmt: skip
+        partial(np.add, s[2], f["eps"], out=way),
+        partial(np.add, s[1], f["eps"], out=t),
+        partial(np.divide, way, t, out=way),
+        partial(np.sqrt, way, out=way),
+        partial(np.multiply, way, g, out=way),
+    ]
     return [*_squared(s[1], g, t, f), *delta, *_squared(s[2], way, t, f), *_descent(way, s[0], t, f["lr"])]
 
 
@@ -121,9 +132,18 @@ def _copy(o: Optimizer, g: Any, s: Any, t: Any, f: Any) -> list[Call]:
 
 
 CHAINS: dict[str, Callable[[Optimizer, Any, Any, Any, Any], list[Call]]] = {
-    "copy": _copy, "sgd": _sgd, "decay": _decay, "momentum": _momentum, "unit": _momentum, "nesterov": _nesterov,
-    "rmsprop": _rmsprop, "adagrad": _adagrad, "adadelta": _adadelta, "adam": _adam, "clip": _clip,
-}  # fmt: skip
+    "copy": _copy,
+    "sgd": _sgd,
+    "decay": _decay,
+    "momentum": _momentum,
+    "unit": _momentum,
+    "nesterov": _nesterov,
+    "rmsprop": _rmsprop,
+    "adagrad": _adagrad,
+    "adadelta": _adadelta,
+    "adam": _adam,
+    "clip": _clip,
+}
 
 
 def numpy_chain(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
@@ -135,9 +155,7 @@ def numpy_chain(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
         signed(problem, setting)
         rows = 2 if problem.rule == "adadelta" else 1
         kept = device.allocate(4 * rows * problem.count).view("f4").reshape(rows, -1)
-        f = {
-            name: np.float32(getattr(problem, name)) for name in ("lr", "mu", "rho", "decay", "eps", "limit")
-        }
+        f = {name: np.float32(getattr(problem, name)) for name in ("lr", "mu", "rho", "decay", "eps", "limit")}
         f |= {"gain": np.float32(gain(problem)), "rest": np.float32(1 - problem.rho)}
         count = problem.size if each else problem.count
 

@@ -40,11 +40,13 @@ def launches(
     blocks = max(1, min(-(-count // (4 * THREADS)), RESIDENT * processors))
     return tuple(
         Geometry(
-            name, (blocks, 1, 1), (THREADS, 1, 1),
+            name,
+            (blocks, 1, 1),
+            (THREADS, 1, 1),
             (("operand", "g"), ("operand", "s"), ("int64", first), ("int64", count), *_rest(problem, name, ld)),
         )
         for first in range(0, problem.count, count)
-    )  # fmt: skip
+    )
 
 
 def _rest(problem: Optimizer, name: str, apart: int) -> tuple[Argument, ...]:

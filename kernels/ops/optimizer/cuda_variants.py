@@ -18,9 +18,18 @@ if TYPE_CHECKING:
 
 # torch's operators, which are kernels: of a tensor in its loop; of all tensors in a foreach form, which may have fewer.
 OPERATORS = {
-    "sgd": 1, "decay": 2, "momentum": 3, "unit": 3, "nesterov": 4, "rmsprop": 5, "adagrad": 5, "adadelta": 11,
-    "adam": 7, "clip": 3, "norm": 4,
-}  # fmt: skip
+    "sgd": 1,
+    "decay": 2,
+    "momentum": 3,
+    "unit": 3,
+    "nesterov": 4,
+    "rmsprop": 5,
+    "adagrad": 5,
+    "adadelta": 11,
+    "adam": 7,
+    "clip": 3,
+    "norm": 4,
+}
 SHARE = 8  # those of norm that are made once: the norm of the norms, its parts, and what it leaves of the gradient
 COUNTED = ("adagrad", "adam")  # whose fused forms count their steps on the device
 # A launch of torch's for many tensors takes at least so many of them, and so many chunks of so many elements.
@@ -91,9 +100,15 @@ def by_torch(how: str) -> Callable[[Optimizer, Any, Setting], Bind]:
 
 def _torch(how: str, rules: tuple[str, ...]) -> Variant[Optimizer]:
     return Variant(
-        f"torch-{how}-cuda", "cuda", "torch", by_torch(how), accepts=frameworks.known(rules, how),
-        missing=torch_cuda.missing, kernel=torch_cuda.kernel, python=True,
-    )  # fmt: skip
+        f"torch-{how}-cuda",
+        "cuda",
+        "torch",
+        by_torch(how),
+        accepts=frameworks.known(rules, how),
+        missing=torch_cuda.missing,
+        kernel=torch_cuda.kernel,
+        python=True,
+    )
 
 
 VARIANTS: tuple[Variant[Optimizer], ...] = (

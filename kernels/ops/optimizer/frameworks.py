@@ -76,9 +76,7 @@ def on_tensors(torch: Any, problem: Optimizer, g: Any, s: Any, how: str) -> Laun
     return Launch(call)
 
 
-def step(
-    torch: Any, problem: Optimizer, grads: list[Any], rows: list[list[Any]], how: str
-) -> Callable[[], object]:
+def step(torch: Any, problem: Optimizer, grads: list[Any], rows: list[list[Any]], how: str) -> Callable[[], object]:
     """One step of torch.optim's own function, its switches said."""
     rule = problem.rule
     if rule in ("clip", "norm"):
@@ -95,14 +93,22 @@ def step(
     common |= {"weight_decay": 0.0, "eps": problem.eps}
     if rule == "adam":
         return partial(
-            function, rows[0], grads, rows[1], rows[2], [], late, amsgrad=False, beta1=problem.mu,
-            beta2=problem.rho, **common,
-        )  # fmt: skip
+            function,
+            rows[0],
+            grads,
+            rows[1],
+            rows[2],
+            [],
+            late,
+            amsgrad=False,
+            beta1=problem.mu,
+            beta2=problem.rho,
+            **common,
+        )
     if rule == "rmsprop":
         return partial(
-            function, rows[0], grads, rows[1], [], [], late, alpha=problem.rho, momentum=0.0, centered=False,
-            **common,
-        )  # fmt: skip
+            function, rows[0], grads, rows[1], [], [], late, alpha=problem.rho, momentum=0.0, centered=False, **common
+        )
     if rule == "adagrad":
         return partial(function, rows[0], grads, rows[1], late, lr_decay=0.0, **common)
     return partial(function, rows[0], grads, rows[1], rows[2], late, rho=problem.rho, **common)
@@ -127,10 +133,16 @@ def _descent(
     moving = len(rows) > 1
     buffers = rows[1] if moving else [None] * len(grads)
     return partial(
-        function, rows[0], grads, buffers, weight_decay=problem.decay if problem.rule == "decay" else 0.0,
-        momentum=problem.mu if moving else 0.0, dampening=problem.mu if problem.rule == "unit" else 0.0,
-        nesterov=problem.rule == "nesterov", **common,
-    )  # fmt: skip
+        function,
+        rows[0],
+        grads,
+        buffers,
+        weight_decay=problem.decay if problem.rule == "decay" else 0.0,
+        momentum=problem.mu if moving else 0.0,
+        dampening=problem.mu if problem.rule == "unit" else 0.0,
+        nesterov=problem.rule == "nesterov",
+        **common,
+    )
 
 
 def _clipped(

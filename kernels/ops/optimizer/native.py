@@ -48,8 +48,11 @@ def fields(problem: Optimizer) -> dict[str, Any]:
     kernel = "momentum" if problem.rule == "unit" else problem.rule
     same = ("tensors", "size", "lr", "mu", "rho", "decay", "eps", "limit")
     return {name: getattr(problem, name) for name in same} | {
-        "step": build.address(SOURCE, f"step_{kernel}"), "ld": s.ld, "gain": gain(problem), "rest": 1 - problem.rho,
-    }  # fmt: skip
+        "step": build.address(SOURCE, f"step_{kernel}"),
+        "ld": s.ld,
+        "gain": gain(problem),
+        "rest": 1 - problem.rho,
+    }
 
 
 def passes(entry: str) -> Callable[[Optimizer, object, Setting], Bind]:

@@ -51,9 +51,7 @@ class Optimizer(Problem):
         super().__post_init__()
         for name in ("mu", "rho"):
             if getattr(self, name) >= 1:
-                raise UsageError(
-                    f"--{name} {getattr(self, name)}: state would grow without end; take less than 1"
-                )
+                raise UsageError(f"--{name} {getattr(self, name)}: state would grow without end; take less than 1")
 
     @property
     def count(self) -> int:

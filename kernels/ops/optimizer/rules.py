@@ -16,11 +16,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 SMALLEST_NORM = 1e-6
-STATE, STEP, NORM = (
-    8.0,
-    16.0,
-    512.0,
-)  # units of roundoff: of a moment, of a step made of moments, of a long sum
+STATE, STEP, NORM = (8.0, 16.0, 512.0)  # units of roundoff: of a moment, of a step made of moments, of a long sum
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,15 @@ def chained(problem: Optimizer) -> Work:
 
 def _torch(how: str, rules: tuple[str, ...]) -> Variant[Optimizer]:
     return Variant(
-        f"torch-{how}", "cpu", "torch", frameworks.cpu(how), accepts=frameworks.known(rules, how),
-        missing=torch_library.missing, kernel=torch_library.kernel, python=True,
-    )  # fmt: skip
+        f"torch-{how}",
+        "cpu",
+        "torch",
+        frameworks.cpu(how),
+        accepts=frameworks.known(rules, how),
+        missing=torch_library.missing,
+        kernel=torch_library.kernel,
+        python=True,
+    )
 
 
 NUMPY = partial(Variant[Optimizer], device="cpu", provider="numpy", work=chained, python=True)

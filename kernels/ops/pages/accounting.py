@@ -78,9 +78,7 @@ def profiled(size: int, rounds: int = ROUNDS) -> Profile | str:
 
 
 def _ran(words: list[str], environment: dict[str, str]) -> str:
-    return subprocess.run(
-        words, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True
-    ).stdout
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
 
 
 def counted(samples: str, faults: float, system: float) -> Profile | str:

@@ -34,9 +34,7 @@ class Pages(Problem):
     probes: ClassVar[tuple[str, ...]] = ("dense", "again")
 
     what: str = axis("what is done with the memory", choices=("clear", "copy", "map"))
-    memory: str = axis(
-        "where it comes from", choices=("touched", "fresh", "mapped", "default", "keep")
-    )  # fmt: skip
+    memory: str = axis("where it comes from", choices=("touched", "fresh", "mapped", "default", "keep"))
     size: int = axis("bytes", low=CHUNK)
     page: int = axis("bytes of its pages: 4096, 2097152", SMALL_PAGE)
     pause: float = axis("seconds between giving memory back and mapping it afresh", 0.0, low=0)

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("pages.c")
 HUGE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 WHAT = {"map": 0, "clear": 1, "copy": 2}
-ENTRY = {name: name for name in ("touched", "fresh", "mapped")} | {
-    "default": "heap_default",
-    "keep": "heap_keep",
-}
+ENTRY = {name: name for name in ("touched", "fresh", "mapped")} | {"default": "heap_default", "keep": "heap_keep"}
 SHARE = 2  # of the free memory, at most one part of so many is taken
 LEAST_MAPPED = 256 << 10  # bytes; the threshold that pages.c sets is half of it
 POINTER = ctypes.c_void_p
@@ -109,12 +106,7 @@ def held(problem: Pages) -> Held:
     what = WHAT[problem.what]
     return Held(
         Region(
-            size=problem.size,
-            behind=problem.behind,
-            page=problem.page,
-            what=what,
-            small=small,
-            pause=problem.pause,
+            size=problem.size, behind=problem.behind, page=problem.page, what=what, small=small, pause=problem.pause
         ),
         release,
     )

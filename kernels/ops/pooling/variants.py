@@ -81,9 +81,7 @@ def torch_out(problem: Pooling, device: object, setting: Setting, *, relu: str =
         *inputs, y = buffers
         tensors = [torch_library.tensor(torch, problem.planes(x)) for x in inputs]
         result, gradient = problem.parts(y)
-        outputs = [
-            torch_library.tensor(torch, part) if part is not None else None for part in (result, gradient)
-        ]
+        outputs = [torch_library.tensor(torch, part) if part is not None else None for part in (result, gradient)]
         return Launch(partial(run, tensors[0], tensors[1] if whole else None, *outputs))
 
     return bind
@@ -154,8 +152,6 @@ VARIANTS: tuple[Variant[Pooling], ...] = (
     Variant("c-relu-after", "cpu", "suite", _own(lambda p: "after"), accepts=_relu),
     Variant("numpy", "cpu", "numpy", numpy_chain, accepts=_forward, python=True),
     Variant("torch", "cpu", "torch", torch_out, **TORCH),
-    Variant(
-        "torch-relu-before", "cpu", "torch", partial(torch_out, relu="before"), accepts=_relu, **TORCH,
-    ),
-)  # fmt: skip
+    Variant("torch-relu-before", "cpu", "torch", partial(torch_out, relu="before"), accepts=_relu, **TORCH),
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

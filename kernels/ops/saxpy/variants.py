@@ -30,10 +30,11 @@ class Argument(ctypes.Structure):
     """`argument` of saxpy.c."""
 
     _fields_ = (
-        ("x", POINTER), ("y", POINTER),
+        ("x", POINTER),
+        ("y", POINTER),
         *((name, ctypes.c_int64) for name in ("count", "rows", "passes", "sweep")),
         ("swept", POINTER),
-    )  # fmt: skip
+    )
 
 
 class Swept:
@@ -57,9 +58,8 @@ def prepare(problem: Saxpy, device: object, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Array]) -> Launch:
         argument = Argument(
-            count=problem.count, rows=problem.rows, passes=PASSES, sweep=SWEEP,
-            swept=ctypes.addressof(swept.place),
-        )  # fmt: skip
+            count=problem.count, rows=problem.rows, passes=PASSES, sweep=SWEEP, swept=ctypes.addressof(swept.place)
+        )
         made = launch(function, argument, ["x", "y"], buffers, keep=(swept,))
         assert made.entry is not None
         return replace(made, entry=replace(made.entry, single=(ready, 0)))
@@ -101,9 +101,14 @@ def compiled(name: str) -> tuple[str | None, str | None]:
 
 def _wide(name: str) -> Variant[Saxpy]:
     return Variant(
-        name, "cpu", "suite", partial(wide, name), accepts=partial(accepts, name), kernel=partial(compiled, name),
+        name,
+        "cpu",
+        "suite",
+        partial(wide, name),
+        accepts=partial(accepts, name),
+        kernel=partial(compiled, name),
         blas=lambda problem: CALLED[problem.state],
-    )  # fmt: skip
+    )
 
 
 CALLED = {

@@ -65,9 +65,7 @@ def array_sums(xp: Any, x: Any, t: Any, y: Any, loss: Any, own: Any, edge: Seque
         xp.subtract(y, t, out=y)
 
 
-def array_parts(
-    xp: Any, x: Any, t: Any, y: Any, loss: Any, own: Any, edge: Sequence[Any], spare: Any
-) -> None:
+def array_parts(xp: Any, x: Any, t: Any, y: Any, loss: Any, own: Any, edge: Sequence[Any], spare: Any) -> None:
     """NumPy or CuPy: softmax, log, product, sum."""
     _softmax(xp, x, y, edge)
     xp.log(y, out=spare)

@@ -48,9 +48,7 @@ def _fused_accepts(problem: Softmax) -> str | None:
     return None
 
 
-def plain(
-    problem: Softmax, *, labels: tuple[str, ...] = ("index", "one-hot"), before: bool = False
-) -> str | None:
+def plain(problem: Softmax, *, labels: tuple[str, ...] = ("index", "one-hot"), before: bool = False) -> str | None:
     """For what gives gradient and loss; with a layer before only where that is written."""
     if problem.want != "step":
         return "it gives gradient and loss: --want step"
@@ -66,60 +64,124 @@ def _own_kernel() -> tuple[str | None, str | None]:
 INDEX = partial(plain, labels=("index",))
 VARIANTS: tuple[Variant[Softmax], ...] = (
     Variant(
-        "c", "cpu", "suite", maths.prepared(SOURCE, _fused, _argument, lambda p: 4 * p.count * (p.before != "none")),
-        accepts=_fused_accepts, kernel=_own_kernel,
+        "c",
+        "cpu",
+        "suite",
+        maths.prepared(SOURCE, _fused, _argument, lambda p: 4 * p.count * (p.before != "none")),
+        accepts=_fused_accepts,
+        kernel=_own_kernel,
     ),
     Variant(
-        "c-parts", "cpu", "suite",
+        "c-parts",
+        "cpu",
+        "suite",
         maths.prepared(SOURCE, lambda p: f"parts_{p.labels.replace('-', '')}", _argument, lambda p: 12 * p.count),
-        accepts=plain, kernel=_own_kernel,
+        accepts=plain,
+        kernel=_own_kernel,
     ),
     Variant(
-        "c-labels-made", "cpu", "suite",
+        "c-labels-made",
+        "cpu",
+        "suite",
         maths.prepared(SOURCE, lambda p: "step_made", _argument, lambda p: 4 * p.count),
-        accepts=INDEX, kernel=_own_kernel,
+        accepts=INDEX,
+        kernel=_own_kernel,
     ),
     Variant(
-        "numpy", "cpu", "numpy", partial(libraries.numpy_chain, parts=False), accepts=plain,
-        kernel=numpy_kernel, python=True,
-    ),
-    Variant(
-        "numpy-parts", "cpu", "numpy", partial(libraries.numpy_chain, parts=True), accepts=plain,
-        kernel=numpy_kernel, python=True,
-    ),
-    Variant(
-        "torch", "cpu", "torch", partial(libraries.torch_out, rows=libraries.torch_rows),
-        accepts=partial(plain, before=True), missing=torch_library.missing, kernel=torch_kernel,
+        "numpy",
+        "cpu",
+        "numpy",
+        partial(libraries.numpy_chain, parts=False),
+        accepts=plain,
+        kernel=numpy_kernel,
         python=True,
     ),
     Variant(
-        "torch-autograd", "cpu", "torch", libraries.torch_autograd, accepts=plain, missing=torch_library.missing,
-        kernel=torch_kernel, python=True,
-    ),
-    Variant(
-        "torch-parts", "cpu", "torch", partial(libraries.torch_out, rows=libraries.torch_parts), accepts=plain,
-        missing=torch_library.missing, kernel=torch_kernel, python=True,
-    ),
-    Variant(
-        "numba", "cpu", "numba", libraries.numba_rows, accepts=INDEX, missing=numba.missing,
-        kernel=numba_kernel, python=True,
-    ),
-    Variant(
-        "cuda", "cuda", "suite", grid.prepared(cuda.SOURCE, lambda p, device: cuda.launches(p, cuda.kernel(p))),
-        accepts=plain, missing=cuda_library.missing,
-    ),
-    Variant(
-        "cupy", "cuda", "cupy", gpu.cupy_chain, accepts=plain, missing=cuda_library.missing,
-        kernel=cuda_library.kernel, python=True,
-    ),
-    Variant(
-        "torch-cuda", "cuda", "torch", partial(gpu.torch_out, rows=libraries.torch_rows),
-        accepts=partial(plain, before=True), missing=torch_cuda.missing, kernel=torch_cuda.kernel,
+        "numpy-parts",
+        "cpu",
+        "numpy",
+        partial(libraries.numpy_chain, parts=True),
+        accepts=plain,
+        kernel=numpy_kernel,
         python=True,
     ),
     Variant(
-        "torch-cuda-parts", "cuda", "torch", partial(gpu.torch_out, rows=libraries.torch_parts), accepts=plain,
-        missing=torch_cuda.missing, kernel=torch_cuda.kernel, python=True,
+        "torch",
+        "cpu",
+        "torch",
+        partial(libraries.torch_out, rows=libraries.torch_rows),
+        accepts=partial(plain, before=True),
+        missing=torch_library.missing,
+        kernel=torch_kernel,
+        python=True,
     ),
-)  # fmt: skip
+    Variant(
+        "torch-autograd",
+        "cpu",
+        "torch",
+        libraries.torch_autograd,
+        accepts=plain,
+        missing=torch_library.missing,
+        kernel=torch_kernel,
+        python=True,
+    ),
+    Variant(
+        "torch-parts",
+        "cpu",
+        "torch",
+        partial(libraries.torch_out, rows=libraries.torch_parts),
+        accepts=plain,
+        missing=torch_library.missing,
+        kernel=torch_kernel,
+        python=True,
+    ),
+    Variant(
+        "numba",
+        "cpu",
+        "numba",
+        libraries.numba_rows,
+        accepts=INDEX,
+        missing=numba.missing,
+        kernel=numba_kernel,
+        python=True,
+    ),
+    Variant(
+        "cuda",
+        "cuda",
+        "suite",
+        grid.prepared(cuda.SOURCE, lambda p, device: cuda.launches(p, cuda.kernel(p))),
+        accepts=plain,
+        missing=cuda_library.missing,
+    ),
+    Variant(
+        "cupy",
+        "cuda",
+        "cupy",
+        gpu.cupy_chain,
+        accepts=plain,
+        missing=cuda_library.missing,
+        kernel=cuda_library.kernel,
+        python=True,
+    ),
+    Variant(
+        "torch-cuda",
+        "cuda",
+        "torch",
+        partial(gpu.torch_out, rows=libraries.torch_rows),
+        accepts=partial(plain, before=True),
+        missing=torch_cuda.missing,
+        kernel=torch_cuda.kernel,
+        python=True,
+    ),
+    Variant(
+        "torch-cuda-parts",
+        "cuda",
+        "torch",
+        partial(gpu.torch_out, rows=libraries.torch_parts),
+        accepts=plain,
+        missing=torch_cuda.missing,
+        kernel=torch_cuda.kernel,
+        python=True,
+    ),
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -114,13 +114,18 @@ def executed(problem: Spmm) -> Work:
 
 VARIANTS: tuple[Variant[Spmm], ...] = (
     Variant(
-        "dense", "cpu", "openblas", dense, missing=partial(openblas.missing, "numpy"), work=executed,
+        "dense",
+        "cpu",
+        "openblas",
+        dense,
+        missing=partial(openblas.missing, "numpy"),
+        work=executed,
         kernel=lambda: find("gemm", "openblas").kernel(),
     ),
     Variant("c-csr", "cpu", "suite", own),
     Variant("scipy-csr", "cpu", "scipy", scipy_csr, python=True),
     Variant(
-        "torch-csr", "cpu", "torch", torch_csr, missing=torch_library.missing, kernel=torch_library.kernel, python=True,
+        "torch-csr", "cpu", "torch", torch_csr, missing=torch_library.missing, kernel=torch_library.kernel, python=True
     ),
-)  # fmt: skip
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -24,12 +24,7 @@ SOURCE = Path(__file__).with_name("stream.c")
 
 
 class Argument(ctypes.Structure):
-    _fields_ = (
-        ("a", ctypes.c_void_p),
-        ("b", ctypes.c_void_p),
-        ("y", ctypes.c_void_p),
-        ("count", ctypes.c_int64),
-    )
+    _fields_ = (("a", ctypes.c_void_p), ("b", ctypes.c_void_p), ("y", ctypes.c_void_p), ("count", ctypes.c_int64))
 
 
 def prepare(problem: Stream, device: object, setting: object) -> Bind:
@@ -109,26 +104,46 @@ VARIANTS: tuple[Variant[Stream], ...] = (
     Variant("numpy", "cpu", "numpy", numpy_copyto, accepts=copies, python=True),
     Variant("memcpy", "cpu", "libc", libc_memcpy, accepts=copies),
     Variant(
-        "torch", "cpu", "torch", torch_cpu_copy, accepts=copies, missing=torch_library.missing,
-        kernel=torch_library.kernel, python=True,
+        "torch",
+        "cpu",
+        "torch",
+        torch_cpu_copy,
+        accepts=copies,
+        missing=torch_library.missing,
+        kernel=torch_library.kernel,
+        python=True,
     ),
     Variant(
-        "cuda", "cuda", "suite", missing=cuda_library.missing,
+        "cuda",
+        "cuda",
+        "suite",
+        missing=cuda_library.missing,
         prepare=grid.prepared(
             cuda.SOURCE, lambda problem, device: cuda.launches(problem, f"stream_{problem.kind}", device.processors)
         ),
     ),
     Variant(
-        "memcpy-cuda", "cuda", "cuda", memcpy, accepts=copies, missing=cuda_library.missing,
+        "memcpy-cuda", "cuda", "cuda", memcpy, accepts=copies, missing=cuda_library.missing, kernel=cuda_library.kernel
+    ),
+    Variant(
+        "cupy",
+        "cuda",
+        "cupy",
+        cupy_copyto,
+        accepts=copies,
+        missing=cuda_library.missing,
         kernel=cuda_library.kernel,
+        python=True,
     ),
     Variant(
-        "cupy", "cuda", "cupy", cupy_copyto, accepts=copies, missing=cuda_library.missing,
-        kernel=cuda_library.kernel, python=True,
+        "torch-cuda",
+        "cuda",
+        "torch",
+        torch_copy,
+        accepts=copies,
+        missing=torch_cuda.missing,
+        kernel=torch_cuda.kernel,
+        python=True,
     ),
-    Variant(
-        "torch-cuda", "cuda", "torch", torch_copy, accepts=copies, missing=torch_cuda.missing,
-        kernel=torch_cuda.kernel, python=True,
-    ),
-)  # fmt: skip
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -119,11 +119,9 @@ VARIANTS: tuple[Variant[Transpose], ...] = (
     Variant("cuda-naive", "cuda", "suite", _own("transpose_naive"), missing=cuda_library.missing),
     Variant("cuda-tiled", "cuda", "suite", _own("transpose_tiled"), missing=cuda_library.missing),
     Variant("cublas-geam", "cuda", "cublas", geam, missing=cublas.missing, kernel=cublas.kernel),
+    Variant("cupy", "cuda", "cupy", cupy_copyto, missing=cuda_library.missing, kernel=cuda_library.kernel, python=True),
     Variant(
-        "cupy", "cuda", "cupy", cupy_copyto, missing=cuda_library.missing, kernel=cuda_library.kernel, python=True,
+        "torch-cuda", "cuda", "torch", torch_copy, missing=torch_cuda.missing, kernel=torch_cuda.kernel, python=True
     ),
-    Variant(
-        "torch-cuda", "cuda", "torch", torch_copy, missing=torch_cuda.missing, kernel=torch_cuda.kernel, python=True,
-    ),
-)  # fmt: skip
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -36,9 +36,7 @@ def fusable(problem: Update) -> str | None:
 
 def rules(*names: str) -> Accepts:
     """For rows written for some rules alone."""
-    return lambda problem: (
-        None if problem.rule in names else f"written for {', '.join(names)}: --rule {names[0]}"
-    )
+    return lambda problem: None if problem.rule in names else f"written for {', '.join(names)}: --rule {names[0]}"
 
 
 def called(separate: bool) -> Callable[[Update], str]:

@@ -28,19 +28,10 @@ FLOAT = 4  # bytes
 PRODUCT = 2  # kernels, at most: cuBLAS may add up parts of a long sum in a second
 AFTER = 4  # torch's operators behind the products of a step, at most
 Call = Callable[[], object]
-PASSES = {
-    "sgd": "sgd",
-    "tied": "sgd",
-    "decay": "decay",
-    "momentum": "momentum",
-    "unit": "unit",
-    "nesterov": "nesterov",
-}
+PASSES = {"sgd": "sgd", "tied": "sgd", "decay": "decay", "momentum": "momentum", "unit": "unit", "nesterov": "nesterov"}
 
 
-def _products(
-    device: Any, problem: Update, x: int, dy: int, to: int, alpha: float, beta: float
-) -> list[Call]:
+def _products(device: Any, problem: Update, x: int, dy: int, to: int, alpha: float, beta: float) -> list[Call]:
     """The products into the address `to`, each after the first added to it."""
     found: list[Call] = []
     for i in range(problem.products):
@@ -148,16 +139,29 @@ def by_torch(step: frameworks.Step) -> Callable[[Update, Any, object], Bind]:
 
 def _cublas(name: str, prepare: Any, *of: str, **more: Any) -> Variant[Update]:
     return Variant(
-        f"{name}:cublas", "cuda", "cublas", prepare, missing=cublas_library.missing, kernel=cublas_library.kernel,
-        accepts=parts(*of, also=more.pop("also", None)), **more,
-    )  # fmt: skip
+        f"{name}:cublas",
+        "cuda",
+        "cublas",
+        prepare,
+        missing=cublas_library.missing,
+        kernel=cublas_library.kernel,
+        accepts=parts(*of, also=more.pop("also", None)),
+        **more,
+    )
 
 
 def _torch(name: str, step: frameworks.Step, *of: str, **more: Any) -> Variant[Update]:
     return Variant(
-        f"{name}:torch-cuda", "cuda", "torch", by_torch(step), missing=torch_cuda.missing, kernel=torch_cuda.kernel,
-        accepts=parts(*of, also=more.pop("also", None)), python=True, **more,
-    )  # fmt: skip
+        f"{name}:torch-cuda",
+        "cuda",
+        "torch",
+        by_torch(step),
+        missing=torch_cuda.missing,
+        kernel=torch_cuda.kernel,
+        accepts=parts(*of, also=more.pop("also", None)),
+        python=True,
+        **more,
+    )
 
 
 WRITTEN = rules(*PASSES)
@@ -168,13 +172,6 @@ VARIANTS: tuple[Variant[Update], ...] = (
     _torch("fused", frameworks.fused, "step", also=fusable, work=fused_work),
     _torch("separate", frameworks.separate, "step", also=rules(*PASSES, "clip"), work=separate_work(1)),
     _torch("gradient", frameworks.gradient, "gradient"),
-    Variant(
-        "cuda",
-        "cuda",
-        "suite",
-        own,
-        missing=cuda_library.missing,
-        accepts=parts("apply", "clear", also=WRITTEN),
-    ),
+    Variant("cuda", "cuda", "suite", own, missing=cuda_library.missing, accepts=parts("apply", "clear", also=WRITTEN)),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -45,11 +45,21 @@ def factors(problem: Update) -> tuple[float, float]:
 def fields(problem: Update) -> dict[str, Any]:
     alpha, beta = factors(problem)
     return {
-        "m": problem.m, "n": problem.n, "k": problem.k, "products": problem.products,
-        "velocity": problem.velocity, "alpha": alpha, "beta": beta, "mean": 1 / problem.k, "lr": problem.lr,
-        "mu": problem.mu, "gain": problem.gain, "keep": 1 - problem.lr * problem.decay, "limit": problem.limit,
+        "m": problem.m,
+        "n": problem.n,
+        "k": problem.k,
+        "products": problem.products,
+        "velocity": problem.velocity,
+        "alpha": alpha,
+        "beta": beta,
+        "mean": 1 / problem.k,
+        "lr": problem.lr,
+        "mu": problem.mu,
+        "gain": problem.gain,
+        "keep": 1 - problem.lr * problem.decay,
+        "limit": problem.limit,
         "apply": address(f"update_{APPLY.get(problem.rule, problem.rule)}"),
-    }  # fmt: skip
+    }
 
 
 def address(symbol: str) -> int:

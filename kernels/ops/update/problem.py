@@ -19,12 +19,8 @@ RULES = ("sgd", "decay", "momentum", "unit", "nesterov", "clip", "norm", "tied")
 WITH_VELOCITY = ("momentum", "unit", "nesterov")
 PARTS = ("step", "gradient", "apply", "clear", "scale")
 # Operations and bytes of a weight in the pass after the product. The norm's own pass reads the gradient once.
-APPLY_FLOPS = {
-    "sgd": 2, "decay": 3, "momentum": 5, "unit": 5, "nesterov": 6, "clip": 4, "norm": 4, "tied": 2,
-}  # fmt: skip
-APPLY_BYTES = {
-    "sgd": 12, "decay": 12, "momentum": 20, "unit": 20, "nesterov": 20, "clip": 12, "norm": 16, "tied": 12,
-}  # fmt: skip
+APPLY_FLOPS = {"sgd": 2, "decay": 3, "momentum": 5, "unit": 5, "nesterov": 6, "clip": 4, "norm": 4, "tied": 2}
+APPLY_BYTES = {"sgd": 12, "decay": 12, "momentum": 20, "unit": 20, "nesterov": 20, "clip": 12, "norm": 16, "tied": 12}
 PRODUCT_LIMIT = 16.0  # honest products stay under 5.5 u |X||dY|, as those of kernels/ops/gemm
 PASS_LIMIT = 8.0  # roundings of an element in the passes
 # A product that adds to W may begin each sum with W, and then rounds at its size k times: of MKL's at n = 10 the
@@ -71,9 +67,7 @@ class Update(Problem):
         if self.mu >= 1:
             raise UsageError(f"--mu {self.mu}: the velocity would grow without end; take less than 1")
         if not 0 <= self.lr * self.decay <= 1:
-            raise UsageError(
-                f"--lr {self.lr} --decay {self.decay}: their product is no share of W; take 0 to 1"
-            )
+            raise UsageError(f"--lr {self.lr} --decay {self.decay}: their product is no share of W; take 0 to 1")
 
     @property
     def products(self) -> int:
@@ -97,19 +91,19 @@ class Update(Problem):
         product = 2.0 * self.products * self.count * self.k
         apply = float(APPLY_FLOPS[self.rule] * self.count)
         whole = product + apply
-        return {"step": whole, "gradient": product, "apply": apply, "clear": 0.0, "scale": 1.0 * self.count}[
-            self.part
-        ]
+        return {"step": whole, "gradient": product, "apply": apply, "clear": 0.0, "scale": 1.0 * self.count}[self.part]
 
     @property
     def bytes(self) -> float:
         inputs = 4.0 * self.products * self.k * (self.m + self.n)
         state = (16.0 if self.velocity else 8.0) * self.count
         return {
-            "step": inputs + state, "gradient": inputs + 4.0 * self.count,
+            "step": inputs + state,
+            "gradient": inputs + 4.0 * self.count,
             "apply": float(APPLY_BYTES[self.rule] * self.count),
-            "clear": 4.0 * self.count, "scale": 8.0 * self.count,
-        }[self.part]  # fmt: skip
+            "clear": 4.0 * self.count,
+            "scale": 8.0 * self.count,
+        }[self.part]
 
     def operands(self) -> tuple[Operand, ...]:
         rows = self.products * self.k

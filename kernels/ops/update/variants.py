@@ -38,37 +38,61 @@ def _library(name: str) -> tuple[Variant[Update], ...]:
     row = partial(Variant[Update], device="cpu", provider=name, missing=missing, kernel=_told(load))
     return (
         row(
-            f"fused:{name}", prepare=native.library(load, "update_fused"), accepts=parts("step", also=fusable),
-            blas=called(separate=False), work=fused_work,
+            f"fused:{name}",
+            prepare=native.library(load, "update_fused"),
+            accepts=parts("step", also=fusable),
+            blas=called(separate=False),
+            work=fused_work,
         ),
         row(
-            f"separate:{name}", prepare=native.library(load, "update_separate", 1), accepts=parts("step"),
-            blas=called(separate=True), work=separate_work(1),
+            f"separate:{name}",
+            prepare=native.library(load, "update_separate", 1),
+            accepts=parts("step"),
+            blas=called(separate=True),
+            work=separate_work(1),
         ),
         row(
-            f"two-buffers:{name}", prepare=native.library(load, "update_separate", 2),
-            accepts=parts("step", also=rules("tied")), blas=called(separate=True), work=separate_work(2),
+            f"two-buffers:{name}",
+            prepare=native.library(load, "update_separate", 2),
+            accepts=parts("step", also=rules("tied")),
+            blas=called(separate=True),
+            work=separate_work(2),
         ),
         row(
-            f"gradient:{name}", prepare=native.library(load, "update_gradient"), accepts=parts("gradient"),
+            f"gradient:{name}",
+            prepare=native.library(load, "update_gradient"),
+            accepts=parts("gradient"),
             blas=called(separate=True),
         ),
-    )  # fmt: skip
+    )
 
 
 def _torch(name: str, step: frameworks.Step, *of: str, **more: Any) -> Variant[Update]:
     return Variant(
-        f"{name}:torch", "cpu", "torch", frameworks.cpu(step), accepts=parts(*of, also=more.pop("also", None)),
-        missing=torch_library.missing, kernel=torch_library.kernel, python=True, **more,
-    )  # fmt: skip
+        f"{name}:torch",
+        "cpu",
+        "torch",
+        frameworks.cpu(step),
+        accepts=parts(*of, also=more.pop("also", None)),
+        missing=torch_library.missing,
+        kernel=torch_library.kernel,
+        python=True,
+        **more,
+    )
 
 
 def _numpy(name: str, step: frameworks.Step) -> Variant[Update]:
     return Variant(
-        name, "cpu", "openblas", frameworks.on_arrays(step), accepts=parts("step", also=rules("sgd")),
-        missing=partial(openblas.missing, "numpy"), kernel=_told(LIBRARIES["openblas"][0]), python=True,
+        name,
+        "cpu",
+        "openblas",
+        frameworks.on_arrays(step),
+        accepts=parts("step", also=rules("sgd")),
+        missing=partial(openblas.missing, "numpy"),
+        kernel=_told(LIBRARIES["openblas"][0]),
+        python=True,
         work=separate_work(2),
-    )  # fmt: skip
+    )
 
 
 PASSES = ("sgd", "decay", "momentum", "unit", "nesterov", "clip", "tied")

@@ -43,8 +43,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "small.json").write_text(json.dumps(SMALL.data()))
     ran = subprocess.run(
         [sys.executable, "-m", "macro", "equal", str(folder / "small.json"), "--frameworks", names, "-q"],
-        cwd=ROOT, env=os.environ | {"KERNELGAP_STATE": str(folder)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=os.environ | {"KERNELGAP_STATE": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ran.returncode == 1, ran.stderr
     return dict(re.findall(rf"^  {FILE}:(\S+): (.*)$", ran.stdout, re.MULTILINE))
 
@@ -60,9 +64,7 @@ def test_what_is_odd_but_right_passes(told: dict[str, str], row: str) -> None:
 
 
 @pytest.mark.usefixtures("own_state")
-def test_the_reference_is_summed_in_other_orders_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_reference_is_summed_in_other_orders_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, ask = [], proof.ask
 
     def counted(framework: Framework, *more: Any) -> proof.Answer:

@@ -63,16 +63,15 @@ def test_samples_are_seconds_of_rows_columns_and_steps() -> None:
     made = watched((0, 6), (10, 14), spans=spans, samples=samples, switches=[])
     found = attribute(made, groups(x["rows"] for x in spans), 1)
     assert ms(found) == {
-        (FORWARD, "gemm"): [3, 0], (OUTSIDE, "interpreter"): [1, 0],
-        (WGRAD, "gemm"): [0, 2], (OUTSIDE, "unknown: new.so"): [0, 1],
-    }  # fmt: skip
+        (FORWARD, "gemm"): [3, 0],
+        (OUTSIDE, "interpreter"): [1, 0],
+        (WGRAD, "gemm"): [0, 2],
+        (OUTSIDE, "unknown: new.so"): [0, 1],
+    }
     assert found.closure == pytest.approx({"sampling": 7 / 10, "span": 5 / 7, "naming": 6 / 7, "threads": 1})
     assert found.calls == {(FORWARD, "gemm"): 0.5, (WGRAD, "gemm"): 0.5}
     assert found.bytes == {(FORWARD, "gemm"): 0, (WGRAD, "gemm"): 3.5}
-    assert found.seen[(WGRAD, "gemm")].most_common() == [
-        (f"{GEMM[0]} (libopenblas.so)", 1),
-        ("[unknown] (new.so)", 1),
-    ]
+    assert found.seen[(WGRAD, "gemm")].most_common() == [(f"{GEMM[0]} (libopenblas.so)", 1), ("[unknown] (new.so)", 1)]
 
 
 def test_lost_samples_are_seen_in_a_closure_and_nothing_is_rescaled() -> None:
@@ -85,10 +84,12 @@ def test_lost_samples_are_seen_in_a_closure_and_nothing_is_rescaled() -> None:
 
 def test_calls_are_spans_without_one_of_their_kind_inside() -> None:
     spans = [
-        span(0, 9, "fc1 update", column="update"), span(1, 2, "fc1 update", column="update"),
-        span(3, 4, "fc1 update", column="update"), span(5, 6, "fc1 update", column="copy"),
+        span(0, 9, "fc1 update", column="update"),
+        span(1, 2, "fc1 update", column="update"),
+        span(3, 4, "fc1 update", column="update"),
+        span(5, 6, "fc1 update", column="copy"),
         span(30, 31, "fc1 update", column="update"),
-    ]  # fmt: skip
+    ]
     found = attribute(watched((0, 10), spans=spans, samples=[sample(1)]), {}, 1)
     assert found.calls == {(("fc1 update",), "update"): 2, (("fc1 update",), "copy"): 1}
 
@@ -132,9 +133,12 @@ def test_a_thread_pushed_aside_does_not_wait() -> None:
     found = attribute(watched((0, 8), samples=[sample(1)], switches=switches), {}, 1)
     assert all(column != "idle" for _, column in found.cells)
     assert attribute(
-        watched((0, 8), samples=[sample(1)], switches=[x._replace(state="out") if x.state != "in" else x
-                                                       for x in switches]), {}, 1
-    ).cells[(WAITING, "idle")] == [pytest.approx(4e-3)]  # fmt: skip
+        watched(
+            (0, 8), samples=[sample(1)], switches=[x._replace(state="out") if x.state != "in" else x for x in switches]
+        ),
+        {},
+        1,
+    ).cells[(WAITING, "idle")] == [pytest.approx(4e-3)]
 
 
 def test_a_step_too_short_for_a_sample_is_no_waiting() -> None:
@@ -201,12 +205,7 @@ def test_a_span_has_no_time_after_its_step() -> None:
 def test_spans_that_overlap_in_part_are_counted_once() -> None:
     spans = [span(0, 10, "a"), span(2, 4, "b"), span(3, 6, "c"), span(8, 12, "d")]
     cells, closure = alone(watched((0, 20), spans=spans))
-    assert cells == {
-        (("a",), "gemm"): [4],
-        (("b",), "gemm"): [1],
-        (("c",), "gemm"): [3],
-        (("d",), "gemm"): [4],
-    }
+    assert cells == {(("a",), "gemm"): [4], (("b",), "gemm"): [1], (("c",), "gemm"): [3], (("d",), "gemm"): [4]}
     assert closure == pytest.approx(12 / 20)
 
 
@@ -217,9 +216,7 @@ def test_recorded_steps_close() -> None:
     told = json.loads((TRACES / "numpy-spans.json").read_text("utf-8"))
     at = told["from"]
     words = ("start", "end", "rows", "column")
-    spans = [
-        dict(zip(words, (a + at, b + at, [row], column), strict=True)) for a, b, row, column in told["spans"]
-    ]
+    spans = [dict(zip(words, (a + at, b + at, [row], column), strict=True)) for a, b, row, column in told["spans"]]
     made = Watched(rounds=[0] * len(told["steps"]), spans=spans)
     made.steps = [(a + at, b + at, cpu * 1e-9, blocked * 1e-9) for a, b, cpu, blocked in told["steps"]]
     made.samples, made.switches = parsed((TRACES / "numpy.perf").read_text("utf-8"))

@@ -36,9 +36,7 @@ PLAN = Plan(NET, 128, "step", 1.0, 1)
 PACKS = ("sgemm_incopy_HASWELL", GEMM[1])
 CLEARS = ("clear_page_erms", "[kernel.kallsyms]")
 ROUNDS = 8
-ENVIRONMENT = Environment(
-    "0", {"device": {"model": "x"}, "cores": 2}, {}, "python -m macro explain", "monday"
-)
+ENVIRONMENT = Environment("0", {"device": {"model": "x"}, "cores": 2}, {}, "python -m macro explain", "monday")
 SLOW = ["fc1 wgrad"] * 4 + ["fc1 update"] * 2 + ["loss"] + ["nothing"] * 3
 FAST = ["fc1 wgrad"] * 3 + ["fc1 update"] * 2 + ["loss"]
 COLUMNS = {"fc1 wgrad": "gemm", "fc1 update": "update", "loss": "softmax"}
@@ -110,13 +108,20 @@ def test_a_document_says_what_was_watched(sides: list[Side]) -> None:
     )
     assert told["levels"]["a"] == {"P1": 1, "P3": 2, "P0'": 1}
     assert {(x["side"], x["row"], x["verdict"]) for x in told["agreement"]} == {
-        ("a", "fc1 wgrad", "agree"), ("a", "fc1 update", "one witness"), ("a", "loss", "one witness"),
-        ("b", "fc1 wgrad", "disagree"), ("b", "fc1 update", "one witness"), ("b", "loss", "one witness"),
-    }  # fmt: skip
+        ("a", "fc1 wgrad", "agree"),
+        ("a", "fc1 update", "one witness"),
+        ("a", "loss", "one witness"),
+        ("b", "fc1 wgrad", "disagree"),
+        ("b", "fc1 update", "one witness"),
+        ("b", "loss", "one witness"),
+    }
     assert dict(told["waterfall"]["layer"])["fc1"] == pytest.approx(0.001)
     assert sorted((x["row"], x["column"]) for x in told["named"]) == [
-        ("fc1 wgrad", "gemm"), ("in no span", "OS memory"), ("in no span", "interpreter"), ("in no span", "packing")
-    ]  # fmt: skip
+        ("fc1 wgrad", "gemm"),
+        ("in no span", "OS memory"),
+        ("in no span", "interpreter"),
+        ("in no span", "packing"),
+    ]
 
 
 def test_a_person_reads_sentences_cells_and_what_is_not_known(sides: list[Side]) -> None:
@@ -136,9 +141,7 @@ def test_a_person_reads_sentences_cells_and_what_is_not_known(sides: list[Side])
     (rest,) = [line.split() for line in lines if line.startswith("residual")]
     assert [abs(float(x)) for x in rest[1:]] == [0, 0, 0]
     assert any(x.startswith("by cause: ") and "gemm +1.00 ms" in x for x in lines)
-    assert any(
-        x.startswith("two witnesses: 1 rows agree, 1 disagree; jax fc1 wgrad: trace 3.00 ms") for x in lines
-    )
+    assert any(x.startswith("two witnesses: 1 rows agree, 1 disagree; jax fc1 wgrad: trace 3.00 ms") for x in lines)
     assert any(x.startswith("1 process of each: ") and "--runs 5" in x for x in lines)
     assert lines[-1].startswith("A category is a candidate saving until")
 
@@ -177,8 +180,11 @@ def test_each_command_that_repeats_is_one(sides: list[Side]) -> None:
         assert words[:2] == ["python", "-m"]
         known = subprocess.run(
             [sys.executable, *words[1:], *(["--help"] if words[2] == "macro" else ["--list"])],
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert known.returncode == 0, (command, known.stderr)
     (wgrad,) = [x for x in told["cells"] if (x["row"], x["column"]) == ("fc1 wgrad", "gemm")]
     product = NET.layers[0].problems(128)["wgrad"]
@@ -201,9 +207,19 @@ def test_a_fused_update_is_repeated_by_the_benchmark_that_has_it_fused(sides: li
     layer, known = NET.layers[0], rows(NET, 128)
     own = f"python -m micro.update --m {layer.inputs} --n {layer.outputs} --k 128"
     fused = Cell(
-        "fc1 wgrad + update", "update", 2.0, 1.0, 0.5, 1.5, 1.0, 0.0, {"a": 1.0, "b": 1.0}, {"a": None, "b": None},
-        ("fc1 wgrad", "fc1 update"), True,
-    )  # fmt: skip
+        "fc1 wgrad + update",
+        "update",
+        2.0,
+        1.0,
+        0.5,
+        1.5,
+        1.0,
+        0.0,
+        {"a": 1.0, "b": 1.0},
+        {"a": None, "b": None},
+        ("fc1 wgrad", "fc1 update"),
+        True,
+    )
     assert repeat(fused, PLAN, sides, known).command == own
     assert repeat(replace(fused, members=("fc1 update",)), PLAN, sides, known).command == own
     several = replace(fused, members=("fc1 update", "fc2 update"))
@@ -224,9 +240,7 @@ def test_what_is_left_of_a_named_pass_is_measured(sides: list[Side], monkeypatch
     assert left["left"] == pytest.approx(0.75) and asked.count("micro.gemm") == 1
     assert "fc1 wgrad: 4.00 ms in the step; c by itself" in attribution.text(told)
     monkeypatch.setattr(repeating, "best", lambda again: None)
-    assert any(
-        x.startswith("--kernels: nothing") for x in document.tell(PLAN, sides, 3.0, True)["conditions"]
-    )
+    assert any(x.startswith("--kernels: nothing") for x in document.tell(PLAN, sides, 3.0, True)["conditions"])
 
 
 @pytest.mark.parametrize(

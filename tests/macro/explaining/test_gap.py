@@ -16,9 +16,13 @@ from tests.macro.watched import KNOWN, attribution, side
 FORWARD, WGRAD, UPDATE, OUTSIDE = ("fc1 forward",), ("fc1 wgrad",), ("fc1 update",), ("in no span",)
 FUSED = ("fc1 wgrad", "fc1 update")
 A: dict[Key, float] = {
-    (FORWARD, "gemm"): 0.4, (WGRAD, "gemm"): 0.3, (UPDATE, "update"): 0.1, (OUTSIDE, "OS memory"): 0.05,
-    (OUTSIDE, "unknown: x.so"): 0.02, (("waiting",), "idle"): 0.01,
-}  # fmt: skip
+    (FORWARD, "gemm"): 0.4,
+    (WGRAD, "gemm"): 0.3,
+    (UPDATE, "update"): 0.1,
+    (OUTSIDE, "OS memory"): 0.05,
+    (OUTSIDE, "unknown: x.so"): 0.02,
+    (("waiting",), "idle"): 0.01,
+}
 B: dict[Key, float] = {(FORWARD, "gemm"): 0.2, (UPDATE, "update"): 0.2, (OUTSIDE, "OS memory"): 0.01}
 
 
@@ -31,9 +35,12 @@ def noisy(cells: dict[Key, float], seed: int, rounds: int = 12, by_round: int = 
 
 
 def found(
-    a: dict[Key, float], b: dict[Key, float], processes: int = 1, faults: tuple[float, float] = (0.0, 0.0),
+    a: dict[Key, float],
+    b: dict[Key, float],
+    processes: int = 1,
+    faults: tuple[float, float] = (0.0, 0.0),
     counts: tuple[int, int] = (1, 1),
-) -> Gap:  # fmt: skip
+) -> Gap:
     """Of sides whose plain steps take a second and 0.7."""
     rng = random.Random(1)
     sides, told = [], []
@@ -68,9 +75,7 @@ def test_cells_and_residual_are_the_gap(processes: int, counts: tuple[int, int])
     assert [abs(x.gap) for x in gap.cells] == sorted((abs(x.gap) for x in gap.cells), reverse=True)
     assert all(x.low <= x.gap <= x.high for x in gap.cells)
     forward = cell(gap, "fc1 forward", "gemm")
-    assert (forward.a, forward.b) == pytest.approx(
-        (0.4, 0.2), rel=0.05
-    )  # of one step, however many a round has
+    assert (forward.a, forward.b) == pytest.approx((0.4, 0.2), rel=0.05)  # of one step, however many a round has
 
 
 def test_work_and_rate_are_each_cells_difference_but_of_what_has_neither() -> None:
@@ -139,9 +144,7 @@ def test_a_product_called_twice_is_twice_the_work() -> None:
 
 
 @pytest.mark.parametrize(("other", "work", "rate"), [(1.0, 0.1, 0.0), (None, 0.0, 0.1)])
-def test_bytes_are_the_work_of_passes_where_both_tell_them(
-    other: float | None, work: float, rate: float
-) -> None:
+def test_bytes_are_the_work_of_passes_where_both_tell_them(other: float | None, work: float, rate: float) -> None:
     told = [[noisy({(UPDATE, "update"): 0.2}, 1)], [noisy({(UPDATE, "update"): 0.1}, 1)]]
     nominal = KNOWN["fc1 update"].bytes
     told[0][0].bytes = {(UPDATE, "update"): 2 * nominal}

@@ -10,11 +10,15 @@ from macro.watching.watch import Side
 from tests.macro.watched import KNOWN, attribution, side
 
 FORWARD, UPDATE, LOSS, OUTSIDE = ("fc1 forward",), ("fc1 update",), ("loss",), ("in no span",)
-TOLD = attribution({
-    (FORWARD, "gemm"): [0.4, 0.4, 0.4], (FORWARD, "packing"): [0.1, 0.1, 0.1],
-    (UPDATE, "update"): [0.2, 0.2, 0.2], (LOSS, "softmax"): [0.04, 0.04, 0.04],
-    (OUTSIDE, "interpreter"): [0.2, 0.2, 0.2],
-})  # fmt: skip
+TOLD = attribution(
+    {
+        (FORWARD, "gemm"): [0.4, 0.4, 0.4],
+        (FORWARD, "packing"): [0.1, 0.1, 0.1],
+        (UPDATE, "update"): [0.2, 0.2, 0.2],
+        (LOSS, "softmax"): [0.04, 0.04, 0.04],
+        (OUTSIDE, "interpreter"): [0.2, 0.2, 0.2],
+    }
+)
 
 
 def replayed(*seconds: list[float], calls: list[tuple[list[str], str]] | None = None) -> Side:
@@ -33,12 +37,14 @@ def test_rows_agree_or_do_not_and_small_ones_are_not_asked() -> None:
     found = agreement("a", replayed([0.46, 0.3], [0.46, 0.3]), [TOLD], {}, KNOWN)
     assert verdicts(found) == {"fc1 forward": "agree", "fc1 update": "disagree"}
     assert [(x.side, x.trace, x.replay) for x in found] == [
-        ("a", pytest.approx(0.5), pytest.approx(0.46)), ("a", pytest.approx(0.2), pytest.approx(0.3))
-    ]  # fmt: skip
+        ("a", pytest.approx(0.5), pytest.approx(0.46)),
+        ("a", pytest.approx(0.2), pytest.approx(0.3)),
+    ]
 
 
-@pytest.mark.parametrize(("again", "verdict"), [(0.551, "disagree"), (0.549, "agree"), (0.451, "agree"),
-                                                (0.449, "disagree")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("again", "verdict"), [(0.551, "disagree"), (0.549, "agree"), (0.451, "agree"), (0.449, "disagree")]
+)
 def test_a_tenth_of_the_row_is_the_margin(again: float, verdict: str) -> None:
     found = agreement("a", replayed([again, 0.2], [again, 0.2]), [TOLD], {}, KNOWN)
     assert verdicts(found)["fc1 forward"] == verdict

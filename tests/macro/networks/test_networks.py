@@ -13,8 +13,12 @@ from macro.networks.base import Layer, Network, dense, from_data
 from micro.planning import network as planning_network
 
 COUNTS = {  # parameters, as the tables of their source have them
-    "fcn-s": 117_997_696, "fcn-s:4": 122_194_048, "fcn-s:6": 130_586_752, "fcn-r": 14_205_962, "fcn-r:cntk": 13_714_442,
-}  # fmt: skip
+    "fcn-s": 117_997_696,
+    "fcn-s:4": 122_194_048,
+    "fcn-s:6": 130_586_752,
+    "fcn-r": 14_205_962,
+    "fcn-r:cntk": 13_714_442,
+}
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -82,15 +86,15 @@ FILE = {"network": "mine", "batch": 8, "rate": 0.1, "layers": LAYERS}
         ({"momentun": 0.9}, "no key momentun, the nearest is momentum"),
         ({"batch": 8.5}, "batch: 8.5, give a whole number"),
         ({"rate": "0.1"}, "rate: '0.1', give a number"),
-        ({"layers": [LAYERS[0], LAYERS[1] | {"actvation": "relu"}]},
-         "layer 2: no key actvation, the nearest is activation"),
+        (
+            {"layers": [LAYERS[0], LAYERS[1] | {"actvation": "relu"}]},
+            "layer 2: no key actvation, the nearest is activation",
+        ),
         ({"layers": [LAYERS[0] | {"first": "no"}, LAYERS[1]]}, "layer 1: first: 'no', give true or false"),
         ({"layers": [LAYERS[0] | {"inputs": "3"}, LAYERS[1]]}, "layer 1: inputs: '3', give a whole number"),
     ],
-)  # fmt: skip
-def test_a_file_with_something_else_in_it_is_refused(
-    tmp_path: Path, changed: dict[str, object], why: str
-) -> None:
+)
+def test_a_file_with_something_else_in_it_is_refused(tmp_path: Path, changed: dict[str, object], why: str) -> None:
     path = tmp_path / "net.json"
     path.write_text(json.dumps(FILE))
     assert networks.find(str(path)) == Network(

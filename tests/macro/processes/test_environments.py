@@ -13,18 +13,7 @@ from kernels.errors import Unavailable, UsageError
 from macro import env, frameworks
 from macro.processes import environments, interpreters, stub
 
-KEYS = {
-    "environment",
-    "python",
-    "packages",
-    "before",
-    "options",
-    "index",
-    "stubs",
-    "variables",
-    "megabytes",
-    "needs",
-}
+KEYS = {"environment", "python", "packages", "before", "options", "index", "stubs", "variables", "megabytes", "needs"}
 
 # A Python of no version in particular: it says it is VERSION, makes environments, and its pip does as told.
 FAKE = """#!{python}
@@ -130,11 +119,13 @@ def test_the_suites_own_version_is_there() -> None:
     [
         ("ERROR: No matching distribution found for thing==1.0", "no build of thing==1.0 for Python 3.99"),
         ("OSError: [Errno 28] No space left on device", "the disk is full"),
-        ("WARNING: NewConnectionError\nERROR: No matching distribution found for thing==1.0 (from versions: none)",
-         "no package index can be reached: --wheels"),
+        (
+            "WARNING: NewConnectionError\nERROR: No matching distribution found for thing==1.0 (from versions: none)",
+            "no package index can be reached: --wheels",
+        ),
         ("Collecting thing\nERROR: thing is cracked", "pip fails: ERROR: thing is cracked"),
     ],
-)  # fmt: skip
+)
 def test_a_creation_that_fails_leaves_nothing_and_says_why(
     fake: Callable[..., Path], capsys: pytest.CaptureFixture[str], said: str, expected: str
 ) -> None:

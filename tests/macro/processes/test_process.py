@@ -131,10 +131,7 @@ def test_a_missing_package_is_a_reason(folder: Path) -> None:
 
 
 def test_an_answer_out_of_turn_ends_it(folder: Path) -> None:
-    with (
-        started(find("numpy"), folder) as process,
-        pytest.raises(LaunchError, match="says 'hello' where 'built'"),
-    ):
+    with started(find("numpy"), folder) as process, pytest.raises(LaunchError, match="says 'hello' where 'built'"):
         process.expect("built")
 
 
@@ -154,9 +151,7 @@ def test_without_an_environment_it_says_how_to_make_one(folder: Path) -> None:
 
 def test_the_heap_is_set_before_it_starts(folder: Path) -> None:
     text = "def identity(job):\n    import os\n    return {'heap': os.environ.get('MALLOC_MMAP_MAX_')}\n"
-    entries = [
-        Entry(adapters.write(folder, "heap", text), Setting(heap=heap)) for heap in ("default", "keep")
-    ]
+    entries = [Entry(adapters.write(folder, "heap", text), Setting(heap=heap)) for heap in ("default", "keep")]
     os.environ.pop("MALLOC_MMAP_MAX_", None)
     take(entries, folder)
     assert [entry.identity["heap"] for entry in entries] == [None, "0"]

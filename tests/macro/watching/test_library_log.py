@@ -33,15 +33,18 @@ def test_each_product_of_a_step_of_pytorch(tmp_path: Path) -> None:
         pytest.skip("a torch without MKL")
     found = set(logged(find("pytorch"), tmp_path))
     assert found >= {
-        Gemm(32, 40, 24, "nt"), Gemm(32, 16, 40, "nt"), Gemm(32, 8, 16, "nt"),  # forward
-        Gemm(32, 16, 8), Gemm(32, 40, 16),  # dgrad, but of the input
-        Gemm(40, 24, 32, "tn"), Gemm(16, 40, 32, "tn"), Gemm(8, 16, 32, "tn"),  # wgrad
-    }  # fmt: skip
+        Gemm(32, 40, 24, "nt"),
+        Gemm(32, 16, 40, "nt"),
+        Gemm(32, 8, 16, "nt"),  # forward
+        Gemm(32, 16, 8),
+        Gemm(32, 40, 16),  # dgrad, but of the input
+        Gemm(40, 24, 32, "tn"),
+        Gemm(16, 40, 32, "tn"),
+        Gemm(8, 16, 32, "tn"),  # wgrad
+    }
 
 
-def test_what_a_library_still_holds_as_it_ends_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_library_still_holds_as_it_ends_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     plugin = adapters.write(tmp_path, "talks", adapters.TALKS.replace("{fault}", "pass"))
     assert logged(plugin, tmp_path) == [Gemm(32, 40, 24, "nt")]

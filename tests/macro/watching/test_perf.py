@@ -34,8 +34,11 @@ def test_a_recorded_step_is_read_whole() -> None:
     [
         ("f (/usr/lib/a.so)", "f", "/usr/lib/a.so"),
         ("at::add(at::Tensor const&, float) (/usr/lib/a.so)", "at::add(at::Tensor const&, float)", "/usr/lib/a.so"),
-        ("std::function<void ()>::operator()() const (/usr/lib/a.so)",
-         "std::function<void ()>::operator()() const", "/usr/lib/a.so"),
+        (
+            "std::function<void ()>::operator()() const (/usr/lib/a.so)",
+            "std::function<void ()>::operator()() const",
+            "/usr/lib/a.so",
+        ),
         ("(anonymous namespace)::f(int) (/usr/lib/a b.so)", "(anonymous namespace)::f(int)", "/usr/lib/a b.so"),
         ("f(int) (/usr/lib/a.so (deleted))", "f(int)", "/usr/lib/a.so (deleted)"),
         ("f (/usr/lib (x)/a.so)", "f", "/usr/lib (x)/a.so"),
@@ -45,7 +48,7 @@ def test_a_recorded_step_is_read_whole() -> None:
         ("[unknown] (//anon)", "[unknown]", "//anon"),
         ("f (inlined)", "f", "inlined"),
     ],
-)  # fmt: skip
+)
 def test_symbols_and_modules_may_have_blanks_and_parentheses(words: str, symbol: str, module: str) -> None:
     (found,), none = parsed(f"  12 3.5:     7f00 {words}\n")
     assert found == Sample(12, 3_500_000_000, symbol, module)
@@ -61,11 +64,7 @@ def test_switches_are_in_out_or_pushed_aside_and_other_lines_nothing() -> None:
     """
     samples, switches = parsed(text)
     assert samples == []
-    assert switches == [
-        Switch(7, 10**9 + 1, "in"),
-        Switch(8, 10**9 + 2, "preempt"),
-        Switch(7, 10**9 + 3, "out"),
-    ]
+    assert switches == [Switch(7, 10**9 + 1, "in"), Switch(8, 10**9 + 2, "preempt"), Switch(7, 10**9 + 3, "out")]
 
 
 @pytest.fixture

@@ -67,8 +67,14 @@ def test_each_product_of_a_step_has_its_row(worker: Callable[[str], ModuleType])
     told = aligned(worker, "pytorch-plain.json")
     assert rows_of(told, "aten::addmm") == [f"{name} forward" for name in LAYERS]
     assert rows_of(told, "aten::mm") == [
-        "out dgrad", "out wgrad", "fc3 dgrad", "fc3 wgrad", "fc2 dgrad", "fc2 wgrad", "fc1 wgrad",
-    ]  # fmt: skip
+        "out dgrad",
+        "out wgrad",
+        "fc3 dgrad",
+        "fc3 wgrad",
+        "fc2 dgrad",
+        "fc2 wgrad",
+        "fc1 wgrad",
+    ]
     assert {column for name, _, column in told if name in ("aten::mm", "aten::addmm")} == {"gemm"}
 
 
@@ -76,9 +82,7 @@ def test_what_is_not_a_product_has_its_row(worker: Callable[[str], ModuleType]) 
     told = aligned(worker, "pytorch-plain.json")
     assert rows_of(told, "aten::sum") == [f"{name} bias gradient" for name in reversed(LAYERS)]
     assert rows_of(told, "aten::sigmoid") == [f"{name} activation" for name in LAYERS[:-1]]
-    assert rows_of(told, "aten::sigmoid_backward") == [
-        f"{name} activation gradient" for name in reversed(LAYERS[:-1])
-    ]
+    assert rows_of(told, "aten::sigmoid_backward") == [f"{name} activation gradient" for name in reversed(LAYERS[:-1])]
     assert set(rows_of(told, "aten::_log_softmax", "aten::nll_loss_backward", "NllLossBackward0")) == {"loss"}
     assert rows_of(told, "Optimizer.zero_grad#SGD.zero_grad") == ["free gradients"]
     assert set(rows_of(told, "torch::autograd::AccumulateGrad", "Optimizer.step#SGD.step")) == {"framework"}
@@ -98,8 +102,14 @@ def test_a_step_of_keras_has_its_rows(worker: Callable[[str], ModuleType]) -> No
     told = aligned(worker, "keras-torch.json")
     products = [name for name, _, column in told if column == "gemm"]
     assert rows_of(told, "aten::mm") == [f"{name} forward" for name in LAYERS] + [
-        "out wgrad", "out dgrad", "fc3 wgrad", "fc3 dgrad", "fc2 wgrad", "fc2 dgrad", "fc1 wgrad",
-    ]  # fmt: skip
+        "out wgrad",
+        "out dgrad",
+        "fc3 wgrad",
+        "fc3 dgrad",
+        "fc2 wgrad",
+        "fc2 dgrad",
+        "fc1 wgrad",
+    ]
     assert products == ["aten::mm"] * 11
     sums = [" + ".join(rows) for name, rows, _ in told if name == "aten::sum" and rows != ["framework"]]
     assert sums == [f"{name} bias gradient" for name in reversed(LAYERS)]
@@ -119,7 +129,7 @@ def test_what_a_compiler_reorders_is_a_group(worker: Callable[[str], ModuleType]
     assert kernels[5:] == [
         *[([f"{x} activation gradient", f"{x} bias gradient"], "element-wise") for x in reversed(LAYERS[:-1])],
         (["out bias gradient"], "element-wise"),
-    ]  # fmt: skip
+    ]
     given = {row for rows in rows_of(told, "aten::mm") for row in rows.split(" + ")}
     assert given == {f"{x} wgrad" for x in LAYERS} | {f"{x} dgrad" for x in LAYERS[1:]}
     lone = [rows for rows in rows_of(told, "aten::mm") if " + " not in rows]
@@ -188,9 +198,7 @@ def _tensors(calls: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("phase", ["forward", "gradient", "step"])
-def test_traced_and_recorded_have_the_same_rows(
-    built: Callable[..., tuple[ModuleType, Any]], phase: str
-) -> None:
+def test_traced_and_recorded_have_the_same_rows(built: Callable[..., tuple[ModuleType, Any]], phase: str) -> None:
     adapter, model = built("relu")
     spans = adapter.trace(model, getattr(model, phase))
     calls = adapter.record(model, phase)
@@ -222,9 +230,7 @@ def test_what_only_the_recording_does_is_found(
     _, model = built()
     model.step()
     made = record.Recording(model.step)
-    assert {name for name, _ in record.surplus(made.events, trace.profiled(model.step)[0])} <= {
-        "aten::detach"
-    }
+    assert {name for name, _ in record.surplus(made.events, trace.profiled(model.step)[0])} <= {"aten::detach"}
 
 
 @pytest.fixture(autouse=True)

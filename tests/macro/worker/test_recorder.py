@@ -88,8 +88,9 @@ def test_spans_of_another_clock_come_to_the_monotonic_one(recorder: ModuleType) 
     ]
     found = recorder.calibrated(spans, 1_000_100.5)
     assert [(x["name"], x["start"], x["end"]) for x in found] == [
-        ("early", 1_000_090, 1_000_095), ("late", 1_000_200, 1_000_300)
-    ]  # fmt: skip
+        ("early", 1_000_090, 1_000_095),
+        ("late", 1_000_200, 1_000_300),
+    ]
     assert spans[0]["start"] == 90
 
 
@@ -102,9 +103,7 @@ def test_steps_lie_between_two_marks(recorder: ModuleType, fifos: list[str], per
     assert all(a[1] <= b[0] for a, b in zip(told["steps"], told["steps"][1:], strict=False))
 
 
-def test_a_step_that_raises_leaves_perf_asleep(
-    recorder: ModuleType, fifos: list[str], perf: list[bytes]
-) -> None:
+def test_a_step_that_raises_leaves_perf_asleep(recorder: ModuleType, fifos: list[str], perf: list[bytes]) -> None:
     with pytest.raises(ZeroDivisionError):
         recorder.traced(SimpleNamespace(), None, lambda: 1 / 0, 3, fifos, True)
     assert perf == [b"enable\n", b"disable\n"]

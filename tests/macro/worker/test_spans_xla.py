@@ -64,9 +64,7 @@ def test_every_instruction_of_a_program_has_its_rows(framework: str) -> None:
     assert {rows[0] for rows, column in told.values() if column == "update"} == {
         f"{layer['name']} update" for layer in LAYERS
     }
-    assert {tuple(rows) for name, (rows, _) in told.items() if name.startswith("copy.")} == {
-        ("parameter copy",)
-    }
+    assert {tuple(rows) for name, (rows, _) in told.items() if name.startswith("copy.")} == {("parameter copy",)}
     assert (["fc1 activation", "fc1 forward"], "element-wise") in told.values()  # the bias and the sigmoid
     assert (["fc2 activation gradient"], "element-wise") in told.values()
     assert (["loss"], "softmax") in told.values()
@@ -151,16 +149,11 @@ def test_operations_of_a_graph_by_their_names() -> None:
     assert told["gradient_tape/fc1/MatMul/MatMul:_MklMatMul"] == (["fc1 wgrad"], None)
     assert told["gradient_tape/fc2/MatMul/MatMul:_MklMatMul"] == (["fc2 dgrad"], None)
     assert told["gradient_tape/fc2/MatMul/MatMul_1:_MklMatMul"] == (["fc2 wgrad"], None)
-    assert told["Momentum/update__3/ResourceApplyMomentum:ResourceApplyMomentum"] == (
-        ["fc2 update"],
-        "update",
-    )
+    assert told["Momentum/update__3/ResourceApplyMomentum:ResourceApplyMomentum"] == (["fc2 update"], "update")
     assert told["gradient_tape/fc1/BiasAdd/BiasAddGrad:BiasAddGrad"] == (["fc1 bias gradient"], "reduction")
     assert tf_rows.operation("ExecutorState::Process", {}) is None
     assert tf_rows.operation("__inference__step_224:__inference__step_224", {}) is None
-    assert tf_rows.module("a_inference__step_2__XlaMustCompile_true_executor_type_11_.9") == (
-        "a_inference__step_2__.9"
-    )
+    assert tf_rows.module("a_inference__step_2__XlaMustCompile_true_executor_type_11_.9") == ("a_inference__step_2__.9")
 
 
 def test_operations_of_a_graph_of_keras_by_their_names() -> None:
@@ -171,10 +164,7 @@ def test_operations_of_a_graph_of_keras_by_their_names() -> None:
     for event in json.loads((TRACES / "keras-tensorflow.json").read_text()):
         told[event] = tf_rows.tell({}, LAYERS, tf_rows.operation(event, {}))
     assert all(rows for rows, _ in told.values())
-    assert told["sequential_1/fc1_1/Sigmoid:_MklNativeFusedMatMul"] == (
-        ["fc1 activation", "fc1 forward"],
-        None,
-    )
+    assert told["sequential_1/fc1_1/Sigmoid:_MklNativeFusedMatMul"] == (["fc1 activation", "fc1 forward"], None)
     assert told["gradient_tape/sequential_1/fc2_1/MatMul/MatMul_1:_MklMatMul"] == (["fc2 wgrad"], None)
     assert told["gradient_tape/sequential_1/fc2_1/MatMul/MatMul:_MklMatMul"] == (["fc2 dgrad"], None)
     assert told["gradient_tape/sequential_1/fc1_1/MatMul/MatMul:_MklMatMul"] == (["fc1 wgrad"], None)
@@ -255,14 +245,7 @@ def recorded(threads: dict[int, list[tuple[str, int, int, dict[str, int]]]]) -> 
             stats = [(4, message((1, kinds.index(k)), (3, v))) for k, v in numbers.items()]
             if name.startswith("op"):
                 stats.append((4, message((1, 2), (5, name))))
-            own.append(
-                (
-                    4,
-                    message(
-                        (1, names.index(name)), (2, start * MICROSECOND), (3, took * MICROSECOND), *stats
-                    ),
-                )
-            )
+            own.append((4, message((1, names.index(name)), (2, start * MICROSECOND), (3, took * MICROSECOND), *stats)))
         lines.append((3, message((1, thread), (2, "tf_Compute"), (3, 5000), *own)))
     entries = [(4, message((1, i), (2, message((1, i), (2, name))))) for i, name in enumerate(names)]
     entries += [(5, message((1, i), (2, message((1, i), (2, name))))) for i, name in enumerate(kinds)]
@@ -279,13 +262,17 @@ def test_tasks_of_a_pool_belong_to_the_operation_that_made_them() -> None:
         {
             1: [("op one", 10, 20, {}), (f"{pool}Record", 12, 0, {"_p": 1}), (f"{pool}Record", 31, 0, {"_p": 3})],
             2: [
-                (f"{pool}StartRegion", 40, 0, {"_c": 1}), (f"{pool}Record", 45, 0, {"_p": 2}),
-                (f"{pool}StopRegion", 50, 0, {}), (f"{pool}StartRegion", 60, 0, {"_c": 2}),
-                ("op two", 70, 5, {}), (f"{pool}StopRegion", 80, 0, {}),
-                (f"{pool}StartRegion", 90, 0, {"_c": 3}), (f"{pool}StopRegion", 95, 0, {}),
+                (f"{pool}StartRegion", 40, 0, {"_c": 1}),
+                (f"{pool}Record", 45, 0, {"_p": 2}),
+                (f"{pool}StopRegion", 50, 0, {}),
+                (f"{pool}StartRegion", 60, 0, {"_c": 2}),
+                ("op two", 70, 5, {}),
+                (f"{pool}StopRegion", 80, 0, {}),
+                (f"{pool}StartRegion", 90, 0, {"_c": 3}),
+                (f"{pool}StopRegion", 95, 0, {}),
             ],
         }
-    )  # fmt: skip
+    )
     traced = list(xplane.lines(data))
     found = xplane.spans(traced, lambda name, stats: stats.get("hlo_op"))
     assert sorted((thread, start / 1e3 - 5, end / 1e3 - 5, *rest) for thread, start, end, *rest in found) == [
@@ -304,16 +291,17 @@ def test_a_task_that_outlives_its_operation_helps_the_only_other_one() -> None:
     data = recorded(
         {
             1: [
-                ("op one", 10, 10, {"_p": 7}), (f"{pool}Record", 12, 0, {"_p": 1}), ("end: op one", 20, 0, {"_c": 7}),
-                ("op two", 25, 30, {"_p": 8}), ("end: op two", 55, 0, {"_c": 8}),
+                ("op one", 10, 10, {"_p": 7}),
+                (f"{pool}Record", 12, 0, {"_p": 1}),
+                ("end: op one", 20, 0, {"_c": 7}),
+                ("op two", 25, 30, {"_p": 8}),
+                ("end: op two", 55, 0, {"_c": 8}),
             ],
             2: [(f"{pool}StartRegion", 15, 0, {"_c": 1}), (f"{pool}StopRegion", 60, 0, {})],
         }
-    )  # fmt: skip
+    )
     found = xplane.spans(list(xplane.lines(data)), lambda name, stats: stats.get("hlo_op"))
-    assert sorted(
-        (start / 1e3 - 5, end / 1e3 - 5, *rest) for thread, start, end, *rest in found if thread == 2
-    ) == [
+    assert sorted((start / 1e3 - 5, end / 1e3 - 5, *rest) for thread, start, end, *rest in found if thread == 2) == [
         (15, 20, "op one", True),
         (25, 55, "op two", True),
     ]
@@ -326,9 +314,7 @@ def test_spans_are_on_the_monotonic_clock() -> None:
     data = recorded({7: [(recorder.CALIBRATE, 0, 2000, {}), ("op one", 3000, 10, {})]})
     found = xplane.spans(list(xplane.lines(data)), lambda name, stats: stats.get("hlo_op", name))
     (span,) = xplane.named(found, 1_000_000, lambda what: (["fc1 forward"], None))
-    assert span == {
-        "start": 4_000_000, "end": 4_010_000, "name": "op one", "rows": ["fc1 forward"], "column": None,
-    }  # fmt: skip
+    assert span == {"start": 4_000_000, "end": 4_010_000, "name": "op one", "rows": ["fc1 forward"], "column": None}
     found = [(*one[:4], True) for one in found]
     assert [x["part"] for x in xplane.named(found, 1_000_000, lambda what: (["fc1 forward"], None))] == [True]
 

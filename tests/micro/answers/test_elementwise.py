@@ -16,11 +16,20 @@ CACHES = [32 << 10, 1 << 20, 32 << 20]
 def result(problem: Problem, variant: str, seconds: float | None, kernel: str | None = None) -> Result:
     case, status = Case(problem, variant), "ok" if seconds else "skipped"
     return Result(
-        case.name, "x", "measured", problem.op, {}, variant, "cpu", 1, status,  # type: ignore[arg-type]
-        None if seconds else "not here", kernel=kernel,
+        case.name,
+        "x",
+        "measured",
+        problem.op,
+        {},
+        variant,
+        "cpu",
+        1,
+        status,  # type: ignore[arg-type]
+        None if seconds else "not here",
+        kernel=kernel,
         seconds=Seconds(seconds, None, None, 0.95) if seconds else None,
         bytes_per_second=problem.bytes / seconds if seconds else None,
-    )  # fmt: skip
+    )
 
 
 def contest(word: str, *results: Result, reads: float = 1e11, size: int = 1 << 20) -> Contest:
@@ -33,9 +42,18 @@ def contest(word: str, *results: Result, reads: float = 1e11, size: int = 1 << 2
             Comparison("x", "variant", first.name, other.name, ratio, *ends, 0.95, "slower", None, 0.01, 0.01)
         )
     ceiling = Result(
-        "read", "x", "ceiling", "stream", {"kind": "read", "size": size}, "c", "cpu", 1, "ok",
-        seconds=Seconds(1e-5, None, None, 0.95), bytes_per_second=reads,
-    )  # fmt: skip
+        "read",
+        "x",
+        "ceiling",
+        "stream",
+        {"kind": "read", "size": size},
+        "c",
+        "cpu",
+        1,
+        "ok",
+        seconds=Seconds(1e-5, None, None, 0.95),
+        bytes_per_second=reads,
+    )
     return Contest(f"{word}/somewhere", "?", "variant", (*results, ceiling), tuple(compared))
 
 
@@ -72,9 +90,7 @@ def test_reads_are_those_of_the_nearest_working_set() -> None:
     problem = Activation(131072)
     one = contest("place", result(problem, "c", 2e-5), result(Activation(131072, place="in"), "c", 1e-5))
     assert "100 % of reads there" not in said(one)[0]
-    assert said(one)[0].startswith(
-        "In place relu takes 0.50 [0.45, 0.55] times what it takes out of place, by c"
-    )
+    assert said(one)[0].startswith("In place relu takes 0.50 [0.45, 0.55] times what it takes out of place, by c")
 
 
 def test_a_double_softmax_names_the_layer() -> None:

@@ -27,17 +27,22 @@ def result(problem: Gemm, contest: str, seconds: float | None, library: str = "x
     case = Case(problem, library)
     kept = Seconds(seconds, seconds, seconds, 0.95) if seconds else None
     return Result(
-        case.name, contest, "measured", "gemm", {}, library, "cpu", 1, "ok" if kept else "failed",
-        reason=None if kept else "crashes", seconds=kept,
-    )  # fmt: skip
+        case.name,
+        contest,
+        "measured",
+        "gemm",
+        {},
+        library,
+        "cpu",
+        1,
+        "ok" if kept else "failed",
+        reason=None if kept else "crashes",
+        seconds=kept,
+    )
 
 
 def contest(
-    product: Product,
-    seconds: float | None,
-    ratio: float | None,
-    half: float | None,
-    library: str = "openblas",
+    product: Product, seconds: float | None, ratio: float | None, half: float | None, library: str = "openblas"
 ) -> Contest:
     """OI took so long; IO so many times that, give or take."""
     name = f"net/made/{product.phase}/{'+'.join(product.layers)}/variant:{library}"
@@ -45,10 +50,19 @@ def contest(
     rows = tuple(result(problem, name, seconds, library) for problem in problems)
     ceiling = Result("fma", name, "ceiling", "fma", {}, "c", "cpu", 1, "ok", seconds=Seconds(1, 1, 1, 0.95))
     compared = Comparison(
-        name, "layout", rows[0].name, rows[-1].name, ratio,
+        name,
+        "layout",
+        rows[0].name,
+        rows[-1].name,
+        ratio,
         None if half is None or ratio is None else ratio - half,
-        None if half is None or ratio is None else ratio + half, 0.95, "?", None, 0.01, 0.01,
-    )  # fmt: skip
+        None if half is None or ratio is None else ratio + half,
+        0.95,
+        "?",
+        None,
+        0.01,
+        0.01,
+    )
     return Contest(name, "?", "layout", (*rows, ceiling), (compared,) if len(rows) > 1 else ())
 
 
@@ -78,10 +92,15 @@ def numbers(sentence: str) -> tuple[float, float, float]:
 def test_a_step_is_the_sum_of_its_products(made: list[Product]) -> None:
     """Known numbers: `one` and `two` do one product each phase, which counts twice."""
     given = {  # seconds of one in OI, ratio, half-width
-        "in forward": (4e-3, 1.1, 0.02), "in wgrad": (1e-3, 0.9, 0.01),
-        "one+two forward": (2e-3, 0.8, 0.05), "one+two dgrad": (3e-3, 1.5, 0.04), "one+two wgrad": (5e-3, 1, 0),
-        "out forward": (1e-3, 1.0, 0.03), "out dgrad": (2e-3, 1.2, 0.1), "out wgrad": (1e-3, 1.0, 0.02),
-    }  # fmt: skip
+        "in forward": (4e-3, 1.1, 0.02),
+        "in wgrad": (1e-3, 0.9, 0.01),
+        "one+two forward": (2e-3, 0.8, 0.05),
+        "one+two dgrad": (3e-3, 1.5, 0.04),
+        "one+two wgrad": (5e-3, 1, 0),
+        "out forward": (1e-3, 1.0, 0.03),
+        "out dgrad": (2e-3, 1.2, 0.1),
+        "out wgrad": (1e-3, 1.0, 0.02),
+    }
     said = answer(run(*(contest(product, *given[product.name]) for product in made)))
     counts = {name: name.count("+") + 1 for name in given}
     oi = sum(counts[name] * s for name, (s, _, _) in given.items())
@@ -133,9 +152,7 @@ def test_products_are_independent_and_twice_the_same_is_not(made: list[Product])
     assert (ratio - low, high - ratio) == pytest.approx((half, half), abs=0.0051)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "ratio", "half"), [(None, None, None), (1e-3, None, None), (1e-3, 1.1, None)]
-)
+@pytest.mark.parametrize(("seconds", "ratio", "half"), [(None, None, None), (1e-3, None, None), (1e-3, 1.1, None)])
 def test_without_one_ratio_a_step_has_none(
     made: list[Product], seconds: float | None, ratio: float | None, half: float | None
 ) -> None:
@@ -148,9 +165,7 @@ def test_without_one_ratio_a_step_has_none(
 
 
 def test_a_square_that_failed_leaves_no_step(made: list[Product]) -> None:
-    told = [
-        contest(product, None if product.name == "one+two wgrad" else 1e-3, 1.1, 0.01) for product in made
-    ]
+    told = [contest(product, None if product.name == "one+two wgrad" else 1e-3, 1.1, 0.01) for product in made]
     assert answer(run(*told))[0] == "openblas: one+two wgrad has no ratio, and so the step has none."
 
 
@@ -212,9 +227,7 @@ def test_a_kernel_from_a_path_is_summed(gemm: Gemm_, tmp_path: Path) -> None:
     (tmp_path / "net.json").write_text(NET)
     (tmp_path / "mine.py").write_text("from kernels.ops.gemm.variants import VARIANTS\nROW = VARIANTS[0]\n")
     mine = f"{tmp_path}/mine.py:ROW"
-    ran = gemm(
-        "--net", str(tmp_path / "net.json"), "--device", "fake", "--variant", mine, "--budget", "1s", "-q"
-    )
+    ran = gemm("--net", str(tmp_path / "net.json"), "--device", "fake", "--variant", mine, "--budget", "1s", "-q")
     assert ran.code == 0
     assert f"(OI) in {mine}, and" in " ".join(ran.out.split())
 

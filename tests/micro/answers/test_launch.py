@@ -13,23 +13,23 @@ def result(kernel: str, chain: int, rung: str, seconds: float | None) -> Result:
     if seconds is None:
         return Result(case.name, "x", "measured", "launch", {}, rung, "cpu", 1, "skipped", "not here")
     return Result(
-        case.name,
-        "x",
-        "measured",
-        "launch",
-        {},
-        rung,
-        "cpu",
-        1,
-        "ok",
-        seconds=Seconds(seconds, None, None, 0.95),
+        case.name, "x", "measured", "launch", {}, rung, "cpu", 1, "ok", seconds=Seconds(seconds, None, None, 0.95)
     )
 
 
 PEAK = Result(
-    "fma", "x", "ceiling", "fma", {}, "c", "cpu", 1, "ok", seconds=Seconds(1e-5, None, None, 0.95),
+    "fma",
+    "x",
+    "ceiling",
+    "fma",
+    {},
+    "c",
+    "cpu",
+    1,
+    "ok",
+    seconds=Seconds(1e-5, None, None, 0.95),
     flops_per_second=1e11,
-)  # fmt: skip
+)
 
 
 def scripted(name: str, *results: Result, width: float = 0.1) -> Contest:
@@ -40,9 +40,7 @@ def scripted(name: str, *results: Result, width: float = 0.1) -> Contest:
         ratio = other.seconds.median / first.seconds.median if other.seconds and first.seconds else None
         low, high = ((1 + sign * width) * ratio if ratio else None for sign in (-1, 1))
         compared.append(
-            Comparison(
-                "x", "variant", first.name, other.name, ratio, low, high, 0.95, "slower", None, 0.01, 0.01
-            )
+            Comparison("x", "variant", first.name, other.name, ratio, low, high, 0.95, "slower", None, 0.01, 0.01)
         )
     return Contest(name, "?", "variant", (*results, PEAK), tuple(compared))
 
@@ -73,11 +71,7 @@ def test_a_chain_of_one_is_no_row() -> None:
 
 def floor(width: float = 0.1) -> Contest:
     own = result("empty", 1, "nothing", 2e-9)
-    calls = (
-        result("gemm", 64, "c", 20e-9),
-        result("gemm", 64, "openblas", 10e-9),
-        result("empty", 64, "c", 1e-9),
-    )
+    calls = (result("gemm", 64, "c", 20e-9), result("gemm", 64, "openblas", 10e-9), result("empty", 64, "c", 1e-9))
     return scripted("floor/nothing", own, *calls, width=width)
 
 

@@ -79,9 +79,7 @@ def test_each_has_a_test_or_a_reason(one: Mechanism) -> None:
         assert re.match(r"(micro|macro)[. ]", one.later.removeprefix(NOT_YET)), "name what it will belong to"
 
 
-@pytest.mark.parametrize(
-    "one", [x for x in EVERY if x.id[0] in "GE" or x.id in OF_ONE_KERNEL], ids=lambda one: one.id
-)
+@pytest.mark.parametrize("one", [x for x in EVERY if x.id[0] in "GE" or x.id in OF_ONE_KERNEL], ids=lambda one: one.id)
 def test_what_one_kernel_shows_is_tested(one: Mechanism) -> None:
     assert one.later is None
 
@@ -172,10 +170,7 @@ def test_the_table_names_every_id_and_a_verdict(table: Table, tmp_path: Path) ->
     assert told == {"G1"}
     assert "not run here" in rows(ran.out)["G2"]
     counts = [sum(bool(getattr(one, kind)) for one in EVERY) for kind in ("test", "why_not", "later")]
-    assert (
-        f"112 mechanisms: {counts[0]} with a test, {counts[1]} without one and why, {counts[2]} not yet."
-        in ran.out
-    )
+    assert f"112 mechanisms: {counts[0]} with a test, {counts[1]} without one and why, {counts[2]} not yet." in ran.out
 
 
 def test_the_latest_run_with_a_ratio_speaks(table: Table, tmp_path: Path) -> None:
@@ -225,8 +220,12 @@ def test_the_table_is_light() -> None:
     """Of the runs kept here; msgspec alone reads them."""
     ran = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "micro", "--mechanisms"],
-        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr[-500:]
     assert list(rows(ran.stdout)) == IDS
     modules = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines() if "import time:" in line}

@@ -33,9 +33,18 @@ def result(problem: Any, samples: Sequence[float], **more: Any) -> Result:
     median = sorted(samples)[len(samples) // 2]
     given = {"launches": 1, "bytes_per_second": problem.bytes / median, "device": "made", "threads": 1} | more
     return Result(
-        case.name, "x", "measured", problem.op, {}, "c", status="ok", samples=tuple(samples),
-        rounds=tuple(range(len(samples))), seconds=Seconds(median, None, None, 0.95), **given,
-    )  # fmt: skip
+        case.name,
+        "x",
+        "measured",
+        problem.op,
+        {},
+        "c",
+        status="ok",
+        samples=tuple(samples),
+        rounds=tuple(range(len(samples))),
+        seconds=Seconds(median, None, None, 0.95),
+        **given,
+    )
 
 
 def contest(name: str, *results: Result, verdict: str = "slower", measuring: float = 100.0) -> Contest:
@@ -109,14 +118,9 @@ def test_visits_that_were_not_made_ready_for_are_not_told(harm: dict[str, Any]) 
 
 def test_the_answer_has_the_cost_of_both_pages_and_the_band() -> None:
     small, huge, band, both = answers.faults_answer(run(touches(), touches(HUGE_PAGE, 50e-6)))
-    assert (
-        small.startswith("The first touch of a page of 4 KiB costs 1.00 µs [") and "unmapping it 99." in small
-    )
+    assert small.startswith("The first touch of a page of 4 KiB costs 1.00 µs [") and "unmapping it 99." in small
     assert huge.startswith("The first touch of a page of 2 MiB costs 50.0 µs [")
-    assert (
-        band
-        == "First touch of a page of 4 KiB, in µs: 1.00 µs [1, 1]; expected on Intel and AMD 0.1 to 3: held."
-    )
+    assert band == "First touch of a page of 4 KiB, in µs: 1.00 µs [1, 1]; expected on Intel and AMD 0.1 to 3: held."
     assert "huge pages cost 0.098 times" in both
 
 
@@ -134,9 +138,7 @@ def account(each: float) -> Account:
     return Account((each * 4096,) * 10, (4096e-7,) * 10, (4096.0,) * 10)
 
 
-@pytest.mark.parametrize(
-    ("system", "agrees"), [(1.05e-6, True), (0.95e-6, True), (1.2e-6, False), (0.7e-6, False)]
-)
+@pytest.mark.parametrize(("system", "agrees"), [(1.05e-6, True), (0.95e-6, True), (1.2e-6, False), (0.7e-6, False)])
 def test_system_time_agrees_or_it_is_said_why_not(system: float, agrees: bool) -> None:
     said = answers.faults_answer(run(touches()), account(system), "perf is not installed")
     assert ("(agrees within 10 %)" in said[1]) == agrees
@@ -147,10 +149,7 @@ def test_system_time_agrees_or_it_is_said_why_not(system: float, agrees: bool) -
 
 def test_samples_are_set_against_the_process_they_were_taken_of() -> None:
     said = answers.faults_answer(run(touches()), account(1e-6), Profile(1.75e-6, 1.7e-6))[1]
-    assert (
-        "perf's samples within a fault 1.75 µs, 1.03 times the system time of the process it watched (agrees"
-        in said
-    )
+    assert "perf's samples within a fault 1.75 µs, 1.03 times the system time of the process it watched (agrees" in said
 
 
 def test_the_costs_are_kept_for_others(monkeypatch: pytest.MonkeyPatch, own_state: Any) -> None:
@@ -167,22 +166,16 @@ def test_the_costs_are_kept_for_others(monkeypatch: pytest.MonkeyPatch, own_stat
 
 @pytest.mark.parametrize(("times", "verdict"), [(7.0, "held"), (2.0, "NOT held")])
 def test_the_copy_into_new_memory_has_its_band(times: float, verdict: str) -> None:
-    rows = [
-        result(Pages("copy", x, 128 * MIB), [t] * 8) for x, t in (("touched", 1e-2), ("fresh", times * 1e-2))
-    ]
+    rows = [result(Pages("copy", x, 128 * MIB), [t] * 8) for x, t in (("touched", 1e-2), ("fresh", times * 1e-2))]
     (said,) = answers.faults_answer(run(contest("new/size:1", *rows)))
     assert said.endswith(f"expected on Intel and AMD above 3, usually 7 to 8: {verdict}.")
     assert ("with the unmapping" in said) == (times > 5), "a visit so long is not made ready for"
 
 
 def test_cold_operands_have_their_band() -> None:
-    rows = [
-        result(Saxpy(256 * KIB, x), [t] * 8) for x, t in (("warm", 1.0), ("flushed", 2.5), ("swept", 6.0))
-    ]
+    rows = [result(Saxpy(256 * KIB, x), [t] * 8) for x, t in (("warm", 1.0), ("flushed", 2.5), ("swept", 6.0))]
     flushed, swept = caches.cold_answer(run(contest("cold/vector:1", *rows)))
-    assert flushed.startswith("Cold over warm, vectors of 256 KiB, flushed: 2.5") and flushed.endswith(
-        ": held."
-    )
+    assert flushed.startswith("Cold over warm, vectors of 256 KiB, flushed: 2.5") and flushed.endswith(": held.")
     assert "256 MiB read in between: 6.0" in swept
     rows[1] = result(Saxpy(256 * KIB, "flushed"), [1.5] * 8)
     assert caches.cold_answer(run(contest("cold/vector:1", *rows)))[0].endswith("NOT held.")
@@ -191,23 +184,16 @@ def test_cold_operands_have_their_band() -> None:
 
 
 def pauses(*times: float, verdict: str, measuring: float = 100.0) -> Contest:
-    rows = [
-        result(Pages("clear", "fresh", MIB, 4096, p), [t] * 8)
-        for p, t in zip((0.0, 1.0, 3.0), times, strict=True)
-    ]
+    rows = [result(Pages("clear", "fresh", MIB, 4096, p), [t] * 8) for p, t in zip((0.0, 1.0, 3.0), times, strict=True)]
     return contest("idle/page:4096/size:1", *rows, verdict=verdict, measuring=measuring)
 
 
 def test_idle_memory_is_dearer_or_not_or_nobody_knows() -> None:
     said, end = answers.idle_answer(run(pauses(256e-6, 300e-6, 1280e-6, verdict="slower")))
-    assert (
-        "costs 1.00 µs after 0 s (worst 1.00 µs), 1.17 µs after 1 s" in said and "5.00 µs after 3 s" in said
-    )
+    assert "costs 1.00 µs after 0 s (worst 1.00 µs), 1.17 µs after 1 s" in said and "5.00 µs after 3 s" in said
     assert said.endswith("8 samples of each.")
     assert end == "Memory that was idle is dearer, up to 5 times: the host takes free pages back."
-    assert (
-        answers.idle_answer(run(pauses(1, 1, 1, verdict="same")))[-1] == "Memory that was idle is no dearer."
-    )
+    assert answers.idle_answer(run(pauses(1, 1, 1, verdict="same")))[-1] == "Memory that was idle is no dearer."
     unresolved = answers.idle_answer(run(pauses(1, 1, 1.5, verdict="unresolved")))[-1]
     assert unresolved.endswith("not seen to be dearer: no difference larger than 1.65 times.")
     assert "nor seen not to be" in answers.idle_answer(run(pauses(1, 1, 2, verdict="unresolved")))[-1]
@@ -229,9 +215,7 @@ def test_pauses_that_were_not_made_are_not_told() -> None:
 
 
 def test_heaps_are_told() -> None:
-    default, keep = (
-        result(Pages("clear", x, 64 * MIB), [t] * 8) for x, t in (("default", 30e-3), ("keep", 3e-3))
-    )
+    default, keep = (result(Pages("clear", x, 64 * MIB), [t] * 8) for x, t in (("default", 30e-3), ("keep", 3e-3)))
     (said,) = answers.allocator_answer(run(contest("heap/page:4096", default, keep, verdict="faster")))
     assert "64 MiB of 4 KiB pages from malloc" in said and "take 0.100 [0.090, 0.110] times" in said
     huge = result(Pages("clear", "default", 64 * MIB, HUGE_PAGE), [6e-3] * 8)
@@ -244,8 +228,7 @@ def test_heaps_are_told() -> None:
 
 def test_bandwidth_is_a_line_a_kind() -> None:
     rows = [
-        contest(f"bandwidth/working-set:{n}", result(Stream("read", n), [n / 5e10] * 8))
-        for n in (8 * MIB, 4 * KIB)
+        contest(f"bandwidth/working-set:{n}", result(Stream("read", n), [n / 5e10] * 8)) for n in (8 * MIB, 4 * KIB)
     ]
     assert caches.bandwidth_answer(run(*rows)) == ["read: 4 KiB 50.0 GB/s, 8 MiB 50.0 GB/s."]
 
@@ -255,9 +238,7 @@ def test_bandwidth_is_a_line_a_kind() -> None:
 SIZES = tuple(x * MIB for x in (2, 4, 8, 12, 16, 24, 32, 64, 128, 256, 1024))
 
 
-def curve(
-    usable: int, noise: float = 0.0, plateau: float = 15.0, memory_takes: float = 150.0
-) -> dict[int, float]:
+def curve(usable: int, noise: float = 0.0, plateau: float = 15.0, memory_takes: float = 150.0) -> dict[int, float]:
     """Seconds a load: caches up to a usable size, then what of the set is not in them; drawn with noise."""
     random.seed(usable)
     found = {32 * KIB: 1e-9, 512 * KIB: 4e-9}

@@ -21,9 +21,17 @@ INTEL = {"scalar": 1.0, "sse": 1 / 3.9, "avx2": 1 / 7.4, "avx512": 1 / 15}
 
 def result(case: Case, seconds: float | None) -> Result:
     found = Result(
-        case.name, "x", "measured", case.problem.op, {}, case.variant, "cpu", 1,
-        "skipped", "this processor has no avx512",
-    )  # fmt: skip
+        case.name,
+        "x",
+        "measured",
+        case.problem.op,
+        {},
+        case.variant,
+        "cpu",
+        1,
+        "skipped",
+        "this processor has no avx512",
+    )
     if seconds is None:
         return found
     timed = Seconds(seconds, None, None, 0.95)
@@ -33,9 +41,7 @@ def result(case: Case, seconds: float | None) -> Result:
 def compared(contest: str, first: Result, second: Result) -> Comparison:
     ratio = second.seconds.median / first.seconds.median if first.seconds and second.seconds else None
     low, high = (None, None) if ratio is None else (0.99 * ratio, 1.01 * ratio)
-    return Comparison(
-        contest, "variant", first.name, second.name, ratio, low, high, 0.95, "faster", None, 0.01, 0.01
-    )
+    return Comparison(contest, "variant", first.name, second.name, ratio, low, high, 0.95, "faster", None, 0.01, 0.01)
 
 
 def run(seconds: Mapping[str, float | None], peak: float) -> Run:
@@ -57,9 +63,7 @@ def test_what_was_seen_on_both_vendors_is_held(
     seconds: Mapping[str, float | None], peak: float, gain: str, over: str
 ) -> None:
     told, sse, avx2, widest, band = simd_answer(run(seconds, peak))
-    assert told.startswith(
-        "y = y/2 + x in the first-level cache (vectors of 8 KiB), times as fast as scalar code:"
-    )
+    assert told.startswith("y = y/2 + x in the first-level cache (vectors of 8 KiB), times as fast as scalar code:")
     assert "SSE 3." in told and "AVX2 7." in told and "[" in told
     assert sse.startswith("SSE against scalar code: 3.") and sse.endswith(": held.")
     assert avx2.startswith("AVX2 against scalar code: 7.") and avx2.endswith(": held.")

@@ -24,22 +24,30 @@ ROUNDS = 12
 
 def result(case: Case, seconds: float | None, rejected: tuple[int, ...] = ()) -> Result:
     blank: dict[str, Any] = {
-        "name": case.name, "contest": "x", "role": "measured", "op": case.problem.op,
-        "problem": {x: getattr(case.problem, x) for x in case.problem.__dataclass_fields__}, "variant": case.variant,
-        "device": "cpu", "threads": 1,
-    }  # fmt: skip
+        "name": case.name,
+        "contest": "x",
+        "role": "measured",
+        "op": case.problem.op,
+        "problem": {x: getattr(case.problem, x) for x in case.problem.__dataclass_fields__},
+        "variant": case.variant,
+        "device": "cpu",
+        "threads": 1,
+    }
     if seconds is None:
         return Result(**blank, status="skipped", reason="not here")
     samples = tuple(50.0 if i in rejected else seconds * (1 + 0.01 * (-1) ** i) for i in range(ROUNDS))
     return Result(
-        **blank, status="ok", seconds=Seconds(seconds, None, None, 0.95), samples=samples, rejected=rejected,
-        flops_per_second=case.problem.flops / seconds, bytes_per_second=case.problem.bytes / seconds,
-    )  # fmt: skip
+        **blank,
+        status="ok",
+        seconds=Seconds(seconds, None, None, 0.95),
+        samples=samples,
+        rejected=rejected,
+        flops_per_second=case.problem.flops / seconds,
+        bytes_per_second=case.problem.bytes / seconds,
+    )
 
 
-def measured(
-    plan: Planned, times: list[float | None], verdict: str = "", rejected: tuple[int, ...] = ()
-) -> Contest:
+def measured(plan: Planned, times: list[float | None], verdict: str = "", rejected: tuple[int, ...] = ()) -> Contest:
     """The contest with these medians; its pairs' ratios from them."""
     results = tuple(result(case, x, rejected) for case, x in zip(plan.cases, times, strict=True))
     compared = []
@@ -47,15 +55,23 @@ def measured(
         first, second = times[a], times[b]
         ratio = second / first if first and second else None
         low, high = (ratio * 0.98, ratio * 1.02) if ratio else (None, None)
-        told = verdict or (
-            "slower" if ratio and ratio > 1.01 else "faster" if ratio and ratio < 0.99 else "same"
-        )
+        told = verdict or ("slower" if ratio and ratio > 1.01 else "faster" if ratio and ratio < 0.99 else "same")
         compared.append(
             Comparison(
-                plan.name, plan.differs, plan.cases[a].name, plan.cases[b].name, ratio, low, high, 0.95,
-                told, None, 0.01, 0.01,
+                plan.name,
+                plan.differs,
+                plan.cases[a].name,
+                plan.cases[b].name,
+                ratio,
+                low,
+                high,
+                0.95,
+                told,
+                None,
+                0.01,
+                0.01,
             )
-        )  # fmt: skip
+        )
     return Contest(plan.name, "?", plan.differs, results, tuple(compared))
 
 
@@ -69,9 +85,7 @@ LAYER = Update(2048, 2048, 64)
 TIMES: list[float | None] = [3e-3, 4.4e-3, 3.3e-3, 1e-3, 0.3e-3, 0.45e-3, 65 / 64 * 2.7e-3, 65 / 64 * 0.1e-3]
 
 
-def forms(
-    times: list[float | None], layer: Update = LAYER, library: str = "openblas", **more: Any
-) -> Contest:
+def forms(times: list[float | None], layer: Update = LAYER, library: str = "openblas", **more: Any) -> Contest:
     return measured(update.forms(ASKED, layer, library), times, **more)
 
 
@@ -141,13 +155,13 @@ def test_rules_shared_weights_and_gain_are_told() -> None:
     ways = update.ways(ASKED, small)
     said = fused_answer(
         run(
-            measured(rules, [1.0] + [1.5] * 6 + [1.2] * 3), measured(tied, [1.0, 1.1, 1.3]),
-            measured(gain, [1.0, 1.0]), measured(ways, [1.0, 1.5, *[2.0] * 5]),
+            measured(rules, [1.0] + [1.5] * 6 + [1.2] * 3),
+            measured(tied, [1.0, 1.1, 1.3]),
+            measured(gain, [1.0, 1.0]),
+            measured(ways, [1.0, 1.5, *[2.0] * 5]),
         )
-    )  # fmt: skip
-    assert said[0].startswith(
-        "784×2048, batch 64, against fused:openblas: separate:openblas 1.50 [1.47, 1.53], "
     )
+    assert said[0].startswith("784×2048, batch 64, against fused:openblas: separate:openblas 1.50 [1.47, 1.53], ")
     assert "momentum/sgd separate 1.50" in said[1] and "momentum separate/fused 1.25" in said[1]
     assert said[2].endswith(
         "one gradient that the second product adds to takes 1.100 [1.078, 1.122] times both products onto W."
@@ -238,10 +252,7 @@ def test_rules_are_told_with_their_bytes() -> None:
 
 
 def test_one_call_and_many_are_told_by_the_tensor() -> None:
-    rows = [
-        Case(Optimizer("sgd", 10, 100), name, Setting())
-        for name in ("c", "c-each", "torch-fused", "torch-loop")
-    ]
+    rows = [Case(Optimizer("sgd", 10, 100), name, Setting()) for name in ("c", "c-each", "torch-fused", "torch-loop")]
     pairs = [(0, 1), (0, 2), (0, 3), (2, 3)]
     said = together_answer(run(contest("tensors/x", rows, [1e-6, 1.2e-6, 11e-6, 51e-6], *pairs)))
     assert said == [

@@ -27,10 +27,15 @@ WHY = ("--why", "--device", "fake", "-q")
 def case(variant: str = "openblas", **more: Any) -> Result:
     """A product of 64³ at 0.1 TFLOP/s, half of its ceiling."""
     told: dict[str, Any] = {
-        "status": "ok", "seconds": Seconds(5.24288e-6, None, None, 0.95), "flops_per_second": 1e11,
-        "percent_of_ceiling": 50.0, "ceiling": "FMA avx512", "kernel": "OpenBLAS 1.2 Haswell kernels",
-        "isa_observed": "avx2", "blas": "NN = sgemm(N,N)",
-    } | more  # fmt: skip
+        "status": "ok",
+        "seconds": Seconds(5.24288e-6, None, None, 0.95),
+        "flops_per_second": 1e11,
+        "percent_of_ceiling": 50.0,
+        "ceiling": "FMA avx512",
+        "kernel": "OpenBLAS 1.2 Haswell kernels",
+        "isa_observed": "avx2",
+        "blas": "NN = sgemm(N,N)",
+    } | more
     name = f"{PROBLEM}/variant:{variant}/threads:1"
     return Result(name, "why/x", "measured", "gemm", {}, variant, "cpu", 1, told.pop("status"), **told)
 
@@ -40,9 +45,7 @@ def against(
 ) -> Comparison:
     ends = (None, None) if ratio is None else (ratio - width, ratio + width)
     contender = f"{PROBLEM}/variant:{variant}/threads:1"
-    return Comparison(
-        "why/x", "variant", case().name, contender, ratio, *ends, 0.95, verdict, reason, 0.01, 0.01
-    )
+    return Comparison("why/x", "variant", case().name, contender, ratio, *ends, 0.95, verdict, reason, 0.01, 0.01)
 
 
 def answer(first: Result, *comparisons: Comparison, isa: tuple[str, ...] = ("avx", "avx2")) -> list[str]:
@@ -54,8 +57,14 @@ def answer(first: Result, *comparisons: Comparison, isa: tuple[str, ...] = ("avx
 def test_the_nearest_cause_comes_first(own_state: Path) -> None:
     told = answer(case(faults=3, error=1e-7, error_bound=1e-6, warnings=("contended: slow host",)))
     assert [line.split()[0] for line in told] == [
-        PROBLEM + "/variant:openblas/threads:1", "It", "What", "No", "3", "Its", "Note:",
-    ]  # fmt: skip
+        PROBLEM + "/variant:openblas/threads:1",
+        "It",
+        "What",
+        "No",
+        "3",
+        "Its",
+        "Note:",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -73,9 +82,7 @@ def test_how_near_it_is_to_its_ceiling(own_state: Path, percent: float, told: st
 
 
 def test_what_is_executed_as_it_is_nominal(own_state: Path) -> None:
-    assert answer(case())[1] == (
-        "It executes 524 kFLOP, and moves 48 KiB: 10.7 FLOP a byte; NN = sgemm(N,N)."
-    )
+    assert answer(case())[1] == ("It executes 524 kFLOP, and moves 48 KiB: 10.7 FLOP a byte; NN = sgemm(N,N).")
     assert "no library call is known of it" in answer(case("naive", blas=None))[1]
 
 
@@ -120,18 +127,18 @@ def test_instructions_below_those_of_the_processor(own_state: Path) -> None:
 
 def test_the_fastest_rival(own_state: Path) -> None:
     told = answer(
-        case(), against("naive", 9.0, "slower"), against("numpy", 0.9, "faster"), against("mkl", 0.5, "faster"),
+        case(),
+        against("naive", 9.0, "slower"),
+        against("numpy", 0.9, "faster"),
+        against("mkl", 0.5, "faster"),
         against("torch", None, "not comparable", reason="torch wrong: answers zeros"),
-    )[3]  # fmt: skip
+    )[3]
     assert told == "Best variant here: mkl, 0.500 [0.490, 0.510] times its time (2 of 3 others are faster)."
 
 
 def test_no_rival_is_faster(own_state: Path) -> None:
     told = answer(case(), against("naive", 9.0, "slower"), against("numpy", 1.0, "same"))[3]
-    assert (
-        told
-        == "None of 2 other variants is faster; the nearest, numpy, takes 1.000 [0.990, 1.010] times its time."
-    )
+    assert told == "None of 2 other variants is faster; the nearest, numpy, takes 1.000 [0.990, 1.010] times its time."
     assert answer(case())[3] == "No other variant here does this problem."
 
 

@@ -24,9 +24,7 @@ from reports import store
 from reports.record import Environment, Run
 from tests.conftest import Ran
 
-ENVIRONMENT = Environment(
-    "0", {"cores": 2, "device": {"model": "scripted"}}, {}, "python -m micro.ab …", "now"
-)
+ENVIRONMENT = Environment("0", {"cores": 2, "device": {"model": "scripted"}}, {}, "python -m micro.ab …", "now")
 NAMES = tuple(f"gemm/m:{m}/n:8/k:8/variant:openblas/threads:1" for m in (8, 16, 24))
 CALLS = {"a": (3e-6, 1e-6), "b": (2e-6, 4e-6)}  # of a launch that has two parts
 
@@ -44,8 +42,7 @@ class Asked:
 def slower(ratio: float, spread: float = 0.002) -> Callable[[str, int], float]:
     """b over a in each pair of processes, around a ratio."""
     return lambda name, pair: (
-        ratio
-        * float(np.exp(spread * np.random.default_rng((zlib.crc32(name.encode()), pair)).standard_normal()))
+        ratio * float(np.exp(spread * np.random.default_rng((zlib.crc32(name.encode()), pair)).standard_normal()))
     )
 
 
@@ -55,9 +52,7 @@ class Script:
 
     ratio: Callable[[str, int], float] = field(default_factory=lambda: slower(1.0))
     fails: Callable[[Asked], None] = lambda asked: None
-    cases: dict[str, dict[str, str | None]] = field(
-        default_factory=lambda: {arm: dict.fromkeys(NAMES) for arm in "ab"}
-    )
+    cases: dict[str, dict[str, str | None]] = field(default_factory=lambda: {arm: dict.fromkeys(NAMES) for arm in "ab"})
     facts: dict[str, dict[str, Any]] = field(default_factory=lambda: {"a": {}, "b": {}})
     round: float = 1.0
     visit: float = 1e-3
@@ -104,8 +99,9 @@ class ScriptedArm:
         environment = {"digest": self.letter, "facts": self._script.facts[self.letter], "state": {}}
         return {
             "cases": [{"name": name, "skip": skip, "threads": 1} for name, skip in cases.items()],
-            "environment": environment, "root": "/",
-        }  # fmt: skip
+            "environment": environment,
+            "root": "/",
+        }
 
     def _prepare(self, case: str, seed: int | None) -> dict[str, Any]:
         return {"kernel": f"kernel of {self.letter}", "isa": "avx2", "error": None if seed is None else 1e-7}

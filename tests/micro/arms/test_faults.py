@@ -60,9 +60,7 @@ def test_a_case_that_failed_is_not_tried_again() -> None:
 def test_a_failed_case_does_not_trip_the_gate() -> None:
     """Though it was slower in all the pairs before."""
     fails = failing("open", LaunchError("raises ValueError: no"), case=NAMES[1], pair=8)
-    ran = command(
-        Script(lambda name, pair: 1.5 if name == NAMES[1] else 1.0, fails), "--gate", "5%", processes=9
-    )
+    ran = command(Script(lambda name, pair: 1.5 if name == NAMES[1] else 1.0, fails), "--gate", "5%", processes=9)
     assert ran.code == 1  # a failed kernel, not the gate
     assert "Gate 5 %: passed." in ran.out
 
@@ -137,9 +135,7 @@ def test_an_arm_that_cannot_plan_is_refused_by_name(arm: str) -> None:
 @pytest.mark.parametrize("do", ["prepare", "look", "close"])
 def test_an_interrupt_leaves_what_the_finished_pairs_say(stop: Any, code: int, do: str) -> None:
     """In the seventh pair, at whichever case."""
-    ran, run = kept(
-        Script(slower(1.2), failing(do, stop, pair=7, case=NAMES[1])), "--gate", "5%", processes=13
-    )
+    ran, run = kept(Script(slower(1.2), failing(do, stop, pair=7, case=NAMES[1])), "--gate", "5%", processes=13)
     assert ran.code == code
     assert ran.err == "micro.ab: interrupted after 7 of 13 processes an arm\n"
     assert set(verdicts(run).values()) == {"slower"}

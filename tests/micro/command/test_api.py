@@ -30,9 +30,7 @@ def names(**options: Any) -> list[str]:
     found = []
     for contest in micro.plan("gemm", **options).contests:
         found.append(f"{contest.name} (differs: {contest.differs})")
-        found += [
-            f"  {case.name}" + (f"  skipped: {case.skip}" if case.skip else "") for case in contest.cases
-        ]
+        found += [f"  {case.name}" + (f"  skipped: {case.skip}" if case.skip else "") for case in contest.cases]
     return found
 
 
@@ -44,9 +42,7 @@ def test_a_plan_imports_nothing_heavy() -> None:
         "import sys, micro; plan = micro.plan('gemm', m=[64, 128], transpose=True)\n"
         "assert plan.contests and not {'numpy', 'scipy', 'rich', 'msgspec'} & set(sys.modules), 'heavy'"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
 
 
@@ -67,7 +63,7 @@ def test_a_plan_imports_nothing_heavy() -> None:
         ({"shapes": ROOT / "micro/shapes/fc.json"}, "--shapes micro/shapes/fc.json"),
         (SIZE | {"why": True}, "--m 8 --n 8 --k 8 --why"),
     ],
-)  # fmt: skip
+)
 def test_options_are_those_of_the_command_line(
     gemm: Gemm, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], words: str
 ) -> None:
@@ -77,23 +73,46 @@ def test_options_are_those_of_the_command_line(
 
 @pytest.mark.parametrize(
     ("options", "budget"),
-    [({}, (30.0, 0.01, None)), ({"budget": "5s", "target": "2%", "margin": 0.04}, (5.0, 0.02, 0.04)),
-     ({"transpose": True, "full": True}, (240.0, 0.01, None)), ({"budget": 7}, (7.0, 0.01, None))],
-)  # fmt: skip
+    [
+        ({}, (30.0, 0.01, None)),
+        ({"budget": "5s", "target": "2%", "margin": 0.04}, (5.0, 0.02, 0.04)),
+        ({"transpose": True, "full": True}, (240.0, 0.01, None)),
+        ({"budget": 7}, (7.0, 0.01, None)),
+    ],
+)
 def test_the_budget(options: dict[str, Any], budget: tuple[float, float, float | None]) -> None:
     found = micro.plan("gemm", **options).budget
     assert (found.seconds, found.target, found.margin) == budget
 
 
 BAD: list[tuple[str, dict[str, Any]]] = [
-    ("banana", {}), ("", {}), ("_arm", {}), ("command", {}), ("ab", {}), ("gemm.x", {}), ("../gemm", {}),
-    ("gemm", {"banana": 1}), ("gemm", {"m": 0}), ("gemm", {"m": [8, "x"]}), ("gemm", {"m": []}),
-    ("gemm", {"m": [8, 8]}), ("gemm", {"m": 1.5}), ("gemm", {"m": True}), ("gemm", {"variant": "banana"}),
-    ("gemm", {"transpose": True, "crossover": True}), ("gemm", {"transpose": 5}), ("gemm", {"device": "banana"}),
-    ("gemm", {"only": "["}), ("gemm", {"only": "no such"}), ("gemm", {"budget": -1}), ("gemm", {"resume": True}),
-    ("gemm", {"output": ["a", "b"]}), ("gemm", {"until": "tomorrow"}), ("gemm", {"keep_wrong": True}),
+    ("banana", {}),
+    ("", {}),
+    ("_arm", {}),
+    ("command", {}),
+    ("ab", {}),
+    ("gemm.x", {}),
+    ("../gemm", {}),
+    ("gemm", {"banana": 1}),
+    ("gemm", {"m": 0}),
+    ("gemm", {"m": [8, "x"]}),
+    ("gemm", {"m": []}),
+    ("gemm", {"m": [8, 8]}),
+    ("gemm", {"m": 1.5}),
+    ("gemm", {"m": True}),
+    ("gemm", {"variant": "banana"}),
+    ("gemm", {"transpose": True, "crossover": True}),
+    ("gemm", {"transpose": 5}),
+    ("gemm", {"device": "banana"}),
+    ("gemm", {"only": "["}),
+    ("gemm", {"only": "no such"}),
+    ("gemm", {"budget": -1}),
+    ("gemm", {"resume": True}),
+    ("gemm", {"output": ["a", "b"]}),
+    ("gemm", {"until": "tomorrow"}),
+    ("gemm", {"keep_wrong": True}),
     ("gemm", {"quiet": True, "verbose": True, "threads": 0}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("benchmark", "options"), BAD)
@@ -138,9 +157,7 @@ def test_the_results_are_those_of_the_command_line(gemm: Gemm, tmp_path: Path) -
     options = FAKE | {"m": [8, 16], "trans": "nt", "variant": ["openblas", "transpose-then-nn"]}
     run = micro.measure(micro.plan("gemm", **options))
     other = store.read(tmp_path / "cli.jsonl")
-    encoded = [
-        json.dumps([vars(x) | {"seconds": None} for x in plain(y)], default=list) for y in (run, other)
-    ]
+    encoded = [json.dumps([vars(x) | {"seconds": None} for x in plain(y)], default=list) for y in (run, other)]
     assert encoded[0] == encoded[1]
     assert [x.seconds for x in run.results] == [x.seconds for x in other.results]
     assert run.comparisons == other.comparisons
@@ -169,9 +186,7 @@ def test_a_question_answers(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize(
-    ("options", "said"), [({}, False), ({"quiet": True}, False), ({"quiet": False}, True)]
-)
+@pytest.mark.parametrize(("options", "said"), [({}, False), ({"quiet": True}, False), ({"quiet": False}, True)])
 def test_progress_only_where_it_is_asked_for(
     capsys: pytest.CaptureFixture[str], options: dict[str, Any], said: bool
 ) -> None:
@@ -188,9 +203,7 @@ def test_a_kernel_that_is_wrong_is_a_result(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Fake, "_answer", lambda self, problem, buffers: None)
     monkeypatch.setattr("micro.worker.check.LATE", 0.0)
     run = micro.measure(micro.plan("gemm", **FAKE))
-    assert {(x.status, x.reason) for x in run.results} == {
-        ("wrong", "writes nothing: every output is as it was")
-    }
+    assert {(x.status, x.reason) for x in run.results} == {("wrong", "writes nothing: every output is as it was")}
 
 
 @pytest.mark.usefixtures("quiet")
@@ -227,14 +240,16 @@ def test_a_script_of_ten_lines(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     environment = os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str(tmp_path / "state")}
     ran = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60,
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
         check=False,
-    )  # fmt: skip
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()
     assert lines[:2] == ["gemm/m:8/n:8/k:8", "gemm/m:16/n:8/k:8"]
-    assert [line.split()[:2] for line in lines[2:]] == [
-        ["gemm/m:8/n:8/k:8", "8"],
-        ["gemm/m:16/n:8/k:8", "16"],
-    ]
+    assert [line.split()[:2] for line in lines[2:]] == [["gemm/m:8/n:8/k:8", "8"], ["gemm/m:16/n:8/k:8", "16"]]
     assert store.read(tmp_path / "run.jsonl").environment.command == "from Python: script.py"

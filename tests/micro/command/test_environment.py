@@ -29,8 +29,8 @@ else:
 
 def started(*words: str) -> str:
     ran = subprocess.run(
-        [sys.executable, "-c", STARTED, *words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", STARTED, *words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
     return ran.stdout.rstrip("\n")
 
@@ -46,32 +46,22 @@ def started(*words: str) -> str:
         (["micro/gemm.py", "--m", "8"], "python micro/gemm.py --m 8"),
         ([f"{ROOT}/micro/gemm.py", "--m", "8"], "python micro/gemm.py --m 8"),
     ],
-)  # fmt: skip
+)
 def test_a_command_of_the_suite_as_it_was_started(words: list[str], told: str) -> None:
     assert started(*words) == told
 
 
 def test_a_run_file_keeps_it(tmp_path: Path) -> None:
-    words = [
-        "--m",
-        "8",
-        "--n",
-        "8",
-        "--k",
-        "8",
-        "--variant",
-        "openblas",
-        "--device",
-        "fake",
-        "-q",
-        "--budget",
-        "0.2s",
-    ]
+    words = ["--m", "8", "--n", "8", "--k", "8", "--variant", "openblas", "--device", "fake", "-q", "--budget", "0.2s"]
     ran = subprocess.run(
-        [sys.executable, "-m", "micro.gemm", *words, "-o", "run.jsonl"], cwd=tmp_path, capture_output=True, text=True,
-        timeout=60, check=False,
+        [sys.executable, "-m", "micro.gemm", *words, "-o", "run.jsonl"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
         env=os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str(tmp_path / "state")},
-    )  # fmt: skip
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
     command = store.read(tmp_path / "run.jsonl").environment.command
     assert command == f"python -m micro.gemm {' '.join(words)} -o run.jsonl"
@@ -90,10 +80,8 @@ def test_a_run_file_keeps_it(tmp_path: Path) -> None:
         ("__main__", f"{ROOT}/macro", "python macro --x"),
         (None, "", "from Python: interactive"),
     ],
-)  # fmt: skip
-def test_each_way_to_start_it(
-    monkeypatch: pytest.MonkeyPatch, module: str | None, script: str, told: str
-) -> None:
+)
+def test_each_way_to_start_it(monkeypatch: pytest.MonkeyPatch, module: str | None, script: str, told: str) -> None:
     """An environment in the checkout, or the suite among other packages, makes none of these a module of the suite."""
     main = ModuleType("__main__")
     monkeypatch.setattr(main, "__spec__", SimpleNamespace(name=module) if module else None)

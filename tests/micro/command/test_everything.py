@@ -101,10 +101,19 @@ def test_nothing_useful_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def told(contest: str, first: Case, second: Case, verdict: str, ratio: float) -> Contest:
     rows = tuple(
         Result(
-            x.name, contest, "measured", x.problem.op, {}, x.variant, "fake:cuda", 1, "ok",
+            x.name,
+            contest,
+            "measured",
+            x.problem.op,
+            {},
+            x.variant,
+            "fake:cuda",
+            1,
+            "ok",
             seconds=Seconds(1e-6, 1e-6, 1e-6, 0.95),
-        ) for x in (first, second)
-    )  # fmt: skip
+        )
+        for x in (first, second)
+    )
     compared = Comparison(
         contest, "variant", first.name, second.name, ratio, ratio, ratio, 0.95, verdict, None, 0.01, 0.01
     )
@@ -165,38 +174,34 @@ def test_no_part_speaks_of_another_s_contests(todo: list[Part], crossover: int) 
 def test_what_failed_is_told_once_where_the_sentences_pass_over_it(todo: list[Part], crossover: int) -> None:
     """Also of a contest that compares nothing, and not again where a comparison's line tells it."""
     run = whole(todo, crossover)
-    for name, asked in (
-        ("gemm", todo[crossover]),
-        ("transpose", next(x for x in todo if x.name == "transpose")),
-    ):
+    for name, asked in (("gemm", todo[crossover]), ("transpose", next(x for x in todo if x.name == "transpose"))):
         failed = [
             replace(
-                x, status="failed", reason="cublasCreate answers 14", seconds=None, contest=contest.contest,
+                x,
+                status="failed",
+                reason="cublasCreate answers 14",
+                seconds=None,
+                contest=contest.contest,
                 name=f"{x.name}/{contest.contest}",
             )
-            for contest in _of(asked, todo, run).contests for x in contest.results[:1]
-        ]  # fmt: skip
+            for contest in _of(asked, todo, run).contests
+            for x in contest.results[:1]
+        ]
         assert len(failed) > 1
         more = [
             replace(contest, results=(*contest.results, *(x for x in failed if x.contest == contest.contest)))
             for contest in run.contests
         ]
         before, said = answer(asked, todo, run), answer(asked, todo, replace(run, contests=tuple(more)))
-        assert said == [
-            *before, f"{failed[0].name} and {len(failed) - 1} more failed: cublasCreate answers 14"
-        ], name  # fmt: skip
-    assert not everything._broken(
-        replace(run, contests=tuple(more)), ["x / y –, x failed: cublasCreate answers 14"]
-    )
+        assert said == [*before, f"{failed[0].name} and {len(failed) - 1} more failed: cublasCreate answers 14"], name
+    assert not everything._broken(replace(run, contests=tuple(more)), ["x / y –, x failed: cublasCreate answers 14"])
 
 
 def test_a_part_without_sentences_has_a_line_for_each_comparison(todo: list[Part], crossover: int) -> None:
     part = next(x for x in todo if x.name == "transpose")
     said = answer(part, todo, whole(todo, crossover))
     assert len(said) == len(part.plan.contests)
-    assert all(
-        line.startswith("transpose ") and line.endswith(" 1.5000 [1.5000, 1.5000], slower") for line in said
-    )
+    assert all(line.startswith("transpose ") and line.endswith(" 1.5000 [1.5000, 1.5000], slower") for line in said)
 
 
 # Runs
@@ -269,9 +274,13 @@ def started(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[str]]]:
     def start() -> subprocess.Popen[str]:
         words = (*SMALL, "-o", str(tmp_path / "run.jsonl"), "--resume", "-q")
         process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *words], cwd=ROOT, text=True, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=os.environ | {"KERNELGAP_STATE": str(tmp_path / "state")},
-        )  # fmt: skip
+            [sys.executable, "-c", PROGRAM, *words],
+            cwd=ROOT,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"KERNELGAP_STATE": str(tmp_path / "state")},
+        )
         running.append(process)
         return process
 

@@ -81,12 +81,7 @@ def test_bad_input_is_refused_with_one_line(gemm: Gemm, words: str) -> None:
     assert ran.err.startswith("micro.gemm: ")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "--m", "--banana", "--until banana", "--target -1%", "-q -v", "stray",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("words", ["--m", "--banana", "--until banana", "--target -1%", "-q -v", "stray"])
 def test_bad_options_are_refused_with_few_lines(gemm: Gemm, words: str) -> None:
     refused(gemm(*words.split()), lines=6)
 
@@ -124,13 +119,7 @@ def test_a_folder_is_no_file_of_shapes(gemm: Gemm, tmp_path: Path) -> None:
     refused(gemm("--shapes", str(tmp_path), *FAKE))
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        '"x"',
-        '{"m": 8.5, "n": 8, "k": 8}',
-    ],
-)
+@pytest.mark.parametrize("row", ['"x"', '{"m": 8.5, "n": 8, "k": 8}'])
 def test_a_bad_row_of_shapes_is_refused(gemm: Gemm, tmp_path: Path, row: str) -> None:
     path = tmp_path / "shapes.json"
     path.write_text(f'{{"problems": [{row}]}}')
@@ -216,8 +205,7 @@ def test_only_and_not_choose_contests(gemm: Gemm) -> None:
 
 
 @pytest.mark.parametrize(
-    ("until", "status"),
-    [("plan", "planned"), ("build", "built"), ("run", "ran"), ("check", "ran"), ("time", "ok")],
+    ("until", "status"), [("plan", "planned"), ("build", "built"), ("run", "ran"), ("check", "ran"), ("time", "ok")]
 )
 def test_the_ladder(gemm: Gemm, until: str, status: str) -> None:
     ran = gemm(*QUICK, "--until", until, "--json", "-")
@@ -259,9 +247,7 @@ def test_the_line_that_repeats_a_case_names_it_again(gemm: Gemm) -> None:
 def test_the_line_that_repeats_a_case_holds_small_negative_numbers(gemm: Gemm) -> None:
     (line,) = {
         result["repeat"]
-        for result in json.loads(gemm(*QUICK, "--alpha=-1e-5", "--until", "plan", "--json", "-").out)[
-            "results"
-        ]
+        for result in json.loads(gemm(*QUICK, "--alpha=-1e-5", "--until", "plan", "--json", "-").out)["results"]
         if result["variant"] == "naive"
     }
     assert gemm(*line.split()[3:], "--list").code == 0
@@ -269,9 +255,8 @@ def test_the_line_that_repeats_a_case_holds_small_negative_numbers(gemm: Gemm) -
 
 def command(*argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "micro.gemm", *argv],
-        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "micro.gemm", *argv], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_the_command_itself_refuses() -> None:
@@ -282,7 +267,12 @@ def test_the_command_itself_refuses() -> None:
 def test_a_reader_that_leaves_early_costs_no_traceback() -> None:
     ran = subprocess.run(
         f"{sys.executable} -m micro.gemm --m 1:2000:+1 --list | head -1",
-        shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("gemm/m:1/")

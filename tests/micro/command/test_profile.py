@@ -105,16 +105,9 @@ def test_the_line_starts_perf_with_the_same_command(gemm: Gemm, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        (*SIZE, *FAKE, "--profile"),
-        ("--profile", *SIZE, *FAKE),
-        (*SIZE, *FAKE, "--profile="),
-    ],
-)  # fmt: skip
-def test_the_line_s_command_is_one(
-    gemm: Gemm, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
+    "words", [(*SIZE, *FAKE, "--profile"), ("--profile", *SIZE, *FAKE), (*SIZE, *FAKE, "--profile=")]
+)
+def test_the_line_s_command_is_one(gemm: Gemm, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
     line = [word.rstrip(";") for word in printed(gemm, monkeypatch, *words)]
     command = line[line.index("micro.gemm") + 1 : line.index("report") - 1]
     found, rest = command_line.parser(BENCHMARK, "gemm").parse_known_args(command)
@@ -128,8 +121,12 @@ def records(folder: Path) -> str | None:
         return "perf is not installed"
     ran = subprocess.run(
         ["perf", "record", "-e", "cpu-clock", "-o", "try.data", "--", "true"],
-        cwd=folder, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     return None if ran.returncode == 0 else f"perf may not record: {ran.stderr.strip()[-200:]}"
 
 
@@ -225,9 +222,12 @@ def test_it_runs_on_the_threads_of_its_case(own_state: Path, tmp_path: Path) -> 
     words = [*SIZE[:-1], f"{tmp_path}/asks.py:asks", "--threads", "1", "--profile"]
     free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     ran = subprocess.run(
-        [sys.executable, "-m", "micro.gemm", *words], cwd=ROOT, env=free, capture_output=True, text=True,
-        check=True, timeout=60,
-    )  # fmt: skip
-    assert {line for line in ran.stdout.splitlines() if "threads:" in line and "gemm" not in line} == {
-        "threads: 1"
-    }
+        [sys.executable, "-m", "micro.gemm", *words],
+        cwd=ROOT,
+        env=free,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert {line for line in ran.stdout.splitlines() if "threads:" in line and "gemm" not in line} == {"threads: 1"}

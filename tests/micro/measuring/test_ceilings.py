@@ -74,9 +74,12 @@ def test_each_device_has_ceilings_of_its_own() -> None:
     found = case_ceilings.cases([product("fake"), product("fake:cuda"), product("fake", size=65)], LIMITS)
     told = [(x.problem.op, x.variant, x.setting.device) for x in found]
     assert told == [
-        ("fma", "c", "fake"), ("stream", "c", "fake"), ("stream", "c", "fake"),
-        ("fma", "cuda", "fake:cuda"), ("stream", "cuda", "fake:cuda"),
-    ]  # fmt: skip
+        ("fma", "c", "fake"),
+        ("stream", "c", "fake"),
+        ("stream", "c", "fake"),
+        ("fma", "cuda", "fake:cuda"),
+        ("stream", "cuda", "fake:cuda"),
+    ]
     assert {x.role for x in found} == {"ceiling"}
     gpu = next(x.problem for x in found if x.variant == "cuda")
     assert gpu == Fma("cuda", case_ceilings.STEPS, processors=SMALL.cores)
@@ -133,19 +136,19 @@ def test_a_little_faster_is_noise() -> None:
 
 def copied(device: str, size: int) -> Case:
     return Case(
-        Stream("read", size),
-        case_ceilings.KERNEL["cuda" if "cuda" in device else "cpu"],
-        Setting(device=device),
+        Stream("read", size), case_ceilings.KERNEL["cuda" if "cuda" in device else "cpu"], Setting(device=device)
     )
 
 
 @pytest.mark.parametrize(
     ("device", "size", "refused"),
     [
-        ("cpu", 1 << 16, True), ("fake:cuda", 1 << 16, False), ("fake:cuda", 7 << 20, False),
+        ("cpu", 1 << 16, True),
+        ("fake:cuda", 1 << 16, False),
+        ("fake:cuda", 7 << 20, False),
         ("fake:cuda", 9 << 20, True),
     ],
-)  # fmt: skip
+)
 def test_a_gpu_s_read_of_little_is_no_firm_bound(device: str, size: int, refused: bool) -> None:
     """Of a last level of 2 MiB."""
     case = copied(device, size)
@@ -157,13 +160,18 @@ def test_a_gpu_s_read_of_little_is_no_firm_bound(device: str, size: int, refused
 @pytest.mark.parametrize(
     ("problem", "comes"),
     [
-        (Stream("read", 4096), 4096 + 4), (Stream("copy", 4096), 2 * 4096), (Stream("triad", 4096), 3 * 4096),
-        (Update(32, 32, 8, part="apply"), 2 * 4096), (Update(32, 32, 8, part="scale"), 4096),
-        (Update(32, 32, 8, part="clear"), 4096), (Update(32, 32, 8, "momentum", "apply"), 3 * 4096),
-        (Saxpy(4096, "warm"), PASSES * 2 * 4096), (Pages("clear", "fresh", 4096), 0),
+        (Stream("read", 4096), 4096 + 4),
+        (Stream("copy", 4096), 2 * 4096),
+        (Stream("triad", 4096), 3 * 4096),
+        (Update(32, 32, 8, part="apply"), 2 * 4096),
+        (Update(32, 32, 8, part="scale"), 4096),
+        (Update(32, 32, 8, part="clear"), 4096),
+        (Update(32, 32, 8, "momentum", "apply"), 3 * 4096),
+        (Saxpy(4096, "warm"), PASSES * 2 * 4096),
+        (Pages("clear", "fresh", 4096), 0),
     ],
     ids=lambda x: getattr(x, "name", str(x)),
-)  # fmt: skip
+)
 def test_what_is_written_comes_to_the_cache_once(problem: Any, comes: int) -> None:
     """An input, a line that is written, one that is read and written: each once; of its own memory nothing."""
     assert case_ceilings._brought(problem) == pytest.approx(comes, rel=2e-3)

@@ -22,16 +22,7 @@ from micro.worker.host import Host
 from micro.worker.process import Local
 from reports import record
 from tests.fakes import Here
-from tests.micro.measuring.test_ceilings import (
-    FLOPS,
-    LIMITS,
-    SMALL,
-    TENSOR,
-    arithmetic,
-    brought,
-    product,
-    shares,
-)
+from tests.micro.measuring.test_ceilings import FLOPS, LIMITS, SMALL, TENSOR, arithmetic, brought, product, shares
 
 COARSE = pytest.mark.parametrize("dtype", ["tf32", "bf16", "fp16"])
 LARGE = 512  # a product whose arithmetic takes longer than reading its operands
@@ -74,9 +65,7 @@ def test_what_beats_hopper_s_tensor_cores_is_refused(dtype: str) -> None:
     assert share.refusal.startswith(f"2.00 times its ceiling (tensor cores {dtype}, wgmma)")
 
 
-@pytest.mark.parametrize(
-    ("device", "tensor"), [("fake:cuda", TENSOR), ("cuda:0", {"mma": FLOPS, "wgmma": FLOPS / 2})]
-)
+@pytest.mark.parametrize(("device", "tensor"), [("fake:cuda", TENSOR), ("cuda:0", {"mma": FLOPS, "wgmma": FLOPS / 2})])
 def test_what_beats_mma_sync_is_shown_and_not_refused(device: str, tensor: Mapping[str, float]) -> None:
     """Where there is no wgmma; or where it is slower, and so no peak of anything."""
     case = product(device, "bf16", LARGE)
@@ -163,8 +152,7 @@ def test_a_contest_has_its_tensor_cores_beside_it(own_state: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
-    [(refuse, "failed: mma.cu does not compile"), (nothing, "wrong: writes nothing")],
+    ("change", "why"), [(refuse, "failed: mma.cu does not compile"), (nothing, "wrong: writes nothing")]
 )
 def test_tensor_cores_that_are_wrong_bound_nothing_and_cost_no_case(
     change: Callable[[Any], Any], why: str, own_state: Any

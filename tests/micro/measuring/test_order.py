@@ -60,32 +60,39 @@ def steps(names: str, launches: int, warm: int, cold: bool) -> tuple[list[str], 
     by_name = {name: bound(device, name) for name in kinds}
     count = len(kinds)
     visits = worker_visits.Visits(
-        np.array([kinds.index(name) for name in names]), [],
-        [launches] * count, [warm] * count, [cold] * count, list(range(count)),
-    )  # fmt: skip
-    timed = worker_visits.stepwise(
-        device, [[by_name[name]] for name in names], visits, ctypes.addressof(CELL)
+        np.array([kinds.index(name) for name in names]),
+        [],
+        [launches] * count,
+        [warm] * count,
+        [cold] * count,
+        list(range(count)),
     )
+    timed = worker_visits.stepwise(device, [[by_name[name]] for name in names], visits, ctypes.addressof(CELL))
     return device.journal, timed
 
 
 def test_a_visit() -> None:
     journal, timed = steps("X", launches=1, warm=2, cold=False)
-    assert journal == [
-        "launch X", "launch X", "sync",
-        "hold", "mark", "launch X", "mark", "release",
-        "sync", "between",
-    ]  # fmt: skip
+    assert journal == ["launch X", "launch X", "sync", "hold", "mark", "launch X", "mark", "release", "sync", "between"]
     assert timed.wall == pytest.approx([CALL])
 
 
 def test_a_visit_of_several_launches_has_one_pair_of_marks() -> None:
     journal, timed = steps("X", launches=3, warm=2, cold=False)
     assert journal == [
-        "launch X", "launch X", "sync",
-        "hold", "mark", "launch X", "launch X", "launch X", "mark", "release",
-        "sync", "between",
-    ]  # fmt: skip
+        "launch X",
+        "launch X",
+        "sync",
+        "hold",
+        "mark",
+        "launch X",
+        "launch X",
+        "launch X",
+        "mark",
+        "release",
+        "sync",
+        "between",
+    ]
     assert timed.wall == pytest.approx([3 * CALL])
 
 

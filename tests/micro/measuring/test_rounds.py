@@ -49,9 +49,7 @@ def taken(
     return measure(crew(ratio, noise), [(0, 1)], seconds, 0.01, margin, lambda text: None, **more)
 
 
-@pytest.mark.parametrize(
-    ("ratio", "verdict"), [(1.0, "same"), (1.05, "slower"), (0.95, "faster"), (3.0, "slower")]
-)
+@pytest.mark.parametrize(("ratio", "verdict"), [(1.0, "same"), (1.05, "slower"), (0.95, "faster"), (3.0, "slower")])
 def test_the_answer_is_known(ratio: float, verdict: str) -> None:
     m = taken(ratio)
     judged = stats.judge(m.logs(0, 1), 0.01)
@@ -95,9 +93,7 @@ def test_a_small_budget_has_one_look_at_its_last_round() -> None:
     assert m.stopped == "the answer is known"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "fixed", "rounds"), [(30.0, None, 50), (60.0, None, 100), (10.0, 20, 20)]
-)
+@pytest.mark.parametrize(("seconds", "fixed", "rounds"), [(30.0, None, 50), (60.0, None, 100), (10.0, 20, 20)])
 def test_rounds_longer_than_a_sign_of_life_go_on_to_the_budget(
     seconds: float, fixed: int | None, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,9 +186,7 @@ def test_several_threads_are_never_rejected() -> None:
 
 
 @pytest.mark.parametrize(("kept", "counted"), [(stats.FEWEST, stats.FEWEST), (stats.FEWEST - 1, 15)])
-def test_too_few_accepted_rounds_make_all_count(
-    monkeypatch: pytest.MonkeyPatch, kept: int, counted: int
-) -> None:
+def test_too_few_accepted_rounds_make_all_count(monkeypatch: pytest.MonkeyPatch, kept: int, counted: int) -> None:
     """Fifteen rounds and then no more: every look after the first is empty-handed."""
     monkeypatch.setattr("micro.measuring.rounds.OVERRUN", 0.0)
     m = lossy(lambda number: [0.0 if number < kept else 0.02, 0.0], seconds=15.5 * SHORT.round)
@@ -297,9 +291,15 @@ LARGE = "stream/kind:read/size:134217728"
 
 @pytest.mark.parametrize(
     ("name", "excess", "slow"),
-    [(FMA, 0.02, False), (FMA, 0.05, True), (READ, 0.12, False), (READ, 0.2, True),
-     (LARGE, 0.2, False), (LARGE, 0.3, True)],
-)  # fmt: skip
+    [
+        (FMA, 0.02, False),
+        (FMA, 0.05, True),
+        (READ, 0.12, False),
+        (READ, 0.2, True),
+        (LARGE, 0.2, False),
+        (LARGE, 0.3, True),
+    ],
+)
 def test_a_slow_host_is_told_from_its_own_past(own_state: Path, name: str, excess: float, slow: bool) -> None:
     known = history(name, [1e-5, 1.001e-5] * 8)
     said = known.slow({name: 1e-5 * (1 + excess)})
@@ -325,13 +325,7 @@ def test_the_past_is_kept_and_bounded(own_state: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "junk",
-        '{"fma',
-        *(pytest.param(x) for x in ("[1, 2]", "null", '{"fma/isa:avx2": 5}')),
-    ],
+    "text", ["", "junk", '{"fma', *(pytest.param(x) for x in ("[1, 2]", "null", '{"fma/isa:avx2": 5}'))]
 )
 def test_a_damaged_past_is_forgotten(own_state: Path, text: str) -> None:
     (own_state / "canary").mkdir(parents=True)

@@ -45,12 +45,31 @@ def test_values(text: str, kind: type, found: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("", int), ("five", int), ("1.5", int), ("1,", int), (",1", int), ("1 2", int), ("0x10", int),
-        ("1:2", int), ("1:2:3:4", int), ("::", int), ("1:8:", int), ("1:8:*", int), ("1:8:+", int),
-        ("1:8:*1", int), ("1:8:*0", int), ("1:8:+0", int), ("1:8:+-1", int), ("1:8:-1", int), ("0:8:*2", int),
-        ("-4:8:*2", int), ("1:8:*x", int), ("x", float), ("1:2:+0", float),
+        ("", int),
+        ("five", int),
+        ("1.5", int),
+        ("1,", int),
+        (",1", int),
+        ("1 2", int),
+        ("0x10", int),
+        ("1:2", int),
+        ("1:2:3:4", int),
+        ("::", int),
+        ("1:8:", int),
+        ("1:8:*", int),
+        ("1:8:+", int),
+        ("1:8:*1", int),
+        ("1:8:*0", int),
+        ("1:8:+0", int),
+        ("1:8:+-1", int),
+        ("1:8:-1", int),
+        ("0:8:*2", int),
+        ("-4:8:*2", int),
+        ("1:8:*x", int),
+        ("x", float),
+        ("1:2:+0", float),
     ],
-)  # fmt: skip
+)
 def test_bad_values_are_refused_with_option_and_remedy(text: str, kind: type) -> None:
     with pytest.raises(UsageError, match=r"--m .*is not a (whole )?number, nor a range like"):
         values(text, kind, "--m")
@@ -70,12 +89,14 @@ def test_an_empty_range_is_refused() -> None:
 
 def some_gemm(rng: random.Random) -> Gemm:
     return Gemm(
-        rng.randint(1, 30000), rng.randint(1, 30000), rng.randint(1, 30000),
+        rng.randint(1, 30000),
+        rng.randint(1, 30000),
+        rng.randint(1, 30000),
         rng.choice(("nn", "nt", "tn", "tt")),
         alpha=rng.choice((1.0, 2.0, -0.5, 0.1, 1e-7, 2.5e8)),
         beta=rng.choice((0.0, 1.0, -1.0, 0.75)),
         ld_pad=rng.choice((0, 0, 16)),
-    )  # fmt: skip
+    )
 
 
 def some_case(rng: random.Random) -> Case:
@@ -219,16 +240,33 @@ def test_a_case_that_cannot_run_is_planned_with_its_reason() -> None:
 # What sets the size of a problem
 
 FEW: dict[str, dict[str, Any]] = {
-    "pages": {"size": 8192}, "chase": {"working_set": 65536}, "gather": {"batch": 4, "rows": 16},
+    "pages": {"size": 8192},
+    "chase": {"working_set": 65536},
+    "gather": {"batch": 4, "rows": 16},
     "fma": {"isa": "cuda", "processors": 2},
-}  # fmt: skip
+}
 AXES = {
-    "activation": "count", "biasact": "rows cols", "cast": "values", "chase": "working_set", "dropout": "units",
-    "fma": "processors", "gather": "rows width batch", "gemm": "m n k", "launch": "", "mma": "processors",
-    "norm": "images maps size", "optimizer": "tensors size", "pages": "size", "pooling": "images channels size",
-    "saxpy": "vector", "softmax": "batch classes", "spmm": "m n k", "stream": "size", "transpose": "rows cols",
+    "activation": "count",
+    "biasact": "rows cols",
+    "cast": "values",
+    "chase": "working_set",
+    "dropout": "units",
+    "fma": "processors",
+    "gather": "rows width batch",
+    "gemm": "m n k",
+    "launch": "",
+    "mma": "processors",
+    "norm": "images maps size",
+    "optimizer": "tensors size",
+    "pages": "size",
+    "pooling": "images channels size",
+    "saxpy": "vector",
+    "softmax": "batch classes",
+    "spmm": "m n k",
+    "stream": "size",
+    "transpose": "rows cols",
     "update": "m n k",
-}  # fmt: skip
+}
 
 
 def small(op: str) -> Problem:
@@ -271,7 +309,7 @@ def test_the_axes_that_set_the_size_are_told_by_the_problem_itself(op: str) -> N
         (problem_type("biasact")(8, 8, 4), "rows cols terms"),
         (problem_type("pages")("clear", "fresh", 3 * 4096, behind=4096), "size behind"),
     ],
-)  # fmt: skip
+)
 def test_only_what_counts_at_this_problem_is_told(problem: Problem, found: str) -> None:
     assert problem.size_axes == tuple(found.split())
 
@@ -285,7 +323,7 @@ def test_only_what_counts_at_this_problem_is_told(problem: Problem, found: str) 
         (problem_type("gather")(1 << 30, 256, 64), ": take smaller --rows, --width, --batch"),
         (problem_type("launch")("empty", 1), ""),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_fit_is_refused_with_its_own_axes(problem: Problem, advice: str) -> None:
     contest = Contest("x", "", "variant", (Case(problem, "openblas"),))
     with pytest.raises(UsageError) as told:

@@ -26,10 +26,15 @@ Run = Callable[..., Ran]
 @pytest.mark.parametrize(
     ("name", "kernels"),
     [
-        ("cpu", "cpu"), ("cuda:0", "cuda"), ("cuda:7", "cuda"), ("cuda", "cuda"), ("fake", "cpu"),
-        ("fake:cpu", "cpu"), ("fake:cuda", "cuda"),
+        ("cpu", "cpu"),
+        ("cuda:0", "cuda"),
+        ("cuda:7", "cuda"),
+        ("cuda", "cuda"),
+        ("fake", "cpu"),
+        ("fake:cpu", "cpu"),
+        ("fake:cuda", "cuda"),
     ],
-)  # fmt: skip
+)
 def test_a_device_runs_its_kernels(name: str, kernels: str) -> None:
     assert devices.runs(name) == kernels
 
@@ -61,11 +66,12 @@ def asked(variants: tuple[str, ...], *settings: Setting, absent: dict[str, str] 
         (("openblas", "cublas"), (CPU, FAKE), [("openblas", CPU), ("cublas", CPU), ("openblas", FAKE)]),
         (("cublas",), (CPU, GPU), [("cublas", GPU)]),
         (
-            ("openblas", "cublas"), (CPU, Setting(2), GPU),
+            ("openblas", "cublas"),
+            (CPU, Setting(2), GPU),
             [("openblas", CPU), ("openblas", Setting(2)), ("cublas", GPU)],
         ),
     ],
-)  # fmt: skip
+)
 def test_each_variant_goes_where_it_runs(
     variants: tuple[str, ...], settings: tuple[Setting, ...], pairs: list[tuple[str, Setting]]
 ) -> None:
@@ -86,10 +92,7 @@ def test_why_a_case_is_skipped() -> None:
 def test_a_contest_between_devices_says_so() -> None:
     (contest,) = by_variant(asked(("openblas", "cublas"), CPU, GPU), [SMALL])
     assert contest.differs == "variant and device"
-    assert [(x.variant, x.setting.device) for x in contest.cases] == [
-        ("openblas", "cpu"),
-        ("cublas", "fake:cuda"),
-    ]
+    assert [(x.variant, x.setting.device) for x in contest.cases] == [("openblas", "cpu"), ("cublas", "fake:cuda")]
 
 
 def test_along_devices() -> None:
@@ -138,15 +141,15 @@ def test_a_device_that_is_not_here_costs_its_cases_alone(gemm: Run, without: Non
     told = {(x["variant"], x["device"]): (x["status"], x["reason"]) for x in measured(ran)}
     assert ran.code == 0
     assert told == {
-        ("openblas", "fake"): ("ok", None), ("naive", "fake"): ("ok", None), ("cublas", "cuda:0"): ("skipped", GONE),
-    }  # fmt: skip
+        ("openblas", "fake"): ("ok", None),
+        ("naive", "fake"): ("ok", None),
+        ("cublas", "cuda:0"): ("skipped", GONE),
+    }
     assert sum(x["ratio"] is not None for x in json.loads(ran.out)["comparisons"]) == (devices[0] == "f")
 
 
 @pytest.mark.parametrize(("devices", "times"), [("cuda:0", 1), ("cuda:0,cuda:1", 2)])
-@pytest.mark.parametrize(
-    "question", [(), ("--transpose",), ("--crossover",), ("--net", "lenet"), ("--types",)]
-)
+@pytest.mark.parametrize("question", [(), ("--transpose",), ("--crossover",), ("--net", "lenet"), ("--types",)])
 def test_no_device_that_is_here_is_one_line(
     gemm: Run, without: None, devices: str, times: int, question: tuple[str, ...]
 ) -> None:
@@ -171,7 +174,7 @@ def test_no_device_that_is_here_is_one_line(
         ("--device=", "--device : no device kind ''; there are: "),
         ("--threads 99 --device fake,fake:cuda", "--threads 99: this process may use 1 to "),
     ],
-)  # fmt: skip
+)
 def test_what_a_device_cannot_is_one_line(gemm: Run, words: str, told: str) -> None:
     ran = gemm(*SIZE, *words.split(), "--list")
     if told == "nothing":  # a colon without a word is none
@@ -186,9 +189,7 @@ def listed(ran: Ran) -> list[Setting]:
 
 
 def test_a_gpu_has_no_threads_of_ours(gemm: Run) -> None:
-    ran = gemm(
-        *SIZE, "--threads", "2", "--device", "fake,fake:cuda", "--variant", "openblas,cublas", "--list"
-    )
+    ran = gemm(*SIZE, "--threads", "2", "--device", "fake,fake:cuda", "--variant", "openblas,cublas", "--list")
     assert listed(ran) == [Setting(2, device="fake"), Setting(device="fake:cuda")]
 
 
@@ -209,8 +210,10 @@ def test_two_devices_are_measured_against_each_other(gemm: Run) -> None:
     told = json.loads(ran.out)
     assert ran.code == 0
     assert [(x["variant"], x["device"], x["status"]) for x in measured(ran)] == [
-        ("openblas", "fake", "ok"), ("cublas", "fake:cuda", "ok"), ("cuda-tiled", "fake:cuda", "ok"),
-    ]  # fmt: skip
+        ("openblas", "fake", "ok"),
+        ("cublas", "fake:cuda", "ok"),
+        ("cuda-tiled", "fake:cuda", "ok"),
+    ]
     assert [bool(x["ratio"]) for x in told["comparisons"]] == [True, True]
     bounds = {(x["op"], x["device"]) for x in told["results"] if x["role"] == "ceiling"}
     assert bounds == {(op, device) for op in ("fma", "stream") for device in ("fake", "fake:cuda")}

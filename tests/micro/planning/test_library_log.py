@@ -18,9 +18,7 @@ from tests.conftest import Ran
 
 ROOT = Path(__file__).parents[3]
 FLAGS = {"n": "N", "t": "T"}
-HEAD = (
-    "MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture, Lnx 2.60GHz lp64"
-)
+HEAD = "MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture, Lnx 2.60GHz lp64"
 TAIL = "72.02us CNR:OFF Dyn:0 FastMM:1 TID:0  NThr:1"
 
 
@@ -51,19 +49,11 @@ TYPES = {"fp32": ("CUDA_R_32F", 0), "fp16": ("CUDA_R_16F", 2), "bf16": ("CUDA_R_
 
 
 def cublas_call(
-    first: int,
-    second: int,
-    m: int,
-    n: int,
-    k: int,
-    lds: tuple[int, int, int],
-    kind: str | tuple[str, int] = "",
+    first: int, second: int, m: int, n: int, k: int, lds: tuple[int, int, int], kind: str | tuple[str, int] = ""
 ) -> str:
     """Sgemm; with a type GemmEx. 0: CUBLAS_OP_N, 1: CUBLAS_OP_T, 2: CUBLAS_OP_C."""
     word, number = kind if isinstance(kind, tuple) else TYPES.get(kind, ("", 0))
-    types = (
-        [f"i!  {x}type: type=cudaDataType_t; val={word}({number})" for x in "ABC"] if word else ["", "", ""]
-    )
+    types = [f"i!  {x}type: type=cudaDataType_t; val={word}({number})" for x in "ABC"] if word else ["", "", ""]
     name = "cublasGemmEx" if word else "cublasSgemm_v2"
     flags = [f"CUBLAS_OP_{'NTC'[x]}({x})" for x in (first, second)]
     fields = [
@@ -71,19 +61,24 @@ def cublas_call(
         "i!  handle: type=cublasHandle_t; val=POINTER (IN HEX:0x0x55d3f6c0a2d0)",
         f"i!  transa: type=cublasOperation_t; val={flags[0]}",
         f"i!  transb: type=cublasOperation_t; val={flags[1]}",
-        f"i!  m: type=int; val={m}", f"i!  n: type=int; val={n}", f"i!  k: type=int; val={k}",
+        f"i!  m: type=int; val={m}",
+        f"i!  n: type=int; val={n}",
+        f"i!  k: type=int; val={k}",
         "i!  alpha: type=float; val=POINTER (IN HEX:0x0x7ffd6ad0b2a8)",
-        "i!  A: type=float; val=POINTER (IN HEX:0x0x7f21c2600000)", types[0],
+        "i!  A: type=float; val=POINTER (IN HEX:0x0x7f21c2600000)",
+        types[0],
         f"i!  lda: type=int; val={lds[0]}",
-        "i!  B: type=float; val=POINTER (IN HEX:0x0x7f21c2600200)", types[1],
+        "i!  B: type=float; val=POINTER (IN HEX:0x0x7f21c2600200)",
+        types[1],
         f"i!  ldb: type=int; val={lds[1]}",
         "i!  beta: type=float; val=POINTER (IN HEX:0x0x7ffd6ad0b2ac)",
-        "i!  C: type=float; val=POINTER (IN HEX:0x0x7f21c2600400)", types[2],
+        "i!  C: type=float; val=POINTER (IN HEX:0x0x7f21c2600400)",
+        types[2],
         f"i!  ldc: type=int; val={lds[2]}",
         "i! Time: 2026-11-21T20:00:00 elapsed from start 0.083333 minutes or 5.000000 seconds",
         "i!Process=2113941; Thread=140104; GPU=0; Handle=POINTER (IN HEX:0x0x55d3f6c0a2d0); StreamId=POINTER (nil)",
         "i! COMPILED WITH: GNU GCC/G++ / 11.2.1 20220127",
-    ]  # fmt: skip
+    ]
     return "\n".join(filter(None, fields))
 
 
@@ -112,10 +107,7 @@ def cublas_call(
             onednn_line("inner_product", "f32:a:blocked:ab", "f32:a:blocked:ab", "mb64ic256oc128"),
             Gemm(64, 128, 256, "nt"),
         ),
-        (
-            onednn_line("inner_product", "f32::blocked:ab", "f32::blocked:ba", "mb64ic256oc128"),
-            Gemm(64, 128, 256),
-        ),
+        (onednn_line("inner_product", "f32::blocked:ab", "f32::blocked:ba", "mb64ic256oc128"), Gemm(64, 128, 256)),
         (sgemm_line("ab", "ab", "64x256:256x128"), Gemm(64, 128, 256)),
         (sgemm_line("ab", "ba", "64x10:10x256"), Gemm(64, 256, 10, "nt")),
         (sgemm_line("ba", "ab", "512x64:64x256"), Gemm(512, 256, 64, "tn")),
@@ -129,7 +121,7 @@ def cublas_call(
         (cublas_call(0, 0, 2, 3, 4, (2, 4, 2), "fp32"), Gemm(3, 2, 4)),
         (cublas_call(0, 0, 2, 3, 4, (2, 4, 2), ("CUDA_R_8I", 3)), Gemm(3, 2, 4, dtype="int8")),
     ],
-)  # fmt: skip
+)
 def test_a_call_is_a_product(line: str, problem: Gemm) -> None:
     assert read(line) == [problem]
 
@@ -156,14 +148,11 @@ FOREIGN = [
     "i!  streamId: type=SOME TYPE; val=POINTER (IN HEX:0x(nil))",
     "I! cuBLAS (v13.0) function cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t) called:\n"
     "i!  m: type=int; val=2",
-]  # fmt: skip
+]
 KNOWN = [
     (mkl_line("T", "N", 10, 20, 30, (30, 30, 10)), Gemm(20, 10, 30, "nt")),
     (cublas_call(0, 0, 2, 3, 4, (2, 4, 2)), Gemm(3, 2, 4)),
-    (
-        onednn_line("matmul", "bf16::blocked:ab", "bf16::blocked:ba", "5x6:6x7"),
-        Gemm(5, 7, 6, "nt", dtype="bf16"),
-    ),
+    (onednn_line("matmul", "bf16::blocked:ab", "bf16::blocked:ba", "5x6:6x7"), Gemm(5, 7, 6, "nt", dtype="bf16")),
     (cublas_call(1, 0, 2, 3, 4, (4, 4, 2)), Gemm(3, 2, 4, "nt")),
     (mkl_line("N", "N", 11, 21, 31, (11, 31, 11)), Gemm(21, 11, 31)),
 ]
@@ -210,9 +199,7 @@ def test_shapes_from_a_log(gemm: Callable[..., Ran], tmp_path: Path) -> None:
     path.write_text("\n".join([HEAD, *(text for text, _ in KNOWN[::2])]))
     ran = gemm("--shapes", str(path), "--variant", "openblas", "--device", "fake", "--list")
     assert ran.code == 0
-    assert [line.split()[0] for line in ran.out.splitlines()[::2]] == [
-        problem.name for _, problem in KNOWN[::2]
-    ]
+    assert [line.split()[0] for line in ran.out.splitlines()[::2]] == [problem.name for _, problem in KNOWN[::2]]
 
 
 @pytest.mark.parametrize("text", ["", "nothing of interest", "\n".join(FOREIGN), "\x00\x80"])
@@ -231,9 +218,14 @@ SIZES = ((64, 128, 256), (1, 128, 256), (33, 17, 65))
 
 def printed(program: str, **variables: str) -> str:
     ran = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
         env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"} | variables,
-    )  # fmt: skip
+    )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
@@ -248,9 +240,7 @@ for m, n, k in {sizes}:
         b = b if trans[1] == "n" else b.t().contiguous().t()
         torch.mm(a, b)
 """
-torch_here = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="no torch: pip install torch"
-)
+torch_here = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch: pip install torch")
 
 
 def asked(sizes: tuple[tuple[int, int, int], ...], dtype: str) -> list[Gemm]:
@@ -294,8 +284,6 @@ for name in {names}:
 
 @pytest.mark.skipif(mkl.missing() is not None, reason="no MKL: pip install mkl")
 def test_mkl_tells_our_products_with_their_padding() -> None:
-    problems = [
-        Gemm(*size, trans, ld_pad=pad) for size in SIZES for trans in ("nn", "tt", "nt") for pad in (0, 3)
-    ]
+    problems = [Gemm(*size, trans, ld_pad=pad) for size in SIZES for trans in ("nn", "tt", "nt") for pad in (0, 3)]
     told = read(printed(OURS.format(names=[x.name for x in problems]), MKL_VERBOSE="1"))
     assert told == problems

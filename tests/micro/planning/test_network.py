@@ -17,12 +17,21 @@ from tests.conftest import Ran
 
 USE = re.compile(r"(.+) (forward|dgrad|wgrad) (OI|IO) (nn|nt|tn) batch (\d+)")
 HEADS = {  # how the uses of fc.json begin for each network
-    "alexnet": "bahrampour alexnet", "alexnet-r": "alexnet-r", "alexnet-s": "alexnet-s canonical",
-    "fcn-r": "fcn-r", "fcn-s": "fcn-s", "karmanov-cnn": "karmanov cnn", "lenet": "bahrampour lenet",
-    "resnet-50": "resnet-50", "resnet-56": "resnet-56", "sae-large": "sae large fine-tune",
-    "sae-small": "sae small fine-tune", "woolf-cifar-cnn": "woolf cifar cnn", "woolf-mlp": "woolf mlp",
+    "alexnet": "bahrampour alexnet",
+    "alexnet-r": "alexnet-r",
+    "alexnet-s": "alexnet-s canonical",
+    "fcn-r": "fcn-r",
+    "fcn-s": "fcn-s",
+    "karmanov-cnn": "karmanov cnn",
+    "lenet": "bahrampour lenet",
+    "resnet-50": "resnet-50",
+    "resnet-56": "resnet-56",
+    "sae-large": "sae large fine-tune",
+    "sae-small": "sae small fine-tune",
+    "woolf-cifar-cnn": "woolf cifar cnn",
+    "woolf-mlp": "woolf mlp",
     "woolf-mnist-cnn": "woolf mnist cnn",
-}  # fmt: skip
+}
 OTHERS = {"alexnet-s tf", "alexnet-s caffe", "woolf fasttext"}  # networks of fc.json without a file
 ALIKE = {"fc2, fc3 (fc4)": ("fc2", "fc3")}  # one line of fc.json, several layers
 
@@ -75,9 +84,7 @@ def test_a_step_does_the_work_of_its_weights(name: str) -> None:
     """In either layout; a first layer's dgrad is saved."""
     net = read(name)
     for phase in ("forward", "dgrad", "wgrad"):
-        work = sum(
-            2 * net.batch * x.inputs * x.outputs for x in net.layers if phase != "dgrad" or not x.first
-        )
+        work = sum(2 * net.batch * x.inputs * x.outputs for x in net.layers if phase != "dgrad" or not x.first)
         mine = [x for x in products(net) if x.phase == phase]
         assert sum(len(x.layers) * x.oi.flops for x in mine) == work
         assert sum(len(x.layers) * x.io.flops for x in mine) == work
@@ -129,11 +136,10 @@ def test_another_batch() -> None:
 
 
 GOOD: dict[str, Any] = {
-    "network": "mine", "batch": 8,
-    "layers": [
-        {"name": "a", "inputs": 4, "outputs": 6, "first": True}, {"name": "b", "inputs": 6, "outputs": 2},
-    ],
-}  # fmt: skip
+    "network": "mine",
+    "batch": 8,
+    "layers": [{"name": "a", "inputs": 4, "outputs": 6, "first": True}, {"name": "b", "inputs": 6, "outputs": 2}],
+}
 LAYER = GOOD["layers"][1]
 BAD: dict[str, Any] = {
     "a list": [GOOD],
@@ -161,9 +167,7 @@ BROKEN = {"empty": b"", "junk": b"layers", "binary": b"\x80\x00\xff", "cut off":
 
 
 @pytest.mark.parametrize("kind", [*BAD, *BROKEN])
-def test_what_is_no_network_is_refused_with_one_line(
-    kind: str, tmp_path: Path, gemm: Callable[..., Ran]
-) -> None:
+def test_what_is_no_network_is_refused_with_one_line(kind: str, tmp_path: Path, gemm: Callable[..., Ran]) -> None:
     path = tmp_path / "net.json"
     path.write_bytes(json.dumps(BAD[kind]).encode() if kind in BAD else BROKEN[kind])
     ran = gemm("--net", str(path), "--device", "fake", "--list")

@@ -71,8 +71,7 @@ def repeated(name: str, line: str) -> list[Case]:
 
 
 @pytest.mark.parametrize(
-    ("name", "device"),
-    [(x, device) for x in BENCHMARKS for device in DEVICES if BENCHMARKS[x].rows(runs(device))],
+    ("name", "device"), [(x, device) for x in BENCHMARKS for device in DEVICES if BENCHMARKS[x].rows(runs(device))]
 )
 def test_every_case_is_repeated_by_its_line(name: str, device: str) -> None:
     for case in {case.name: case for case in cases(name, device)}.values():

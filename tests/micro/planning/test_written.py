@@ -49,12 +49,10 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"alpha": True}, "alpha: True, give a number"),
     ({"m": 8.0}, "m: 8.0, give a whole number"),
     ({"name": 5}, "name: 5, give a text"),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(
-    ("more", "why"), ROWS, ids=[",".join(more) + str(i) for i, (more, _) in enumerate(ROWS)]
-)
+@pytest.mark.parametrize(("more", "why"), ROWS, ids=[",".join(more) + str(i) for i, (more, _) in enumerate(ROWS)])
 def test_a_row_of_shapes_with_something_else_in_it(
     gemm: Callable[..., Ran], tmp_path: Path, more: dict[str, Any], why: str
 ) -> None:
@@ -74,7 +72,7 @@ def test_a_row_of_shapes_with_something_else_in_it(
         (f'{{"problems": [{{{SIZES}, "m": 9}}]}}', "two values for m"),
         (f'{{"problems": [{{{SIZES}}}], "problems": []}}', "two values for problems"),
     ],
-)  # fmt: skip
+)
 def test_a_file_of_shapes_with_something_else_in_it(
     gemm: Callable[..., Ran], tmp_path: Path, told: Any, why: str
 ) -> None:
@@ -94,9 +92,7 @@ def test_remarks_and_whole_numbers_for_real_ones_are_taken(gemm: Callable[..., R
     assert ran.code == 0 and ran.out.startswith("gemm/m:8/n:8/k:8/trans:nt/alpha:2 ")
 
 
-GOOD: dict[str, Any] = {
-    "network": "mine", "batch": 8, "layers": [{"name": "a", "inputs": 4, "outputs": 6}],
-}  # fmt: skip
+GOOD: dict[str, Any] = {"network": "mine", "batch": 8, "layers": [{"name": "a", "inputs": 4, "outputs": 6}]}
 LAYERS = GOOD["layers"][0]
 
 
@@ -108,15 +104,15 @@ LAYERS = GOOD["layers"][0]
         (GOOD | {"optimizer": "adam"}, "no key optimizer, there are network, source, batch, rate, momentum, layers"),
         (GOOD | {"layers": [LAYERS | {"fisrt": True}]}, f"layer 1: {nearest(('fisrt', 'first'))}"),
         (GOOD | {"layers": [LAYERS | {"first": "no"}]}, "layer 1: first: 'no', give true or false"),
-        (GOOD | {"layers": [LAYERS, LAYERS | {"bias": False}]},
-         "layer 2: no key bias, there are name, inputs, outputs, activation, first"),
+        (
+            GOOD | {"layers": [LAYERS, LAYERS | {"bias": False}]},
+            "layer 2: no key bias, there are name, inputs, outputs, activation, first",
+        ),
         (GOOD | {"layers": [LAYERS, {"name": "b"}]}, "layer 2: inputs, outputs missing"),
         ('{"network": "mine", "batch": 8, "batch": 16, "layers": []}', "two values for batch"),
     ],
-)  # fmt: skip
-def test_a_network_with_something_else_in_it(
-    gemm: Callable[..., Ran], tmp_path: Path, told: Any, why: str
-) -> None:
+)
+def test_a_network_with_something_else_in_it(gemm: Callable[..., Ran], tmp_path: Path, told: Any, why: str) -> None:
     path = written(tmp_path / "net.json", told)
     refused(gemm("--net", path, *FEW), f"--net {path}: no network like micro/shapes/fcn-s.json", why)
 

@@ -19,15 +19,7 @@ from scipy import signal
 from kernels import libs
 from kernels.errors import Unavailable
 from kernels.libs import convolutions, cuda, cudnn, cudnn_frontend, cupti
-from micro.probes import (
-    cublas_layouts,
-    frontend_engines,
-    frontend_plans,
-    injection,
-    skcuda_blas,
-    trace_cupy,
-    transfers,
-)
+from micro.probes import cublas_layouts, frontend_engines, frontend_plans, injection, skcuda_blas, trace_cupy, transfers
 from micro.probing import accuracy, algorithms, clock, processes, programs, tracing
 from micro.probing import facts as probing_facts
 from tests.simulated import stand_in, stand_in_cudnn
@@ -42,9 +34,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     for made in (stand_in.cupy(), stand_in_cudnn.cudnn(), stand_in.cupti()):
         monkeypatch.setitem(sys.modules, made.__name__, made)
     monkeypatch.setitem(sys.modules, "cupti", stand_in.module("cupti"))
-    monkeypatch.setattr(
-        convolutions, "SMALL", (convolutions.Shape(2, 3, 6, 4, 3), convolutions.Shape(2, 3, 6, 4, 5))
-    )
+    monkeypatch.setattr(convolutions, "SMALL", (convolutions.Shape(2, 3, 6, 4, 3), convolutions.Shape(2, 3, 6, 4, 5)))
     stand_in.cupti_kernels.clear()
     return monkeypatch
 
@@ -59,8 +49,7 @@ def test_a_convolution_in_double_precision(shape: convolutions.Shape) -> None:
     given = convolutions.operands(shape)
     y = convolutions.reference("y", shape, given)
     want = sum(
-        signal.correlate(given["x"][1, c].astype("f8"), given["w"][2, c].astype("f8"), "same")
-        for c in range(shape.c)
+        signal.correlate(given["x"][1, c].astype("f8"), given["w"][2, c].astype("f8"), "same") for c in range(shape.c)
     )
     assert np.allclose(y[1, 2], want)
     scalar = (y * given["y"]).sum()
@@ -95,8 +84,7 @@ def test_named_algorithms(gpu: Any, name: str) -> None:
     right = found[f"{direction.algorithms[1]}, fma, {convolutions.SMALL[1].name}"]
     assert right["like"] == "fp32" and right["workspace"] == 4096
     assert (
-        found[f"found within 8 KiB, default, {convolutions.SMALL[0].name}"][0]["algorithm"]
-        == direction.algorithms[1]
+        found[f"found within 8 KiB, default, {convolutions.SMALL[0].name}"][0]["algorithm"] == direction.algorithms[1]
     )
     told = set(faults(found).values())
     assert all("answers 3000: CUDNN_STATUS_NOT_SUPPORTED in plain words" in text for text in told)
@@ -190,10 +178,7 @@ def test_how_torch_rounds_is_asked_by_the_switches_it_has(new: bool) -> None:
 
 
 def test_what_the_injected_library_writes() -> None:
-    assert injection.lines("1200 void f<int>(int *)\n80\nx y\n7 g\n") == [
-        ("void f<int>(int *)", 1200),
-        ("g", 7),
-    ]
+    assert injection.lines("1200 void f<int>(int *)\n80\nx y\n7 g\n") == [("void f<int>(int *)", 1200), ("g", 7)]
 
 
 def test_the_injected_library_compiles(tmp_path: Path) -> None:
@@ -205,13 +190,7 @@ def test_the_injected_library_compiles(tmp_path: Path) -> None:
 
 
 def test_facts_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    odd = {
-        1: math.nan,
-        "x": np.float32(2.5),
-        "y": (np.int64(3), None, math.inf),
-        "z": b"q",
-        "n": np.array([7]),
-    }
+    odd = {1: math.nan, "x": np.float32(2.5), "y": (np.int64(3), None, math.inf), "z": b"q", "n": np.array([7])}
     assert probing_facts.plain(odd) == {"1": "nan", "x": 2.5, "y": [3, None, "inf"], "z": "b'q'", "n": 7}
     facts = probing_facts.Facts()
     facts.ask("no", lambda: 1 // 0)
@@ -236,12 +215,8 @@ def test_a_program_of_its_own_says_how_it_ended() -> None:
 def test_a_process_ends_with_its_parent() -> None:
     """Also one whose parent has gone before it could ask for it."""
     code = f"from micro.probing import processes; processes.die_with({os.getpid()}); print('here')"
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=processes.ROOT, capture_output=True, text=True, check=False
-    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=processes.ROOT, capture_output=True, text=True, check=False)
     assert ran.stdout == "here\n"
     code = code.replace(str(os.getpid()), "1")
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=processes.ROOT, capture_output=True, text=True, check=False
-    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=processes.ROOT, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (1, "")

@@ -69,9 +69,7 @@ NO_RIGHT = """==PROF== Connected to process 1234 (/usr/bin/python3.12)
 ==PROF== Disconnected from process 1234
 ==WARNING== No kernels were profiled.
 """  # noqa: E501  as it says it
-NOT_LOADED = (
-    "Failed to initialize the profiler: LibraryNotLoaded. Check that a compatible driver library is loaded.\n"
-)
+NOT_LOADED = "Failed to initialize the profiler: LibraryNotLoaded. Check that a compatible driver library is loaded.\n"
 
 Write = Callable[[str, str], None]
 
@@ -87,8 +85,10 @@ def program(here: pytest.MonkeyPatch, tmp_path: Path) -> Write:
     here.setattr(tools, "architecture", lambda: "sm_90")
 
     def write(name: str, text: str) -> None:
-        kernels = {size: " ".join(x.kernel for x in some) for size, some in
-                   (("small", own_kernels.SMALL), ("large", own_kernels.LARGE))}  # fmt: skip
+        kernels = {
+            size: " ".join(x.kernel for x in some)
+            for size, some in (("small", own_kernels.SMALL), ("large", own_kernels.LARGE))
+        }
         (folder / name).write_text(f"""#!/bin/sh
 [ "$1" = --version ] && echo "{name} by NVIDIA" && echo "Version 2025.3.0.0" && exit
 echo "$@" >>"{tmp_path}/asked"
@@ -159,10 +159,7 @@ racecheck) {said(RACE)}
             f"""launched ', "error": "CUDARuntimeError: cudaErrorUnknown"'\n{said(REFUSED)}exit 1""",
             "Error: Device not supported; CUDARuntimeError: cudaErrorUnknown; exit code 1",
         ),
-        (
-            said(CLEAN),
-            "========= ERROR SUMMARY: 0 errors; exit code 0",
-        ),  # it ran nothing, and says so of that
+        (said(CLEAN), "========= ERROR SUMMARY: 0 errors; exit code 0"),  # it ran nothing, and says so of that
         (
             "echo 'libsanitizer-collection.so: cannot open shared object file' >&2; exit 127",
             "libsanitizer-collection.so: cannot open shared object file; exit code 127",
@@ -198,8 +195,11 @@ def test_what_was_not_launched_or_not_right_is_told() -> None:
 
 
 def table(counted: dict[str, list[tuple[str, str, str]]]) -> str:
-    lines = [f'"{i}",{PLACE},"{name}",{GRID},"{a}","{b}","{c}"' for name, some in counted.items()
-             for i, (a, b, c) in enumerate(some)]  # fmt: skip
+    lines = [
+        f'"{i}",{PLACE},"{name}",{GRID},"{a}","{b}","{c}"'
+        for name, some in counted.items()
+        for i, (a, b, c) in enumerate(some)
+    ]
     return BEFORE + HEAD + "\n".join(lines) + "\n"
 
 
@@ -229,10 +229,7 @@ def test_bytes_against_those_of_the_problem(program: Write, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (
-            f"launched\n{said(NO_RIGHT)}exit 1",
-            "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission",
-        ),
+        (f"launched\n{said(NO_RIGHT)}exit 1", "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"),
         (f"{said(NOT_LOADED)}exit 9", NOT_LOADED.strip() + "; exit code 9"),
         (
             """launched ', "error": "no kernel"'\necho '==WARNING== No kernels were profiled.'""",
@@ -242,9 +239,7 @@ def test_bytes_against_those_of_the_problem(program: Write, tmp_path: Path) -> N
     ],
     ids=["no right", "no library", "no kernels", "silent"],
 )
-def test_a_profiler_that_does_not_work_ends_the_probe(
-    program: Write, tmp_path: Path, text: str, reason: str
-) -> None:
+def test_a_profiler_that_does_not_work_ends_the_probe(program: Write, tmp_path: Path, text: str, reason: str) -> None:
     program("ncu", text)
     with pytest.raises(Unavailable, match=re.escape(f"ncu does not work here: {reason}")):
         ncu.ask()
@@ -275,7 +270,7 @@ optimizer_adam) launched ', "error": "OutOfMemoryError: 1 GB"'; echo '==WARNING=
 def test_units_and_what_is_no_number() -> None:
     text = HEAD.replace('"byte","byte","ns"', '"Mbyte","Kbyte","us"')
     text += f'"0",{PLACE},"softmax_index(const float *, int)",{GRID},"1.5","2,500","10.25"\n'
-    (name, row), = ncu.rows(text).items()  # fmt: skip
+    ((name, row),) = ncu.rows(text).items()
     assert name == "softmax_index"
     assert (row[ncu.READ], row[ncu.WRITTEN], row[ncu.DURATION]) == pytest.approx((1.5e6, 2.5e6, 10.25e-6))
     assert str(ncu.rows(text.replace('"1.5"', '"n/a"'))["softmax_index"][ncu.READ]) == "nan"
@@ -326,9 +321,7 @@ time.sleep(60)
 def test_a_tool_and_its_program_end_with_a_probe_that_is_killed(tmp_path: Path) -> None:
     """The program is no child of the probe, and the tool does not end it."""
     (tmp_path / "program.py").write_text(PROGRAM)
-    probe = subprocess.Popen(
-        [sys.executable, "-c", PROBE, tmp_path], cwd=processes.ROOT, env=processes.path()
-    )  # fmt: skip
+    probe = subprocess.Popen([sys.executable, "-c", PROBE, tmp_path], cwd=processes.ROOT, env=processes.path())
     files = [tmp_path / name for name in ("tool", "program")]
     for _ in range(2000):
         if all(file.exists() and file.read_text().endswith("\n") for file in files):
@@ -343,9 +336,7 @@ def test_a_tool_and_its_program_end_with_a_probe_that_is_killed(tmp_path: Path) 
 def test_the_program_follows_the_probe_and_says_what_it_lacks(program: Write) -> None:
     """Run by a tool that does nothing but start it; without a GPU, or without CuPy, it says so."""
     python: Any = sys.executable
-    ran = tools.run(
-        [python, "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"], "small", [], 60
-    )
+    ran = tools.run([python, "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"], "small", [], 60)
     if ran.names():
         pytest.skip("a GPU is here")
     assert ran.end == "exit code 1" and re.search("cupy|CUDA|driver", processes.last(ran.words))

@@ -77,13 +77,7 @@ def test_what_is_worth_most_is_asked_first() -> None:
     first, last = (checklist.find(checklist.PROBES, part=part) for part in (1, 3))
     assert [x.name for x in first] == ["hold", "versions", "event_loop"]
     names = [x.name for x in last]
-    assert names[:5] == [
-        "clocks",
-        "cudnn_forward",
-        "cudnn_backward_data",
-        "cudnn_backward_filter",
-        "transfers",
-    ]
+    assert names[:5] == ["clocks", "cudnn_forward", "cudnn_backward_data", "cudnn_backward_filter", "transfers"]
     assert names[5:7] == ["sanitizer", "ncu"] and names[-2:] == ["pycuda_kernel", "skcuda_blas"]
 
 
@@ -98,9 +92,14 @@ def test_a_part_is_asked_in_its_order(probe: Callable[..., Path], capsys: pytest
     listed = capsys.readouterr().out.splitlines()
     assert [line.split() for line in listed] == [
         [part, limit, "s", f"{name}:", f"{name}?"]
-        for part, limit, name in
-        (("1", "20", "c"), ("3", "20", "b"), ("3", "20", "a"), ("3", "15", "e"), ("3", "30", "d"))
-    ]  # fmt: skip
+        for part, limit, name in (
+            ("1", "20", "c"),
+            ("3", "20", "b"),
+            ("3", "20", "a"),
+            ("3", "15", "e"),
+            ("3", "30", "d"),
+        )
+    ]
     assert list(asked(folder, "--part", "3", "--only", "[ab]")) == ["b", "a"]
     assert checklist.main(["--part", "2"], folder) == 1
 
@@ -108,8 +107,12 @@ def test_a_part_is_asked_in_its_order(probe: Callable[..., Path], capsys: pytest
 def test_fake_gives_a_line_for_every_probe(tmp_path: Path) -> None:
     told = subprocess.run(
         [sys.executable, "-m", "micro.probes", "--fake", "-o", tmp_path / "fake.jsonl"],
-        cwd=processes.ROOT, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        cwd=processes.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert told.returncode == 0, told.stderr
     found = lines(tmp_path / "fake.jsonl")
     assert {x["probe"] for x in found} == {x.name for x in checklist.find(checklist.PROBES)}
@@ -195,9 +198,11 @@ def runner(folder: Path, out: Path) -> subprocess.Popen[bytes]:
     code = "import pathlib, sys; from micro.probing import checklist; "
     code += "checklist.main(['-o', sys.argv[1]], pathlib.Path(sys.argv[2]))"
     return subprocess.Popen(
-        [sys.executable, "-c", code, out, folder], cwd=processes.ROOT, stderr=subprocess.DEVNULL,
+        [sys.executable, "-c", code, out, folder],
+        cwd=processes.ROOT,
+        stderr=subprocess.DEVNULL,
         env=os.environ | {"TMPDIR": str(folder.parent)},
-    )  # fmt: skip
+    )
 
 
 def test_lines_are_whole_after_a_kill(probe: Callable[..., Path], tmp_path: Path) -> None:

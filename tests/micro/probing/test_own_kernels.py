@@ -52,15 +52,11 @@ def test_eight_large_ones_are_launched(device: Cuda, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(own_kernels, "LARGE", tuple(own for own in own_kernels.SMALL if own.kernel in names))
     told: list[dict[str, Any]] = []
     assert own_kernels.each(device, "large", (), told.append) == len(names) == 8
-    assert [x["kernel"] for x in told] == [own.kernel for own in own_kernels.LARGE] and all(
-        len(x) == 1 for x in told
-    )
+    assert [x["kernel"] for x in told] == [own.kernel for own in own_kernels.LARGE] and all(len(x) == 1 for x in told)
     assert {name for name, _, _ in device.cp.started} == set(names)
 
 
-def test_what_is_wrong_or_fails_is_told_and_the_next_is_launched(
-    device: Cuda, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_wrong_or_fails_is_told_and_the_next_is_launched(device: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
     naive, tiled, transpose = (own_kernels.SMALL[i] for i in (0, 1, 2))
     wrong = replace(naive, problem=Worse(33, 65, 17))
     failing = replace(tiled, problem=Gemm(33, 65, 17, dtype="bf16"))

@@ -208,7 +208,7 @@ def with_two_wrong(want: Array, x: dict[str, Array]) -> Array:
         (SQUARE, with_two_wrong, "dense probe: 2 of 36 values off by up to "),
         (ADDS, lambda want, x: want + 1, "dense probe: 12 of 12 values off by up to "),
     ],
-)  # fmt: skip
+)
 def test_words(problem: Gemm, answer: Callable[[Array, dict[str, Array]], Array], told: str) -> None:
     with pytest.raises(WrongResult, match=r"^" + re.escape(told)):
         answered(problem, answer)
@@ -292,9 +292,14 @@ def test_honest_products_pass_freivalds(name: str, k: int) -> None:
     for seed in range(80 if k < 4000 else 8):
         m, n = rng.integers(20, 120 if k < 4000 else 40, 2)
         problem = Gemm(
-            int(m), int(n), k, trans=str(rng.choice(["nn", "nt", "tn", "tt"])),
-            alpha=float(rng.choice([1, 2.5])), beta=float(rng.choice([0, -0.3])), ld_pad=int(rng.choice([0, 5])),
-        )  # fmt: skip
+            int(m),
+            int(n),
+            k,
+            trans=str(rng.choice(["nn", "nt", "tn", "tt"])),
+            alpha=float(rng.choice([1, 2.5])),
+            beta=float(rng.choice([0, -0.3])),
+            ld_pad=int(rng.choice([0, 5])),
+        )
         run_check(name, problem, seed)
 
 

@@ -101,9 +101,7 @@ def test_one_wrong_value_is_found_and_told_by_its_place(shape: str) -> None:
     told, numbers = fault(shape, last_off)
     last, count = [edge - 1 for edge in edges], math.prod(edges)
     if count > 1:  # of a single value the factor is told
-        assert re.fullmatch(
-            rf"dense probe: 1 of {count} values off by .*, first at {re.escape(str(last))}", told
-        )
+        assert re.fullmatch(rf"dense probe: 1 of {count} values off by .*, first at {re.escape(str(last))}", told)
     assert (numbers["values"], numbers["wrong"]) == (count, 1)
     assert numbers["first"] == numbers["worst"]["index"] == last
 

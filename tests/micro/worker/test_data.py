@@ -109,12 +109,8 @@ def test_kinds_of_data_share_no_memory(arenas: Arenas) -> None:
     """At one offset, where cases of one kind would lie on each other."""
     arenas.lay_out(placed(*DATA), 0, 0)
     views = [arenas.view(x, 0, kind) for kind in DATA for x in (IN, OUT)]
-    assert not [
-        (i, j) for i, x in enumerate(views) for j, y in enumerate(views) if i < j and np.shares_memory(x, y)
-    ]
-    assert np.shares_memory(
-        arenas.view(IN, 0, "zeros"), arenas.view(Operand("b", (64, 64), "in"), 0, "zeros")
-    )
+    assert not [(i, j) for i, x in enumerate(views) for j, y in enumerate(views) if i < j and np.shares_memory(x, y)]
+    assert np.shares_memory(arenas.view(IN, 0, "zeros"), arenas.view(Operand("b", (64, 64), "in"), 0, "zeros"))
 
 
 def test_an_arena_has_its_own_address(arenas: Arenas) -> None:

@@ -82,8 +82,10 @@ def test_the_worst_value(tmp_path: Path) -> None:
     assert told["worst"]["index"] == [12, 12]
     assert told["worst"]["error"] > told["worst"]["allowed"] > 0
     assert left(tmp_path, wrong("INFINITE"))["worst"] == {
-        "index": [0, 23], "error": None, "allowed": pytest.approx(4e-5, rel=0.9),
-    }  # fmt: skip
+        "index": [0, 23],
+        "error": None,
+        "allowed": pytest.approx(4e-5, rel=0.9),
+    }
 
 
 def test_what_is_no_number_or_infinite_is_counted_apart(tmp_path: Path) -> None:
@@ -99,13 +101,12 @@ def numbers(error: list[float], bound: list[float]) -> dict[str, Any]:
 
 
 def test_the_bars_of_the_histogram() -> None:
-    told = numbers(
-        [0.0, 0.4, 0.5, 0.9, 1.0, 1.9, 5.0, 50.0, 5e8, np.inf, np.nan, 0.0, 1.0], [1.0] * 11 + [0.0] * 2
-    )
+    told = numbers([0.0, 0.4, 0.5, 0.9, 1.0, 1.9, 5.0, 50.0, 5e8, np.inf, np.nan, 0.0, 1.0], [1.0] * 11 + [0.0] * 2)
     assert told["error_over_allowed"] == {
         "edges": [0.0, 0.5, 1.0, 2.0, 10.0, 1e2, 1e3, 1e4, 1e6],
-        "counts": [3, 2, 2, 1, 1, 0, 0, 0, 3], "not_a_number": 1,
-    }  # fmt: skip
+        "counts": [3, 2, 2, 1, 1, 0, 0, 0, 3],
+        "not_a_number": 1,
+    }
     assert (told["values"], told["wrong"], told["first"]) == (13, 7, [0, 5])  # what is just allowed is right
     assert told["worst"]["index"] == [0, 9]  # the infinite one, not the one that is no number
 
@@ -120,19 +121,23 @@ def test_no_number_where_nothing_is_allowed() -> None:
 
 @pytest.mark.parametrize(
     ("name", "problem"),
-    [("LAST_TERM_MISSING_ONCE", SQUARE), ("LAST_ROW_ZERO", ADDS), ("HALF_OUTPUT", ADDS), ("INFINITE", SQUARE),
-     ("LAST_ROW_MISSING", SQUARE), ("SPLIT_BF16", Problem(8, 8, 26752)), ("CACHED", SQUARE)],
-)  # fmt: skip
+    [
+        ("LAST_TERM_MISSING_ONCE", SQUARE),
+        ("LAST_ROW_ZERO", ADDS),
+        ("HALF_OUTPUT", ADDS),
+        ("INFINITE", SQUARE),
+        ("LAST_ROW_MISSING", SQUARE),
+        ("SPLIT_BF16", Problem(8, 8, 26752)),
+        ("CACHED", SQUARE),
+    ],
+)
 def test_kept_operands_reproduce_the_error(tmp_path: Path, name: str, problem: Problem) -> None:
     """The right product of what was kept, in float64 by other means, is as far from the answer as was said."""
     told = left(tmp_path, wrong(name, problem), keep=True)
     with np.load(tmp_path / told["operands"], allow_pickle=False) as kept:
         x = {key: kept[key] for key in kept}
     assert set(x) == {"a", "b", "answer"} | ({"c"} if problem.beta else set())
-    a, b = (
-        x[n].astype("f8") if t == "n" else x[n].astype("f8").T
-        for n, t in zip("ab", problem.trans, strict=True)
-    )
+    a, b = (x[n].astype("f8") if t == "n" else x[n].astype("f8").T for n, t in zip("ab", problem.trans, strict=True))
     want = problem.alpha * np.einsum("ik,kj->ij", a, b) + (problem.beta * x["c"] if problem.beta else 0)
     error = np.abs(x["answer"] - want)
     at = tuple(told["worst"]["index"])

@@ -46,9 +46,7 @@ def test_evidence_lies_beside_the_run_file(bad: Gemm, tmp_path: Path, keep: bool
     assert sorted(x.name for x in tmp_path.iterdir() if x.name != "state") == ["run.jsonl", "run.wrong"]
 
 
-def test_without_a_run_file_there_is_no_evidence(
-    bad: Gemm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_run_file_there_is_no_evidence(bad: Gemm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ran = bad(*SIZE)
     assert ran.code == 1 and "wrong: answers zeros" in ran.out and "evidence" not in ran.out
@@ -88,9 +86,7 @@ def _strays(self: Any, x: Any) -> None:
 # Names
 
 
-@pytest.mark.parametrize(
-    "variant", ["größe und 幅/mine.py:f", "../a b/%.py:f", "x" * 300 + ".py:f", "-o.py:f"]
-)
+@pytest.mark.parametrize("variant", ["größe und 幅/mine.py:f", "../a b/%.py:f", "x" * 300 + ".py:f", "-o.py:f"])
 def test_names_are_taken_by_file_systems(tmp_path: Path, variant: str) -> None:
     case = Case(SQUARE, variant)
     found = evidence.path(tmp_path, case)

@@ -41,9 +41,7 @@ def product(problem, a, b, c):
 """
 
 
-@pytest.mark.skipif(
-    "[always]" in THP.read_text() if THP.exists() else False, reason="few large pages for all"
-)
+@pytest.mark.skipif("[always]" in THP.read_text() if THP.exists() else False, reason="few large pages for all")
 @pytest.mark.skipif(not heap._glibc(), reason="policies are glibc's")
 def test_a_heap_that_keeps_does(gemm: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "kept.py").write_text(KEPT)
@@ -55,9 +53,7 @@ def test_a_heap_that_keeps_does(gemm: Callable[..., Ran], tmp_path: Path) -> Non
 
 
 def test_the_line_that_repeats_a_case_asks_the_same(gemm: Callable[..., Ran]) -> None:
-    told = json.loads(
-        gemm(*SIZE, "--heap", "keep", "--variant", "numpy", "--device", "fake", "--json", "-").out
-    )
+    told = json.loads(gemm(*SIZE, "--heap", "keep", "--variant", "numpy", "--device", "fake", "--json", "-").out)
     (result,) = (x for x in told["results"] if x["role"] == "measured")
     assert result["heap"] == "keep" and "--heap keep" in result["repeat"]
     assert result["name"].endswith("/heap:keep") and parse(result["name"]).setting.heap == "keep"
@@ -67,10 +63,7 @@ def test_the_line_that_repeats_a_case_asks_the_same(gemm: Callable[..., Ran]) ->
     ("words", "why"),
     [
         (("--heap", "lost"), "--heap lost: there are default, keep"),
-        (
-            ("--heap", "keep", "--device", "cuda:0"),
-            "--heap keep: cuda:0 has its memory from its own allocator",
-        ),
+        (("--heap", "keep", "--device", "cuda:0"), "--heap keep: cuda:0 has its memory from its own allocator"),
         (("--heap", "keep", "--variant", "numpy", "--profile"), "--heap keep: a profile is of this process"),
     ],
 )

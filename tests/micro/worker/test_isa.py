@@ -65,9 +65,7 @@ def test_a_family_is_obeyed(prepared: Prepared, monkeypatch: pytest.MonkeyPatch)
 
 
 @obeys
-def test_nothing_asked_leaves_the_environment_as_it_is(
-    prepared: Prepared, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_asked_leaves_the_environment_as_it_is(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENBLAS_CORETYPE", KERNELS[HERE[0]])
     assert KERNELS[HERE[0]] in prepared("default", "openblas").kernel.split()
 
@@ -82,9 +80,7 @@ def test_a_family_of_other_processors_is_refused_with_what_runs(
 
 
 def test_a_kernel_that_does_not_tell_is_refused(prepared: Prepared) -> None:
-    with pytest.raises(
-        Unavailable, match=r"^--isa avx2 is not available: it does not tell which instructions"
-    ):
+    with pytest.raises(Unavailable, match=r"^--isa avx2 is not available: it does not tell which instructions"):
         prepared("avx2", "naive")
 
 
@@ -102,7 +98,7 @@ def test_a_kernel_that_does_not_tell_is_refused(prepared: Prepared) -> None:
         ("Haswell", "MKL 2026.2", "avx2", "it runs MKL 2026.2"),
         ("Zen", None, None, "it does not tell which instructions it took"),
     ],
-)  # fmt: skip
+)
 def test_refusal(asked: str, kernel: str | None, observed: str | None, why: str | None) -> None:
     wanted = f"--isa {asked} is not available: {why}" if why else None
     assert refusal(asked, kernel, observed) == wanted
@@ -185,17 +181,26 @@ def test_the_line_that_repeats_a_case_asks_the_same(gemm: Gemm_) -> None:
         again = gemm(*result["repeat"].split()[3:], "--list")
         assert again.out.splitlines()[1].strip() == result["name"]
     assert [("--isa Zen" in x["repeat"], "--data zeros" in x["repeat"]) for x in told] == [
-        (False, False), (False, True), (True, False), (True, True),
-    ]  # fmt: skip
+        (False, False),
+        (False, True),
+        (True, False),
+        (True, True),
+    ]
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        "--isa foo", "--isa avx2,foo", "--isa avx2,avx2", "--isa=",
-        "--data foo", "--data zeros,foo", "--data zeros,zeros", "--data=",
+        "--isa foo",
+        "--isa avx2,foo",
+        "--isa avx2,avx2",
+        "--isa=",
+        "--data foo",
+        "--data zeros,foo",
+        "--data zeros,zeros",
+        "--data=",
     ],
-)  # fmt: skip
+)
 def test_wrong_words_are_refused_with_one_line(gemm: Gemm_, words: str) -> None:
     ran = gemm(*SIZE, *words.split(), "--variant", "openblas", "--device", "fake", "--list")
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
@@ -216,9 +221,14 @@ def test_one_launch_for_a_profiler_is_of_the_set_asked_for(asked: str, code: int
     """A process in which the library was loaded before would take another."""
     words = (*SIZE, "--variant", "openblas", "--isa", asked, "--profile")
     ran = subprocess.run(
-        [sys.executable, "-m", "micro.gemm", *words], cwd=ROOT, capture_output=True, text=True, timeout=60,
-        check=False, env=os.environ | {"OPENBLAS_CORETYPE": "Haswell", "KERNELGAP_STATE": str(tmp_path)},
-    )  # fmt: skip
+        [sys.executable, "-m", "micro.gemm", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"OPENBLAS_CORETYPE": "Haswell", "KERNELGAP_STATE": str(tmp_path)},
+    )
     assert ran.returncode == code, ran.stderr
     if code:
         assert ran.stderr.startswith("micro.gemm: --isa ARMV8 is not available: it runs ")

@@ -46,9 +46,7 @@ def test_no_two_blocks_share_a_cache_line() -> None:
     offsets = draw(np.random.default_rng(2), sizes, 1 << 11, ROUNDS, 64)
     for row in offsets:
         used = [
-            line
-            for at, size in zip(row, sizes, strict=True)
-            for line in range(at // 64, at // 64 + lines(size, 64))
+            line for at, size in zip(row, sizes, strict=True) for line in range(at // 64, at // 64 + lines(size, 64))
         ]
         assert len(used) == len(set(used))
 
@@ -126,9 +124,7 @@ def test_a_host_never_measures_cases_that_share_memory(monkeypatch: pytest.Monke
     cases = [Case(Gemm(8, 8, 8), name) for name in ("openblas", "naive")]
     host.settle(host.open(cases, [True, True], 1), VISIT)
     host.look(0, 1)
-    monkeypatch.setattr(
-        placement, "draw", lambda rng, sizes, space, rounds, unit: np.zeros((rounds, len(sizes)), int)
-    )
+    monkeypatch.setattr(placement, "draw", lambda rng, sizes, space, rounds, unit: np.zeros((rounds, len(sizes)), int))
     with pytest.raises(LaunchError, match="share memory"):
         host.look(1, 1)
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels.variant import Launch
+from kernels.launch import Launch
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind
     from kernels.nvcc import Argument, Geometry
     from kernels.problem import Problem
-    from kernels.variant import Bind
 
 
 def prepared(source: Path, launches: Callable[[Any, Any], Sequence[Geometry]]) -> Callable[[Any, Any, object], Bind]:

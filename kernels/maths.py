@@ -14,8 +14,8 @@ from kernels.errors import Unavailable
 from kernels.native import launch
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind, Launch, Setting
     from kernels.problem import Array
-    from kernels.variant import Bind, Launch, Setting
 
 MATHS = Path(__file__).with_name("maths.c")
 POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float

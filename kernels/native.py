@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kernels.variant import Entry, Launch
+from kernels.launch import Entry, Launch
 
 if TYPE_CHECKING:
     from kernels.problem import Array

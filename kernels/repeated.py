@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build
 from kernels.errors import Unavailable
+from kernels.launch import Entry, Launch
 from kernels.native import CALL
 from kernels.problem import Work
-from kernels.variant import Entry, Launch, Variant
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind
     from kernels.problem import Array, Problem
-    from kernels.variant import Bind
 
 SOURCE = Path(__file__).with_name("repeated.c")
 

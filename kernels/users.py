@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError, said
-from kernels.variant import Bind, Launch, Variant
+from kernels.launch import Bind, Launch
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -41,7 +42,7 @@ def load(name: str) -> Variant[Any]:
     if isinstance(found, Variant):
         return found
     if not callable(found):
-        raise UsageError(f"--variant {name}: neither a function nor a Variant (kernels.variant)")
+        raise UsageError(f"--variant {name}: neither a function nor a Variant (kernels.variant.Variant)")
     precision = getattr(found, "precision", "fp32")
     if precision not in UNIT_ROUNDOFF:
         raise UsageError(f"--variant {name}: its precision {precision!r}: there are {', '.join(UNIT_ROUNDOFF)}")

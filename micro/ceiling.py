@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import ceilings
 from kernels.devices import runs
+from kernels.launch import Setting
 from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
-from kernels.variant import Setting
 from micro.command.line import Parser, guarded, listed
 from micro.measuring import ceilings as case_ceilings
 from micro.planning.contest import Budget, Case, Contest

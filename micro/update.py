@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
+from kernels.catalog import find
 from kernels.ops.update.problem import Update
-from kernels.variant import find
 from micro import optimizer
 from micro.answers.update import batch_answer, fused_answer, refine_batch
 from micro.command.line import main

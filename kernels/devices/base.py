@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kernels.launch import Launch
     from kernels.problem import Array, Operand
-    from kernels.variant import Launch, Variant
 
+V = TypeVar("V", bound="Row")
 ALIGNMENT = 64  # bytes: a cache line of a CPU, and its widest vector
 
 
@@ -53,6 +54,16 @@ class Pace:
     slowed: Mapping[str, float] = field(default_factory=dict)
 
 
+class Row(Protocol):
+    """What a device reads of a variant."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def device(self) -> str: ...
+
+
 class Device(Protocol):
     """`native`: launches are C functions that one compiled loop on this machine can call. `alignment`: what every
     operand's address is a multiple of, bytes: as programs on this device have them. `queue`: kernels that it takes
@@ -64,7 +75,7 @@ class Device(Protocol):
     alignment: int
     queue: int
 
-    def adopt(self, variant: Variant[Any]) -> Variant[Any]:
+    def adopt(self, variant: V) -> V:
         """The variant as this device runs it; itself, except on the fake device."""
 
     def allocate(self, nbytes: int) -> Any:

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.cgroup import quota
-from kernels.devices.base import ALIGNMENT, Elapsed, Limits, Pace
+from kernels.devices.base import ALIGNMENT, Elapsed, Limits, Pace, V
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kernels.launch import Launch
     from kernels.problem import Array, Operand
-    from kernels.variant import Launch, Variant
 
 HUGE_PAGE = 2 << 20  # bytes
 NORMALS = (1 << 22) + 64  # a block repeats after 16 MiB and a cache line: no two pages alike within a set
@@ -38,7 +38,7 @@ class Cpu:
     alignment = ALIGNMENT
     queue = 0
 
-    def adopt(self, variant: Variant[Any]) -> Variant[Any]:
+    def adopt(self, variant: V) -> V:
         return variant
 
     def allocate(self, nbytes: int) -> Array:

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import nvcc
-from kernels.devices.base import Elapsed, Limits, Pace
+from kernels.devices.base import Elapsed, Limits, Pace, V
 from kernels.devices.cpu import NORMALS
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import BuildError, LaunchError, Unavailable, UsageError, said
 from kernels.libs import cublas, cuda, nvml, torch_cuda
 
 if TYPE_CHECKING:
+    from kernels.launch import Launch
     from kernels.problem import Array, Operand
-    from kernels.variant import Launch, Variant
 
 HOLD = r"""
 extern "C" __global__ void hold(volatile const int *open, long long patience)
@@ -102,7 +102,7 @@ class Cuda:
         word[0] = 1
         return word
 
-    def adopt(self, variant: Variant[Any]) -> Variant[Any]:
+    def adopt(self, variant: V) -> V:
         if variant.device != self.kind:
             raise Unavailable(f"{variant.name} is a kernel for {variant.device}, not for {self.name}")
         return variant

@@ -12,10 +12,10 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices import KERNELS
-from kernels.devices.base import Elapsed, Limits
+from kernels.devices.base import Elapsed, Limits, V
 from kernels.devices.cpu import Cpu
 from kernels.errors import UsageError
-from kernels.variant import Launch, Variant
+from kernels.launch import Launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ class Fake(Cpu):
         if word in self._faults:
             raise self._faults[word]
 
-    def adopt(self, variant: Variant[Any]) -> Variant[Any]:
+    def adopt(self, variant: V) -> V:
         """The twin: same name, same work; answers with the reference when its inputs are new."""
 
         def prepare(problem: Problem, device: object, setting: object) -> Callable[[Sequence[Array]], Launch]:
@@ -85,14 +85,16 @@ class Fake(Cpu):
 
             return bind
 
-        return dataclasses.replace(
-            variant,
+        row: Any = variant  # a Variant, whose fields are no part of what a device reads of one
+        twin: V = dataclasses.replace(
+            row,
             device=self.kind,
             prepare=prepare,
             missing=lambda: None,
             parts=lambda problem: (),
             kernel=lambda: (None, None),
         )
+        return twin
 
     def _answer(self, problem: Problem, buffers: Sequence[Array]) -> None:
         fresh = {x.ctypes.data for x in buffers} & self._fresh

@@ -58,7 +58,7 @@ class Products(object):
 
     def __init__(self, threads, kept):
         from kernels.devices.cpu import open_device
-        from kernels.variant import Setting
+        from kernels.launch import Setting
 
         self.device, self.setting, self.kept = open_device(), Setting(threads), kept
         if kept.exists():
@@ -66,7 +66,7 @@ class Products(object):
 
     def bind(self, problem, buffers):
         """The call of the best variant on these buffers."""
-        from kernels.variant import find
+        from kernels.catalog import find
 
         if problem.name not in CHOSEN:
             CHOSEN[problem.name] = self._best(problem)
@@ -88,8 +88,8 @@ class Products(object):
 
     def _call(self, name, problem, views):
         """None where it cannot be had."""
+        from kernels.catalog import find
         from kernels.errors import SuiteError
-        from kernels.variant import find
 
         row = find("gemm", name)
         if row.missing() or row.accepts(problem):
@@ -108,8 +108,9 @@ class Products(object):
 
 def kernel(problem, variant, buffers, threads, **fields):
     """The call of a kernel of the suite on these buffers; `fields` of its C argument are set to other addresses."""
+    from kernels.catalog import find
     from kernels.devices.cpu import open_device
-    from kernels.variant import Setting, find
+    from kernels.launch import Setting
 
     launch = find(problem.op, variant).prepare(problem, open_device(), Setting(threads))(buffers)
     for name, array in fields.items():

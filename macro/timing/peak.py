@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from kernels.catalog import find
 from kernels.devices.cpu import instruction_sets, open_device
 from kernels.errors import SuiteError
+from kernels.launch import Setting
 from kernels.ops.fma import Fma
-from kernels.variant import Setting, find
 
 CALLS = 20  # of a look, a tenth of a millisecond each; the best counts
 UNIT = 1e9  # FLOP

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kernels import ceilings
-from kernels.variant import find, variants
+from kernels.catalog import find, variants
 from micro.planning.contest import Asked, Case, Contest, one_case, parse
 from reports import units
 from reports.record import Comparison, Result, Run

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from kernels.variant import find
+from kernels.catalog import find
 from micro.measuring.rounds import CONTENDED, CPU_CLOCK, LOST
 from micro.planning.contest import parse
 from reports import compare, record, stats, units

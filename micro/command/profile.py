@@ -13,10 +13,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError, said
 from kernels.isa import refusal, variables
-from kernels.variant import find
 from micro.measuring.runner import refuse_size
 from micro.planning.contest import Case, Contest, one_case
 from micro.worker import check

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kernels.catalog import find
 from kernels.devices import runs
+from kernels.launch import Setting
 from kernels.ops.fma import Fma
 from kernels.ops.mma import Mma
 from kernels.ops.stream import Stream
-from kernels.variant import Setting, find
 from micro.planning.contest import Case
 from reports import stats, units
 

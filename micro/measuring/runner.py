@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels.catalog import find
 from kernels.devices import runs
 from kernels.errors import BuildError, KernelError, Unavailable, UsageError, WrongResult
-from kernels.variant import find
 from micro.measuring import ceilings as case_ceilings
 from micro.measuring.rounds import CONTENDED, FOREIGN, Measurement, measure
 from micro.measuring.workers import Crew

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias, get_type_hints
 
+from kernels.catalog import find, problem_type
 from kernels.devices import runs
 from kernels.errors import UsageError
+from kernels.launch import Setting
 from kernels.problem import Problem
-from kernels.variant import Setting, find, problem_type
 
 SETTINGS = {
     "device": "the device",

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import fields
 
 from kernels.devices import runs
-from kernels.variant import Setting
+from kernels.launch import Setting
 from micro.planning.contest import Case
 
 

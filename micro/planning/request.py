@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from kernels import heap, isa
+from kernels.catalog import find
 from kernels.devices import KERNELS, check_name, missing, runs
 from kernels.dtypes import DATA
 from kernels.errors import UsageError
-from kernels.variant import Setting, find
+from kernels.launch import Setting
 from micro.planning.contest import SETTINGS, Asked, Benchmark, Budget, Contest, along, by_variant, problems, values
 
 if TYPE_CHECKING:

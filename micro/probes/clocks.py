@@ -10,10 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kernels.catalog import find
 from kernels.errors import said
+from kernels.launch import Launch, Setting
 from kernels.libs import nvml
 from kernels.ops.gemm import Gemm
-from kernels.variant import Launch, Setting, find
 from micro.probing import clock
 from micro.probing.facts import Facts, need
 

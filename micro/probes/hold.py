@@ -20,7 +20,7 @@ from micro.probing.facts import Facts, need
 
 if TYPE_CHECKING:
     from kernels.devices.cuda import Cuda
-    from kernels.variant import Launch
+    from kernels.launch import Launch
 
 QUESTION = "How many launches does a held stream take, and is it seen that the hold broke?"
 LIMIT = 60.0

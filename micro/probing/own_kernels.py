@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import nvcc
+from kernels.catalog import find
 from kernels.errors import SuiteError, UsageError, said
+from kernels.launch import Launch, Setting
 from kernels.ops.activation import Activation
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
@@ -24,7 +26,6 @@ from kernels.ops.softmax import Softmax
 from kernels.ops.stream import Stream
 from kernels.ops.transpose import Transpose
 from kernels.problem import Problem
-from kernels.variant import Launch, Setting, find
 
 if TYPE_CHECKING:
     from kernels.devices.cuda import Cuda

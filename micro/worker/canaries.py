@@ -9,10 +9,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kernels import state
+from kernels.catalog import find
 from kernels.devices import runs
 from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
-from kernels.variant import Variant, find
+from kernels.variant import Variant
 from reports import units
 
 if TYPE_CHECKING:

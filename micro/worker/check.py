@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kernels.devices.base import Device
+    from kernels.launch import Bind
     from kernels.problem import Array, Evidence, Operand, Problem
-    from kernels.variant import Bind, Variant
+    from kernels.variant import Variant
 
 GUARD = 4  # of the units that operands are aligned to
 MARK = 0xA5  # the guards' byte

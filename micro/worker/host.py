@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kernels.catalog import find
 from kernels.devices.base import Pace
 from kernels.errors import Unavailable
-from kernels.variant import find
 from micro.planning.contest import Case
 from micro.worker import placement
 from micro.worker import visits as worker_visits
@@ -27,8 +27,8 @@ from micro.worker.timed import LONG, UNTOLD, VISIT, WARM, Timed, launches, room,
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
+    from kernels.launch import Launch
     from kernels.problem import Array, Problem
-    from kernels.variant import Launch
 
 TOLD = 1e-3  # seconds: the second call that takes as long tells enough of it
 CANARIES, STEPWISE = 8, 3  # of each small one at the start of a look; where a visit takes milliseconds

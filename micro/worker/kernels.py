@@ -8,9 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels.catalog import find
 from kernels.errors import Unavailable, WrongResult
 from kernels.isa import refusal as refuse_isa
-from kernels.variant import Variant, find
+from kernels.variant import Variant
 from micro.planning.contest import Case
 from micro.worker import check as checking
 from micro.worker import evidence as worker_evidence
@@ -18,8 +19,8 @@ from micro.worker.messages import Prepared
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
+    from kernels.launch import Bind
     from kernels.problem import Problem
-    from kernels.variant import Bind
 
 KEPT = 4 << 30  # bytes of operands of problems whose inputs are kept for the next rival
 

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 from kernels import heap as heap_asked
 from kernels import isa as isa_asked
+from kernels.catalog import find
 from kernels.devices import open_device, runs
 from kernels.errors import BuildError, LaunchError, SuiteError, Unavailable, WrongResult, said
-from kernels.variant import find
 from micro.planning.contest import Case
 from micro.worker.host import Host
 

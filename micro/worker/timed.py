@@ -11,8 +11,9 @@ from micro.worker import visits
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
+    from kernels.launch import Bind, Launch
     from kernels.problem import Problem
-    from kernels.variant import Bind, Launch, Variant
+    from kernels.variant import Variant
 
 VISIT = 60e-6  # seconds of launches in a visit
 LONG = 50e-3  # seconds: longer calls are not warmed up, and no cache holds their operands

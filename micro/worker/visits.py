@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build
 from kernels.devices.base import Elapsed
-from kernels.variant import Entry, Launch
+from kernels.launch import Entry, Launch
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device

@@ -10,7 +10,7 @@ import pytest
 
 from kernels.ops.fma.problem import CHAINS
 from tests.compile import sass
-from tests.compile.test_nvcc import nowhere  # noqa: F401  no toolkit and no wheel
+from tests.compile.test_nvcc import nowhere  # noqa: F401 — no toolkit and no wheel
 from tests.compile.test_ptx import UNROLL
 from tests.compile.test_resources import COMPILED
 from tests.simulated import cases
@@ -223,7 +223,7 @@ def test_functions_loops_and_opcodes_are_read() -> None:
     assert sass.count(found["f"], "BRA") == 3
 
 
-def test_missing_names_the_remedy(nowhere: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_names_the_remedy(nowhere: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     monkeypatch.setattr(sass.nvcc, "missing", lambda: None)
     monkeypatch.setattr(sass, "find_spec", lambda name: None)
     monkeypatch.setattr(sass, "TOOLKIT", tmp_path / "none")

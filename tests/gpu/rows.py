@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
+from kernels.catalog import find, variants
 from kernels.devices.cuda import Cuda
 from kernels.dtypes import BYTES
 from kernels.errors import Unavailable
+from kernels.launch import Setting
 from kernels.problem import Problem
-from kernels.variant import Setting, Variant, find, variants
+from kernels.variant import Variant
 from micro.worker import check
 from tests.gpu.conftest import REAL, missing
 

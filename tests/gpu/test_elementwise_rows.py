@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from kernels.catalog import find
 from kernels.devices.cuda import Cuda
+from kernels.launch import Launch, Setting
 from kernels.libs import torch_cuda
 from kernels.ops.activation.problem import Activation
 from kernels.ops.gather.problem import Gather
@@ -16,7 +18,7 @@ from kernels.ops.softmax.problem import Softmax
 from kernels.ops.stream.problem import Stream
 from kernels.ops.transpose.problem import Transpose
 from kernels.problem import Problem
-from kernels.variant import Launch, Setting, Variant, find
+from kernels.variant import Variant
 from micro.worker import check
 from tests.gpu.conftest import REAL, missing
 from tests.gpu.test_update_rows import OPTIMIZERS, STEPS, rows, tried

@@ -18,7 +18,9 @@ from typing import Any
 
 import pytest
 
+from kernels.catalog import find
 from kernels.devices.cuda import Cuda
+from kernels.launch import Setting
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.gemm.problem import DTYPES
@@ -27,7 +29,7 @@ from kernels.ops.mma import Mma
 from kernels.ops.stream import Stream
 from kernels.ops.transpose import Transpose
 from kernels.problem import Problem
-from kernels.variant import Setting, Variant, find
+from kernels.variant import Variant
 from micro.worker import check
 from tests.gpu.conftest import REAL, missing
 from tests.gpu.rows import covering, meetings, tried, tries

@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import LaunchError
+from kernels.launch import Setting
 from kernels.libs import driver
 from kernels.ops.launch import Calls, gpu
 from kernels.ops.launch import cuda as launch_cuda
 from kernels.ops.launch.problem import LINE
-from kernels.variant import Setting, Variant, find
+from kernels.variant import Variant
 from micro.worker import check
 from tests.gpu.conftest import REAL, missing
 from tests.gpu.rows import tried, tries

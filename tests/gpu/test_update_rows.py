@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.catalog import find, variants
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable
+from kernels.launch import Setting
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import NAMES
 from kernels.ops.update.problem import PARTS, RULES, Update
 from kernels.problem import Problem
-from kernels.variant import Setting, Variant, find, variants
+from kernels.variant import Variant
 from micro.worker import check
 from tests.gpu.conftest import REAL, missing
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable
+from kernels.launch import Setting
 from kernels.ops.gemm import Gemm
 from kernels.ops.launch import Calls
-from kernels.variant import Setting, find
 from micro.measuring.rounds import Measurement, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case

@@ -12,8 +12,9 @@ import pytest
 from kernels.devices import open_device
 from kernels.dtypes import UNIT_ROUNDOFF, decode, encode, rounded, stored_as
 from kernels.errors import WrongResult
+from kernels.launch import Launch
 from kernels.ops.gemm import Gemm, problem
-from kernels.variant import Launch, Variant
+from kernels.variant import Variant
 from micro.worker import check
 
 HALF = ("bf16", "fp16")

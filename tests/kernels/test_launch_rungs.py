@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.catalog import find, variants
 from kernels.devices import open_device
 from kernels.errors import WrongResult
+from kernels.launch import Launch, Setting
 from kernels.libs import numba, openblas, torch
 from kernels.ops.launch import frameworks, interpreted, native
 from kernels.ops.launch.problem import Calls
-from kernels.variant import Launch, Setting, Variant, find, variants
+from kernels.variant import Variant
 from micro.worker import check
 
 CPU = open_device("cpu")

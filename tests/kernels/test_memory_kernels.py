@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import WrongResult
+from kernels.launch import Launch, Setting
 from kernels.native import CALL
 from kernels.ops.chase import variants as chase
 from kernels.ops.chase.problem import Chase, place
@@ -21,7 +23,6 @@ from kernels.ops.pages import variants as pages
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.saxpy import variants as saxpy
 from kernels.ops.saxpy.problem import Saxpy
-from kernels.variant import Launch, Setting, find
 from micro.worker import check
 
 CPU = open_device("cpu")

@@ -9,10 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable
+from kernels.launch import Setting
 from kernels.ops.gemm import Gemm, numba_cpu
-from kernels.variant import Setting, find
 from micro.worker import check
 
 LOOPS = {"numba-naive": numba_cpu.naive, "numba-blocked": numba_cpu.blocked}

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.catalog import find, variants
 from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError, WrongResult
+from kernels.launch import Launch, Setting
 from kernels.libs import torch as torch_library
 from kernels.ops.optimizer import chains, frameworks
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import NAMES, RULES
-from kernels.variant import Launch, Setting, Variant, find, variants
+from kernels.variant import Variant
 from micro.worker import check
 
 CPU = open_device("cpu")

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from kernels import build
+from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import WrongResult
+from kernels.launch import Setting
 from kernels.ops.saxpy import variants as saxpy
 from kernels.ops.saxpy.problem import WIDTHS, Saxpy
 from kernels.ops.stream import Stream
-from kernels.variant import Setting, find
 from micro.worker import check
 
 CPU = open_device("cpu")

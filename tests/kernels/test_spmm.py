@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import UsageError, WrongResult
+from kernels.launch import Launch, Setting
 from kernels.ops.spmm.problem import Spmm
 from kernels.ops.spmm.variants import VARIANTS
-from kernels.variant import Launch, Setting, Variant, find
+from kernels.variant import Variant
 from micro import gemm as benchmark
 from micro.gemm import PRUNED
 from micro.planning.contest import Case, parse

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.catalog import find, variants
 from kernels.devices import open_device
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError, WrongResult
+from kernels.launch import Launch, Setting
 from kernels.ops.update.problem import PARTS, RULES, WITH_VELOCITY, Update
-from kernels.variant import Launch, Setting, Variant, find, variants
+from kernels.variant import Variant
 from micro.worker import check
 
 CPU = open_device("cpu")

@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 
 from kernels import users
+from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.devices.fake import Fake
 from kernels.errors import LaunchError, UsageError, WrongResult
+from kernels.launch import Launch, Setting
 from kernels.ops.gemm.problem import Gemm as Problem
 from kernels.users import load
-from kernels.variant import Launch, Setting, Variant, find
+from kernels.variant import Variant
 from micro.planning.contest import Case, parse
 from micro.worker import check
 from micro.worker.host import Host
@@ -34,7 +36,8 @@ SIZE = ("--m", "8", "--n", "8", "--k", "8")
 KERNELS = """
 from functools import partial
 import numpy as np
-from kernels.variant import Launch, Variant
+from kernels.launch import Launch
+from kernels.variant import Variant
 
 def right(problem, a, b, c):
     c[...] = problem.alpha * ((a if problem.trans[0] == "n" else a.T) @ (b if problem.trans[1] == "n" else b.T))

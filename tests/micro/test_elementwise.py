@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from kernels.catalog import find
 from kernels.errors import UsageError
+from kernels.launch import Setting
 from kernels.ops.activation import Activation
-from kernels.variant import Setting, find
 from micro import elementwise
 from micro.answers.elementwise import SENTENCES
 from micro.command.line import main, request

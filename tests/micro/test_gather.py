@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.catalog import find
 from kernels.devices.cpu import Cpu
 from kernels.errors import UsageError, WrongResult
+from kernels.launch import Launch, Setting
 from kernels.ops.gather import Gather, variants
-from kernels.variant import Launch, Setting, Variant, find
+from kernels.variant import Variant
 from micro import gather
 from micro.command.line import main, request
 from micro.planning.contest import Contest

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
+from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
+from kernels.launch import Setting
 from kernels.libs import cffi, numba, torch
 from kernels.ops.launch import frameworks
 from kernels.ops.launch.problem import Calls
-from kernels.variant import Setting, find
 from micro import launch
 from micro.command.line import main, request
 from micro.planning.contest import Asked, parse

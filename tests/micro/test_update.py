@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from kernels.launch import Setting
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import NAMES
 from kernels.ops.update.problem import Update
-from kernels.variant import Setting
 from micro import optimizer, update
 from micro.command.line import main, request
 from micro.planning.contest import Asked, Contest, parse

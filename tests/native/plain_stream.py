@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from kernels import build
+from kernels.launch import Bind, Launch
 from kernels.native import launch
 from kernels.ops.stream.problem import Stream
 from kernels.ops.stream.variants import Argument
-from kernels.variant import Bind, Launch, Variant
+from kernels.variant import Variant
 
 SOURCE = Path(__file__).with_name("plain_stream.c")
 

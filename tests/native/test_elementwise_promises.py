@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kernels.variant import find
+from kernels.catalog import find
 from reports.record import Comparison
 from tests.native import elementwise
 

@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 from kernels import nvcc
+from kernels.catalog import find
 from kernels.devices.base import ALIGNMENT
 from kernels.devices.cuda import EMPTY, QUEUE, Cuda
 from kernels.dtypes import decode
 from kernels.errors import BuildError, LaunchError, Unavailable
+from kernels.launch import Launch, Setting
 from kernels.ops.gemm import cuda as gemm
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.launch.problem import Calls
-from kernels.variant import Launch, Setting, find
 from micro.planning.contest import Case
 from micro.worker import visits as worker_visits
 from micro.worker.host import MEDIAN, Host

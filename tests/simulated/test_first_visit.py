@@ -12,7 +12,7 @@ import pytest
 
 from kernels.devices.cuda import Cuda
 from kernels.devices.fake import Fake
-from kernels.variant import Launch
+from kernels.launch import Launch
 from micro.command import everything, session
 from micro.worker import visits
 from micro.worker.host import Host

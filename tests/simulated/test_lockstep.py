@@ -11,8 +11,8 @@ import pytest
 
 from kernels.devices import open_device
 from kernels.devices.cuda import Cuda
+from kernels.launch import Setting
 from kernels.ops.gemm import Gemm
-from kernels.variant import Setting
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case
 from micro.worker.host import Host

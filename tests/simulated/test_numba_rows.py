@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 from kernels import nvcc
+from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable
+from kernels.launch import Launch, Setting
 from kernels.libs import numba
 from kernels.ops.gemm import Gemm, numba_cuda
 from kernels.ops.launch import Calls
 from kernels.ops.launch import gpu as rungs
 from kernels.problem import Problem
-from kernels.variant import Launch, Setting, find
 from micro.worker import check
 from tests.simulated.fake_cupy import FakeCupy
 from tests.simulated.fake_numba import FakeNumba

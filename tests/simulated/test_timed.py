@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kernels.errors import BuildError, Unavailable
+from kernels.launch import Launch, Setting
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.softmax import Softmax
-from kernels.variant import Launch, Setting
 from micro import __main__ as command
 from micro.measuring.ceilings import STEPS
 from micro.measuring.runner import Runner

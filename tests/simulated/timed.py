@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.devices.base import Pace
+from kernels.devices.base import Pace, V
 from kernels.devices.cuda import Cuda
+from kernels.launch import Launch
 from kernels.ops.gemm.problem import FREIVALDS_FLOPS, Gemm
 from kernels.problem import Inputs, Problem
-from kernels.variant import Launch, Variant
+from kernels.variant import Variant
 from micro.command import everything, session
 from micro.planning.contest import Asked, Case
 from micro.worker import check as checking
@@ -105,7 +106,7 @@ class Timed(Cuda):
             self._known.add(what)
             self.wait(seconds)
 
-    def adopt(self, variant: Variant[Any]) -> Variant[Any]:
+    def adopt(self, variant: V) -> V:
         def prepare(problem: Problem, device: object, setting: object) -> Callable[[Sequence[Any]], Launch]:
             if variant.provider == "torch":
                 self._first("torch", self.costs.torch)
@@ -228,7 +229,7 @@ class Simulated:
 
 
 def _why_not(asked: Asked, problem: Problem, variant: str, device: str) -> str | None:
-    from kernels.variant import find
+    from kernels.catalog import find
 
     row = find(problem.op, variant)
     return row.accepts(problem) if row.device == "cuda" else "a kernel for cpu"

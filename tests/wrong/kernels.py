@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from kernels.launch import Bind, Launch
 from kernels.ops.gemm.problem import Gemm
-from kernels.variant import Bind, Launch, Variant
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
     from kernels.problem import Array

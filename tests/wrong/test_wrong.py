@@ -9,10 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import LaunchError, UsageError, WrongResult
+from kernels.launch import Setting
 from kernels.ops.gemm.problem import Gemm
-from kernels.variant import Setting, Variant, find
+from kernels.variant import Variant
 from micro.measuring import ceilings
 from micro.planning.contest import Case
 from micro.worker import check as checking

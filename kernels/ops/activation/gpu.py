@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kernels.launch import Launch
 from kernels.libs import torch_cuda
 from kernels.ops.activation.libraries import inputs, torch_steps
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind
     from kernels.ops.activation.problem import Activation
-    from kernels.variant import Bind
 
 
 def cupy_chain(problem: Activation, device: Any, setting: object) -> Bind:

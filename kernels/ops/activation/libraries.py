@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kernels.launch import Launch
 from kernels.libs import numba
 from kernels.libs import torch as torch_library
 from kernels.maths import alone
 from kernels.ops.activation.problem import Activation
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind, Setting
     from kernels.problem import Array
-    from kernels.variant import Bind, Setting
 
 
 def inputs(problem: Activation, buffers: Sequence[Any]) -> list[Any]:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import maths
 from kernels.errors import Unavailable
+from kernels.launch import Launch
 from kernels.libs import torch as torch_library
 from kernels.native import launch
 from kernels.ops.biasact.problem import BiasAct
-from kernels.variant import Launch, Variant
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
-    from kernels.variant import Bind, Setting
+    from kernels.launch import Bind, Setting
 
 SOURCE = Path(__file__).with_name("biasact.c")
 

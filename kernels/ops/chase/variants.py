@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build
 from kernels.errors import Unavailable
+from kernels.launch import Bind, Launch
 from kernels.native import CALL, launch
 from kernels.ops.chase.problem import HUGE_PAGE, SMALL_PAGE, Chase
 from kernels.ops.pages.variants import HUGE, Held, huge_pages, refuse_size
-from kernels.variant import Bind, Launch, Variant
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
     from kernels.problem import Array

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import maths
+from kernels.launch import Launch
 from kernels.libs import torch as torch_library
 from kernels.ops.dropout.problem import Dropout
-from kernels.variant import Launch, Variant
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
-    from kernels.variant import Bind, Setting
+    from kernels.launch import Bind, Setting
 
 SOURCE = Path(__file__).with_name("dropout.c")
 

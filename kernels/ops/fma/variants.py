@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid
+from kernels.launch import Bind, Launch
 from kernels.libs import cuda as cuda_library
 from kernels.native import launch
 from kernels.ops.fma import cuda
 from kernels.ops.fma.problem import ISA, Fma
-from kernels.variant import Bind, Launch, Variant
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
     from kernels.problem import Array

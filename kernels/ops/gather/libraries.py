@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import Unavailable
+from kernels.launch import Launch
 from kernels.libs import openblas, torch_cuda
 from kernels.libs import torch as torch_library
 from kernels.ops.gather.problem import EPSILON, RATE, Gather
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
-    from kernels.variant import Bind, Setting
+    from kernels.launch import Bind, Setting
 
 PRODUCT = 2  # kernels of cuBLAS, at most: parts of a long sum are added up by a second
 # CuPy's of a step, by rule and whether of the whole table. Each operator is one; `w[ids] -= x` takes, subtracts and

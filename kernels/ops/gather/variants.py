@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build
 from kernels.errors import Unavailable
+from kernels.launch import Bind, Launch
 from kernels.libs import cuda as cuda_library
 from kernels.libs import torch as torch_library
 from kernels.libs import torch_cuda
@@ -16,11 +17,11 @@ from kernels.native import launch
 from kernels.ops.gather import libraries
 from kernels.ops.gather.problem import EPSILON, RATE, Gather
 from kernels.problem import Work
-from kernels.variant import Bind, Launch, Variant
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
+    from kernels.launch import Setting
     from kernels.problem import Array
-    from kernels.variant import Setting
 
 SOURCE = Path(__file__).with_name("gather.c")
 POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float

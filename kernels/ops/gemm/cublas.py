@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import grid
 from kernels.errors import Unavailable
+from kernels.launch import Launch
 from kernels.libs import cublas, cublaslt
 from kernels.ops.gemm.fastest import fastest
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.transpose import cuda as transpose
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind
     from kernels.problem import Operand
-    from kernels.variant import Bind
 
 OFFERS = 16  # algorithms of cuBLASLt that are tried for the best
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernels.errors import LaunchError
-from kernels.variant import Launch
+from kernels.launch import Launch
 
 REPLAY, LONG = 20, 2e-3  # launches in a captured graph; fewer where they would take more seconds than that
 WARM = 0.3  # seconds of launches before them: a card that was idle runs at its lowest clock

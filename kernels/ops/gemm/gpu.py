@@ -8,16 +8,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kernels.launch import Launch
 from kernels.libs import cublas, skcuda, torch_cuda
 from kernels.libs import numba as numba_library
 from kernels.ops.gemm import numba_cuda
 from kernels.ops.gemm.cublas import addresses, words
 from kernels.ops.gemm.problem import Gemm
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind
     from kernels.problem import Problem
-    from kernels.variant import Bind
 
 
 def cupy_raw(problem: Gemm, device: Any, setting: object) -> Bind:

@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import Unavailable
+from kernels.launch import Launch
 from kernels.libs import numba
 from kernels.ops.gemm.problem import Gemm
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind
     from kernels.problem import Array
-    from kernels.variant import Bind
 
 DEPTH, WIDTH = 256, 512  # of a packed block of op(B): half a megabyte, a share of a second-level cache
 UNROLL = 4  # terms that are added to a row of C while it is at hand

@@ -9,13 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import UsageError
+from kernels.launch import Bind, Launch
 from kernels.libs import mkl, numba, openblas
 from kernels.libs import torch as torch_library
 from kernels.ops.gemm import native, numba_cpu
 from kernels.ops.gemm.accepts import column_major, copied, numpy_call, plain, transposes, typed, up_to
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Work
-from kernels.variant import Bind, Launch, Variant
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
     from kernels.libs.cblas import Blas

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import state
 from kernels.errors import Unavailable, said
+from kernels.launch import Launch
 from kernels.libs import torch as torch_library
 from kernels.ops.launch.interpreted import chained
 from kernels.ops.launch.problem import Calls
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind
     from kernels.problem import Array
-    from kernels.variant import Bind
 
 
 def _torch(setting: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid, nvcc
 from kernels.errors import Unavailable
+from kernels.launch import Launch
 from kernels.libs import cublas, driver, numba, pycuda, torch_cuda
 from kernels.native import CALL
 from kernels.ops.gemm import cublas as product
@@ -22,10 +23,9 @@ from kernels.ops.gemm import gpu as product_by
 from kernels.ops.launch import cuda, interpreted, native
 from kernels.ops.launch.interpreted import chained
 from kernels.ops.launch.problem import PRODUCT, Calls
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
-    from kernels.variant import Bind
+    from kernels.launch import Bind
 
 Prepare = Callable[[Calls, Any, Any], "Bind"]
 TIES = 2  # events of PyCUDA's stream and ours, which take places in our queue as kernels do

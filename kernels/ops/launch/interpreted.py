@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kernels.launch import Launch
 from kernels.libs import cffi as cffi_library
 from kernels.libs import numba as numba_library
 from kernels.libs import openblas
 from kernels.ops.launch import native
 from kernels.ops.launch.problem import Calls
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind
     from kernels.problem import Array
-    from kernels.variant import Bind
 
 Call: TypeAlias = "tuple[Callable[..., object], tuple[Any, ...]]"
 N, ROW_MAJOR, NO_TRANS = 8, 101, 111

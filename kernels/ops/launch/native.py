@@ -12,9 +12,9 @@ from kernels.native import launch
 from kernels.ops.launch.problem import Calls
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind, Launch
     from kernels.libs.cblas import Blas
     from kernels.problem import Array
-    from kernels.variant import Bind, Launch
 
 SOURCE = Path(__file__).with_name("launch.c")
 POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64

@@ -12,8 +12,8 @@ from kernels.ops.mma import cuda
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind
     from kernels.ops.mma.problem import Mma
-    from kernels.variant import Bind
 
 
 def prepare(problem: Mma, device: Any, setting: object) -> Bind:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kernels.launch import Launch
 from kernels.ops.optimizer.native import gain, signed
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import SMALLEST_NORM
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind, Setting
     from kernels.problem import Array
-    from kernels.variant import Bind, Setting
 
 Call: TypeAlias = Callable[[], object]
 # Bytes of a parameter that each chain moves: 12 for a function of two arrays, 8 of one.

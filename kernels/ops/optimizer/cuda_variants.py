@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernels import grid
+from kernels.launch import Launch
 from kernels.libs import cuda as cuda_library
 from kernels.libs import torch_cuda
 from kernels.ops.optimizer import cuda, frameworks
 from kernels.ops.optimizer.native import signed
 from kernels.ops.optimizer.problem import Optimizer
-from kernels.variant import Launch, Variant
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
-    from kernels.variant import Bind, Setting
+    from kernels.launch import Bind, Setting
 
 # torch's operators, which are kernels: of a tensor in its loop; of all tensors in a foreach form, which may have fewer.
 OPERATORS = {

@@ -9,14 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import Unavailable, said
+from kernels.launch import Launch
 from kernels.libs import torch as torch_library
 from kernels.ops.optimizer.native import signed
 from kernels.ops.optimizer.problem import Optimizer
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind, Setting
     from kernels.problem import Array
-    from kernels.variant import Bind, Setting
 
 LATE = 1e6  # steps before this one: powers of the decays are zero there, corrections of the bias one
 DESCENTS = ("sgd", "decay", "momentum", "unit", "nesterov")

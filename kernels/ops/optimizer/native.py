@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build
 from kernels.errors import Unavailable
+from kernels.launch import Launch
 from kernels.native import launch
 from kernels.ops.optimizer import rules
 from kernels.ops.optimizer.problem import Optimizer
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind, Setting
     from kernels.problem import Array
-    from kernels.variant import Bind, Setting
 
 SOURCE = Path(__file__).with_name("optimizer.c")
 POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float

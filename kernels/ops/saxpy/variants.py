@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import build
 from kernels.errors import Unavailable
+from kernels.launch import Bind, Launch
 from kernels.native import CALL, launch
 from kernels.ops.fma.problem import ISA
 from kernels.ops.saxpy.problem import PASSES, SWEEP, WIDTHS, Saxpy
-from kernels.variant import Bind, Launch, Variant
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
     from kernels.problem import Array

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernels.launch import Launch
 from kernels.libs import torch_cuda
 from kernels.ops.softmax.libraries import array_sums, split, torch_parts
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind
     from kernels.ops.softmax.problem import Softmax
-    from kernels.variant import Bind
 
 
 # Kernels, at most. CUB may sum a row in two passes, to memory of its own, which CuPy then copies to `out`. An array

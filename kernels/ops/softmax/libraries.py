@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kernels.launch import Launch
 from kernels.libs import numba
 from kernels.libs import torch as torch_library
 from kernels.maths import alone
 from kernels.ops.softmax.problem import Softmax
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
-    from kernels.variant import Bind, Setting
+    from kernels.launch import Bind, Setting
 
 
 def split(problem: Softmax, y: Any) -> tuple[Any, Any]:

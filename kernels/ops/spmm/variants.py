@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build
+from kernels.catalog import find
+from kernels.launch import Bind, Launch
 from kernels.libs import openblas
 from kernels.libs import torch as torch_library
 from kernels.native import launch
@@ -17,7 +19,7 @@ from kernels.ops.gemm import Gemm
 from kernels.ops.gemm.native import product
 from kernels.ops.spmm.problem import Spmm
 from kernels.problem import Work
-from kernels.variant import Bind, Launch, Variant, find
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
     from kernels.problem import Array

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build, grid
+from kernels.launch import Bind, Launch
 from kernels.libs import cuda as cuda_library
 from kernels.libs import torch as torch_library
 from kernels.libs import torch_cuda
 from kernels.native import launch
 from kernels.ops.stream import cuda
 from kernels.ops.stream.problem import Stream
-from kernels.variant import Bind, Launch, Variant
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
     from kernels.problem import Array

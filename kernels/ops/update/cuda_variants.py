@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernels import grid
+from kernels.launch import Launch
 from kernels.libs import cublas as cublas_library
 from kernels.libs import cuda as cuda_library
 from kernels.libs import torch_cuda
@@ -19,10 +20,10 @@ from kernels.ops.update import frameworks
 from kernels.ops.update.accepts import called, fusable, fused_work, parts, rules, separate_work
 from kernels.ops.update.native import factors
 from kernels.ops.update.problem import Update
-from kernels.variant import Launch, Variant
+from kernels.variant import Variant
 
 if TYPE_CHECKING:
-    from kernels.variant import Bind
+    from kernels.launch import Bind
 
 FLOAT = 4  # bytes
 PRODUCT = 2  # kernels, at most: cuBLAS may add up parts of a long sum in a second

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernels.launch import Launch
 from kernels.libs import torch as torch_library
 from kernels.ops.update.native import factors
 from kernels.ops.update.problem import Update
-from kernels.variant import Launch
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind, Setting
     from kernels.problem import Array
-    from kernels.variant import Bind, Setting
 
 Step = Callable[[Update, Any, Any, Any, Any], Callable[[], object]]
 

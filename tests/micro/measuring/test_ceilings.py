@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from kernels.devices.base import Limits
+from kernels.launch import Setting
 from kernels.ops.fma import Fma
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.launch import Calls
@@ -19,7 +20,6 @@ from kernels.ops.saxpy import Saxpy
 from kernels.ops.saxpy.problem import PASSES
 from kernels.ops.stream import Stream
 from kernels.ops.update import Update
-from kernels.variant import Setting
 from micro.measuring import ceilings as case_ceilings
 from micro.planning.contest import Case
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from kernels.devices.base import V
 from kernels.devices.fake import Fake
 from kernels.errors import BuildError
+from kernels.launch import Launch, Setting
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.mma import Mma
-from kernels.variant import Launch, Setting, Variant
 from micro.measuring import ceilings
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
@@ -115,7 +116,7 @@ class Odd(Fake):
         super().__init__(noise=0.001)
         self.change = change
 
-    def adopt(self, variant: Variant[Any]) -> Variant[Any]:
+    def adopt(self, variant: V) -> V:
         played = super().adopt(variant)
 
         def prepare(problem: Any, device: Any, setting: Any) -> Any:

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from kernels.catalog import find
 from kernels.devices.fake import Fake
 from kernels.errors import LaunchError, Unavailable, WrongResult
+from kernels.launch import Launch, Setting
 from kernels.ops.gemm.problem import Gemm
-from kernels.variant import Launch, Setting, find
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
 from micro.worker import visits as worker_visits

@@ -11,8 +11,8 @@ import pytest
 
 from kernels.devices.base import Elapsed
 from kernels.devices.fake import Fake
+from kernels.launch import Setting
 from kernels.ops.gemm.problem import Gemm
-from kernels.variant import Setting
 from micro.measuring.rounds import ENOUGH, Measurement, clocks, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case, Contest

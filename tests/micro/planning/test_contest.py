@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 
 import pytest
 
+from kernels.catalog import operations, problem_type
 from kernels.devices.base import Limits
 from kernels.errors import UsageError
+from kernels.launch import Setting
 from kernels.ops.fma import Fma
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.stream import Stream
 from kernels.problem import Operand, Problem, axis
-from kernels.variant import Setting, operations, problem_type
 from micro.measuring.runner import refuse_size
 from micro.planning.contest import Asked, Case, Contest, along, by_variant, parse, problems, values
 

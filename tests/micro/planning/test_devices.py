@@ -10,9 +10,9 @@ import pytest
 
 from kernels import devices
 from kernels.errors import UsageError
+from kernels.launch import Setting
 from kernels.libs import cuda
 from kernels.ops.gemm.problem import Gemm
-from kernels.variant import Setting
 from micro.planning.contest import Asked, along, by_variant, parse
 from tests.conftest import Ran
 

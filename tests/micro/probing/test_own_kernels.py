@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kernels import nvcc
+from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import UsageError
 from kernels.ops.gemm import Gemm
-from kernels.variant import find
 from micro.probing import own_kernels
 from micro.probing.own_kernels import Own
 from tests.simulated import launcher

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.devices.base import ALIGNMENT
 from kernels.errors import WrongResult
+from kernels.launch import Launch, Setting
 from kernels.ops.gemm import problem as gemm
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Evidence
-from kernels.variant import Launch, Setting, Variant, find
+from kernels.variant import Variant
 from micro.worker import check
 from micro.worker.check import GUARD, Bench, Passed
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind
     from kernels.problem import Array
-    from kernels.variant import Bind
 
 CPU = open_device("cpu")
 SQUARE = Gemm(6, 6, 10)

@@ -15,16 +15,17 @@ import pytest
 
 from kernels.devices import open_device
 from kernels.errors import WrongResult
+from kernels.launch import Launch, Setting
 from kernels.ops.norm.problem import Norm
 from kernels.problem import Operand, Problem, axis
-from kernels.variant import Launch, Setting, Variant
+from kernels.variant import Variant
 from micro.planning.contest import Case
 from micro.worker import check, evidence
 from micro.worker.host import Host
 
 if TYPE_CHECKING:
+    from kernels.launch import Bind
     from kernels.problem import Array, Arrays
-    from kernels.variant import Bind
 
 CPU = open_device("cpu")
 SHAPES = ["1", "5", "4x4", "4x4x4", "4x4x3", "3x4x4", "4x3x4", "3x3x3x3", "3x3x2x2", "2x3x3x2", "1x1x1x1"]

@@ -16,9 +16,9 @@ import pytest
 from kernels.devices.cpu import instruction_sets
 from kernels.errors import Unavailable, UsageError
 from kernels.isa import FAMILIES, SETS, refusal, variables
+from kernels.launch import Setting
 from kernels.libs import openblas
 from kernels.ops.gemm.problem import Gemm
-from kernels.variant import Setting
 from micro.planning.contest import Case, parse
 from micro.worker.process import Worker, Workers
 from tests.conftest import Ran

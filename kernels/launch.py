@@ -1,0 +1,69 @@
+"""How a kernel is asked to run, and one call of it, ready to be timed."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How, not what. `device`, `threads`, `isa`, the instruction set or kernel family that libraries are asked
+    for, and `heap`, the allocator's policy, are fixed per process; `cold` names the operands not in cache, `data`
+    what all are drawn from."""
+
+    threads: int = 1
+    cold: tuple[str, ...] = ()
+    device: str = "cpu"
+    isa: str = "default"
+    data: str = "normal"
+    heap: str = "default"
+
+    @property
+    def name(self) -> str:
+        """Threads, and the others where they differ from their default."""
+        words = [f"threads:{self.threads}"]
+        if self.device != "cpu":
+            words.insert(0, f"device:{self.device}")
+        if self.isa != "default":
+            words.append(f"isa:{self.isa}")
+        if self.data != "normal":
+            words.append(f"data:{self.data}")
+        if self.heap != "default":
+            words.append(f"heap:{self.heap}")
+        return "/".join(words + ([f"cold:{'+'.join(self.cold)}"] if self.cold else []))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The compiled way into a launch: `function(argument)`, a C function and a structure.
+
+    `slots` are the byte offsets in the structure at which the operands' addresses stand, in the
+    problem's order, so that a compiled loop can move a launch without Python. `single`: the function and
+    the offset of its argument that make one call, where a launch is several.
+    """
+
+    function: int
+    argument: ctypes.Structure
+    slots: tuple[int, ...]
+    keep: tuple[object, ...] = ()
+    single: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One bound call. `call` enqueues once and does nothing else; one call serves `uses` uses. `capturable`:
+    on CUDA, it may be recorded into a graph. `kernels`: how many one call enqueues on a GPU's stream, at most; 0:
+    not known."""
+
+    call: Callable[[], object]
+    uses: int = 1
+    workspace: int = 0
+    entry: Entry | None = None
+    capturable: bool = False
+    kernels: int = 0
+
+
+Bind: TypeAlias = "Callable[[Sequence[Any]], Launch]"

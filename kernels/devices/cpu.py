@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.cgroup import quota
-from kernels.devices.base import ALIGNMENT, Elapsed, Limits, Pace, V
+from kernels.devices.base import ALIGNMENT, Elapsed, Limits, V
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import UsageError
+from kernels.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernels.doctor.part import ROOT, number
+from kernels.textfile import ROOT, number
 
 CALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319}  # perf_event_open, little endian
 HARDWARE, SOFTWARE = 0, 1  # PERF_TYPE_; of either, event 0: cycles, the processor's clock

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find
-from kernels.devices.base import Pace
 from kernels.errors import Unavailable
+from kernels.pace import Pace
 from micro.planning.contest import Case
 from micro.worker import placement
 from micro.worker import visits as worker_visits

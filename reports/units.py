@@ -18,6 +18,7 @@ def scaled(value: float, unit: str, digits: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
+    """A time with three figures and a prefix, `4.58 µs`; a dash where it is unknown."""
     return "–" if value is None else scaled(value, "s")
 
 
@@ -49,6 +50,7 @@ def ratio(center: float | None, low: float | None, high: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
+    """Whole per cent, of a number that is a percentage already; a dash where it is unknown."""
     return "–" if value is None else f"{value:.0f} %"
 
 

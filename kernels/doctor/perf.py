@@ -32,6 +32,7 @@ class Rights:
 
 
 def rights(root: Path = ROOT) -> Rights:
+    """Whether this process may count in hardware and sample inside the system: by asking the system for both."""
     paranoid = number(root / "proc/sys/kernel/perf_event_paranoid")
     call = CALL.get(platform.machine()) if sys.platform == "linux" and sys.maxsize > 1 << 32 else None
     if call is None:

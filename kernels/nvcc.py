@@ -101,13 +101,13 @@ def cubin(source: Path, arch: str) -> Path:
         (*command, version(path)),
         f"{source.stem}-{arch}-{{}}.cubin",
         partial(_compile, command),
-        there=lambda target: target.exists() and _told(target).exists(),
+        there=lambda target: target.exists() and _words(target).exists(),
     )
 
 
 def resources(source: Path, arch: str) -> dict[str, Resources]:
     """What each kernel of a CUDA file takes on `arch`. Raises as `cubin`."""
-    return read(_told(cubin(source, arch)).read_text("utf-8"))
+    return read(_words(cubin(source, arch)).read_text("utf-8"))
 
 
 def read(told: str) -> dict[str, Resources]:
@@ -132,7 +132,8 @@ def _number(pattern: str, text: str, absent: int | None = None) -> int:
     return int(match[1]) if match else absent or 0
 
 
-def _told(target: Path) -> Path:
+def _words(target: Path) -> Path:
+    """Where the compiler's own words on a cubin are kept, beside it."""
     return target.with_suffix(".ptxas")
 
 
@@ -146,5 +147,5 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
             complaint = next((x for x in lines if "error" in x or "fatal" in x), "".join(lines)[:200])
             raise BuildError(f"{source.name} does not compile for {command[-1]}: {complaint}")
         said.write_text(told.stdout + told.stderr, "utf-8")
-        os.replace(said, _told(target))
+        os.replace(said, _words(target))
         os.replace(made, target)

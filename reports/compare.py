@@ -18,7 +18,7 @@ def environments(first: Environment, second: Environment) -> tuple[str, ...]:
     facts = dict(_flat(first.facts)), dict(_flat(second.facts))
     names = dict.fromkeys([*facts[0], *facts[1]])
     return tuple(
-        f"{name}: {_told(facts[0].get(name))} → {_told(facts[1].get(name))}"
+        f"{name}: {_word(facts[0].get(name))} → {_word(facts[1].get(name))}"
         for name in names
         if facts[0].get(name) != facts[1].get(name)
     )
@@ -32,7 +32,7 @@ def _flat(facts: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield prefix + name, list(value) if isinstance(value, tuple) else value
 
 
-def _told(value: Any) -> str:
+def _word(value: Any) -> str:
     return "none" if value is None else str(value)
 
 

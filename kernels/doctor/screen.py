@@ -28,7 +28,7 @@ def lines(found: Found) -> list[str]:
         "system": system(found),
         "tools": tools(found),
         "missing": missing(found),
-        "known figures": known(found),
+        "known figures": figures(found),
     }
     told = []
     for title, rows in groups.items():
@@ -192,7 +192,8 @@ def missing(found: Found) -> Rows:
         yield "kernel samples", "sudo sysctl kernel.perf_event_paranoid=1"
 
 
-def known(found: Found) -> Rows:
+def figures(found: Found) -> Rows:
+    """What this user has measured, and where it is kept."""
     yield "ceilings", _peaks(found.ceilings) if found.ceilings else "none yet: python -m micro.ceiling (20 s)"
     for name, peaks in found.gpu_ceilings.items():
         yield f"ceilings {name}", _peaks(peaks)

@@ -64,22 +64,22 @@ def survey() -> Found:
     """The programs that must be started run side by side; files are read meanwhile."""
     not_told: dict[str, str] = {}
 
-    def told(name: str, fact: Callable[[], T]) -> T | None:
+    def attempt(name: str, fact: Callable[[], T]) -> T | None:
         try:
             return fact()
         except Exception as error:
             not_told[name] = said(error)
             return None
 
-    where = told("state", state.folder)  # first, and once: its cache is not made for threads
+    where = attempt("state", state.folder)  # first, and once: its cache is not made for threads
     with ThreadPoolExecutor() as threads:
         opened = threads.submit(open_all)
         asked = {name: threads.submit(fact) for name, fact in TOOLS.items()}
         devices = {kind: _device(kind) for kind in kinds()}
-        facts: dict[str, Any] = {name: told(name, fact) for name, fact in SYSTEM.items()}
-        known = {name: told(name, partial(fact, datetime.now(UTC))) for name, fact in FIGURES.items() if where}
-        rights = told("perf", perf.rights)
-    blas = told("libraries", opened.result) or Opened({}, None)
+        facts: dict[str, Any] = {name: attempt(name, fact) for name, fact in SYSTEM.items()}
+        known = {name: attempt(name, partial(fact, datetime.now(UTC))) for name, fact in FIGURES.items() if where}
+        rights = attempt("perf", perf.rights)
+    blas = attempt("libraries", opened.result) or Opened({}, None)
     return Found(
         devices,
         blas.libraries,

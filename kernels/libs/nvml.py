@@ -41,7 +41,7 @@ class Gpu:
     def state(self) -> dict[str, float]:
         """What changes from moment to moment: clocks in MHz, temperature of the die, power drawn."""
         milliwatts = self._ask("nvmlDeviceGetPowerUsage")
-        return _told(
+        return _present(
             sm_megahertz=_float(self._ask("nvmlDeviceGetClockInfo", SM)),
             memory_megahertz=_float(self._ask("nvmlDeviceGetClockInfo", MEMORY)),
             celsius=_float(self._ask("nvmlDeviceGetTemperature nvmlDeviceGetTemperatureV", DIE)),
@@ -62,7 +62,7 @@ class Gpu:
         A link is narrower and slower while the card is idle.
         """
         mode, ecc = self._ask("nvmlDeviceGetComputeMode"), self._ask("nvmlDeviceGetEccMode")
-        return _told(
+        return _present(
             driver=_text(_answer(self.api, "nvmlSystemGetDriverVersion")),
             watts_limit=_float(self._ask("nvmlDeviceGetEnforcedPowerLimit"), 1e-3),
             sm_megahertz_max=_float(self._ask("nvmlDeviceGetMaxClockInfo", SM)),
@@ -104,7 +104,8 @@ def _answer(api: Any, names: str, *arguments: Any) -> Any:
     return None
 
 
-def _told(**facts: Any) -> dict[str, Any]:
+def _present(**facts: Any) -> dict[str, Any]:
+    """Those that the driver gave."""
     return {name: value for name, value in facts.items() if value is not None}
 
 

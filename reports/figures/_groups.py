@@ -87,7 +87,7 @@ def _slug(text: str) -> str:
 def facts(result: Result) -> dict[str, Any]:
     """What tells a case from others: variant and layout first, then the problem, then the setting."""
     said = older.axes(result)
-    problem = {axis: _told(value, said.get(axis)) for axis, value in result.problem.items()}
+    problem = {axis: _value(value, said.get(axis)) for axis, value in result.problem.items()}
     words = {axis: value for axis, value in problem.items() if isinstance(value, Word)}
     setting = {
         "threads": result.threads,
@@ -101,7 +101,8 @@ def facts(result: Result) -> dict[str, Any]:
     return {"variant": Word(result.variant)} | words | problem | {k: v for k, v in setting.items() if k not in problem}
 
 
-def _told(value: Any, said: str | None) -> Any:
+def _value(value: Any, said: str | None) -> Any:
+    """A value that knows how it is written."""
     if said == "word":
         return Word(value)
     return Bytes(value) if said == "bytes" and isinstance(value, int) else value

@@ -51,12 +51,12 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         ratios = [
             Ratio(x, a, b, value, _near(value, x.low), _near(value, x.high))
             for x, a, b in pairs
-            if (value := _known(x.ratio)) is not None
+            if (value := _positive(x.ratio)) is not None
         ]
         if not ratios:
             continue
         sheet = _style.Sheet(group.question, [_groups.size(group), _style.where(run)])
-        lost = [x for x, _, _ in pairs if _known(x.ratio) is None]
+        lost = [x for x, _, _ in pairs if _positive(x.ratio) is None]
         if lost:
             first = _style.clipped(str(lost[0].reason), 200)
             sheet.notes.append(f"Not drawn, without a ratio: {len(lost)} of {len(pairs)}; the first of them: {first}")
@@ -68,11 +68,12 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
 
 def _near(value: float, end: float | None) -> float | None:
     """An end of an interval, or None where it would press all the others flat."""
-    known = _known(end)
+    known = _positive(end)
     return known if known is not None and value / WILD < known < value * WILD else None
 
 
-def _known(value: float | None) -> float | None:
+def _positive(value: float | None) -> float | None:
+    """The value, where a logarithmic axis can show it."""
     return value if value is not None and math.isfinite(value) and value > 0 else None
 
 

@@ -93,7 +93,7 @@ def _signs(contests: Sequence[Contest]) -> list[tuple[Any, str]]:
 def _contest(figure: Figure, edge: float, contest: Contest, looks: dict[str, _style.Look]) -> None:
     """A panel for each case, all on one axis of time, below `edge`, in inches from the bottom."""
     wide, high = figure.get_size_inches()
-    shown, known = cases(contest)[:CASES], _known(contest)
+    shown, known = cases(contest)[:CASES], _widest(contest)
     name = _style.clipped(contest.contest, 94 - round(0.78 * len(known)))
     for x, text, side, weight in ((0.12, name, "left", "bold"), (wide - RIGHT, known, "right", "normal")):
         place = x / wide, (edge - 0.02) / high
@@ -115,7 +115,7 @@ def _contest(figure: Figure, edge: float, contest: Contest, looks: dict[str, _st
         axes.yaxis.label.set_visible(column == 0)
 
 
-def _known(contest: Contest) -> str:
+def _widest(contest: Contest) -> str:
     """What of a contest is known least."""
     found = widest(contest)
     if not found:

@@ -35,7 +35,7 @@ def _common(environment: Environment) -> dict[str, Any]:
     facts, state = environment.facts, environment.state
     load = state.get("load") or ()
     told = flat.versions(environment)
-    return _known(
+    return _lines(
         {
             "unit": "second",
             "date": environment.started,
@@ -50,7 +50,7 @@ def _common(environment: Environment) -> dict[str, Any]:
 
 
 def _benchmark(name: str, result: Result) -> dict[str, Any]:
-    return _known(
+    return _lines(
         {
             "name": name,
             "loops": result.launches or 1,
@@ -71,7 +71,7 @@ def _runs(result: Result) -> list[dict[str, list[float]]]:
     return [{"values": values} for values in found.values()]
 
 
-def _known(metadata: dict[str, Any]) -> dict[str, Any]:
+def _lines(metadata: dict[str, Any]) -> dict[str, Any]:
     """pyperf refuses empty values and line breaks."""
     lines = {key: " ".join(value.split()) if isinstance(value, str) else value for key, value in metadata.items()}
     return {key: value for key, value in lines.items() if value not in (None, "")}

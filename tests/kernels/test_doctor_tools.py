@@ -161,7 +161,7 @@ def test_ceilings_of_gpus_are_told_beside_the_cpu_s(own_state: Path) -> None:
     assert list(found) == ["cuda:0", "cuda:1"]
     assert screen._peaks(found["cuda:1"]) == "1 hour ago: fp32 61, bf16 wgmma 912 TFLOP/s; memory 3000 GB/s"
     assert figures.peaks(NOW) is not None and "avx" in screen._peaks(figures.peaks(NOW))
-    rows = dict(screen.known(survey.survey()))
+    rows = dict(screen.figures(survey.survey()))
     assert rows["ceilings cuda:0"].endswith("fp32 61, bf16 wgmma 912 TFLOP/s; memory 3000 GB/s")
     assert "avx 2 GFLOP/s" in rows["ceilings"] and "ceilings cuda:2" not in rows
 

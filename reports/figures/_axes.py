@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reports.figures import _style
@@ -81,10 +82,18 @@ def sign(axes: Axes, upright: bool, at: float, value: float, marker: str, **styl
     axes.plot([x], [y], linestyle="none", marker=marker, **style)
 
 
-def point(
-    axes: Axes, upright: bool, at: float, value: float, ends: tuple[float, float], look: _style.Look, hollow: bool
-) -> None:
-    """A value with its interval, in the colors of its variant."""
-    (axes.vlines if upright else axes.hlines)([at], *ends, color=look.color, linewidth=1.5, zorder=3)
-    face = "white" if hollow else look.color
-    sign(axes, upright, at, value, look.marker, color=look.color, markerfacecolor=face, markeredgewidth=1.3)
+@dataclass(frozen=True)
+class Point:
+    """A value with its interval, in the colors of its variant; hollow where it is in doubt."""
+
+    value: float
+    ends: tuple[float, float]
+    look: _style.Look
+    hollow: bool
+
+    def draw(self, axes: Axes, upright: bool, at: float) -> None:
+        """At so much along the other axis."""
+        color = self.look.color
+        (axes.vlines if upright else axes.hlines)([at], *self.ends, color=color, linewidth=1.5, zorder=3)
+        face = "white" if self.hollow else color
+        sign(axes, upright, at, self.value, self.look.marker, color=color, markerfacecolor=face, markeredgewidth=1.3)

@@ -171,7 +171,7 @@ def _lines(sheet: _style.Sheet, told: Rates, sweep: _sweep.Sweep) -> Figure:
             drawn[line.key].plot(axes, [(x, rate.value) for x, rate in points])
             for x, rate in points:
                 doubt = rate.result.status != "ok"
-                _axes.point(axes, True, x, rate.value, rate.ends, drawn[line.key].look, doubt)
+                _axes.Point(rate.value, rate.ends, drawn[line.key].look, doubt).draw(axes, True, x)
         if axes.yaxis.get_tick_params()["labelleft"]:
             axes.set_ylabel(told.label, fontsize=_style.TEXT)
     return figure
@@ -214,7 +214,7 @@ def _table(sheet: _style.Sheet, told: Rates) -> Figure:
             axes.hlines([i], near, far, color=_style.SOFT, linewidth=0.8, zorder=2)
             _axes.sign(axes, False, i, rate.ceiling, "|", **tick | {"zorder": 2})
         look = told.looks[rate.result.variant]
-        _axes.point(axes, False, i, rate.value, rate.ends, look, rate.result.status != "ok")
+        _axes.Point(rate.value, rate.ends, look, rate.result.status != "ok").draw(axes, False, i)
     _rows.aside(axes, [(units.scaled(x.value, told.unit), x.share) for x in rates])
     axes.set_xlabel(told.label, fontsize=_style.TEXT)
     _rows.finish(axes)

@@ -108,7 +108,7 @@ def _point(axes: Axes, upright: bool, at: float, ratio: Ratio, limits: tuple[flo
     if ratio.comparison.work_ratio != 1:
         _axes.sign(axes, upright, at, ratio.comparison.work_ratio, "x", color=_style.INK, markersize=5)
     ends = ratio.low or limits[0], ratio.high or limits[1]
-    _axes.point(axes, upright, at, ratio.value, ends, look, ratio.hollow)
+    _axes.Point(ratio.value, ends, look, ratio.hollow).draw(axes, upright, at)
 
 
 def _facts(ratio: Ratio, field: str) -> tuple[dict[str, Any], dict[str, Any]]:

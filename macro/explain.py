@@ -21,6 +21,7 @@ from micro.planning.request import TIME, number
 if TYPE_CHECKING:
     from macro.timing.turns import Plan
     from macro.watching.watch import Side
+    from micro.planning.options import Outputs
     from reports.record import Run
 
 SECONDS = 40.0  # of watching, for each process
@@ -61,13 +62,16 @@ def _explain(arguments: argparse.Namespace) -> int:
     from kernels.devices import open_device
     from macro.explaining import document as explanation
     from micro.command import environment as machine
-    from micro.command.session import open_outputs, open_run_file
+    from micro.command.outputs import open_outputs
+    from micro.command.session import open_run_file
+    from micro.planning.options import outputs_of
     from reports import attribution, store
     from reports.record import Note
 
     plan, sides = _planned(arguments)
     with ExitStack() as stack:
-        outputs = open_outputs(arguments, stack)
+        outputs = outputs_of(vars(arguments))
+        opened = open_outputs(outputs, stack)
         environment = machine.environment([open_device("cpu")], machine.command_line())
         file = open_run_file(arguments.output, environment)
         stack.callback(file.close)
@@ -80,17 +84,17 @@ def _explain(arguments: argparse.Namespace) -> int:
             file.append(note)
         except store.Unwritable as error:  # minutes of watching are told all the same
             print(f"macro explain: {str(error).partition(';')[0]}", file=sys.stderr)
-            arguments.output, code = None, 1
+            outputs, code = replace(outputs, output=None), 1
         run = replace(file.run, notes=(note,))
-        return _say(told, run, arguments, outputs) or code
+        return _say(told, run, outputs, opened) or code
 
 
-def _say(told: dict[str, Any], run: Run, arguments: argparse.Namespace, outputs: Mapping[str, IO[str]]) -> int:
+def _say(told: dict[str, Any], run: Run, outputs: Outputs, opened: Mapping[str, IO[str]]) -> int:
     """The text, the document, the picture; 1 where one of them cannot be written."""
-    from micro.command.session import for_people, written
+    from micro.command.outputs import for_people, written
     from reports import formats
 
-    people = for_people(arguments)
+    people = for_people(outputs)
 
     def text() -> None:
         formats.write("text", run, people)
@@ -99,8 +103,8 @@ def _say(told: dict[str, Any], run: Run, arguments: argparse.Namespace, outputs:
     def document(stream: IO[str]) -> None:
         print(json.dumps(told), file=stream, flush=True)
 
-    documents = [(f"--{kind}", partial(document, stream), stream) for kind, stream in outputs.items()]
-    return written([("stdout", text, people), *documents], run, arguments)
+    documents = [(f"--{kind}", partial(document, stream), stream) for kind, stream in opened.items()]
+    return written([("stdout", text, people), *documents], run, outputs)
 
 
 def _planned(arguments: argparse.Namespace) -> tuple[Plan, list[Side]]:

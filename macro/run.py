@@ -59,7 +59,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from kernels.devices import open_device
     from macro.timing.turns import Plan
     from micro.command import environment as machine
-    from micro.command.session import open_outputs, open_run_file, say
+    from micro.command.outputs import open_outputs, say
+    from micro.command.session import open_run_file
+    from micro.planning.options import outputs_of
     from reports.record import Note
 
     net = command.network(arguments)
@@ -72,7 +74,8 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UsageError("--resume: it needs a run file, -o FILE")
     plan = Plan(net, command.batch(arguments, net), arguments.phase, seconds, arguments.runs, asked=arguments.network)
     with ExitStack() as stack:
-        outputs = open_outputs(arguments, stack)
+        outputs = outputs_of(vars(arguments))
+        opened = open_outputs(outputs, stack)
         environment = machine.environment([open_device("cpu")], machine.command_line())
         file = open_run_file(arguments.output, environment, arguments.resume)
         stack.callback(file.close)
@@ -84,7 +87,7 @@ def _run(arguments: argparse.Namespace) -> int:
         sentences = _sentences(net, plan, file.run)
         if sentences not in [note.data.get("sentences") for note in file.run.notes]:
             file.append(Note("answer", {"sentences": sentences}))
-        failed = say(file.run, arguments, outputs)
+        failed = say(file.run, outputs, opened)
     return failed or int(any(r.status in ("wrong", "failed") for r in file.run.results))
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.spmm.problem import Spmm
 from micro.command.line import main
-from micro.planning.contest import Asked, Benchmark, Contest, Question, Useful
+from micro.planning.benchmark import Asked, Benchmark, Question, Useful
+from micro.planning.contest import Contest
 
 SEED = Gemm(1024, 2048, 26752)  # A 1024×26752, B 2048×26752: FCN-S at batch 1024, forward of its first layer
 EIGHTH = 3344  # of its K: seconds where the whole takes minutes

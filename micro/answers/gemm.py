@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from micro.planning.contest import Asked, Contest, parse
+from micro.planning.benchmark import Asked
+from micro.planning.contest import Contest, parse
 from reports import units
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from kernels.faults import Cost
 from kernels.ops.pages.accounting import Account, Profile
 from micro.answers.page_costs import faults, timed
 from micro.planning.contest import parse
-from micro.worker.timed import LONG
+from micro.planning.protocol import LONG
 from reports import record, stats, units
 from reports.record import Comparison, Run
 

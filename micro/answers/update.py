@@ -8,7 +8,8 @@ from typing import Any
 
 from micro.answers.gemm import Band, Bracket
 from micro.answers.update_parts import CLOSED, cleared, sums
-from micro.planning.contest import Asked, Contest, parse
+from micro.planning.benchmark import Asked
+from micro.planning.contest import Contest, parse
 from reports import record, units
 from reports.record import Comparison, Run
 

@@ -17,8 +17,8 @@ from typing import Any
 from kernels.devices import open_device
 from kernels.errors import SuiteError, said
 from micro.command import environment as machine
-from micro.command.line import request
 from micro.planning.contest import parse
+from micro.planning.options import request
 from micro.planning.request import planned
 from micro.worker.host import Host
 from micro.worker.process import die_with, pin

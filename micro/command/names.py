@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 
 from kernels.devices import runs
 from kernels.errors import SuiteError
-from micro.measuring.runner import PREPARE
 from micro.planning.contest import Case, parse
+from micro.planning.protocol import PREPARE
 from micro.worker.process import Workers
 from reports.record import Note, Run
 

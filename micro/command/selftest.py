@@ -22,6 +22,7 @@ from micro.measuring import coverage
 from micro.measuring.rounds import measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case
+from micro.planning.options import outputs_of
 from reports import record, stats
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Selftest:
     def run(self) -> int:
         device = open_device("cpu")
         phases = 4 if self._arguments.full else 3
-        with session("selftest", [device], self._arguments.output, phases, quiet=self._arguments.quiet) as at:
+        with session("selftest", [device], phases, outputs_of(vars(self._arguments))) as at:
             self._file, self._progress, self._runner = at.file, at.progress, at.runner
             began = time.monotonic()
             figures = self._figures("quiet", 0)

@@ -18,8 +18,9 @@ from micro.measuring import ceilings as case_ceilings
 from micro.measuring.rounds import CONTENDED, FOREIGN, Measurement, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Budget, Case, Contest
+from micro.planning.options import option_of
+from micro.planning.protocol import PREPARE
 from micro.planning.repeat import command
-from micro.planning.request import option_of
 from micro.worker import evidence as worker_evidence
 from micro.worker.canaries import History
 from micro.worker.check import Passed
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from kernels.problem import Problem
 
 MEMORY_MARGIN = 0.04
-PREPARE = 120.0  # seconds: compilers and imports
 FIRST = 60.0  # seconds for the first answer of a provider to an operation in a GPU's worker: it loads and compiles
 PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; twice, for two probes
 SLOW_BYTES = 0.5e9  # … and operands at this many bytes/s: references are in float64

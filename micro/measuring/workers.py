@@ -8,14 +8,11 @@ from typing import Any
 from kernels.devices import runs
 from kernels.errors import KernelError, Unavailable
 from micro.planning.contest import Case
+from micro.planning.protocol import ACROSS, VISIT
 from micro.worker.messages import Look, Opened
 from micro.worker.placement import orders
 from micro.worker.process import Died, Workers
-from micro.worker.timed import VISIT
 
-# Seconds of a visit where workers take turns, so that the hand-over does not show; and of one on a GPU, whose
-# events are half a microsecond apart at best.
-ACROSS = 1e-3
 CLOCKS = ("sm_megahertz", "sm_megahertz_least", "sm_megahertz_most")  # of a device's state
 
 

@@ -16,6 +16,7 @@ from kernels.catalog import find
 from kernels.devices.base import Pace
 from kernels.errors import Unavailable
 from micro.planning.contest import Case
+from micro.planning.protocol import LONG, VISIT, WARM
 from micro.worker import placement
 from micro.worker import visits as worker_visits
 from micro.worker.arenas import ROOM, Arenas, Placed
@@ -23,7 +24,7 @@ from micro.worker.canaries import canaries
 from micro.worker.counters import Counters
 from micro.worker.kernels import Kernels
 from micro.worker.messages import Look, Opened
-from micro.worker.timed import LONG, UNTOLD, VISIT, WARM, Timed, launches, room, told
+from micro.worker.timed import UNTOLD, Timed, launches, room, told
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device

@@ -23,9 +23,9 @@ from kernels.ops.gemm import cuda as gemm
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.launch.problem import Calls
 from micro.planning.contest import Case
+from micro.planning.protocol import VISIT, WARM
 from micro.worker import visits as worker_visits
 from micro.worker.host import MEDIAN, Host
-from micro.worker.timed import VISIT, WARM
 from tests.simulated import fake_gpu, launcher
 from tests.simulated.fake_cupy import DEPTH, CUDARuntimeError, FakeCupy
 

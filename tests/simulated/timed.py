@@ -25,7 +25,8 @@ from kernels.ops.gemm.problem import FREIVALDS_FLOPS, Gemm
 from kernels.problem import Inputs, Problem
 from kernels.variant import Variant
 from micro.command import everything, session
-from micro.planning.contest import Asked, Case
+from micro.planning.benchmark import Asked
+from micro.planning.contest import Case
 from micro.worker import check as checking
 from micro.worker.host import Host
 from micro.worker.process import Died, Local, Workers

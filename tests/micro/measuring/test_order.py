@@ -17,11 +17,11 @@ from kernels.launch import Launch, Setting
 from kernels.ops.gemm.problem import Gemm
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
+from micro.planning.protocol import VISIT
 from micro.worker import visits as worker_visits
 from micro.worker.canaries import History
 from micro.worker.host import Host
 from micro.worker.process import Died, Local
-from micro.worker.timed import VISIT
 from tests.fakes import measured, run
 
 PROBLEM = Gemm(8, 8, 8)

@@ -18,8 +18,9 @@ from kernels.errors import UsageError
 from micro import ab, ceiling, selftest
 from micro.arms.server import Arm
 from micro.command import everything
-from micro.command.line import main, request
+from micro.command.line import main
 from micro.planning.contest import Case, Contest
+from micro.planning.options import request
 from micro.planning.repeat import command
 from micro.planning.request import planned
 from reports import store

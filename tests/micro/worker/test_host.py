@@ -9,8 +9,8 @@ import pytest
 from kernels.devices import open_device
 from kernels.ops.gemm import Gemm
 from micro.planning.contest import Case
+from micro.planning.protocol import VISIT
 from micro.worker.host import Host
-from micro.worker.timed import VISIT
 
 
 @pytest.fixture

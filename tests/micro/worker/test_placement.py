@@ -115,9 +115,9 @@ def test_a_host_never_measures_cases_that_share_memory(monkeypatch: pytest.Monke
     from kernels.devices.fake import Fake
     from kernels.ops.gemm.problem import Gemm
     from micro.planning.contest import Case
+    from micro.planning.protocol import VISIT
     from micro.worker import placement
     from micro.worker.host import Host
-    from micro.worker.timed import VISIT
 
     monkeypatch.setattr("micro.worker.host.canaries", lambda device: [])
     host = Host(Fake(lambda name, problem: 1e-5), 0)

@@ -10,7 +10,7 @@ from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
 from micro.worker.canaries import History
 from micro.worker.counters import Counters
-from micro.worker.messages import Look, Opened
+from micro.worker.messages import ContestCost, RoundBatch
 from reports import record
 
 
@@ -49,20 +49,20 @@ class Scripted:
     def __init__(
         self,
         cases: Sequence[Case],
-        opened: Opened,
+        opened: ContestCost,
         row: Callable[[int], tuple[Sequence[float], Sequence[float], Sequence[float]]],
         most: int = 5000,
     ) -> None:
         self.cases, self.opened, self.row = tuple(cases), opened, row
         self.looks, self.most = 0, most
 
-    def open(self, patience: float) -> Opened:
+    def open(self, patience: float) -> ContestCost:
         return self.opened
 
-    def look(self, first: int, rounds: int, patience: float) -> Look:
+    def look(self, first: int, rounds: int, patience: float) -> RoundBatch:
         import numpy as np
 
         self.looks += 1
         assert self.looks < self.most, "it goes on for ever"
         wall, cpu, lost = (np.array(x, float) for x in zip(*map(self.row, range(first, first + rounds))))  # noqa: B905
-        return Look(wall, cpu, lost, np.zeros(wall.shape, int), {}, Counters(), 0, 0.0)
+        return RoundBatch(wall, cpu, lost, np.zeros(wall.shape, int), {}, Counters(), 0, 0.0)

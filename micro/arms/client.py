@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kernels.errors import LaunchError
-from micro.worker.process import ERRORS, POOLS, Died, ended
+from micro.worker.client import Died
+from micro.worker.process import ERRORS, POOLS, ended
 
 
 class Arm:

@@ -23,7 +23,7 @@ from micro.command.session import open_run_file
 from micro.planning.contest import parse
 from micro.planning.options import Outputs
 from micro.planning.protocol import ACROSS
-from micro.worker.process import Died
+from micro.worker.client import Died
 from reports import record
 
 TURN = 4  # rounds before the other arm has its turn

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kernels.devices import runs
 from micro.measuring.workers import Crew, stack
 from micro.planning.contest import Case
-from micro.worker.messages import Look, Opened
+from micro.worker.messages import ContestCost, RoundBatch
 from reports import stats
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class Measurement:
     """Rounds × cases in the order taken; what was said of each pair when the rounds were stopped, why they
     were, and the seconds until then."""
 
-    look: Look
-    opened: Opened
+    look: RoundBatch
+    opened: ContestCost
     clocks: tuple[str, ...]
     rejected: Array
     judgments: dict[tuple[int, int], stats.Judgment]
@@ -89,7 +89,7 @@ class Measurement:
             yield "one launch of it is more kernels than a held stream takes: its time includes its caller's launching"
 
 
-def clocks(cases: Sequence[Case], opened: Opened) -> tuple[str, ...]:
+def clocks(cases: Sequence[Case], opened: ContestCost) -> tuple[str, ...]:
     """Wall below a millisecond, where the CPU clock's half microsecond would show; above it processor time,
     which a busy neighbor does not move. With several threads in the contest the wall for all. What a GPU
     does is timed by its events; what a call costs its caller, by the wall."""
@@ -166,11 +166,11 @@ class _Rounds:
     """What has been taken so far."""
 
     def __init__(
-        self, cases: Sequence[Case], pairs: Sequence[tuple[int, int]], opened: Opened, margin: float, once: bool
+        self, cases: Sequence[Case], pairs: Sequence[tuple[int, int]], opened: ContestCost, margin: float, once: bool
     ) -> None:
         self.cases, self.pairs, self.opened, self.margin, self.once = cases, pairs, opened, margin, once
         self.clocks = clocks(cases, opened)
-        self.looks: list[Look] = []
+        self.looks: list[RoundBatch] = []
         self.canary: dict[str, list[float]] = {}
         self.judgments: dict[tuple[int, int], stats.Judgment] = {}
 
@@ -182,7 +182,7 @@ class _Rounds:
     def accepted(self) -> int:
         return sum(int((~self.rejected(look)).sum()) for look in self.looks)
 
-    def rejected(self, look: Look) -> Array:
+    def rejected(self, look: RoundBatch) -> Array:
         """Rounds in which a visit timed by the wall lost more than a hundredth of its time, or a GPU held its
         clock down."""
         import numpy as np
@@ -195,7 +195,7 @@ class _Rounds:
         found: Any = (lost > LOST).any(axis=1)
         return np.asarray(found)
 
-    def take(self, look: Look) -> None:
+    def take(self, look: RoundBatch) -> None:
         self.looks.append(look)
         for name, took in look.canary.items():
             self.canary.setdefault(name, []).append(took)

@@ -24,8 +24,9 @@ from micro.planning.repeat import command
 from micro.worker import evidence as worker_evidence
 from micro.worker.canaries import History
 from micro.worker.check import Passed
-from micro.worker.messages import Prepared
-from micro.worker.process import Died, Serves, Workers
+from micro.worker.client import Client, Died, ask
+from micro.worker.messages import Check, Prepare, PreparedCase
+from micro.worker.process import Workers
 from reports import record, stats, units
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Outcome:
 
     status: record.Status
     reason: str | None = None
-    prepared: Prepared | None = None
+    prepared: PreparedCase | None = None
     passed: Passed | None = None
 
 
@@ -81,7 +82,7 @@ class Runner:
     evidence: Path | None = None  # folder for what wrong kernels leave
     keep_wrong: bool = False
     checked: dict[Case, Outcome] = field(default_factory=dict)
-    known: set[tuple[Serves, str, str]] = field(default_factory=set)  # workers, operations, providers that answered
+    known: set[tuple[Client, str, str]] = field(default_factory=set)  # workers, operations, providers that answered
 
     def run(self, contest: Contest, seconds: float, budget: Budget) -> record.Contest:
         """The contest's record: a result for every case, a comparison for every pair."""
@@ -152,12 +153,11 @@ class Runner:
         prepared = None
         try:
             self.progress(f"checking {case.name}")
-            prepared = self.workers.get(key).call("prepare", case, patience=PREPARE)
+            prepared = ask(self.workers.get(key), Prepare(case), PREPARE)
             if self.until == "build":
                 return Outcome("built", None, prepared)
-            passed = self.workers.get(key).call(
-                "check", case, seed, self.evidence, self.keep_wrong, patience=self._patience(case, prepared)
-            )
+            check = Check(case, seed, self.evidence, self.keep_wrong)
+            passed = ask(self.workers.get(key), check, self._patience(case, prepared))
             self.known.add(self._asked(case))
             return Outcome("ran", None, prepared, passed)
         except WrongResult as error:
@@ -172,14 +172,14 @@ class Runner:
                 self.workers.drop(key)
             return Outcome("failed", str(error) or "out of memory", prepared)
 
-    def _patience(self, case: Case, prepared: Prepared) -> float:
+    def _patience(self, case: Case, prepared: PreparedCase) -> float:
         """Seconds for an answer, by its work; the first one of a kind on a GPU has FIRST at least."""
         work = find(case.problem.op, case.variant).executed(case.problem)
         once = work.flops * prepared.uses / SLOW + case.problem.footprint / SLOW_BYTES
         first = runs(case.setting.device) == "cuda" and self._asked(case) not in self.known
         return max(FIRST if first else PATIENCE, FACTOR * 2 * once)
 
-    def _asked(self, case: Case) -> tuple[Serves, str, str]:
+    def _asked(self, case: Case) -> tuple[Client, str, str]:
         """Whom a case asks for what."""
         worker = self.workers.get(self.workers.key(case))
         return worker, case.problem.op, find(case.problem.op, case.variant).provider

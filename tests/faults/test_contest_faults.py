@@ -121,11 +121,13 @@ def test_kernel_that_fails_when_timed_costs_itself_only(name: str, reason: str) 
 PARENT = """
 from kernels.ops.gemm.problem import Gemm
 from micro.planning.contest import Case
+from micro.worker.client import ask
+from micro.worker.messages import Check
 from micro.worker.process import Worker
 
 worker = Worker("cpu", 1)
 print(worker._process.pid, flush=True)
-worker.call("check", Case(Gemm(8, 8, 8), "tests.wrong.kernels:LOOPS"), 1, patience=60.0)
+ask(worker, Check(Case(Gemm(8, 8, 8), "tests.wrong.kernels:LOOPS"), 1), 60.0)
 """
 
 

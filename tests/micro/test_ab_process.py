@@ -15,7 +15,8 @@ import pytest
 from kernels.errors import LaunchError, WrongResult
 from micro import ab
 from micro.arms.client import Arm
-from micro.worker.process import POOLS, Died
+from micro.worker.client import Died
+from micro.worker.process import POOLS
 from reports import store
 from tests.conftest import Ran
 from tests.processes import MARK, marked

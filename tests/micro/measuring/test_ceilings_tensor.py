@@ -19,8 +19,8 @@ from micro.measuring import ceilings
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
 from micro.worker.canaries import History
+from micro.worker.client import Local
 from micro.worker.host import Host
-from micro.worker.process import Local
 from reports import record
 from tests.fakes import Here
 from tests.micro.measuring.test_ceilings import FLOPS, LIMITS, SMALL, TENSOR, arithmetic, brought, product, shares

@@ -17,10 +17,10 @@ from micro.measuring.rounds import ENOUGH, Measurement, clocks, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case, Contest
 from micro.worker import canaries, counters
+from micro.worker.client import Local
 from micro.worker.counters import Counters
 from micro.worker.host import Host
-from micro.worker.messages import Opened
-from micro.worker.process import Local
+from micro.worker.messages import ContestCost
 from reports import stats
 from tests.fakes import Here, Scripted, measured, run
 
@@ -28,12 +28,12 @@ PROBLEM = Gemm(8, 8, 8)
 FIRST, SECOND = Case(PROBLEM, "openblas"), Case(PROBLEM, "naive")
 CONTEST = Contest("two", "which is faster?", "variant", (FIRST, SECOND))
 CALL = 17e-6
-SHORT = Opened((4, 4), (CALL, CALL), 2e-4)
+SHORT = ContestCost((4, 4), (CALL, CALL), 2e-4)
 
 
 @pytest.fixture(autouse=True)
 def _quiet(light_fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("micro.worker.host.canaries", lambda device: [])
+    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
 
 
 def crew(ratio: float, noise: float, cases: Sequence[Case] = (FIRST, SECOND)) -> Crew:
@@ -107,7 +107,7 @@ def test_rounds_longer_than_a_sign_of_life_go_on_to_the_budget(
         return wall, wall, [0.0, 0.0]
 
     monkeypatch.setattr("micro.measuring.rounds.time", SimpleNamespace(monotonic=lambda: now))
-    scripted: Any = Scripted((FIRST, SECOND), Opened((1, 1), (0.3, 0.3), 0.6), row)
+    scripted: Any = Scripted((FIRST, SECOND), ContestCost((1, 1), (0.3, 0.3), 0.6), row)
     m = measure(scripted, [(0, 1)], seconds, 0.01, 0.01, lambda text: None, rounds=fixed)
     assert len(m.times) == pytest.approx(rounds, abs=1)
     assert m.stopped == "the budget ran out"
@@ -129,7 +129,7 @@ def test_going_on_changes_neither_verdict_nor_reason() -> None:
     assert m.stopped == "the answer is known"
 
 
-def lossy(lost: Callable[[int], Sequence[float]], opened: Opened = SHORT, **more: Any) -> Measurement:
+def lossy(lost: Callable[[int], Sequence[float]], opened: ContestCost = SHORT, **more: Any) -> Measurement:
     """Rounds of two cases, the second 20 % slower, that lose what `lost` says."""
     count = len(opened.visits)
 
@@ -144,7 +144,7 @@ def lossy(lost: Callable[[int], Sequence[float]], opened: Opened = SHORT, **more
 
 def test_what_a_visit_lost_is_taken_off_where_its_round_is_not_rejected() -> None:
     """A ceiling of 60 µs that a neighbor stopped for 4 ms, beside a case of 5 ms by its own clock."""
-    opened = Opened((1, 1, 1), (5e-3, CALL, CALL), 1e-2)
+    opened = ContestCost((1, 1, 1), (5e-3, CALL, CALL), 1e-2)
     stopped = lambda number: ([5e-3, CALL, 4e-3], [5e-3, CALL, CALL], [0.0, 0.009, 0.98])  # noqa: E731
     cases = (FIRST, SECOND, Case(PROBLEM, "blocked", role="ceiling"))
     scripted: Any = Scripted(cases, opened, stopped)
@@ -168,13 +168,13 @@ def test_a_hundredth_lost_is_not_too_much() -> None:
 
 
 def test_long_visits_are_never_rejected() -> None:
-    m = lossy(lambda number: [0.5, 0.5], Opened((1, 1), (5e-3, 5e-3), 1e-2))
+    m = lossy(lambda number: [0.5, 0.5], ContestCost((1, 1), (5e-3, 5e-3), 1e-2))
     assert m.clocks == ("cpu", "cpu")
     assert not m.rejected.any()
 
 
 def test_only_the_visits_timed_by_the_wall_reject() -> None:
-    mixed = Opened((1, 1), (5e-3, CALL), 1e-2)
+    mixed = ContestCost((1, 1), (5e-3, CALL), 1e-2)
     assert not lossy(lambda number: [0.5, 0.0], mixed).rejected.any()
     m = lossy(lambda number: [0.0, 0.5 if number < 2 else 0.0], mixed)
     assert m.rejected.tolist()[:3] == [True, True, False]
@@ -218,11 +218,11 @@ def test_a_fixed_number_of_rounds_ends_though_all_are_rejected() -> None:
 )
 def test_the_clock_of_a_case(call: float, launches: int, threads: int, clock: str) -> None:
     case = Case(PROBLEM, "openblas", Setting(threads=threads))
-    assert clocks([case], Opened((launches,), (call * launches,), call)) == (clock,)
+    assert clocks([case], ContestCost((launches,), (call * launches,), call)) == (clock,)
 
 
 def test_each_case_is_told_by_its_own_clock() -> None:
-    opened = Opened((4, 1), (CALL, 2e-3), 1e-2)
+    opened = ContestCost((4, 1), (CALL, 2e-3), 1e-2)
     scripted: Any = Scripted((FIRST, SECOND), opened, lambda number: ([1.0, 2.0], [3.0, 4.0], [0.0, 0.0]))
     m = measure(scripted, [(0, 1)], 30.0, 0.01, 0.01, lambda text: None)
     assert m.times.tolist() == [[1.0, 4.0]] * len(m.times)

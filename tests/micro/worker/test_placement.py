@@ -119,7 +119,7 @@ def test_a_host_never_measures_cases_that_share_memory(monkeypatch: pytest.Monke
     from micro.worker import placement
     from micro.worker.host import Host
 
-    monkeypatch.setattr("micro.worker.host.canaries", lambda device: [])
+    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
     host = Host(Fake(lambda name, problem: 1e-5), 0)
     cases = [Case(Gemm(8, 8, 8), name) for name in ("openblas", "naive")]
     host.settle(host.open(cases, [True, True], 1), VISIT)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernels.devices.fake import Fake
+from micro.measuring.canary_history import History
+from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
-from micro.worker.canaries import History
 from micro.worker.counters import Counters
 from micro.worker.messages import ContestCost, RoundBatch
 from reports import record
@@ -35,7 +36,7 @@ def run(serves: Any, contest: Contest, seconds: float = 10.0) -> record.Contest:
     """The contest's record, measured by `serves`."""
     workers: Any = Here(serves)
     limits = Fake().limits()
-    runner = Runner(workers, {"cpu": limits, "fake": limits}, History("none"))
+    runner = Runner(Checks(workers), {"cpu": limits, "fake": limits}, History("none"))
     return runner.run(contest, seconds, Budget(seconds))
 
 

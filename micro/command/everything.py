@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from kernels.devices import open_device, runs
 from kernels.errors import UsageError
 from micro.command.session import Session, measure_plan, session
-from micro.measuring.runner import refuse_size
+from micro.measuring.checks import refuse_size
 from micro.planning.options import Outputs, request
+from micro.planning.repeat import Repeat
 from micro.planning.request import Planned, planned
 from reports import units
 from reports.table import contrast
@@ -85,7 +86,7 @@ def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> I
                 told = f"{share.seconds:.0f} of {left:.0f} s of measuring that are left"
                 print(f"{part.title}: {told}", file=sys.stderr, flush=True)
             total -= part.plan.budget.seconds
-            here: Session = replace(at, runner=replace(at.runner, module=part.name, swept=part.plan.swept))
+            here: Session = replace(at, runner=replace(at.runner, repeat=Repeat(part.name, part.plan.swept)))
             own = _names(part, todo, at.file.run)
             others = {contest.name for contest in contests} | {x.contest for x in at.file.run.contests}
             unused = measure_plan(here, replace(part.plan, budget=share), frozenset(others - own))

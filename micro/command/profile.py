@@ -17,7 +17,7 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError, said
 from kernels.isa import refusal, variables
-from micro.measuring.runner import refuse_size
+from micro.measuring.checks import refuse_size
 from micro.planning.contest import Case, Contest, one_case
 from micro.planning.protocol import WARM
 from micro.worker import check

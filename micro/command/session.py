@@ -17,12 +17,14 @@ from micro.command import environment as machine
 from micro.command import names as command_names
 from micro.command.outputs import open_outputs, say
 from micro.command.progress import Progress
-from micro.measuring.runner import Runner, refuse_size
+from micro.measuring.canary_history import History
+from micro.measuring.checks import Checks, refuse_size
+from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Contest
 from micro.planning.options import Outputs
 from micro.planning.protocol import LONG, WARM
+from micro.planning.repeat import Repeat
 from micro.planning.request import Planned
-from micro.worker.canaries import History
 from micro.worker.evidence import beside
 from micro.worker.process import Workers
 from reports import store
@@ -70,9 +72,8 @@ def session(
         seed = int(file.run.environment.state["seed"])
         evidence = beside(outputs.output) if outputs.output else None
         limits = {device.name: device.limits() for device in devices}
-        runner = Runner(
-            workers, limits, history, until, progress.say, module, swept, seed, evidence, outputs.keep_wrong
-        )
+        checks = Checks(workers, until, progress.say, evidence, outputs.keep_wrong)
+        runner = Runner(checks, limits, history, Repeat(module, swept), seed)
         yield Session(environment, file, runner, progress)
 
 
@@ -157,7 +158,7 @@ def measure_plan(at: Session, plan: Planned, others: frozenset[str] = frozenset(
 def name_kernels(at: Session) -> None:
     """What ran on a GPU, into the run file: after all that is timed, whose workers end here."""
     if command_names.unnamed(at.file.run):
-        at.runner.workers.end()
+        at.runner.checks.workers.end()
         if note := command_names.collect(at.file.run):
             at.file.append(note)
 

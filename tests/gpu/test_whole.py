@@ -14,7 +14,7 @@ from kernels.errors import Unavailable
 from kernels.launch import Setting
 from kernels.ops.gemm import Gemm
 from kernels.ops.launch import Calls
-from micro.measuring.rounds import Measurement, measure
+from micro.measuring.rounds import Goal, Measurement, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case
 from micro.worker import check
@@ -50,7 +50,7 @@ def contest(device: Cuda, *cases: Case, seconds: float = 5.0) -> Measurement:
         ask(workers.serves, Prepare(case), 60.0)
         ask(workers.serves, Check(case, 1), 60.0)
     pairs = [(0, i) for i in range(1, len(cases))]
-    return measure(Crew(workers, cases, 1), pairs, seconds, 0.02, 0.02, lambda text: None)
+    return measure(Crew(workers, cases, 1), pairs, Goal(seconds, 0.02, 0.02), lambda text: None)
 
 
 def case(variant: str, problem: Gemm) -> Case:

@@ -21,7 +21,7 @@ from micro.contests import elementwise as build
 from micro.planning.benchmark import Asked
 from micro.planning.contest import Contest, parse
 from micro.planning.options import request
-from micro.planning.repeat import command
+from micro.planning.repeat import Repeat
 from tests.conftest import Ran
 
 
@@ -86,7 +86,7 @@ def test_names_and_commands_lead_back_to_the_case(question: str) -> None:
         for case in contest.cases:
             again = parse(case.name)
             assert (again.problem, again.variant) == (case.problem, case.variant)
-            line = command("elementwise", case).split()[3:]
+            line = Repeat("elementwise").line(case).split()[3:]
             meant, arguments = request(elementwise.BENCHMARK, "elementwise", line)
             assert meant.problem is type(case.problem) and "overview" not in arguments.flags
 

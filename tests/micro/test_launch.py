@@ -24,7 +24,7 @@ from micro.command.line import main
 from micro.planning.benchmark import Asked
 from micro.planning.contest import parse
 from micro.planning.options import request
-from micro.planning.repeat import command
+from micro.planning.repeat import Repeat
 from tests.conftest import Ran
 
 CPU = open_device("cpu")
@@ -120,7 +120,7 @@ def test_names_and_commands_lead_back_to_the_case() -> None:
         for case in contest.cases:
             again = parse(case.name)
             assert (again.problem, again.variant) == (case.problem, case.variant)
-            line = command("launch", case)
+            line = Repeat("launch").line(case)
             assert f"--kernel {case.problem.kernel} --chain {case.problem.chain} " in line  # type: ignore[attr-defined]
             assert "ladder" not in request(launch.BENCHMARK, "launch", line.split()[3:])[1].flags
 

@@ -26,7 +26,7 @@ from micro.contests import memory as contests
 from micro.planning.benchmark import Asked, Useful
 from micro.planning.contest import Contest, parse
 from micro.planning.options import request
-from micro.planning.repeat import command
+from micro.planning.repeat import Repeat
 from micro.planning.request import planned
 from tests.conftest import Ran
 
@@ -153,7 +153,7 @@ def test_names_and_commands_lead_back_to_the_case(name: str) -> None:
     for case in (case for contest in built for case in contest.cases):
         again = parse(case.name)
         assert (again.problem, again.variant) == (case.problem, case.variant)
-        repeat = command("memory", case)
+        repeat = Repeat("memory").line(case)
         if isinstance(case.problem, Fma):
             assert repeat == "python -m micro.ceiling"
             continue

@@ -20,7 +20,7 @@ from micro.command.line import main
 from micro.planning.benchmark import Asked
 from micro.planning.contest import Contest, parse
 from micro.planning.options import request
-from micro.planning.repeat import command
+from micro.planning.repeat import Repeat
 from tests.conftest import Ran
 
 CPU, GPU = Setting(), Setting(device="cuda:0")
@@ -151,7 +151,7 @@ def test_names_and_commands_lead_back_to_the_case() -> None:
         for case in contest.cases:
             again = parse(case.name)
             assert (again.problem, again.variant, again.setting) == (case.problem, case.variant, case.setting)
-            _, arguments = request(modules[module], module, shlex.split(command(module, case))[3:])
+            _, arguments = request(modules[module], module, shlex.split(Repeat(module).line(case))[3:])
             assert arguments.variant == case.variant
             assert modules[module].default not in arguments.flags
 

@@ -15,11 +15,12 @@ from kernels.devices.fake import Fake
 from kernels.errors import LaunchError, Unavailable, WrongResult
 from kernels.launch import Launch, Setting
 from kernels.ops.gemm.problem import Gemm
+from micro.measuring.canary_history import History
+from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
 from micro.planning.protocol import VISIT
 from micro.worker import visits as worker_visits
-from micro.worker.canaries import History
 from micro.worker.client import Died, Local
 from micro.worker.host import Host
 from micro.worker.messages import Look, R, Request
@@ -285,6 +286,6 @@ def test_a_worker_that_dies_at_its_start_fails_its_case(quiet: None, monkeypatch
         raise Died("ends its process with exit code 1")
 
     monkeypatch.setattr(process, "Worker", stillborn)
-    runner = Runner(process.Workers(), {"cpu": Fake().limits()}, History("none"))
+    runner = Runner(Checks(process.Workers()), {"cpu": Fake().limits()}, History("none"))
     told = runner.run(CONTEST, 10.0, Budget(10.0))
     assert [result.status for result in measured(told)] == ["failed", "failed"]

@@ -13,7 +13,8 @@ from kernels.devices.base import Elapsed
 from kernels.devices.fake import Fake
 from kernels.launch import Setting
 from kernels.ops.gemm.problem import Gemm
-from micro.measuring.rounds import ENOUGH, Measurement, clocks, measure
+from micro.measuring import canary_history
+from micro.measuring.rounds import ENOUGH, Goal, Measurement, clocks, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case, Contest
 from micro.worker import canaries, counters
@@ -46,7 +47,7 @@ def crew(ratio: float, noise: float, cases: Sequence[Case] = (FIRST, SECOND)) ->
 def taken(
     ratio: float = 1.0, noise: float = 0.005, seconds: float = 30.0, margin: float = 0.01, **more: Any
 ) -> Measurement:
-    return measure(crew(ratio, noise), [(0, 1)], seconds, 0.01, margin, lambda text: None, **more)
+    return measure(crew(ratio, noise), [(0, 1)], Goal(seconds, 0.01, margin, **more), lambda text: None)
 
 
 @pytest.mark.parametrize(("ratio", "verdict"), [(1.0, "same"), (1.05, "slower"), (0.95, "faster"), (3.0, "slower")])
@@ -88,7 +89,7 @@ def test_a_small_budget_has_one_look_at_its_last_round() -> None:
     row = ([CALL, 1.2 * CALL], [CALL, CALL], [0.0, 0.0])
     said: list[str] = []
     scripted: Any = Scripted((FIRST, SECOND), SHORT, lambda number: row)
-    m = measure(scripted, [(0, 1)], 10.5 * SHORT.round, 0.01, 0.01, said.append)
+    m = measure(scripted, [(0, 1)], Goal(10.5 * SHORT.round, 0.01, 0.01), said.append)
     assert (len(m.times), scripted.looks, len(said)) == (10, 1, 1)
     assert m.stopped == "the answer is known"
 
@@ -108,13 +109,13 @@ def test_rounds_longer_than_a_sign_of_life_go_on_to_the_budget(
 
     monkeypatch.setattr("micro.measuring.rounds.time", SimpleNamespace(monotonic=lambda: now))
     scripted: Any = Scripted((FIRST, SECOND), ContestCost((1, 1), (0.3, 0.3), 0.6), row)
-    m = measure(scripted, [(0, 1)], seconds, 0.01, 0.01, lambda text: None, rounds=fixed)
+    m = measure(scripted, [(0, 1)], Goal(seconds, 0.01, 0.01, rounds=fixed), lambda text: None)
     assert len(m.times) == pytest.approx(rounds, abs=1)
     assert m.stopped == "the budget ran out"
 
 
 def test_a_case_alone_takes_enough_rounds() -> None:
-    m = measure(crew(1.0, 0.005, (FIRST,)), [], 30.0, 0.01, 0.01, lambda text: None)
+    m = measure(crew(1.0, 0.005, (FIRST,)), [], Goal(30.0, 0.01, 0.01), lambda text: None)
     assert (len(m.times), m.stopped) == (ENOUGH, "the answer is known")
 
 
@@ -139,7 +140,7 @@ def lossy(lost: Callable[[int], Sequence[float]], opened: ContestCost = SHORT, *
 
     cases = more.pop("cases", (FIRST, SECOND))
     scripted: Any = Scripted(cases, opened, row, more.pop("most", 5000))
-    return measure(scripted, [(0, 1)], more.pop("seconds", 30.0), 0.01, 0.01, lambda text: None, **more)
+    return measure(scripted, [(0, 1)], Goal(more.pop("seconds", 30.0), 0.01, 0.01, **more), lambda text: None)
 
 
 def test_what_a_visit_lost_is_taken_off_where_its_round_is_not_rejected() -> None:
@@ -148,7 +149,7 @@ def test_what_a_visit_lost_is_taken_off_where_its_round_is_not_rejected() -> Non
     stopped = lambda number: ([5e-3, CALL, 4e-3], [5e-3, CALL, CALL], [0.0, 0.009, 0.98])  # noqa: E731
     cases = (FIRST, SECOND, Case(PROBLEM, "blocked", role="ceiling"))
     scripted: Any = Scripted(cases, opened, stopped)
-    m = measure(scripted, [(0, 1)], 30.0, 0.01, 0.01, lambda text: None, rounds=8)
+    m = measure(scripted, [(0, 1)], Goal(30.0, 0.01, 0.01, rounds=8), lambda text: None)
     assert not m.rejected.any()
     assert m.times[0].tolist() == [5e-3, CALL, 4e-3]
     assert m.undisturbed.tolist() == [[5e-3, CALL, CALL]] * 8
@@ -224,7 +225,7 @@ def test_the_clock_of_a_case(call: float, launches: int, threads: int, clock: st
 def test_each_case_is_told_by_its_own_clock() -> None:
     opened = ContestCost((4, 1), (CALL, 2e-3), 1e-2)
     scripted: Any = Scripted((FIRST, SECOND), opened, lambda number: ([1.0, 2.0], [3.0, 4.0], [0.0, 0.0]))
-    m = measure(scripted, [(0, 1)], 30.0, 0.01, 0.01, lambda text: None)
+    m = measure(scripted, [(0, 1)], Goal(30.0, 0.01, 0.01), lambda text: None)
     assert m.times.tolist() == [[1.0, 4.0]] * len(m.times)
     assert m.logs(0, 1) == pytest.approx([1.3862943611] * len(m.times))
 
@@ -276,13 +277,14 @@ def test_others_on_the_machine_matter_to_several_threads(
     assert [result.status for result in measured(told)] == [status, status]
 
 
-def history(name: str, seen: Sequence[float]) -> canaries.History:
+def history(name: str, seen: Sequence[float]) -> canary_history.History:
     """An environment in which the canary `name` took so long."""
     for took in seen:  # a value a command
-        known = canaries.History("test")
-        known.slow({name: took})
+        known = canary_history.History("test")
+        if not known.slow({name: took}):
+            known.remember({name: took})
         known.save()
-    return canaries.History("test")
+    return canary_history.History("test")
 
 
 FMA, READ = "fma/isa:avx2", f"stream/kind:read/size:{canaries.SMALL}"
@@ -318,10 +320,10 @@ def test_a_short_past_says_nothing(own_state: Path) -> None:
 
 def test_the_past_is_kept_and_bounded(own_state: Path) -> None:
     history(FMA, [1e-5] * 100)
-    assert canaries.History("test").slow({FMA: 1e-4}) is not None
-    assert canaries.History("another").slow({FMA: 1e-4}) is None
+    assert canary_history.History("test").slow({FMA: 1e-4}) is not None
+    assert canary_history.History("another").slow({FMA: 1e-4}) is None
     (file,) = (own_state / "canary").iterdir()
-    assert file.read_text().count("1e-05") == canaries.HISTORY
+    assert file.read_text().count("1e-05") == canary_history.HISTORY
 
 
 @pytest.mark.parametrize(
@@ -330,4 +332,4 @@ def test_the_past_is_kept_and_bounded(own_state: Path) -> None:
 def test_a_damaged_past_is_forgotten(own_state: Path, text: str) -> None:
     (own_state / "canary").mkdir(parents=True)
     (own_state / "canary" / "test.json").write_text(text)
-    assert canaries.History("test").slow({FMA: 1e-4}) is None
+    assert canary_history.History("test").slow({FMA: 1e-4}) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from kernels.errors import UsageError
@@ -61,7 +61,7 @@ def by_variant(asked: Asked, found: Iterable[Problem]) -> list[Contest]:
 
 def _several(settings: Sequence[Setting]) -> list[str]:
     """What the settings differ in."""
-    return [name for name in SETTINGS if len({getattr(x, name) for x in settings}) > 1]
+    return [name for name in SETTINGS if len({asdict(x)[name] for x in settings}) > 1]
 
 
 def along(asked: Asked, found: Sequence[Problem], field: str) -> list[Contest]:
@@ -70,7 +70,7 @@ def along(asked: Asked, found: Sequence[Problem], field: str) -> list[Contest]:
         return _along_setting(asked, found, field)
     groups: dict[tuple[Any, ...], list[Problem]] = {}
     for problem in found:
-        rest = tuple(getattr(problem, x.name) for x in fields(problem) if x.name != field)
+        rest = tuple(value for name, value in asdict(problem).items() if name != field)
         groups.setdefault(rest, []).append(problem)
     contests = []
     for same in groups.values():
@@ -87,7 +87,7 @@ def _along_setting(asked: Asked, found: Sequence[Problem], field: str) -> list[C
     """One contest for all settings that agree in everything else, per problem and variant."""
     groups: dict[tuple[str, Setting], list[Setting]] = {}
     for variant, setting in asked.pairs():
-        rest = replace(setting, **{field: getattr(Setting(), field)})
+        rest = replace(setting, **{field: asdict(Setting())[field]})
         groups.setdefault((variant, rest), []).append(setting)
     contests = []
     for problem in found:

@@ -67,6 +67,7 @@ golden: .venv/done ## rewrite the expected output of runs on the fake device; re
 docs: .venv/done ## rewrite the pages that come from the code
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/cuda.py
+	$(BIN)/python -m docs.rooms
 
 clean:
 	rm -rf .venv build *.egg-info

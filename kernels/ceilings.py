@@ -25,6 +25,7 @@ def _file(device: str) -> str:
 
 
 def save(ceilings: Ceilings, device: str = CPU) -> None:
+    """Keep them in this user's state folder, in place of the last ones of that device."""
     state.write(_file(device), json.dumps(asdict(ceilings)))
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernels.doctor.part import ROOT, number, read
+from kernels.textfile import ROOT, number, read
 
 
 def quota(root: Path = ROOT) -> tuple[bool | None, float | None]:

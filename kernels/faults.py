@@ -39,6 +39,7 @@ class Faults:
 
 
 def save(faults: Faults) -> None:
+    """Keep the cost of page faults in this user's state folder, in place of the last one."""
     state.write(FILE, json.dumps(asdict(faults)))
 
 

@@ -76,9 +76,12 @@ def axis(
     *,
     low: float | None = None,
     choices: tuple[str, ...] = (),
+    said: Literal["", "word", "bytes"] = "",
 ) -> Any:
-    """A field that is an axis: becomes an option, a part of the name and a column."""
-    return dataclasses.field(default=default, metadata={"help": help, "low": low, "choices": choices})
+    """A field that is an axis: becomes an option, a part of the name and a column. A report says its name and its
+    value; of a `word` the value alone, of `bytes` with a binary prefix."""
+    metadata = {"help": help, "low": low, "choices": choices, "said": said}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def plain(value: object) -> str:
@@ -144,6 +147,11 @@ class Problem:
             if field.default is dataclasses.MISSING or value != field.default:
                 parts.append(f"{field.name}:{plain(value)}")
         return "/".join(parts)
+
+    @property
+    def said(self) -> dict[str, str]:
+        """How a report says those axes of which it says something else than name and value."""
+        return {x.name: x.metadata["said"] for x in dataclasses.fields(self) if x.metadata["said"]}
 
     @property
     def drawn(self) -> Problem:

@@ -45,9 +45,8 @@ def _add_show(commands: Commands) -> None:
     made.add_argument("files", nargs="+", type=Path, metavar="FILE")
     made.add_argument("-v", dest="verbose", action="store_true", help="every case with its command")
     kinds = made.add_mutually_exclusive_group()
-    for kind in formats.kinds():
-        if kind != "text":
-            kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, help=f"as {kind}")
+    for kind in formats.documents():
+        kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, help=f"as {kind}")
     made.add_argument("--figures", type=Path, metavar="DIR", help="draw pictures into this folder")
     made.set_defaults(run=show, kind="text")
 

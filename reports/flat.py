@@ -123,7 +123,7 @@ def versions(environment: Environment) -> dict[str, str]:
 def _name(contest: Contest, result: Result, again: int = 1) -> str:
     words = dict(word.split(":", 1) for word in result.name.split("/")[1:])
     settings = {key: word for key, word in words.items() if key not in result.problem}
-    case = {axis: _word(value) for axis, value in result.problem.items()}
+    case = {axis: word(value) for axis, value in result.problem.items()}
     case |= {"variant": result.variant, "threads": str(result.threads), "cold": "none"} | settings
     case["cold"] = case["cold"].replace("+", ",")  # a plus means something to a filter
     question = [
@@ -136,7 +136,7 @@ def _name(contest: Contest, result: Result, again: int = 1) -> str:
     return "/".join([*question, result.op, *(f"{key}:{word}" for key, word in case.items())])
 
 
-def _word(value: object) -> str:
+def word(value: object) -> str:
     """A value as it stands in a name: a whole number without its `.0`, no slash."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))

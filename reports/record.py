@@ -13,6 +13,7 @@ FORMAT = 1
 Status: TypeAlias = Literal["planned", "skipped", "built", "ran", "ok", "unreliable", "contended", "wrong", "failed"]
 TIMED = ("ok", "unreliable", "contended")
 REASONED = ("skipped", "wrong", "failed")
+READS = "read "  # how the name of a ceiling in bytes a second begins
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Result:
     bytes_per_second: float | None = None  # nominal bytes over the median
     work: dict[str, float] | None = None  # really executed: flops, bytes
     percent_of_ceiling: float | None = None  # of the nearer of its two ceilings
-    ceiling: str | None = None  # which one
+    ceiling: str | None = None  # which one, `read …` of bytes a second; of a ceiling: its own name
     samples: tuple[float, ...] = ()  # seconds of one use, every visit in the order taken, rejected ones too
     wall_samples: tuple[float, ...] = ()  # the same by the wall, where the samples are processor time
     rounds: tuple[int, ...] = ()  # round of each sample
@@ -74,6 +75,7 @@ class Result:
     evidence: str | None = None  # file of what a wrong kernel left
     identity: dict[str, Any] | None = None  # of a framework: version, libraries, threads, flags, affinity
     step: dict[str, float] | None = None  # of a framework: system seconds, faults, switches, peak bytes …
+    axes: dict[str, str] | None = None  # by axis: word (its value needs no name) or bytes; null: an older file
 
     def __post_init__(self) -> None:
         if (self.seconds is not None) != (self.status in TIMED):

@@ -65,6 +65,7 @@ AT_THE_MARGIN = "at the margin"
 
 @functools.lru_cache(maxsize=4096)
 def quantile(degrees: float, probability: float) -> float:
+    """Student's t: the value that a variable of so many degrees of freedom stays below with this probability."""
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, probability))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from reports import units
-from reports.record import Run
+from reports import flat, older, units
+from reports.record import READS, Comparison, Result, Run
 
 
 @dataclass(frozen=True)
@@ -19,82 +19,98 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Ratio:
+    """One comparison, cell by cell, in the order in which they stand."""
+
+    at: str
+    pair: str
+    ratio: str
+    verdict: str
+    contender: str
+    baseline: str
+    ceiling: str
+    error: str
+
+
+HEAD = Ratio(
+    "at",
+    "contender / baseline",
+    "ratio, 95 % interval",
+    "verdict",
+    "contender",
+    "baseline",
+    "of ceiling",
+    "worst error",
+)
+
+
 def comparisons(run: Run) -> Table:
     """A row for each comparison: ratio first, then verdict, times, share of the ceiling."""
-    rows: list[tuple[str, ...]] = []
-    notes: list[str] = []
+    rows: list[Ratio] = []
+    remarks: list[str] = []
     mixed = False
     home = f"device:{run.environment.facts.get('device', {}).get('name')}"  # told in the last line
     for contest in run.contests:
         by_name = {result.name: result for result in contest.results if result.role == "measured"}
         for comparison in contest.comparisons:
-            first, second = by_name[comparison.baseline], by_name[comparison.contender]
-            common, contender, baseline = contrast(second.name, first.name)
-            verdict = comparison.verdict
-            for remark in filter(None, (comparison.reason, *comparison.notes)):
-                if remark not in notes:
-                    notes.append(remark)
-                verdict += f" ({notes.index(remark) + 1})"
-            rows.append(
-                (
-                    " ".join(word for word in common.split(" ") if word != home),
-                    f"{contender} / {baseline}",
-                    units.ratio(comparison.ratio, comparison.low, comparison.high),
-                    verdict,
-                    units.seconds(second.seconds.median if second.seconds else None),
-                    units.seconds(first.seconds.median if first.seconds else None),
-                    f"{units.percent(second.percent_of_ceiling)}, {units.percent(first.percent_of_ceiling)}",
-                    f"{units.error(second.error)}, {units.error(first.error)}",
-                )
-            )
-            mixed |= second.precision != first.precision
-    head: tuple[str, ...] = (
-        "at",
-        "contender / baseline",
-        "ratio, 95 % interval",
-        "verdict",
-        "contender",
-        "baseline",
-        "of ceiling",
-        "worst error",
+            pair = by_name[comparison.contender], by_name[comparison.baseline]
+            rows.append(_ratio(comparison, *pair, home, remarks))
+            mixed |= pair[0].precision != pair[1].precision
+    needless = {"ceiling"} if all(row.ceiling == "–, –" for row in rows) else set()
+    if not mixed:  # errors are of interest where a time is bought with them
+        needless.add("error")
+    head, *cells = ([cell for name, cell in asdict(row).items() if name not in needless] for row in (HEAD, *rows))
+    notes = tuple(f"({i}) {remark}" for i, remark in enumerate(remarks, start=1))
+    return Table("Ratios of time", tuple(head), tuple(map(tuple, cells)), notes)
+
+
+def _ratio(comparison: Comparison, contender: Result, baseline: Result, home: str, remarks: list[str]) -> Ratio:
+    """A row; a remark that is new is added to `remarks`, and the verdict names its number."""
+    common, first, second = contrast(contender, baseline)
+    verdict = comparison.verdict
+    for remark in filter(None, (comparison.reason, *comparison.notes)):
+        if remark not in remarks:
+            remarks.append(remark)
+        verdict += f" ({remarks.index(remark) + 1})"
+    return Ratio(
+        " ".join(word for word in common.split(" ") if word != home),
+        f"{first} / {second}",
+        units.ratio(comparison.ratio, comparison.low, comparison.high),
+        verdict,
+        _median(contender),
+        _median(baseline),
+        f"{units.percent(contender.percent_of_ceiling)}, {units.percent(baseline.percent_of_ceiling)}",
+        f"{units.error(contender.error)}, {units.error(baseline.error)}",
     )
-    # No ceiling was measured in these rounds; errors are of interest where a time is bought with them.
-    needless = {i for i, drop in ((6, all(row[6] == "–, –" for row in rows)), (7, not mixed)) if drop}
-    head = tuple(word for i, word in enumerate(head) if i not in needless)
-    rows = [tuple(word for i, word in enumerate(row) if i not in needless) for row in rows]
-    numbered = tuple(f"({i}) {note}" for i, note in enumerate(notes, start=1))
-    return Table("Ratios of time", head, tuple(rows), numbered)
 
 
-def contrast(contender: str, baseline: str) -> tuple[str, str, str]:
-    """What two names share, and what only each has: `m:1 n:8 variant:x`, `nt`, `nn`."""
-    op, *first = contender.split("/")
-    _, *second = baseline.split("/")
+def _median(result: Result) -> str:
+    return units.seconds(result.seconds.median if result.seconds else None)
+
+
+def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
+    """What two cases share, and what only each has: `m:1 n:8 variant:x`, `nt`, `nn`."""
+    op, *first = contender.name.split("/")
+    _, *second = baseline.name.split("/")
     shared = [word for word in first if word in second and word != "threads:1"]
     only = [[word for word in words if word not in others] for words, others in ((first, second), (second, first))]
-    keys = {word.partition(":")[0] for words in only for word in words}
-    lone = len(keys) == 1  # the field need not be named when it is the only one
-    default = {
-        "trans": "nn",
-        "ld_pad": "0",
-        "cold": "warm",
-        "beta": "0",
-        "alpha": "1",
-        "dtype": "fp32",
-        "device": "cpu",
-    }
-    shared = [_plain(word.removeprefix("variant:")) for word in shared]
+    keys = sorted({word.partition(":")[0] for words in only for word in words})
+    words = {"variant", *(axis for axis, said in older.axes(contender).items() if said == "word")}
+    plain = words if len(keys) > 1 else set(keys)  # the field need not be named when it is the only one
     texts = []
-    for words in only:
-        have = dict(word.split(":", 1) for word in words)
-        full = {key: have.get(key, default.get(key, "–")) for key in sorted(keys)}
-        texts.append(
-            " ".join(
-                _plain(value if lone or key in ("variant", "trans") else f"{key}:{value}")
-                for key, value in full.items()
-            )
-        )
-    return f"{op} {' '.join(shared)}", texts[0], texts[1]
+    for result, has in ((contender, only[0]), (baseline, only[1])):
+        known = _defaults(result) | dict(word.split(":", 1) for word in has)
+        values = ((key, known.get(key, "–")) for key in keys)
+        texts.append(_plain(" ".join(value if key in plain else f"{key}:{value}" for key, value in values)))
+    common = " ".join(_plain(word.removeprefix("variant:")) for word in shared)
+    return f"{op} {common}", texts[0], texts[1]
+
+
+def _defaults(result: Result) -> dict[str, str]:
+    """What the name of a case leaves out, as it would stand there."""
+    problem = {axis: flat.word(value) for axis, value in result.problem.items()}
+    return problem | {"cold": "+".join(result.cold) or "warm", "device": result.device}
 
 
 def _plain(word: str) -> str:
@@ -148,11 +164,11 @@ def ceilings(run: Run) -> tuple[str, ...]:
     best: dict[str, float] = {}
     for result in run.results:
         if result.role == "ceiling" and result.seconds:
-            name = units.bound(result.op, result.problem)
-            rate = (result.bytes_per_second if result.op == "stream" else result.flops_per_second) or 0.0
-            best[name] = max(best.get(name, 0.0), rate)
+            name = older.ceiling(result)
+            rate = result.bytes_per_second if name.startswith(READS) else result.flops_per_second
+            best[name] = max(best.get(name, 0.0), rate or 0.0)
     return tuple(
-        f"{name} {units.scaled(rate, 'B/s' if name.startswith('read ') else 'FLOP/s')}" for name, rate in best.items()
+        f"{name} {units.scaled(rate, 'B/s' if name.startswith(READS) else 'FLOP/s')}" for name, rate in best.items()
     )
 
 
@@ -167,7 +183,7 @@ def results(run: Run) -> Table:
             (
                 result.name,
                 result.status,
-                units.seconds(result.seconds.median if result.seconds else None),
+                _median(result),
                 rate,
                 f"{units.percent(result.percent_of_ceiling)} of {result.ceiling}" if result.ceiling else "–",
                 result.reason or "; ".join(result.warnings) or result.repeat,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 
 def scaled(value: float, unit: str, digits: int = 3) -> str:
@@ -20,6 +18,7 @@ def scaled(value: float, unit: str, digits: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
+    """A time with three figures and a prefix, `4.58 µs`; a dash where it is unknown."""
     return "–" if value is None else scaled(value, "s")
 
 
@@ -51,18 +50,10 @@ def ratio(center: float | None, low: float | None, high: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
+    """Whole per cent, of a number that is a percentage already; a dash where it is unknown."""
     return "–" if value is None else f"{value:.0f} %"
 
 
 def error(value: float | None) -> str:
     """A worst error: `1.2e-6`."""
     return "–" if value is None else "0" if value == 0 else f"{value:.1e}"
-
-
-def bound(op: str, problem: Mapping[str, Any]) -> str:
-    """What a ceiling is called, by its operation and its axes: `FMA avx2`, `tensor cores bf16, wgmma`, `read 4 MiB`."""
-    if op == "fma":
-        return f"FMA {problem.get('isa', '')}"
-    if op == "mma":
-        return f"tensor cores {problem['dtype']}, {problem['unit']}"
-    return f"read {binary(problem['size'])}"

@@ -1,59 +1,81 @@
-"""Which folder may import which, read off the syntax trees; a docstring in every module."""
+"""Which folder may import which, read off the syntax trees; no files in a circle; a docstring in every module."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+from itertools import pairwise
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests import house
+
 ARROWS = {
     "kernels": {"kernels"},
     "reports": {"reports"},
     "micro": {"micro", "kernels", "reports"},
     "macro": {"macro", "micro", "kernels", "reports"},
 }
-FOLDERS = [name for name in ARROWS if (ROOT / name).is_dir()]
-FILES = [path for name in FOLDERS for path in sorted((ROOT / name).rglob("*.py"))]
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and first name of every import, those by `import_module` included; relative ones stay at home."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node.lineno, alias.name.partition(".")[0]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            yield node.lineno, (node.module or "").partition(".")[0]
-        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func) and node.args:
-            text = ast.unparse(node.args[0]).lstrip("f").strip("'\"")
-            yield node.lineno, text.partition(".")[0]
+def strays(node: ast.AST, package: str) -> list[str]:
+    """Imports of a file of a package that no arrow between packages allows."""
+    forbidden = set(ARROWS) - ARROWS[package] | {"tests"}
+    names = [(line, name.partition(".")[0]) for line, name in house.written(node)]
+    return [f"line {line}: {name}" for line, name in names if name in forbidden]
 
 
-def strays(text: str, folder: str) -> list[str]:
-    """Imports of a file of `folder` that no arrow allows."""
-    forbidden = set(ARROWS) - ARROWS[folder] | {"tests"}
-    return [f"line {line}: {name}" for line, name in imported(ast.parse(text)) if name in forbidden]
+def upwards(
+    rooms: dict[str, tuple[str, ...]], imports: list[tuple[tuple[str, str], tuple[str, str], str]]
+) -> list[str]:
+    """Imports within a package from a room by one that stands below it; each import: its two rooms, and what it is."""
+    places = {package: {room: i for i, room in enumerate(order)} for package, order in rooms.items()}
+    wrong = []
+    for (package, first), (other, second), text in imports:
+        if package == other and places[package][first] > places[package][second]:
+            wrong.append(f"{text}: {package}/{first} stands below {package}/{second}")
+    return wrong
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_follow_the_arrows(path: Path) -> None:
-    assert strays(path.read_text(), path.relative_to(ROOT).parts[0]) == []
+def test_imports_follow_the_arrows_between_packages() -> None:
+    found = {name: strays(house.tree(path), name.partition(".")[0]) for name, path in house.modules().items()}
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_module_has_a_docstring(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text())), "say in one line what this file is for"
+def test_every_room_has_its_place() -> None:
+    used = {house.room(name) for name in house.modules()}
+    placed = {(package, room) for package, rooms in house.ROOMS.items() for room in rooms}
+    assert used - placed == set(), "put the new folder into ROOMS of tests/house.py, above what it imports"
+    assert placed - used <= {("micro", "shapes")}, "folders of data alone, others are gone"
+
+
+def test_imports_follow_the_arrows_between_folders() -> None:
+    imports = [
+        (house.room(x.importer), house.room(x.imported), f"{x.importer}, line {x.line}, imports {x.imported}")
+        for x in house.imports()
+    ]
+    wrong = upwards(house.ROOMS, imports)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    graph: dict[str, set[str]] = {name: set() for name in house.modules()}
+    for one in house.imports():
+        graph[one.importer].add(one.imported)
+    wrong = house.circles(graph)
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_every_module_has_a_docstring() -> None:
+    without = [name for name, path in house.modules().items() if not ast.get_docstring(house.tree(path))]
+    assert without == [], "say in one line what each file is for"
 
 
 def test_every_folder_with_modules_is_a_package() -> None:
-    assert not {path.parent for path in FILES if not (path.parent / "__init__.py").exists()}
+    assert not {path.parent for path in house.modules().values() if not (path.parent / "__init__.py").exists()}
 
 
 @pytest.mark.parametrize(
-    ("text", "folder"),
+    ("text", "package"),
     [
         ("import micro", "kernels"),
         ("def f():\n    from reports import units", "kernels"),
@@ -65,5 +87,48 @@ def test_every_folder_with_modules_is_a_package() -> None:
         ("import tests.conftest", "micro"),
     ],
 )
-def test_a_wrong_arrow_is_found(text: str, folder: str) -> None:
-    assert len(strays(text, folder)) == 1
+def test_a_wrong_arrow_between_packages_is_found(text: str, package: str) -> None:
+    assert len(strays(ast.parse(text), package)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "imported"),
+    [
+        ("import low.file", ["low.file"]),
+        ("from low import file", ["low.file"]),
+        ("from low.file import name, other", ["low.file", "low.file"]),
+        ("if TYPE_CHECKING:\n    from low.file import Type", ["low.file"]),
+        ("def f():\n    import low.file as x", ["low.file"]),
+        ("importlib.import_module('low.file')", ["low.file"]),
+        ("importlib.import_module(f'low.{name}')", []),
+        ("import high.own, numpy", []),
+    ],
+)
+def test_every_way_to_import_is_seen(text: str, imported: list[str]) -> None:
+    known = {"low": 0, "low.file": 0, "high": 0, "high.own": 0}
+    assert [x.imported for x in house.needs("high.own", ast.parse(text), known)] == imported
+
+
+def test_an_arrow_upwards_is_named() -> None:
+    rooms = {"p": ("top", "middle", "low")}
+    down = [(("p", a), ("p", b), f"{a} {b}") for a, b in pairwise(rooms["p"])]
+    assert (
+        upwards(rooms, [*down, (("p", "low"), ("q", "top"), "another package"), (("p", "low"), ("p", "low"), "")]) == []
+    )
+    assert upwards(rooms, [(("p", "low"), ("p", "top"), "x, line 3, imports y")]) == [
+        "x, line 3, imports y: p/low stands below p/top"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("graph", "found"),
+    [
+        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
+        ({"a": {"b", "c"}, "b": {"c"}, "c": set()}, []),
+        ({"a": {"b"}, "b": {"a"}}, [["a", "b"]]),
+        ({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}, [["a", "b", "c"]]),
+        ({"a": {"b"}, "b": {"a", "c"}, "c": {"d"}, "d": {"c"}}, [["c", "d"], ["a", "b"]]),
+    ],
+)
+def test_a_circle_is_named_once(graph: dict[str, set[str]], found: list[list[str]]) -> None:
+    assert sorted(house.circles(graph)) == sorted(found)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kernels.launch import Launch
+    from kernels.pace import Pace
     from kernels.problem import Array, Operand
 
 V = TypeVar("V", bound="Row")
@@ -43,15 +43,6 @@ class Elapsed:
 
     wall: float
     cpu: float
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How fast a device runs: its clock now, and seconds so far in which it was held down, by the cause ("thermal",
-    "power"). What a device does not tell is left out."""
-
-    megahertz: float | None = None
-    slowed: Mapping[str, float] = field(default_factory=dict)
 
 
 class Row(Protocol):

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.cgroup import quota
-from kernels.devices.base import ALIGNMENT, Elapsed, Limits, Pace, V
+from kernels.devices.base import ALIGNMENT, Elapsed, Limits, V
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import UsageError
+from kernels.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,7 @@ NORMALS = (1 << 22) + 64  # a block repeats after 16 MiB and a cache line: no tw
 
 
 def open_device(index: str = "") -> Cpu:
+    """The one CPU of this machine. Raises UsageError where an index other than 0 is named."""
     if index not in ("", "0"):
         raise UsageError(f"--device cpu:{index}: there is one CPU device, cpu; --threads says how many cores")
     return Cpu()

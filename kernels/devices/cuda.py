@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import nvcc
-from kernels.devices.base import Elapsed, Limits, Pace, V
+from kernels.devices.base import Elapsed, Limits, V
 from kernels.devices.cpu import NORMALS
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import BuildError, LaunchError, Unavailable, UsageError, said
 from kernels.libs import cublas, cuda, nvml, torch_cuda
+from kernels.pace import Pace
 
 if TYPE_CHECKING:
     from kernels.launch import Launch

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kernels import ceilings, state
-from kernels.doctor.part import read
+from kernels.textfile import read
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,15 @@
-"""What every fact of the doctor is made of: parts that can be installed, files and programs that may not be there."""
+"""What every fact of the doctor is made of: parts that can be installed, programs that may not be there."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import subprocess
 
-ROOT = Path("/")
 PATIENCE = 5.0  # seconds until a program counts as one that does not answer
 
 
@@ -33,22 +31,6 @@ def said(error: BaseException) -> str:
     """An exception on one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def read(path: Path) -> str | None:
-    """A small file without its last newline, or None where it cannot be read."""
-    try:
-        return path.read_text(errors="replace").strip()
-    except (OSError, ValueError):
-        return None
-
-
-def number(path: Path) -> int | None:
-    """The file's one whole number."""
-    try:
-        return int(read(path) or "")
-    except ValueError:
-        return None
 
 
 def run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:

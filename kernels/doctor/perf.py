@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernels.doctor.part import ROOT, number
+from kernels.textfile import ROOT, number
 
 CALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319}  # perf_event_open, little endian
 HARDWARE, SOFTWARE = 0, 1  # PERF_TYPE_; of either, event 0: cycles, the processor's clock
@@ -32,6 +32,7 @@ class Rights:
 
 
 def rights(root: Path = ROOT) -> Rights:
+    """Whether this process may count in hardware and sample inside the system: by asking the system for both."""
     paranoid = number(root / "proc/sys/kernel/perf_event_paranoid")
     call = CALL.get(platform.machine()) if sys.platform == "linux" and sys.maxsize > 1 << 32 else None
     if call is None:

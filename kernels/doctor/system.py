@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernels.cgroup import quota
-from kernels.doctor.part import ROOT, number, read
+from kernels.textfile import ROOT, number, read
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,10 +119,7 @@ def plan(
     product = _described(on, dtype, flags, mnk, lds)
     offers, count = (Offer * wanted)(), INT()
     with ExitStack() as stack:
-        preference = _created(on, stack, "MatmulPreference")
-        _set(on, "MatmulPreference", preference, MAX_WORKSPACE, ctypes.c_uint64(workspace_bytes))
-        for attribute in MIN_ALIGNMENTS:
-            _set(on, "MatmulPreference", preference, attribute, ctypes.c_uint32(aligned))
+        preference = _preference(on, stack, workspace_bytes, aligned)
         status = on.api.cublasLtMatmulAlgoGetHeuristic(
             on.handle,
             product.operation,
@@ -143,6 +140,15 @@ def plan(
         for x in offers[: count.value]
         if not x.state  # of what has a state the rest is not valid
     )
+
+
+def _preference(on: Handle, stack: ExitStack, workspace_bytes: int, aligned: int) -> ctypes.c_void_p:
+    """What an algorithm may need, as a descriptor that the stack destroys."""
+    made = _created(on, stack, "MatmulPreference")
+    _set(on, "MatmulPreference", made, MAX_WORKSPACE, ctypes.c_uint64(workspace_bytes))
+    for attribute in MIN_ALIGNMENTS:
+        _set(on, "MatmulPreference", made, attribute, ctypes.c_uint32(aligned))
+    return made
 
 
 def matmul(on: Handle, algorithm: Algorithm, scale: tuple[float, float], a: int, b: int, c: int) -> Callable[[], None]:

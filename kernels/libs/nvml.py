@@ -10,9 +10,9 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.devices.base import Pace
 from kernels.errors import Unavailable, said
 from kernels.libs import cuda
+from kernels.pace import Pace
 
 LIBRARY = "libnvidia-ml.so.1"
 INSTALL = "pip install nvidia-ml-py"

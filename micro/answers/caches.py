@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from micro.answers.memory import NAMES, Band, known, ratio
+from micro.answers.band import Band, interval, pairs
+from micro.answers.memory import NAMES
 from micro.answers.page_costs import knee, timed
 from reports import units
 from reports.record import Run
@@ -60,13 +61,14 @@ def cold_answer(run: Run) -> list[str]:
     """What operands out of cache cost, flushed and swept."""
     said = []
     launches = {x.name: x.launches for x in run.results}
-    for comparison, _, second in known(run, "cold/"):
+    for _, comparison, _, case in pairs(run, "cold/"):
+        second = case.problem
         assert comparison.ratio is not None
         if launches[comparison.contender] != 1:
             said.append(f"{comparison.contest}: not told, only the first of several launches in a visit was cold.")
         elif second.state == "flushed" and second.vector == COLD_SIZE:
-            said.append(COLD.say(comparison.ratio, ratio(comparison)))
+            said.append(COLD.of(comparison))
         else:
             how = "flushed" if second.state == "flushed" else "256 MiB read in between"
-            said.append(f"Cold over warm, vectors of {units.binary(second.vector)}, {how}: {ratio(comparison)}.")
+            said.append(f"Cold over warm, vectors of {units.binary(second.vector)}, {how}: {interval(comparison)}.")
     return said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from micro.planning.contest import Case, parse
@@ -21,7 +22,7 @@ def _variant(what: str) -> Sentence:
 
 def _field(name: str, what: str) -> Sentence:
     def say(a: Case, b: Case, ratio: str) -> str:
-        first, second = getattr(a.problem, name), getattr(b.problem, name)
+        first, second = asdict(a.problem)[name], asdict(b.problem)[name]
         return f"{what}: {second} takes {ratio} times what {first} takes, by {a.variant}"
 
     return say

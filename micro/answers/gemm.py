@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from micro.answers.band import Band, Pair, interval, pairs
 from micro.planning.benchmark import Asked
-from micro.planning.contest import Contest, parse
-from reports import units
+from micro.planning.contest import Contest
 
 if TYPE_CHECKING:
     from reports.record import Comparison, Run
@@ -20,53 +20,27 @@ SEED_SIZE = (1024, 2048)  # M and N
 NEAR = 1.25  # bounds of a crossover this near to each other are near enough
 
 
-@dataclass(frozen=True)
-class Band:
-    """An expectation for Intel and AMD alike: the ratio's own bounds, and whether they are firm."""
-
-    what: str
-    low: float
-    high: float
-    firm: bool
-
-    def say(self, comparison: Comparison) -> str:
-        assert comparison.ratio is not None
-        held = self.low <= comparison.ratio <= self.high
-        bound = f"{self.low:g} to {self.high:g}" if math.isfinite(self.high) else f"above {self.low:g}"
-        kind = "expected" if self.firm else "usual"
-        verdict = "held" if held else "NOT held" if self.firm else "not so here"
-        shown = units.ratio(comparison.ratio, comparison.low, comparison.high)
-        return f"{self.what}: {shown}; {kind} on Intel and AMD {bound}: {verdict}."
-
-
-SEED_NT = Band("NT/NN at the seed's M and N, OpenBLAS", 0.9, 1.15, True)
-TRANSPOSE_FIRST = Band("Transposing first over NN, OpenBLAS's somatcopy", 1.0, math.inf, True)
-ADDITIVE = Band("Transposing first over the sum of its parts", 0.9, 1.1, True)
-SMALL_BATCH = Band("NT/NN of OpenBLAS's AVX-512 kernels at M = {m}, N = {n}, K = {k}", 1.1, math.inf, False)
-
-
-def _known(run: Run, kind: str) -> Iterator[tuple[Comparison, Any, Any]]:
-    """Comparisons of contests of a kind that have a ratio, with their cases."""
-    for comparison in run.comparisons:
-        if comparison.contest.startswith(kind) and comparison.ratio is not None:
-            yield comparison, parse(comparison.baseline), parse(comparison.contender)
+SEED_NT = Band("NT/NN at the seed's M and N, OpenBLAS", 0.9, 1.15)
+TRANSPOSE_FIRST = Band("Transposing first over NN, OpenBLAS's somatcopy", 1.0)
+ADDITIVE = Band("Transposing first over the sum of its parts", 0.9, 1.1)
+SMALL_BATCH = Band("NT/NN of OpenBLAS's AVX-512 kernels at M = {m}, N = {n}, K = {k}", 1.1, firm=False)
 
 
 def transpose_answer(run: Run) -> list[str]:
     """The sentence, what small M does to it, and the expectations."""
     said: list[str] = []
-    seed = list(_known(run, "strategy/"))
-    for comparison, first, second in seed:
+    seed = list(pairs(run, "strategy/"))
+    for _, comparison, first, second in seed:
         if first.problem.trans == "nn" and second.variant in LEAD:
             p = second.problem
-            shown = units.ratio(comparison.ratio, comparison.low, comparison.high)
+            shown = interval(comparison)
             said.append(
                 f"Multiplying by a transposed B ({p.m}×{p.k} times {p.n}×{p.k} transposed) takes {shown} times "
                 f"what it takes untransposed, in {LEAD[second.variant]}; {CLAIM}."
             )
     said += _first_or_not(seed)
     said += _range(run)
-    said += [band for c, a, b in seed for band in _bands(c, a, b)]
+    said += [band for _, c, a, b in seed for band in _bands(c, a, b)]
     said += _small_batch(run)
     return said
 
@@ -74,35 +48,35 @@ def transpose_answer(run: Run) -> list[str]:
 def _small_batch(run: Run) -> Iterator[str]:
     """The band of M = 4 … 16 is one of OpenBLAS's AVX-512 kernels; another family is told beside it."""
     kernels = {result.name: (result.kernel, result.isa_observed) for result in run.results}
-    for comparison, _, second in _known(run, "nn-nt/"):
+    for _, comparison, _, second in pairs(run, "nn-nt/"):
         m, n, k = second.problem.m, second.problem.n, second.problem.k
         if second.variant != "openblas" or not 4 <= m <= 16:
             continue
         kernel, isa = kernels[comparison.contender]
         if isa == "avx512":
-            yield replace(SMALL_BATCH, what=SMALL_BATCH.what.format(m=m, n=n, k=k)).say(comparison)
+            yield replace(SMALL_BATCH, what=SMALL_BATCH.what.format(m=m, n=n, k=k)).of(comparison)
         else:
-            shown = units.ratio(comparison.ratio, comparison.low, comparison.high)
+            shown = interval(comparison)
             yield (
                 f"NT/NN of OpenBLAS at M = {m}, N = {n}, K = {k}: {shown}; the band above 1.1 is of its "
                 f"AVX-512 kernels, this process runs {kernel}: not comparable (OPENBLAS_CORETYPE=SkylakeX shows them)."
             )
 
 
-def _first_or_not(seed: list[tuple[Comparison, Any, Any]]) -> list[str]:
+def _first_or_not(seed: list[Pair]) -> list[str]:
     """Whether transposing first pays, against reading B transposed."""
-    found = [c for c, a, b in seed if a.variant in LEAD and a.problem.trans == "nt" and "then" in b.variant]
+    found = [c for _, c, a, b in seed if a.variant in LEAD and a.problem.trans == "nt" and "then" in b.variant]
     if not found:
         return []
     best = min(found, key=lambda c: c.ratio or math.inf)
     word = {"faster": "pays", "slower": "does not pay", "same": "changes nothing"}
-    shown = units.ratio(best.ratio, best.low, best.high)
+    shown = interval(best)
     return [f"Transposing it first {word.get(best.verdict, 'is undecided')}: {shown} times the direct product."]
 
 
 def _range(run: Run) -> list[str]:
     """The smallest and the largest ratio over M and libraries."""
-    found = [(c.ratio, b) for c, _, b in _known(run, "nn-nt/") if c.ratio is not None]
+    found = [(c.ratio, b) for _, c, _, b in pairs(run, "nn-nt/") if c.ratio is not None]
     if len({b.problem.m for _, b in found}) < 2:
         return []
     low, high = min(found, key=lambda x: x[0]), max(found, key=lambda x: x[0])
@@ -114,11 +88,11 @@ def _bands(comparison: Comparison, first: Any, second: Any) -> Iterator[str]:
     if (second.problem.m, second.problem.n) != SEED_SIZE:
         return  # the bands are of the seed's M and N
     if first.problem.trans == "nn" and second.variant == "openblas":
-        yield SEED_NT.say(comparison)
+        yield SEED_NT.of(comparison)
     if first.problem.trans == "nn" and second.variant == "transpose-then-nn:somatcopy":
-        yield TRANSPOSE_FIRST.say(comparison)
+        yield TRANSPOSE_FIRST.of(comparison)
     if first.variant == "kept-transpose:1":
-        yield ADDITIVE.say(comparison)
+        yield ADDITIVE.of(comparison)
 
 
 @dataclass(frozen=True)
@@ -132,7 +106,7 @@ class Bracket:
 def brackets(run: Run) -> dict[str, Bracket]:
     """By library. The last M at which it does not win, and the next at which it does."""
     seen: dict[str, dict[int, str]] = {}
-    for comparison, first, _ in _known(run, "crossover/"):
+    for _, comparison, first, _ in pairs(run, "crossover/"):
         seen.setdefault(first.variant, {})[first.problem.m] = comparison.verdict
     found = {}
     for library, verdicts in seen.items():
@@ -157,12 +131,12 @@ def refine_crossover(asked: Asked, run: Run, at: Callable[[Asked, int, str], Con
 def crossover_answer(run: Run) -> list[str]:
     """One sentence a library."""
     said = []
-    ratios = {(b.variant, b.problem.m): c for c, b, _ in _known(run, "crossover/")}
+    ratios = {(b.variant, b.problem.m): c for _, c, b, _ in pairs(run, "crossover/")}
     for library, bracket in brackets(run).items():
         if bracket.high is None:
             top = max(m for known, m in ratios if known == library)
             last = ratios[library, top]
-            shown = units.ratio(last.ratio, last.low, last.high)
+            shown = interval(last)
             surely = f"does not win up to M = {bracket.low}" if bracket.low else "is seen to win nowhere"
             said.append(
                 f"With {library} transposing first {surely}; at M = {top}, the largest tried, it takes {shown} "

@@ -35,7 +35,7 @@ def contests(asked: Asked, libraries: list[str]) -> list[Contest]:
 
 
 @dataclass(frozen=True)
-class Told:
+class Product:
     """A product's contest, read back. `count`: layers of the step that do it; seconds of one in OI; IO over OI."""
 
     net: str
@@ -51,16 +51,16 @@ class Told:
 
 def answer(run: Run) -> list[str]:
     """A sentence a library: the sum of a step in both layouts; then which products read W transposed."""
-    told = [_told(contest) for contest in run.contests if contest.contest.startswith(f"{PREFIX}/")]
+    products = [_product(contest) for contest in run.contests if contest.contest.startswith(f"{PREFIX}/")]
     said = [
         sentence
-        for library in dict.fromkeys(x.library for x in told)
-        for sentence in _step([x for x in told if x.library == library])
+        for library in dict.fromkeys(x.library for x in products)
+        for sentence in _step([x for x in products if x.library == library])
     ]
-    return [*said, _who([x for x in told if x.library == told[0].library])] if said else []
+    return [*said, _who([x for x in products if x.library == products[0].library])] if said else []
 
 
-def _told(contest: Any) -> Told:
+def _product(contest: Any) -> Product:
     _, net, phase, layers = contest.contest.split("/")[:4]
     _, again, device = contest.contest.rpartition("/device:")  # of a library that is on two
     base, *other = (result for result in contest.results if result.role == "measured")
@@ -69,7 +69,7 @@ def _told(contest: Any) -> Told:
     half: float | None = 0.0
     for x in contest.comparisons:
         ratio, half = x.ratio, None if x.low is None or x.high is None else (x.high - x.low) / 2
-    return Told(
+    return Product(
         net,
         base.variant + f" on {device}" * bool(again),
         f"{layers} {phase}",
@@ -82,7 +82,7 @@ def _told(contest: Any) -> Told:
     )
 
 
-def _step(products: list[Told]) -> Iterator[str]:
+def _step(products: list[Product]) -> Iterator[str]:
     """Times of a product count once for each layer that does it; the ratios of products are independent."""
     oi = io = variance = 0.0
     dearest = (0.0, "")
@@ -110,7 +110,7 @@ def _step(products: list[Told]) -> Iterator[str]:
     )
 
 
-def _who(products: list[Told]) -> str:
+def _who(products: list[Product]) -> str:
     """Which products read a transposed operand, by layout."""
     sides = [[x.name for x in products if x.transposed[i]] for i in (0, 1)]
     oi, io = (", ".join(names) or "none" for names in sides)

@@ -65,7 +65,7 @@ class Mechanism:
 
 
 @dataclass(frozen=True)
-class Told:
+class Outcome:
     """What a run file said of a mechanism: its pairs, and the one that leads."""
 
     file: str
@@ -96,24 +96,24 @@ def runs(given: Sequence[Path]) -> list[tuple[str, Run]]:
     return sorted(found, key=lambda x: x[1].environment.started, reverse=True)
 
 
-def last(test: Trial, found: Sequence[tuple[str, Run]]) -> Told | None:
+def last(test: Trial, found: Sequence[tuple[str, Run]]) -> Outcome | None:
     """From the latest run that has a ratio of it; from one that tells why there is none only if no run has."""
     without = None
     for file, run in found:
-        told = _told(test, file, run)
-        if told is not None and told.first.ratio is not None:
-            return told
-        without = without or told
+        outcome = _outcome(test, file, run)
+        if outcome is not None and outcome.first.ratio is not None:
+            return outcome
+        without = without or outcome
     return without
 
 
-def _told(test: Trial, file: str, run: Run) -> Told | None:
+def _outcome(test: Trial, file: str, run: Run) -> Outcome | None:
     meant = [(contest, x) for contest in run.contests for x in test.pairs(contest)]
     if not meant:
         return None
     contest, first = next((x for x in meant if x[1].ratio is not None), meant[0])
     device = next((x.device for x in contest.results if x.name == first.contender), "")
-    return Told(file, device, first, Counter(x.verdict for _, x in meant))
+    return Outcome(file, device, first, Counter(x.verdict for _, x in meant))
 
 
 def lines(found: Sequence[tuple[str, Run]], known: Sequence[Mechanism] | None = None) -> Iterator[str]:
@@ -142,22 +142,22 @@ def _cells(one: Mechanism, found: Sequence[tuple[str, Run]]) -> tuple[str, str, 
     return one.id, what, f"{one.test.command}{where}\n{one.test.arm}", _verdict(last(one.test, found))
 
 
-def _verdict(told: Told | None) -> str:
+def _verdict(outcome: Outcome | None) -> str:
     """`slower 1.32 [1.28, 1.36]`, how many pairs said what, and the file."""
     from reports import units
 
-    if told is None:
+    if outcome is None:
         return "not run here"
-    x = told.first
+    x = outcome.first
     if x.ratio is None:
         said = f"{x.verdict}: {x.reason}" if x.reason else x.verdict
     else:
         said = f"{x.verdict} {units.ratio(x.ratio, x.low, x.high)}"
-    if told.verdicts.total() > 1:
-        counts = (f"{count} {word}" for word, count in told.verdicts.most_common())
-        said += f"\n{told.verdicts.total()} pairs: {', '.join(counts)}"
-    where = "" if told.device in ("cpu", "") else f", {told.device}"
-    return f"{said}\n{told.file}{where}"
+    if outcome.verdicts.total() > 1:
+        counts = (f"{count} {word}" for word, count in outcome.verdicts.most_common())
+        said += f"\n{outcome.verdicts.total()} pairs: {', '.join(counts)}"
+    where = "" if outcome.device in ("cpu", "") else f", {outcome.device}"
+    return f"{said}\n{outcome.file}{where}"
 
 
 def _row(cells: Sequence[str]) -> Iterator[str]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from kernels.faults import Cost
 from kernels.ops.pages.accounting import Account, Profile
+from micro.answers.band import Band, interval, pairs
 from micro.answers.page_costs import faults, timed
-from micro.planning.contest import parse
 from micro.planning.protocol import LONG
 from reports import record, stats, units
-from reports.record import Comparison, Run
+from reports.record import Run
 
 ROW_SIZE = 128 << 20  # bytes of the copy into new memory of which the band is
 DEAR, LARGE = 5, 2.0  # times the lower quartile without a pause; a bound above it bounds nothing
@@ -21,35 +19,8 @@ AGREE = 0.1  # of the cost of a fault
 NAMES = {4096: "4 KiB", 2 << 20: "2 MiB"}
 
 
-@dataclass(frozen=True)
-class Band:
-    """An expectation for Intel and AMD alike, and the range that was seen."""
-
-    what: str
-    low: float
-    high: float = math.inf
-    usual: str = ""
-
-    def say(self, value: float, shown: str) -> str:
-        bound = f"{self.low:g} to {self.high:g}" if math.isfinite(self.high) else f"above {self.low:g}"
-        verdict = "held" if self.low <= value <= self.high else "NOT held"
-        more = f", usually {self.usual}" if self.usual else ""
-        return f"{self.what}: {shown}; expected on Intel and AMD {bound}{more}: {verdict}."
-
-
 FRESH = Band("Copying 128 MiB into new memory over into touched memory, 4 KiB pages", 3.0, usual="7 to 8")
 TOUCH = Band("First touch of a page of 4 KiB, in µs", 0.1, 3.0)
-
-
-def known(run: Run, kind: str) -> Iterator[tuple[Comparison, Any, Any]]:
-    """Comparisons of contests of a kind that have a ratio, with their problems."""
-    for comparison in run.comparisons:
-        if comparison.contest.startswith(kind) and comparison.ratio is not None:
-            yield comparison, parse(comparison.baseline).problem, parse(comparison.contender).problem
-
-
-def ratio(comparison: Comparison) -> str:
-    return units.ratio(comparison.ratio, comparison.low, comparison.high)
 
 
 def _cost(cost: Cost) -> str:
@@ -120,11 +91,12 @@ def _beside(seconds: float, other: float, whose: str) -> str:
 
 def _fresh(run: Run) -> Iterator[str]:
     medians = {x.name: x.seconds.median for x in run.results if x.seconds}
-    for comparison, first, second in known(run, "new/"):
+    for _, comparison, *cases in pairs(run, "new/"):
+        first, second = (case.problem for case in cases)
         if (first.memory, second.memory, second.page) != ("touched", "fresh", 4096):
             continue
         long = "" if medians[comparison.contender] <= LONG else ", with the unmapping of the copy before"
-        shown = ratio(comparison) + long
+        shown = interval(comparison) + long
         if second.size == ROW_SIZE:
             assert comparison.ratio is not None
             yield FRESH.say(comparison.ratio, shown)
@@ -194,7 +166,7 @@ def _idle(contest: record.Contest, rows: list[tuple[Any, record.Result]]) -> str
     ratios = {x.contender: x for x in contest.comparisons if x.ratio is not None}
     told = []
     for problem, result in sorted(rows, key=lambda row: row[0].pause):
-        more = f", {ratio(ratios[result.name])} times" if result.name in ratios else ""
+        more = f", {interval(ratios[result.name])} times" if result.name in ratios else ""
         median, worst = (x / problem.pages for x in (result.seconds.median, max(result.samples)))  # type: ignore[union-attr]
         told.append(f"{units.seconds(median)} after {problem.pause:g} s (worst {units.seconds(worst)}{more})")
     page, count = NAMES[rows[0][0].page], len(rows[0][1].samples)
@@ -204,19 +176,20 @@ def _idle(contest: record.Contest, rows: list[tuple[Any, record.Result]]) -> str
 def allocator_answer(run: Run) -> list[str]:
     """Heap policies, page sizes, what malloc adds to mmap."""
     said = []
-    for comparison, first, second in known(run, "heap/"):
+    for _, comparison, *cases in pairs(run, "heap/"):
+        first, second = (case.problem for case in cases)
         size = units.binary(second.size)
         if first.memory != second.memory and second.what == "clear":
             said.append(
                 f"A heap that keeps its memory: {size} of {NAMES[second.page]} pages from malloc, written once and "
-                f"freed, take {ratio(comparison)} times what they take from the default heap, which maps them "
+                f"freed, take {interval(comparison)} times what they take from the default heap, which maps them "
                 f"afresh ({comparison.verdict})."
             )
         elif first.page != second.page:
             heap = "default" if second.memory == "default" else "keeping"
             said.append(
-                f"Huge pages in the {heap} heap: {ratio(comparison)} times the small ones ({comparison.verdict})."
+                f"Huge pages in the {heap} heap: {interval(comparison)} times the small ones ({comparison.verdict})."
             )
         elif second.what == "map":
-            said.append(f"malloc and free of {size} untouched: {ratio(comparison)} times mmap and munmap.")
+            said.append(f"malloc and free of {size} untouched: {interval(comparison)} times mmap and munmap.")
     return said

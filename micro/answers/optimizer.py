@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kernels.ops.optimizer.rules import RULES
+from micro.answers.band import interval
 from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Comparison, Run
@@ -14,17 +15,13 @@ OUR_OWN = ("c", "cuda")
 BARE = ("copy", "sgd")  # rules that are nothing but traffic: the best rate of theirs is what memory gives
 
 
-def _known(run: Run, kind: str) -> Iterator[tuple[record.Contest, list[tuple[Comparison, Any, Any]]]]:
+def _contests(run: Run, kind: str) -> Iterator[tuple[record.Contest, list[tuple[Comparison, Any, Any]]]]:
     """Contests of a kind, each with its comparisons that have a ratio, and their cases."""
     for contest in run.contests:
         if contest.contest.startswith(kind):
             rows = [(x, parse(x.baseline), parse(x.contender)) for x in contest.comparisons if x.ratio is not None]
             if rows:
                 yield contest, rows
-
-
-def _shown(comparison: Comparison) -> str:
-    return units.ratio(comparison.ratio, comparison.low, comparison.high)
 
 
 def _size(problem: Any) -> str:
@@ -40,7 +37,7 @@ def rules_answer(run: Run) -> list[str]:
 def _traffic(run: Run) -> Iterator[str]:
     """Bytes of a parameter beside the time, the ratio to sgd beside that of the bytes, the share of the rate
     that bare traffic has in the same rounds."""
-    for contest, rows in _known(run, "traffic/"):
+    for contest, rows in _contests(run, "traffic/"):
         rates: dict[str, float] = {
             x.problem["rule"]: x.bytes_per_second
             for x in contest.results
@@ -54,7 +51,7 @@ def _traffic(run: Run) -> Iterator[str]:
         for comparison, _, second in rows:
             rule, size = second.problem.rule, RULES[second.problem.rule].bytes
             grown = f"{size} B a parameter, {size / RULES[base.rule].bytes:.2f} times {base.rule}'s"
-            yield f"  {rule}, {grown}: {_shown(comparison)} times its time; {_rate(rule, rates, bare)}."
+            yield f"  {rule}, {grown}: {interval(comparison)} times its time; {_rate(rule, rates, bare)}."
 
 
 def _rate(rule: str, rates: Mapping[str, float], bare: float) -> str:
@@ -65,31 +62,31 @@ def _rate(rule: str, rates: Mapping[str, float], bare: float) -> str:
 
 def _ways(run: Run) -> Iterator[str]:
     """Every implementation against our pass, rule by rule."""
-    for _, rows in _known(run, "ways/"):
+    for _, rows in _contests(run, "ways/"):
         first = rows[0][1]
-        told = ", ".join(f"{second.variant} {_shown(comparison)}" for comparison, _, second in rows)
+        told = ", ".join(f"{second.variant} {interval(comparison)}" for comparison, _, second in rows)
         yield f"{first.problem.rule} of {_size(first.problem)}, times {first.variant}: {told}."
 
 
 def _gain(run: Run) -> Iterator[str]:
-    for _, rows in _known(run, "gain/"):
+    for _, rows in _contests(run, "gain/"):
         comparison, first, second = rows[0]
         yield (
             f"Momentum of unit gain at lr {second.problem.lr:g} makes the steps of the plain one at lr "
-            f"{first.problem.lr:g}, and takes {_shown(comparison)} times as long ({comparison.verdict})."
+            f"{first.problem.lr:g}, and takes {interval(comparison)} times as long ({comparison.verdict})."
         )
 
 
 def together_answer(run: Run) -> list[str]:
     """Every way against our one pass, and what a tensor costs where each has a call of its own."""
     said = []
-    for contest, rows in _known(run, "tensors/"):
+    for contest, rows in _contests(run, "tensors/"):
         base = rows[0][1]
         own = [(c, b) for c, a, b in rows if a == base]
         times = {parse(x.name).variant: x.seconds.median for x in contest.results if x.role == "measured" and x.seconds}
         one = f"{base.variant} ({units.seconds(times.get(base.variant))})"
         head = f"{base.problem.rule} of {_size(base.problem)}, times {one}"
-        said.append(f"{head}: {', '.join(f'{b.variant} {_shown(c)}' for c, b in own)}.")
+        said.append(f"{head}: {', '.join(f'{b.variant} {interval(c)}' for c, b in own)}.")
         for comparison, first, second in rows:
             if first.variant == base.variant and second.variant != f"{base.variant}-each":
                 continue
@@ -97,5 +94,5 @@ def together_answer(run: Run) -> list[str]:
             each = ""
             if both[0] is not None and both[1] is not None:
                 each = f", {units.seconds((both[1] - both[0]) / base.problem.tensors)} more a tensor"
-            said.append(f"  {second.variant} over {first.variant}: {_shown(comparison)}{each}.")
+            said.append(f"  {second.variant} over {first.variant}: {interval(comparison)}{each}.")
     return said

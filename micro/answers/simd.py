@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from micro.answers.memory import Band, known
+from micro.answers.band import Band, pairs
 from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Comparison, Run
 
 NAMES = {"scalar": "scalar code", "sse": "SSE", "avx2": "AVX2", "avx512": "AVX-512"}
 BANDS = {  # times as fast as scalar code
-    "sse": Band("SSE against scalar code", 2.7, 5.1, "3.4 to 3.9"),
-    "avx2": Band("AVX2 against scalar code", 5.2, 9.9, "7.4 to 7.6"),
+    "sse": Band("SSE against scalar code", 2.7, 5.1, usual="3.4 to 3.9"),
+    "avx2": Band("AVX2 against scalar code", 5.2, 9.9, usual="7.4 to 7.6"),
 }
 PEAK = Band(  # 0.92 on Zen 4, 0.70 to 0.72 on Zen 5, 1.0 on the Intel
-    "That gain over the one of multiply-adds in registers", 0.7, 1.3, "0.7 to 1"
+    "That gain over the one of multiply-adds in registers", 0.7, 1.3, usual="0.7 to 1"
 )
 
 
@@ -48,7 +48,7 @@ def _update(contest: record.Contest, run: Run) -> list[str]:
 
 def _widest(update: Comparison | None, run: Run) -> list[str]:
     """AVX-512 against AVX2: a processor whose registers are wider than its units gains nothing from them."""
-    peak = next((x for x, *_ in known(run, "simd/peak")), None)
+    peak = next((x.comparison for x in pairs(run, "simd/peak")), None)
     if update is None or peak is None:
         return []
     assert update.ratio is not None and peak.ratio is not None

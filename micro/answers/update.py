@@ -6,19 +6,20 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from micro.answers.gemm import Band, Bracket
+from micro.answers.band import Band, interval, pairs
+from micro.answers.gemm import Bracket
 from micro.answers.update_parts import CLOSED, cleared, sums
 from micro.planning.benchmark import Asked
 from micro.planning.contest import Contest, parse
-from reports import record, units
+from reports import record
 from reports.record import Comparison, Run
 
 NEAR = 1.25  # bounds of a crossover this near to each other are near enough
 CLEARS = ("openblas", "openblas-scipy")  # libraries whose beta = 0 clears the result, then adds to it
 BANDS = {
-    16: Band("Separate over fused, OpenBLAS, 2048×2048 at batch 16", 1.25, math.inf, True),
-    64: Band("Separate over fused, OpenBLAS, 2048×2048 at batch 64", 1.05, math.inf, True),
-    512: Band("Separate over fused, OpenBLAS, 2048×2048 at batch 512", 0.95, 1.25, False),
+    16: Band("Separate over fused, OpenBLAS, 2048×2048 at batch 16", 1.25),
+    64: Band("Separate over fused, OpenBLAS, 2048×2048 at batch 64", 1.05),
+    512: Band("Separate over fused, OpenBLAS, 2048×2048 at batch 512", 0.95, 1.25, firm=False),
 }
 
 
@@ -26,26 +27,14 @@ def _at(layer: Any) -> str:
     return f"{layer.m}×{layer.n}, batch {layer.k}"
 
 
-def _known(run: Run, kind: str) -> Iterator[tuple[record.Contest, Comparison, Any, Any]]:
-    """Comparisons of contests of a kind that have a ratio, with their cases."""
-    for contest in run.contests:
-        for comparison in contest.comparisons if contest.contest.startswith(kind) else ():
-            if comparison.ratio is not None:
-                yield contest, comparison, parse(comparison.baseline), parse(comparison.contender)
-
-
-def _shown(comparison: Comparison) -> str:
-    return units.ratio(comparison.ratio, comparison.low, comparison.high)
-
-
 def fused_answer(run: Run) -> list[str]:
     """The ratio of each layer and library, the sums that explain it, the rows they do not; other rules."""
     said, rows, closed = [], 0, 0
-    for contest, comparison, first, _ in _known(run, "fused/"):
+    for contest, comparison, first, _ in pairs(run, "fused/"):
         library = first.variant.partition(":")[2]
         found = sums(contest)
         rows, closed = rows + len(found), closed + sum(x.closed for x in found)
-        head = f"{_at(first.problem)}, {library}: separate takes {_shown(comparison)} times the fused product"
+        head = f"{_at(first.problem)}, {library}: separate takes {interval(comparison)} times the fused product"
         clearing = cleared(contest) if library in CLEARS else None
         told = [str(x) for x in (*found, *([clearing] if clearing else []))]
         said.append("; ".join([head, *told]) + ".")
@@ -55,18 +44,18 @@ def fused_answer(run: Run) -> list[str]:
 
 
 def _bands(run: Run) -> Iterator[str]:
-    for _, comparison, first, _ in _known(run, "fused/"):
+    for _, comparison, first, _ in pairs(run, "fused/"):
         layer = first.problem
         if first.variant == "fused:openblas" and (layer.m, layer.n) == (2048, 2048) and layer.k in BANDS:
-            yield BANDS[layer.k].say(comparison)
+            yield BANDS[layer.k].of(comparison)
 
 
 def _ways(run: Run) -> Iterator[str]:
     """Every way against the first, of each layer."""
     told: dict[str, list[str]] = {}
-    for _, comparison, first, second in _known(run, "ways/"):
+    for _, comparison, first, second in pairs(run, "ways/"):
         head = f"{_at(first.problem)}, against {first.variant}"
-        told.setdefault(head, []).append(f"{second.variant} {_shown(comparison)}")
+        told.setdefault(head, []).append(f"{second.variant} {interval(comparison)}")
     for head, rest in told.items():
         yield f"{head}: {', '.join(rest)}."
 
@@ -74,18 +63,20 @@ def _ways(run: Run) -> Iterator[str]:
 def _rules(run: Run) -> Iterator[str]:
     """What each rule costs when it is separate, and what fusing saves where one product can express it."""
     told: dict[str, list[str]] = {}
-    for _, comparison, first, second in _known(run, "rules/"):
+    for _, comparison, first, second in pairs(run, "rules/"):
         head = f"{_at(first.problem)}, {first.variant.partition(':')[2]}"
         rule = second.problem.rule
         fused = first.variant.startswith("fused")
-        words = f"{rule} separate/fused {_shown(comparison)}" if fused else f"{rule}/sgd separate {_shown(comparison)}"
+        words = (
+            f"{rule} separate/fused {interval(comparison)}" if fused else f"{rule}/sgd separate {interval(comparison)}"
+        )
         told.setdefault(head, []).append(words)
     for head, rest in told.items():
         yield f"{head}: {', '.join(rest)}; nesterov, clip and norm need the gradient by itself."
 
 
 def _tied(run: Run) -> Iterator[str]:
-    for _, comparison, first, second in _known(run, "tied/"):
+    for _, comparison, first, second in pairs(run, "tied/"):
         names = {
             "two-buffers": "two gradients and their sum",
             "separate": "one gradient that the second product adds to",
@@ -94,22 +85,22 @@ def _tied(run: Run) -> Iterator[str]:
         against = names.get(base, "both products onto W")
         yield (
             f"Two layers on one W, {_at(first.problem)}, {first.variant.partition(':')[2]}: {names[kind]} "
-            f"take{'s' if kind == 'separate' else ''} {_shown(comparison)} times {against}."
+            f"take{'s' if kind == 'separate' else ''} {interval(comparison)} times {against}."
         )
 
 
 def _gain(run: Run) -> Iterator[str]:
-    for _, comparison, first, second in _known(run, "gain/"):
+    for _, comparison, first, second in pairs(run, "gain/"):
         yield (
             f"Momentum of unit gain at lr {second.problem.lr:g} makes the steps of the plain one at lr "
-            f"{first.problem.lr:g}, and takes {_shown(comparison)} times as long ({comparison.verdict})."
+            f"{first.problem.lr:g}, and takes {interval(comparison)} times as long ({comparison.verdict})."
         )
 
 
 def _sizes(run: Run) -> dict[tuple[str, int, int], dict[int, Comparison]]:
     """The pass against the gradient, by library and layer, at each batch."""
     found: dict[tuple[str, int, int], dict[int, Comparison]] = {}
-    for _, comparison, first, second in _known(run, "batch/"):
+    for _, comparison, first, second in pairs(run, "batch/"):
         if second.problem.part == "apply":
             layer = first.problem
             key = (first.variant.partition(":")[2], layer.m, layer.n)
@@ -154,14 +145,14 @@ def batch_answer(run: Run) -> list[str]:
             if bracket.high
             else f"above batch {max(sizes)}, the largest tried"
         )
-        told = ", ".join(f"{_shown(sizes[k])} at {k}" for k in sorted(sizes))
+        told = ", ".join(f"{interval(sizes[k])} at {k}" for k in sorted(sizes))
         said.append(
             f"{m}×{n}, {library}: the pass over W costs as much as its gradient {where}"
             f"{_rates(run, key)}; pass over gradient: {told}."
         )
         fused = [
-            f"{_shown(c)} at {a.problem.k}"
-            for _, c, a, b in _known(run, "batch/")
+            f"{interval(c)} at {a.problem.k}"
+            for _, c, a, b in pairs(run, "batch/")
             if a.variant == f"fused:{library}" and (a.problem.m, a.problem.n) == (m, n)
         ]
         if fused:

@@ -122,6 +122,7 @@ def _result(case: Case, i: int, contest: str, canary: dict[str, list[float]], co
         "cpu",
         one.setting.threads,
         "planned",
+        axes=one.problem.said,
         cold=one.setting.cold,
         precision=row.computes(one.problem),
         repeat=command,

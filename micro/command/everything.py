@@ -22,7 +22,7 @@ from reports.table import contrast
 
 if TYPE_CHECKING:
     from micro.planning.benchmark import Benchmark, Useful
-    from reports.record import Comparison, Run
+    from reports.record import Comparison, Contest, Run
 
 HERE = Path(__file__).parents[1]
 
@@ -110,7 +110,7 @@ def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
     """What came of a part: its own sentences, or a line for each comparison; the best share of a ceiling."""
     names = _names(part, todo, run)
     mine = replace(run, contests=tuple(contest for contest in run.contests if contest.contest in names))
-    said = part.plan.answer(mine) or [_line(comparison) for comparison in mine.comparisons]
+    said = part.plan.answer(mine) or [_line(contest, x) for contest in mine.contests for x in contest.comparisons]
     said = [*said, *_broken(mine, said)]
     near = [
         (result.percent_of_ceiling, result)
@@ -135,8 +135,9 @@ def _broken(run: Run, said: Sequence[str]) -> list[str]:
     ]
 
 
-def _line(comparison: Comparison) -> str:
-    common, contender, baseline = contrast(comparison.contender, comparison.baseline)
+def _line(contest: Contest, comparison: Comparison) -> str:
+    by_name = {result.name: result for result in contest.results}
+    common, contender, baseline = contrast(by_name[comparison.contender], by_name[comparison.baseline])
     shown = units.ratio(comparison.ratio, comparison.low, comparison.high)
     told = comparison.reason if comparison.ratio is None else comparison.verdict
     return f"{common}: {contender} / {baseline} {shown}, {told}"

@@ -69,6 +69,6 @@ def _main(benchmark: Benchmark, name: str, options: Options) -> int:
         from micro.command import environment, profile
 
         return profile.run(plan.contests, options.profile, environment.command_line())
-    from micro.command.session import run  # heavy: only now
+    from micro.command.session import run
 
     return run(plan)

@@ -88,6 +88,7 @@ def _libraries(asked: Asked, phase: str = "forward") -> list[str]:
 
 
 def activations(asked: Asked) -> list[Contest]:
+    """Variants against each other for each function, forward and backward."""
     question = "who is fastest?"
     wanted = [
         ("relu", "forward"),
@@ -131,6 +132,7 @@ def providers(asked: Asked) -> list[Contest]:
 
 
 def places(asked: Asked) -> list[Contest]:
+    """The result written to an operand of its own, or over the input."""
     question = "does writing over the input save time"
     kinds = (("relu", "forward"), ("sigmoid", "forward"), ("relu", "backward"))
     wanted = [(count, kind, f"{question}?") for count in (IMAGES, HIDDEN) for kind in kinds]
@@ -172,6 +174,7 @@ def fused(asked: Asked) -> list[Contest]:
 
 
 def doubled(asked: Asked) -> list[Contest]:
+    """A network that ends in a softmax, trained with a loss that has one of its own, against a network without."""
     question = "what does a softmax before the loss's own cost?"
     pair = {"cpu": ("c", "torch"), "cuda": ("torch-cuda",)}[asked.kernels]
     before = ("none", "log-softmax", "softmax")
@@ -198,6 +201,7 @@ def labels(asked: Asked) -> list[Contest]:
 
 
 def losses(asked: Asked) -> list[Contest]:
+    """Loss and gradient against the loss alone; on a CPU."""
     if asked.kernels == "cuda":
         return []
     question = "what does the gradient add to the loss?"
@@ -210,6 +214,7 @@ def losses(asked: Asked) -> list[Contest]:
 
 
 def bias(asked: Asked) -> list[Contest]:
+    """One pass over the data for bias and ReLU, or one for each."""
     question = "bias and ReLU in one pass, or in two?"
     return [
         variants(asked, "bias", question, BiasAct(rows, 2048, phase=phase), named_among(asked, ("c", "c-passes")))
@@ -231,6 +236,7 @@ def epilogue(asked: Asked) -> list[Contest]:
 
 
 def dropout(asked: Asked) -> list[Contest]:
+    """A stored mask against one that is drawn again, and the libraries' own."""
     found = []
     for units in (HIDDEN, IMAGES):
         question = "store the mask, or ask for it again?"
@@ -256,6 +262,7 @@ def casts(asked: Asked) -> list[Contest]:
 
 
 def clears(asked: Asked) -> list[Contest]:
+    """Ways to fill an array with zeros."""
     names = named_among(asked, ("c", "memset", "numpy", "torch"))
     return [
         variants(asked, "clear", "who clears memory fastest?", Cast(values, "clear"), names)

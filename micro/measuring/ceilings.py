@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels.catalog import find
@@ -54,6 +54,16 @@ def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
         ]
         found += [Case(problem, kernel, setting, "ceiling") for problem in problems]
     return found
+
+
+def title(problem: Problem) -> str:
+    """What a ceiling is called: `FMA avx2`, `tensor cores bf16, wgmma`, `read 4 MiB`."""
+    bound: Any = problem
+    if bound.op == "fma":
+        return f"FMA {bound.isa}"
+    if bound.op == "mma":
+        return f"tensor cores {bound.dtype}, {bound.unit}"
+    return f"read {units.binary(bound.size)}"
 
 
 def _for_its_caller(case: Case) -> bool:
@@ -167,7 +177,7 @@ def _bounds(case: Case, all_cases: Sequence[Case], times: Any) -> Bounds:
         bound: Any = other.problem
         if other.role != "ceiling" or other.setting.device != case.setting.device:
             continue
-        name, share = units.bound(bound.op, asdict(bound)), case.setting.threads / times[:, i]
+        name, share = title(bound), case.setting.threads / times[:, i]
         if bound.op == "fma" and precision == "fp32":  # coarser arithmetic has units of its own
             found[name] = ("flops", bound.flops * share)
         elif bound.op == "mma" and bound.dtype == precision:

@@ -85,6 +85,8 @@ class Finished:
             role=case.role,
             op=case.problem.op,
             problem=asdict(case.problem),
+            axes=case.problem.said,
+            ceiling=case_ceilings.title(case.problem) if case.role == "ceiling" else None,
             variant=case.variant,
             device=case.setting.device,
             threads=case.setting.threads,

@@ -160,6 +160,7 @@ def run(probes: Sequence[Probe], log: Log, seconds: float, fake: bool) -> int:
 
 
 def main(argv: Sequence[str] | None = None, folder: Path = PROBES) -> int:
+    """`python -m micro.probes`: asks the chosen probes, each in a process of its own; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m micro.probes", description=ABOUT)
     parser.add_argument("-o", metavar="FILE", type=Path, help="where the lines go; else to standard output")
     parser.add_argument("--only", metavar="REGEX", default="", help="probes whose name it is found in")

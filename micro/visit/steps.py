@@ -38,6 +38,7 @@ class Step:
 
 
 def run_file(out: Path, part: int) -> Path:
+    """The path that all measurements of a part are written to."""
     return out / f"gpu-{part}.jsonl"
 
 
@@ -69,6 +70,7 @@ def steps(part: int, out: Path, here: bool) -> tuple[Step, ...]:
 
 
 def device(here: bool) -> str:
+    """The word for `--device`: the first GPU, or the fake one where none is here."""
     return "cuda:0" if here else "fake:cuda"
 
 

@@ -8,10 +8,18 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, TypeAlias
 
-from reports import units
+from reports import older, units
 from reports.record import Comparison, Contest, Result, Run
 
 Facts: TypeAlias = Mapping[str, Any]
+
+
+class Word(str):
+    """A value that needs no name beside it."""
+
+
+class Bytes(int):
+    """A value that is shown with a binary prefix."""
 
 
 @dataclass(frozen=True)
@@ -78,18 +86,25 @@ def _slug(text: str) -> str:
 
 def facts(result: Result) -> dict[str, Any]:
     """What tells a case from others: variant and layout first, then the problem, then the setting."""
-    problem = dict(result.problem)
-    first = {"variant": result.variant} | {k: problem.pop(k) for k in ("trans",) if k in problem}
+    said = older.axes(result)
+    problem = {axis: _told(value, said.get(axis)) for axis, value in result.problem.items()}
+    words = {axis: value for axis, value in problem.items() if isinstance(value, Word)}
     setting = {
         "threads": result.threads,
-        "isa": result.isa,
+        "isa": result.isa and Word(result.isa),
         "heap": result.heap,
-        "interpreter": result.interpreter,
+        "interpreter": result.interpreter and Word(result.interpreter),
         "cold": "+".join(result.cold) or "warm",
         "data": result.data,
         "device": result.device,
     }
-    return first | problem | {key: value for key, value in setting.items() if key not in problem}
+    return {"variant": Word(result.variant)} | words | problem | {k: v for k, v in setting.items() if k not in problem}
+
+
+def _told(value: Any, said: str | None) -> Any:
+    if said == "word":
+        return Word(value)
+    return Bytes(value) if said == "bytes" and isinstance(value, int) else value
 
 
 def pair_facts(contender: Result, baseline: Result) -> dict[str, Any]:
@@ -105,17 +120,17 @@ def varying(everything: Iterable[Facts]) -> list[str]:
     return [key for key in keys if len({repr(one.get(key)) for one in known}) > 1]
 
 
-def plain(key: str, value: Any) -> str:
+def plain(value: Any) -> str:
     """A field's value without its name."""
-    if key == "size" and isinstance(value, int):
+    if isinstance(value, Bytes):
         return units.binary(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def said(key: str, value: Any) -> str:
     """`M = 64`, `nt`, `2 threads`: a field of a case in words."""
-    text = plain(key, value)
-    if key in ("variant", "trans", "kind", "isa", "interpreter"):
+    text = plain(value)
+    if isinstance(value, Word):
         return text
     if key == "cold":
         return text if text == "warm" else f"cold {text}"

@@ -75,6 +75,36 @@ def where(run: Run) -> str:
     return ", ".join(filter(None, (str(model or "unknown machine"), count, run.environment.started[:10])))
 
 
+@dataclass(frozen=True)
+class Lines:
+    """How lines of text look: inches from one to the next, points, color."""
+
+    step: float
+    points: float
+    color: str
+    weight: str = "normal"
+
+    def write(self, figure: Figure, top: float, lines: Sequence[str]) -> None:
+        """The first so many inches below the upper edge."""
+        height = figure.get_figheight()
+        for i, line in enumerate(lines):
+            figure.text(
+                0.12 / WIDTH,
+                1 - (top + i * self.step) / height,
+                shown(line),
+                fontsize=self.points,
+                color=self.color,
+                weight=self.weight,
+                va="top",
+                in_layout=False,
+            )
+
+
+HEADLINE = Lines(0.25, TITLE, INK, "bold")
+SUBTITLE = Lines(0.19, TEXT, SOFT)
+NOTES = Lines(0.18, SMALL, SOFT)
+
+
 @dataclass
 class Sheet:
     """What stands around the axes."""
@@ -104,9 +134,9 @@ class Sheet:
         top, bottom = sum(heights) + 0.08, self.below
         whole = top + body + bottom
         figure = Figure(figsize=(WIDTH, whole), facecolor="white")
-        self._write(figure, 0.12, title, 0.25, TITLE, INK, "bold")
-        self._write(figure, heights[0], subtitle, 0.19, TEXT, SOFT)
-        self._write(figure, top + body + 0.02, self._lines, 0.18, SMALL, SOFT)
+        HEADLINE.write(figure, 0.12, title)
+        SUBTITLE.write(figure, heights[0], subtitle)
+        NOTES.write(figure, top + body + 0.02, self._lines)
         if self.entries:
             # The space before a label: matplotlib 3.9 leaves out those that begin with an underscore.
             corner = 0.08 / WIDTH, 1 - (heights[0] + heights[1] + 0.02) / whole
@@ -126,23 +156,6 @@ class Sheet:
             )
         figure.set_layout_engine("constrained", rect=(0.005, bottom / whole, 0.99, body / whole))
         return figure
-
-    @staticmethod
-    def _write(
-        figure: Figure, top: float, lines: Sequence[str], step: float, points: float, color: str, weight: str = "normal"
-    ) -> None:
-        height = figure.get_figheight()
-        for i, line in enumerate(lines):
-            figure.text(
-                0.12 / WIDTH,
-                1 - (top + i * step) / height,
-                shown(line),
-                fontsize=points,
-                color=color,
-                weight=weight,
-                va="top",
-                in_layout=False,
-            )
 
 
 def _packed(parts: Sequence[str]) -> list[str]:

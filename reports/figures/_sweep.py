@@ -151,7 +151,7 @@ def along(axes: Axes, field: str, facet: Facet, apart: bool) -> Callable[[float,
     pad = max(0.04 * span, 0.6 * spread + 0.15 * step)
     axes.set_xscale("log" if steep else "linear")
     axes.set_xlim(back(places[0] - pad), back(places[-1] + pad))
-    labels = [_groups.plain(field, x) for x in values]
+    labels = [_groups.plain(x) for x in values]
     _axes.ticks(axes.xaxis, values, _spaced([(x - places[0]) / span for x in places], labels, _share(axes)))
     axes.grid(axis="x", color=_style.GUIDE, linewidth=0.8)
     axes.set_xlabel(_groups.said(field, "").strip(" ="), fontsize=_style.TEXT)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reports import units
+from reports import older, units
 from reports.figures import _axes, _groups, _rows, _style, _sweep
-from reports.record import Result, Run
+from reports.record import READS, Result, Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +40,7 @@ class Rate:
 
     @property
     def by_reads(self) -> bool:
-        return self.ceiling is not None and (self.result.ceiling or "").startswith("read")
+        return self.ceiling is not None and (self.result.ceiling or "").startswith(READS)
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ def _peaks(group: _groups.Group) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for contest in group.contests:
         for x in contest.results:
-            if x.role == "ceiling" and x.op in ("fma", "mma") and x.flops_per_second:
+            if x.role == "ceiling" and x.flops_per_second and not older.ceiling(x).startswith(READS):
                 one = x.flops_per_second / x.threads
-                found.setdefault(units.bound(x.op, x.problem), []).append(one)
+                found.setdefault(older.ceiling(x), []).append(one)
     return {name: statistics.median(rates) for name, rates in found.items()}
 
 

@@ -1,9 +1,11 @@
-"""One document: `{format, environment, results[], comparisons[], notes[]}`."""
+"""One document: `{format, environment, results[], comparisons[], notes[]}`; of an attribution, itself."""
 
 from __future__ import annotations
 
+import json
 from typing import IO
 
+from reports import attribution
 from reports.record import FORMAT, Run
 
 
@@ -18,3 +20,11 @@ def write(run: Run, stream: IO[str]) -> None:
         "notes": run.notes,
     }
     stream.write(msgspec.json.encode(document).decode() + "\n")
+
+
+def write_attribution(run: Run, stream: IO[str]) -> None:
+    """A line for each."""
+    import msgspec
+
+    for document in attribution.of(run):
+        stream.write(json.dumps(msgspec.to_builtins(document)) + "\n")

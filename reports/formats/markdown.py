@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO
 
-from reports import table
+from reports import attribution, table
 from reports.record import Run
 
 
@@ -18,3 +18,9 @@ def write(run: Run, stream: IO[str]) -> None:
         stream.write(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n")
     for remark in (*made.notes, *table.kernels(run), *table.troubles(run)):
         stream.write(f"\n{remark}\n")
+
+
+def write_attribution(run: Run, stream: IO[str]) -> None:
+    """What a person reads, its columns kept."""
+    for document in attribution.of(run):
+        stream.write(f"```text\n{attribution.text(document)}\n```\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING
 
 from reports import attribution, table
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH = 132  # of a pipe, which has none of its own
+RAN = "What ran (operands row-major; NN = sgemm(N,N) names the column-major call a BLAS makes of it):"
+CEILINGS = "Ceilings in the same rounds:"
+WRONG = "Not as it should be:"
 
 
 def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
@@ -20,35 +24,36 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     for note in run.notes:
         for sentence in note.data.get("sentences", ()) if note.topic != attribution.TOPIC else ():
             console.print(sentence, style="bold", markup=False)
-    told = attribution.of(run)
-    for document in told:
+    attributions = attribution.of(run)
+    for document in attributions:
         console.print(attribution.text(document), markup=False, soft_wrap=True)
-    made = table.comparisons(run)
-    if made.rows:
-        _table(console, made)
-    if verbose or not (made.rows or told):
+    ratios = table.comparisons(run)
+    if ratios.rows:
+        _table(console, ratios)
+    if verbose or not (ratios.rows or attributions):
         _table(console, table.results(run))
-    for title, lines in (
-        (
-            "What ran (operands row-major; NN = sgemm(N,N) names the column-major call a BLAS makes of it):",
-            table.kernels(run),
-        ),
-        ("Ceilings in the same rounds:", (", ".join(table.ceilings(run)),)),
-        ("Not as it should be:", table.troubles(run)),
-    ):
-        if any(lines):
-            console.print(title, markup=False)
-            for line in lines:
-                console.print(f"  {line}", markup=False, soft_wrap=True)
-    for line in filter(None, (table.burst(run), table.steered(run), *(() if told else table.selftest(run)))):
+    for line in (*_sections(run), *_last(run, attributed=bool(attributions))):
         console.print(line, markup=False, soft_wrap=True)
+
+
+def _sections(run: Run) -> Iterator[str]:
+    """Under their titles: what ran, the ceilings, what went wrong."""
+    for title, lines in ((RAN, table.kernels(run)), (CEILINGS, table.ceilings(run)), (WRONG, table.troubles(run))):
+        if lines:
+            yield title
+            yield from (f"  {line}" for line in ([", ".join(lines)] if title == CEILINGS else lines))
+
+
+def _last(run: Run, *, attributed: bool) -> Iterator[str]:
+    """What holds for all of it: clocks, variables obeyed, the self-test; the machine, the scope, the time it took."""
+    selftest = () if attributed else table.selftest(run)
+    yield from filter(None, (table.burst(run), table.steered(run), *selftest))
     facts = run.environment.facts
-    device = facts.get("device", {})
-    said = [f"{device.get('model')}, {facts.get('cores')} cores"]
-    if not told:
+    last = [f"{facts.get('device', {}).get('model')}, {facts.get('cores')} cores"]
+    if not attributed:
         scopes = list(dict.fromkeys(c.scope for c in run.comparisons)) or ["within this process"]
-        said += [f"intervals hold {', '.join(scopes)}", table.seconds(run)]
-    console.print(f"{'; '.join(said)}.", markup=False, soft_wrap=True)
+        last += [f"intervals hold {', '.join(scopes)}", table.seconds(run)]
+    yield f"{'; '.join(last)}."
 
 
 def _table(console: Console, made: table.Table) -> None:

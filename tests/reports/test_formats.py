@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reports import formats, store
+from reports import attribution, formats, store
 from reports.__main__ import main
 from reports.formats import csv as csv_format
 from reports.record import Note, Run
@@ -136,3 +136,28 @@ def test_a_run_of_nothing_can_be_written(kind: str) -> None:
     stream = io.StringIO()
     formats.write(kind, Run(Environment("0", {}, {}, "", "")), stream)
     assert stream.getvalue()
+
+
+EXPLAINED = Path(__file__).parents[2] / "reports/reference/macro/explain-fcn-s.jsonl"
+
+
+def test_an_attribution_in_markdown_is_what_a_person_reads() -> None:
+    run, stream = store.read(EXPLAINED), io.StringIO()
+    formats.write_attribution("markdown", run, stream)
+    (document,) = attribution.of(run)
+    first, *lines, last = stream.getvalue().splitlines()
+    assert (first, last) == ("```text", "```")
+    assert lines == attribution.text(document).splitlines()
+
+
+def test_an_attribution_as_json_is_the_document_of_its_note() -> None:
+    run, stream = store.read(EXPLAINED), io.StringIO()
+    formats.write_attribution("json", run, stream)
+    assert json.loads(stream.getvalue()) == attribution.of(run)[0]
+
+
+def test_which_formats_there_are_for_what() -> None:
+    everything = [path.stem for path in Path(formats.__file__).parent.glob("[a-z]*.py")]
+    assert sorted(everything) == formats.kinds()
+    assert set(formats.documents()) == set(formats.kinds()) - {"text"}
+    assert {"json", "markdown"} <= set(formats.documents("attribution")) < set(formats.documents())

@@ -339,7 +339,15 @@ def test_only_what_was_timed_has_a_time_and_what_failed_has_a_reason(status: Any
 
 def test_every_field_of_a_result_goes_round() -> None:
     """Not only those of the examples above: each with a value that is not its default."""
-    other = {"int": 7, "float": 0.5, "str": "x", "dict": {"x": 1.0}, "tuple[str": ("x",), "tuple[int": (7,)}
+    other = {
+        "int": 7,
+        "float": 0.5,
+        "str": "x",
+        "dict[str, str]": {"x": "y"},
+        "dict": {"x": 1.0},
+        "tuple[str": ("x",),
+        "tuple[int": (7,),
+    }
     for field in fields(Result):
         kind = str(field.type)
         value = next((v for name, v in other.items() if kind.startswith(name)), None)

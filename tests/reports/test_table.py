@@ -10,6 +10,7 @@ from reports import table
 from reports.record import Comparison, Contest, Environment, Note, Result, Run, Seconds
 
 BASE = "gemm/m:1/n:8/k:8"
+SETTING = ("variant", "threads", "cold")
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,30 @@ BASE = "gemm/m:1/n:8/k:8"
     ],
 )
 def test_contrast(contender: str, baseline: str, told: tuple[str, str, str]) -> None:
-    assert table.contrast(contender, baseline) == told
+    assert table.contrast(_case(contender), _case(baseline)) == told
+
+
+def _case(name: str) -> Result:
+    """A case as its name says; fields that the name leaves out are at their default."""
+    words = dict(word.split(":", 1) for word in name.split("/")[1:])
+    problem = {"trans": "nn", "ld_pad": 0, "beta": 0.0} | {k: v for k, v in words.items() if k not in SETTING}
+    cold = tuple(words["cold"].split("+")) if "cold" in words else ()
+    said = {"trans": "word"}
+    return Result(name, "c", "measured", "gemm", problem, words["variant"], "cpu", 1, "planned", cold=cold, axes=said)
+
+
+def test_a_name_shows_what_it_leaves_out_as_the_record_holds_it() -> None:
+    first, second = _case("scale/variant:x/threads:1"), _case("scale/factor:3/variant:x/threads:1")
+    first = replace(first, problem={"factor": 2.0})
+    assert table.contrast(second, first) == ("scale x", "3", "2")
+
+
+def test_only_a_word_stands_without_its_name_beside_others() -> None:
+    words = "norm/maps:8/mode:frozen/variant:y/threads:1", "norm/maps:8/mode:train/variant:x/threads:1"
+    first, second = map(_case, words)
+    assert table.contrast(first, second) == ("norm maps:8", "mode:frozen y", "mode:train x")
+    first, second = (replace(case, axes={"mode": "word"}) for case in (first, second))
+    assert table.contrast(first, second) == ("norm maps:8", "frozen y", "train x")
 
 
 SECONDS = Seconds(1e-6, 0.9e-6, 1.1e-6, 0.95)

@@ -26,7 +26,7 @@ class Activation(Problem):
     op: ClassVar[str] = "activation"
 
     count: int = axis("elements", low=1)
-    kind: str = axis("which function", "relu", choices=("relu", "sigmoid", "tanh", "exp"))
+    kind: str = axis("which function", "relu", choices=("relu", "sigmoid", "tanh", "exp"), said="word")
     phase: str = axis("the function or its gradient", "forward", choices=("forward", "backward"))
     place: str = axis("where the result goes", "out", choices=("out", "in"))
 

@@ -19,8 +19,8 @@ class Stream(Problem):
 
     op: ClassVar[str] = "stream"
 
-    kind: str = axis("which traffic", choices=("read", "copy", "triad"))
-    size: int = axis("bytes of each array", low=64)
+    kind: str = axis("which traffic", choices=("read", "copy", "triad"), said="word")
+    size: int = axis("bytes of each array", low=64, said="bytes")
 
     @property
     def count(self) -> int:

@@ -1,0 +1,60 @@
+"""What the sentences of several benchmarks are made of: comparisons of one kind of contest, and expected ranges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple
+
+from micro.planning.contest import parse
+from reports import record, units
+from reports.record import Comparison, Run
+
+
+class Pair(NamedTuple):
+    """A comparison that has a ratio, its contest, and the cases that the names of its two results stand for."""
+
+    contest: record.Contest
+    comparison: Comparison
+    baseline: Any
+    contender: Any
+
+
+def pairs(run: Run, kind: str) -> Iterator[Pair]:
+    """Of the contests whose name begins so."""
+    for contest in run.contests:
+        for comparison in contest.comparisons if contest.contest.startswith(kind) else ():
+            if comparison.ratio is not None:
+                yield Pair(contest, comparison, parse(comparison.baseline), parse(comparison.contender))
+
+
+def interval(comparison: Comparison) -> str:
+    """`1.013 [1.009, 1.017]`."""
+    return units.ratio(comparison.ratio, comparison.low, comparison.high)
+
+
+@dataclass(frozen=True)
+class Band:
+    """A range expected on Intel and AMD alike. `firm`: a value outside is a fault of the harness, else only unusual;
+    `usual`: the range seen so far, where that is narrower."""
+
+    what: str
+    low: float
+    high: float = math.inf
+    _: KW_ONLY
+    firm: bool = True
+    usual: str = ""
+
+    def say(self, value: float, shown: str) -> str:
+        """A sentence on a value and how it is written."""
+        bound = f"{self.low:g} to {self.high:g}" if math.isfinite(self.high) else f"above {self.low:g}"
+        usual = f", usually {self.usual}" if self.usual else ""
+        kind, outside = ("expected", "NOT held") if self.firm else ("usual", "not so here")
+        verdict = "held" if self.low <= value <= self.high else outside
+        return f"{self.what}: {shown}; {kind} on Intel and AMD {bound}{usual}: {verdict}."
+
+    def of(self, comparison: Comparison) -> str:
+        """A sentence on a ratio."""
+        assert comparison.ratio is not None
+        return self.say(comparison.ratio, interval(comparison))

@@ -1,0 +1,148 @@
+"""Which file imports which, and the rooms that the files stand in: for tests of the house and for docs/rooms.py.
+
+A room is a folder of one of the four packages, or a few files that stand directly in it. `ROOMS` names those of each
+package from the top down: a room imports the rooms after it and none before. A new folder is put where it belongs.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ROOMS = {
+    "macro": (
+        "commands",
+        "command",
+        "explaining",
+        "watching",
+        "equality",
+        "timing",
+        "processes",
+        "frameworks",
+        "worker",
+        "networks",
+    ),
+    "micro": (
+        "commands",
+        "visit",
+        "probes",
+        "probing",
+        "api",
+        "arms",
+        "command",
+        "contests",
+        "answers",
+        "measuring",
+        "worker",
+        "planning",
+        "shapes",
+    ),
+    "kernels": ("commands", "doctor", "ops", "variants", "devices", "libs", "nouns"),
+    "reports": ("commands", "formats", "figures", "records"),
+}
+# Files that stand directly in a package: by name, else as "*" says.
+FILES = {
+    "macro": {"command": "command", "*": "commands"},
+    "micro": {"__init__": "api", "*": "commands"},
+    "kernels": dict.fromkeys(("variant", "catalog", "repeated", "users"), "variants")
+    | {"__main__": "commands", "*": "nouns"},
+    "reports": {"__main__": "commands", "*": "records"},
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One file needs another: names of modules, and the line that says so."""
+
+    importer: str
+    imported: str
+    line: int
+
+
+@functools.cache
+def modules() -> dict[str, Path]:
+    """Every module of the four packages, by its full name."""
+    paths = [path for package in ROOMS for path in sorted((ROOT / package).rglob("*.py"))]
+    return {".".join(x.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): x for x in paths}
+
+
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    """A file's syntax tree, read once."""
+    return ast.parse(path.read_text("utf-8"))
+
+
+def written(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything that is imported: in functions, for types alone, and by `import_module`; of
+    a name that is put together (an f-string) what stands before the first brace."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Import):
+            yield from ((one.lineno, alias.name) for alias in one.names)
+        elif isinstance(one, ast.ImportFrom) and one.level == 0:
+            yield from ((one.lineno, f"{one.module}.{alias.name}") for alias in one.names)
+        elif isinstance(one, ast.Call) and "import_module" in ast.unparse(one.func) and one.args:
+            yield one.lineno, ast.unparse(one.args[0]).lstrip("f").strip("'\"").partition("{")[0]
+
+
+def needs(name: str, node: ast.AST, known: Mapping[str, object]) -> Iterator[Import]:
+    """What a module imports of those known. A folder that is looked into by name is needed by nobody: what is in it
+    is found when it is asked for."""
+    for line, text in written(node):
+        module = text if text in known else text.rpartition(".")[0]
+        if module in known and module != name and not text.endswith("."):
+            yield Import(name, module, line)
+
+
+@functools.cache
+def imports() -> tuple[Import, ...]:
+    """Every import of one file of the suite by another."""
+    known = modules()
+    return tuple(found for name, path in known.items() for found in needs(name, tree(path), known))
+
+
+def room(name: str) -> tuple[str, str]:
+    """The package and the room of a module."""
+    package, *rest = modules()[name].relative_to(ROOT).with_suffix("").parts
+    files = FILES[package]
+    return package, rest[0] if len(rest) > 1 else files.get(rest[0], files["*"])
+
+
+def arrows() -> dict[str, list[tuple[str, str]]]:
+    """By package, its rooms' arrows: importer and imported."""
+    found: dict[str, set[tuple[str, str]]] = {package: set() for package in ROOMS}
+    for one in imports():
+        (package, first), (other, second) = room(one.importer), room(one.imported)
+        if package == other and first != second:
+            found[package].add((first, second))
+    return {package: sorted(pairs) for package, pairs in found.items()}
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """Modules that need each other, directly or by others, each circle once (Tarjan's algorithm)."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    path: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        order[name] = lowest[name] = len(order)
+        path.append(name)
+        for other in sorted(graph.get(name, ())):
+            if other not in order:
+                visit(other)
+            if other in path:
+                lowest[name] = min(lowest[name], lowest[other])
+        if lowest[name] == order[name]:
+            start = path.index(name)
+            if len(path) - start > 1:
+                found.append(sorted(path[start:]))
+            del path[start:]
+
+    for name in sorted(graph):
+        if name not in order:
+            visit(name)
+    return found

@@ -62,7 +62,7 @@ reference: .venv/done ## PyTorch's step against JAX's in both networks, five pro
 	  sed -i '/^picture: /d; /^run file: /d' docs/explain-$$net.txt; done
 
 golden: .venv/done ## rewrite the expected output of runs on the fake device; read the diff
-	GOLDEN=write $(BIN)/python -m pytest tests/golden
+	GOLDEN=write $(BIN)/python -m pytest tests/golden tests/macro/explaining/test_documents.py
 
 docs: .venv/done ## rewrite the pages that come from the code
 	$(BIN)/python docs/generate.py

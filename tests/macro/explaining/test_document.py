@@ -10,7 +10,6 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,48 +19,16 @@ from macro.explaining import repeat as repeating
 from macro.explaining.gap import Cell
 from macro.explaining.repeat import Repeat, as_called, repeat
 from macro.explaining.rows import rows
-from macro.frameworks import find
 from macro.networks import find as network
-from macro.processes.job import Setting
-from macro.timing.turns import Entry, Plan
 from macro.watching import perf
 from macro.watching.watch import Side
 from reports import attribution, formats, store
 from reports.record import Environment, Note
-from tests.macro.watched import GEMM, PYTHON, sample, span, watched
+from tests.macro.explaining.sides import CLEARS, FAST, NET, PACKS, PLAN, SLOW, side
+from tests.macro.watched import PYTHON
 
 ROOT = Path(__file__).parents[3]
-NET = network("fcn-r")
-PLAN = Plan(NET, 128, "step", 1.0, 1)
-PACKS = ("sgemm_incopy_HASWELL", GEMM[1])
-CLEARS = ("clear_page_erms", "[kernel.kallsyms]")
-ROUNDS = 8
 ENVIRONMENT = Environment("0", {"device": {"model": "x"}, "cores": 2}, {}, "python -m macro explain", "monday")
-SLOW = ["fc1 wgrad"] * 4 + ["fc1 update"] * 2 + ["loss"] + ["nothing"] * 3
-FAST = ["fc1 wgrad"] * 3 + ["fc1 update"] * 2 + ["loss"]
-COLUMNS = {"fc1 wgrad": "gemm", "fc1 update": "update", "loss": "softmax"}
-
-
-def side(name: str, rows: list[str], heap: str = "default", more: Any = ()) -> Side:
-    """Each millisecond of each step a sample in a span of that row; `more`: samples of the last of them."""
-    count, spans, samples, steps = len(rows), [], [], []
-    for number in range(ROUNDS):
-        start = 100.0 * number
-        steps.append((start, start + count))
-        for i, row in enumerate(rows):
-            at = start + i + 0.5
-            if row in COLUMNS:
-                spans.append(span(at - 0.4, at + 0.4, row, column=COLUMNS[row]))
-            last = rows[i:].count("nothing") - 1
-            samples.append(sample(at, more[last] if row == "nothing" else GEMM))
-    made = watched(*steps, spans=spans, samples=samples, rounds=list(range(ROUNDS)))
-    plain = [count * 1e-3] * ROUNDS
-    made.levels = {"P0": plain, "P1": plain, "P3": [2 * x for x in plain], "P0'": [plain[0]]}
-    made.faults, made.system = [7.0], [0.001]
-    made.calls = [(["fc1 wgrad"], "gemm")]
-    made.replays = [(count * 1e-3, [3.9e-3])] * 2
-    entry = Entry(find(name), Setting(heap=heap), built={"layout": "inputs x outputs"})
-    return Side(entry, [made])
 
 
 @pytest.fixture

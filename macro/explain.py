@@ -78,7 +78,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         began = time.monotonic()
         code = _watched(plan, sides, partial(command.say, arguments.quiet))
         plan = replace(plan, generations=len(sides[0].processes))
-        told = explanation.tell(plan, sides, time.monotonic() - began, arguments.kernels and not code)
+        told = explanation.explain(plan, sides, time.monotonic() - began, arguments.kernels and not code)
         note = Note(attribution.TOPIC, told)
         try:
             file.append(note)

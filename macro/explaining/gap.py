@@ -15,6 +15,7 @@ from macro.explaining.attribute import Attribution, Key
 from macro.explaining.rows import OUTSIDE, WAITING, Row, called
 from macro.explaining.work import amounts
 from macro.watching.watch import Side, Watched
+from reports.explanation import Cell
 from reports.stats import quantile
 
 DRAWS = 1000  # of the bootstrap
@@ -23,30 +24,6 @@ FALSE = 0.05  # chance that some cell of two equal steps is named
 LEAST = 0.01  # of the step: smaller differences are in the table alone
 NOT_FAULTS = 10.0  # times the other side's cost of a fault
 NEITHER = ("idle",)  # neither work nor rate, as whatever is unknown
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Seconds of a step in A and in B, and the 95 % interval of their difference. `amount`: what was done of it,
-    in its own unit (FLOP, bytes, faults, calls); `seen`: the kernel most of its samples were in; `sure`: the
-    difference is one, by the t-test over rounds, or over processes where there are enough, for all cells at once."""
-
-    row: str
-    column: str
-    a: float
-    b: float
-    low: float
-    high: float
-    work: float | None
-    rate: float | None
-    amount: dict[str, float | None]
-    seen: dict[str, str | None]
-    members: tuple[str, ...]
-    sure: bool
-
-    @property
-    def gap(self) -> float:
-        return self.a - self.b
 
 
 @dataclass(frozen=True)

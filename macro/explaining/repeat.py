@@ -9,11 +9,11 @@ from typing import Any
 
 from kernels.errors import SuiteError
 from kernels.ops.gemm.problem import Gemm
-from macro.explaining.gap import Cell
 from macro.explaining.rows import Row
 from macro.processes.job import Setting
 from macro.timing.turns import Plan
 from macro.watching.watch import Side
+from reports.explanation import Cell, Headroom
 
 STORED = {"forward": "nt", "dgrad": "nn", "wgrad": "tn"}  # of weights outputs × inputs, as PyTorch keeps them
 BUDGET = "4s"  # of measuring one cell's variants
@@ -118,27 +118,17 @@ def best(again: Repeat) -> tuple[str, float] | None:
     return (min(timed)[1], min(timed)[0]) if timed else None
 
 
-def headroom(
-    cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]
-) -> list[dict[str, Any]]:
+def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]) -> list[Headroom]:
     """Of each named product or pass: the best variant by itself beside what the slower side took, and what is left."""
-    found = []
+    measured = []
     for cell in cells:
         again = repeat(cell, plan, sides, known)
         try:
-            told = best(again) if cell.column != "packing" else None  # which is a part of its product
-        except KeyboardInterrupt:  # what was watched is told all the same
+            fastest = best(again) if cell.column != "packing" else None  # which is a part of its product
+        except KeyboardInterrupt:  # what was watched is reported all the same
             break
-        if told is not None:
+        if fastest is not None:
+            variant, seconds = fastest
             took = max(cell.a, cell.b)
-            found.append(
-                {
-                    "row": cell.row,
-                    "repeat": again.command,
-                    "best": told[0],
-                    "seconds": told[1],
-                    "took": took,
-                    "left": 1 - told[1] / took,
-                }
-            )
-    return found
+            measured.append(Headroom(cell.row, again.command, variant, seconds, took, 1 - seconds / took))
+    return measured

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from macro.explaining.attribute import Attribution
 from macro.explaining.rows import OUTSIDE, Row, called, together
 from macro.watching.watch import Side
+from reports.explanation import Agreement
 
 LARGE = 0.05  # of the step: from here on a row needs two witnesses
 WITHIN = 0.10  # of the row, or two standard deviations
 FREES = "free"  # the column of a replayed call that only gives memory back
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Seconds of a row by trace and by replay; `verdict`: agree, disagree, one witness."""
-
-    side: str
-    row: str
-    trace: float
-    replay: float | None
-    sigma: float
-    verdict: str
 
 
 def agreement(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import shlex
 import subprocess
 import sys
@@ -16,14 +15,14 @@ import pytest
 from kernels.ops.gemm.problem import Gemm
 from macro.explaining import document
 from macro.explaining import repeat as repeating
-from macro.explaining.gap import Cell
 from macro.explaining.repeat import Repeat, as_called, repeat
 from macro.explaining.rows import rows
 from macro.networks import find as network
 from macro.watching import perf
 from macro.watching.watch import Side
 from reports import attribution, formats, store
-from reports.record import Environment, Note
+from reports.explanation import Cell
+from reports.record import Environment
 from tests.macro.explaining.sides import CLEARS, FAST, NET, PACKS, PLAN, SLOW, side
 from tests.macro.watched import PYTHON
 
@@ -61,7 +60,7 @@ def test_a_call_that_several_rows_could_have_made_is_none_of_theirs(sides: list[
 
 
 def test_a_document_says_what_was_watched(sides: list[Side]) -> None:
-    told = json.loads(json.dumps(document.tell(PLAN, sides, 3.0)))
+    told = attribution.note(document.explain(PLAN, sides, 3.0)).data
     assert (told["a"], told["b"], told["network"], told["batch"]) == ("numpy", "jax", "fcn-r", 128)
     assert told["step"] == pytest.approx({"a": 0.010, "b": 0.006}) and told["gap"] == pytest.approx(0.004)
     cells = {(x["row"], x["column"]): x for x in told["cells"]}
@@ -92,7 +91,7 @@ def test_a_document_says_what_was_watched(sides: list[Side]) -> None:
 
 
 def test_a_person_reads_sentences_cells_and_what_is_not_known(sides: list[Side]) -> None:
-    text = attribution.text(document.tell(PLAN, sides, 3.0))
+    text = attribution.text(document.explain(PLAN, sides, 3.0))
     lines = text.splitlines()
     assert lines[0] == (
         "A step of fcn-r, batch 128, takes 10.0 ms in numpy and 6.00 ms in jax: a gap of +4.00 ms [+4.00 ms, +4.00 ms]."
@@ -115,32 +114,32 @@ def test_a_person_reads_sentences_cells_and_what_is_not_known(sides: list[Side])
 
 def test_equal_steps_name_nothing(sides: list[Side]) -> None:
     again = [sides[1], side("numpy", FAST)]
-    told = document.tell(PLAN, again, 3.0)
-    assert told["named"] == [] and "No cell differs for certain by 1%" in attribution.text(told)
+    told = document.explain(PLAN, again, 3.0)
+    assert told.named == () and "No cell differs for certain by 1%" in attribution.text(told)
 
 
 def test_what_cannot_be_known_is_said(sides: list[Side], monkeypatch: pytest.MonkeyPatch) -> None:
     sides[1].processes[0].traces = False
     monkeypatch.setattr(perf, "sees_kernel", lambda: False)
-    conditions = document.tell(PLAN, sides, 3.0)["conditions"]
+    conditions = document.explain(PLAN, sides, 3.0).conditions
     assert "perf sees no kernel code here: the operating system's share is in the residual" in conditions
     assert "jax tells no spans: categories only, no rows, of both" in conditions
     assert not any("numpy tells no spans" in x for x in conditions)
     monkeypatch.setattr(perf, "missing", lambda: "no perf")
-    conditions = document.tell(replace(PLAN, generations=5), sides, 3.0)["conditions"]
+    conditions = document.explain(replace(PLAN, generations=5), sides, 3.0).conditions
     assert conditions[0] == "no samples: no perf; the operating system's share is inside the rows"
 
 
 def test_two_heaps_of_one_framework_are_the_swap_itself(sides: list[Side]) -> None:
-    told = document.tell(PLAN, [sides[0], side("numpy", FAST, heap="keep")], 3.0)
-    assert (told["a"], told["b"]) == ("numpy heap default", "numpy heap keep")
-    (swap,) = [x for x in told["sentences"] if x.startswith("This is the swap itself, to heap keep: ")]
+    told = document.explain(PLAN, [sides[0], side("numpy", FAST, heap="keep")], 3.0)
+    assert (told.a, told.b) == ("numpy heap default", "numpy heap keep")
+    (swap,) = [x for x in told.sentences if x.startswith("This is the swap itself, to heap keep: ")]
     assert "OS memory is +1.00 ms" in swap and "what else changed with it +3.00 ms" in swap
 
 
 def test_each_command_that_repeats_is_one(sides: list[Side]) -> None:
-    told = document.tell(PLAN, sides, 3.0)
-    commands = sorted({x["repeat"] for x in told["cells"]})
+    told = document.explain(PLAN, sides, 3.0)
+    commands = sorted({x.repeat for x in told.cells})
     assert len(commands) >= 4
     for command in commands:
         words = shlex.split(command)
@@ -153,17 +152,17 @@ def test_each_command_that_repeats_is_one(sides: list[Side]) -> None:
             check=False,
         )
         assert known.returncode == 0, (command, known.stderr)
-    (wgrad,) = [x for x in told["cells"] if (x["row"], x["column"]) == ("fc1 wgrad", "gemm")]
+    (wgrad,) = [x for x in told.cells if (x.row, x.column) == ("fc1 wgrad", "gemm")]
     product = NET.layers[0].problems(128)["wgrad"]
-    assert wgrad["repeat"] == (
+    assert wgrad.repeat == (
         f"python -m micro.gemm --m {product.m} --n {product.n} --k {product.k} --trans {product.trans}"
     )
 
 
 def test_a_run_file_is_shown_as_the_run_itself_did(sides: list[Side], tmp_path: Path) -> None:
-    told = document.tell(PLAN, sides, 3.0)
+    told = document.explain(PLAN, sides, 3.0)
     with closing(store.RunFile(tmp_path / "run.jsonl", ENVIRONMENT)) as file:
-        file.append(Note(attribution.TOPIC, told))
+        file.append(attribution.note(told))
     shown = io.StringIO()
     formats.write("text", store.read(tmp_path / "run.jsonl"), shown)
     assert shown.getvalue().startswith(attribution.text(told) + "\n")
@@ -201,13 +200,13 @@ def test_what_is_left_of_a_named_pass_is_measured(sides: list[Side], monkeypatch
         return ("c", 1e-3) if again.benchmark == "micro.gemm" else None
 
     monkeypatch.setattr(repeating, "best", best)
-    told = document.tell(PLAN, sides, 3.0, kernels=True)
-    (left,) = told["headroom"]
-    assert (left["row"], left["best"], left["took"]) == ("fc1 wgrad", "c", pytest.approx(4e-3))
-    assert left["left"] == pytest.approx(0.75) and asked.count("micro.gemm") == 1
+    told = document.explain(PLAN, sides, 3.0, kernels=True)
+    (left,) = told.headroom
+    assert (left.row, left.best, left.took) == ("fc1 wgrad", "c", pytest.approx(4e-3))
+    assert left.left == pytest.approx(0.75) and asked.count("micro.gemm") == 1
     assert "fc1 wgrad: 4.00 ms in the step; c by itself" in attribution.text(told)
     monkeypatch.setattr(repeating, "best", lambda again: None)
-    assert any(x.startswith("--kernels: nothing") for x in document.tell(PLAN, sides, 3.0, True)["conditions"])
+    assert any(x.startswith("--kernels: nothing") for x in document.explain(PLAN, sides, 3.0, True).conditions)
 
 
 @pytest.mark.parametrize(

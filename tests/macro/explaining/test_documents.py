@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from kernels.ops.gemm.problem import Gemm
@@ -91,8 +90,8 @@ def test_a_document_is_as_it_was(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(perf, "sees_kernel", lambda: True)
     monkeypatch.setattr(repeating, "best", lambda again: ("c", 1e-3) if "gemm" in again.benchmark else None)
     sides, plan, kernels = ASKED[name]
-    told = document.tell(plan, sides(), 3.0, kernels)
-    written, text = json.dumps(msgspec.to_builtins(told)), attribution.text(told) + "\n"
+    told = document.explain(plan, sides(), 3.0, kernels)
+    written, text = json.dumps(attribution.note(told).data), attribution.text(told) + "\n"
     files = GOLDEN / f"{name}.json", GOLDEN / f"{name}.txt"
     if os.environ.get("GOLDEN") == "write":
         files[0].write_text(written.replace('}, {"row"', '},\n{"row"') + "\n", "utf-8")

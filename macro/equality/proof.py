@@ -47,6 +47,11 @@ class Verdict:
     where: str
     losses: tuple[float, ...] = ()
 
+    @property
+    def compared(self) -> bool:
+        """Whether it ran, so that there was something to compare."""
+        return not math.isnan(self.worst)
+
 
 def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[str, float]]:
     """NumPy's answer, and the bound of each of its arrays and of the loss, relative to its norm: kept, since three

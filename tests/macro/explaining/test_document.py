@@ -15,9 +15,10 @@ import pytest
 from kernels.ops.gemm.problem import Gemm
 from macro.explaining import document
 from macro.explaining import repeat as repeating
-from macro.explaining.repeat import Repeat, as_called, repeat
+from macro.explaining.repeat import Kernels, Steps, as_called, repeat
 from macro.explaining.rows import rows
 from macro.networks import find as network
+from macro.timing import results
 from macro.watching import perf
 from macro.watching.watch import Side
 from reports import attribution, formats, store
@@ -189,21 +190,21 @@ def test_a_fused_update_is_repeated_by_the_benchmark_that_has_it_fused(sides: li
     assert repeat(fused, PLAN, sides, known).command == own
     assert repeat(replace(fused, members=("fc1 update",)), PLAN, sides, known).command == own
     several = replace(fused, members=("fc1 update", "fc2 update"))
-    assert repeat(several, PLAN, sides, known).benchmark.startswith("macro run")
+    assert repeat(several, PLAN, sides, known) == Steps(PLAN, sides[0].entry)
 
 
 def test_what_is_left_of_a_named_pass_is_measured(sides: list[Side], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def best(again: Repeat) -> tuple[str, float] | None:
+    def best(again: Kernels) -> tuple[str, float] | None:
         asked.append(again.benchmark)
-        return ("c", 1e-3) if again.benchmark == "micro.gemm" else None
+        return ("c", 1e-3) if again.benchmark == "gemm" else None
 
     monkeypatch.setattr(repeating, "best", best)
     told = document.explain(PLAN, sides, 3.0, kernels=True)
     (left,) = told.headroom
     assert (left.row, left.best, left.took) == ("fc1 wgrad", "c", pytest.approx(4e-3))
-    assert left.left == pytest.approx(0.75) and asked.count("micro.gemm") == 1
+    assert left.left == pytest.approx(0.75) and asked.count("gemm") == 1
     assert "fc1 wgrad: 4.00 ms in the step; c by itself" in attribution.text(told)
     monkeypatch.setattr(repeating, "best", lambda again: None)
     assert any(x.startswith("--kernels: nothing") for x in document.explain(PLAN, sides, 3.0, True).conditions)
@@ -212,17 +213,28 @@ def test_what_is_left_of_a_named_pass_is_measured(sides: list[Side], monkeypatch
 @pytest.mark.parametrize(
     "again",
     [
-        Repeat("micro.elementwise", {"batch": 3, "classes": 7}),
-        Repeat("micro.elementwise", {"count": 64, "kind": "relu", "phase": "forward"}),
-        Repeat("micro.gemm", {"m": 3, "n": 4, "k": 5, "trans": "nt"}),
+        Kernels("elementwise", {"batch": 3, "classes": 7}),
+        Kernels("elementwise", {"count": 64, "kind": "relu", "phase": "forward"}),
+        Kernels("gemm", {"m": 3, "n": 4, "k": 5, "trans": "nt"}),
     ],
 )
-def test_a_product_or_a_pass_has_a_best_variant(again: Repeat, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_product_or_a_pass_has_a_best_variant(again: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeating, "BUDGET", "0.1s")
     found = repeating.best(again)
     assert found is not None and found[1] > 0
 
 
+def test_a_framework_is_repeated_as_its_run_says(sides: list[Side]) -> None:
+    """In one line, whoever writes it: network, phase, settings and division as they were."""
+    entry = replace(sides[0].entry, division="tuned")
+    plan = replace(PLAN, phase="forward", asked="my net.json")
+    assert Steps(plan, entry).command == (
+        "python -m macro run 'my net.json' --frameworks numpy --batch 128 --phase forward --threads 1 --heap default "
+        "--division tuned"
+    )
+    (told,) = results.contest(plan, [entry], "tuned", 0.01, 1.0).results
+    assert told.repeat == Steps(plan, entry).command
+
+
 def test_products_and_passes_alone_have_a_best_variant() -> None:
-    assert repeating.best(Repeat("micro.memory", {"faults": True})) is None
-    assert repeating.best(Repeat("macro run fcn-r", {})) is None
+    assert repeating.best(Kernels("memory", {"faults": True})) is None

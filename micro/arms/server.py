@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,22 @@ from micro.worker.process import die_with, pin
 
 
 class Arm:
-    """Each method is what a request asks it to do."""
+    """Each method but `answer` is what a request asks it to do."""
 
     def __init__(self, device: str) -> None:
         self._host = Host(open_device(device), 0)
+
+    def answer(self, do: str, given: dict[str, Any]) -> dict[str, Any]:
+        """What `do` gave. Raises what it raises."""
+        known: dict[str, Callable[..., dict[str, Any]]] = {
+            "plan": self.plan,
+            "prepare": self.prepare,
+            "open": self.open,
+            "settle": self.settle,
+            "look": self.look,
+            "close": self.close,
+        }
+        return known[do](**given)
 
     def plan(self, words: list[str]) -> dict[str, Any]:
         """The cases of a command, and where it would run."""
@@ -89,7 +102,7 @@ def main(arguments: list[str]) -> None:
         for line in requests:
             request = json.loads(line)
             try:
-                answer = getattr(arm, request.pop("do"))(**request)
+                answer = arm.answer(request.pop("do"), request)
             except SuiteError as error:
                 answer = {"error": str(error), "kind": type(error).__name__}
             except Exception as error:

@@ -105,6 +105,6 @@ def heaps(text: str) -> list[str]:
 
 
 def say(quiet: bool, text: str) -> None:
-    """A sign of life."""
+    """Print a line of progress to stderr, unless `quiet`."""
     if not quiet:
         print(text, file=sys.stderr, flush=True)

@@ -22,7 +22,7 @@ PATIENCE = 600.0  # seconds for eleven steps and their gradients
 
 @dataclass(frozen=True)
 class Answer:
-    """What a framework answered from given weights and batch."""
+    """Losses, and arrays by name: `gradient.fc1.weight`, `after10.fc1.weight`. `built`: what its model says it is."""
 
     framework: str
     identity: dict[str, Any]
@@ -55,7 +55,7 @@ def ask(framework: Framework, network: Network, batch: int, setting: Setting, fo
 
 
 def relative(got: Array, want: Array) -> float:
-    """‖got − want‖ / ‖want‖; of biases that moved by nothing, the difference itself."""
+    """‖got − want‖ / ‖want‖; ‖got − want‖ where `want` is zero, as of biases that did not move."""
     import numpy as np
 
     difference = float(np.linalg.norm(got.astype(np.float64) - want.astype(np.float64)))

@@ -1,5 +1,5 @@
-"""What goes wrong when a network is written down again, by name: read off a framework's answer, and off what
-the last layer would answer with that defect."""
+"""Name common mistakes of a re-implementation (a dropped layer, a double softmax, sum for mean …) by how a framework's
+answer differs from the reference."""
 
 from __future__ import annotations
 

@@ -145,6 +145,7 @@ def key(network: Network, batch: int, framework: Framework, setting: Setting, id
 def keep(
     network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any], verdict: Verdict
 ) -> None:
+    """Keep a proof that holds, for `proven`."""
     told = {"network": network.name, "batch": batch, **asdict(verdict)}
     _store(key(network, batch, framework, setting, identity), told)
 

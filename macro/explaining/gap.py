@@ -28,7 +28,7 @@ NEITHER = ("idle",)  # neither work nor rate, as whatever is unknown
 
 @dataclass(frozen=True)
 class Gap:
-    """`step`: seconds of a plain step by side; `residual`: what the cells leave of it."""
+    """The difference of two steps. `step`: seconds of a plain step by side; `residual`: what the cells leave of it."""
 
     step: dict[str, float]
     interval: tuple[float, float]  # of the difference of plain steps, 95 %
@@ -38,7 +38,7 @@ class Gap:
 
 
 def gap(sides: Sequence[Side], told: Sequence[Sequence[Attribution]], known: Mapping[str, Row], seed: int = 0) -> Gap:
-    """Of A and B; `told`: an attribution for each of their processes."""
+    """The gap between two sides; `told`: an attribution for each of their processes."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -141,7 +141,7 @@ def _seen(key: Key, side: Sequence[Attribution]) -> str | None:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Of nothing, 0."""
+    """The arithmetic mean; 0 of an empty sequence."""
     return sum(values) / len(values) if values else 0.0
 
 

@@ -17,7 +17,7 @@ FREES = "free"  # the column of a replayed call that only gives memory back
 def agreement(
     name: str, side: Side, told: Sequence[Attribution], group: Mapping[str, tuple[str, ...]], known: Mapping[str, Row]
 ) -> list[Agreement]:
-    """Of each row of at least a twentieth of the step."""
+    """Whether trace and replay agree, for each row of at least a twentieth of the step. `name`: of the side, a or b."""
     import numpy as np
 
     step = float(np.mean([np.mean(process.levels["P0"]) for process in side.processes]))

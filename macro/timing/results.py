@@ -51,7 +51,7 @@ def _problem(plan: Plan) -> str:
 
 
 def name(plan: Plan, entry: Entry) -> str:
-    """Of its result."""
+    """The name of an entry's result."""
     s, variant = entry.setting, _escaped(entry.framework.name)
     return f"{_problem(plan)}/variant:{variant}/threads:{s.threads}/heap:{s.heap}"
 

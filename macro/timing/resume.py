@@ -45,7 +45,7 @@ class Round:
 
 
 def keep(file: RunFile, contest: str, entries: Mapping[str, Entry], taken: Taken) -> None:
-    """On disk when it returns. `entries` by the names of their results."""
+    """Append a round to the run file; it is on disk on return. `entries` by the names of their results."""
     rows = {name: _row(entry, taken) for name, entry in entries.items()}
     file.append(Note(TOPIC, asdict(Round(contest, taken.generation, taken.number, taken.seconds, taken.ended, rows))))
 

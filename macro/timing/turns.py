@@ -84,15 +84,15 @@ def take(
     say: Callable[[str], None],
     keep: Callable[[Taken], None] | None = None,
 ) -> float:
-    """Fill the entries; seconds that the rounds took. What one does costs it alone. `keep` is called when a round has
-    ended."""
+    """Fill the entries; seconds that the rounds took. An entry that fails is out, the others go on. `keep` is called
+    when a round has ended."""
     files, peak = job_files.write_arrays(plan.network, plan.batch, folder), Peak()
     spent: dict[int, float] = {}
     for generation in range(plan.first, plan.first + plan.generations):
         order = random.Random(plan.seed * 1000 + generation)
         with ExitStack() as stack:
             alive = []
-            for entry in order.sample(entries, len(entries)):  # nobody is always the first to be given memory
+            for entry in order.sample(entries, len(entries)):  # else one would always be the first to be given memory
                 if entry.status != "ok":
                     continue
                 whole = plan.first + plan.generations
@@ -109,7 +109,7 @@ def take(
 
 
 def begin(plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], folder: Path, stack: ExitStack) -> Process:
-    """Its process, built; the entry knows what it says of itself. Raises SuiteError."""
+    """Start an entry's process and wait until it is built; its identity goes to the entry. Raises SuiteError."""
     job = job_files.write(entry.framework, plan.network, plan.batch, setting, files, folder)
     process = stack.enter_context(Process(entry.framework, job, setting, job.with_suffix(".log")))
     entry.identity, entry.built = process.expect("hello"), process.expect("built")
@@ -117,7 +117,7 @@ def begin(plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], fol
 
 
 def _start(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack: ExitStack) -> bool:
-    """Its process, built and warm; how many steps make a block."""
+    """Start and warm an entry's process, and choose how many steps make a block; whether that worked."""
     began = time.monotonic()
     try:
         entry.process = begin(plan, entry, entry.setting, files, folder, stack)
@@ -150,8 +150,8 @@ def _progress(plan: Plan, taken: Taken) -> Iterator[str]:
 
 def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> list[tuple[Entry, dict[str, Any]]]:
     """A block of steps from each and a look at the peak, in turns, in fresh random order, while the others wait
-    on their pipes. A turn's first step is nobody's: during the others' turns a hypervisor took freed pages back, and
-    caches hold what is theirs. Who fails is no longer alive."""
+    on their pipes. The first step of a turn is discarded: while other processes ran, the hypervisor may have reclaimed
+    freed pages, and the caches are cold. An entry that fails is removed from `alive`."""
     found, fma = [], None
     for entry in order.sample([*alive, None], len(alive) + 1):
         if entry is None:

@@ -72,6 +72,7 @@ class Arm:
         return {"calls": self._host.open([found], [True], seed)[0]}
 
     def settle(self, calls: list[float], visit: float) -> dict[str, Any]:
+        """Launches of a visit, and seconds of a visit and of a round."""
         opened = self._host.settle([calls], visit)
         return {"launches": opened.launches[0], "visit": opened.visits[0], "round": opened.round}
 
@@ -86,6 +87,7 @@ class Arm:
         }
 
     def close(self) -> dict[str, Any]:
+        """Nothing; the case's buffers are given back."""
         self._host.close()
         return {}
 

@@ -61,8 +61,8 @@ reference: .venv/done ## PyTorch's step against JAX's in both networks, five pro
 	  $(BIN)/python -m macro explain $$net pytorch jax --runs 5 -o reports/reference/macro/explain-$$net.jsonl --figures docs/pictures/explain-$$net >docs/explain-$$net.txt || exit; \
 	  sed -i '/^picture: /d; /^run file: /d' docs/explain-$$net.txt; done
 
-golden: .venv/done ## rewrite the expected output of runs on the fake device; read the diff
-	GOLDEN=write $(BIN)/python -m pytest tests/golden
+golden: .venv/done ## rewrite the expected output of runs on the fake device and of stand-in frameworks; read the diff
+	GOLDEN=write $(BIN)/python -m pytest tests/golden tests/macro/test_golden.py tests/macro/explaining/test_documents.py
 
 docs: .venv/done ## rewrite the pages that come from the code
 	$(BIN)/python docs/generate.py

@@ -13,7 +13,7 @@ SHARED = "command"
 
 
 def commands() -> dict[str, str]:
-    """By name, and what each does: the files of this folder but what they share."""
+    """The commands by name, each with its docstring's first line: the files of this folder but what they share."""
     found = {}
     for path in sorted(Path(__file__).parent.glob("[a-z]*.py")):
         if path.stem == SHARED:

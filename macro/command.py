@@ -1,4 +1,4 @@
-"""What the commands of macro share: a network, frameworks with their knobs, where things are written."""
+"""What the commands of macro share: their options, and what the words of those mean."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import string
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.errors import UsageError
@@ -24,25 +23,27 @@ LETTERS = string.ascii_lowercase[1:]  # of twins
 
 
 def parser(command: str, about: str | None) -> argparse.ArgumentParser:
+    """With the options of every command that runs frameworks."""
     made = OneLineParser(f"python -m macro {command}", description=about, allow_abbrev=False)
     made.add_argument("network", help="fcn-s, fcn-r, …, or a file like micro/shapes/fcn-r.json")
     made.add_argument("--frameworks", default=DEFAULT, metavar="NAMES", help=f"comma-separated ({DEFAULT})")
     made.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
     made.add_argument("--threads", default="1", metavar="N", help="threads of every framework (1)")
-    made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
     return made
 
 
-def network(arguments: argparse.Namespace) -> Network:
+def network(name: str) -> Network:
+    """By name or file. Raises UsageError."""
     from macro import networks
 
-    return networks.find(arguments.network)
+    return networks.find(name)
 
 
-def batch(arguments: argparse.Namespace, net: Network) -> int:
-    count: int = net.batch if arguments.batch is None else arguments.batch
+def batch(asked: int | None, net: Network) -> int:
+    """What was asked for, or else the network's own. Raises UsageError."""
+    count = net.batch if asked is None else asked
     if count < 1:
-        raise UsageError(f"--batch {arguments.batch}: take 1 or more")
+        raise UsageError(f"--batch {asked}: take 1 or more")
     return count
 
 
@@ -85,6 +86,7 @@ def setting(framework: Framework, threads: int, heap: str, division: str) -> tup
 
 
 def threads(text: str) -> list[int]:
+    """A comma list of numbers that this process has cores for. Raises UsageError."""
     from kernels.devices.cpu import cores
 
     try:
@@ -98,16 +100,11 @@ def threads(text: str) -> list[int]:
 
 
 def heaps(text: str) -> list[str]:
+    """A comma list of malloc's policies. Raises UsageError."""
     return words(text, "--heap", tuple(POLICIES))
 
 
 def say(quiet: bool, text: str) -> None:
-    """A sign of life."""
+    """Print a line of progress to stderr, unless `quiet`."""
     if not quiet:
         print(text, file=sys.stderr, flush=True)
-
-
-def output(path: Path | None) -> None:
-    """Raise UsageError where a file cannot be written there."""
-    if path is not None and not path.resolve().parent.is_dir():
-        raise UsageError(f"-o {path}: name a file in a folder that is there")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -12,14 +14,35 @@ from typing import Any
 
 from kernels.errors import SuiteError, UsageError
 from macro import command
-from macro.frameworks import find, home, names
+from macro.frameworks import Framework, find, home, names
 from macro.processes import environments
 from macro.processes.environments import Environment
 from reports.parser import OneLineParser
 
 
-def main(argv: Sequence[str]) -> int:
-    """0 where all that was asked is there and runs, 1 where something fails, 2 for usage."""
+@dataclass(frozen=True)
+class EnvRequest:
+    """What is done with environments, `create`, `remove` or `list`, and which. `wheels`: where packages are taken
+    from, instead of an index; `again`: frameworks that ran before are started again."""
+
+    action: str
+    names: Sequence[str] = ()
+    quiet: bool = False
+    wheels: Path | None = None
+    again: bool = False
+
+
+def request(argv: Sequence[str]) -> EnvRequest:
+    """What the words of the command mean."""
+    words = parser().parse_args(argv)
+    if words.action == "list":
+        return EnvRequest(words.action, again=words.again)
+    wheels = words.wheels if words.action == "create" else None
+    return EnvRequest(words.action, words.name, words.quiet, wheels)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
     made = OneLineParser("python -m macro env", description=__doc__, allow_abbrev=False)
     actions = made.add_subparsers(dest="action", required=True, metavar="create|list|remove")
     for action, about in (("create", "make it from its recipe, then try it"), ("remove", "delete it")):
@@ -35,28 +58,31 @@ def main(argv: Sequence[str]) -> int:
             )
     own = actions.add_parser("list", help="what is there, what it weighs, what runs", allow_abbrev=False)
     own.add_argument("--try", dest="again", action="store_true", help="start every framework again")
-    arguments = made.parse_args(argv)
-    if arguments.action == "list":
-        return _list(arguments.again)
-    return _each(arguments)
+    return made
 
 
-def _each(arguments: Any) -> int:
+def main(argv: Sequence[str]) -> int:
+    """0 where all that was asked is there and runs, 1 where something fails, 2 for usage."""
+    asked = request(argv)
+    return _list(asked.again) if asked.action == "list" else _each(asked)
+
+
+def _each(asked: EnvRequest) -> int:
     """Create or remove what was named; one that fails costs itself alone."""
-    wanted = _wanted(arguments.name, arguments.action)
-    said = partial(command.say, arguments.quiet)
+    wanted = _wanted(asked.names, asked.action)
+    say = partial(command.say, asked.quiet)
     failed = 0
     for environment in wanted:
         try:
-            if arguments.action == "create":
-                failed |= create(environment, arguments.wheels, said)
+            if asked.action == "create":
+                failed |= create(environment, asked.wheels, say)
             else:
                 environments.remove(environment)
                 print(f"{environment.name}: removed")
         except UsageError:
             raise
         except (SuiteError, OSError) as error:
-            print(f"{environment.name}: not {arguments.action}d: {error}")
+            print(f"{environment.name}: not {asked.action}d: {error}")
             failed = 1
     return failed
 
@@ -98,7 +124,7 @@ def tried(environment: Environment, told: dict[str, Any], say: Callable[[str], N
     environments.keep(environment, told)
 
 
-def attempt(row: Any) -> dict[str, Any]:
+def attempt(row: Framework) -> dict[str, Any]:
     """Whether a framework trains one step: its version and seconds, or its own words why not."""
     from macro.networks.base import Network, dense
     from macro.processes import job as job_files

@@ -4,37 +4,64 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from macro import command
+
+if TYPE_CHECKING:
+    from macro.equality.proof import Verdict
+    from macro.frameworks import Framework
+    from macro.networks.base import Network
+    from macro.processes.job import Setting
+
+
+@dataclass(frozen=True)
+class EqualRequest:
+    """The network, and the frameworks that are compared with its reference."""
+
+    network: Network
+    batch: int
+    frameworks: Sequence[tuple[Framework, Setting]]
+    quiet: bool
+
+
+def request(argv: Sequence[str]) -> EqualRequest:
+    """What the words of the command mean. Raises UsageError."""
+    parser = command.parser("equal", __doc__)
+    parser.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+    words = parser.parse_args(argv)
+    net = command.network(words.network)
+    batch, threads = command.batch(words.batch, net), command.threads(words.threads)[0]
+    rows = command.frameworks(words.frameworks)
+    wanted = [(row, command.setting(row, threads, "default", "default")[0]) for row in rows]
+    return EqualRequest(net, batch, wanted, words.quiet)
 
 
 def main(argv: Sequence[str]) -> int:
     """0 where all that can run do equal work; 1 where one does other work, or none could be compared."""
-    made = command.parser("equal", __doc__)
-    arguments = made.parse_args(argv)
-    net = command.network(arguments)
-    batch = command.batch(arguments, net)
-    wanted = [
-        (framework, command.setting(framework, command.threads(arguments.threads)[0], "default", "default")[0])
-        for framework in command.frameworks(arguments.frameworks)
-    ]
     from macro.equality.proof import prove
 
+    asked = request(argv)
+    net, batch = asked.network, asked.batch
     print(
         f"{net.name}, batch {batch}: {net.parameters:,} parameters, {net.flops(batch) / 1e9:.2f} GFLOP a step "
         f"({net.source})"
     )
     with tempfile.TemporaryDirectory(prefix="kernelgap-equal-") as folder:
-        verdicts = prove(net, batch, wanted, Path(folder), partial(command.say, arguments.quiet))
+        verdicts = prove(net, batch, asked.frameworks, Path(folder), partial(command.say, asked.quiet))
     for verdict in verdicts:
-        if verdict.worst != verdict.worst:
-            print(f"  {verdict.framework}: not compared: {verdict.why}")
-            continue
-        losses = ", ".join(f"{loss:.6g}" for loss in verdict.losses)
-        how = f"largest difference {verdict.worst:.2g} of its bound, in {verdict.where}"
-        told = "equal" if verdict.equal else f"NOT EQUAL: {verdict.why}"
-        print(f"  {verdict.framework}: {told}; losses {losses}; {how}")
-    compared = [verdict for verdict in verdicts if verdict.worst == verdict.worst]
+        print(f"  {verdict.framework}: {_line(verdict)}")
+    compared = [verdict for verdict in verdicts if verdict.compared]
     return 0 if compared and all(verdict.equal for verdict in compared) else 1
+
+
+def _line(verdict: Verdict) -> str:
+    """A verdict in a line."""
+    if not verdict.compared:
+        return f"not compared: {verdict.why}"
+    losses = ", ".join(f"{loss:.6g}" for loss in verdict.losses)
+    equal = "equal" if verdict.equal else f"NOT EQUAL: {verdict.why}"
+    return f"{equal}; losses {losses}; largest difference {verdict.worst:.2g} of its bound, in {verdict.where}"

@@ -9,21 +9,23 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from kernels.errors import SuiteError, UsageError
 from macro import command
+from micro.planning.options import Outputs, outputs_of
 from micro.planning.request import TIME, number
 
 if TYPE_CHECKING:
     from macro.timing.turns import Plan
     from macro.watching.watch import Side
-    from reports.record import Run
+    from reports.record import Note, Run
 
 SECONDS = 40.0  # of watching, for each process
+Value = TypeVar("Value")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -52,90 +54,105 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@dataclass(frozen=True)
+class ExplainRequest:
+    """Whose steps are watched, A's and B's. `kernels`: whether the named products are measured by themselves too."""
+
+    plan: Plan
+    sides: Sequence[Side]
+    kernels: bool
+    outputs: Outputs
+
+
+def request(argv: Sequence[str]) -> ExplainRequest:
+    """What the words of the command mean. Raises UsageError."""
+    from macro.timing.turns import Plan
+
+    words = parser().parse_args(argv)
+    net = command.network(words.network)
+    if words.runs < 1:
+        raise UsageError(f"--runs {words.runs}: take 1 or more")
+    seconds = number(words.budget, TIME, "--budget", "60s") if words.budget else SECONDS * words.runs
+    threads = _pair(command.threads(words.threads), "--threads")
+    heaps = _pair(command.heaps(words.heap), "--heap")
+    divisions = _pair(command.words(words.division, "--division", command.DIVISIONS), "--division")
+    sides = [_side(*side) for side in zip((words.a, words.b), threads, heaps, divisions, strict=True)]
+    if threads[0] != threads[1]:
+        raise UsageError(f"--threads {words.threads}: one number for both; steps on other threads are other clocks")
+    plan = Plan(net, command.batch(words.batch, net), words.phase, seconds, words.runs, asked=words.network)
+    return ExplainRequest(plan, sides, words.kernels, outputs_of(vars(words)))
+
+
+def _side(name: str, threads: int, heap: str, division: str) -> Side:
+    """A framework in one setting. Raises UsageError."""
+    from macro.timing.turns import Entry
+    from macro.watching.watch import Side
+
+    rows = command.frameworks(name)
+    if len(rows) > 1:
+        raise UsageError(f"{name}: name one framework for each side")
+    setting, belongs = command.setting(rows[0], threads, heap, division)
+    return Side(Entry(rows[0], setting, belongs))
+
+
 def main(argv: Sequence[str]) -> int:
     """The exit code."""
-    return _explain(parser().parse_args(argv))
+    return _explain(request(argv))
 
 
-def _explain(arguments: argparse.Namespace) -> int:
+def _explain(asked: ExplainRequest) -> int:
     from kernels.devices import open_device
-    from macro.explaining import document as explanation
+    from macro.explaining import document
     from micro.command import environment as machine
-    from micro.command.session import open_outputs, open_run_file
+    from micro.command.outputs import open_outputs
+    from micro.command.session import open_run_file
     from reports import attribution, store
-    from reports.record import Note
 
-    plan, sides = _planned(arguments)
+    outputs, sides = asked.outputs, asked.sides
     with ExitStack() as stack:
-        outputs = open_outputs(arguments, stack)
+        streams = open_outputs(outputs, stack)
         environment = machine.environment([open_device("cpu")], machine.command_line())
-        file = open_run_file(arguments.output, environment)
+        file = open_run_file(outputs.output, environment)
         stack.callback(file.close)
         began = time.monotonic()
-        code = _watched(plan, sides, partial(command.say, arguments.quiet))
-        plan = replace(plan, generations=len(sides[0].processes))
-        told = explanation.tell(plan, sides, time.monotonic() - began, arguments.kernels and not code)
-        note = Note(attribution.TOPIC, told)
+        code = _watched(asked.plan, sides, partial(command.say, outputs.quiet))
+        plan = replace(asked.plan, generations=len(sides[0].processes))
+        explanation = document.explain(plan, sides, time.monotonic() - began, asked.kernels and not code)
+        note = attribution.note(explanation)
         try:
             file.append(note)
-        except store.Unwritable as error:  # minutes of watching are told all the same
+        except store.Unwritable as error:  # minutes of watching are shown all the same
             print(f"macro explain: {str(error).partition(';')[0]}", file=sys.stderr)
-            arguments.output, code = None, 1
-        run = replace(file.run, notes=(note,))
-        return _say(told, run, arguments, outputs) or code
+            outputs, code = replace(outputs, output=None), 1
+        return _say(replace(file.run, notes=(note,)), note, outputs, streams) or code
 
 
-def _say(told: dict[str, Any], run: Run, arguments: argparse.Namespace, outputs: Mapping[str, IO[str]]) -> int:
+def _say(run: Run, note: Note, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
     """The text, the document, the picture; 1 where one of them cannot be written."""
-    from micro.command.session import for_people, written
+    from micro.command.outputs import for_people, written
     from reports import formats
 
-    people = for_people(arguments)
+    people = for_people(outputs)
 
     def text() -> None:
         formats.write("text", run, people)
         people.flush()
 
     def document(stream: IO[str]) -> None:
-        print(json.dumps(told), file=stream, flush=True)
+        print(json.dumps(note.data), file=stream, flush=True)
 
-    documents = [(f"--{kind}", partial(document, stream), stream) for kind, stream in outputs.items()]
-    return written([("stdout", text, people), *documents], run, arguments)
-
-
-def _planned(arguments: argparse.Namespace) -> tuple[Plan, list[Side]]:
-    """What is watched, and the two sides. Raises UsageError."""
-    from macro.timing.turns import Entry, Plan
-    from macro.watching.watch import Side
-
-    net = command.network(arguments)
-    if arguments.runs < 1:
-        raise UsageError(f"--runs {arguments.runs}: take 1 or more")
-    seconds = number(arguments.budget, TIME, "--budget", "60s") if arguments.budget else SECONDS * arguments.runs
-    threads = _pair(command.threads(arguments.threads), "--threads")
-    heaps = _pair(command.heaps(arguments.heap), "--heap")
-    divisions = _pair(command.words(arguments.division, "--division", command.DIVISIONS), "--division")
-    sides = []
-    for i, name in enumerate((arguments.a, arguments.b)):
-        found = command.frameworks(name)
-        if len(found) > 1:
-            raise UsageError(f"{name}: name one framework for each side")
-        (framework,) = found
-        setting, belongs = command.setting(framework, threads[i], heaps[i], divisions[i])
-        sides.append(Side(Entry(framework, setting, belongs)))
-    if threads[0] != threads[1]:
-        raise UsageError(f"--threads {arguments.threads}: one number for both; steps on other threads are other clocks")
-    plan = Plan(net, command.batch(arguments, net), arguments.phase, seconds, arguments.runs, asked=arguments.network)
-    return plan, sides
+    documents = [(f"--{kind}", partial(document, stream), stream) for kind, stream in streams.items()]
+    return written([("stdout", text, people), *documents], run, outputs)
 
 
-def _pair(values: list[Any], option: str) -> list[Any]:
+def _pair(values: list[Value], option: str) -> list[Value]:
+    """A's and B's. Raises UsageError."""
     if len(values) > 2:
         raise UsageError(f"{option}: one for both sides, or two: A's and B's")
     return values * 2 if len(values) == 1 else values
 
 
-def _watched(plan: Plan, sides: list[Side], say: Callable[[str], None]) -> int:
+def _watched(plan: Plan, sides: Sequence[Side], say: Callable[[str], None]) -> int:
     """The exit code: where it is stopped, or a process fails, the pairs of processes before are kept. Raises what
     stopped it where there is no pair."""
     from macro.watching import watch

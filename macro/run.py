@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.errors import UsageError
 from macro import command
+from micro.planning.options import Outputs, add_outputs, outputs_of
 from micro.planning.request import SHARE, TIME, number
-from reports import formats
 
 if TYPE_CHECKING:
-    from macro.networks.base import Network
     from macro.timing.resume import Round
     from macro.timing.turns import Entry, Plan
-    from reports.record import Run
     from reports.store import RunFile
 
 MARGIN = "1%"
-EXPORTS = [kind for kind in formats.kinds() if kind != "text"]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -41,66 +39,90 @@ def parser() -> argparse.ArgumentParser:
         "--runs", type=int, default=3, metavar="N", help="generations of processes (3), of 6 rounds or more"
     )
     made.add_argument("--margin", default=MARGIN, metavar="SHARE", help="smallest difference that is one (1%%)")
-    made.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
-    made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    for kind in EXPORTS:
-        made.add_argument(f"--{kind}", metavar="FILE", help=f"write {kind} (- is stdout)")
-    made.add_argument("--figures", metavar="DIR", type=Path, help="draw pictures into this folder")
-    made.add_argument("-v", dest="verbose", action="store_true", help="every case with its command")
+    add_outputs(made)
     return made
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What is run: `plan`, whose seconds are of all divisions together, in these entries. `margin`: the smallest
+    ratio less one that is a difference."""
+
+    plan: Plan
+    entries: Sequence[Entry]
+    margin: float
+    outputs: Outputs
+
+
+def request(argv: Sequence[str]) -> RunRequest:
+    """What the words of the command mean. Raises UsageError."""
+    from macro.timing.turns import Plan
+
+    words = parser().parse_args(argv)
+    net = command.network(words.network)
+    if words.runs < 1:
+        raise UsageError(f"--runs {words.runs}: take 1 or more")
+    entries = _entries(words.frameworks, words.division, words.threads, words.heap)
+    seconds = number(words.budget, TIME, "--budget", "60s")
+    margin = number(words.margin, SHARE, "--margin", "1%")
+    if words.resume and words.output is None:
+        raise UsageError("--resume: it needs a run file, -o FILE")
+    plan = Plan(net, command.batch(words.batch, net), words.phase, seconds, words.runs, asked=words.network)
+    return RunRequest(plan, entries, margin, outputs_of(vars(words)))
 
 
 def main(argv: Sequence[str]) -> int:
     """The exit code; 1 where a framework failed or does other work."""
-    return _run(parser().parse_args(argv))
+    return _run(request(argv))
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(asked: RunRequest) -> int:
     from kernels.devices import open_device
-    from macro.timing.turns import Plan
     from micro.command import environment as machine
-    from micro.command.session import open_outputs, open_run_file, say
-    from reports.record import Note
+    from micro.command.outputs import open_outputs, say
+    from micro.command.session import open_run_file
 
-    net = command.network(arguments)
-    if arguments.runs < 1:
-        raise UsageError(f"--runs {arguments.runs}: take 1 or more")
-    entries = _entries(arguments)
-    seconds = number(arguments.budget, TIME, "--budget", "60s")
-    margin = number(arguments.margin, SHARE, "--margin", "1%")
-    if arguments.resume and arguments.output is None:
-        raise UsageError("--resume: it needs a run file, -o FILE")
-    plan = Plan(net, command.batch(arguments, net), arguments.phase, seconds, arguments.runs, asked=arguments.network)
+    outputs = asked.outputs
     with ExitStack() as stack:
-        outputs = open_outputs(arguments, stack)
+        streams = open_outputs(outputs, stack)
         environment = machine.environment([open_device("cpu")], machine.command_line())
-        file = open_run_file(arguments.output, environment, arguments.resume)
+        file = open_run_file(outputs.output, environment, outputs.resume)
         stack.callback(file.close)
-        divisions = list(dict.fromkeys(entry.division for entry in entries))
-        for division in divisions:
-            own = [entry for entry in entries if entry.division == division]
-            share = replace(plan, seconds=seconds / len(divisions), seed=int(file.run.environment.state["seed"]))
-            _measure(share, own, division, margin, file, arguments.quiet)
-        sentences = _sentences(net, plan, file.run)
-        if sentences not in [note.data.get("sentences") for note in file.run.notes]:
-            file.append(Note("answer", {"sentences": sentences}))
-        failed = say(file.run, arguments, outputs)
+        _measure_all(asked, file)
+        failed = say(file.run, outputs, streams)
     return failed or int(any(r.status in ("wrong", "failed") for r in file.run.results))
 
 
-def _entries(arguments: argparse.Namespace) -> list[Entry]:
+def _entries(frameworks: str, division: str, threads: str, heap: str) -> list[Entry]:
     """Frameworks × threads × heaps × divisions; twins by their knobs, such as two heaps of a tuned one, once."""
     from macro.timing.turns import Entry
 
-    found: list[Entry] = []
-    for division in command.words(arguments.division, "--division", command.DIVISIONS):
-        for threads in command.threads(arguments.threads):
-            for heap in command.heaps(arguments.heap):
-                for framework in command.frameworks(arguments.frameworks):
-                    setting, belongs = command.setting(framework, threads, heap, division)
-                    if not any((x.framework, x.setting, x.division) == (framework, setting, belongs) for x in found):
-                        found.append(Entry(framework, setting, belongs))
-    return found
+    entries: list[Entry] = []
+    for one, count, policy, framework in itertools.product(
+        command.words(division, "--division", command.DIVISIONS),
+        command.threads(threads),
+        command.heaps(heap),
+        command.frameworks(frameworks),
+    ):
+        setting, belongs = command.setting(framework, count, policy, one)
+        if not any((x.framework, x.setting, x.division) == (framework, setting, belongs) for x in entries):
+            entries.append(Entry(framework, setting, belongs))
+    return entries
+
+
+def _measure_all(asked: RunRequest, file: RunFile) -> None:
+    """One division after another, each with an equal share of the budget; then the answer."""
+    from macro.timing.answer import sentences
+    from reports.record import Note
+
+    divisions, seed = dict.fromkeys(entry.division for entry in asked.entries), file.run.environment.state["seed"]
+    for division in divisions:
+        own = [entry for entry in asked.entries if entry.division == division]
+        share = replace(asked.plan, seconds=asked.plan.seconds / len(divisions), seed=int(seed))
+        _measure(share, own, division, asked.margin, file, asked.outputs.quiet)
+    answer = sentences(asked.plan, file.run)
+    if answer not in [note.data.get("sentences") for note in file.run.notes]:
+        file.append(Note("answer", {"sentences": answer}))
 
 
 def _measure(plan: Plan, entries: list[Entry], division: str, margin: float, file: RunFile, quiet: bool) -> None:
@@ -131,12 +153,6 @@ def _done(contest: str, names: list[str], taken: Sequence[Round], file: RunFile)
             "another file"
         )
     return bool(known)
-
-
-def _sentences(net: Network, plan: Plan, run: Run) -> list[str]:
-    from macro.timing.answer import sentences
-
-    return sentences(net, plan, run)
 
 
 if __name__ == "__main__":

@@ -22,16 +22,21 @@ def text(network: Network) -> str:
 
 
 def path(network: Network, folder: Path = FOLDER) -> Path:
+    """The network's file; a colon in its name is a dash there."""
     return folder / f"{network.name.replace(':', '-')}.json"
 
 
-def main(argv: Sequence[str]) -> int:
+def request(argv: Sequence[str]) -> list[Network]:
+    """The networks that the words of the command name. Raises UsageError."""
     parser = OneLineParser("python -m macro shapes", description=__doc__, allow_abbrev=False)
     parser.add_argument("network", nargs="+", help="names, or all")
-    arguments = parser.parse_args(argv)
-    names = networks.names() if arguments.network == ["all"] else arguments.network
-    for name in names:
-        network = networks.find(name)
+    words = parser.parse_args(argv)
+    return [networks.find(name) for name in (networks.names() if words.network == ["all"] else words.network)]
+
+
+def main(argv: Sequence[str]) -> int:
+    """0; each network is written, and its file named."""
+    for network in request(argv):
         path(network).write_text(text(network), "utf-8")
         print(path(network))
     return 0

@@ -1,4 +1,20 @@
-"""How it is measured. A file is a benchmark, or a command a person runs; a folder is what they are made of.
+"""How it is measured: a command line or a caller's words on the way to records.
+
+A measurement has eight steps, each in its folder:
+
+1. The words of a command become options, a benchmark's default question among them: `planning` (options).
+2. The options become problems, cases and contests: `planning` (request, axes), and `contests` for a benchmark with many
+   questions; shapes of networks come as data from `shapes`.
+3. A command opens its run file, its outputs and its workers: `command` (session, outputs, environment).
+4. Each case is prepared, launched and checked against float64 in a guarded process: `measuring` (checks), `worker`
+   (process, host, kernels, check).
+5. The survivors are laid out, and decided is how many launches make a visit: `worker` (contest, layout, calibration).
+6. Rounds are taken until the ratio is known: `measuring` (rounds, workers), `worker` (contest, visits, loop.c).
+7. Judgments, ceilings and warnings become a contest's record in the run file: `measuring` (results, ceilings).
+8. What the records say is said in sentences: `answers`; tables, pictures and documents: the folder `reports`.
+
+A file of this folder is a command that a person runs, a folder is machinery. `arms` takes step 4 to 6 in two checkouts
+for `micro.ab`; `visit`, `probes` and `probing` are what `micro.gpu` asks a GPU.
 
 From Python: `run = micro.measure(micro.plan("gemm", m=[64, 128], variant="openblas,numpy", budget="5s"))`.
 """

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from kernels.devices import check_name
 from kernels.errors import Unavailable, UsageError
-from micro.command.line import Parser, guarded
+from micro.command.line import guarded
+from micro.planning.options import Outputs, Parser, outputs_of
 from micro.planning.request import TIME, number
 
 BUDGET = "180s"
@@ -44,7 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         from micro.answers import mechanisms
 
         return guarded("micro", lambda: mechanisms.show(arguments.mechanisms))
-    return guarded("micro", lambda: _listed() if arguments.what == "list" else _all(arguments))
+    if arguments.what == "list":
+        return guarded("micro", _listed)
+    chosen = (arguments.device, arguments.budget, arguments.small, arguments.part)
+    outputs = outputs_of(vars(arguments))
+    return guarded("micro", lambda: _all(*chosen, outputs))
 
 
 def _listed() -> int:
@@ -59,17 +64,16 @@ def _listed() -> int:
     return 0
 
 
-def _all(arguments: argparse.Namespace) -> int:
+def _all(device: str, time: str, small: bool, part_of_visit: int | None, outputs: Outputs) -> int:
     from micro.command import everything
 
-    if arguments.resume and arguments.output is None:
+    if outputs.resume and outputs.output is None:
         raise UsageError("--resume: it needs a run file, -o FILE")
-    check_name(arguments.device)
-    budget = number(arguments.budget, TIME, "--budget", "180s")
-    todo, failed, known = everything.parts(arguments.device, arguments.small, arguments.part), False, 0
-    given = (arguments.device, budget, arguments.output, arguments.resume, arguments.quiet)
+    check_name(device)
+    budget = number(time, TIME, "--budget", "180s")
+    todo, failed, known = everything.parts(device, small, part_of_visit), False, 0
     try:
-        for i, (part, run) in enumerate(everything.run(todo, *given), 1):
+        for i, (part, run) in enumerate(everything.run(todo, device, budget, outputs), 1):
             print(f"[{i}/{len(todo)}] {part.title}")
             for sentence in everything.answer(part, todo, run):
                 print(f"  {sentence}")
@@ -77,9 +81,9 @@ def _all(arguments: argparse.Namespace) -> int:
             failed |= any(result.status in ("wrong", "failed") for result in run.results[known:])
             known = len(run.results)
     except Unavailable as error:
-        raise UsageError(f"--device {arguments.device}: {error}") from None
-    if arguments.output:
-        print(f"run file: {arguments.output}: python -m reports show {arguments.output}")
+        raise UsageError(f"--device {device}: {error}") from None
+    if outputs.output:
+        print(f"run file: {outputs.output}: python -m reports show {outputs.output}")
     return int(failed)
 
 

@@ -7,35 +7,22 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kernels.errors import UsageError
-from micro.command.line import Parser, guarded
+from micro.command.line import guarded
+from micro.planning.options import EXPORTS, Parser, add_documents, outputs_of
 from micro.planning.request import SHARE, TIME, number
 
+if TYPE_CHECKING:
+    from micro.arms.pairs import Duel
+
 OURS = {  # options of a benchmark that an arm does not obey
-    "-h",
-    "--help",
-    "-o",
-    "-q",
-    "-v",
-    "--device",
-    "--budget",
-    "--target",
-    "--margin",
-    "--until",
-    "--list",
-    "--why",
-    "--profile",
-    "--resume",
-    "--keep-wrong",
-    "--figures",
-    "--json",
-    "--csv",
-    "--markdown",
-    "--googlebench",
-    "--pyperf",
+    *("-h", "--help", "-o", "-q", "-v", "--device", "--budget", "--target", "--margin", "--until", "--list", "--why"),
+    *("--profile", "--resume", "--keep-wrong", "--figures"),
+    *(f"--{kind}" for kind in EXPORTS),
 }
 ABOUT = "Two checkouts or environments against each other: arm a is the baseline, arm b the contender."
 
@@ -58,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
         "--gate", metavar="SHARE", help="exit 1 where b is slower for certain, and perhaps by so much or more"
     )
     made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    made.add_argument("--json", metavar="FILE", help="write json (- is stdout)")
+    add_documents(made)
     made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
     made.add_argument("words", nargs="*", metavar="-- micro.BENCHMARK …", help="the command, as one types it")
     return made
@@ -66,35 +53,42 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 1 where the gate holds b back or a kernel failed."""
-    arguments = parser().parse_args(argv)
-    return guarded("micro.ab", lambda: _main(arguments))
+    values = vars(parser().parse_args(argv))
+
+    def body() -> int:
+        from micro.arms.pairs import run
+
+        return run(unpacked(values))
+
+    return guarded("micro.ab", body)
 
 
-def _main(arguments: argparse.Namespace) -> int:
-    if not arguments.words or not arguments.words[0].startswith("micro."):
-        raise UsageError("name the command to measure behind --, such as -- micro.gemm --m 64,128")
-    for word in arguments.words[1:]:
-        if word.partition("=")[0] in OURS:
-            raise UsageError(
-                f"{word.partition('=')[0]} behind --: only what says which cases; the rest stands before --"
-            )
-    if arguments.processes < 6:
-        raise UsageError(f"--processes {arguments.processes}: six or more an arm, thirteen for a gate")
-    for arm in "ab":
-        repo = getattr(arguments, f"repo_{arm}")
-        if repo is not None and not (repo / "micro" / "_arm.py").is_file():
-            raise UsageError(f"--repo-{arm} {repo}: no checkout of this suite with micro/_arm.py in it")
-    from micro.arms.pairs import run
+def unpacked(values: Mapping[str, Any]) -> Duel:
+    """What the parser read. Raises UsageError."""
+    from micro.arms.pairs import Duel, Place
     from micro.arms.results import Limits
 
-    gate = number(arguments.gate, SHARE, "--gate", "5%") if arguments.gate is not None else None
+    if not values["words"] or not values["words"][0].startswith("micro."):
+        raise UsageError("name the command to measure behind --, such as -- micro.gemm --m 64,128")
+    for option in (word.partition("=")[0] for word in values["words"][1:]):
+        if option in OURS:
+            raise UsageError(f"{option} behind --: only what says which cases; the rest stands before --")
+    if values["processes"] < 6:
+        raise UsageError(f"--processes {values['processes']}: six or more an arm, thirteen for a gate")
+    places = {}
+    for arm in "ab":
+        python, repo = values[f"python_{arm}"] or Place.python, values[f"repo_{arm}"] or Place.repo
+        if not (repo / "micro" / "_arm.py").is_file():
+            raise UsageError(f"--repo-{arm} {repo}: no checkout of this suite with micro/_arm.py in it")
+        places[arm] = Place(python, repo)
+    gate = number(values["gate"], SHARE, "--gate", "5%") if values["gate"] is not None else None
     limits = Limits(
-        arguments.processes,
-        number(arguments.budget, TIME, "--budget", "120s"),
-        number(arguments.margin, SHARE, "--margin", "1%"),
+        values["processes"],
+        number(values["budget"], TIME, "--budget", "120s"),
+        number(values["margin"], SHARE, "--margin", "1%"),
         gate,
     )
-    return run(arguments, limits)
+    return Duel(tuple(values["words"]), places, limits, outputs_of(values))
 
 
 if __name__ == "__main__":

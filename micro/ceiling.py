@@ -14,9 +14,10 @@ from kernels.devices import runs
 from kernels.launch import Setting
 from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
-from micro.command.line import Parser, guarded, listed
+from micro.command.line import guarded, listed
 from micro.measuring import ceilings as case_ceilings
 from micro.planning.contest import Budget, Case, Contest
+from micro.planning.options import Outputs, Parser, outputs_of
 
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
@@ -93,19 +94,19 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code; 1 where a kernel failed."""
-    arguments = parser().parse_args(argv)
-    return guarded("micro.ceiling", lambda: _run(arguments))
+    values = vars(parser().parse_args(argv))
+    return guarded("micro.ceiling", lambda: _run(values["device"], outputs_of(values), listing=values["list"]))
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(name: str, outputs: Outputs, listing: bool) -> int:
     from kernels.devices import open_device
     from micro.command.session import measure_all, session
 
-    device = open_device(arguments.device)
+    device = open_device(name)
     asked = contests(device.name, device.limits())
-    if arguments.list:
+    if listing:
         return listed(asked)
-    with session("ceiling", [device], arguments.output, len(asked), quiet=arguments.quiet) as at:
+    with session("ceiling", [device], len(asked), outputs) as at:
         measure_all(at, asked, BUDGET)
     found = collect(at.file.run)
     ceilings.save(found, device.name)

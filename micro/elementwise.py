@@ -23,7 +23,8 @@ from micro.answers.elementwise import answer
 from micro.command.line import main
 from micro.contests import elementwise as build
 from micro.contests import images
-from micro.planning.contest import Asked, Benchmark, Contest, Question, Useful
+from micro.planning.benchmark import Asked, Benchmark, Question, Useful
+from micro.planning.contest import Contest
 
 ABOUT = (
     "Element-wise operations, losses, pooling, normalization: what the memory bounds. Without a question: --overview. "

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from kernels.ops.gather.problem import Gather
 from micro.command.line import main
-from micro.planning.contest import Asked, Benchmark, Case, Contest, Question, Useful
+from micro.planning.benchmark import Asked, Benchmark, Question, Useful
+from micro.planning.contest import Case, Contest
 
 WORDS, WIDTH, BATCH = (64, 1000), 256, 128  # rows: of classes, of a small vocabulary
 # Of a language model: thousands of times a gather, which takes a minute to weigh.

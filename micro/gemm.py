@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.spmm.problem import Spmm
 from micro.command.line import main
-from micro.planning.contest import Asked, Benchmark, Contest, Question, Useful
+from micro.planning.benchmark import Asked, Benchmark, Question, Useful
+from micro.planning.contest import Contest
+
+if TYPE_CHECKING:
+    from reports.record import Run
 
 SEED = Gemm(1024, 2048, 26752)  # A 1024×26752, B 2048×26752: FCN-S at batch 1024, forward of its first layer
 EIGHTH = 3344  # of its K: seconds where the whole takes minutes
@@ -168,15 +170,31 @@ def network(asked: Asked) -> list[Contest]:
     return gemm_network.contests(asked, list(asked.variants) if "variant" in asked.given else here)
 
 
-def refine_crossover(asked: Asked, run: Any) -> list[Contest]:
+def refine_crossover(asked: Asked, run: Run) -> list[Contest]:
     from micro.answers import gemm
 
     return gemm.refine_crossover(asked, run, crossover_at)
 
 
-def later(module: str, function: str) -> Callable[..., Any]:
-    """A function of `answers/`, imported when it is called: --help and --list never come that far."""
-    return lambda *given: getattr(importlib.import_module(f"micro.answers.{module}"), function)(*given)
+# What answers a question is imported with its answer: --help and --list never come that far.
+
+
+def transpose_answer(run: Run) -> list[str]:
+    from micro.answers import gemm
+
+    return gemm.transpose_answer(run)
+
+
+def crossover_answer(run: Run) -> list[str]:
+    from micro.answers import gemm
+
+    return gemm.crossover_answer(run)
+
+
+def network_answer(run: Run) -> list[str]:
+    from micro.answers import gemm_network
+
+    return gemm_network.answer(run)
 
 
 PRUNED_LAYER = Benchmark(  # a case of --sparse is repeated by a line with the axis that dense products have not
@@ -192,14 +210,12 @@ BENCHMARK = Benchmark(
     sweep={"m": (256,), "n": (256,), "k": (256,), "trans": ("nn",)},
     questions={
         "transpose": Question(
-            "does multiplying by a transposed matrix cost more? (about 30 s)",
-            transpose,
-            later("gemm", "transpose_answer"),
+            "does multiplying by a transposed matrix cost more? (about 30 s)", transpose, transpose_answer
         ),
         "crossover": Question(
             "from which M on does transposing first win? (about 60 s)",
             crossover,
-            later("gemm", "crossover_answer"),
+            crossover_answer,
             seconds=60.0,
             refine=refine_crossover,
         ),
@@ -222,7 +238,7 @@ BENCHMARK = Benchmark(
         ),
     },
     small="--m 8 --n 16 --k 8",
-    net=Question("who pays for the transposition in a step?", network, later("gemm_network", "answer"), seconds=60.0),
+    net=Question("who pays for the transposition in a step?", network, network_answer, seconds=60.0),
     others=(PRUNED_LAYER,),
 )
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from kernels.ops.launch.problem import Calls
 from micro.answers.launch import ladder_answer
 from micro.command.line import main
-from micro.planning.contest import Asked, Benchmark, Contest, Question, Useful
+from micro.planning.benchmark import Asked, Benchmark, Question, Useful
+from micro.planning.contest import Contest
 
 CHAIN = 512  # calls in a launch of the ladder: what the harness adds to a launch is then under 2 % of them
 BESIDE = 64  # … and where its cost is measured: there a visit holds as many launches as fill it with nothing

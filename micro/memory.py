@@ -20,7 +20,7 @@ from micro.answers import memory as answers
 from micro.answers.simd import simd_answer
 from micro.command.line import main
 from micro.contests import memory as contests
-from micro.planning.contest import Benchmark, Question, Useful
+from micro.planning.benchmark import Benchmark, Question, Useful
 from reports.record import Run
 
 

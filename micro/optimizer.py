@@ -9,7 +9,8 @@ from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import NAMES
 from micro.answers.optimizer import rules_answer, together_answer
 from micro.command.line import main
-from micro.planning.contest import Asked, Benchmark, Contest, Question, Useful
+from micro.planning.benchmark import Asked, Benchmark, Question, Useful
+from micro.planning.contest import Contest
 
 SIZES, MORE_SIZES = (1 << 20,), (1 << 16, 1 << 20, 1 << 24)  # parameters
 # Parameters of a GPU's step that comes from its memory: p and g of sgd, the least, are 256 MiB, four times a

@@ -10,8 +10,9 @@ from pathlib import Path
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.stream import Stream
-from micro.command.line import Parser, guarded
+from micro.command.line import guarded
 from micro.planning.contest import Budget, Case, Contest
+from micro.planning.options import Parser
 
 NAME = "selftest"
 PAIRS = (

@@ -6,7 +6,7 @@ import sys
 
 from kernels.ops.stream.problem import Stream
 from micro.command.line import main
-from micro.planning.contest import Benchmark, Useful
+from micro.planning.benchmark import Benchmark, Useful
 
 BENCHMARK = Benchmark(
     Stream,

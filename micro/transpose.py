@@ -6,7 +6,7 @@ import sys
 
 from kernels.ops.transpose.problem import Transpose
 from micro.command.line import main
-from micro.planning.contest import Benchmark, Useful
+from micro.planning.benchmark import Benchmark, Useful
 
 BENCHMARK = Benchmark(
     Transpose,

@@ -10,7 +10,8 @@ from kernels.ops.update.problem import Update
 from micro import optimizer
 from micro.answers.update import batch_answer, fused_answer, refine_batch
 from micro.command.line import main
-from micro.planning.contest import Asked, Benchmark, Contest, Question, Useful
+from micro.planning.benchmark import Asked, Benchmark, Question, Useful
+from micro.planning.contest import Contest
 
 # The fully connected layers whose update is asked about: inputs, outputs, batch.
 FCN_S = ((26752, 2048, 64), (2048, 2048, 64))

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernels.devices.fake import Fake
+from micro.measuring.canary_history import History
+from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
-from micro.worker.canaries import History
 from micro.worker.counters import Counters
-from micro.worker.messages import Look, Opened
+from micro.worker.messages import ContestCost, RoundBatch
 from reports import record
 
 
@@ -35,7 +36,7 @@ def run(serves: Any, contest: Contest, seconds: float = 10.0) -> record.Contest:
     """The contest's record, measured by `serves`."""
     workers: Any = Here(serves)
     limits = Fake().limits()
-    runner = Runner(workers, {"cpu": limits, "fake": limits}, History("none"))
+    runner = Runner(Checks(workers), {"cpu": limits, "fake": limits}, History("none"))
     return runner.run(contest, seconds, Budget(seconds))
 
 
@@ -49,20 +50,20 @@ class Scripted:
     def __init__(
         self,
         cases: Sequence[Case],
-        opened: Opened,
+        opened: ContestCost,
         row: Callable[[int], tuple[Sequence[float], Sequence[float], Sequence[float]]],
         most: int = 5000,
     ) -> None:
         self.cases, self.opened, self.row = tuple(cases), opened, row
         self.looks, self.most = 0, most
 
-    def open(self, patience: float) -> Opened:
+    def open(self, patience: float) -> ContestCost:
         return self.opened
 
-    def look(self, first: int, rounds: int, patience: float) -> Look:
+    def look(self, first: int, rounds: int, patience: float) -> RoundBatch:
         import numpy as np
 
         self.looks += 1
         assert self.looks < self.most, "it goes on for ever"
         wall, cpu, lost = (np.array(x, float) for x in zip(*map(self.row, range(first, first + rounds))))  # noqa: B905
-        return Look(wall, cpu, lost, np.zeros(wall.shape, int), {}, Counters(), 0, 0.0)
+        return RoundBatch(wall, cpu, lost, np.zeros(wall.shape, int), {}, Counters(), 0, 0.0)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kernels.errors import UsageError
-from micro.command.line import request
+from micro.planning.options import request
 from micro.planning.request import planned
 from tests.conftest import load
 

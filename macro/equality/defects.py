@@ -1,16 +1,16 @@
-"""What goes wrong when a network is written down again, by name: read off a framework's answer, and off what
-the last layer would answer with that defect."""
+"""Name common mistakes of a re-implementation (a dropped layer, a double softmax, sum for mean …) by how a framework's
+answer differs from the reference."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from macro.equality.answer import Answer, relative
 from macro.processes import job
 
 if TYPE_CHECKING:
     from kernels.problem import Array
-    from macro.equality.proof import Answer
     from macro.networks.base import Network
 
 ALIKE = 1e-3  # relative: far above rounding, far below what any of these defects does
@@ -99,6 +99,4 @@ def _entropy(z: Array, labels: Array) -> Array:
 
 
 def _alike(got: Array, want: Array) -> bool:
-    from macro.equality.proof import relative
-
     return got.shape == want.shape and relative(got, want) < ALIKE

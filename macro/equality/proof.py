@@ -15,21 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import state
 from kernels.devices.cpu import cores
 from kernels.errors import SuiteError
+from macro.equality import defects
+from macro.equality.answer import COUNTS, Answer, ask, relative
 from macro.frameworks import Framework, find
 from macro.networks.base import Network
-from macro.processes import job as job_files
 from macro.processes.job import Setting
-from macro.processes.process import Process
 
-if TYPE_CHECKING:
-    from kernels.problem import Array
-
-COUNTS = (1, 10)  # steps after which parameters are compared
 FACTOR = 16.0  # times the reference's own spread
 TWICE = 2.0  # … the difference that a coarse exponential makes
 FLOOR = 2.0**-22  # of the relative difference: four units of single precision
@@ -37,25 +33,6 @@ LOSS_FLOOR = 2.0**-20  # of a loss: libraries approximate its exponential and lo
 COARSE = 1 + LOSS_FLOOR  # all shares of a softmax one way (oneDNN 1.7's, seen), which steps then add up
 ORDERS = ("reversed", "shuffled")
 RULE = (COUNTS, FACTOR, TWICE, FLOOR, LOSS_FLOOR, ORDERS)  # by which a proof was judged
-PATIENCE = 600.0  # seconds for eleven steps and their gradients
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a framework answered from given weights and batch."""
-
-    framework: str
-    identity: dict[str, Any]
-    built: dict[str, Any]
-    losses: tuple[float, ...]
-    arrays: Mapping[str, Array]
-
-    @property
-    def wide(self) -> str | None:
-        """What is not in single precision, by its own words or by the arrays it gave."""
-        if "32" not in str(self.built.get("dtype")):
-            return f"it computes in {self.built.get('dtype')}"
-        return next((f"its {name} is {x.dtype}" for name, x in self.arrays.items() if x.itemsize != 4), None)
 
 
 @dataclass(frozen=True)
@@ -70,21 +47,10 @@ class Verdict:
     where: str
     losses: tuple[float, ...] = ()
 
-
-def ask(framework: Framework, network: Network, batch: int, setting: Setting, folder: Path) -> Answer:
-    """Run a framework's first steps. Raises SuiteError."""
-    import numpy as np
-
-    files = job_files.write_arrays(network, batch, folder)
-    job = job_files.write(framework, network, batch, setting, files, folder)
-    with Process(framework, job, setting, folder / "equal.log") as process:
-        hello, built = process.expect("hello"), process.expect("built")
-        path = str(job.with_suffix(".npz"))
-        told = process.ask(PATIENCE, "equal", do="equal", path=path, steps=list(COUNTS))
-        with np.load(told["arrays"]) as arrays:
-            kept = {name: arrays[name] for name in arrays.files}
-        Path(path).unlink()
-    return Answer(framework.name, hello, built, tuple(told["losses"]), kept)
+    @property
+    def compared(self) -> bool:
+        """Whether it ran, so that there was something to compare."""
+        return not math.isnan(self.worst)
 
 
 def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[str, float]]:
@@ -113,15 +79,6 @@ def _bounds(plain: Answer, network: Network, batch: int, folder: Path) -> dict[s
     }
     losses = [abs(a - b) / abs(b) for other in others for a, b in zip(other.losses, plain.losses, strict=True)]
     return bounds | {"loss": max(LOSS_FLOOR, FACTOR * max(losses))}
-
-
-def relative(got: Array, want: Array) -> float:
-    """‖got − want‖ / ‖want‖; of biases that moved by nothing, the difference itself."""
-    import numpy as np
-
-    difference = float(np.linalg.norm(got.astype(np.float64) - want.astype(np.float64)))
-    size = float(np.linalg.norm(want.astype(np.float64)))
-    return difference / size if size else difference
 
 
 def judge(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> Verdict:
@@ -159,8 +116,6 @@ def prove(
     network: Network, batch: int, wanted: Sequence[tuple[Framework, Setting]], folder: Path, say: Callable[[str], None]
 ) -> list[Verdict]:
     """A verdict for each; what cannot run has its reason. Proofs that hold are kept for `proven`."""
-    from macro.equality import defects
-
     found = []
     say("reference: NumPy, and the bounds that it sets")
     want, bounds = reference(network, batch, folder)
@@ -190,6 +145,7 @@ def key(network: Network, batch: int, framework: Framework, setting: Setting, id
 def keep(
     network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any], verdict: Verdict
 ) -> None:
+    """Keep a proof that holds, for `proven`."""
     told = {"network": network.name, "batch": batch, **asdict(verdict)}
     _store(key(network, batch, framework, setting, identity), told)
 

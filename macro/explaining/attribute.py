@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from macro.explaining.columns import joined, of_symbol
 from macro.explaining.rows import together
+from macro.explaining.waiting import waiting
 from macro.watching.perf import PERIOD, Sample
-from macro.watching.switches import waiting
 from macro.watching.watch import Watched
 
 Key = tuple[tuple[str, ...], str]  # rows, column

@@ -15,6 +15,7 @@ from macro.explaining.attribute import Attribution, Key
 from macro.explaining.rows import OUTSIDE, WAITING, Row, called
 from macro.explaining.work import amounts
 from macro.watching.watch import Side, Watched
+from reports.explanation import Cell
 from reports.stats import quantile
 
 DRAWS = 1000  # of the bootstrap
@@ -26,32 +27,8 @@ NEITHER = ("idle",)  # neither work nor rate, as whatever is unknown
 
 
 @dataclass(frozen=True)
-class Cell:
-    """Seconds of a step in A and in B, and the 95 % interval of their difference. `amount`: what was done of it,
-    in its own unit (FLOP, bytes, faults, calls); `seen`: the kernel most of its samples were in; `sure`: the
-    difference is one, by the t-test over rounds, or over processes where there are enough, for all cells at once."""
-
-    row: str
-    column: str
-    a: float
-    b: float
-    low: float
-    high: float
-    work: float | None
-    rate: float | None
-    amount: dict[str, float | None]
-    seen: dict[str, str | None]
-    members: tuple[str, ...]
-    sure: bool
-
-    @property
-    def gap(self) -> float:
-        return self.a - self.b
-
-
-@dataclass(frozen=True)
 class Gap:
-    """`step`: seconds of a plain step by side; `residual`: what the cells leave of it."""
+    """The difference of two steps. `step`: seconds of a plain step by side; `residual`: what the cells leave of it."""
 
     step: dict[str, float]
     interval: tuple[float, float]  # of the difference of plain steps, 95 %
@@ -61,54 +38,39 @@ class Gap:
 
 
 def gap(sides: Sequence[Side], told: Sequence[Sequence[Attribution]], known: Mapping[str, Row], seed: int = 0) -> Gap:
-    """Of A and B; `told`: an attribution for each of their processes."""
+    """The gap between two sides; `told`: an attribution for each of their processes."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
     keys = sorted({key for side in told for process in side for key in process.cells})
     rounds = [[_by_round(process, keys) for process in side] for side in told]
-    means = [np.mean([x.mean(axis=0) for x in side], axis=0) for side in rounds]
+    means = [np.mean([x.mean(axis=0) for x in side], axis=0).tolist() for side in rounds]
     differences = [a - b for a, b in zip(*rounds, strict=True)]
     drawn, sure = _drawn(differences, rng), _sure(differences)
     plain = [[np.array(process.levels["P0"]) for process in side.processes] for side in sides]
     steps = [mean([float(x.mean()) for x in side]) for side in plain]
-    spread = _drawn([(a - b)[:, None] for a, b in zip(*plain, strict=True)], rng)
-    low, high = (float(x) for x in np.quantile(spread, (0.025, 0.975)))
-    memory = [sum(float(t) for k, t in zip(keys, side, strict=True) if k[1] == "OS memory") for side in means]
-    faults = _faulted(memory, [mean([mean(p.faults) for p in side.processes]) for side in sides])
-    faulting = [count / taken if taken else 0.0 for count, taken in zip(faults, memory, strict=True)]
-    cells = []
+    low, high = _ends(_drawn([(a - b)[:, None] for a, b in zip(*plain, strict=True)], rng))
+    faulting, cells = _faulting(sides, keys, means), []
     for i, key in enumerate(keys):
+        times = means[0][i], means[1][i]
+        done = amounts(key, told, known, times, faulting)
+        work, rate = split(*times, *done) if _counts(key) else (None, None)
         seen = {name: _seen(key, of) for name, of in zip("ab", told, strict=True)}
-        a, b = float(means[0][i]), float(means[1][i])
-        ends = np.quantile(drawn[:, i], (0.025, 0.975))
-        done = amounts(key, told, known, (a, b), faulting)
-        work, rate = split(a, b, *done) if _counts(key) else (None, None)
-        cells.append(
-            Cell(
-                called(key[0], known),
-                key[1],
-                a,
-                b,
-                float(ends[0]),
-                float(ends[1]),
-                work,
-                rate,
-                dict(zip("ab", done, strict=True)),
-                seen,
-                key[0],
-                bool(sure[i]),
-            )
-        )
+        amount: dict[str, float | None] = dict(zip("ab", done, strict=True))
+        name, ends = called(key[0], known), _ends(drawn[:, i])
+        cells.append(Cell(name, key[1], *times, *ends, work, rate, amount, seen, key[0], bool(sure[i])))
     cells.sort(key=lambda cell: -abs(cell.gap))
-    residual = [steps[s] - sum(float(x) for x in means[s]) for s in (0, 1)]
-    return Gap(
-        dict(zip("ab", steps, strict=True)),
-        (low, high),
-        tuple(cells),
-        dict(zip("ab", residual, strict=True)),
-        (high - low) / 2,
-    )
+    residual = [step - sum(side) for step, side in zip(steps, means, strict=True)]
+    by_side = dict(zip("ab", steps, strict=True)), dict(zip("ab", residual, strict=True))
+    return Gap(by_side[0], (low, high), tuple(cells), by_side[1], (high - low) / 2)
+
+
+def _ends(drawn: Any) -> tuple[float, float]:
+    """Of a 95 % interval."""
+    import numpy as np
+
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return float(low), float(high)
 
 
 def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, float]:
@@ -120,11 +82,15 @@ def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, 
     return work, (a - b) - work
 
 
-def _faulted(seconds: Sequence[float], faults: Sequence[float]) -> list[float]:
-    """Faults by side; none where so few took so long that the time cannot be theirs."""
-    each = [t / f if f > 0 else 0.0 for t, f in zip(seconds, faults, strict=True)]
-    cost = min([x for x in each if x > 0], default=0.0)
-    return [f if x <= NOT_FAULTS * cost else 0.0 for x, f in zip(each, faults, strict=True)]
+def _faulting(sides: Sequence[Side], keys: Sequence[Key], means: Sequence[Sequence[float]]) -> list[float]:
+    """Page faults a second of the operating system's memory, by side; 0 where so few took so long that the time
+    cannot be theirs."""
+    seconds = [sum(t for key, t in zip(keys, side, strict=True) if key[1] == "OS memory") for side in means]
+    faults = [mean([mean(process.faults) for process in side.processes]) for side in sides]
+    cost = [t / count if count > 0 else 0.0 for t, count in zip(seconds, faults, strict=True)]
+    least = min([x for x in cost if x > 0], default=0.0)
+    kept = [count if x <= NOT_FAULTS * least else 0.0 for x, count in zip(cost, faults, strict=True)]
+    return [count / t if t else 0.0 for count, t in zip(kept, seconds, strict=True)]
 
 
 def _counts(key: Key) -> bool:
@@ -175,7 +141,7 @@ def _seen(key: Key, side: Sequence[Attribution]) -> str | None:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Of nothing, 0."""
+    """The arithmetic mean; 0 of an empty sequence."""
     return sum(values) / len(values) if values else 0.0
 
 

@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernels.errors import SuiteError
 from kernels.ops.gemm.problem import Gemm
-from macro.explaining.gap import Cell
 from macro.explaining.rows import Row
 from macro.processes.job import Setting
-from macro.timing.turns import Plan
+from macro.timing import results
+from macro.timing.turns import Entry, Plan
 from macro.watching.watch import Side
+from reports.explanation import Cell, Headroom
 
 STORED = {"forward": "nt", "dgrad": "nn", "wgrad": "tn"}  # of weights outputs × inputs, as PyTorch keeps them
 BUDGET = "4s"  # of measuring one cell's variants
 
 
 @dataclass(frozen=True)
-class Repeat:
-    """A benchmark of micro and its options; where micro has none, the framework itself."""
+class Kernels:
+    """A benchmark of micro, and the axes and settings that it is given."""
 
     benchmark: str
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def command(self) -> str:
+        """The line that a person types."""
         words = [f"--{name}" if value is True else f"--{name} {value}" for name, value in self.options.items()]
-        return " ".join(["python -m", self.benchmark, *words])
+        return " ".join([f"python -m micro.{self.benchmark}", *words])
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The framework itself, where micro has no benchmark."""
+
+    plan: Plan
+    entry: Entry
+
+    @property
+    def command(self) -> str:
+        """The line that a person types."""
+        return results.repeat(self.plan, self.entry)
 
 
 def product(cell: Cell, known: Mapping[str, Row]) -> Row | None:
@@ -64,25 +78,29 @@ def as_called(row: Row, side: Side, known: Mapping[str, Row]) -> Gemm:
     return replace(p, m=m, n=n, trans=STORED[kind])
 
 
-def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]) -> Repeat:
+def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]) -> Kernels | Steps:
     """What measures a cell by itself, of the side where it takes longer."""
     side = sides[cell.gap <= 0]
-    setting, plain = side.entry.setting, Setting()
-    more = {x: getattr(setting, x) for x in ("threads", "heap") if getattr(setting, x) != getattr(plain, x)}
     row = product(cell, known)
     if row is not None and cell.column in ("gemm", "packing"):
         p = as_called(row, side, known)
-        return Repeat("micro.gemm", {"m": p.m, "n": p.n, "k": p.k, "trans": p.trans, **more})
+        return Kernels("gemm", {"m": p.m, "n": p.n, "k": p.k, "trans": p.trans, **_settings(side.entry.setting)})
     if cell.column == "OS memory":
-        return Repeat("micro.memory", {"faults": True})
+        return Kernels("memory", {"faults": True})
     passes = _pass(cell, plan, known)
     if passes is not None:
-        return Repeat(passes.benchmark, {**passes.options, **more})
-    name = shlex.quote(side.entry.framework.name)
-    return Repeat(f"macro run {plan.named}", {"frameworks": name, "batch": plan.batch, **more})
+        return Kernels(passes.benchmark, {**passes.options, **_settings(side.entry.setting)})
+    return Steps(plan, side.entry)
 
 
-def _pass(cell: Cell, plan: Plan, known: Mapping[str, Row]) -> Repeat | None:
+def _settings(setting: Setting) -> dict[str, Any]:
+    """Those that are not as by default."""
+    plain = Setting()
+    threads = {"threads": setting.threads} if setting.threads != plain.threads else {}
+    return {**threads, "heap": setting.heap} if setting.heap != plain.heap else threads
+
+
+def _pass(cell: Cell, plan: Plan, known: Mapping[str, Row]) -> Kernels | None:
     """Of a cell that is one layer's update, activation or its gradient, or the loss."""
     rows = [known[name] for name in cell.members if name in known]
     if cell.column == "update":  # micro.update also has it fused with the layer's wgrad
@@ -91,54 +109,45 @@ def _pass(cell: Cell, plan: Plan, known: Mapping[str, Row]) -> Repeat | None:
         return None
     (row,) = rows
     if row.name == "loss":
-        return Repeat("micro.elementwise", {"batch": plan.batch, "classes": plan.network.classes})
+        return Kernels("elementwise", {"batch": plan.batch, "classes": plan.network.classes})
     layer = next((x for x in plan.network.layers if x.name == row.layer), None)
     if layer is not None and row.name.endswith("update"):
-        return Repeat("micro.update", {"m": layer.inputs, "n": layer.outputs, "k": plan.batch})
+        return Kernels("update", {"m": layer.inputs, "n": layer.outputs, "k": plan.batch})
     if layer is not None and " activation" in row.name and layer.activation != "none":
         phase = "backward" if row.name.endswith("gradient") else "forward"
         count = plan.batch * layer.outputs
-        return Repeat("micro.elementwise", {"count": count, "kind": layer.activation, "phase": phase})
+        return Kernels("elementwise", {"count": count, "kind": layer.activation, "phase": phase})
     return None
 
 
-def best(again: Repeat) -> tuple[str, float] | None:
+def best(again: Kernels) -> tuple[str, float] | None:
     """The variant that does one product or pass fastest, with its operands out of cache as in a step, and its
     seconds; None for what is neither, or where nothing could be measured."""
-    benchmark = again.benchmark.removeprefix("micro.")
-    if benchmark not in ("gemm", "elementwise"):
+    if again.benchmark not in ("gemm", "elementwise"):
         return None
     import micro
 
     try:
-        run = micro.measure(micro.plan(benchmark, **again.options, cold="all", budget=BUDGET))
+        run = micro.measure(micro.plan(again.benchmark, **again.options, cold="all", budget=BUDGET))
     except SuiteError:
         return None
     timed = [(r.seconds.median, r.variant) for r in run.results if r.role == "measured" and r.seconds]
     return (min(timed)[1], min(timed)[0]) if timed else None
 
 
-def headroom(
-    cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]
-) -> list[dict[str, Any]]:
+def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]) -> list[Headroom]:
     """Of each named product or pass: the best variant by itself beside what the slower side took, and what is left."""
-    found = []
+    measured = []
     for cell in cells:
         again = repeat(cell, plan, sides, known)
+        if cell.column == "packing" or isinstance(again, Steps):  # packing is a part of its product
+            continue
         try:
-            told = best(again) if cell.column != "packing" else None  # which is a part of its product
-        except KeyboardInterrupt:  # what was watched is told all the same
+            fastest = best(again)
+        except KeyboardInterrupt:  # what was watched is reported all the same
             break
-        if told is not None:
+        if fastest is not None:
+            variant, seconds = fastest
             took = max(cell.a, cell.b)
-            found.append(
-                {
-                    "row": cell.row,
-                    "repeat": again.command,
-                    "best": told[0],
-                    "seconds": told[1],
-                    "took": took,
-                    "left": 1 - told[1] / took,
-                }
-            )
-    return found
+            measured.append(Headroom(cell.row, again.command, variant, seconds, took, 1 - seconds / took))
+    return measured

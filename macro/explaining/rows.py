@@ -18,7 +18,7 @@ FLOAT = 4  # bytes
 
 @dataclass(frozen=True)
 class Row:
-    """`passes`: bytes that one pass over what the row touches reads and writes."""
+    """A row of the table of a step. `bytes`: what one pass over the data that it touches reads and writes."""
 
     name: str
     layer: str
@@ -28,7 +28,7 @@ class Row:
 
 
 def rows(network: Network, batch: int) -> dict[str, Row]:
-    """By name, in the order of a step."""
+    """The rows of a network by name, in the order of a step."""
     found = {}
     for layer in network.layers:
         for role in ROLES:
@@ -43,6 +43,7 @@ def rows(network: Network, batch: int) -> dict[str, Row]:
 
 
 def phase(role: str) -> str:
+    """Of a row: forward, backward or update."""
     if role in ("forward", "activation"):
         return "forward"
     return "update" if role == "update" else "backward"

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from macro.explaining.attribute import Attribution
 from macro.explaining.rows import OUTSIDE, Row, called, together
 from macro.watching.watch import Side
+from reports.explanation import Agreement
 
 LARGE = 0.05  # of the step: from here on a row needs two witnesses
 WITHIN = 0.10  # of the row, or two standard deviations
 FREES = "free"  # the column of a replayed call that only gives memory back
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """Seconds of a row by trace and by replay; `verdict`: agree, disagree, one witness."""
-
-    side: str
-    row: str
-    trace: float
-    replay: float | None
-    sigma: float
-    verdict: str
-
-
 def agreement(
     name: str, side: Side, told: Sequence[Attribution], group: Mapping[str, tuple[str, ...]], known: Mapping[str, Row]
 ) -> list[Agreement]:
-    """Of each row of at least a twentieth of the step."""
+    """Whether trace and replay agree, for each row of at least a twentieth of the step. `name`: of the side, a or b."""
     import numpy as np
 
     step = float(np.mean([np.mean(process.levels["P0"]) for process in side.processes]))

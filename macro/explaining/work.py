@@ -1,4 +1,4 @@
-"""How much of its kind of work a cell did on each side: FLOP of products, bytes of passes, page faults, calls."""
+"""Work of a cell on each side, by column: FLOP of products, bytes of passes, page faults, calls."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def amounts(
     seconds: Sequence[float],
     faulting: Sequence[float],
 ) -> list[float]:
-    """By side, 0 where it has none. `faulting`: page faults a second of OS memory, by side. Bytes are those that
-    the spans tell where both sides' do, else nominal: one pass over what the rows touch."""
+    """Work by side, 0 where a side has none. `faulting`: page faults a second of OS memory, by side. Bytes are those
+    that the spans tell where both sides' do, else nominal: one pass over what the rows touch."""
     members, column = key
     if column == "OS memory":
         found = [t * rate for t, rate in zip(seconds, faulting, strict=True)]

@@ -74,10 +74,10 @@ def trace(model, run):
     return keras_spans.spans(model, run)
 
 
-def record(model, phase):
+def record(model, run):
     import keras_spans
 
-    return keras_spans.record(model, phase)
+    return keras_spans.record(model, run)
 
 
 class Model(object):

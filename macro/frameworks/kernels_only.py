@@ -44,8 +44,8 @@ def trace(model, run):
     return model.do.trace(run)
 
 
-def record(model, phase):
-    return model.do.record(getattr(model, phase))
+def record(model, run):
+    return model.do.record(run)
 
 
 def build(job):
@@ -106,16 +106,13 @@ class Products(object):
         return clock() - start
 
 
-def kernel(problem, variant, buffers, threads, **fields):
-    """The call of a kernel of the suite on these buffers; `fields` of its C argument are set to other addresses."""
+def kernel(problem, variant, buffers, threads):
+    """A launch of a kernel of the suite on these buffers."""
     from kernels.catalog import find
     from kernels.devices.cpu import open_device
     from kernels.launch import Setting
 
-    launch = find(problem.op, variant).prepare(problem, open_device(), Setting(threads))(buffers)
-    for name, array in fields.items():
-        setattr(launch.entry.argument, name, array.ctypes.data)
-    return launch.call
+    return find(problem.op, variant).prepare(problem, open_device(), Setting(threads))(buffers)
 
 
 class Model(object):
@@ -159,7 +156,7 @@ class Model(object):
         calls = [(rows, "element-wise", lambda: np.copyto(y, bias)), (rows, "gemm", product)]
         if layer["activation"] != "none":
             activation = Activation(y.size, layer["activation"], place="in")
-            call = kernel(activation, "c", [y.reshape(1, -1)], 1)
+            call = kernel(activation, "c", [y.reshape(1, -1)], 1).call
             calls.append(([layer["name"] + " activation"], "element-wise", call))
         return calls
 
@@ -169,8 +166,9 @@ class Model(object):
 
         logits, classes = self.y[-1], self.layers[-1]["outputs"]
         self.dz = np.zeros((1, self.batch * (classes + 1)), np.float32)
-        call = kernel(Softmax(self.batch, classes), "c", [logits, self.dz], 1, targets=self.labels)
-        return [(["loss"], "softmax", call)]
+        launch = kernel(Softmax(self.batch, classes), "c", [logits, self.dz], 1)
+        launch.entry.argument.targets = self.labels.ctypes.data  # the kernel's own labels follow a rule
+        return [(["loss"], "softmax", launch.call)]
 
     def _backward(self, moves):
         """Calls from the last layer to the first; where it `moves`, the weights follow at once, after the
@@ -193,7 +191,7 @@ class Model(object):
                 kind = self.layers[i - 1]["activation"]
                 if kind != "none":
                     derivative = Activation(dz.size, kind, phase="backward", place="in")
-                    call = kernel(derivative, "c", self._sources(derivative, i, dz), 1)
+                    call = kernel(derivative, "c", self._sources(derivative, i, dz), 1).call
                     row = self.layers[i - 1]["name"] + " activation gradient"
                     calls.append(([row], "element-wise", call))
         return calls
@@ -229,7 +227,7 @@ class Model(object):
             return [(both, "gemm", product), *sums, (moving, "update", moved_bias)]
         v, vb = self.velocity[name + ".weight"], self.velocity[name + ".bias"]
         product = self.products.bind(Gemm(alpha=mean, beta=self.mu, **size), [x, dz, v])
-        moved = kernel(Update(inputs, outputs, 1, part="apply", lr=self.rate), "c", [v, weight], 1)
+        moved = kernel(Update(inputs, outputs, 1, part="apply", lr=self.rate), "c", [v, weight], 1).call
 
         def move_bias():
             np.multiply(vb, np.float32(self.mu), out=vb)

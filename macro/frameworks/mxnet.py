@@ -51,14 +51,14 @@ def openblas():
 
     import mxnet as mx
 
-    told = []
-    for name in ("openblas_get_config", "openblas_get_corename"):
-        call = getattr(mx.base._LIB, name, None)
-        if call is None:
-            return None
+    try:
+        calls = mx.base._LIB.openblas_get_config, mx.base._LIB.openblas_get_corename
+    except AttributeError:
+        return None
+    for call in calls:
         call.restype = ctypes.c_char_p
-        told.append(call().decode())
-    return "%s %s" % (" ".join(told[0].split()[:2]), told[1])
+    config, core = [call().decode() for call in calls]
+    return "%s %s" % (" ".join(config.split()[:2]), core)
 
 
 def build(job):

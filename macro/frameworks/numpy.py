@@ -34,8 +34,8 @@ def trace(model, run):
     return model.do.trace(run)
 
 
-def record(model, phase):
-    return model.do.record(getattr(model, phase))
+def record(model, run):
+    return model.do.record(run)
 
 
 def build(job):

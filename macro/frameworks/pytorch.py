@@ -67,14 +67,14 @@ def trace(model, run):
     return torch_trace.spans(run, *model.order())
 
 
-def record(model, phase):
+def record(model, run):
     """Nothing where kernels are compiled: they are called past the dispatcher."""
     import torch_record
 
     if model.job["knobs"].get("compile"):
         return []
     forget = lambda: model.optimizer.zero_grad(set_to_none=True)  # noqa: E731
-    return torch_record.record(getattr(model, phase), forget, *model.order())
+    return torch_record.record(run, forget, *model.order())
 
 
 class Model(object):

@@ -25,6 +25,7 @@ class Layer:
 
     @property
     def parameters(self) -> int:
+        """How many weights and biases it has."""
         return self.inputs * self.outputs + self.outputs
 
     def problems(self, batch: int, phase: str = "step") -> dict[str, Gemm]:
@@ -37,6 +38,7 @@ class Layer:
         return found
 
     def flops(self, batch: int, phase: str) -> float:
+        """Of its products, in one of the phases."""
         return sum(problem.flops for problem in self.problems(batch, phase).values())
 
 
@@ -56,6 +58,7 @@ class Network:
 
     @property
     def parameters(self) -> int:
+        """How many weights and biases all layers have."""
         return sum(layer.parameters for layer in self.layers)
 
     @property
@@ -65,10 +68,12 @@ class Network:
 
     @property
     def classes(self) -> int:
+        """Outputs of the last layer."""
         return self.layers[-1].outputs
 
     @property
     def features(self) -> int:
+        """Inputs of the first layer."""
         return self.layers[0].inputs
 
     def flops(self, batch: int, phase: str = "step") -> float:

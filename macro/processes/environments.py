@@ -45,6 +45,7 @@ class Environment:
 
     @property
     def folder(self) -> Path:
+        """Where it lies, or would."""
         return home() / self.name
 
     @property

@@ -1,4 +1,4 @@
-"""A library that a framework is linked to and does not need here: a stub of its symbols, compiled by gcc."""
+"""Build a stub shared library, such as libmpi.so.12, so that a framework that is linked to it can be loaded."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from macro.networks.base import Network
 from macro.timing.turns import Plan
 from reports import units
 from reports.figures.steps import floor
@@ -16,9 +15,10 @@ INSIDE = {
 WAITS = 0.01  # of a step: what waits less is not spoken of
 
 
-def sentences(net: Network, plan: Plan, run: Run) -> list[str]:
+def sentences(plan: Plan, run: Run) -> list[str]:
     """What is inside; each framework's time; the floor; where the operating system's memory shows."""
     timed = [r for r in run.results if r.role == "measured" and r.seconds]
+    net = plan.network
     flops = net.flops(plan.batch, plan.phase)
     said = [
         f"A {plan.phase} of {net.name}, batch {plan.batch}: {units.scaled(flops, 'FLOP')}, "

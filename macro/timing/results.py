@@ -17,9 +17,12 @@ from reports import record, stats
 
 FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
 PROCESSES = 5  # from so many on an interval holds across processes
+CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}  # as recorded, as blocks have them
+COUNTED = ("system", "blocked", "faults", "voluntary", "involuntary", "peak")
 
 
 def contest_name(plan: Plan, division: str) -> str:
+    """Of the contest of one division: what is timed, without who."""
     return f"{_problem(plan)}/division:{division}"
 
 
@@ -48,7 +51,7 @@ def _problem(plan: Plan) -> str:
 
 
 def name(plan: Plan, entry: Entry) -> str:
-    """Of its result."""
+    """The name of an entry's result."""
     s, variant = entry.setting, _escaped(entry.framework.name)
     return f"{_problem(plan)}/variant:{variant}/threads:{s.threads}/heap:{s.heap}"
 
@@ -71,35 +74,15 @@ def times(entry: Entry) -> list[float]:
 
 
 def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
-    problem = {"network": plan.network.name, "batch": plan.batch, "phase": plan.phase, "division": entry.division}
-    who = entry.identity
-    blank = record.Result(
-        name(plan, entry),
-        contest,
-        "measured",
-        "step",
-        problem,
-        entry.framework.name,
-        "cpu",
-        entry.setting.threads,
-        "planned",
-        heap=entry.setting.heap,
-        repeat=_command(plan, entry),
-        kernel=" ".join(str(who[x]) for x in ("framework", "version", "blas") if who.get(x)) or None,
-        isa_observed=who.get("isa_observed"),
-        identity=_homeless({k: v for k, v in who.items() if k not in ("kind", "seq", "t_mono_ns")}) or None,
-    )
+    blank = _untimed(plan, entry, contest)
     if entry.status != "ok" or not entry.blocks:
         status: Any = entry.status if entry.status != "ok" else "failed"
         return replace(blank, status=status, reason=entry.reason or "no block of steps was finished")
-    taken = times(entry)
+    taken, blocks = times(entry), [block for _, _, block in entry.blocks]
     middle, low, high = stats.order_interval(_array(taken))
     flops = plan.network.flops(plan.batch, plan.phase)
-    percent = _percent(entry, flops)
-    foreign = median([block["foreign"] for _, _, block in entry.blocks])
-    contended = entry.setting.threads > 1 and foreign > FOREIGN
-    step = {name: median([block[name] for _, _, block in entry.blocks]) for name in _SEEN} | {"foreign_cores": foreign}
-    step["utilization"] = median([b["cpu"] / (b["wall"] * entry.setting.threads) for _, _, b in entry.blocks])
+    percent, step = _percent(entry, flops), _seen(entry)
+    contended = entry.setting.threads > 1 and step["foreign_cores"] > FOREIGN
     return replace(
         blank,
         status="contended" if contended else "ok",
@@ -110,15 +93,56 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
         percent_of_ceiling=percent,
         ceiling="FMA peak" if percent else None,
         samples=tuple(taken),
-        wall_samples=tuple(block["wall"] for _, _, block in entry.blocks) if clock(entry) == "cpu" else (),
+        wall_samples=tuple(block["wall"] for block in blocks) if clock(entry) == "cpu" else (),
         rounds=tuple(number for _, number, _ in entry.blocks),
-        processes=tuple(g for g, _, _ in entry.blocks),
+        processes=tuple(generation for generation, _, _ in entry.blocks),
         launches=entry.count,
         faults=round(step["faults"]),
         setup_seconds=median(entry.setup),
         step=step,
-        canary={told: [block[word] for _, _, block in entry.blocks] for told, word in _CANARY.items()},
-        warnings=(f"contended: others kept {foreign:.2f} cores busy",) if contended else (),
+        canary={what: [block[word] for block in blocks] for what, word in CANARY.items()},
+        warnings=(f"contended: others kept {step['foreign_cores']:.2f} cores busy",) if contended else (),
+    )
+
+
+def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:
+    """What is known of it before any step was timed."""
+    problem = {"network": plan.network.name, "batch": plan.batch, "phase": plan.phase, "division": entry.division}
+    who = entry.identity
+    return record.Result(
+        name(plan, entry),
+        contest,
+        "measured",
+        "step",
+        problem,
+        entry.framework.name,
+        "cpu",
+        entry.setting.threads,
+        "planned",
+        heap=entry.setting.heap,
+        repeat=repeat(plan, entry),
+        kernel=" ".join(str(who[x]) for x in ("framework", "version", "blas") if who.get(x)) or None,
+        isa_observed=who.get("isa_observed"),
+        identity=_homeless({k: v for k, v in who.items() if k not in ("kind", "seq", "t_mono_ns")}) or None,
+    )
+
+
+def _seen(entry: Entry) -> dict[str, float]:
+    """Of one step, the median over blocks: what the operating system counted, and how busy the cores were."""
+    blocks, threads = [block for _, _, block in entry.blocks], entry.setting.threads
+    counted = {name: median([block[name] for block in blocks]) for name in COUNTED}
+    foreign = median([block["foreign"] for block in blocks])
+    used = median([block["cpu"] / (block["wall"] * threads) for block in blocks])
+    return counted | {"foreign_cores": foreign, "utilization": used}
+
+
+def repeat(plan: Plan, entry: Entry) -> str:
+    """The line that times the steps of one framework again."""
+    s = entry.setting
+    division = f" --division {entry.division}" if entry.division != "default" else ""
+    return (
+        f"python -m macro run {plan.named} --frameworks {shlex.quote(entry.framework.name)} --batch {plan.batch} "
+        f"--phase {plan.phase} --threads {s.threads} --heap {s.heap}{division}"
     )
 
 
@@ -135,10 +159,6 @@ def _percent(entry: Entry, flops: float) -> float | None:
         return None
     units = flops / UNIT / entry.setting.threads
     return float(median([100 * units * fma / s for fma, s in zip(peaks, times(entry), strict=True)]))
-
-
-_CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}
-_SEEN = ("system", "blocked", "faults", "voluntary", "involuntary", "peak")
 
 
 def _comparison(
@@ -187,15 +207,6 @@ def _ratios(a: Entry, b: Entry) -> list[Any]:
             rows.setdefault(generation, {}).setdefault(number, [None, None])[i] = seconds
     groups = [_array([math.log(y / x) for x, y in rounds.values() if x and y]) for rounds in rows.values()]
     return [group for group in groups if len(group) >= stats.FEWEST]
-
-
-def _command(plan: Plan, entry: Entry) -> str:
-    s = entry.setting
-    division = f" --division {entry.division}" if entry.division != "default" else ""
-    return (
-        f"python -m macro run {plan.named} --frameworks {shlex.quote(entry.framework.name)} --batch {plan.batch} "
-        f"--phase {plan.phase} --threads {s.threads} --heap {s.heap}{division}"
-    )
 
 
 def _array(values: Sequence[float]) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import UsageError
-from macro.timing.turns import FEWEST, Entry, Plan
+from macro.timing.turns import FEWEST, Entry, Plan, Taken
 from reports.record import Note
 
 if TYPE_CHECKING:
@@ -44,17 +44,15 @@ class Round:
     entries: dict[str, Row]
 
 
-def keep(
-    file: RunFile, contest: str, entries: Mapping[str, Entry], generation: int, number: int, seconds: float, ended: bool
-) -> None:
-    """On disk when it returns. `entries` by the names of their results."""
-    rows = {name: _row(entry, generation, number) for name, entry in entries.items()}
-    file.append(Note(TOPIC, asdict(Round(contest, generation, number, seconds, ended, rows))))
+def keep(file: RunFile, contest: str, entries: Mapping[str, Entry], taken: Taken) -> None:
+    """Append a round to the run file; it is on disk on return. `entries` by the names of their results."""
+    rows = {name: _row(entry, taken) for name, entry in entries.items()}
+    file.append(Note(TOPIC, asdict(Round(contest, taken.generation, taken.number, taken.seconds, taken.ended, rows))))
 
 
-def _row(entry: Entry, generation: int, number: int) -> Row:
+def _row(entry: Entry, taken: Taken) -> Row:
     last = entry.blocks[-1] if entry.blocks else (None, None, None)
-    block = last[2] if last[:2] == (generation, number) else None
+    block = last[2] if last[:2] == (taken.generation, taken.number) else None
     return Row(entry.status, entry.reason, entry.count, tuple(entry.setup), block)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kernels.errors import KernelError, SuiteError
 from macro.frameworks import Framework
@@ -42,6 +42,7 @@ class Entry:
     count: int = 1
 
     def fail(self, error: SuiteError) -> None:
+        """Keep why; no process is left. A kernel's error is a failure, any other a reason to skip it."""
         self.status = "failed" if isinstance(error, KernelError) else "skipped"
         self.reason, self.process = str(error), None
 
@@ -65,34 +66,50 @@ class Plan:
         return shlex.quote(self.asked or self.network.name)
 
 
-class Keep(Protocol):
-    """Called when a round has ended; `seconds` of its generation so far, which may have `ended` with it."""
+@dataclass(frozen=True)
+class Taken:
+    """A round that has ended: `number` of `generation`, whose rounds took `seconds` so far; whether it `ended` with
+    it."""
 
-    def __call__(self, generation: int, number: int, seconds: float, ended: bool) -> None: ...
+    generation: int
+    number: int
+    seconds: float
+    ended: bool
 
 
 def take(
-    plan: Plan, entries: Sequence[Entry], folder: Path, say: Callable[[str], None], keep: Keep | None = None
+    plan: Plan,
+    entries: Sequence[Entry],
+    folder: Path,
+    say: Callable[[str], None],
+    keep: Callable[[Taken], None] | None = None,
 ) -> float:
-    """Fill the entries; seconds that the rounds took. What one does costs it alone."""
-    files, peak, seconds = job_files.write_arrays(plan.network, plan.batch, folder), Peak(), 0.0
+    """Fill the entries; seconds that the rounds took. An entry that fails is out, the others go on. `keep` is called
+    when a round has ended."""
+    files, peak = job_files.write_arrays(plan.network, plan.batch, folder), Peak()
+    spent: dict[int, float] = {}
     for generation in range(plan.first, plan.first + plan.generations):
         order = random.Random(plan.seed * 1000 + generation)
         with ExitStack() as stack:
             alive = []
-            for entry in order.sample(entries, len(entries)):  # nobody is always the first to be given memory
+            for entry in order.sample(entries, len(entries)):  # else one would always be the first to be given memory
                 if entry.status != "ok":
                     continue
                 whole = plan.first + plan.generations
                 say(f"generation {generation + 1} of {whole}: starting {entry.framework.name}")
                 if _start(plan, entry, files, folder, stack):
                     alive.append(entry)
-            seconds += _rounds(plan, generation, order, alive, peak, say, keep)
-    return seconds
+            for taken in _rounds(plan, generation, order, alive, peak):
+                spent[generation] = taken.seconds
+                if keep:
+                    keep(taken)
+                for text in _progress(plan, taken):
+                    say(text)
+    return sum(spent.values())
 
 
 def begin(plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], folder: Path, stack: ExitStack) -> Process:
-    """Its process, built; the entry knows what it says of itself. Raises SuiteError."""
+    """Start an entry's process and wait until it is built; its identity goes to the entry. Raises SuiteError."""
     job = job_files.write(entry.framework, plan.network, plan.batch, setting, files, folder)
     process = stack.enter_context(Process(entry.framework, job, setting, job.with_suffix(".log")))
     entry.identity, entry.built = process.expect("hello"), process.expect("built")
@@ -100,7 +117,7 @@ def begin(plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], fol
 
 
 def _start(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack: ExitStack) -> bool:
-    """Its process, built and warm; how many steps make a block."""
+    """Start and warm an entry's process, and choose how many steps make a block; whether that worked."""
     began = time.monotonic()
     try:
         entry.process = begin(plan, entry, entry.setting, files, folder, stack)
@@ -113,34 +130,28 @@ def _start(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack:
     return True
 
 
-def _rounds(
-    plan: Plan,
-    generation: int,
-    order: random.Random,
-    alive: list[Entry],
-    peak: Peak,
-    say: Callable[[str], None],
-    keep: Keep | None,
-) -> float:
-    """Rounds until this generation's share of the budget is spent; the seconds they took."""
+def _rounds(plan: Plan, generation: int, order: random.Random, alive: list[Entry], peak: Peak) -> Iterator[Taken]:
+    """Rounds until this generation's share of the budget is spent, each when it has ended."""
     share, began, number, seconds = plan.seconds / plan.generations, time.monotonic(), 0, 0.0
     while alive and (number < FEWEST or seconds < share):
         for entry, block in _round(plan, order, alive, peak):
             entry.blocks.append((generation, number, block))
         number, seconds = number + 1, time.monotonic() - began
-        if keep:
-            ended = not alive or (number >= FEWEST and seconds >= share)
-            keep(generation, number - 1, seconds, ended)
-        say(f"generation {generation + 1}: {number} rounds")
-        if number == 1 and seconds * FEWEST > share:
-            say(f"its {FEWEST} rounds take about {seconds * FEWEST:.0f} s, longer than its share of the budget")
-    return seconds
+        yield Taken(generation, number - 1, seconds, not alive or (number >= FEWEST and seconds >= share))
+
+
+def _progress(plan: Plan, taken: Taken) -> Iterator[str]:
+    """Signs of life after a round; after the first also whether the budget is too small."""
+    yield f"generation {taken.generation + 1}: {taken.number + 1} rounds"
+    if taken.number == 0 and taken.seconds * FEWEST > plan.seconds / plan.generations:
+        seconds = taken.seconds * FEWEST
+        yield f"its {FEWEST} rounds take about {seconds:.0f} s, longer than its share of the budget"
 
 
 def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> list[tuple[Entry, dict[str, Any]]]:
     """A block of steps from each and a look at the peak, in turns, in fresh random order, while the others wait
-    on their pipes. A turn's first step is nobody's: during the others' turns a hypervisor took freed pages back, and
-    caches hold what is theirs. Who fails is no longer alive."""
+    on their pipes. The first step of a turn is discarded: while other processes ran, the hypervisor may have reclaimed
+    freed pages, and the caches are cold. An entry that fails is removed from `alive`."""
     found, fma = [], None
     for entry in order.sample([*alive, None], len(alive) + 1):
         if entry is None:

@@ -23,6 +23,8 @@ SEEN = re.compile(r"(.+?) \(([/\[].*|[^()]*)\)\s*")
 
 
 class Sample(NamedTuple):
+    """A thread was in this function at that time; PERIOD nanoseconds of processor time lie between two of them."""
+
     thread: int
     time: int  # monotonic nanoseconds
     symbol: str
@@ -63,7 +65,7 @@ def _rights() -> str:
 
 
 class Sampler:
-    """perf beside a process, asleep until it is told through `fifos`. Raises OSError."""
+    """perf attached to a process; it samples between `enable` and `disable` on `fifos`. Raises OSError."""
 
     def __init__(self, pid: int, folder: Path) -> None:
         self.pid, self.fifos = pid, [str(folder / f"{pid}.{name}") for name in ("control", "answer")]
@@ -99,7 +101,7 @@ class Sampler:
             )
 
     def stop(self) -> tuple[list[Sample], list[Switch]]:
-        """End it while the process is alive; what it saw. Nothing where it failed."""
+        """End perf while the process is alive; its samples and switches, none where perf failed."""
         self._process.terminate()
         try:
             self._process.wait(PATIENCE)
@@ -113,12 +115,12 @@ class Sampler:
         return parsed(told.stdout)
 
     def said(self) -> str:
-        """Its last words."""
+        """The last line of perf's log."""
         lines = self._log.read_text("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else "it says nothing"
 
     def close(self) -> None:
-        """Whatever is left of it."""
+        """End perf, and delete its files."""
         self._process.kill()
         self._process.wait()
         for path in (self._data, *map(Path, self.fifos)):

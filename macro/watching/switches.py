@@ -1,58 +1,19 @@
-"""Where a step waits: the threads that neither run nor were pushed aside, by the row that was open then.
+"""When threads wait, from the context switches that perf recorded.
 
-From the switches that perf saw. A thread pushed aside by others is their doing and no part of the step; a thread
-without a switch in a round ran through it where it has samples.
+A thread pushed aside by others does not wait; one without a switch ran throughout if it has samples.
 """
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from macro.explaining.rows import WAITING, together
 from macro.watching.perf import Switch
-from macro.watching.watch import Watched
-
-IDLE = "idle"
-Rows = tuple[str, ...]
-Piece = tuple[int, int, Rows]
 
 
-def waiting(watched: Watched, threads: int, group: Mapping[str, Rows]) -> dict[tuple[Rows, str], list[float]]:
-    """Thread seconds by row and step. Where spans lie on several threads no row can be told, nor outside all of
-    them: then it is the row `waiting`."""
-    found: dict[tuple[Rows, str], list[float]] = {}
-    spans = sorted((s for s in watched.spans if s["rows"]), key=lambda s: (s["start"], -s["end"]))
-    if len({span.get("thread") for span in spans}) > 1:
-        spans = []
-    switches = sorted(watched.switches, key=lambda switch: switch.time)
-    moments, times = [x.time for x in switches], sorted((s.time, s.thread) for s in watched.samples)
-    starts = [span["start"] for span in spans]
-    for number in dict.fromkeys(watched.rounds):  # perf looked at its steps without a break
-        steps = [step for step, own in enumerate(watched.rounds) if own == number]
-        first, last = watched.steps[steps[0]][0], watched.steps[steps[-1]][1]
-        own = switches[bisect.bisect_left(moments, first) : bisect.bisect_right(moments, last)]
-        seen = times[bisect.bisect_left(times, (first, 0)) : bisect.bisect_left(times, (last + 1, 0))]
-        idle = list(_idle(own, {thread for _, thread in seen}, threads, first, last))
-        ends = [b for _, b, _ in idle]
-        for step in steps:
-            start, end = watched.steps[step][:2]
-            inside = spans[bisect.bisect_left(starts, start) : bisect.bisect_right(starts, end)]
-            pieces = [(a, b, together(rows, group)) for a, b, rows in _pieces(inside)]
-            for a, b, count in idle[bisect.bisect_right(ends, start) :]:
-                if a >= end:
-                    break
-                for rows, nanoseconds in _shared(max(a, start), min(b, end), pieces):
-                    key = (rows, IDLE)
-                    found.setdefault(key, [0.0] * len(watched.steps))[step] += nanoseconds * count * 1e-9
-    return found
-
-
-def _idle(
+def waits(
     switches: Sequence[Switch], sampled: set[int], threads: int, start: int, end: int
 ) -> Iterator[tuple[int, int, int]]:
-    """From, to, how many of the threads waited."""
+    """Intervals in which some of `threads` waited: from, to, how many. `sampled`: threads that have samples."""
     first: dict[int, str] = {}
     for switch in switches:
         first.setdefault(switch.thread, switch.state)
@@ -68,34 +29,3 @@ def _idle(
             active.add(switch.thread)  # it runs, or would
     if len(active) < threads and end > at:
         yield at, end, threads - len(active)
-
-
-def _shared(start: int, end: int, pieces: Sequence[Piece]) -> Iterator[tuple[Rows, int]]:
-    """An interval by the rows that were open in it."""
-    left = end - start
-    for a, b, rows in pieces:
-        within = min(b, end) - max(a, start)
-        if within > 0:
-            left -= within
-            yield rows, within
-    if left > 0:
-        yield (WAITING,), left
-
-
-def _pieces(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
-    """From, to, rows: what of each span no further one lies in."""
-    open_: list[dict[str, Any]] = []
-    at = 0
-    for span in spans:
-        while open_ and open_[-1]["end"] <= span["start"]:
-            done = open_.pop()
-            yield at, done["end"], done["rows"]
-            at = done["end"]
-        if open_:
-            yield at, span["start"], open_[-1]["rows"]
-        open_.append(span)
-        at = span["start"]
-    while open_:
-        done = open_.pop()
-        yield at, max(at, done["end"]), done["rows"]
-        at = max(at, done["end"])

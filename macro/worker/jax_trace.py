@@ -64,20 +64,26 @@ def row(one, layers, batch, inside=False):
             return "loss"
         if scope.endswith((" update", ".update")):
             return scope[: -len(" update")] + " update"
+        derives = backward or ("jvp(" in around and last in DERIVATIVE)
         for layer in layers:
-            name = layer["name"]
-            derives = backward or ("jvp(" in around and last in DERIVATIVE)
-            if scope == name + " activation":
+            if scope == layer["name"] + " activation":
                 return scope + (" gradient" if derives else "")
-            if scope == name and one.opcode == "dot" and backward:
-                kind = hlo.product(layer, one, batch)
-                return kind and "%s %s" % (name, kind)
-            if scope == name and backward and (last.startswith("reduce") or last == "transpose"):
-                return name + (" wgrad" if last == "transpose" else " bias gradient")
-            if scope == name and not backward and (last in PRODUCT or one.opcode == "dot"):
-                return name + " forward"
-            if scope == name and inside and layer["activation"] != "none":
-                return name + " activation" + (" gradient" if derives else "")
-            if scope == name:
-                return None if backward else name + " forward"
+            if scope == layer["name"]:
+                activates = inside and layer["activation"] != "none"
+                if backward and one.opcode == "dot":
+                    role = hlo.product(layer, one, batch)
+                else:
+                    role = _role(last, one.opcode, backward, derives, activates)
+                return role and "%s %s" % (scope, role)
     return None
+
+
+def _role(last, opcode, backward, derives, activates):
+    """What an instruction in a layer's own scope does for it, unless it is a product of the backward pass."""
+    if backward and (last.startswith("reduce") or last == "transpose"):
+        return "wgrad" if last == "transpose" else "bias gradient"
+    if not backward and (last in PRODUCT or opcode == "dot"):
+        return "forward"
+    if activates:
+        return "activation gradient" if derives else "activation"
+    return None if backward else "forward"

@@ -10,13 +10,13 @@ def spans(model, run):
     return BACKENDS[model.keras.backend.backend()](model, run)
 
 
-def record(model, phase):
-    """(rows, column, what to call) of a phase; empty where it is compiled."""
+def record(model, run):
+    """(rows, column, what to call) of what `run` does; empty where it is compiled."""
     if model.keras.backend.backend() != "torch":
         return []
     import torch_record
 
-    return torch_record.record(getattr(model, phase), model.model.zero_grad, *_order(model))
+    return torch_record.record(run, model.model.zero_grad, *_order(model))
 
 
 def _tensorflow(model, run):

@@ -13,7 +13,7 @@ and 2 as it likes. An adapter is a file with
     build(job)             an object with forward(), gradient(), step(), each complete when it returns;
                            loss(), gradients(), parameters() in canonical layout; work() what it executes
     trace(model, run)      optional: the spans of what run() does, see recorder.py
-    record(model, phase)   optional: the calls of a step, to be replayed: (rows, column, what to call)
+    record(model, run)     optional: the calls of what run() does, to be replayed: (rows, column, what to call)
 """
 
 import ctypes
@@ -219,8 +219,8 @@ def serve(adapter, job, model, requests, channel):
             told = recorder.traced(adapter, model, call, request["count"], fifos, request["spans"])
             channel.send("traced", **told)
         elif what == "replay":
-            one = job["threads"] == 1
-            told = recorder.replayed(adapter, model, request["phase"], request["count"], one)
+            call, one = phases[request["phase"]], job["threads"] == 1
+            told = recorder.replayed(adapter, model, call, request["count"], one)
             channel.send("replayed", **told)
 
 

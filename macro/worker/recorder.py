@@ -133,11 +133,11 @@ def traced(adapter, model, call, count, fifos, spans):
     return {"steps": rows, "spans": found or [], "traces": hasattr(adapter, "trace")}
 
 
-def replayed(adapter, model, phase, count, one_thread):
-    """Each call of a recorded step, in order and again: seconds by call and repetition, and what it was."""
+def replayed(adapter, model, step, count, one_thread):
+    """Each call of a recorded `step`, in order and again: seconds by call and repetition, and what it was."""
     if not hasattr(adapter, "record"):
         return {"calls": [], "seconds": []}
-    calls = adapter.record(model, phase)
+    calls = adapter.record(model, step)
     clock = time.process_time if one_thread else time.perf_counter
     seconds = []
     for _ in range(count):

@@ -73,7 +73,7 @@ class _Alignment(object):
         if "cpp_fused" in name:
             return self._kernel(name, node)
         if node is not None:
-            return self._backward(i, name, short, node[len(NODE) :], around, column)
+            return self._backward(i, short, node[len(NODE) :], around, column)
         return self._forward(event, short, around, column)
 
     def _forward(self, event, short, around, column):
@@ -100,9 +100,9 @@ class _Alignment(object):
     def _words(rows, what):
         return [row for row in rows if row.endswith(" " + what)]
 
-    def _backward(self, i, name, short, node, around, column):
+    def _backward(self, i, short, node, around, column):
         """What autograd runs: the node's own time is the framework's where it calls operations for several rows."""
-        if name.startswith(NODE):
+        if self.events[i]["name"].startswith(NODE):
             if node == "CompiledFunctionBackward":
                 self._settle()
                 self.behind, self.summed = len(self.names) - 1, []

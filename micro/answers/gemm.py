@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from micro.answers.band import Band, Pair, interval, pairs
-from micro.planning.contest import Asked, Contest
+from micro.planning.benchmark import Asked
+from micro.planning.contest import Contest
 
 if TYPE_CHECKING:
     from reports.record import Comparison, Run

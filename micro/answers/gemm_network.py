@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from micro.planning.contest import Asked, Contest, parse
+from micro.planning.benchmark import Asked
+from micro.planning.contest import Contest, parse
 from micro.planning.network import products, read
 from reports import units
 

@@ -9,7 +9,7 @@ from kernels.faults import Cost
 from kernels.ops.pages.accounting import Account, Profile
 from micro.answers.band import Band, interval, pairs
 from micro.answers.page_costs import faults, timed
-from micro.worker.timed import LONG
+from micro.planning.protocol import LONG
 from reports import record, stats, units
 from reports.record import Run
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernels.faults import Cost, Faults
 from micro.planning.contest import parse
-from micro.worker.timed import LONG
+from micro.planning.protocol import LONG
 from reports import record, stats
 from reports.record import Run
 

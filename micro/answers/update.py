@@ -9,7 +9,8 @@ from typing import Any
 from micro.answers.band import Band, interval, pairs
 from micro.answers.gemm import Bracket
 from micro.answers.update_parts import CLOSED, cleared, sums
-from micro.planning.contest import Asked, Contest, parse
+from micro.planning.benchmark import Asked
+from micro.planning.contest import Contest, parse
 from reports import record
 from reports.record import Comparison, Run
 

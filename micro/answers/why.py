@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from kernels import ceilings
-from kernels.catalog import find, variants
-from micro.planning.contest import Asked, Case, Contest, one_case, parse
+from kernels.catalog import find
+from micro.planning.contest import Case, parse
 from reports import units
 from reports.record import Comparison, Result, Run
 
 BOUND = 0.9  # of a ceiling: from here on there is little left to explain
-
-
-def contest(asked: Asked, contests: list[Contest]) -> Contest:
-    """The one case that was asked for against every variant that can do its problem. Raises UsageError."""
-    case = one_case(contests, "--why", "explains", "be measured")
-    rivals = [asked.case(case.problem, row.name, case.setting) for row in variants(case.problem.op)]
-    others = [rival for rival in rivals if not rival.skip and rival.name != case.name]
-    return Contest(f"why/{case.name}", "why does it take this time?", "variant", (case, *others))
 
 
 def answer(name: str, run: Run) -> list[str]:
@@ -97,8 +88,3 @@ def _beside(result: Result) -> Iterator[str]:
     if result.error is not None and result.error_bound:
         yield f"Its worst error is {result.error / result.error_bound:.2g} of what its precision allows."
     yield from (f"Note: {warning}." for warning in result.warnings)
-
-
-def only(asked: Asked) -> Asked:
-    """One variant, the first by default, where none was named."""
-    return asked if "variant" in asked.given else replace(asked, variants=asked.variants[:1])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import random
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +17,52 @@ from kernels.errors import SuiteError, UsageError
 from micro.arms.client import Arm
 from micro.arms.results import NAMES, Case, Limits, contests, differing, held_back, sentences
 from micro.command import environment as machine
+from micro.command.outputs import open_outputs, say
 from micro.command.progress import Progress
-from micro.command.session import EXPORTS, open_outputs, open_run_file, say
-from micro.measuring.workers import ACROSS
+from micro.command.session import open_run_file
 from micro.planning.contest import parse
-from micro.worker.process import Died
+from micro.planning.options import Outputs
+from micro.planning.protocol import ACROSS
+from micro.worker.client import Died
 from reports import record
 
 TURN = 4  # rounds before the other arm has its turn
 
 
-def run(arguments: argparse.Namespace, limits: Limits) -> int:
+@dataclass(frozen=True)
+class Place:
+    """Where an arm lives: its Python, and its checkout."""
+
+    python: str = sys.executable
+    repo: Path = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Duel:
+    """What `micro.ab` is asked: the command whose cases are measured, and where each arm lives."""
+
+    words: tuple[str, ...]
+    places: Mapping[str, Place]
+    limits: Limits
+    outputs: Outputs
+
+
+def run(duel: Duel) -> int:
     """The exit code. Raises UsageError."""
-    without = dict.fromkeys((*EXPORTS, "figures", "verbose"))  # options that this command lacks
-    arguments = argparse.Namespace(**without | vars(arguments))
+    limits = duel.limits
     with ExitStack() as stack:
-        outputs = open_outputs(arguments, stack)
-        plans = _plans(arguments)
+        opened = open_outputs(duel.outputs, stack)
+        plans = _plans(duel)
         names, apart = _common(plans)
         threads = {parse(name).setting.threads for name in names}
         if len(threads) > 1:
             raise UsageError("--threads: one value in a comparison of arms, their processes are pinned alike")
         environment = machine.environment([open_device("cpu")], machine.command_line())
-        file = open_run_file(arguments.output, environment)
+        file = open_run_file(duel.outputs.output, environment)
         stack.callback(file.close)
         cases = [Case(name) for name in names]
-        progress = stack.enter_context(Progress(limits.processes, arguments.quiet))
-        stopped, canary = _take(arguments, cases, limits, threads.pop(), progress)
+        progress = stack.enter_context(Progress(limits.processes, duel.outputs.quiet))
+        stopped, canary = _take(duel, cases, threads.pop(), progress)
         for contest in contests(cases, limits, canary, environment.command):
             file.append(contest)
         differs = differing(plans)
@@ -52,32 +70,31 @@ def run(arguments: argparse.Namespace, limits: Limits) -> int:
         file.append(record.Note("ab", data))
         tripped = [c for c in cases if held_back(c, limits, len(cases))]
         file.append(record.Note("answer", {"sentences": sentences(file.run, limits, differs, apart, tripped)}))
-        failed = say(file.run, arguments, outputs)
+        failed = say(file.run, duel.outputs, opened)
     if stopped or failed:
         return stopped or failed
     return int(bool(tripped) or any(r.status in ("wrong", "failed") for r in file.run.results))
 
 
-def _plans(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def _plans(duel: Duel) -> list[dict[str, Any]]:
     """Cases and environment of each arm."""
     found = []
     for letter in NAMES:
-        with _arm(arguments, letter, 1) as arm:
+        with _arm(duel, letter, 1) as arm:
             try:
-                found.append(arm.call("plan", words=arguments.words, patience=60.0))
+                found.append(arm.call("plan", words=list(duel.words), patience=60.0))
             except SuiteError as error:
                 raise UsageError(f"arm {letter}: {error}") from None
     return found
 
 
 @contextmanager
-def _arm(arguments: argparse.Namespace, letter: str, threads: int) -> Iterator[Arm]:
-    python = getattr(arguments, f"python_{letter}") or sys.executable
-    repo = getattr(arguments, f"repo_{letter}") or Path(__file__).parents[2]
+def _arm(duel: Duel, letter: str, threads: int) -> Iterator[Arm]:
+    place = duel.places[letter]
     try:
-        arm = Arm(letter, python, repo.resolve(), threads)
+        arm = Arm(letter, place.python, place.repo.resolve(), threads)
     except OSError as error:
-        raise UsageError(f"--python-{letter} {python}: {error.strerror}") from None
+        raise UsageError(f"--python-{letter} {place.python}: {error.strerror}") from None
     try:
         yield arm
     finally:
@@ -114,17 +131,16 @@ def _ask(arm: Arm, do: str, patience: float, **given: Any) -> Any:
         raise Fails(arm.letter, error) from None
 
 
-def _take(
-    arguments: argparse.Namespace, cases: Sequence[Case], limits: Limits, threads: int, progress: Progress
-) -> tuple[int, dict[str, list[float]]]:
+def _take(duel: Duel, cases: Sequence[Case], threads: int, progress: Progress) -> tuple[int, dict[str, list[float]]]:
     """All pairs of processes; the exit code of what stopped them early, and the canaries of each process."""
     canary: dict[str, list[float]] = {}
+    limits = duel.limits
     chance = random.Random(secrets.randbits(31))
     for number in range(limits.processes):
         progress.begin(f"processes {number + 1} of {limits.processes} an arm, {len(cases)} cases")
         slice_ = limits.seconds / limits.processes / len(cases)
         try:
-            told = _pair(arguments, cases, threads, slice_, chance, first=number == 0)
+            told = _pair(duel, cases, threads, slice_, chance, first=number == 0)
         except (KeyboardInterrupt, SystemExit) as stop:
             print(f"micro.ab: interrupted after {number} of {limits.processes} processes an arm", file=sys.stderr)
             for case in cases:  # the pair in flight
@@ -136,13 +152,7 @@ def _take(
 
 
 def _pair(
-    arguments: argparse.Namespace,
-    cases: Sequence[Case],
-    threads: int,
-    seconds: float,
-    chance: random.Random,
-    *,
-    first: bool,
+    duel: Duel, cases: Sequence[Case], threads: int, seconds: float, chance: random.Random, *, first: bool
 ) -> dict[str, float]:
     """Every case in one fresh process of each arm; what a case does costs itself. The canaries."""
     told: dict[str, float] = {}
@@ -151,7 +161,7 @@ def _pair(
         for case in chance.sample(list(cases), len(cases)):
             if case.failed:
                 continue
-            arms = arms or [stack.enter_context(_arm(arguments, letter, threads)) for letter in NAMES]
+            arms = arms or [stack.enter_context(_arm(duel, letter, threads)) for letter in NAMES]
             try:
                 told = _visit(arms, case, seconds, chance, first=first, canary=not told) or told
             except Fails as fault:

@@ -11,24 +11,37 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kernels.devices import open_device
 from kernels.errors import SuiteError, said
 from micro.command import environment as machine
-from micro.command.line import request
 from micro.planning.contest import parse
+from micro.planning.options import request
 from micro.planning.request import planned
 from micro.worker.host import Host
 from micro.worker.process import die_with, pin
 
 
 class Arm:
-    """Each method is what a request asks it to do."""
+    """Each method but `answer` is what a request asks it to do."""
 
     def __init__(self, device: str) -> None:
         self._host = Host(open_device(device), 0)
+
+    def answer(self, do: str, given: dict[str, Any]) -> dict[str, Any]:
+        """What `do` gave. Raises what it raises."""
+        known: dict[str, Callable[..., dict[str, Any]]] = {
+            "plan": self.plan,
+            "prepare": self.prepare,
+            "open": self.open,
+            "settle": self.settle,
+            "look": self.look,
+            "close": self.close,
+        }
+        return known[do](**given)
 
     def plan(self, words: list[str]) -> dict[str, Any]:
         """The cases of a command, and where it would run."""
@@ -59,6 +72,7 @@ class Arm:
         return {"calls": self._host.open([found], [True], seed)[0]}
 
     def settle(self, calls: list[float], visit: float) -> dict[str, Any]:
+        """Launches of a visit, and seconds of a visit and of a round."""
         opened = self._host.settle([calls], visit)
         return {"launches": opened.launches[0], "visit": opened.visits[0], "round": opened.round}
 
@@ -73,6 +87,7 @@ class Arm:
         }
 
     def close(self) -> dict[str, Any]:
+        """Nothing; the case's buffers are given back."""
         self._host.close()
         return {}
 
@@ -89,7 +104,7 @@ def main(arguments: list[str]) -> None:
         for line in requests:
             request = json.loads(line)
             try:
-                answer = getattr(arm, request.pop("do"))(**request)
+                answer = arm.answer(request.pop("do"), request)
             except SuiteError as error:
                 answer = {"error": str(error), "kind": type(error).__name__}
             except Exception as error:

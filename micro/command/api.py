@@ -19,8 +19,8 @@ def plan(benchmark: str, **options: Any) -> Planned:
     Raises UsageError.
     """
     from kernels.errors import UsageError
-    from micro.command import line
-    from micro.planning import request
+    from micro.planning.options import request
+    from micro.planning.request import planned
     from reports import formats
 
     try:
@@ -29,8 +29,8 @@ def plan(benchmark: str, **options: Any) -> Planned:
         raise UsageError(f"{benchmark!r} is no benchmark: see `ls micro`, the files") from None
     for name in {"figures", "list", "profile", *formats.kinds()} & options.keys():
         raise UsageError(f"{name}: from Python the run itself is written, by reports.formats or reports.figures")
-    meant, arguments = line.request(found, benchmark, words(options), raising=True)
-    return request.planned(meant, benchmark, arguments)
+    meant, read = request(found, benchmark, words(options), raising=True)
+    return planned(meant, benchmark, read)
 
 
 def measure(plan: Planned) -> Run:

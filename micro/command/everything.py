@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 
 from kernels.devices import open_device, runs
 from kernels.errors import UsageError
-from micro.command.line import request
 from micro.command.session import Session, measure_plan, session
-from micro.measuring.runner import refuse_size
+from micro.measuring.checks import refuse_size
+from micro.planning.options import Outputs, request
+from micro.planning.repeat import Repeat
 from micro.planning.request import Planned, planned
 from reports import units
 from reports.table import contrast
 
 if TYPE_CHECKING:
-    from micro.planning.contest import Benchmark, Useful
+    from micro.planning.benchmark import Benchmark, Useful
     from reports.record import Comparison, Contest, Run
 
 HERE = Path(__file__).parents[1]
@@ -66,28 +67,26 @@ def parts(device: str, small: bool = False, only: int | None = None) -> list[Par
 def _part(benchmark: Benchmark, name: str, line: Useful, device: str, small: bool) -> Part:
     seconds = f"--budget {line.seconds:g}s" if line.seconds else ""
     words = " ".join(filter(None, (line.words, benchmark.small if small else "", seconds, f"-q --device {device}")))
-    meant, arguments = request(benchmark, name, shlex.split(words), raising=True)
-    return Part(name, line.words, planned(meant, name, arguments), line.rank)
+    meant, options = request(benchmark, name, shlex.split(words), raising=True)
+    return Part(name, line.words, planned(meant, name, options), line.rank)
 
 
-def run(
-    todo: Sequence[Part], device: str, budget: float, output: Path | None, resume: bool, quiet: bool
-) -> Iterator[tuple[Part, Run]]:
+def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> Iterator[tuple[Part, Run]]:
     """One part after another, each with its share of the seconds that are left, and the run file so far. What stands
     in the file already is not measured again. What ran on a GPU `micro.names` tells."""
     opened = open_device(device)
     total = sum(part.plan.budget.seconds for part in todo)
     contests = tuple(contest for part in todo for contest in part.plan.contests)
     refuse_size(contests, {opened.name: opened.limits()})
-    with session("all", [opened], output, len(contests), quiet=quiet, resume=resume) as at:
+    with session("all", [opened], len(contests), outputs) as at:
         left = budget
         for part in todo:
             share = replace(part.plan.budget, seconds=max(left, 0.0) * part.plan.budget.seconds / total)
-            if not quiet:
+            if not outputs.quiet:
                 told = f"{share.seconds:.0f} of {left:.0f} s of measuring that are left"
                 print(f"{part.title}: {told}", file=sys.stderr, flush=True)
             total -= part.plan.budget.seconds
-            here: Session = replace(at, runner=replace(at.runner, module=part.name, swept=part.plan.swept))
+            here: Session = replace(at, runner=replace(at.runner, repeat=Repeat(part.name, part.plan.swept)))
             own = _names(part, todo, at.file.run)
             others = {contest.name for contest in contests} | {x.contest for x in at.file.run.contests}
             unused = measure_plan(here, replace(part.plan, budget=share), frozenset(others - own))

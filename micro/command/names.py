@@ -8,8 +8,10 @@ from contextlib import AbstractContextManager
 
 from kernels.devices import runs
 from kernels.errors import SuiteError
-from micro.measuring.runner import PREPARE
 from micro.planning.contest import Case, parse
+from micro.planning.protocol import PREPARE
+from micro.worker.client import ask
+from micro.worker.messages import Names
 from micro.worker.process import Workers
 from reports.record import Note, Run
 
@@ -40,7 +42,7 @@ def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = W
             for key in dict.fromkeys(own.key(case) for case in some):
                 mine = [case for case in some if own.key(case) == key]
                 try:
-                    names = own.get(key).call("names", mine, patience=PREPARE)
+                    names = ask(own.get(key), Names(tuple(mine)), PREPARE)
                 except SuiteError as error:
                     own.drop(key)
                     told = f"{mine[0].name} and {len(mine) - 1} more" if len(mine) > 1 else mine[0].name

@@ -17,11 +17,11 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError, said
 from kernels.isa import refusal, variables
-from micro.measuring.runner import refuse_size
+from micro.measuring.checks import refuse_size
 from micro.planning.contest import Case, Contest, one_case
+from micro.planning.protocol import WARM
 from micro.worker import check
 from micro.worker.process import POOLS, pin
-from micro.worker.timed import WARM
 from reports import units
 
 if TYPE_CHECKING:

@@ -19,9 +19,10 @@ from kernels.ops.fma import Fma
 from micro import selftest
 from micro.command.session import session
 from micro.measuring import coverage
-from micro.measuring.rounds import measure
+from micro.measuring.rounds import Goal, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case
+from micro.planning.options import outputs_of
 from reports import record, stats
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Selftest:
     def run(self) -> int:
         device = open_device("cpu")
         phases = 4 if self._arguments.full else 3
-        with session("selftest", [device], self._arguments.output, phases, quiet=self._arguments.quiet) as at:
+        with session("selftest", [device], phases, outputs_of(vars(self._arguments))) as at:
             self._file, self._progress, self._runner = at.file, at.progress, at.runner
             began = time.monotonic()
             figures = self._figures("quiet", 0)
@@ -188,8 +189,8 @@ class Selftest:
         """First over second in fixed rounds, and the median seconds of a launch of the first."""
         import numpy as np
 
-        crew = Crew(self._runner.workers, cases, seed=rounds)
-        done = measure(crew, [(1, 0)], 10.0, 0.01, 0.01, lambda text: None, rounds)
+        crew = Crew(self._runner.checks.workers, cases, seed=rounds)
+        done = measure(crew, [(1, 0)], Goal(10.0, 0.01, 0.01, rounds), lambda text: None)
         crew.close()
         times: Any = done.look.wall[done.accepted]
         return stats.interval(done.logs(1, 0), 0.05), float(np.median(times[:, 0]))

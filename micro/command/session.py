@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import argparse
-import io
-import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
+from micro.answers import why
 from micro.command import environment as machine
 from micro.command import names as command_names
+from micro.command.outputs import open_outputs, say
 from micro.command.progress import Progress
-from micro.measuring.runner import Runner, refuse_size
+from micro.measuring.canary_history import History
+from micro.measuring.checks import Checks, refuse_size
+from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Contest
+from micro.planning.options import Outputs
+from micro.planning.protocol import LONG, WARM
+from micro.planning.repeat import Repeat
 from micro.planning.request import Planned
-from micro.worker.canaries import History
 from micro.worker.evidence import beside
 from micro.worker.process import Workers
-from micro.worker.timed import LONG, WARM
-from reports import formats, store
+from reports import store
 from reports.record import Environment, Note, Run
 from reports.stats import LOOKS
 
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
 REFERENCE = 100e9  # FLOP/s of the processor, which computes what an answer is checked against
 LEAST_VISIT = 1e-3  # seconds of a visit on a device that is not called from the compiled loop
 BESIDE = 4  # visits to ceilings and canaries for each round of a first look, there
-Output = tuple[str, Callable[[], None], IO[str]]  # its option, what writes it, where to
-EXPORTS = tuple(kind for kind in formats.kinds() if kind != "text")
 
 
 @dataclass(frozen=True)
@@ -53,29 +53,27 @@ class Session:
 def session(
     module: str,
     devices: Sequence[Device],
-    output: Path | None,
     contests: int,
+    outputs: Outputs,
     *,
-    quiet: bool = False,
-    resume: bool = False,
     until: str = "time",
-    keep_wrong: bool = False,
     swept: frozenset[tuple[str, str]] = frozenset(),
 ) -> Iterator[Session]:
     """Open until the last contest is measured; its workers end with it. The run is told by its first device.
     Raises UsageError."""
     with ExitStack() as stack:
         environment = machine.environment(devices, machine.command_line())
-        file = open_run_file(output, environment, resume)
+        file = open_run_file(outputs.output, environment, outputs.resume)
         stack.callback(file.close)
         history = History(environment.state["machine"])
         stack.callback(history.save)
         workers = stack.enter_context(Workers())
-        progress = stack.enter_context(Progress(contests, quiet))
+        progress = stack.enter_context(Progress(contests, outputs.quiet))
         seed = int(file.run.environment.state["seed"])
-        evidence = beside(output) if output else None
+        evidence = beside(outputs.output) if outputs.output else None
         limits = {device.name: device.limits() for device in devices}
-        runner = Runner(workers, limits, history, until, progress.say, module, swept, seed, evidence, keep_wrong)
+        checks = Checks(workers, until, progress.say, evidence, outputs.keep_wrong)
+        runner = Runner(checks, limits, history, Repeat(module, swept), seed)
         yield Session(environment, file, runner, progress)
 
 
@@ -92,9 +90,9 @@ def run(plan: Planned) -> int:
 
     Where it is interrupted, or the run file is full, it says what came until then. Raises UsageError.
     """
-    arguments, failed = plan.arguments, 0
+    failed = 0
     with ExitStack() as stack:
-        outputs = open_outputs(arguments, stack)
+        opened = open_outputs(plan.outputs, stack)
         with _opened(plan) as at:
             try:
                 measure_plan(at, plan)
@@ -106,7 +104,7 @@ def run(plan: Planned) -> int:
                 failed = 1
                 print(f"micro.{plan.name}: {error}", file=sys.stderr)
         if at.file.run.contests or not failed:
-            failed = say(at.file.run, arguments, outputs) or failed
+            failed = say(at.file.run, plan.outputs, opened) or failed
     return failed or int(any(r.status in ("wrong", "failed") for r in at.file.run.results))
 
 
@@ -119,20 +117,9 @@ def measured(plan: Planned) -> Run:
 
 
 def _opened(plan: Planned) -> AbstractContextManager[Session]:
-    arguments = plan.arguments
     devices = [_device(name) for name in plan.devices]
     refuse_size(plan.contests, {device.name: device.limits() for device in devices})
-    return session(
-        plan.name,
-        devices,
-        arguments.output,
-        len(plan.contests),
-        quiet=arguments.quiet,
-        resume=arguments.resume,
-        until=arguments.until,
-        keep_wrong=arguments.keep_wrong,
-        swept=plan.swept,
-    )
+    return session(plan.name, devices, len(plan.contests), plan.outputs, until=plan.until, swept=plan.swept)
 
 
 def _device(name: str) -> Device:
@@ -153,7 +140,7 @@ def measure_plan(at: Session, plan: Planned, others: frozenset[str] = frozenset(
 
     if at.progress.contests == len(plan.contests):
         at.progress.contests = len(left)
-    if left and not plan.arguments.quiet:
+    if left and not plan.outputs.quiet:
         print(_forecast(left, plan.budget), file=sys.stderr, flush=True)
     taken = sum(done.seconds.get("measuring", 0.0) for done in so_far().contests)
     need = partial(_first_look, limits=at.runner.limits)
@@ -162,7 +149,7 @@ def measure_plan(at: Session, plan: Planned, others: frozenset[str] = frozenset(
     rest = measure_all(at, left, replace(plan.budget, seconds=rest))
     while (more := _fresh(plan.refine(so_far()), at.file.run)) and rest >= sum(map(need, more)):
         rest = measure_all(at, more, replace(plan.budget, seconds=rest))
-    said = plan.answer(so_far())
+    said = why.answer(plan.why, so_far()) if plan.why else plan.answer(so_far())
     if said and said not in [note.data.get("sentences") for note in at.file.run.notes]:
         at.file.append(Note("answer", {"sentences": said}))
     return rest
@@ -171,7 +158,7 @@ def measure_plan(at: Session, plan: Planned, others: frozenset[str] = frozenset(
 def name_kernels(at: Session) -> None:
     """What ran on a GPU, into the run file: after all that is timed, whose workers end here."""
     if command_names.unnamed(at.file.run):
-        at.runner.workers.end()
+        at.runner.checks.workers.end()
         if note := command_names.collect(at.file.run):
             at.file.append(note)
 
@@ -248,82 +235,3 @@ def _first_look(contest: Contest, limits: Mapping[str, Limits]) -> float:
             total += known.visit + max(LEAST_VISIT - call, 0.0)
             least = max(least, LOOKS[0] * BESIDE * (known.visit + LEAST_VISIT))
     return LOOKS[0] * total + least
-
-
-def open_outputs(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, IO[str]]:
-    """Opened before anything is measured, so that a wrong path costs nothing."""
-    opened: dict[str, IO[str]] = {}
-    for kind in EXPORTS:
-        path = getattr(arguments, kind, None)
-        if path is None:
-            continue
-        if path == "-":
-            if any(stream is sys.stdout for stream in opened.values()):
-                raise UsageError(f"--{kind} -: another format already goes to stdout; name a file")
-            opened[kind] = _utf8(sys.stdout)
-            continue
-        try:
-            opened[kind] = stack.enter_context(Path(path).open("w", encoding="utf-8"))
-        except OSError as error:
-            raise UsageError(f"--{kind} {path}: {error.strerror}; name a file in a folder that is there") from None
-    if arguments.figures is not None:
-        try:
-            arguments.figures.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"--figures {arguments.figures}: {error.strerror}; name a folder") from None
-    return opened
-
-
-def _utf8(stream: IO[str]) -> IO[str]:
-    """A document is UTF-8 whatever the terminal's encoding is."""
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(encoding="utf-8")
-    return stream
-
-
-def for_people(arguments: argparse.Namespace) -> IO[str]:
-    """Where a person reads: stderr where stdout is a document's."""
-    taken = any(getattr(arguments, kind, None) == "-" for kind in EXPORTS)
-    return sys.stderr if taken else sys.stdout
-
-
-def say(run: Run, arguments: argparse.Namespace, outputs: dict[str, IO[str]]) -> int:
-    """Report, exports, pictures; 1 where one of them cannot be written, which costs that one alone."""
-    people = for_people(arguments)
-
-    def text() -> None:
-        formats.write("text", run, people, verbose=arguments.verbose)
-        people.flush()
-
-    def export(kind: str, stream: IO[str]) -> None:
-        formats.write(kind, run, stream)
-        stream.flush()
-
-    wanted: list[Output] = [("stdout", text, people)]
-    wanted += [(f"--{kind}", partial(export, kind, stream), stream) for kind, stream in outputs.items()]
-    return written(wanted, run, arguments)
-
-
-def written(wanted: Sequence[Output], run: Run, arguments: argparse.Namespace) -> int:
-    """Each output, then the pictures, then where the run file is; 1 where one of them cannot be written."""
-    people, code = for_people(arguments), 0
-
-    def draw() -> None:
-        from reports import figures
-
-        for path in figures.draw(run, arguments.figures):
-            print(f"picture: {path}", file=people)
-
-    pictures = [(f"--figures {arguments.figures}", draw, people)] if arguments.figures else []
-    for option, write, stream in (*wanted, *pictures):
-        try:
-            write()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # what is still buffered goes nowhere
-            print(f"{option}: {error.strerror}", file=sys.stderr)
-            code = 1
-    if arguments.output:
-        print(f"run file: {arguments.output}", file=people)
-    return code

@@ -11,7 +11,8 @@ from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.cast.problem import Cast
 from kernels.ops.dropout.problem import Dropout
 from kernels.ops.softmax.problem import Softmax
-from micro.planning.contest import Asked, Contest
+from micro.planning.benchmark import Asked
+from micro.planning.contest import Contest
 
 HIDDEN = 64 * 2048  # a hidden layer of FCN-S at batch 64: 512 KiB an operand
 IMAGES = 16 * 96 * 55 * 55  # what AlexNet-S's first convolution gives at batch 16: 18 MiB

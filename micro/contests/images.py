@@ -7,7 +7,8 @@ from dataclasses import replace
 from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
 from micro.contests.elementwise import along, named_among, variants
-from micro.planning.contest import Asked, Contest
+from micro.planning.benchmark import Asked
+from micro.planning.contest import Contest
 
 # Pooling (C16, E1)
 

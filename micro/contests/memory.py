@@ -11,7 +11,8 @@ from kernels.ops.fma.problem import Fma
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.saxpy.problem import WIDTHS, Saxpy
 from kernels.ops.stream.problem import Stream
-from micro.planning.contest import Asked, Contest
+from micro.planning.benchmark import Asked
+from micro.planning.contest import Contest
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SIZE, COPY, HEAP = (16 * MIB, 128 * MIB, 64 * MIB)  # bytes; below glibc's 32 MiB its default heap keeps what it has

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kernels.devices import runs
 from micro.measuring.workers import Crew, stack
 from micro.planning.contest import Case
-from micro.worker.messages import Look, Opened
+from micro.worker.messages import ContestCost, RoundBatch
 from reports import stats
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class Measurement:
     """Rounds × cases in the order taken; what was said of each pair when the rounds were stopped, why they
     were, and the seconds until then."""
 
-    look: Look
-    opened: Opened
+    look: RoundBatch
+    opened: ContestCost
     clocks: tuple[str, ...]
     rejected: Array
     judgments: dict[tuple[int, int], stats.Judgment]
@@ -77,6 +77,13 @@ class Measurement:
         """Share of this case's rounds that were rejected or lost more than a hundredth of their time."""
         return float((self.rejected | (self.look.lost[:, case] > LOST)).mean())
 
+    @property
+    def canary_medians(self) -> dict[str, float]:
+        """Seconds of each canary."""
+        import numpy as np
+
+        return {name: float(np.median(x)) for name, x in self.canary.items()}
+
     def holds(self, case: int) -> Iterator[str]:
         """What is to be said of the held stream, by which a GPU's launch gaps stay out of a case's time."""
         look = self.look
@@ -89,7 +96,7 @@ class Measurement:
             yield "one launch of it is more kernels than a held stream takes: its time includes its caller's launching"
 
 
-def clocks(cases: Sequence[Case], opened: Opened) -> tuple[str, ...]:
+def clocks(cases: Sequence[Case], opened: ContestCost) -> tuple[str, ...]:
     """Wall below a millisecond, where the CPU clock's half microsecond would show; above it processor time,
     which a busy neighbor does not move. With several threads in the contest the wall for all. What a GPU
     does is timed by its events; what a call costs its caller, by the wall."""
@@ -103,26 +110,29 @@ def clocks(cases: Sequence[Case], opened: Opened) -> tuple[str, ...]:
     return tuple(map(clock, cases, opened.visits))
 
 
-def measure(
-    crew: Crew,
-    pairs: Sequence[tuple[int, int]],
-    seconds: float,
-    target: float,
-    margin: float,
-    progress: Callable[[str], None],
-    rounds: int | None = None,
-    at_least: int = 0,
-) -> Measurement:
+@dataclass(frozen=True)
+class Goal:
+    """When a contest may stop: after `seconds`, or when every ratio is known to `target` beside `margin`. `rounds`
+    fixes their number instead. `at_least`: go on to so many accepted rounds after the answer is known; the self-test
+    wants them."""
+
+    seconds: float
+    target: float
+    margin: float
+    rounds: int | None = None
+    at_least: int = 0
+
+
+def measure(crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: Callable[[str], None]) -> Measurement:
     """Run rounds until the ratio of every pair of cases (baseline, contender) is known: looks double up to
-    the budget of `seconds`. `rounds` fixes their number instead. Without a pair, ENOUGH rounds are taken.
-    `at_least`: go on to so many accepted rounds after the answer is known; the self-test wants them.
-    """
+    the budget. Without a pair, ENOUGH rounds are taken."""
+    seconds, rounds = goal.seconds, goal.rounds
     patience = 60.0 + 2 * seconds
     opened = crew.open(patience)
     began = time.monotonic()
     affordable = rounds or int((seconds - opened.beside) / max(opened.round, 1e-9))
     once = rounds is not None or affordable < stats.FEW
-    found = _Rounds(crew.cases, pairs, opened, margin, once)
+    found = _Rounds(crew.cases, pairs, opened, goal.margin, once)
     limit = began + (math.inf if rounds else seconds * (OVERRUN if once else 1))
 
     def took() -> float:
@@ -135,9 +145,9 @@ def measure(
             found.accepted >= stats.FEWEST and limit - time.monotonic() < opened.beside + took()
         ) or time.monotonic() >= limit
 
-    def reach(goal: int) -> None:
-        most = found.taken + REJECTIONS * goal
-        while (missing := goal - found.accepted) > 0 and (not found.looks or not full()):
+    def reach(count: int) -> None:
+        most = found.taken + REJECTIONS * count
+        while (missing := count - found.accepted) > 0 and (not found.looks or not full()):
             if found.taken >= most:
                 return  # a machine that rejects every round would keep us here for ever
             # No longer than a sign of life, nor than the budget.
@@ -147,10 +157,10 @@ def measure(
             progress(found.say())
 
     stopped = "the most rounds were taken"
-    for goal in [max(1, affordable)] if once else stats.LOOKS:
-        reach(goal)
-        settled = all(judgment.settled(target) for judgment in found.judge().values())
-        if settled and (pairs or goal >= ENOUGH):
+    for wanted in [max(1, affordable)] if once else stats.LOOKS:
+        reach(wanted)
+        settled = all(judgment.settled(goal.target) for judgment in found.judge().values())
+        if settled and (pairs or wanted >= ENOUGH):
             stopped = "the answer is known"
             break
         if once or full():
@@ -158,7 +168,7 @@ def measure(
             break
     spent = time.monotonic() - began
     limit = math.inf
-    reach(at_least)
+    reach(goal.at_least)
     return found.measurement(stopped, spent)
 
 
@@ -166,11 +176,11 @@ class _Rounds:
     """What has been taken so far."""
 
     def __init__(
-        self, cases: Sequence[Case], pairs: Sequence[tuple[int, int]], opened: Opened, margin: float, once: bool
+        self, cases: Sequence[Case], pairs: Sequence[tuple[int, int]], opened: ContestCost, margin: float, once: bool
     ) -> None:
         self.cases, self.pairs, self.opened, self.margin, self.once = cases, pairs, opened, margin, once
         self.clocks = clocks(cases, opened)
-        self.looks: list[Look] = []
+        self.looks: list[RoundBatch] = []
         self.canary: dict[str, list[float]] = {}
         self.judgments: dict[tuple[int, int], stats.Judgment] = {}
 
@@ -182,7 +192,7 @@ class _Rounds:
     def accepted(self) -> int:
         return sum(int((~self.rejected(look)).sum()) for look in self.looks)
 
-    def rejected(self, look: Look) -> Array:
+    def rejected(self, look: RoundBatch) -> Array:
         """Rounds in which a visit timed by the wall lost more than a hundredth of its time, or a GPU held its
         clock down."""
         import numpy as np
@@ -195,7 +205,7 @@ class _Rounds:
         found: Any = (lost > LOST).any(axis=1)
         return np.asarray(found)
 
-    def take(self, look: Look) -> None:
+    def take(self, look: RoundBatch) -> None:
         self.looks.append(look)
         for name, took in look.canary.items():
             self.canary.setdefault(name, []).append(took)

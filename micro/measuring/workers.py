@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kernels.devices import runs
 from kernels.errors import KernelError, Unavailable
 from micro.planning.contest import Case
-from micro.worker.messages import Look, Opened
+from micro.planning.protocol import ACROSS, VISIT
+from micro.worker.client import Died, ask
+from micro.worker.messages import Close, ContestCost, Look, Open, R, Request, RoundBatch, Settle
 from micro.worker.placement import orders
-from micro.worker.process import Died, Workers
-from micro.worker.timed import VISIT
+from micro.worker.process import Workers
 
-# Seconds of a visit where workers take turns, so that the hand-over does not show; and of one on a GPU, whose
-# events are half a microsecond apart at best.
-ACROSS = 1e-3
 CLOCKS = ("sm_megahertz", "sm_megahertz_least", "sm_megahertz_most")  # of a device's state
 
 
@@ -38,38 +35,35 @@ class Crew:
     def lockstep(self) -> bool:
         return len(self._keys) > 1
 
-    def open(self, patience: float) -> Opened:
-        opened = [
-            self._call(key, "open", self.cases, self._mine[key], self._seed, patience=patience) for key in self._keys
-        ]
+    def open(self, patience: float) -> ContestCost:
+        opened = [self._ask(key, Open(self.cases, tuple(self._mine[key]), self._seed), patience) for key in self._keys]
         calls = [opened[self._keys.index(key)][i] for i, key in enumerate(self._home)]
         visit = ACROSS if self.lockstep or self._on_gpu else VISIT
-        settled = {key: self._call(key, "settle", calls, visit, patience=patience) for key in self._keys}
+        settled = {key: self._ask(key, Settle(calls, visit), patience) for key in self._keys}
         own = list(enumerate(self._home))  # what a worker says of its own cases: only it has launched them
-        return Opened(
+        return ContestCost(
             tuple(settled[key].launches[i] for i, key in own),
             tuple(settled[key].visits[i] for i, key in own),
             max(one.round for one in settled.values()),
             max(one.beside for one in settled.values()),
         )
 
-    def look(self, first: int, rounds: int, patience: float) -> Look:
+    def look(self, first: int, rounds: int, patience: float) -> RoundBatch:
         """Rounds `first` to `first + rounds`."""
         if not self.lockstep:
-            look: Look = self._call(self._keys[0], "look", first, rounds, None, patience=patience)
-            return look
+            return self._ask(self._keys[0], Look(first, rounds), patience)
         return stack([self._round(first + i, patience, canary=i == 0) for i in range(rounds)])
 
-    def _round(self, number: int, patience: float, canary: bool) -> Look:
+    def _round(self, number: int, patience: float, canary: bool) -> RoundBatch:
         """Every case once, in random order, each in its worker while the others block on their pipes."""
         from dataclasses import replace
 
         import numpy as np
 
-        total: Look | None = None
+        total: RoundBatch | None = None
         for case in orders(self._seed, number, 1, len(self.cases))[0]:
             sings = canary and total is None
-            one: Look = self._call(self._home[case], "look", number, 1, int(case), sings, patience=patience)
+            one = self._ask(self._home[case], Look(number, 1, int(case), sings), patience)
             if total is None:
                 total = one
                 continue
@@ -94,12 +88,12 @@ class Crew:
 
     def close(self) -> None:
         for key in self._keys:
-            self._call(key, "close", patience=60.0)
+            self._ask(key, Close(), 60.0)
 
-    def _call(self, key: tuple[object, ...], method: str, *arguments: Any, patience: float) -> Any:
+    def _ask(self, key: tuple[object, ...], request: Request[R], patience: float) -> R:
         worker = self._workers.get(key)
         try:
-            return worker.call(method, *arguments, patience=patience)
+            return ask(worker, request, patience)
         except (KernelError, Unavailable) as error:
             self.culprit = worker.running()
             # What CUDA has refused once it may refuse from then on, to whoever comes next in this process.
@@ -108,12 +102,12 @@ class Crew:
             raise
 
 
-def stack(looks: Sequence[Look]) -> Look:
+def stack(looks: Sequence[RoundBatch]) -> RoundBatch:
     import numpy as np
 
     whole = looks[0]
     for look in looks[1:]:
-        whole = Look(
+        whole = RoundBatch(
             np.concatenate([whole.wall, look.wall]),
             np.concatenate([whole.cpu, look.cpu]),
             np.concatenate([whole.lost, look.lost]),

@@ -1,14 +1,11 @@
-"""A command line's words to contests: what was asked, in the terms of the plan. Opens no device."""
+"""What the options of a benchmark ask for: the contests, and how long they may take. Opens no device."""
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from kernels import heap, isa
@@ -17,7 +14,11 @@ from kernels.devices import KERNELS, check_name, missing, runs
 from kernels.dtypes import DATA
 from kernels.errors import UsageError
 from kernels.launch import Setting
-from micro.planning.contest import SETTINGS, Asked, Benchmark, Budget, Contest, along, by_variant, problems, values
+from micro.planning import problem_files, why
+from micro.planning.axes import along, by_variant, problems, values
+from micro.planning.benchmark import Asked, Benchmark, Question
+from micro.planning.contest import SETTINGS, Budget, Contest
+from micro.planning.options import Options, Outputs, option_of
 
 if TYPE_CHECKING:
     from reports.record import Run
@@ -28,89 +29,80 @@ TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 
 @dataclass(frozen=True)
 class Planned:
-    """A command, ready to be measured. `answer` and `refine` are those of its question; `devices` are those
-    to be opened, the first of them the one the run is told by; `swept` are the axes that a line which repeats a case
-    names."""
+    """A command, ready to be measured. `devices` are those to be opened, the first of them the one the run is told by;
+    `swept` are the axes that a line which repeats a case names; `answer` and `refine` are those of its question; `why`:
+    the contest that is to be explained."""
 
     name: str
     contests: tuple[Contest, ...]
     budget: Budget
-    arguments: argparse.Namespace
     devices: tuple[str, ...]
     swept: frozenset[tuple[str, str]]
+    until: str
+    outputs: Outputs
     answer: Callable[[Run], list[str]] = lambda run: []
     refine: Callable[[Run], list[Contest]] = lambda run: []
+    why: str | None = None
 
 
-def planned(benchmark: Benchmark, name: str, arguments: argparse.Namespace) -> Planned:
-    """The contests that the words ask for. Raises UsageError."""
-    for option in ("resume", "keep_wrong"):
-        if getattr(arguments, option) and arguments.output is None:
-            raise UsageError(f"{option_of(option)}: it needs a run file, -o FILE")
-    asked = _asked(benchmark, arguments)
-    devices = tuple(dict.fromkeys(x.device for x in asked.settings if x.device not in asked.absent))
-    budget, swept = _budget(benchmark, arguments), benchmark.swept
-    question = _question(benchmark, arguments)
-    if arguments.why or arguments.profile is not None:
-        from micro.answers import why as why_answers
-
-        asked = why_answers.only(asked)
-    contests = tuple(_chosen(_contests(benchmark, arguments, asked), arguments))
-    if arguments.why:
-        from micro.answers import why as why_answers
-
-        explained = why_answers.contest(asked, list(contests))
-        return Planned(
-            name, (explained,), budget, arguments, devices, swept, partial(why_answers.answer, explained.name)
-        )
-    if question is None:
-        return Planned(name, contests, budget, arguments, devices, swept)
-    return Planned(
+def planned(benchmark: Benchmark, name: str, options: Options) -> Planned:
+    """The contests that the options ask for. Raises UsageError."""
+    for option, asked_for in (("--resume", options.outputs.resume), ("--keep-wrong", options.outputs.keep_wrong)):
+        if asked_for and options.outputs.output is None:
+            raise UsageError(f"{option}: it needs a run file, -o FILE")
+    asked = _asked(benchmark, options)
+    question = _question(benchmark, options)
+    if options.why or options.profile is not None:
+        asked = why.only(asked)
+    contests = tuple(_chosen(_contests(benchmark, options, asked, question), options))
+    plan = Planned(
         name,
         contests,
-        budget,
-        arguments,
-        devices,
-        swept,
-        question.answer,
-        lambda run: [contest for one in _by_device(asked) for contest in question.refine(one, run)],
+        _budget(options, question),
+        tuple(dict.fromkeys(x.device for x in asked.settings if x.device not in asked.absent)),
+        benchmark.swept,
+        options.until,
+        options.outputs,
     )
+    if options.why:
+        explained = why.contest(asked, list(contests))
+        return replace(plan, contests=(explained,), why=explained.name)
+    if question is None:
+        return plan
+
+    def refine(run: Run) -> list[Contest]:
+        return [contest for one in _by_device(asked) for contest in question.refine(one, run)]
+
+    return replace(plan, answer=question.answer, refine=refine)
 
 
-def _asked(benchmark: Benchmark, arguments: argparse.Namespace) -> Asked:
+def _asked(benchmark: Benchmark, options: Options) -> Asked:
     hints = get_type_hints(benchmark.problem)
     axes = dict(benchmark.sweep)
-    for field in fields(benchmark.problem):
-        text = getattr(arguments, field.name)
-        if text is not None:
-            axes[field.name] = values(text, hints[field.name], option_of(field.name))
+    for axis, text in options.axes.items():
+        axes[axis] = values(text, hints[axis], option_of(axis))
     operands = problems(benchmark.problem, {k: v[:1] for k, v in axes.items()})[0].operands()
-    devices = values(arguments.device, str, "--device")
-    settings = _settings(arguments, devices, [x.name for x in operands])
-    if arguments.variant:
-        named = values(arguments.variant, str, "--variant")
+    devices = values(options.device, str, "--device")
+    settings = _settings(options, devices, [x.name for x in operands])
+    if options.variant:
+        named = values(options.variant, str, "--variant")
     else:
         named = tuple(dict.fromkeys(v for device in devices for v in benchmark.rows(runs(device))))
     if not named:
-        raise UsageError(f"--device {arguments.device}: nothing here is written for it yet")
+        raise UsageError(f"--device {options.device}: nothing here is written for it yet")
     for variant in named:
         find(benchmark.problem.op, variant)
-    flags = {flag for flag in (*benchmark.questions, "full", "all") if getattr(arguments, flag)}
-    absent = {name: why for name in devices if (why := missing(name))} if len(devices) > 1 else {}
+    absent = {name: reason for name in devices if (reason := missing(name))} if len(devices) > 1 else {}
     if len(absent) == len(devices):
-        raise UsageError(f"--device {arguments.device}: {'; '.join(absent.values())}")
-    given = frozenset(_given(benchmark, arguments))
-    return Asked(benchmark.problem.op, axes, named, settings, frozenset(flags), given, absent, arguments.net or "")
+        raise UsageError(f"--device {options.device}: {'; '.join(absent.values())}")
+    return Asked(benchmark.problem.op, axes, named, settings, options.flags, options.given, absent, options.net)
 
 
-def _settings(arguments: argparse.Namespace, devices: Sequence[str], operands: list[str]) -> tuple[Setting, ...]:
+def _settings(options: Options, devices: Sequence[str], operands: list[str]) -> tuple[Setting, ...]:
     """Threads on each device. A GPU has none of this process's: its kernels are launched from one."""
-    from kernels.devices.cpu import cores
-
-    found = []
-    cold, threads = _cold(arguments.cold, operands), values(arguments.threads, int, "--threads")
-    sets, data = values(arguments.isa, str, "--isa"), values(arguments.data, str, "--data")
-    heaps = values(arguments.heap, str, "--heap")
+    cold, threads = _cold(options.cold, operands), values(options.threads, int, "--threads")
+    sets, data = values(options.isa, str, "--isa"), values(options.data, str, "--data")
+    heaps = values(options.heap, str, "--heap")
     for word in sets:
         isa.variables(word)
     for word in heaps:
@@ -118,24 +110,38 @@ def _settings(arguments: argparse.Namespace, devices: Sequence[str], operands: l
     for word in data:
         if word not in DATA:
             raise UsageError(f"--data {word}: there are {', '.join(DATA)}")
+    settings: list[Setting] = []
     for device in devices:
         check_name(device)
         if runs(device) not in KERNELS:
             raise UsageError(f"--device {device}: it plays one of {', '.join(KERNELS)}")
         if runs(device) == "cuda":
-            if cold and len(cold) < len(operands):
-                raise UsageError(f"--cold {arguments.cold}: {device}'s cache is emptied as a whole: --cold all")
-            if sets != ("default",):
-                raise UsageError(f"--isa {arguments.isa}: {device} has one instruction set")
-            if heaps != ("default",):
-                raise UsageError(f"--heap {arguments.heap}: {device} has its memory from its own allocator")
-            found += [Setting(1, cold, device, data=word) for word in data]
-            continue
-        for count in threads:
-            if not 1 <= count <= cores():
-                raise UsageError(f"--threads {count}: this process may use 1 to {cores()} cores")
-            found += [Setting(count, cold, device, *more) for more in itertools.product(sets, data, heaps)]
-    return tuple(found)
+            _refuse_on_gpu(options, device, some_cold=bool(cold) and len(cold) < len(operands))
+            settings += [Setting(1, cold, device, data=word) for word in data]
+        else:
+            _refuse_threads(threads)
+            rest = list(itertools.product(sets, data, heaps))
+            settings += [Setting(count, cold, device, *more) for count in threads for more in rest]
+    return tuple(settings)
+
+
+def _refuse_on_gpu(options: Options, device: str, some_cold: bool) -> None:
+    """Settings that a GPU does not obey. Raises UsageError."""
+    if some_cold:
+        raise UsageError(f"--cold {options.cold}: {device}'s cache is emptied as a whole: --cold all")
+    if options.isa != "default":
+        raise UsageError(f"--isa {options.isa}: {device} has one instruction set")
+    if options.heap != "default":
+        raise UsageError(f"--heap {options.heap}: {device} has its memory from its own allocator")
+
+
+def _refuse_threads(threads: Sequence[int]) -> None:
+    """More threads than this process may use. Raises UsageError."""
+    from kernels.devices.cpu import cores
+
+    for count in threads:
+        if not 1 <= count <= cores():
+            raise UsageError(f"--threads {count}: this process may use 1 to {cores()} cores")
 
 
 def _by_device(asked: Asked) -> list[Asked]:
@@ -148,12 +154,6 @@ def _by_device(asked: Asked) -> list[Asked]:
     return found
 
 
-def _given(benchmark: Benchmark, arguments: argparse.Namespace) -> list[str]:
-    """The axes a person named, `variant` among them."""
-    names = [field.name for field in fields(benchmark.problem)] + ["variant"]
-    return [name for name in names if getattr(arguments, name) is not None]
-
-
 def _cold(text: str, operands: list[str]) -> tuple[str, ...]:
     if text == "all":
         return tuple(operands)
@@ -164,43 +164,47 @@ def _cold(text: str, operands: list[str]) -> tuple[str, ...]:
     return names
 
 
-def _question(benchmark: Benchmark, arguments: argparse.Namespace) -> Any:
-    chosen = [q for flag, q in benchmark.questions.items() if getattr(arguments, flag)]
-    if arguments.net:
+def _question(benchmark: Benchmark, options: Options) -> Question | None:
+    questions = [question for flag, question in benchmark.questions.items() if flag in options.flags]
+    if options.net:
         if benchmark.net is None:
             raise UsageError("--net: this benchmark has no question for a network")
-        chosen.append(benchmark.net)
-    if len(chosen) > 1:
+        questions.append(benchmark.net)
+    if len(questions) > 1:
         flags = ", ".join(option_of(flag) for flag in benchmark.questions)
         raise UsageError(f"one question at a time: {flags}")
-    return chosen[0] if chosen else None
+    return questions[0] if questions else None
 
 
-def _contests(benchmark: Benchmark, arguments: argparse.Namespace, asked: Asked) -> list[Contest]:
-    question = _question(benchmark, arguments)
+def _contests(benchmark: Benchmark, options: Options, asked: Asked, question: Question | None) -> list[Contest]:
     if question:
-        contests: list[Contest] = []
-        for one in _by_device(asked):
-            taken = {contest.name for contest in contests}
-            for contest in question.build(one):
-                suffix = f"/device:{one.settings[0].device}" if contest.name in taken else ""
-                contests.append(replace(contest, name=contest.name + suffix))
-        for setting in asked.settings:
-            if not contests and (reason := missing(setting.device)):
-                raise UsageError(f"--device {setting.device}: {reason}")
-        return contests
-    found = _shapes(benchmark, arguments.shapes) if arguments.shapes else problems(benchmark.problem, asked.axes)
-    if arguments.vary:
-        names = [field.name for field in fields(benchmark.problem)] + list(SETTINGS)
-        if arguments.vary not in names:
-            raise UsageError(f"--vary {arguments.vary}: there are {', '.join(names)}")
-        if arguments.shapes:
-            found = _spread(benchmark, found, asked, arguments.vary)
-        return along(asked, found, arguments.vary)
-    return by_variant(asked, found)
+        return _of_question(question, asked)
+    sizes = problem_files.read(benchmark, options.shapes) if options.shapes else problems(benchmark.problem, asked.axes)
+    if not options.vary:
+        return by_variant(asked, sizes)
+    names = [field.name for field in fields(benchmark.problem)] + list(SETTINGS)
+    if options.vary not in names:
+        raise UsageError(f"--vary {options.vary}: there are {', '.join(names)}")
+    if options.shapes:
+        sizes = _spread(sizes, asked, options.vary)
+    return along(asked, sizes, options.vary)
 
 
-def _spread(benchmark: Benchmark, found: list[Any], asked: Asked, field: str) -> list[Any]:
+def _of_question(question: Question, asked: Asked) -> list[Contest]:
+    """A question's contests, on each device by itself."""
+    contests: list[Contest] = []
+    for one in _by_device(asked):
+        taken = {contest.name for contest in contests}
+        for contest in question.build(one):
+            suffix = f"/device:{one.settings[0].device}" if contest.name in taken else ""
+            contests.append(replace(contest, name=contest.name + suffix))
+    for setting in asked.settings:
+        if not contests and (reason := missing(setting.device)):
+            raise UsageError(f"--device {setting.device}: {reason}")
+    return contests
+
+
+def _spread(found: list[Any], asked: Asked, field: str) -> list[Any]:
     """Problems of a file, each at every value asked of the varied field."""
     if field in SETTINGS:
         return found
@@ -209,58 +213,12 @@ def _spread(benchmark: Benchmark, found: list[Any], asked: Asked, field: str) ->
     return [replace(problem, **{field: value}) for problem in found for value in asked.axes[field]]
 
 
-def _shapes(benchmark: Benchmark, path: Path) -> list[Any]:
+def _chosen(contests: list[Contest], options: Options) -> list[Contest]:
     try:
-        text = path.read_text("utf-8", errors="replace")
-        if not text.lstrip().startswith("{"):
-            return _logged(benchmark, path, text)
-        rows = _rows(benchmark, text)
-    except OSError as error:
-        raise UsageError(f"--shapes {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise UsageError(f"--shapes {path}: not a list of problems like micro/shapes/fc.json ({error})") from None
-    found = []
-    for i, row in enumerate(rows, 1):
-        try:
-            found.append(benchmark.problem(**row))
-        except UsageError as error:
-            raise UsageError(f"--shapes {path}: problem {i}: {error}") from None
-    return found
-
-
-def _rows(benchmark: Benchmark, text: str) -> list[dict[str, Any]]:
-    """The fields of each problem, by name. Raises ValueError."""
-    from micro.planning import written
-
-    told = written.parsed(text)
-    written.check(told, {"problems": list, "source": str}, ["problems"])
-    hints = get_type_hints(benchmark.problem)
-    known = {field.name: hints[field.name] for field in fields(benchmark.problem)}
-    needed = [field.name for field in fields(benchmark.problem) if field.default is MISSING]
-    for i, row in enumerate(told["problems"], 1):
-        written.check(row, known | written.REMARKS, needed, f"problem {i}: ")
-    return [{name: row[name] for name in known if name in row} for row in told["problems"]]
-
-
-def _logged(benchmark: Benchmark, path: Path, text: str) -> list[Any]:
-    """Problems from what a library logged."""
-    from micro.planning.library_log import read
-
-    found = [problem for problem in read(text) if isinstance(problem, benchmark.problem)]
-    if not found:
-        raise UsageError(
-            f"--shapes {path}: neither JSON like micro/shapes/fc.json nor a log with products: run the application "
-            "with MKL_VERBOSE=1, ONEDNN_VERBOSE=1 or CUBLAS_LOGINFO_DBG=1"
-        )
-    return list(found)
-
-
-def _chosen(contests: list[Contest], arguments: argparse.Namespace) -> list[Contest]:
-    try:
-        if arguments.only:
-            contests = [c for c in contests if re.search(arguments.only, c.name)]
-        if arguments.without:
-            contests = [c for c in contests if not re.search(arguments.without, c.name)]
+        if options.only:
+            contests = [c for c in contests if re.search(options.only, c.name)]
+        if options.without:
+            contests = [c for c in contests if not re.search(options.without, c.name)]
     except re.error as error:
         raise UsageError(f"--only/--not: no regular expression: {error}") from None
     if not contests:
@@ -268,15 +226,14 @@ def _chosen(contests: list[Contest], arguments: argparse.Namespace) -> list[Cont
     return contests
 
 
-def _budget(benchmark: Benchmark, arguments: argparse.Namespace) -> Budget:
-    question = _question(benchmark, arguments)
+def _budget(options: Options, question: Question | None) -> Budget:
     seconds = question.seconds if question else 30.0
-    if question and (arguments.full or arguments.all):
+    if question and {"full", "all"} & options.flags:
         seconds = 240.0
-    if arguments.budget is not None:
-        seconds = number(arguments.budget, TIME, "--budget", "20s or 3m")
-    margin = number(arguments.margin, SHARE, "--margin", "1%") if arguments.margin else None
-    return Budget(seconds, number(arguments.target, SHARE, "--target", "1%"), margin)
+    if options.budget is not None:
+        seconds = number(options.budget, TIME, "--budget", "20s or 3m")
+    margin = number(options.margin, SHARE, "--margin", "1%") if options.margin else None
+    return Budget(seconds, number(options.target, SHARE, "--target", "1%"), margin)
 
 
 def number(text: str, units: dict[str, float], option: str, example: str) -> float:
@@ -289,7 +246,3 @@ def number(text: str, units: dict[str, float], option: str, example: str) -> flo
     if not 0 < value < float("inf") or (units == SHARE and value >= 1):
         raise UsageError(f"{option} {text}: give a positive number such as {example}")
     return value
-
-
-def option_of(name: str) -> str:
-    return "--" + name.replace("_", "-")

@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find
@@ -96,7 +97,8 @@ def costs(gpu: nvml.Gpu) -> dict[str, Any]:
 
 
 def raw(gpu: nvml.Gpu, name: str, *which: int) -> Any:
-    return getattr(gpu.api, name)(gpu.handle, *which)
+    question: Callable[..., Any] = attrgetter(name)(gpu.api)
+    return question(gpu.handle, *which)
 
 
 def cost(question: Callable[[], object]) -> Any:
@@ -149,7 +151,7 @@ def one_field(gpu: nvml.Gpu, field: int) -> Any:
     (found,) = gpu.api.nvmlDeviceGetFieldValues(gpu.handle, [field])
     if found.nvmlReturn:
         raise gpu.api.NVMLError(found.nvmlReturn)
-    return getattr(found.value, KINDS[found.valueType])
+    return attrgetter(KINDS[found.valueType])(found.value)
 
 
 def visits(device: Cuda, launch: Launch, gpu: nvml.Gpu) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def link() -> dict[str, Any]:
     pynvml.nvmlInit()
     handle = pynvml.nvmlDeviceGetHandleByIndex(0)
     names = ("CurrPcieLinkGeneration", "CurrPcieLinkWidth", "MaxPcieLinkGeneration", "MaxPcieLinkWidth", "PcieSpeed")
-    found = {name: answer(getattr(pynvml, f"nvmlDeviceGet{name}", None), handle) for name in names}
+    found = {name: answer(vars(pynvml).get(f"nvmlDeviceGet{name}"), handle) for name in names}
     bus = answer(lambda x: pynvml.nvmlDeviceGetPciInfo(x).busId, handle)
     bus = bus.decode() if isinstance(bus, bytes) else str(bus)
     node = Path("/sys/bus/pci/devices") / bus.lower()[-12:] / "numa_node"

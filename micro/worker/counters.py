@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 
@@ -36,10 +36,10 @@ class Counters:
         )
 
     def __sub__(self, other: Counters) -> Counters:
-        return Counters(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+        return Counters(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def __add__(self, other: Counters) -> Counters:
-        return Counters(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Counters(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def foreign(self) -> float:

@@ -15,7 +15,7 @@ from kernels.variant import Variant
 from micro.planning.contest import Case
 from micro.worker import check as checking
 from micro.worker import evidence as worker_evidence
-from micro.worker.messages import Prepared
+from micro.worker.messages import PreparedCase
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -35,7 +35,7 @@ class Kernels:
         self._pilot: dict[Case, float] = {}
         self._drawn: dict[tuple[Problem, int], checking.Drawn] = {}
 
-    def prepare(self, case: Case) -> Prepared:
+    def prepare(self, case: Case) -> PreparedCase:
         """Compile, plan, pack, allocate. Raises whatever the kernel raises."""
         began = time.perf_counter()
         variant = self.device.adopt(find(case.problem.op, case.variant))
@@ -51,7 +51,7 @@ class Kernels:
         kernel, isa = variant.kernel()
         if refusal := refuse_isa(case.setting.isa, kernel, isa):
             raise Unavailable(refusal)
-        return Prepared(time.perf_counter() - began, launch.uses, launch.workspace, kernel, isa)
+        return PreparedCase(time.perf_counter() - began, launch.uses, launch.workspace, kernel, isa)
 
     def check(self, case: Case, seed: int, evidence: Path | None = None, keep: bool = False) -> checking.Passed:
         """One launch for each probe against float64. Raises WrongResult, its evidence in a folder if one
@@ -97,6 +97,18 @@ class Kernels:
         device.sync()
         found: list[tuple[str, ...]] = device.names(calls)
         return found
+
+    def prepared(self, case: Case) -> bool:
+        """Whether it is: until the contest that had it is closed."""
+        return case in self._binds
+
+    def binds(self, case: Case) -> list[tuple[Variant[Any], Bind, int]]:
+        """What is measured of a prepared case: the variant, or its parts, each with how many uses one launch serves."""
+        return self._binds[case]
+
+    def checked(self, case: Case) -> float | None:
+        """Seconds of the launch by which it was checked, None where it was not."""
+        return self._pilot.get(case)
 
     def close(self) -> None:
         """Forget a contest's cases and what they hold."""

@@ -12,7 +12,7 @@ import tempfile
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from kernels import heap as heap_asked
 from kernels import isa as isa_asked
@@ -20,30 +20,15 @@ from kernels.catalog import find
 from kernels.devices import open_device, runs
 from kernels.errors import BuildError, LaunchError, SuiteError, Unavailable, WrongResult, said
 from micro.planning.contest import Case
+from micro.worker.client import Client, Died, Local
 from micro.worker.host import Host
+from micro.worker.messages import Close, Open, R, Request
 
 START = 120.0  # seconds a worker may take to import and open its device
 POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 REFERENCES = 8  # threads at most of what a GPU's worker computes on the processor
-PLACES = ("open", "close")  # a contest is opened and closed: between them a GPU's worker keeps to its cores
 PR_SET_PDEATHSIG = 1
 ERRORS = {kind.__name__: kind for kind in (WrongResult, Unavailable, BuildError, LaunchError)}
-
-
-class Serves(Protocol):
-    """A host, wherever it lives."""
-
-    def call(self, method: str, *arguments: Any, patience: float) -> Any:
-        """The host's method. Raises KernelError, Unavailable; LaunchError also for a crash or a hang."""
-
-    def running(self) -> int:
-        """The case that was under way when the worker died or raised, or −1."""
-
-    def close(self) -> None: ...
-
-
-class Died(LaunchError):
-    """The worker is gone, and with it everything prepared in it."""
 
 
 def ended(code: int) -> Died:
@@ -53,32 +38,11 @@ def ended(code: int) -> Died:
     return Died(f"ends its process with exit code {code}")
 
 
-class Local:
-    """The host in this process: for the fake device, whose kernels cannot crash."""
-
-    def __init__(self, host: Host) -> None:
-        self.host = host
-
-    def call(self, method: str, *arguments: Any, patience: float) -> Any:
-        try:
-            return getattr(self.host, method)(*arguments)
-        except SuiteError:
-            raise
-        except Exception as error:
-            raise LaunchError(f"raises {said(error)}") from error
-
-    def running(self) -> int:
-        return self.host.running()
-
-    def close(self) -> None:
-        pass
-
-
 class Worker:
-    """A child process with a host, pinned to as many cores as it has threads; one for a GPU has all cores for its
-    float64 references, its compilers and its driver's threads, and is pinned while it measures."""
+    """A child process with a host, pinned to as many cores as it has threads, those of its rank; one for a GPU has all
+    cores for its float64 references, its compilers and its driver's threads, and is pinned while it measures."""
 
-    def __init__(self, device: str, threads: int, isa: str = "default", heap: str = "default") -> None:
+    def __init__(self, device: str, threads: int, isa: str = "default", heap: str = "default", rank: int = 0) -> None:
         self._running = -1
         self._cell = tempfile.TemporaryFile()
         self._cell.write((-1).to_bytes(4, "little", signed=True))
@@ -91,7 +55,7 @@ class Worker:
         environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         handles = (theirs[0], ours[1], self._cell.fileno())
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "micro.worker.process", device, str(threads), *map(str, handles), str(os.getpid())],
+            [sys.executable, "-m", "micro.worker.process", device, *map(str, (threads, rank, *handles, os.getpid()))],
             env=environment,
             pass_fds=handles,
             stdin=subprocess.DEVNULL,
@@ -103,24 +67,27 @@ class Worker:
         self._to = Connection(theirs[1], readable=False)
         self._answer(START)
 
-    def call(self, method: str, *arguments: Any, patience: float) -> Any:
+    def send(self, request: Request[Any]) -> None:
         try:
-            self._to.send((method, arguments))
+            self._to.send(request)
         except (BrokenPipeError, OSError):
             raise self._death() from None
-        return self._answer(patience)
+
+    def receive(self, request: Request[R], patience: float) -> R:
+        answer: R = self._answer(patience)
+        return answer
 
     def _answer(self, patience: float) -> Any:
         try:
             if not self._from.poll(patience):
                 self.close()
                 raise Died(f"hangs: no answer within {patience:.0f} s")
-            kind, told = self._from.recv()
+            kind, answer = self._from.recv()
         except (EOFError, ConnectionError):
             raise self._death() from None
         if kind == "ok":
-            return told
-        raise ERRORS.get(kind, LaunchError)(told)
+            return answer
+        raise ERRORS.get(kind, LaunchError)(answer)
 
     def _death(self) -> Died:
         code = self._process.wait()
@@ -147,7 +114,7 @@ class Workers:
     """The workers of a command, one for each set of settings that is fixed per process."""
 
     def __init__(self) -> None:
-        self._alive: dict[tuple[Any, ...], Serves] = {}
+        self._alive: dict[tuple[Any, ...], Client] = {}
 
     @staticmethod
     def key(case: Case) -> tuple[Any, ...]:
@@ -157,7 +124,7 @@ class Workers:
         pool = find(case.problem.op, case.variant).provider if setting.threads > 1 else None
         return (*place, pool) if pool else place
 
-    def get(self, key: tuple[Any, ...]) -> Serves:
+    def get(self, key: tuple[Any, ...]) -> Client:
         if key not in self._alive:
             device, threads, isa, heap = key[:4]
             if device.startswith("fake"):
@@ -189,10 +156,18 @@ def allowed() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
-def pin(threads: int) -> None:
-    """The last cores of those allowed: the first ones serve interrupts more often."""
+def pin(threads: int, rank: int = 0) -> None:
+    """The last cores of those allowed: the first ones serve interrupts more often. Each rank of a group has the cores
+    before those of the rank before it; where there are not enough it shares them, which `oversubscribed` tells."""
     if cores := allowed():
-        os.sched_setaffinity(0, cores[-threads:])
+        places = max(1, len(cores) // threads)
+        last = len(cores) - rank % places * threads
+        os.sched_setaffinity(0, cores[max(0, last - threads) : last])
+
+
+def oversubscribed(ranks: int, threads: int) -> bool:
+    """Whether so many ranks of so many threads have not a core for each thread."""
+    return ranks * threads > len(allowed() or [0] * ranks * threads)
 
 
 def die_with(parent: int) -> None:
@@ -206,13 +181,13 @@ def die_with(parent: int) -> None:
 
 def main(arguments: list[str]) -> None:
     """Serve until the pipe ends."""
-    device, threads, read, write, cell, parent = arguments[0], *map(int, arguments[1:])
+    device, threads, rank, read, write, cell, parent = arguments[0], *map(int, arguments[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with(parent)
     os.dup2(2, 1)  # a kernel's print must not land in a document on stdout
     everywhere = allowed() if runs(device) == "cuda" else []
     if not everywhere:
-        pin(threads)
+        pin(threads, rank)
     requests, answers = Connection(read, writable=False), Connection(write, readable=False)
     shared = mmap.mmap(cell, 4)
     try:
@@ -223,14 +198,14 @@ def main(arguments: list[str]) -> None:
     answers.send(("ok", None))
     while True:
         try:
-            method, given = requests.recv()
+            request = requests.recv()
         except EOFError:
             return
-        if everywhere and method in PLACES:
+        if everywhere and isinstance(request, (Open, Close)):  # between them a GPU's worker keeps to its cores
             os.sched_setaffinity(0, everywhere)
-            pin(threads if method == "open" else len(everywhere))
+            pin(threads if isinstance(request, Open) else len(everywhere))
         try:
-            answers.send(("ok", getattr(host, method)(*given)))
+            answers.send(("ok", request.on(host)))
         except SuiteError as error:
             answers.send((type(error).__name__, str(error)))
         except Exception as error:

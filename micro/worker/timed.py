@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from micro.planning.protocol import WARM
 from micro.worker import visits
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from kernels.problem import Problem
     from kernels.variant import Variant
 
-VISIT = 60e-6  # seconds of launches in a visit
-LONG = 50e-3  # seconds: longer calls are not warmed up, and no cache holds their operands
-WARM = 2  # calls; with one, operands between L2 and L3 read 11 % slow
 UNTOLD = 8  # kernels that a launch is taken to enqueue for each use where it does not tell
 SLOWER = 4  # times as long as it must be a visit may be: then it has as many launches as the fastest rival's
 GRAPH = 4096  # launches of a captured graph, which is one entry of a stream's queue however many they are

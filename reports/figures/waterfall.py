@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from reports import attribution, units
+from reports.explanation import Cell, Explanation
 from reports.figures import _axes, _style
 from reports.record import Run
 
@@ -20,64 +21,63 @@ ROW, PAIR = 0.25, 0.4  # inches of a bar, and of two
 MILLI = 1e-3
 COLORS = {"a": "#0072B2", "b": "#D55E00"}
 PALE = 0.35  # of a cell that may be chance
-Told = Mapping[str, Any]
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
     """A picture for each attribution of the run, named after the network and the two frameworks."""
     made: dict[str, Figure] = {}
-    for told in attribution.of(run):
-        slug = re.sub(r"[^\w+]+", "-", f"{told['network']} {told['a']} {told['b']}").strip("-").lower()[:60]
+    for explained in attribution.of(run):
+        slug = re.sub(r"[^\w+]+", "-", f"{explained.network} {explained.a} {explained.b}").strip("-").lower()[:60]
         while slug in made:
             slug += "-"
-        made[slug] = _picture(told, run)
+        made[slug] = _picture(explained, run)
     return list(made.items())
 
 
-def _picture(told: Told, run: Run) -> Figure:
-    cells = _cells(told)
-    rest = len(told["cells"]) - len(cells)
-    sheet = _style.Sheet(_title(told), _about(told, run), notes=_notes(told, cells, rest))
-    bars = _bars(told)
+def _picture(explained: Explanation, run: Run) -> Figure:
+    cells = _cells(explained)
+    rest = len(explained.cells) - len(cells)
+    sheet = _style.Sheet(_title(explained), _about(explained, run), notes=_notes(explained, cells, rest))
+    bars = _bars(explained)
     heights = [ROW * (len(bars) + 2) + 0.85] + ([PAIR * len(cells) + 0.85] if cells else [])
     figure = sheet.figure(sum(heights))
     panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-    _waterfall(panels[0], told, bars)
+    _waterfall(panels[0], explained, bars)
     if cells:
-        _pairs(panels[1], told, cells)
+        _pairs(panels[1], explained, cells)
     return figure
 
 
-def _names(told: Told, most: int = 24) -> dict[str, str]:
-    names = {side: _style.clipped(str(told[side]), most) for side in "ab"}
-    return names if told["a"] != told["b"] else {"a": f"{names['a']} (A)", "b": f"{names['b']} (B)"}
+def _names(explained: Explanation, most: int = 24) -> dict[str, str]:
+    names = {side: _style.clipped(explained.name(side), most) for side in "ab"}
+    return names if explained.a != explained.b else {"a": f"{names['a']} (A)", "b": f"{names['b']} (B)"}
 
 
-def _title(told: Told) -> str:
+def _title(explained: Explanation) -> str:
     """The finding: both steps, and the cause with the largest share of what is between them."""
-    names, (low, high) = _names(told), told["interval"]
-    a, b = (f"{units.seconds(told['step'][side])} in {names[side]}" for side in "ab")
-    said = f"A {told['phase']} of {told['network']}, batch {told['batch']}, takes {a} and {b}"
+    names, (low, high) = _names(explained), explained.interval
+    a, b = (f"{units.seconds(explained.step[side])} in {names[side]}" for side in "ab")
+    said = f"A {explained.phase} of {explained.network}, batch {explained.batch}, takes {a} and {b}"
     if low <= 0 <= high:
         return f"{said}; the difference may be chance"
-    sign = 1 if told["gap"] > 0 else -1
-    cause, most = max(told["waterfall"]["cause"], key=lambda bar: sign * bar[1], default=("", 0.0))
+    sign = 1 if explained.gap > 0 else -1
+    cause, most = max(explained.waterfall["cause"], key=lambda bar: sign * bar[1], default=("", 0.0))
     if sign * most <= 0:
         return said
     return f"{said}; {_style.clipped(cause, 34)} accounts for {units.seconds(abs(most))} of the difference"
 
 
-def _about(told: Told, run: Run) -> list[str]:
+def _about(explained: Explanation, run: Run) -> list[str]:
     device = run.environment.facts.get("device")
     model = device.get("model") if isinstance(device, dict) else None
-    sign = 1 if told["gap"] > 0 else -1
-    low, high = sorted(sign * x for x in told["interval"])
-    more = _names(told)["a" if told["gap"] > 0 else "b"]
+    sign = 1 if explained.gap > 0 else -1
+    low, high = sorted(sign * x for x in explained.interval)
+    more = _names(explained)["a" if explained.gap > 0 else "b"]
     return [
-        f"{_range(abs(told['gap']), low, high)} more in {more}, 95 % interval",
+        f"{_range(abs(explained.gap), low, high)} more in {more}, 95 % interval",
         str(model or "unknown machine"),
-        f"{told['threads']} thread{'s' * (told['threads'] > 1)}",
-        f"{told['runs']} process{'es' * (told['runs'] > 1)} of each",
+        f"{explained.threads} thread{'s' * (explained.threads > 1)}",
+        f"{explained.runs} process{'es' * (explained.runs > 1)} of each",
         run.environment.started[:10],
     ]
 
@@ -90,28 +90,28 @@ def _range(value: float, low: float, high: float) -> str:
     return f"{value / unit:.{places}f} {name} [{low / unit:.{places}f}, {high / unit:.{places}f}]".replace("-", "−")
 
 
-def _notes(told: Told, cells: Sequence[Told], rest: int) -> list[str]:
+def _notes(explained: Explanation, cells: Sequence[Cell], rest: int) -> list[str]:
     found = [
         "Residual: what the cells leave of the plain steps; nothing is rescaled. A cause is a candidate saving until "
         "it is swapped: removing one changes the others."
     ]
-    if any(not cell.get("sure", True) for cell in cells):
+    if any(not cell.sure for cell in cells):
         found[0] += " Pale: the difference may be chance, all cells tested at once."
     if rest > 0 and cells:
         found[0] += f" {rest} cells that differ less are not drawn."
-    verdicts = [x["verdict"] for x in told["agreement"]]
+    verdicts = [x.verdict for x in explained.agreement]
     if {"agree", "disagree"} & set(verdicts):
         found.append(
             "Rows of at least 5 % of a step, by the trace and replayed: "
             f"{verdicts.count('agree')} agree, {verdicts.count('disagree')} disagree."
         )
-    return [*found, *(str(x) for x in told["conditions"])]
+    return [*found, *explained.conditions]
 
 
-def _bars(told: Told) -> list[tuple[str, float]]:
+def _bars(explained: Explanation) -> list[tuple[str, float]]:
     """Name and A's seconds less B's, the largest first, then the rest as one, then the residual."""
-    least = LEAST * max(told["step"].values())
-    bars = [(str(name), float(value)) for name, value in told["waterfall"]["cause"]]
+    least = LEAST * max(explained.step.values())
+    bars = list(explained.waterfall["cause"])
     large = [bar for bar in bars if abs(bar[1]) >= least][:CAUSES]
     rest = bars[len(large) :]
     if len(rest) == 1:
@@ -119,12 +119,12 @@ def _bars(told: Told) -> list[tuple[str, float]]:
     made = [(_style.clipped(name, 34), value) for name, value in large]
     if rest:
         made.append((f"{len(rest)} smaller causes", sum(value for _, value in rest)))
-    return [*made, ("residual", told["residual"]["a"] - told["residual"]["b"])]
+    return [*made, ("residual", explained.residual["a"] - explained.residual["b"])]
 
 
-def _waterfall(axes: Axes, told: Told, bars: Sequence[tuple[str, float]]) -> None:
+def _waterfall(axes: Axes, explained: Explanation, bars: Sequence[tuple[str, float]]) -> None:
     """From A's step at the top to B's at the bottom; a bar to the right is what B has more of."""
-    names, steps = _names(told), told["step"]
+    names, steps = _names(explained), explained.step
     at, places = steps["a"], [steps["a"], steps["b"]]
     for i, (name, value) in enumerate(bars, 1):
         left, right = sorted((at, at - value))
@@ -157,28 +157,28 @@ def _waterfall(axes: Axes, told: Told, bars: Sequence[tuple[str, float]]) -> Non
     axes.set_xlabel("ms" if start == 0 else "ms; the axis does not begin at 0", fontsize=_style.SMALL)
 
 
-def _cells(told: Told) -> list[Told]:
-    least = LEAST * max(told["step"].values())
-    known = [cell for cell in told["cells"] if abs(cell["a"] - cell["b"]) >= least]
-    return sorted(known, key=lambda cell: -abs(cell["a"] - cell["b"]))[:CELLS]
+def _cells(explained: Explanation) -> list[Cell]:
+    least = LEAST * max(explained.step.values())
+    known = [cell for cell in explained.cells if abs(cell.a - cell.b) >= least]
+    return sorted(known, key=lambda cell: -abs(cell.a - cell.b))[:CELLS]
 
 
-def _pairs(axes: Axes, told: Told, cells: Sequence[Told]) -> None:
+def _pairs(axes: Axes, explained: Explanation, cells: Sequence[Cell]) -> None:
     """A's bar above B's; on the longer one the interval of the difference, from where the shorter one ends."""
-    names, ends = _names(told), []
+    names, ends = _names(explained), []
     for i, cell in enumerate(cells):
-        alpha = 1.0 if cell.get("sure", True) else PALE
+        alpha = 1.0 if cell.sure else PALE
         for side, offset in (("a", -0.18), ("b", 0.18)):
-            axes.barh([i + offset], [cell[side]], height=0.3, color=COLORS[side], alpha=alpha, zorder=2)
-        more, less, offset = ("a", "b", -0.18) if cell["a"] > cell["b"] else ("b", "a", 0.18)
-        low, high = sorted((cell["low"], cell["high"]) if more == "a" else (-cell["low"], -cell["high"]))
-        reach = [max(0.0, cell[less] + x) for x in (low, high)]
+            axes.barh([i + offset], [cell.seconds(side)], height=0.3, color=COLORS[side], alpha=alpha, zorder=2)
+        more, less, offset = ("a", "b", -0.18) if cell.a > cell.b else ("b", "a", 0.18)
+        low, high = sorted((cell.low, cell.high) if more == "a" else (-cell.low, -cell.high))
+        reach = (max(0.0, cell.seconds(less) + low), max(0.0, cell.seconds(less) + high))
         axes.hlines([i + offset], *reach, color=_style.INK, linewidth=1.2, zorder=3)
         axes.vlines(reach, i + offset - 0.1, i + offset + 0.1, color=_style.INK, linewidth=1.2, zorder=3)
-        ends.append(max(cell[more], *reach))
-        _beside(axes, ends[-1], i, _range(abs(cell["a"] - cell["b"]), low, high))
+        ends.append(max(cell.seconds(more), *reach))
+        _beside(axes, ends[-1], i, _range(abs(cell.a - cell.b), low, high))
     _scale(axes, (0.0, max(ends) * 1.27))
-    _rows(axes, [_style.clipped(f"{cell['row']} · {cell['column']}", 42) for cell in cells])
+    _rows(axes, [_style.clipped(f"{cell.row} · {cell.column}", 42) for cell in cells])
     axes.set_xlabel("ms; beside the bars the difference and its 95 % interval", fontsize=_style.SMALL)
     words = ("The cells that differ most,", _style.INK), ("above", _style.INK)
     _heading(axes, [words[0], (names["a"], COLORS["a"]), words[1], (names["b"], COLORS["b"])])
@@ -212,8 +212,8 @@ def _heading(axes: Axes, words: Sequence[tuple[str, str]]) -> None:
             "color": color,
             "fontweight": "normal" if color == _style.INK else "bold",
         }
-        told = axes.annotate(
+        word = axes.annotate(
             _style.shown(text), **place, **style, textcoords="offset points", va="bottom", annotation_clip=False
         )
-        told.set_in_layout(False)
-        place = {"xy": (1, 0), "xytext": (4, 0), "xycoords": told}
+        word.set_in_layout(False)
+        place = {"xy": (1, 0), "xytext": (4, 0), "xycoords": word}

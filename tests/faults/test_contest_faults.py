@@ -17,9 +17,11 @@ import pytest
 
 from kernels.devices import open_device
 from kernels.ops.gemm.problem import Gemm
-from micro.measuring import runner as measuring_runner
+from micro.measuring import checks
+from micro.measuring.canary_history import History
+from micro.measuring.checks import Checks
+from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
-from micro.worker.canaries import History
 from micro.worker.process import Workers
 from reports import record
 
@@ -33,7 +35,7 @@ PATIENCE = 2.0  # seconds for a kernel that hangs, in place of ten
 @pytest.fixture(autouse=True)
 def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> object:
     """A short patience; and every child that a test started is gone when it ends."""
-    monkeypatch.setattr(measuring_runner, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(checks, "PATIENCE", PATIENCE)
     before = children()
     yield
     assert children() <= before
@@ -52,7 +54,7 @@ def contest(*variants: str) -> record.Contest:
     cases = tuple(Case(PRODUCT, variant) for variant in variants)
     asked = Contest("faults", "what does a fault cost?", "variant", cases)
     with Workers() as workers:
-        runner = measuring_runner.Runner(workers, {"cpu": open_device("cpu").limits()}, History("faults"))
+        runner = Runner(Checks(workers), {"cpu": open_device("cpu").limits()}, History("faults"))
         return runner.run(asked, 0.3, Budget(0.3))
 
 
@@ -121,11 +123,13 @@ def test_kernel_that_fails_when_timed_costs_itself_only(name: str, reason: str) 
 PARENT = """
 from kernels.ops.gemm.problem import Gemm
 from micro.planning.contest import Case
+from micro.worker.client import ask
+from micro.worker.messages import Check
 from micro.worker.process import Worker
 
 worker = Worker("cpu", 1)
 print(worker._process.pid, flush=True)
-worker.call("check", Case(Gemm(8, 8, 8), "tests.wrong.kernels:LOOPS"), 1, patience=60.0)
+ask(worker, Check(Case(Gemm(8, 8, 8), "tests.wrong.kernels:LOOPS"), 1), 60.0)
 """
 
 

@@ -14,12 +14,13 @@ from kernels.errors import Unavailable
 from kernels.launch import Setting
 from kernels.ops.gemm import Gemm
 from kernels.ops.launch import Calls
-from micro.measuring.rounds import Measurement, measure
+from micro.measuring.rounds import Goal, Measurement, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case
 from micro.worker import check
+from micro.worker.client import Local, ask
 from micro.worker.host import Host
-from micro.worker.process import Local
+from micro.worker.messages import Check, Prepare
 from tests.fakes import Here
 from tests.gpu.conftest import REAL, missing
 
@@ -31,7 +32,7 @@ def quick(device: Cuda, monkeypatch: pytest.MonkeyPatch) -> Cuda:
     """On the fake: launches of scripted lengths, long ones so that few are made, a visit being no whole number of them;
     and no canaries."""
     if not REAL:
-        monkeypatch.setattr("micro.worker.host.canaries", lambda device: [])
+        monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
         rng = np.random.default_rng(3)
         seconds = {"sgemm_naive": 360e-6, "library": 180e-6}
         cost = lambda name: seconds.get(name, 300e-6) * rng.lognormal(0, NOISE)  # noqa: E731
@@ -46,10 +47,10 @@ def contest(device: Cuda, *cases: Case, seconds: float = 5.0) -> Measurement:
             pytest.skip(reason)
     workers: Any = Here(Local(Host(device, 0)))
     for case in cases:
-        workers.serves.call("prepare", case, patience=60.0)
-        workers.serves.call("check", case, 1, patience=60.0)
+        ask(workers.serves, Prepare(case), 60.0)
+        ask(workers.serves, Check(case, 1), 60.0)
     pairs = [(0, i) for i in range(1, len(cases))]
-    return measure(Crew(workers, cases, 1), pairs, seconds, 0.02, 0.02, lambda text: None)
+    return measure(Crew(workers, cases, 1), pairs, Goal(seconds, 0.02, 0.02), lambda text: None)
 
 
 def case(variant: str, problem: Gemm) -> Case:

@@ -25,8 +25,9 @@ from kernels.users import load
 from kernels.variant import Variant
 from micro.planning.contest import Case, parse
 from micro.worker import check
+from micro.worker.client import Local, ask
 from micro.worker.host import Host
-from micro.worker.process import Local
+from micro.worker.messages import Prepare
 from tests.conftest import Ran
 
 Gemm = Callable[..., Ran]
@@ -102,7 +103,7 @@ def test_wrong_functions_are_refused(place: Path) -> None:
 def test_a_function_that_raises_is_told_by_the_first_line(place: Path) -> None:
     host = Local(Host(CPU, 0))
     with pytest.raises(LaunchError, match=r"^raises ArithmeticError: no such product$"):
-        host.call("prepare", Case(SQUARE, f"{place}/mine.py:raises"), patience=1.0)
+        ask(host, Prepare(Case(SQUARE, f"{place}/mine.py:raises")), 1.0)
 
 
 def test_a_launch_is_what_is_timed(place: Path) -> None:

@@ -98,3 +98,36 @@ def build(job):
     model.step = step
     return model
 """
+# A clock that only the model's own calls move, each by 1/512 s times the `costs` of its row, else of 1: exact in
+# binary and in nanoseconds, so that every run gives the same numbers. What a system counts of a process is nothing.
+SCRIPTED = """
+import sys
+import time
+
+_clock, _costs, _call = [1000.0], {costs!r}, recorder.Steps.__call__
+_loop = sys.modules["__main__"]
+
+
+def _timed(self, rows, column, call, *args, **kwargs):
+    def moved(*args, **kwargs):
+        _clock[0] += _costs.get(rows[0], 1) / 512.0
+        return call(*args, **kwargs)
+
+    return _call(self, rows, column, moved, *args, **kwargs)
+
+
+recorder.Steps.__call__ = _timed
+recorder.now = lambda: int(_clock[0] * 1e9)
+recorder.blocked = lambda since=None: 0
+time.perf_counter = time.process_time = lambda: _clock[0]
+_loop.usage, _loop.busy, _loop.canary = lambda: (0.0, 0, 0, 0), lambda: 0.0, lambda: 0.001
+
+
+def identity(job):
+    return {{"framework": "scripted", "version": "1", "blas": "none"}}
+"""
+
+
+def scripted(folder: Path, name: str, **costs: int) -> Framework:
+    """NumPy's adapter by a scripted clock; `costs`: of rows, their blanks as underscores."""
+    return write(folder, name, SCRIPTED.format(costs={row.replace("_", " "): cost for row, cost in costs.items()}))

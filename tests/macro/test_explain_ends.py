@@ -96,5 +96,5 @@ def test_processes_that_had_ended_are_told(explaining: Path, tmp_path: Path) -> 
     assert "macro explain: interrupted; told from 1 of 3 processes of each" in err
     assert "a gap of" in out and "1 process of each: intervals hold within them" in out
     (told,) = attribution.of(store.read(run))
-    assert told["runs"] == 1
+    assert told.runs == 1
     gone(tmp_path)

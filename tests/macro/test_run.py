@@ -16,7 +16,7 @@ from macro.networks.base import Network, dense
 from macro.processes.job import Setting
 from macro.timing import results, resume, turns
 from macro.timing.resume import Round, Row
-from macro.timing.turns import Entry, Plan
+from macro.timing.turns import Entry, Plan, Taken
 from reports import stats, store
 from reports.record import Note, Run
 from tests.conftest import Ran
@@ -146,7 +146,7 @@ def test_an_entry_is_what_it_was(tmp_path: Path) -> None:
 
     file, well, failed = File(), entry(2), entry(1)
     failed.status, failed.reason = "failed", "it died"
-    resume.keep(file, "x", {"a": well, "b": failed}, 0, 1, 2.0, False)  # type: ignore[arg-type]
+    resume.keep(file, "x", {"a": well, "b": failed}, Taken(0, 1, 2.0, False))  # type: ignore[arg-type]
     assert resume.rounds(file.run, "another") == []
     (one,) = resume.rounds(file.run, "x")
     again, other = entry(), entry()

@@ -16,10 +16,12 @@ from kernels.launch import Setting
 from kernels.ops.activation import Activation
 from micro import elementwise
 from micro.answers.elementwise import SENTENCES
-from micro.command.line import main, request
+from micro.command.line import main
 from micro.contests import elementwise as build
-from micro.planning.contest import Asked, Contest, parse
-from micro.planning.repeat import command
+from micro.planning.benchmark import Asked
+from micro.planning.contest import Contest, parse
+from micro.planning.options import request
+from micro.planning.repeat import Repeat
 from tests.conftest import Ran
 
 
@@ -84,9 +86,9 @@ def test_names_and_commands_lead_back_to_the_case(question: str) -> None:
         for case in contest.cases:
             again = parse(case.name)
             assert (again.problem, again.variant) == (case.problem, case.variant)
-            line = command("elementwise", case).split()[3:]
+            line = Repeat("elementwise").line(case).split()[3:]
             meant, arguments = request(elementwise.BENCHMARK, "elementwise", line)
-            assert meant.problem is type(case.problem) and not arguments.overview
+            assert meant.problem is type(case.problem) and "overview" not in arguments.flags
 
 
 def test_all_here_are_accepted() -> None:
@@ -166,9 +168,9 @@ def test_axes_tell_which_operation_is_meant(argv: list[str], op: str) -> None:
 
 def test_without_a_question_it_is_the_overview() -> None:
     for argv in ([], ["--budget", "2s"]):
-        assert request(elementwise.BENCHMARK, "elementwise", argv)[1].overview
+        assert "overview" in request(elementwise.BENCHMARK, "elementwise", argv)[1].flags
     for argv in (["--count", "8"], ["--exp"], ["--variant", "c"], ["--batch", "8"]):
-        assert not request(elementwise.BENCHMARK, "elementwise", argv)[1].overview
+        assert "overview" not in request(elementwise.BENCHMARK, "elementwise", argv)[1].flags
 
 
 def test_the_command_tells_a_sentence_a_comparison(told: Callable[..., Ran]) -> None:

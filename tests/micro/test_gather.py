@@ -17,8 +17,9 @@ from kernels.launch import Launch, Setting
 from kernels.ops.gather import Gather, variants
 from kernels.variant import Variant
 from micro import gather
-from micro.command.line import main, request
+from micro.command.line import main
 from micro.planning.contest import Contest
+from micro.planning.options import request
 from micro.planning.request import planned
 from micro.worker.check import check
 from tests.conftest import Ran

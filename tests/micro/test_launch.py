@@ -20,9 +20,11 @@ from kernels.libs import cffi, numba, torch
 from kernels.ops.launch import frameworks
 from kernels.ops.launch.problem import Calls
 from micro import launch
-from micro.command.line import main, request
-from micro.planning.contest import Asked, parse
-from micro.planning.repeat import command
+from micro.command.line import main
+from micro.planning.benchmark import Asked
+from micro.planning.contest import parse
+from micro.planning.options import request
+from micro.planning.repeat import Repeat
 from tests.conftest import Ran
 
 CPU = open_device("cpu")
@@ -59,12 +61,12 @@ def told(
 
 def test_the_plain_command_is_the_ladder() -> None:
     for argv in ([], ["--kernel", "gemm", "--budget", "2s"]):
-        assert request(launch.BENCHMARK, "launch", argv)[1].ladder
+        assert "ladder" in request(launch.BENCHMARK, "launch", argv)[1].flags
 
 
 @pytest.mark.parametrize("argv", [["--variant", "c"], ["--vary", "chain"], ["--why"], ["--profile"], ["--shapes", "x"]])
 def test_another_question_is_left_alone(argv: list[str]) -> None:
-    assert not request(launch.BENCHMARK, "launch", argv)[1].ladder
+    assert "ladder" not in request(launch.BENCHMARK, "launch", argv)[1].flags
 
 
 def test_the_ladder_has_every_rung_against_c() -> None:
@@ -118,9 +120,9 @@ def test_names_and_commands_lead_back_to_the_case() -> None:
         for case in contest.cases:
             again = parse(case.name)
             assert (again.problem, again.variant) == (case.problem, case.variant)
-            line = command("launch", case)
+            line = Repeat("launch").line(case)
             assert f"--kernel {case.problem.kernel} --chain {case.problem.chain} " in line  # type: ignore[attr-defined]
-            assert not request(launch.BENCHMARK, "launch", line.split()[3:])[1].ladder
+            assert "ladder" not in request(launch.BENCHMARK, "launch", line.split()[3:])[1].flags
 
 
 def test_a_call_has_the_same_work_in_every_chain() -> None:

@@ -21,10 +21,12 @@ from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.saxpy.problem import Saxpy
 from micro import memory
 from micro.command.everything import benchmarks
-from micro.command.line import main, request
+from micro.command.line import main
 from micro.contests import memory as contests
-from micro.planning.contest import Asked, Contest, Useful, parse
-from micro.planning.repeat import command
+from micro.planning.benchmark import Asked, Useful
+from micro.planning.contest import Contest, parse
+from micro.planning.options import request
+from micro.planning.repeat import Repeat
 from micro.planning.request import planned
 from tests.conftest import Ran
 
@@ -59,7 +61,7 @@ def huge(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_plain_command_is_the_overview() -> None:
     for argv in ([], ["--budget", "20s", "--json", "-"], ["--size", "4096"]):
-        assert request(memory.BENCHMARK, "memory", argv)[1].overview
+        assert "overview" in request(memory.BENCHMARK, "memory", argv)[1].flags
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_the_plain_command_is_the_overview() -> None:
 )
 def test_another_question_is_left_alone(argv: list[str]) -> None:
     meant, arguments = request(memory.BENCHMARK, "memory", argv)
-    assert not meant.default or not arguments.overview
+    assert not meant.default or "overview" not in arguments.flags
 
 
 def test_first_touches_are_compared_with_touched_memory() -> None:
@@ -151,7 +153,7 @@ def test_names_and_commands_lead_back_to_the_case(name: str) -> None:
     for case in (case for contest in built for case in contest.cases):
         again = parse(case.name)
         assert (again.problem, again.variant) == (case.problem, case.variant)
-        repeat = command("memory", case)
+        repeat = Repeat("memory").line(case)
         if isinstance(case.problem, Fma):
             assert repeat == "python -m micro.ceiling"
             continue

@@ -16,9 +16,11 @@ from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import NAMES
 from kernels.ops.update.problem import Update
 from micro import optimizer, update
-from micro.command.line import main, request
-from micro.planning.contest import Asked, Contest, parse
-from micro.planning.repeat import command
+from micro.command.line import main
+from micro.planning.benchmark import Asked
+from micro.planning.contest import Contest, parse
+from micro.planning.options import request
+from micro.planning.repeat import Repeat
 from tests.conftest import Ran
 
 CPU, GPU = Setting(), Setting(device="cuda:0")
@@ -66,15 +68,15 @@ def told(
 
 def test_the_plain_command_is_a_question() -> None:
     for argv in ([], ["--k", "8"]):
-        assert request(update.BENCHMARK, "update", argv)[1].fused
-        assert not request(update.BENCHMARK, "update", ["--batch", *argv])[1].fused
-    assert request(optimizer.BENCHMARK, "optimizer", [])[1].rules
+        assert "fused" in request(update.BENCHMARK, "update", argv)[1].flags
+        assert "fused" not in request(update.BENCHMARK, "update", ["--batch", *argv])[1].flags
+    assert "rules" in request(optimizer.BENCHMARK, "optimizer", [])[1].flags
 
 
 @pytest.mark.parametrize("argv", [["--variant", "c"], ["--vary", "k"], ["--why"], ["--net", "fcn-s"]])
 def test_another_question_is_left_alone(argv: list[str]) -> None:
-    assert not request(update.BENCHMARK, "update", argv)[1].fused
-    assert not request(optimizer.BENCHMARK, "optimizer", argv)[1].rules
+    assert "fused" not in request(update.BENCHMARK, "update", argv)[1].flags
+    assert "rules" not in request(optimizer.BENCHMARK, "optimizer", argv)[1].flags
 
 
 def test_data_that_a_person_named_is_left_alone() -> None:
@@ -149,9 +151,9 @@ def test_names_and_commands_lead_back_to_the_case() -> None:
         for case in contest.cases:
             again = parse(case.name)
             assert (again.problem, again.variant, again.setting) == (case.problem, case.variant, case.setting)
-            _, arguments = request(modules[module], module, shlex.split(command(module, case))[3:])
+            _, arguments = request(modules[module], module, shlex.split(Repeat(module).line(case))[3:])
             assert arguments.variant == case.variant
-            assert not getattr(arguments, modules[module].default)
+            assert modules[module].default not in arguments.flags
 
 
 def test_no_two_contests_of_a_name() -> None:

@@ -21,9 +21,10 @@ from kernels.ops.softmax import Softmax
 from kernels.ops.stream import Stream
 from kernels.ops.transpose import Transpose
 from kernels.problem import Problem
+from micro.measuring.canary_history import History
+from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
-from micro.worker.canaries import History
 from micro.worker.process import Workers
 from reports import units
 from reports.record import Comparison
@@ -80,7 +81,7 @@ def measured(workers: Workers, promise: Promise) -> list[tuple[str, Comparison]]
     cases = (promise.ours, *promise.rivals)
     limits = {"cpu": open_device("cpu").limits()}
     contest = Contest(promise.what, "is it as promised?", "work: differs (operation)", cases)
-    told = Runner(workers, limits, History("none")).run(contest, SECONDS, Budget(SECONDS))
+    told = Runner(Checks(workers), limits, History("none")).run(contest, SECONDS, Budget(SECONDS))
     names = [case.variant.rpartition("/")[2] for case in promise.rivals]
     return list(zip(names, told.comparisons, strict=True))
 

@@ -24,8 +24,8 @@ from kernels.errors import BuildError, LaunchError, SuiteError, Unavailable
 from kernels.libs import openblas
 from kernels.libs.cblas import symbol
 from kernels.ops.gemm.problem import Gemm
-from micro.measuring.workers import ACROSS
 from micro.planning.contest import Case
+from micro.planning.protocol import ACROSS
 from micro.worker.process import POOLS, Worker
 from reports import stats
 

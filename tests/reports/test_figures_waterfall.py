@@ -9,6 +9,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
+from reports import attribution
+from reports.explanation import Agreement, Cell, Explanation
 from reports.figures import waterfall
 from reports.record import Note, Run
 from tests.reports.made import SWEEP, one, readable, run, words
@@ -16,8 +18,8 @@ from tests.reports.made import SWEEP, one, readable, run, words
 HOSTILE = ("/home/ü/my $k$_1.py:漢字", "x" * 150)
 
 
-def cell(row: str, column: str, a: float, b: float, sure: bool = True) -> dict[str, Any]:
-    return {"row": row, "column": column, "a": a, "b": b, "low": a - b - 1e-3, "high": a - b + 1e-3, "sure": sure}
+def cell(row: str, column: str, a: float, b: float, sure: bool = True) -> Cell:
+    return Cell(row, column, a, b, a - b - 1e-3, a - b + 1e-3, None, None, {}, {}, (row,), sure)
 
 
 CELLS = [
@@ -27,35 +29,41 @@ CELLS = [
 ]
 
 
-def told(cells: list[dict[str, Any]] = CELLS, **changes: Any) -> dict[str, Any]:
+def told(cells: list[Cell] = CELLS, **changes: Any) -> Explanation:
     """300 ms against 480 ms, of which 20 ms are in no cell."""
     causes: dict[str, float] = {}
     for x in cells:
-        causes[x["column"]] = causes.get(x["column"], 0.0) + x["a"] - x["b"]
+        causes[x.column] = causes.get(x.column, 0.0) + x.gap
     bars = sorted(causes.items(), key=lambda bar: -abs(bar[1]))
-    residual = {"a": 0.3 - sum(x["a"] for x in cells), "b": 0.48 - sum(x["b"] for x in cells)}
-    return {
-        "network": "net",
-        "batch": 8,
-        "phase": "step",
-        "threads": 1,
-        "runs": 1,
-        "a": "numpy",
-        "b": "pytorch",
-        "step": {"a": 0.3, "b": 0.48},
-        "gap": -0.18,
-        "interval": [-0.19, -0.17],
-        "cells": cells,
-        "residual": residual,
-        "waterfall": {"cause": bars},
-        "conditions": ["1 process of each"],
-        "agreement": [{"verdict": "agree"}, {"verdict": "disagree"}, {"verdict": "one witness"}],
-        **changes,
-    }
+    made = Explanation(
+        network="net",
+        batch=8,
+        phase="step",
+        threads=1,
+        clock="processor and waiting",
+        runs=1,
+        seconds=3.0,
+        a="numpy",
+        b="pytorch",
+        step={"a": 0.3, "b": 0.48},
+        gap=-0.18,
+        interval=(-0.19, -0.17),
+        resolution=0.01,
+        cells=tuple(cells),
+        residual={"a": 0.3 - sum(x.a for x in cells), "b": 0.48 - sum(x.b for x in cells)},
+        closure={"a": {}, "b": {}},
+        levels={"a": {}, "b": {}},
+        agreement=tuple(Agreement("a", "x", 1.0, 1.0, 0.1, x) for x in ("agree", "disagree", "one witness")),
+        waterfall={"cause": tuple(bars)},
+        faults={},
+        system={},
+        conditions=("1 process of each",),
+    )
+    return replace(made, **changes)
 
 
-def noted(*documents: dict[str, Any]) -> Run:
-    return replace(run(), notes=tuple(Note("attribution", x) for x in documents))
+def noted(*explanations: Explanation) -> Run:
+    return replace(run(), notes=tuple(map(attribution.note, explanations)))
 
 
 def ends(axes: Axes) -> list[tuple[float, float]]:
@@ -105,13 +113,13 @@ def test_of_many_causes_and_cells_the_largest_are_drawn() -> None:
     assert labels[0] == "numpy" and labels[-1] == "pytorch" and labels[-3] == "21 smaller causes"
     assert len(figure.axes[1].get_yticklabels()) == 12
     assert "18 cells that differ less" in words(figure).replace("\n", " ")
-    drawn = sum(value for _, value in made["waterfall"]["cause"][:9])
+    drawn = sum(value for _, value in made.waterfall["cause"][:9])
     assert min(left for left, _ in ends(figure.axes[0])[:9]) == pytest.approx(0.3 - drawn)
     assert 0.48 in [pytest.approx(x) for x in ends(figure.axes[0])[-1]]  # the residual's end
 
 
 def test_a_difference_within_its_interval_is_no_finding() -> None:
-    seen = words(one(waterfall.draw(noted(told(gap=-0.001, interval=[-0.02, 0.02])))))
+    seen = words(one(waterfall.draw(noted(told(gap=-0.001, interval=(-0.02, 0.02))))))
     assert "the difference may be chance" in seen.replace("\n", " ") and "accounts for" not in seen
 
 
@@ -130,9 +138,9 @@ def test_two_of_the_same_are_two_pictures() -> None:
         told(threads=2, runs=5),
         told([cell("fc1, fc2, fc3, out update; loss", "unknown: " + HOSTILE[1], 0.1, 0.3), *CELLS]),
         told([cell(f"layer{i} activation gradient", f"cause {i}", 0.0, 0.001 * (40 - i)) for i in range(30)]),
-        told(step={"a": 3e-5, "b": 4.8e-5}, gap=-1.8e-5, interval=[-2e-5, -1e-5]),
+        told(step={"a": 3e-5, "b": 4.8e-5}, gap=-1.8e-5, interval=(-2e-5, -1e-5)),
     ],
     ids=["plain", "hostile", "the same", "no cells", "more", "long", "many", "short"],
 )
-def test_no_text_is_cut_or_touches_another(made: dict[str, Any]) -> None:
+def test_no_text_is_cut_or_touches_another(made: Explanation) -> None:
     readable(one(waterfall.draw(noted(made))))

@@ -23,9 +23,11 @@ from kernels.ops.gemm import cuda as gemm
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.launch.problem import Calls
 from micro.planning.contest import Case
+from micro.planning.protocol import VISIT, WARM
+from micro.worker import contest
 from micro.worker import visits as worker_visits
-from micro.worker.host import MEDIAN, Host
-from micro.worker.timed import VISIT, WARM
+from micro.worker.calibration import MEDIAN
+from micro.worker.host import Host
 from tests.simulated import fake_gpu, launcher
 from tests.simulated.fake_cupy import DEPTH, CUDARuntimeError, FakeCupy
 
@@ -258,7 +260,7 @@ def test_a_graph_of_many_launches_is_one_entry_of_the_queue(cp: FakeCupy, device
 @pytest.fixture
 def host(cp: FakeCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     """On a device with everything behind it, and without canaries."""
-    monkeypatch.setattr("micro.worker.host.canaries", lambda device: [])
+    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
     with pytest.MonkeyPatch.context() as patch:
         fake_gpu.install(patch, cp, tmp_path)
         yield Host(Cuda(0, cp), 0)
@@ -311,13 +313,15 @@ def test_a_problem_of_the_host_is_neither_held_nor_marked(host: Host, cp: FakeCu
 
 @kernels
 @pytest.mark.parametrize(("slow", "medians"), [(0, 3), (2 * MEDIAN, 5)])
-def test_the_ramp_ends_when_three_medians_agree(host: Host, cp: FakeCupy, slow: int, medians: int) -> None:
+def test_the_ramp_ends_when_three_medians_agree(
+    host: Host, cp: FakeCupy, monkeypatch: pytest.MonkeyPatch, slow: int, medians: int
+) -> None:
     """The clock of a cold GPU rises: `slow` launches, each 2 % shorter than the last."""
     shares = itertools.chain((1.02 ** (slow - i) for i in range(slow)), itertools.repeat(1.0))
     cp.cost = lambda name: SECONDS * next(shares)
     host.prepare(case("cuda-naive"))
     cp.journal.clear()
     calibrated: list[str] = []
-    host._calibrate = lambda entry: calibrated.extend(cp.journal) or SECONDS  # type: ignore[method-assign,func-returns-value]
+    monkeypatch.setattr(contest, "calibrated", lambda *given: calibrated.extend(cp.journal) or SECONDS)
     host.open([case("cuda-naive")], [True], 1)
     assert calibrated.count("hold") == medians * MEDIAN + EMPTY  # then what two marks alone take

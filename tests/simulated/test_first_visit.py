@@ -14,6 +14,7 @@ from kernels.devices.cuda import Cuda
 from kernels.devices.fake import Fake
 from kernels.launch import Launch
 from micro.command import everything, session
+from micro.planning.options import Outputs
 from micro.worker import visits
 from micro.worker.host import Host
 from tests.simulated.fake_cupy import FakeCupy
@@ -81,7 +82,7 @@ def test_nothing_is_timed_where_a_profiler_was(
     look = Host.look
     monkeypatch.setattr(Host, "look", lambda self, *given: journal.append("look") or look(self, *given))
     todo = everything.parts("fake:cuda", True)
-    assert len(list(everything.run(todo, "fake:cuda", 1.0, None, False, True))) == len(todo)
+    assert len(list(everything.run(todo, "fake:cuda", 1.0, Outputs(quiet=True)))) == len(todo)
     assert "look" in journal and "look" not in journal[journal.index("names") if "names" in journal else len(journal) :]
 
 

@@ -15,8 +15,9 @@ from kernels.launch import Setting
 from kernels.ops.gemm import Gemm
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case
+from micro.worker.client import Local
 from micro.worker.host import Host
-from micro.worker.process import Local, Workers
+from micro.worker.process import Workers
 from tests.simulated import fake_gpu
 from tests.simulated.fake_cupy import FakeCupy
 
@@ -34,7 +35,7 @@ def cp() -> FakeCupy:
 
 @pytest.fixture
 def hosts(cp: FakeCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Host]]:
-    monkeypatch.setattr("micro.worker.host.canaries", lambda device: [])
+    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
     with pytest.MonkeyPatch.context() as patch:
         fake_gpu.install(patch, cp, tmp_path)
         yield {"cpu": Host(open_device("cpu"), 0), "cuda:0": Host(Cuda(0, cp), 0)}
@@ -63,6 +64,8 @@ def test_a_place_is_told_by_the_worker_that_it_is_in(crew: Crew, hosts: dict[str
     crew.open(1.0)
     look = crew.look(0, ROUNDS, 1.0)
     for i, host in enumerate(hosts.values()):
-        first = [host._owner.index(entry) for entry in host._timed][i]
-        assert look.places[:, i].tolist() == [int(host._draw(r, 1)[0, first]) for r in range(ROUNDS)]
+        assert host.contest is not None
+        layout = host.contest.layout
+        first = [layout.owners.index(entry) for entry in host.contest.entries][i]
+        assert look.places[:, i].tolist() == [int(layout.draw(r, 1)[0, first]) for r in range(ROUNDS)]
     assert not (look.places[:, 1] % 512).any() and (look.places[:, 0] % 512).any()

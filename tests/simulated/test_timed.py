@@ -13,11 +13,12 @@ from kernels.launch import Launch, Setting
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.softmax import Softmax
 from micro import __main__ as command
+from micro.measuring.canary_history import History
 from micro.measuring.ceilings import STEPS
+from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case
 from micro.planning.contest import Contest as PlannedContest
-from micro.worker.canaries import History
 from micro.worker.process import Workers
 from reports import store
 from reports.record import Contest, Run
@@ -58,7 +59,7 @@ def contest(machine: Simulated, *cases: Case, seconds: float = 5.0) -> Contest:
     """Both stages of one contest, in simulated time."""
     with Workers() as workers:
         limits = {"cuda:0": machine.workers[0].limits()}
-        runner = Runner(workers, limits, History("none"))
+        runner = Runner(Checks(workers), limits, History("none"))
         return runner.run(PlannedContest("some", "which?", "variant", cases), seconds, Budget(seconds))
 
 
@@ -176,7 +177,7 @@ def test_a_ceiling_that_fails_costs_no_contest(
     monkeypatch.setattr(Timed, "adopt", adopted)
     machine.faulty |= {"bad"}
     with Workers() as workers:
-        runner = Runner(workers, {"cuda:0": machine.workers[0].limits()}, History("none"))
+        runner = Runner(Checks(workers), {"cuda:0": machine.workers[0].limits()}, History("none"))
         for case in (optimizer("torch-foreach-cuda"), optimizer("torch-fused-cuda")):
             done = runner.run(PlannedContest("some", "which?", "variant", (case,)), 2.0, Budget(2.0))
             assert [(x.op, x.status) for x in done.results] == [("optimizer", "ok"), ("stream", "ok")]
@@ -194,11 +195,11 @@ def test_who_has_not_answered_in_this_process_or_to_this_has_a_minute(
     machine.faulty |= {"cuda-each"}
     for rivals in ((softmax, optimizer("torch-foreach-cuda")), (softmax, optimizer("cuda-each"))):
         with Workers() as workers:
-            runner = Runner(workers, {"cuda:0": machine.workers[0].limits()}, History("none"))
+            runner = Runner(Checks(workers), {"cuda:0": machine.workers[0].limits()}, History("none"))
             alone = [PlannedContest(x.name, "which?", "variant", (x,)) for x in rivals]
             found = [runner.run(one, 1.0, Budget(1.0)).results[0] for one in alone]
             assert [x.status for x in found] == ["failed" if x.variant == "cuda-each" else "ok" for x in found]
-            runner.checked.clear()
+            runner.checks.outcomes.clear()
             again = runner.run(alone[0], 1.0, Budget(1.0)).results[0]
             assert again.status == "ok", again.reason
 
@@ -210,7 +211,7 @@ def test_temperature_and_power_are_told_of_when_they_were_asked(
     machine = Simulated()
     machine.install(monkeypatch)
     with Workers() as workers:
-        runner = Runner(workers, {"cuda:0": machine.workers[0].limits()}, History("none"))
+        runner = Runner(Checks(workers), {"cuda:0": machine.workers[0].limits()}, History("none"))
         one = PlannedContest("one", "which?", "variant", (optimizer("torch-fused-cuda"),))
         found = [runner.run(one, 1.0, Budget(1.0)).system for _ in range(2)]
     assert ["watts" in x for x in found] == [True, False]

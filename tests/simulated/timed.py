@@ -26,10 +26,15 @@ from kernels.pace import Pace
 from kernels.problem import Inputs, Problem
 from kernels.variant import Variant
 from micro.command import everything, session
-from micro.planning.contest import Asked, Case
+from micro.planning.benchmark import Asked
+from micro.planning.contest import Case
 from micro.worker import check as checking
+from micro.worker.client import Died, Local
+from micro.worker.contest import Bench, OpenContest
 from micro.worker.host import Host
-from micro.worker.process import Died, Local, Workers
+from micro.worker.kernels import Kernels
+from micro.worker.messages import R, Request
+from micro.worker.process import Workers
 from tests.simulated.fake_cupy import FakeCupy
 
 SEED = Gemm(1024, 2048, 26752)
@@ -153,8 +158,8 @@ class Timed(Cuda):
         return [("kernel",) for _ in calls]
 
 
-class TimedHost(Host):
-    """The work of a visit and of a check takes time; an answer is right."""
+class TimedKernels(Kernels):
+    """The work of a check takes time; an answer is right."""
 
     def check(self, case: Case, seed: int, evidence: object = None, keep: bool = False) -> checking.Passed:
         device: Any = self.device
@@ -173,15 +178,26 @@ class TimedHost(Host):
         self._pilot[case] = device.cp.host - before
         return checking.Passed(0.0, 1.0)
 
-    def open(self, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> list[list[float]]:
-        device: Any = self.device
-        device.wait(device.costs.contest)
-        return super().open(cases, mine, seed)
 
-    def _visit(self, entries: Any, which: Any, offsets: Any) -> Any:
-        device: Any = self.device
+class TimedContest(OpenContest):
+    """The work of a visit takes time."""
+
+    def __init__(self, bench: Bench, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> None:
+        device: Any = bench.device
+        device.wait(device.costs.contest)
+        super().__init__(bench, cases, mine, seed)
+
+    def visit(self, entries: Any, which: Any, offsets: Any, captured: bool) -> Any:
+        device: Any = self._device
         device.wait(device.costs.visit * len(which))
-        return super()._visit(entries, which, offsets)
+        return super().visit(entries, which, offsets, captured)
+
+
+class TimedHost(Host):
+    def __init__(self, device: Timed) -> None:
+        super().__init__(device, 0)
+        self.kernels = TimedKernels(device)
+        self.bench = dataclasses.replace(self.bench, kernels=self.kernels)
 
 
 class Simulated:
@@ -219,6 +235,7 @@ class Simulated:
         for module in (session, everything):
             patch.setattr(module, "open_device", lambda name: opened)
         patch.setattr(Asked, "_why_not", _why_not)
+        patch.setattr("micro.worker.host.OpenContest", TimedContest)
         patch.setattr(Workers, "get", lambda workers, key: self._get(workers, key))
         for name in ("nvml", "torch_cuda"):
             patch.setattr(f"kernels.devices.cuda.{name}.missing", lambda: None)
@@ -241,16 +258,16 @@ class TimedWorker(Local):
 
     def __init__(self, machine: Simulated, name: str) -> None:
         self.machine = machine
-        super().__init__(TimedHost(machine.device(name), 0))
+        super().__init__(TimedHost(machine.device(name)))
 
-    def call(self, method: str, *arguments: Any, patience: float) -> Any:
+    def receive(self, request: Request[R], patience: float) -> R:
         fake = self.host.device.cp  # type: ignore[attr-defined]
         fake.host = fake.clock = max(self.machine.now, fake.clock)
         before = fake.host
-        found = super().call(method, *arguments, patience=patience)
+        answer = super().receive(request, patience)
         if fake.host - before > patience:
             raise Died(f"hangs: no answer within {patience:.0f} s")
-        return found
+        return answer
 
     def close(self) -> None:
         self.machine.ended = self.machine.now

@@ -20,7 +20,9 @@ from micro.planning.contest import Case
 from micro.worker import check as checking
 from micro.worker import host as worker_host
 from micro.worker import placement
-from micro.worker.process import Died, Worker
+from micro.worker.client import Died, ask
+from micro.worker.messages import Check
+from micro.worker.process import Worker
 from tests.wrong import kernels
 
 CPU = open_device("cpu")
@@ -122,7 +124,7 @@ def test_kernel_that_does_not_come_back(name: str) -> None:
     worker = Worker("cpu", 1)
     try:
         with pytest.raises(kind, match=reason):
-            worker.call("check", Case(SQUARE, wrong(name)), 1, patience=1.0)
+            ask(worker, Check(Case(SQUARE, wrong(name)), 1), 1.0)
     finally:
         worker.close()
 
@@ -249,7 +251,7 @@ def test_cases_side_by_side_are_not_refused() -> None:
 
 
 def test_look_with_overlapping_places_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_host, "canaries", lambda device: [])
+    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
     cell = ctypes.c_int32(-1)
     host = worker_host.Host(CPU, ctypes.addressof(cell))
     cases = [Case(SQUARE, "openblas"), Case(SQUARE, "naive")]

@@ -16,6 +16,7 @@ import pytest
 from kernels.errors import UsageError
 from macro import command
 from macro.equality import proof
+from macro.equality.answer import Answer
 from macro.frameworks import Framework, find
 from macro.networks.base import Network, dense
 
@@ -67,7 +68,7 @@ def test_what_is_odd_but_right_passes(told: dict[str, str], row: str) -> None:
 def test_the_reference_is_summed_in_other_orders_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, ask = [], proof.ask
 
-    def counted(framework: Framework, *more: Any) -> proof.Answer:
+    def counted(framework: Framework, *more: Any) -> Answer:
         asked.append(more[2].knobs)
         return ask(framework, *more)
 

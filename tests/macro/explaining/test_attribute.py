@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from macro.explaining.attribute import SECONDS, Attribution, Place, attribute, locate
 from macro.explaining.rows import groups
-from macro.watching.perf import Switch, parsed
+from macro.watching.perf import Switch
 from macro.watching.watch import Watched
+from tests.macro.explaining.sides import recorded
 from tests.macro.watched import GEMM, MS, PYTHON, sample, span, watched
 
-TRACES = Path(__file__).parents[1] / "traces"
 NOTHING = Place((), None, False)
 UNKNOWN = ("[unknown]", "/usr/lib/new.so")
 FORWARD, WGRAD, OUTSIDE, WAITING = ("fc1 forward",), ("fc1 wgrad",), ("in no span",), ("waiting",)
@@ -213,14 +211,8 @@ def test_spans_that_overlap_in_part_are_counted_once() -> None:
 
 
 def test_recorded_steps_close() -> None:
-    told = json.loads((TRACES / "numpy-spans.json").read_text("utf-8"))
-    at = told["from"]
-    words = ("start", "end", "rows", "column")
-    spans = [dict(zip(words, (a + at, b + at, [row], column), strict=True)) for a, b, row, column in told["spans"]]
-    made = Watched(rounds=[0] * len(told["steps"]), spans=spans)
-    made.steps = [(a + at, b + at, cpu * 1e-9, blocked * 1e-9) for a, b, cpu, blocked in told["steps"]]
-    made.samples, made.switches = parsed((TRACES / "numpy.perf").read_text("utf-8"))
-    found = attribute(made, groups(x["rows"] for x in spans), 1)
+    made = recorded()
+    found = attribute(made, groups(x["rows"] for x in made.spans), 1)
     seconds = sum(sum(x) for x in found.cells.values())
     assert found.closure["naming"] == 1 and "idle" not in {column for _, column in found.cells}
     inside = [s for s in made.samples if any(a <= s.time <= b for a, b, *_ in made.steps)]

@@ -3,65 +3,32 @@
 from __future__ import annotations
 
 import io
-import json
 import shlex
 import subprocess
 import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kernels.ops.gemm.problem import Gemm
 from macro.explaining import document
 from macro.explaining import repeat as repeating
-from macro.explaining.gap import Cell
-from macro.explaining.repeat import Repeat, as_called, repeat
+from macro.explaining.repeat import Kernels, Steps, as_called, repeat
 from macro.explaining.rows import rows
-from macro.frameworks import find
 from macro.networks import find as network
-from macro.processes.job import Setting
-from macro.timing.turns import Entry, Plan
+from macro.timing import results
 from macro.watching import perf
 from macro.watching.watch import Side
 from reports import attribution, formats, store
-from reports.record import Environment, Note
-from tests.macro.watched import GEMM, PYTHON, sample, span, watched
+from reports.explanation import Cell
+from reports.record import Environment
+from tests.macro.explaining.sides import CLEARS, FAST, NET, PACKS, PLAN, SLOW, side
+from tests.macro.watched import PYTHON
 
 ROOT = Path(__file__).parents[3]
-NET = network("fcn-r")
-PLAN = Plan(NET, 128, "step", 1.0, 1)
-PACKS = ("sgemm_incopy_HASWELL", GEMM[1])
-CLEARS = ("clear_page_erms", "[kernel.kallsyms]")
-ROUNDS = 8
 ENVIRONMENT = Environment("0", {"device": {"model": "x"}, "cores": 2}, {}, "python -m macro explain", "monday")
-SLOW = ["fc1 wgrad"] * 4 + ["fc1 update"] * 2 + ["loss"] + ["nothing"] * 3
-FAST = ["fc1 wgrad"] * 3 + ["fc1 update"] * 2 + ["loss"]
-COLUMNS = {"fc1 wgrad": "gemm", "fc1 update": "update", "loss": "softmax"}
-
-
-def side(name: str, rows: list[str], heap: str = "default", more: Any = ()) -> Side:
-    """Each millisecond of each step a sample in a span of that row; `more`: samples of the last of them."""
-    count, spans, samples, steps = len(rows), [], [], []
-    for number in range(ROUNDS):
-        start = 100.0 * number
-        steps.append((start, start + count))
-        for i, row in enumerate(rows):
-            at = start + i + 0.5
-            if row in COLUMNS:
-                spans.append(span(at - 0.4, at + 0.4, row, column=COLUMNS[row]))
-            last = rows[i:].count("nothing") - 1
-            samples.append(sample(at, more[last] if row == "nothing" else GEMM))
-    made = watched(*steps, spans=spans, samples=samples, rounds=list(range(ROUNDS)))
-    plain = [count * 1e-3] * ROUNDS
-    made.levels = {"P0": plain, "P1": plain, "P3": [2 * x for x in plain], "P0'": [plain[0]]}
-    made.faults, made.system = [7.0], [0.001]
-    made.calls = [(["fc1 wgrad"], "gemm")]
-    made.replays = [(count * 1e-3, [3.9e-3])] * 2
-    entry = Entry(find(name), Setting(heap=heap), built={"layout": "inputs x outputs"})
-    return Side(entry, [made])
 
 
 @pytest.fixture
@@ -94,7 +61,7 @@ def test_a_call_that_several_rows_could_have_made_is_none_of_theirs(sides: list[
 
 
 def test_a_document_says_what_was_watched(sides: list[Side]) -> None:
-    told = json.loads(json.dumps(document.tell(PLAN, sides, 3.0)))
+    told = attribution.note(document.explain(PLAN, sides, 3.0)).data
     assert (told["a"], told["b"], told["network"], told["batch"]) == ("numpy", "jax", "fcn-r", 128)
     assert told["step"] == pytest.approx({"a": 0.010, "b": 0.006}) and told["gap"] == pytest.approx(0.004)
     cells = {(x["row"], x["column"]): x for x in told["cells"]}
@@ -125,7 +92,7 @@ def test_a_document_says_what_was_watched(sides: list[Side]) -> None:
 
 
 def test_a_person_reads_sentences_cells_and_what_is_not_known(sides: list[Side]) -> None:
-    text = attribution.text(document.tell(PLAN, sides, 3.0))
+    text = attribution.text(document.explain(PLAN, sides, 3.0))
     lines = text.splitlines()
     assert lines[0] == (
         "A step of fcn-r, batch 128, takes 10.0 ms in numpy and 6.00 ms in jax: a gap of +4.00 ms [+4.00 ms, +4.00 ms]."
@@ -148,32 +115,32 @@ def test_a_person_reads_sentences_cells_and_what_is_not_known(sides: list[Side])
 
 def test_equal_steps_name_nothing(sides: list[Side]) -> None:
     again = [sides[1], side("numpy", FAST)]
-    told = document.tell(PLAN, again, 3.0)
-    assert told["named"] == [] and "No cell differs for certain by 1%" in attribution.text(told)
+    told = document.explain(PLAN, again, 3.0)
+    assert told.named == () and "No cell differs for certain by 1%" in attribution.text(told)
 
 
 def test_what_cannot_be_known_is_said(sides: list[Side], monkeypatch: pytest.MonkeyPatch) -> None:
     sides[1].processes[0].traces = False
     monkeypatch.setattr(perf, "sees_kernel", lambda: False)
-    conditions = document.tell(PLAN, sides, 3.0)["conditions"]
+    conditions = document.explain(PLAN, sides, 3.0).conditions
     assert "perf sees no kernel code here: the operating system's share is in the residual" in conditions
     assert "jax tells no spans: categories only, no rows, of both" in conditions
     assert not any("numpy tells no spans" in x for x in conditions)
     monkeypatch.setattr(perf, "missing", lambda: "no perf")
-    conditions = document.tell(replace(PLAN, generations=5), sides, 3.0)["conditions"]
+    conditions = document.explain(replace(PLAN, generations=5), sides, 3.0).conditions
     assert conditions[0] == "no samples: no perf; the operating system's share is inside the rows"
 
 
 def test_two_heaps_of_one_framework_are_the_swap_itself(sides: list[Side]) -> None:
-    told = document.tell(PLAN, [sides[0], side("numpy", FAST, heap="keep")], 3.0)
-    assert (told["a"], told["b"]) == ("numpy heap default", "numpy heap keep")
-    (swap,) = [x for x in told["sentences"] if x.startswith("This is the swap itself, to heap keep: ")]
+    told = document.explain(PLAN, [sides[0], side("numpy", FAST, heap="keep")], 3.0)
+    assert (told.a, told.b) == ("numpy heap default", "numpy heap keep")
+    (swap,) = [x for x in told.sentences if x.startswith("This is the swap itself, to heap keep: ")]
     assert "OS memory is +1.00 ms" in swap and "what else changed with it +3.00 ms" in swap
 
 
 def test_each_command_that_repeats_is_one(sides: list[Side]) -> None:
-    told = document.tell(PLAN, sides, 3.0)
-    commands = sorted({x["repeat"] for x in told["cells"]})
+    told = document.explain(PLAN, sides, 3.0)
+    commands = sorted({x.repeat for x in told.cells})
     assert len(commands) >= 4
     for command in commands:
         words = shlex.split(command)
@@ -186,17 +153,17 @@ def test_each_command_that_repeats_is_one(sides: list[Side]) -> None:
             check=False,
         )
         assert known.returncode == 0, (command, known.stderr)
-    (wgrad,) = [x for x in told["cells"] if (x["row"], x["column"]) == ("fc1 wgrad", "gemm")]
+    (wgrad,) = [x for x in told.cells if (x.row, x.column) == ("fc1 wgrad", "gemm")]
     product = NET.layers[0].problems(128)["wgrad"]
-    assert wgrad["repeat"] == (
+    assert wgrad.repeat == (
         f"python -m micro.gemm --m {product.m} --n {product.n} --k {product.k} --trans {product.trans}"
     )
 
 
 def test_a_run_file_is_shown_as_the_run_itself_did(sides: list[Side], tmp_path: Path) -> None:
-    told = document.tell(PLAN, sides, 3.0)
+    told = document.explain(PLAN, sides, 3.0)
     with closing(store.RunFile(tmp_path / "run.jsonl", ENVIRONMENT)) as file:
-        file.append(Note(attribution.TOPIC, told))
+        file.append(attribution.note(told))
     shown = io.StringIO()
     formats.write("text", store.read(tmp_path / "run.jsonl"), shown)
     assert shown.getvalue().startswith(attribution.text(told) + "\n")
@@ -223,40 +190,51 @@ def test_a_fused_update_is_repeated_by_the_benchmark_that_has_it_fused(sides: li
     assert repeat(fused, PLAN, sides, known).command == own
     assert repeat(replace(fused, members=("fc1 update",)), PLAN, sides, known).command == own
     several = replace(fused, members=("fc1 update", "fc2 update"))
-    assert repeat(several, PLAN, sides, known).benchmark.startswith("macro run")
+    assert repeat(several, PLAN, sides, known) == Steps(PLAN, sides[0].entry)
 
 
 def test_what_is_left_of_a_named_pass_is_measured(sides: list[Side], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def best(again: Repeat) -> tuple[str, float] | None:
+    def best(again: Kernels) -> tuple[str, float] | None:
         asked.append(again.benchmark)
-        return ("c", 1e-3) if again.benchmark == "micro.gemm" else None
+        return ("c", 1e-3) if again.benchmark == "gemm" else None
 
     monkeypatch.setattr(repeating, "best", best)
-    told = document.tell(PLAN, sides, 3.0, kernels=True)
-    (left,) = told["headroom"]
-    assert (left["row"], left["best"], left["took"]) == ("fc1 wgrad", "c", pytest.approx(4e-3))
-    assert left["left"] == pytest.approx(0.75) and asked.count("micro.gemm") == 1
+    told = document.explain(PLAN, sides, 3.0, kernels=True)
+    (left,) = told.headroom
+    assert (left.row, left.best, left.took) == ("fc1 wgrad", "c", pytest.approx(4e-3))
+    assert left.left == pytest.approx(0.75) and asked.count("gemm") == 1
     assert "fc1 wgrad: 4.00 ms in the step; c by itself" in attribution.text(told)
     monkeypatch.setattr(repeating, "best", lambda again: None)
-    assert any(x.startswith("--kernels: nothing") for x in document.tell(PLAN, sides, 3.0, True)["conditions"])
+    assert any(x.startswith("--kernels: nothing") for x in document.explain(PLAN, sides, 3.0, True).conditions)
 
 
 @pytest.mark.parametrize(
     "again",
     [
-        Repeat("micro.elementwise", {"batch": 3, "classes": 7}),
-        Repeat("micro.elementwise", {"count": 64, "kind": "relu", "phase": "forward"}),
-        Repeat("micro.gemm", {"m": 3, "n": 4, "k": 5, "trans": "nt"}),
+        Kernels("elementwise", {"batch": 3, "classes": 7}),
+        Kernels("elementwise", {"count": 64, "kind": "relu", "phase": "forward"}),
+        Kernels("gemm", {"m": 3, "n": 4, "k": 5, "trans": "nt"}),
     ],
 )
-def test_a_product_or_a_pass_has_a_best_variant(again: Repeat, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_product_or_a_pass_has_a_best_variant(again: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeating, "BUDGET", "0.1s")
     found = repeating.best(again)
     assert found is not None and found[1] > 0
 
 
+def test_a_framework_is_repeated_as_its_run_says(sides: list[Side]) -> None:
+    """In one line, whoever writes it: network, phase, settings and division as they were."""
+    entry = replace(sides[0].entry, division="tuned")
+    plan = replace(PLAN, phase="forward", asked="my net.json")
+    assert Steps(plan, entry).command == (
+        "python -m macro run 'my net.json' --frameworks numpy --batch 128 --phase forward --threads 1 --heap default "
+        "--division tuned"
+    )
+    (told,) = results.contest(plan, [entry], "tuned", 0.01, 1.0).results
+    assert told.repeat == Steps(plan, entry).command
+
+
 def test_products_and_passes_alone_have_a_best_variant() -> None:
-    assert repeating.best(Repeat("micro.memory", {"faults": True})) is None
-    assert repeating.best(Repeat("macro run fcn-r", {})) is None
+    assert repeating.best(Kernels("memory", {"faults": True})) is None

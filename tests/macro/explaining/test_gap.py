@@ -8,9 +8,10 @@ import pytest
 
 from macro.explaining import gap as gaps
 from macro.explaining.attribute import Attribution, Key
-from macro.explaining.gap import Cell, Gap, by, levels, named, split, swapped
+from macro.explaining.gap import Gap, by, levels, named, split, swapped
 from macro.explaining.rows import groups
 from macro.watching.watch import Watched
+from reports.explanation import Cell
 from tests.macro.watched import KNOWN, attribution, side
 
 FORWARD, WGRAD, UPDATE, OUTSIDE = ("fc1 forward",), ("fc1 wgrad",), ("fc1 update",), ("in no span",)

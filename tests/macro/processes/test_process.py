@@ -18,6 +18,7 @@ from macro.processes.job import Setting
 from macro.processes.process import Process
 from macro.timing import turns
 from macro.timing.turns import Entry, Plan
+from micro.worker import json_child
 from tests.macro import adapters
 
 TINY = Network("tiny", "a test", 4, dense(6, 5, 3), rate=0.1, momentum=0.5)
@@ -26,7 +27,7 @@ TINY = Network("tiny", "a test", 4, dense(6, 5, 3), rate=0.1, momentum=0.5)
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> None:
     monkeypatch.setattr(framework_process, "START", 3.0)
-    monkeypatch.setattr(framework_process, "CLOSE", 0.5)
+    monkeypatch.setattr(json_child, "CLOSE", 0.5)
     monkeypatch.setattr(turns, "HANGS", 3.0)
     monkeypatch.setattr(turns, "BLOCK", 0.001)
 

@@ -158,7 +158,7 @@ def test_a_replayed_step_is_a_step(
 
     adapter, real = built(hidden, **knobs)
     _, other = built(hidden, **knobs)
-    calls = adapter.record(other, "step")  # which makes two
+    calls = adapter.record(other, other.step)  # which makes two
     for _ in range(3):
         for _, _, call in calls:
             call()
@@ -178,7 +178,7 @@ def test_gradients_are_freed_and_made_afresh(built: Callable[..., tuple[ModuleTy
     import torch
 
     adapter, model = built()
-    calls = adapter.record(model, "gradient")
+    calls = adapter.record(model, model.gradient)
     assert calls[0][:2] == (["free gradients"], "free")
     assert all(p.grad is None for p in model.net.parameters()), "the calls own them"
     alive = [weakref.ref(x) for x in _tensors(calls)]
@@ -201,7 +201,7 @@ def _tensors(calls: list[Any]) -> list[Any]:
 def test_traced_and_recorded_have_the_same_rows(built: Callable[..., tuple[ModuleType, Any]], phase: str) -> None:
     adapter, model = built("relu")
     spans = adapter.trace(model, getattr(model, phase))
-    calls = adapter.record(model, phase)
+    calls = adapter.record(model, getattr(model, phase))
     assert {row for span in spans for row in span["rows"]} | {"framework"} == {
         row for rows, _, _ in calls for row in rows
     } | {"framework"}

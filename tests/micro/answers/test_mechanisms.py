@@ -17,8 +17,8 @@ import pytest
 
 from micro.answers import mechanisms as mechanism_table
 from micro.answers.mechanisms import NOT_YET, SOURCES, Mechanism, Trial, mechanisms
-from micro.command.line import request
 from micro.planning.contest import Contest
+from micro.planning.options import request
 from micro.planning.request import planned
 from reports import store
 from tests.conftest import Ran

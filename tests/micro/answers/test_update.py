@@ -15,7 +15,8 @@ from micro import update
 from micro.answers.optimizer import rules_answer, together_answer
 from micro.answers.update import batch_answer, brackets, fused_answer, refine_batch
 from micro.answers.update_parts import Rounds, cleared, sums
-from micro.planning.contest import Asked, Case
+from micro.planning.benchmark import Asked
+from micro.planning.contest import Case
 from micro.planning.contest import Contest as Planned
 from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
 

@@ -19,7 +19,7 @@ import pytest
 
 from micro import ab
 from micro.arms import pairs
-from micro.worker.process import Died
+from micro.worker.client import Died
 from reports import store
 from reports.record import Environment, Run
 from tests.conftest import Ran

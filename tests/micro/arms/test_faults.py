@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernels.errors import LaunchError, WrongResult
-from micro.worker.process import Died
+from micro.worker.client import Died
 from reports.record import Run
 from tests.micro.arms.scripted import NAMES, Script, command, failing, kept, slower
 

@@ -20,6 +20,7 @@ from micro import __main__
 from micro.command import everything
 from micro.command.everything import Part, answer, parts
 from micro.planning.contest import Case
+from micro.planning.options import Outputs
 from reports import store
 from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
 from tests.conftest import Ran
@@ -219,7 +220,7 @@ def test_contests_of_other_parts_are_kept_from_a_part(
     """Their time is not its own, and its answer and its further questions are of its own contests."""
     kept: list[frozenset[str]] = []
     monkeypatch.setattr(everything, "measure_plan", lambda at, plan, others: kept.append(others) or 0.0)
-    assert [part for part, _ in everything.run(todo, DEVICE, 1.0, None, False, True)] == todo
+    assert [part for part, _ in everything.run(todo, DEVICE, 1.0, Outputs(quiet=True))] == todo
     planned = [{x.name for x in part.plan.contests} for part in todo]
     assert kept == [frozenset(set().union(*planned) - own) for own in planned]
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from kernels.devices.fake import Fake
-from micro.command import line as command_line
 from micro.command import profile
 from micro.gemm import BENCHMARK
+from micro.planning import options
 from micro.worker import check
 from tests.conftest import Ran
 
@@ -110,7 +110,7 @@ def test_the_line_starts_perf_with_the_same_command(gemm: Gemm, monkeypatch: pyt
 def test_the_line_s_command_is_one(gemm: Gemm, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
     line = [word.rstrip(";") for word in printed(gemm, monkeypatch, *words)]
     command = line[line.index("micro.gemm") + 1 : line.index("report") - 1]
-    found, rest = command_line.parser(BENCHMARK, "gemm").parse_known_args(command)
+    found, rest = options.parser(BENCHMARK, "gemm").parse_known_args(command)
     assert not rest
     assert found.profile.count(",") == 1 and "fifo:" + found.profile in line
 

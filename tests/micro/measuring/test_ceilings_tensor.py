@@ -16,11 +16,12 @@ from kernels.launch import Launch, Setting
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.mma import Mma
 from micro.measuring import ceilings
+from micro.measuring.canary_history import History
+from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
-from micro.worker.canaries import History
+from micro.worker.client import Local
 from micro.worker.host import Host
-from micro.worker.process import Local
 from reports import record
 from tests.fakes import Here
 from tests.micro.measuring.test_ceilings import FLOPS, LIMITS, SMALL, TENSOR, arithmetic, brought, product, shares
@@ -129,7 +130,7 @@ class Odd(Fake):
 def measured(change: Callable[[Any], Any]) -> tuple[record.Contest, list[str]]:
     """Two contests of a product in bfloat16 by one command; the last, and the ceilings of the first."""
     workers: Any = Here(Local(Host(Odd(change), 0)))
-    runner = Runner(workers, {"fake:cuda": SMALL}, History("none"))
+    runner = Runner(Checks(workers), {"fake:cuda": SMALL}, History("none"))
     case = Case(Gemm(64, 64, 64, dtype="bf16"), "cublas", Setting(device="fake:cuda"))
     contest = Contest("one", "?", "kernel", (case,))
     first = runner.run(contest, 0.2, Budget(0.2))

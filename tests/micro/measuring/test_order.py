@@ -15,13 +15,15 @@ from kernels.devices.fake import Fake
 from kernels.errors import LaunchError, Unavailable, WrongResult
 from kernels.launch import Launch, Setting
 from kernels.ops.gemm.problem import Gemm
+from micro.measuring.canary_history import History
+from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
+from micro.planning.protocol import VISIT
 from micro.worker import visits as worker_visits
-from micro.worker.canaries import History
+from micro.worker.client import Died, Local
 from micro.worker.host import Host
-from micro.worker.process import Died, Local
-from micro.worker.timed import VISIT
+from micro.worker.messages import Look, R, Request
 from tests.fakes import measured, run
 
 PROBLEM = Gemm(8, 8, 8)
@@ -115,7 +117,7 @@ def test_visits_come_in_the_order_handed_in() -> None:
 
 @pytest.fixture
 def no_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("micro.worker.host.canaries", lambda device: [])
+    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
 
 
 def heard(device: Fake, call: Callable[[], object]) -> list[str]:
@@ -247,11 +249,11 @@ class DiesOnce(Local):
         super().__init__(host)
         self.culprit, self.alive = culprit, True
 
-    def call(self, method: str, *arguments: Any, patience: float) -> Any:
-        if method == "look" and self.alive:
+    def receive(self, request: Request[R], patience: float) -> R:
+        if isinstance(request, Look) and self.alive:
             self.alive = False
             raise Died("crashes: its process died of SIGSEGV")
-        return super().call(method, *arguments, patience=patience)
+        return super().receive(request, patience)
 
     def running(self) -> int:
         return self.culprit
@@ -284,6 +286,6 @@ def test_a_worker_that_dies_at_its_start_fails_its_case(quiet: None, monkeypatch
         raise Died("ends its process with exit code 1")
 
     monkeypatch.setattr(process, "Worker", stillborn)
-    runner = Runner(process.Workers(), {"cpu": Fake().limits()}, History("none"))
+    runner = Runner(Checks(process.Workers()), {"cpu": Fake().limits()}, History("none"))
     told = runner.run(CONTEST, 10.0, Budget(10.0))
     assert [result.status for result in measured(told)] == ["failed", "failed"]

@@ -13,14 +13,15 @@ from kernels.devices.base import Elapsed
 from kernels.devices.fake import Fake
 from kernels.launch import Setting
 from kernels.ops.gemm.problem import Gemm
-from micro.measuring.rounds import ENOUGH, Measurement, clocks, measure
+from micro.measuring import canary_history
+from micro.measuring.rounds import ENOUGH, Goal, Measurement, clocks, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case, Contest
 from micro.worker import canaries, counters
+from micro.worker.client import Local
 from micro.worker.counters import Counters
 from micro.worker.host import Host
-from micro.worker.messages import Opened
-from micro.worker.process import Local
+from micro.worker.messages import ContestCost
 from reports import stats
 from tests.fakes import Here, Scripted, measured, run
 
@@ -28,12 +29,12 @@ PROBLEM = Gemm(8, 8, 8)
 FIRST, SECOND = Case(PROBLEM, "openblas"), Case(PROBLEM, "naive")
 CONTEST = Contest("two", "which is faster?", "variant", (FIRST, SECOND))
 CALL = 17e-6
-SHORT = Opened((4, 4), (CALL, CALL), 2e-4)
+SHORT = ContestCost((4, 4), (CALL, CALL), 2e-4)
 
 
 @pytest.fixture(autouse=True)
 def _quiet(light_fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("micro.worker.host.canaries", lambda device: [])
+    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
 
 
 def crew(ratio: float, noise: float, cases: Sequence[Case] = (FIRST, SECOND)) -> Crew:
@@ -46,7 +47,7 @@ def crew(ratio: float, noise: float, cases: Sequence[Case] = (FIRST, SECOND)) ->
 def taken(
     ratio: float = 1.0, noise: float = 0.005, seconds: float = 30.0, margin: float = 0.01, **more: Any
 ) -> Measurement:
-    return measure(crew(ratio, noise), [(0, 1)], seconds, 0.01, margin, lambda text: None, **more)
+    return measure(crew(ratio, noise), [(0, 1)], Goal(seconds, 0.01, margin, **more), lambda text: None)
 
 
 @pytest.mark.parametrize(("ratio", "verdict"), [(1.0, "same"), (1.05, "slower"), (0.95, "faster"), (3.0, "slower")])
@@ -88,7 +89,7 @@ def test_a_small_budget_has_one_look_at_its_last_round() -> None:
     row = ([CALL, 1.2 * CALL], [CALL, CALL], [0.0, 0.0])
     said: list[str] = []
     scripted: Any = Scripted((FIRST, SECOND), SHORT, lambda number: row)
-    m = measure(scripted, [(0, 1)], 10.5 * SHORT.round, 0.01, 0.01, said.append)
+    m = measure(scripted, [(0, 1)], Goal(10.5 * SHORT.round, 0.01, 0.01), said.append)
     assert (len(m.times), scripted.looks, len(said)) == (10, 1, 1)
     assert m.stopped == "the answer is known"
 
@@ -107,14 +108,14 @@ def test_rounds_longer_than_a_sign_of_life_go_on_to_the_budget(
         return wall, wall, [0.0, 0.0]
 
     monkeypatch.setattr("micro.measuring.rounds.time", SimpleNamespace(monotonic=lambda: now))
-    scripted: Any = Scripted((FIRST, SECOND), Opened((1, 1), (0.3, 0.3), 0.6), row)
-    m = measure(scripted, [(0, 1)], seconds, 0.01, 0.01, lambda text: None, rounds=fixed)
+    scripted: Any = Scripted((FIRST, SECOND), ContestCost((1, 1), (0.3, 0.3), 0.6), row)
+    m = measure(scripted, [(0, 1)], Goal(seconds, 0.01, 0.01, rounds=fixed), lambda text: None)
     assert len(m.times) == pytest.approx(rounds, abs=1)
     assert m.stopped == "the budget ran out"
 
 
 def test_a_case_alone_takes_enough_rounds() -> None:
-    m = measure(crew(1.0, 0.005, (FIRST,)), [], 30.0, 0.01, 0.01, lambda text: None)
+    m = measure(crew(1.0, 0.005, (FIRST,)), [], Goal(30.0, 0.01, 0.01), lambda text: None)
     assert (len(m.times), m.stopped) == (ENOUGH, "the answer is known")
 
 
@@ -129,7 +130,7 @@ def test_going_on_changes_neither_verdict_nor_reason() -> None:
     assert m.stopped == "the answer is known"
 
 
-def lossy(lost: Callable[[int], Sequence[float]], opened: Opened = SHORT, **more: Any) -> Measurement:
+def lossy(lost: Callable[[int], Sequence[float]], opened: ContestCost = SHORT, **more: Any) -> Measurement:
     """Rounds of two cases, the second 20 % slower, that lose what `lost` says."""
     count = len(opened.visits)
 
@@ -139,16 +140,16 @@ def lossy(lost: Callable[[int], Sequence[float]], opened: Opened = SHORT, **more
 
     cases = more.pop("cases", (FIRST, SECOND))
     scripted: Any = Scripted(cases, opened, row, more.pop("most", 5000))
-    return measure(scripted, [(0, 1)], more.pop("seconds", 30.0), 0.01, 0.01, lambda text: None, **more)
+    return measure(scripted, [(0, 1)], Goal(more.pop("seconds", 30.0), 0.01, 0.01, **more), lambda text: None)
 
 
 def test_what_a_visit_lost_is_taken_off_where_its_round_is_not_rejected() -> None:
     """A ceiling of 60 µs that a neighbor stopped for 4 ms, beside a case of 5 ms by its own clock."""
-    opened = Opened((1, 1, 1), (5e-3, CALL, CALL), 1e-2)
+    opened = ContestCost((1, 1, 1), (5e-3, CALL, CALL), 1e-2)
     stopped = lambda number: ([5e-3, CALL, 4e-3], [5e-3, CALL, CALL], [0.0, 0.009, 0.98])  # noqa: E731
     cases = (FIRST, SECOND, Case(PROBLEM, "blocked", role="ceiling"))
     scripted: Any = Scripted(cases, opened, stopped)
-    m = measure(scripted, [(0, 1)], 30.0, 0.01, 0.01, lambda text: None, rounds=8)
+    m = measure(scripted, [(0, 1)], Goal(30.0, 0.01, 0.01, rounds=8), lambda text: None)
     assert not m.rejected.any()
     assert m.times[0].tolist() == [5e-3, CALL, 4e-3]
     assert m.undisturbed.tolist() == [[5e-3, CALL, CALL]] * 8
@@ -168,13 +169,13 @@ def test_a_hundredth_lost_is_not_too_much() -> None:
 
 
 def test_long_visits_are_never_rejected() -> None:
-    m = lossy(lambda number: [0.5, 0.5], Opened((1, 1), (5e-3, 5e-3), 1e-2))
+    m = lossy(lambda number: [0.5, 0.5], ContestCost((1, 1), (5e-3, 5e-3), 1e-2))
     assert m.clocks == ("cpu", "cpu")
     assert not m.rejected.any()
 
 
 def test_only_the_visits_timed_by_the_wall_reject() -> None:
-    mixed = Opened((1, 1), (5e-3, CALL), 1e-2)
+    mixed = ContestCost((1, 1), (5e-3, CALL), 1e-2)
     assert not lossy(lambda number: [0.5, 0.0], mixed).rejected.any()
     m = lossy(lambda number: [0.0, 0.5 if number < 2 else 0.0], mixed)
     assert m.rejected.tolist()[:3] == [True, True, False]
@@ -218,13 +219,13 @@ def test_a_fixed_number_of_rounds_ends_though_all_are_rejected() -> None:
 )
 def test_the_clock_of_a_case(call: float, launches: int, threads: int, clock: str) -> None:
     case = Case(PROBLEM, "openblas", Setting(threads=threads))
-    assert clocks([case], Opened((launches,), (call * launches,), call)) == (clock,)
+    assert clocks([case], ContestCost((launches,), (call * launches,), call)) == (clock,)
 
 
 def test_each_case_is_told_by_its_own_clock() -> None:
-    opened = Opened((4, 1), (CALL, 2e-3), 1e-2)
+    opened = ContestCost((4, 1), (CALL, 2e-3), 1e-2)
     scripted: Any = Scripted((FIRST, SECOND), opened, lambda number: ([1.0, 2.0], [3.0, 4.0], [0.0, 0.0]))
-    m = measure(scripted, [(0, 1)], 30.0, 0.01, 0.01, lambda text: None)
+    m = measure(scripted, [(0, 1)], Goal(30.0, 0.01, 0.01), lambda text: None)
     assert m.times.tolist() == [[1.0, 4.0]] * len(m.times)
     assert m.logs(0, 1) == pytest.approx([1.3862943611] * len(m.times))
 
@@ -276,13 +277,14 @@ def test_others_on_the_machine_matter_to_several_threads(
     assert [result.status for result in measured(told)] == [status, status]
 
 
-def history(name: str, seen: Sequence[float]) -> canaries.History:
+def history(name: str, seen: Sequence[float]) -> canary_history.History:
     """An environment in which the canary `name` took so long."""
     for took in seen:  # a value a command
-        known = canaries.History("test")
-        known.slow({name: took})
+        known = canary_history.History("test")
+        if not known.slow({name: took}):
+            known.remember({name: took})
         known.save()
-    return canaries.History("test")
+    return canary_history.History("test")
 
 
 FMA, READ = "fma/isa:avx2", f"stream/kind:read/size:{canaries.SMALL}"
@@ -318,10 +320,10 @@ def test_a_short_past_says_nothing(own_state: Path) -> None:
 
 def test_the_past_is_kept_and_bounded(own_state: Path) -> None:
     history(FMA, [1e-5] * 100)
-    assert canaries.History("test").slow({FMA: 1e-4}) is not None
-    assert canaries.History("another").slow({FMA: 1e-4}) is None
+    assert canary_history.History("test").slow({FMA: 1e-4}) is not None
+    assert canary_history.History("another").slow({FMA: 1e-4}) is None
     (file,) = (own_state / "canary").iterdir()
-    assert file.read_text().count("1e-05") == canaries.HISTORY
+    assert file.read_text().count("1e-05") == canary_history.HISTORY
 
 
 @pytest.mark.parametrize(
@@ -330,4 +332,4 @@ def test_the_past_is_kept_and_bounded(own_state: Path) -> None:
 def test_a_damaged_past_is_forgotten(own_state: Path, text: str) -> None:
     (own_state / "canary").mkdir(parents=True)
     (own_state / "canary" / "test.json").write_text(text)
-    assert canaries.History("test").slow({FMA: 1e-4}) is None
+    assert canary_history.History("test").slow({FMA: 1e-4}) is None

@@ -16,8 +16,10 @@ from kernels.ops.fma import Fma
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.stream import Stream
 from kernels.problem import Operand, Problem, axis
-from micro.measuring.runner import refuse_size
-from micro.planning.contest import Asked, Case, Contest, along, by_variant, parse, problems, values
+from micro.measuring.checks import refuse_size
+from micro.planning.axes import along, by_variant, problems, values
+from micro.planning.benchmark import Asked
+from micro.planning.contest import Case, Contest, parse
 
 SMALL = Gemm(8, 8, 8)
 SETTINGS = (Setting(), Setting(2))

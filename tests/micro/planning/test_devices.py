@@ -13,7 +13,9 @@ from kernels.errors import UsageError
 from kernels.launch import Setting
 from kernels.libs import cuda
 from kernels.ops.gemm.problem import Gemm
-from micro.planning.contest import Asked, along, by_variant, parse
+from micro.planning.axes import along, by_variant
+from micro.planning.benchmark import Asked
+from micro.planning.contest import parse
 from tests.conftest import Ran
 
 SMALL = Gemm(8, 8, 8)

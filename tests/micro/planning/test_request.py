@@ -18,9 +18,10 @@ from kernels.errors import UsageError
 from micro import ab, ceiling, selftest
 from micro.arms.server import Arm
 from micro.command import everything
-from micro.command.line import main, request
+from micro.command.line import main
 from micro.planning.contest import Case, Contest
-from micro.planning.repeat import command
+from micro.planning.options import request
+from micro.planning.repeat import Repeat
 from micro.planning.request import planned
 from reports import store
 from tests.conftest import Ran
@@ -75,7 +76,7 @@ def repeated(name: str, line: str) -> list[Case]:
 )
 def test_every_case_is_repeated_by_its_line(name: str, device: str) -> None:
     for case in {case.name: case for case in cases(name, device)}.values():
-        line = command(name, case, BENCHMARKS[name].swept)
+        line = Repeat(name, BENCHMARKS[name].swept).line(case)
         if "micro.ceiling" not in line:
             (again,) = repeated(name, line)
             assert (again.problem, again.variant, again.setting) == (case.problem, case.variant, case.setting)
@@ -86,11 +87,11 @@ def test_ceilings_and_selftests_are_repeated_whole(
     device: str, capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
 ) -> None:
     case = replace(next(cases("gemm", device)), role="ceiling")
-    words = shlex.split(command("gemm", case))[3:]
+    words = shlex.split(Repeat("gemm").line(case))[3:]
     assert words == ([] if device == "cpu" else ["--device", device])
     ran = in_process(capsys, ceiling.main, [*words, "--list"])
     assert ran.code == 0 and "peak (differs:" in ran.out
-    assert command("selftest", replace(case, role="measured")) == "python -m micro.selftest"
+    assert Repeat("selftest").line(replace(case, role="measured")) == "python -m micro.selftest"
 
 
 def lines() -> Iterator[tuple[str, str]]:

@@ -9,8 +9,8 @@ import pytest
 from kernels.devices import open_device
 from kernels.ops.gemm import Gemm
 from micro.planning.contest import Case
+from micro.planning.protocol import VISIT
 from micro.worker.host import Host
-from micro.worker.timed import VISIT
 
 
 @pytest.fixture
@@ -21,14 +21,15 @@ def host() -> Host:
 def test_the_time_of_a_launch_is_shared_by_its_uses(host: Host) -> None:
     once, kept = (Case(Gemm(48, 48, 48, "nt"), name) for name in ("openblas", "kept-transpose:8"))
     host.settle(host.open([once, kept], [True, True], 1), VISIT)
-    assert [entry.uses for entry in host._timed] == [1, 8]
+    assert host.contest is not None
+    assert [entry.uses for entry in host.contest.entries] == [1, 8]
 
 
 def test_long_kept_copies_are_timed_in_parts(host: Host) -> None:
     case = Case(Gemm(1024, 2048, 1400, "nt"), "kept-transpose:8")
     host.prepare(case)
-    assert [uses for _, _, uses in host._binds[case]] == [8, 1]
-    assert [variant.name for variant, _, _ in host._binds[case]] == ["transpose-copy", "nn-on-copy"]
+    assert [uses for _, _, uses in host.kernels.binds(case)] == [8, 1]
+    assert [variant.name for variant, _, _ in host.kernels.binds(case)] == ["transpose-copy", "nn-on-copy"]
 
 
 def test_all_measured_cases_have_the_same_number_of_launches(host: Host) -> None:

@@ -20,6 +20,8 @@ from kernels.launch import Setting
 from kernels.libs import openblas
 from kernels.ops.gemm.problem import Gemm
 from micro.planning.contest import Case, parse
+from micro.worker.client import ask
+from micro.worker.messages import Prepare
 from micro.worker.process import Worker, Workers
 from tests.conftest import Ran
 
@@ -41,7 +43,7 @@ def prepared() -> Prepared:
     def of(asked: str, variant: str) -> Any:
         worker = Worker("cpu", 1, asked)
         try:
-            return worker.call("prepare", Case(SMALL, variant, Setting(isa=asked)), patience=60.0)
+            return ask(worker, Prepare(Case(SMALL, variant, Setting(isa=asked))), 60.0)
         finally:
             worker.close()
 

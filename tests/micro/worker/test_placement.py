@@ -115,11 +115,11 @@ def test_a_host_never_measures_cases_that_share_memory(monkeypatch: pytest.Monke
     from kernels.devices.fake import Fake
     from kernels.ops.gemm.problem import Gemm
     from micro.planning.contest import Case
+    from micro.planning.protocol import VISIT
     from micro.worker import placement
     from micro.worker.host import Host
-    from micro.worker.timed import VISIT
 
-    monkeypatch.setattr("micro.worker.host.canaries", lambda device: [])
+    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
     host = Host(Fake(lambda name, problem: 1e-5), 0)
     cases = [Case(Gemm(8, 8, 8), name) for name in ("openblas", "naive")]
     host.settle(host.open(cases, [True, True], 1), VISIT)

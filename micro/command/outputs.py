@@ -1,0 +1,95 @@
+"""What a command writes and prints: documents, pictures, and the text that a person reads."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from kernels.errors import UsageError
+from micro.planning.options import Outputs
+from reports import formats
+from reports.record import Run
+
+Output = tuple[str, Callable[[], None], IO[str]]  # its option, what writes it, where to
+
+
+def open_outputs(outputs: Outputs, stack: ExitStack) -> dict[str, IO[str]]:
+    """Opened before anything is measured, so that a wrong path costs nothing."""
+    opened: dict[str, IO[str]] = {}
+    for kind, path in outputs.documents.items():
+        if path == "-":
+            if any(stream is sys.stdout for stream in opened.values()):
+                raise UsageError(f"--{kind} -: another format already goes to stdout; name a file")
+            opened[kind] = _utf8(sys.stdout)
+            continue
+        try:
+            opened[kind] = stack.enter_context(Path(path).open("w", encoding="utf-8"))
+        except OSError as error:
+            raise UsageError(f"--{kind} {path}: {error.strerror}; name a file in a folder that is there") from None
+    if outputs.figures is not None:
+        try:
+            outputs.figures.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--figures {outputs.figures}: {error.strerror}; name a folder") from None
+    return opened
+
+
+def _utf8(stream: IO[str]) -> IO[str]:
+    """A document is UTF-8 whatever the terminal's encoding is."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding="utf-8")
+    return stream
+
+
+def for_people(outputs: Outputs) -> IO[str]:
+    """Where a person reads: stderr where stdout is a document's."""
+    return sys.stderr if "-" in outputs.documents.values() else sys.stdout
+
+
+def say(run: Run, outputs: Outputs, opened: Mapping[str, IO[str]]) -> int:
+    """Report, exports, pictures; 1 where one of them cannot be written, which costs that one alone."""
+    people = for_people(outputs)
+
+    def text() -> None:
+        formats.write("text", run, people, verbose=outputs.verbose)
+        people.flush()
+
+    def export(kind: str, stream: IO[str]) -> None:
+        formats.write(kind, run, stream)
+        stream.flush()
+
+    wanted: list[Output] = [("stdout", text, people)]
+    wanted += [(f"--{kind}", partial(export, kind, stream), stream) for kind, stream in opened.items()]
+    return written(wanted, run, outputs)
+
+
+def written(wanted: Sequence[Output], run: Run, outputs: Outputs) -> int:
+    """Each output, then the pictures, then where the run file is; 1 where one of them cannot be written."""
+    people, code = for_people(outputs), 0
+
+    def draw(folder: Path) -> None:
+        from reports import figures
+
+        for path in figures.draw(run, folder):
+            print(f"picture: {path}", file=people)
+
+    folder = outputs.figures
+    pictures: list[Output] = [(f"--figures {folder}", partial(draw, folder), people)] if folder else []
+    for option, write, stream in (*wanted, *pictures):
+        try:
+            write()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # what is still buffered goes nowhere
+            print(f"{option}: {error.strerror}", file=sys.stderr)
+            code = 1
+    if outputs.output:
+        print(f"run file: {outputs.output}", file=people)
+    return code

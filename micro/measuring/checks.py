@@ -1,0 +1,116 @@
+"""Stage 1: every case is prepared, launched and checked before anything is timed, once in a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernels.catalog import find
+from kernels.devices import runs
+from kernels.errors import BuildError, KernelError, Unavailable, UsageError, WrongResult
+from micro.planning.contest import Case, Contest
+from micro.planning.options import option_of
+from micro.planning.protocol import PREPARE
+from micro.worker.check import Passed
+from micro.worker.client import Client, Died, ask
+from micro.worker.messages import Check, Prepare, PreparedCase
+from micro.worker.process import Workers
+from reports import record, units
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Limits
+    from kernels.problem import Problem
+
+FIRST = 60.0  # seconds for the first answer of a provider to an operation in a GPU's worker: it loads and compiles
+PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; twice, for two probes
+SLOW_BYTES = 0.5e9  # … and operands at this many bytes/s: references are in float64
+
+
+def refuse_size(contests: Sequence[Contest], limits: Mapping[str, Limits]) -> None:
+    """Raise UsageError, before anything is allocated, where a case cannot fit on its device."""
+    for case in (case for contest in contests for case in contest.cases if case.setting.device in limits):
+        need = 3 * case.problem.footprint  # the check's operands, the arenas, float64 references
+        free = limits[case.setting.device].memory
+        if need > free:
+            raise UsageError(
+                f"{case.problem.name} needs {units.binary(need)} of memory, "
+                f"{units.binary(free)} are free{_smaller(case.problem)}"
+            )
+
+
+def _smaller(problem: Problem) -> str:
+    """Which axes to lower; nothing where none of them sets the size."""
+    axes = [option_of(name) for name in problem.size_axes]
+    return f": take {'a ' * (len(axes) == 1)}smaller {', '.join(axes)}" if axes else ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Stage 1 of one case."""
+
+    status: record.Status
+    reason: str | None = None
+    prepared: PreparedCase | None = None
+    passed: Passed | None = None
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The outcomes of a command's cases. `until`: the last step that is taken; `evidence`: the folder for what wrong
+    kernels leave, their operands too where `keep_wrong`; `answered`: who has answered what to whom."""
+
+    workers: Workers
+    until: str = "time"
+    progress: Callable[[str], None] = lambda text: None
+    evidence: Path | None = None
+    keep_wrong: bool = False
+    outcomes: dict[Case, Outcome] = field(default_factory=dict)
+    answered: set[tuple[Client, str, str]] = field(default_factory=set)  # worker, operation, provider
+
+    def outcome(self, case: Case, seed: int) -> Outcome:
+        """Prepare, launch, check, once; whatever a kernel does costs its case alone."""
+        if case not in self.outcomes:
+            self.outcomes[case] = self._checked(case, seed)
+        return self.outcomes[case]
+
+    def _checked(self, case: Case, seed: int) -> Outcome:
+        if case.skip:
+            return Outcome("skipped", case.skip)
+        if self.until == "plan":
+            return Outcome("planned")
+        key = self.workers.key(case)
+        prepared = None
+        try:
+            self.progress(f"checking {case.name}")
+            prepared = ask(self.workers.get(key), Prepare(case), PREPARE)
+            if self.until == "build":
+                return Outcome("built", None, prepared)
+            check = Check(case, seed, self.evidence, self.keep_wrong)
+            passed = ask(self.workers.get(key), check, self._patience(case, prepared))
+            self.answered.add(self._question(case))
+            return Outcome("ran", None, prepared, passed)
+        except WrongResult as error:
+            return Outcome("wrong", str(error), prepared)
+        except Unavailable as error:
+            return Outcome("skipped", str(error))
+        except BuildError as error:
+            return Outcome("failed", str(error), prepared)
+        except (KernelError, MemoryError) as error:
+            # An error of CUDA's may stay with its context: no later case must inherit it.
+            if isinstance(error, Died) or runs(case.setting.device) == "cuda":
+                self.workers.drop(key)
+            return Outcome("failed", str(error) or "out of memory", prepared)
+
+    def _patience(self, case: Case, prepared: PreparedCase) -> float:
+        """Seconds for an answer, by its work; the first one of a kind on a GPU has FIRST at least."""
+        work = find(case.problem.op, case.variant).executed(case.problem)
+        once = work.flops * prepared.uses / SLOW + case.problem.footprint / SLOW_BYTES
+        first = runs(case.setting.device) == "cuda" and self._question(case) not in self.answered
+        return max(FIRST if first else PATIENCE, FACTOR * 2 * once)
+
+    def _question(self, case: Case) -> tuple[Client, str, str]:
+        """Whom a case asks for what."""
+        worker = self.workers.get(self.workers.key(case))
+        return worker, case.problem.op, find(case.problem.op, case.variant).provider

@@ -1,0 +1,251 @@
+"""A finished contest to its record: a result for each case, a comparison for each pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels.catalog import find
+from micro.measuring import ceilings as case_ceilings
+from micro.measuring.checks import Outcome
+from micro.measuring.rounds import CONTENDED, FOREIGN, Goal, Measurement
+from micro.planning.contest import Case, Contest
+from micro.planning.repeat import Repeat
+from micro.worker import evidence as worker_evidence
+from reports import record, stats
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Limits
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a contest left. `ceilings` were measured behind those of its cases that are alive; `remarks`: of the whole
+    contest, beside those of its measurement; `setup`: seconds before it was timed; `evidence`: the folder for what
+    wrong kernels leave."""
+
+    contest: Contest
+    outcomes: Sequence[Outcome]
+    measurement: Measurement | None
+    ceilings: Sequence[Case]
+    remarks: tuple[str, ...]
+    goal: Goal
+    until: str
+    setup: float
+    limits: Mapping[str, Limits]
+    repeat: Repeat
+    evidence: Path | None = None
+
+    def to_record(self) -> record.Contest:
+        """The contest's record."""
+        m = self.measurement
+        return record.Contest(
+            self.contest.name,
+            self.contest.question,
+            self.contest.differs,
+            self.results(),
+            tuple(self._comparison(a, b) for a, b in self.contest.comparisons),
+            {"measuring": m.seconds if m else 0.0, "setup": self.setup},
+            stopped=m.stopped if m else None,
+            system=asdict(m.look.counters) | m.look.state if m else {},
+        )
+
+    def results(self) -> tuple[record.Result, ...]:
+        """Of each case, and of what bounds them."""
+        cases = [self._result(i, outcome) for i, outcome in enumerate(self.outcomes)]
+        if self.measurement is None:
+            return tuple(cases)
+        first = len(self._column)
+        bounds = [self._timed(self._blank(x), first + i, x, ()) for i, x in enumerate(self.ceilings)]
+        return (*cases, *bounds)
+
+    @cached_property
+    def _column(self) -> dict[int, int]:
+        """Where in the measurement each case stands that is alive."""
+        alive = [i for i, outcome in enumerate(self.outcomes) if outcome.status == "ran"]
+        return {case: column for column, case in enumerate(alive)}
+
+    @cached_property
+    def _shares(self) -> dict[int, case_ceilings.Share]:
+        """Of its ceiling, by case."""
+        assert self.measurement is not None
+        cases = [*(self.contest.cases[i] for i in self._column), *self.ceilings]
+        return {
+            i: case_ceilings.share(self.measurement, cases, column, self.limits) for i, column in self._column.items()
+        }
+
+    def _blank(self, case: Case) -> record.Result:
+        row: Any = find(case.problem.op, case.variant)
+        return record.Result(
+            name=case.name,
+            contest=self.contest.name,
+            role=case.role,
+            op=case.problem.op,
+            problem=asdict(case.problem),
+            axes=case.problem.said,
+            ceiling=case_ceilings.title(case.problem) if case.role == "ceiling" else None,
+            variant=case.variant,
+            device=case.setting.device,
+            threads=case.setting.threads,
+            status="planned",
+            cold=case.setting.cold,
+            data=case.setting.data,
+            isa=None if case.setting.isa == "default" else case.setting.isa,
+            heap=case.setting.heap,
+            precision=row.computes(case.problem),
+            blas=row.blas(case.problem),
+            repeat=self.repeat.line(case),
+        )
+
+    def _result(self, i: int, outcome: Outcome) -> record.Result:
+        case = self.contest.cases[i]
+        blank = replace(self._blank(case), status=outcome.status, reason=outcome.reason)
+        if outcome.status == "wrong" and self.evidence is not None:
+            left = worker_evidence.path(self.evidence, case)
+            blank = replace(blank, evidence=str(left) if left.exists() else None)
+        if outcome.prepared:
+            p = outcome.prepared
+            blank = replace(
+                blank, setup_seconds=p.seconds, workspace=p.workspace, uses=p.uses, kernel=p.kernel, isa_observed=p.isa
+            )
+        if outcome.passed:
+            blank = replace(blank, error=outcome.passed.error, error_bound=outcome.passed.bound)
+        if self.measurement is None or i not in self._column:
+            return blank
+        share = self._shares[i]
+        if share.refusal:
+            return replace(blank, status="wrong", reason=share.refusal)
+        timed = self._timed(blank, self._column[i], case, self._warnings)
+        return replace(timed, percent_of_ceiling=share.percent, ceiling=share.name)
+
+    def _timed(self, blank: record.Result, at: int, case: Case, warnings: tuple[str, ...]) -> record.Result:
+        m = self.measurement
+        assert m is not None
+        times = m.times[:, at]
+        median, low, high = stats.order_interval(times[m.accepted])
+        lost = m.lost(at)
+        status: record.Status = "ok"
+        if lost > CONTENDED or "contended" in " ".join(warnings):
+            status = "contended"
+        work = find(case.problem.op, case.variant).executed(case.problem)
+        if lost > CONTENDED:
+            on_gpu = m.clocks[at] == "event"
+            why = "were rejected" if on_gpu else "lost more than 1 % of their time to others"
+            warnings = (*warnings, f"{lost:.0%} of its rounds {why}")
+        warnings = (*warnings, *m.holds(at))
+        return replace(
+            blank,
+            status=status,
+            clock=m.clocks[at],
+            seconds=record.Seconds(median, _known(low), _known(high), stats.SHOWN),
+            flops_per_second=case.problem.flops / median,
+            bytes_per_second=case.problem.bytes / median,
+            work=asdict(work),
+            samples=_floats(times),
+            wall_samples=_floats(m.look.wall[:, at]) if m.clocks[at] == "cpu" else (),
+            rounds=tuple(range(len(times))),
+            placements=tuple(int(x) for x in m.look.places[:, at]),
+            rejected=tuple(int(r) for r in m.rejected.nonzero()[0]),
+            launches=(m.look.launches or m.opened.launches)[at],
+            faults=m.look.faults,
+            canary=dict(m.canary),
+            warnings=warnings,
+        )
+
+    @cached_property
+    def _warnings(self) -> tuple[str, ...]:
+        """Of the whole contest."""
+        threads = max(case.setting.threads for case in self.contest.cases)
+        disturbances = disturbed(self.measurement, threads) if self.measurement else ()
+        return (*self.remarks, *disturbances)
+
+    def _comparison(self, a: int, b: int) -> record.Comparison:
+        first, second = self.contest.cases[a], self.contest.cases[b]
+        blank = record.Comparison(
+            self.contest.name,
+            self.contest.differs,
+            first.name,
+            second.name,
+            None,
+            None,
+            None,
+            stats.SHOWN,
+            "not comparable",
+            None,
+            self.goal.margin,
+            self.goal.target,
+            _work_ratio(first, second),
+            notes=_notes(first, second),
+        )
+        for i in (a, b):
+            if i not in self._column:
+                outcome = self.outcomes[i]
+                why = f"{self.contest.cases[i].name} {outcome.status}"
+                return replace(blank, reason=f"{why}: {outcome.reason}" if outcome.reason else why)
+        if self.measurement is None:
+            return replace(blank, reason=f"nothing was timed: --until {self.until}")
+        m = self.measurement
+        for i in (a, b):
+            if refusal := self._shares[i].refusal:
+                return replace(blank, reason=f"{self.contest.cases[i].name} wrong: {refusal}")
+        judged = m.judgments[self._column[a], self._column[b]]
+        reason = judged.reason or (m.stopped if judged.verdict == "unresolved" else None)
+        if judged.shown is None:
+            return replace(blank, verdict="unresolved", reason=f"{judged.reason}; {m.stopped}")
+        shown = judged.shown
+        notes = blank.notes
+        if shown.lag1 > stats.WANDERS:
+            notes = (*notes, f"the ratio itself wanders: lag-1 autocorrelation {shown.lag1:.2f}")
+        return replace(
+            blank,
+            ratio=shown.center,
+            low=shown.low,
+            high=shown.high,
+            verdict=judged.verdict,
+            reason=reason,
+            notes=notes,
+        )
+
+
+def disturbed(m: Measurement, threads: int) -> Iterator[str]:
+    """What disturbed a whole contest: throttled periods, heat, moved cores, foreign load on several threads."""
+    counters, slowed = m.look.counters, m.look.slowed
+    if counters.throttled:
+        yield f"contended: throttled in {counters.throttled} periods of the cgroup's quota"
+    if hot := slowed.get("thermal", 0.0):
+        yield f"contended: its clock was held down for heat, for {hot:.2g} s"
+    if capped := slowed.get("power", 0.0):
+        yield f"its clock was held down by its power limit, for {capped:.2g} s"
+    if counters.moved:
+        yield "contended: the cores it may run on were changed while it was measured"
+    if threads > 1 and counters.foreign > FOREIGN:
+        yield f"contended: others kept {counters.foreign:.2f} cores busy"
+
+
+def _work_ratio(first: Case, second: Case) -> float:
+    """1 beside a case that does no work: there is no ratio to show."""
+    least = _executed(first)
+    return _executed(second) / least if least else 1.0
+
+
+def _executed(case: Case) -> float:
+    """FLOPs, or bytes where it has none: for the ratio of the work."""
+    work = find(case.problem.op, case.variant).executed(case.problem)
+    return work.flops or work.bytes
+
+
+def _notes(first: Case, second: Case) -> tuple[str, ...]:
+    python = [find(case.problem.op, case.variant).python for case in (first, second)]
+    return ("includes the Python call of one side",) if python[0] != python[1] else ()
+
+
+def _floats(values: Any) -> tuple[float, ...]:
+    """Rounded to a picosecond: a sample knows no more."""
+    return tuple(round(float(value), 12) for value in values)
+
+
+def _known(value: float) -> float | None:
+    return value if value == value else None

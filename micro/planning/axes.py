@@ -1,0 +1,100 @@
+"""Values of axes to problems, and problems to contests."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from kernels.errors import UsageError
+from kernels.launch import Setting
+from kernels.problem import Problem
+from micro.planning.benchmark import Asked
+from micro.planning.contest import SETTINGS, Contest
+
+
+def values(text: str, kind: type, option: str) -> tuple[Any, ...]:
+    """`5`, `1,8,64`, `64:1024:*2`, `1:9:+4`: the values of an axis. Raises UsageError."""
+    found: list[Any] = []
+    for word in text.split(","):
+        try:
+            found += _range(word, kind) if ":" in word and kind is not str else [kind(word)]
+        except (ValueError, OverflowError):
+            what = {int: "a whole number", float: "a number"}.get(kind, "a word")
+            raise UsageError(f"{option} {text}: {word!r} is not {what}, nor a range like 64:1024:*2") from None
+    if not found:
+        raise UsageError(f"{option} {text}: an empty range; give first:last:step with the first below the last")
+    if len(set(found)) < len(found):
+        raise UsageError(f"{option} {text}: a value is named twice")
+    return tuple(found)
+
+
+def _range(word: str, kind: type) -> list[Any]:
+    first, last, step = word.split(":")
+    value, end, by = kind(first), kind(last), kind(step.lstrip("*+"))
+    if (step[0] == "*" and (by <= 1 or value <= 0)) or (step[0] != "*" and by <= 0):
+        raise ValueError(word)
+    found = []
+    while value <= end:
+        found.append(value)
+        value = value * by if step[0] == "*" else value + by
+    return found
+
+
+def problems(kind: type[Problem], axes: dict[str, tuple[Any, ...]]) -> list[Problem]:
+    """The product of all axis values."""
+    names = [field.name for field in fields(kind) if field.name in axes]
+    combinations = itertools.product(*(axes[name] for name in names))
+    return [kind(**dict(zip(names, one, strict=True))) for one in combinations]
+
+
+def by_variant(asked: Asked, found: Iterable[Problem]) -> list[Contest]:
+    """Without a question each problem is one contest between the variants."""
+    contests = []
+    for problem in found:
+        cases = [asked.case(problem, v, s) for v, s in asked.pairs()]
+        differs = " and ".join(["variant", *_several(asked.settings)])
+        contests.append(Contest(problem.name, f"which variant is fastest at {problem.name}?", differs, tuple(cases)))
+    return contests
+
+
+def _several(settings: Sequence[Setting]) -> list[str]:
+    """What the settings differ in."""
+    return [name for name in SETTINGS if len({asdict(x)[name] for x in settings}) > 1]
+
+
+def along(asked: Asked, found: Sequence[Problem], field: str) -> list[Contest]:
+    """`--vary FIELD`: one contest for all problems that agree in everything else, per variant and setting."""
+    if field in SETTINGS:
+        return _along_setting(asked, found, field)
+    groups: dict[tuple[Any, ...], list[Problem]] = {}
+    for problem in found:
+        rest = tuple(value for name, value in asdict(problem).items() if name != field)
+        groups.setdefault(rest, []).append(problem)
+    contests = []
+    for same in groups.values():
+        unequal = len({problem.flops for problem in same}) > 1
+        for variant, setting in asked.pairs():
+            name = f"{same[0].name}/vary:{field}/variant:{variant}/{setting.name}"
+            cases = tuple(asked.case(problem, variant, setting) for problem in same)
+            differs = f"work: differs ({field})" if unequal else field
+            contests.append(Contest(name, f"what does {field} change for {variant}?", differs, cases))
+    return contests
+
+
+def _along_setting(asked: Asked, found: Sequence[Problem], field: str) -> list[Contest]:
+    """One contest for all settings that agree in everything else, per problem and variant."""
+    groups: dict[tuple[str, Setting], list[Setting]] = {}
+    for variant, setting in asked.pairs():
+        rest = replace(setting, **{field: asdict(Setting())[field]})
+        groups.setdefault((variant, rest), []).append(setting)
+    contests = []
+    for problem in found:
+        for (variant, rest), settings in groups.items():
+            plain = "" if rest == Setting() else f"/{rest.name}"
+            cases = tuple(asked.case(problem, variant, setting) for setting in settings)
+            question = f"what does {SETTINGS[field]} change for {variant} at {problem.name}?"
+            name = f"{problem.name}/vary:{field}/variant:{variant}{plain}"
+            contests.append(Contest(name, question, field, cases))
+    return contests

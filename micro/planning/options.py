@@ -1,0 +1,197 @@
+"""The options of a benchmark's command line: a parser generated from its problem's fields, and what it read, typed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from kernels.errors import UsageError
+from micro.planning.benchmark import Benchmark
+from reports import formats
+from reports.parser import OneLineParser
+
+LADDER = ("plan", "build", "run", "check", "time")
+EXPORTS = tuple(kind for kind in formats.kinds() if kind != "text")  # what a person reads is always printed
+SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # with these no default question is put
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where results go, and how much is printed meanwhile. `documents`: the file of each format, `-` for stdout."""
+
+    output: Path | None = None
+    resume: bool = False
+    keep_wrong: bool = False
+    documents: Mapping[str, str] = field(default_factory=dict)
+    figures: Path | None = None
+    quiet: bool = False
+    verbose: bool = False
+
+
+@dataclass(frozen=True)
+class Options:
+    """A benchmark's command line. `axes` and the other texts are as they were typed; `flags` are questions, and
+    `full`, `all`; `profile`: the two pipes of `perf`, empty where they are to be made."""
+
+    axes: Mapping[str, str]
+    flags: frozenset[str]
+    variant: str | None
+    shapes: Path | None
+    net: str
+    vary: str | None
+    device: str
+    threads: str
+    isa: str
+    heap: str
+    data: str
+    cold: str
+    budget: str | None
+    target: str
+    margin: str | None
+    only: str | None
+    without: str | None
+    why: bool
+    profile: str | None
+    listing: bool
+    until: str
+    outputs: Outputs
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The axes a person named, `variant` among them."""
+        return frozenset((*self.axes, *(("variant",) if self.variant else ())))
+
+
+class Parser(OneLineParser):
+    """Answers a usage error in one line, or raises it where the caller is Python."""
+
+    raising = False
+
+    def error(self, message: str) -> NoReturn:
+        if self.raising:
+            raise UsageError(f"{message}; the options are those of {self.prog} --help")
+        super().error(message)
+
+
+def option_of(name: str) -> str:
+    """`ld_pad` as it is typed: `--ld-pad`."""
+    return "--" + name.replace("_", "-")
+
+
+def request(
+    benchmark: Benchmark, name: str, argv: Sequence[str] | None = None, raising: bool = False
+) -> tuple[Benchmark, Options]:
+    """A command line's words, with the default question where it asks nothing else, and the benchmark they mean: one
+    of `others` where an axis or a question is named that only it has. The command line, Python and `micro.ab` all
+    come this way. Raises UsageError where `raising`; else usage errors end the process."""
+    argv = sys.argv[1:] if argv is None else argv
+    every = (benchmark, *benchmark.others)
+    options = {word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--")}
+    named = options & frozenset().union(*(one.words for one in every))
+    meant = next((one for one in every if named <= one.words), benchmark)
+    meant = replace(meant, others=tuple(one for one in every if one is not meant))
+    return meant, unpacked(meant, vars(parser(meant, name, raising).parse_args(argv)))
+
+
+def unpacked(benchmark: Benchmark, values: Mapping[str, Any]) -> Options:
+    """What the parser of a benchmark read, by option."""
+    axes = {axis.name: values[axis.name] for axis in fields(benchmark.problem) if values[axis.name] is not None}
+    flags = {flag for flag in (*benchmark.questions, "full", "all") if values[flag]}
+    asks = flags & benchmark.questions.keys() or set(axes) & set(benchmark.sweeping)
+    if benchmark.default and not asks and all(values[option] in (None, False) for option in SWEEPING):
+        flags.add(benchmark.default)
+    rest = {option.name: values[option.name] for option in fields(Options) if option.name in values}
+    given = rest | {"net": values["net"] or "", "listing": values["list"], "outputs": outputs_of(values)}
+    return Options(axes=axes, flags=frozenset(flags), **given)
+
+
+def outputs_of(values: Mapping[str, Any]) -> Outputs:
+    """What a parser with `add_outputs` read; a command that lacks one of these options has its default."""
+    own = {option.name: values[option.name] for option in fields(Outputs) if values.get(option.name) is not None}
+    return Outputs(**own, documents={kind: values[kind] for kind in EXPORTS if values.get(kind) is not None})
+
+
+def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.ArgumentParser:
+    """Options of the axes, the questions, and those of every command."""
+    made = Parser(
+        f"python -m micro.{name}",
+        description=benchmark.about,
+        allow_abbrev=False,
+        epilog="An axis takes a value, a comma list or a range: --m 64,128,256, --m 64:1024:*2.",
+    )
+    made.raising = raising
+    _add_axes(made, benchmark)
+    questions = made.add_argument_group("questions")
+    for flag, question in benchmark.questions.items():
+        questions.add_argument(option_of(flag), action="store_true", help=question.help.replace("%", "%%"))
+    questions.add_argument("--full", action="store_true", help="the question at its full size")
+    questions.add_argument("--all", action="store_true", help="the question with everything that belongs to it")
+    _add_settings(made.add_argument_group("how"), benchmark.data)
+    out = made.add_argument_group("output")
+    add_outputs(out)
+    out.add_argument(
+        "--keep-wrong", action="store_true", help="keep the operands of a wrong kernel beside the run file"
+    )
+    return made
+
+
+def _add_axes(made: argparse.ArgumentParser, benchmark: Benchmark) -> None:
+    axes = made.add_argument_group("axes")
+    for axis in fields(benchmark.problem):
+        text = axis.metadata["help"]
+        if axis.metadata["choices"]:
+            text += f" ({', '.join(axis.metadata['choices'])})"
+        axes.add_argument(option_of(axis.name), metavar="X", help=text)
+    axes.add_argument("--variant", metavar="NAMES", help="which kernels, comma-separated (see --list)")
+    about = "problems from JSON, as micro/shapes/fc.json, or from a library's log (MKL, oneDNN, cuBLAS)"
+    axes.add_argument("--shapes", metavar="FILE", type=Path, help=about)
+    axes.add_argument("--net", metavar="NAME", help="every product of a network of micro/shapes, or of a file")
+    axes.add_argument("--vary", metavar="FIELD", help="contests along this field instead of between variants")
+
+
+def _add_settings(how: argparse._ArgumentGroup, data: str) -> None:
+    for option, default, metavar, about in (
+        ("--device", "cpu", "NAMES", "cpu, cuda:0, or both: cpu,cuda:0 (default cpu)"),
+        ("--threads", "1", "N", "threads of the libraries (default 1)"),
+        (
+            "--isa",
+            "default",
+            "SETS",
+            "instruction sets that libraries may take, such as default,avx2; or an OpenBLAS family",
+        ),
+        ("--heap", "default", "POLICIES", "of glibc's allocator, such as default,keep"),
+        ("--data", data, "KINDS", "what is multiplied: normal, uniform, integers, zeros"),
+        ("--cold", "", "OPERANDS", "operands out of cache, such as a,b; or all (the others are not warmed up)"),
+        ("--budget", None, "TIME", "time of measuring for the whole command, such as 20s"),
+        ("--target", "1%", "SHARE", "half-width of a ratio to stop at (1%%)"),
+        ("--margin", None, "SHARE", "smallest difference that is one (the target; DRAM 4%%)"),
+        ("--only", None, "REGEX", "only contests whose name holds this"),
+    ):
+        how.add_argument(option, default=default, metavar=metavar, help=about)
+    how.add_argument("--not", dest="without", metavar="REGEX", help="no contests whose name holds this")
+    how.add_argument("--why", action="store_true", help="explain one case: ceiling, work, kernel, best variant")
+    about = "one warmed launch of one case between two marks; prints the perf line for it"
+    how.add_argument("--profile", nargs="?", const="", metavar="FIFOS", help=about)
+    how.add_argument("--list", action="store_true", help="print the plan and stop")
+    how.add_argument("--until", choices=LADDER, default="time", help="stop after this step")
+
+
+def add_outputs(out: argparse._ActionsContainer) -> None:
+    """The options of a command that writes a run file, its documents and pictures, and what it prints meanwhile."""
+    out.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    out.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
+    add_documents(out)
+    out.add_argument("--figures", metavar="DIR", type=Path, help="draw pictures into this folder")
+    volume = out.add_mutually_exclusive_group()
+    volume.add_argument("-q", dest="quiet", action="store_true", help="no progress, the answer alone")
+    volume.add_argument("-v", dest="verbose", action="store_true", help="every case with its command")
+
+
+def add_documents(out: argparse._ActionsContainer) -> None:
+    """An option for each format that a run is exported to."""
+    for kind in EXPORTS:
+        out.add_argument(f"--{kind}", metavar="FILE", help=f"write {kind} (- is stdout)")

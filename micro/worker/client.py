@@ -1,0 +1,67 @@
+"""Whoever serves requests, as the driver sees it: a process of its own, or the host in this one; several as a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from kernels.errors import LaunchError, SuiteError, said
+from micro.worker.messages import R, Request, Serves
+
+
+class Client(Protocol):
+    """`send` and `receive` take turns: one answer for each request, in their order, of the request's type."""
+
+    def send(self, request: Request[Any]) -> None:
+        """Raises Died where the process is gone."""
+
+    def receive(self, request: Request[R], patience: float) -> R:
+        """The answer to the request that was sent last. Raises KernelError, Unavailable; Died for a crash, or where
+        there is no answer within `patience` seconds."""
+
+    def running(self) -> int:
+        """The case that was under way when the worker died or raised, or −1."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class Died(LaunchError):
+    """The worker is gone, and with it everything prepared in it."""
+
+
+def ask(client: Client, request: Request[R], patience: float) -> R:
+    """The answer to a request."""
+    client.send(request)
+    return client.receive(request, patience)
+
+
+def ask_all(clients: Sequence[Client], requests: Sequence[Request[R]], patience: float) -> list[R]:
+    """The answers of ranks that run at once: every request is sent before the first answer is awaited."""
+    for client, request in zip(clients, requests, strict=True):
+        client.send(request)
+    return [client.receive(request, patience) for client, request in zip(clients, requests, strict=True)]
+
+
+class Local:
+    """The host in this process: for the fake device, whose kernels cannot crash."""
+
+    def __init__(self, host: Serves) -> None:
+        self.host = host
+
+    def send(self, request: Request[Any]) -> None:
+        """Nothing: it is served when the answer is asked for."""
+
+    def receive(self, request: Request[R], patience: float) -> R:
+        try:
+            return request.on(self.host)
+        except SuiteError:
+            raise
+        except Exception as error:
+            raise LaunchError(f"raises {said(error)}") from error
+
+    def running(self) -> int:
+        return self.host.running()
+
+    def close(self) -> None:
+        pass

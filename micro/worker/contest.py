@@ -1,0 +1,292 @@
+"""One contest in a worker, from its layout to its last look."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import resource
+import time
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kernels.catalog import find
+from kernels.errors import Unavailable
+from micro.planning.contest import Case
+from micro.planning.protocol import LONG, VISIT, WARM
+from micro.worker import placement, visits
+from micro.worker.arenas import ROOM, Arenas
+from micro.worker.calibration import calibrated, ramp
+from micro.worker.canaries import canaries
+from micro.worker.counters import Counters
+from micro.worker.layout import Layout
+from micro.worker.messages import ContestCost, RoundBatch
+from micro.worker.timed import UNTOLD, Timed, launches, told
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+    from kernels.launch import Launch
+    from kernels.problem import Array, Problem
+    from micro.worker.kernels import Kernels
+    from micro.worker.speed import Speed
+
+CANARIES, STEPWISE = 8, 3  # of each small one at the start of a look; where a visit takes milliseconds
+COLD_SHARE = 4  # cold operands rotate through so many last-level caches
+HOT = 0.01  # share of a look's time with the clock held down for heat that rejects the look
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What outlives a contest in a worker: its device's kernels, arenas and speed, the address of the cell that says
+    which case is under way, and seconds of one launch of each ceiling as the first contest found them."""
+
+    kernels: Kernels
+    arenas: Arenas
+    speed: Speed
+    cell: int
+    ceilings: MutableMapping[tuple[Problem, str], float]
+
+    @property
+    def device(self) -> Device:
+        return self.kernels.device
+
+    @contextmanager
+    def under_way(self, case: int) -> Iterator[None]:
+        """A case answers alone for what it does outside a look."""
+        cell = ctypes.c_int32.from_address(self.cell)
+        cell.value = case
+        yield
+        cell.value = -1
+
+
+class OpenContest:
+    """Laid out when it is made. Cases not `mine` take their place here and are launched by another worker."""
+
+    def __init__(self, bench: Bench, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> None:
+        ctypes.c_int32.from_address(bench.cell).value = -1
+        self._bench, self._device = bench, bench.device
+        self._seed, self._cases, self._mine = seed, list(cases), list(mine)
+        self._cores = _cores()
+        self._threaded = any(case.setting.threads > 1 for case in cases)
+        self._captured = False
+        self.entries = [entry for i in range(len(cases)) for entry in self._entries(i)]
+        self._canaries = [
+            Timed(problem, variant, variant.prepare(problem, self._device, cases[0].setting), -1, 1)
+            for problem, variant in canaries(self._device)
+        ]
+        least = max((e.problem.footprint for e in self._canaries), default=0) + (1 << 16)
+        own = self._own()
+        self.layout = Layout(bench.arenas, self.entries, (*own, *self._canaries), least, seed)
+        if own and not self._device.native:
+            self._warm_up(own)
+
+    def _entries(self, i: int) -> list[Timed]:
+        case, kernels = self._cases[i], self._bench.kernels
+        if not self._mine[i]:
+            return self._elsewhere(i, case)
+        if not kernels.prepared(case):
+            with self._bench.under_way(i):
+                kernels.prepare(case)
+        sets = 1
+        if case.setting.cold and self._device.native:  # a GPU's cache is flushed instead
+            cache = self._device.limits().usable_cache
+            cold = sum(x.nbytes for x in case.problem.operands() if x.name in case.setting.cold)
+            sets = max(2, math.ceil(COLD_SHARE * cache / cold))
+        return [
+            Timed(case.problem, variant, bind, i, uses, case.setting.cold, case.setting.data, sets=sets)
+            for variant, bind, uses in kernels.binds(case)
+        ]
+
+    def _elsewhere(self, i: int, case: Case) -> list[Timed]:
+        """The entries of another worker's case; one that is prepared here too is like ours."""
+        if self._bench.kernels.prepared(case):
+            return [
+                Timed(case.problem, variant, bind, i, uses, case.setting.cold, case.setting.data)
+                for variant, bind, uses in self._bench.kernels.binds(case)
+            ]
+        variant = find(case.problem.op, case.variant)
+        with suppress(Unavailable):  # of another device: it only takes its place here
+            variant = self._device.adopt(variant)
+        parts = variant.parts(case.problem) or ((variant, 1),)
+        return [Timed(case.problem, part, lambda views: _nothing(), i, n, data=case.setting.data) for part, n in parts]
+
+    def _own(self) -> list[Timed]:
+        return [entry for entry in self.entries if self._mine[entry.case]]
+
+    def _of(self, case: int) -> list[Timed]:
+        return [entry for entry in self.entries if entry.case == case]
+
+    def _warm_up(self, own: Sequence[Timed]) -> None:
+        """What is known before anything of a device is timed that is not called from a compiled loop."""
+        row = self.layout.draw(0, 1)[0]
+        for entry in own:
+            launch = self.layout.bound(entry, self.layout.of(row, entry))
+            entry.kernels, entry.capturable = launch.kernels or UNTOLD * launch.uses, launch.capturable
+            if self._bench.kernels.checked(self._cases[entry.case]) is None:
+                self._launch_first(entry, launch)
+        if self._bench.speed.idle:
+            ramp(own[0], self.pilot)
+        self._bench.speed.begin()
+
+    def _launch_first(self, entry: Timed, launch: Launch) -> None:
+        """What a launch loads or compiles in a process where it was not checked: it would break a hold."""
+        for do in (launch.call, self._device.sync):
+            with self._bench.under_way(entry.case):
+                do()
+
+    def calls(self) -> list[list[float]]:
+        """Seconds of one launch of each part of each case; none of another worker's."""
+        return [[self._call(e) for e in self._of(i)] if mine else [] for i, mine in enumerate(self._mine)]
+
+    def _call(self, entry: Timed) -> float:
+        """Of a ceiling as an earlier contest found them: they tell no more than its launches. From the check where that
+        already told that it is long; not where its only launch may have been the one that loads and compiles."""
+        case, key = self._cases[entry.case], (entry.problem, entry.variant.name)
+        known = self._bench.ceilings if case.role == "ceiling" and not self._device.native else {}
+        if key in known:
+            return known[key]
+        checked = (self._bench.kernels.checked(case) if self._device.native else None) or 0.0
+        if checked > LONG and len(self._bench.kernels.binds(case)) == 1:
+            return checked
+        known[key] = calibrated(self._device, entry, checked, self.pilot)
+        return known[key]
+
+    def pilot(self, entry: Timed, count: int) -> visits.Timed:
+        """So many visits of an entry at one place, none of them captured."""
+        return self.visit([entry], [0] * count, [self.layout.fixed(entry)] * count, captured=False)
+
+    def settle(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
+        """How it is run, decided alike in all its workers from the seconds of every launch."""
+        for i, case_calls in enumerate(calls):
+            for entry, call in zip(self._of(i), case_calls, strict=True):
+                entry.call = call
+        measured = [e for e in self.entries if self._cases[e.case].role == "measured"]
+        fastest = min((e.call for e in measured), default=VISIT)
+        self._captured = all(e.capturable for e in measured if self._mine[e.case])
+        for entry in self.entries:
+            call = fastest if entry in measured else entry.call
+            entry.launches = launches(self._device, entry, visit, call, self._captured)
+            entry.warm = 0 if entry.call > LONG or entry.cold else WARM
+        limits = self._device.limits()
+        if not all(e.call > LONG and e.problem.footprint > limits.usable_cache for e in measured):
+            self.layout.spread()
+        cases, asking = range(len(self._cases)), self._bench.speed.asking
+        return ContestCost(
+            tuple(max(e.launches for e in self._of(i)) for i in cases),
+            tuple(max(e.call * e.launches for e in self._of(i)) for i in cases),
+            sum(e.call * (e.launches + e.warm) + limits.visit for e in self.entries),
+            0.0 if self._device.native else limits.visit * STEPWISE * len(self._canaries) + asking,
+        )
+
+    def visit(
+        self, entries: Sequence[Timed], which: Sequence[int], offsets: Sequence[Array], captured: bool
+    ) -> visits.Timed:
+        """Visits in this order: `which` of the entries, and where its operands lie."""
+        import numpy as np
+
+        plan = visits.Visits(
+            np.array(which, np.int32),
+            [],
+            [e.launches for e in entries],
+            [e.warm for e in entries],
+            [bool(e.cold) for e in entries],
+            [e.case for e in entries],
+            [e.problem.on_host for e in entries],
+            [e.unheld for e in entries],
+        )
+        if self._device.native:
+            keep: list[Any] = []
+            places = [self.layout.addresses(entries[w], o, keep) for w, o in zip(which, offsets, strict=True)]
+            plan = replace(plan, places=places)
+            return visits.compiled([e.entry for e in entries], plan, self._bench.cell, self._threaded)
+        bound = [self.layout.bound(entries[w], o) for w, o in zip(which, offsets, strict=True)]
+        if not captured:  # rivals are called the same way
+            bound = [replace(launch, capturable=False) for launch in bound]
+        times = visits.stepwise(self._device, [[launch] for launch in bound], plan, self._bench.cell)
+        return told(self._device, entries, which, times, self._bench.speed.overhead)
+
+    def look(self, first: int, rounds: int, only: int | None, canary: bool) -> RoundBatch:
+        """Every case once a round, in fresh random order; `only` one case where workers take turns."""
+        began, faults, counters = time.perf_counter(), _faults(), Counters.now()
+        table = self.layout.draw(first, rounds)
+        entries = [e for e in self._own() if only is None or e.case == only]
+        order = placement.orders(self._seed, first, rounds, len(entries))
+        columns = [self.layout.columns(e) for e in entries]
+        offsets = [table[r, columns[e]] for r in range(rounds) for e in order[r]]
+        medians = self._canary_medians() if canary else {}
+        times = self.visit(entries, order.ravel().tolist(), offsets, self._captured)
+        batch = self._gathered(entries, order, times, table)
+        slowed = self._bench.speed.slowed()
+        if slowed.get("thermal", 0.0) > HOT * (time.perf_counter() - began):
+            batch.lost[:] = 1.0
+        return replace(
+            batch,
+            canary=medians,
+            counters=replace(Counters.now() - counters, moved=int(_cores() != self._cores)),
+            faults=_faults() - faults,
+            seconds=time.perf_counter() - began,
+            state=self._bench.speed.state,
+            slowed=slowed,
+        )
+
+    def _gathered(self, entries: Sequence[Timed], order: Array, times: visits.Timed, table: Array) -> RoundBatch:
+        """Visits in the order taken to rounds × cases: parts are summed, the share lost is the worst part's."""
+        import numpy as np
+
+        shape = (len(order), len(self._cases))
+        wall, cpu, lost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        broken = [0] * len(self._cases)
+        positions = np.argsort(order, axis=1) + np.arange(len(order))[:, None] * len(entries)
+        for i, entry in enumerate(entries):
+            at = positions[:, i]  # an entry's visit in each round
+            wall[:, entry.case] += times.wall[at] / times.launches[at] / entry.uses
+            cpu[:, entry.case] += times.cpu[at] / times.launches[at] / entry.uses
+            broken[entry.case] += int(times.broke[at].sum())
+            if self._cases[entry.case].setting.threads == 1:
+                # Threads need not all work all the time: others' load beside several is told by the counters.
+                lost[:, entry.case] = np.maximum(lost[:, entry.case], times.lost[at])
+        cases = range(len(self._cases))
+        firsts = [self.layout.owners.index(self._of(case)[0]) for case in cases]
+        return RoundBatch(
+            wall,
+            cpu,
+            lost,
+            table[:, firsts],
+            {},
+            Counters(),
+            0,
+            0.0,
+            launches=tuple(max(e.launches for e in self._of(case)) for case in cases),
+            broken=tuple(broken),
+            unheld=tuple(any(e.unheld for e in self._of(case)) for case in cases),
+        )
+
+    def _canary_medians(self) -> dict[str, float]:
+        """Median seconds of each canary: of processor time, or where there is none by the device's clock."""
+        import numpy as np
+
+        medians = {}
+        for entry in self._canaries:
+            entry.launches, entry.warm = 1, 1
+            few = CANARIES if self._device.native else STEPWISE
+            count = few if entry.problem.footprint < ROOM else 1
+            offset = np.zeros(len(entry.problem.operands()), np.int64)
+            times = self.visit([entry], [0] * count, [offset] * count, self._captured)
+            medians[entry.problem.name] = float(np.median(times.wall if np.isnan(times.cpu).any() else times.cpu))
+        return medians
+
+
+def _faults() -> int:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_minflt + usage.ru_majflt
+
+
+def _cores() -> frozenset[int]:
+    """Those this process may run on; a container or an administrator may take one away at any time."""
+    return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()
+
+
+def _nothing() -> Launch:
+    raise AssertionError("a case of another worker is only placed here")

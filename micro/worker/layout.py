@@ -1,0 +1,86 @@
+"""Where the operands of a contest lie, round by round, and launches bound to those places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from micro.worker import visits
+from micro.worker.arenas import Arenas, Placed
+from micro.worker.timed import Timed
+
+if TYPE_CHECKING:
+    from kernels.launch import Launch
+    from kernels.problem import Array
+
+
+class Layout:
+    """The operands of all entries of a contest, those of other workers' cases too, so that all draw the same places.
+    `mine` are visited here; `least`: bytes that the common arenas have in any case, for what lies at their start."""
+
+    def __init__(self, arenas: Arenas, entries: Sequence[Timed], mine: Sequence[Timed], least: int, seed: int) -> None:
+        self._arenas, self._mine, self._least, self._seed = arenas, tuple(mine), least, seed
+        self._placed = [_placed(entry, x) for entry in entries for x in entry.problem.operands()]
+        self.owners = [entry for entry in entries for _ in entry.problem.operands()]
+        self._single = True
+        self._place(0)
+
+    def spread(self) -> None:
+        """Room for a fresh place in every round."""
+        self._single = False
+        self._place(None)
+
+    def _place(self, room: int | None) -> None:
+        self._arenas.lay_out(self._placed, room, self._least)
+        for entry in self._mine:
+            entry.entry = None
+
+    def draw(self, first: int, rounds: int) -> Array:
+        """Offsets [rounds, operands]."""
+        return self._arenas.draw(self._seed, first, rounds, self._single)
+
+    def fixed(self, entry: Timed) -> Array:
+        """The offsets of an entry's operands that no round changes."""
+        return self.of(self._arenas.draw(self._seed, 0, 1, True)[0], entry)
+
+    def of(self, row: Array, entry: Timed) -> Array:
+        """An entry's offsets out of those of all."""
+        return row[self.columns(entry)]
+
+    def columns(self, entry: Timed) -> list[int]:
+        """The places of an entry's operands in the offsets of all."""
+        return [i for i, owner in enumerate(self.owners) if owner is entry]
+
+    def bound(self, entry: Timed, offsets: Array, turn: int = 0) -> Launch:
+        """The launch at a placement; of cold operands the one of that turn."""
+        views = []
+        for operand, offset in zip(entry.problem.operands(), offsets, strict=True):
+            shift = turn * operand.nbytes if operand.name in entry.cold else 0
+            views.append(self._arenas.view(operand, int(offset) + shift, entry.data))
+        return entry.bind(views)
+
+    def addresses(self, entry: Timed, offsets: Array, keep: list[Any]) -> Array:
+        """What the compiled loop writes into an entry's slots for a visit: a row for each of its placements."""
+        import numpy as np
+
+        turns = [0]
+        if entry.sets > 1:
+            turns = [(entry.turn + i) % entry.sets for i in range(entry.launches)]
+            entry.turn += entry.launches
+        if entry.entry is None:
+            entry.launch = self.bound(entry, offsets)
+            entry.entry = entry.launch.entry or visits.python_entry(entry.launch)
+        assert entry.launch is not None
+        if entry.launch.entry is None:
+            launches = [self.bound(entry, offsets, turn) for turn in turns]
+            keep += launches
+            return np.array([id(launch.call) for launch in launches], np.int64)
+        operands = entry.problem.operands()
+        base = np.array([self._arenas.address(x, entry.data) for x in operands])
+        shifts = [[turn * x.nbytes if x.name in entry.cold else 0 for x in operands] for turn in turns]
+        return np.concatenate([base + offsets + shift for shift in shifts])
+
+
+def _placed(entry: Timed, operand: Any) -> Placed:
+    nbytes = operand.nbytes * (entry.sets if operand.name in entry.cold else 1)
+    return Placed(operand, nbytes, f"{entry.problem.name}/variant:{entry.variant.name}#{entry.case}", entry.data)

@@ -72,6 +72,7 @@ def _for_its_caller(case: Case) -> bool:
 
 
 def peak(device: str, limits: Limits) -> Fma:
+    """Multiply-adds in registers, by the widest instructions of a CPU or on all multiprocessors of a GPU."""
     from kernels.devices.cpu import instruction_sets
 
     if runs(device) == "cuda":

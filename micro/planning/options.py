@@ -15,7 +15,7 @@ from reports import formats
 from reports.parser import OneLineParser
 
 LADDER = ("plan", "build", "run", "check", "time")
-EXPORTS = tuple(kind for kind in formats.kinds() if kind != "text")  # what a person reads is always printed
+EXPORTS = tuple(formats.documents())  # what a person reads is always printed
 SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # with these no default question is put
 
 
@@ -191,7 +191,7 @@ def add_outputs(out: argparse._ActionsContainer) -> None:
     volume.add_argument("-v", dest="verbose", action="store_true", help="every case with its command")
 
 
-def add_documents(out: argparse._ActionsContainer) -> None:
-    """An option for each format that a run is exported to."""
-    for kind in EXPORTS:
+def add_documents(out: argparse._ActionsContainer, content: formats.Content = "contests") -> None:
+    """An option for each format that can write this."""
+    for kind in formats.documents(content):
         out.add_argument(f"--{kind}", metavar="FILE", help=f"write {kind} (- is stdout)")

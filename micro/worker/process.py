@@ -171,6 +171,7 @@ def oversubscribed(ranks: int, threads: int) -> bool:
 
 
 def die_with(parent: int) -> None:
+    """The system kills this process when that parent ends; at once where it has ended already."""
     try:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     except AttributeError:

@@ -23,8 +23,7 @@ def write(run: Run, stream: IO[str]) -> None:
 
 
 def write_attribution(run: Run, stream: IO[str]) -> None:
-    """A line for each."""
-    import msgspec
-
-    for document in attribution.of(run):
-        stream.write(json.dumps(msgspec.to_builtins(document)) + "\n")
+    """As it stands in the run file, a line for each."""
+    for note in run.notes:
+        if note.topic == attribution.TOPIC:
+            stream.write(json.dumps(note.data) + "\n")

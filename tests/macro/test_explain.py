@@ -76,8 +76,11 @@ def test_an_unknown_network_is_one_line(capsys: pytest.CaptureFixture[str], in_p
 @NEEDS_PERF
 def test_a_run_with_samples_keeps_its_identities(explain: Callable[..., Ran], tmp_path: Path) -> None:
     file, run = tmp_path / "x.json", tmp_path / "x.jsonl"
-    ran = explain("numpy", "kernels-only", "--budget", "2s", "--json", str(file), "-o", str(run))
+    page = tmp_path / "x.md"
+    documents = ("--json", str(file), "--markdown", str(page))
+    ran = explain("numpy", "kernels-only", "--budget", "2s", *documents, "-o", str(run))
     assert ran.code == 0, ran.err
+    assert page.read_text("utf-8").startswith("```text\nA step of small, batch 16, takes ")
     assert ran.out.startswith("A step of small, batch 16, takes ")
     told = json.loads(file.read_text("utf-8"))
     identities(told)

@@ -51,9 +51,7 @@ heavy: .venv/done ## MKL, torch (its CPU build), Numba, cffi: the rivals that ar
 
 soak: .venv/done ## the figures that issues promise, measured: minutes, on a quiet machine
 	$(BIN)/python -m micro.selftest --full
-	$(BIN)/python tests/native/rate.py
-	$(BIN)/python tests/native/sweeps.py
-	$(BIN)/python tests/native/aa.py
+	$(BIN)/python -m micro.selftest --soak
 
 reference: .venv/done ## PyTorch's step against JAX's in both networks, five processes each: run files, tables, pictures in docs/ (11 minutes)
 	for net in fcn-s fcn-r; do \

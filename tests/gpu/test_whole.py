@@ -20,8 +20,8 @@ from micro.planning.contest import Case
 from micro.worker import check
 from micro.worker.host import Host
 from micro.worker.process import Local
-from tests.fakes import Here
 from tests.gpu.conftest import REAL, missing
+from tests.simulated.workers import Here
 
 NOISE = 0.01  # of the fake's launches
 

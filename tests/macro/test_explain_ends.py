@@ -15,8 +15,8 @@ import pytest
 from reports import attribution, store
 from tests import processes
 from tests.conftest import Ran
-from tests.macro import adapters
 from tests.macro.conftest import gone
+from tests.simulated import frameworks
 
 ROOT = Path(__file__).parents[2]
 # Dies in the midst of a block of traced steps, perf looking, a map of generated code written.
@@ -48,7 +48,7 @@ def test_a_process_that_dies_while_it_is_traced_is_one_line(
 ) -> None:
     if not perf:
         request.getfixturevalue("without_perf")
-    dying = adapters.write(tmp_path, "dying", DIES)
+    dying = frameworks.write(tmp_path, "dying", DIES)
     told = explain("numpy", str(dying.path), "--budget", "1s")
     assert told.code == 1 and told.out == ""
     assert told.err == f"macro explain: {dying.path}: crashes: its process died of SIGKILL\n"
@@ -59,7 +59,7 @@ def test_a_process_that_dies_while_it_is_traced_is_one_line(
 @contextmanager
 def asked(explaining: Path, folder: Path, until: str, *more: str) -> Iterator[subprocess.Popen[str]]:
     """An explanation of steps that last, once it has said that."""
-    lasting = adapters.write(folder, "lasting", adapters.SLEEPING)
+    lasting = frameworks.write(folder, "lasting", frameworks.SLEEPING)
     words = [sys.executable, "-m", "macro", "explain", str(explaining / "small.json"), str(lasting.path), "numpy"]
     with subprocess.Popen(
         [*words, *more],

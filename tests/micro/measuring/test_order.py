@@ -22,7 +22,7 @@ from micro.worker.canaries import History
 from micro.worker.host import Host
 from micro.worker.process import Died, Local
 from micro.worker.timed import VISIT
-from tests.fakes import measured, run
+from tests.simulated.workers import measured, run
 
 PROBLEM = Gemm(8, 8, 8)
 FIRST, SECOND = Case(PROBLEM, "openblas"), Case(PROBLEM, "naive")

@@ -14,7 +14,7 @@ import pytest
 
 from macro.networks.base import Network, dense
 from reports import store
-from tests.processes import MARK, marked
+from tests.processes import MARK, left
 
 ROOT = Path(__file__).parents[2]
 SMALL = Network("small", "a test", 8, dense(12, 10, 9, 4), rate=0.1, momentum=0.5)
@@ -27,10 +27,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
     """A folder with a network in it, after which no process of the test is left."""
     (tmp_path / "small.json").write_text(json.dumps(SMALL.data()))
     yield tmp_path
-    end = time.monotonic() + 3.0
-    while (left := marked(tmp_path)) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not left
+    assert not left(tmp_path)
 
 
 def start(place: Path) -> subprocess.Popen[str]:

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from reports import store
-from tests.processes import MARK, marked
+from tests.processes import MARK, interruptible, left
 
 ROOT = Path(__file__).parents[2]
 SWEEP = ("--m", "8,16,24,32,40,48", "--n", "32", "--k", "32,64", "--variant", "openblas,naive", "--budget", "6s")
@@ -34,13 +34,12 @@ def place(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "größe und 幅"
     folder.mkdir()
     yield folder
-    end = time.monotonic() + 3.0
-    while (left := marked(folder)) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not left
+    assert not left(folder)
 
 
-def start(place: Path, *words: str, limit: Callable[[], None] | None = None, **variables: str) -> subprocess.Popen[str]:
+def start(
+    place: Path, *words: str, limit: Callable[[], None] = interruptible, **variables: str
+) -> subprocess.Popen[str]:
     environment = os.environ | {"KERNELGAP_STATE": str(place.parent / "state"), MARK: str(place)} | variables
     return subprocess.Popen(
         [sys.executable, "-m", "micro.gemm", *words],

@@ -15,7 +15,6 @@ import pytest
 from reports import attribution, store
 from tests import processes
 from tests.conftest import Ran
-from tests.macro.conftest import gone
 from tests.simulated import frameworks
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +68,7 @@ def asked(explaining: Path, folder: Path, until: str, *more: str) -> Iterator[su
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=processes.interruptible,
     ) as ran:
         assert ran.stderr is not None
         while not (line := ran.stderr.readline()).startswith(until):
@@ -83,7 +83,7 @@ def test_ctrl_c_leaves_nobody(explaining: Path, tmp_path: Path) -> None:
         out, err = ran.communicate(timeout=20)
     assert ran.returncode == 130 and out == ""
     assert err.strip().splitlines()[-1] == "macro explain: interrupted" and "Traceback" not in err
-    gone(tmp_path)
+    assert not processes.left(tmp_path)
 
 
 def test_processes_that_had_ended_are_told(explaining: Path, tmp_path: Path) -> None:
@@ -97,4 +97,4 @@ def test_processes_that_had_ended_are_told(explaining: Path, tmp_path: Path) -> 
     assert "a gap of" in out and "1 process of each: intervals hold within them" in out
     (told,) = attribution.of(store.read(run))
     assert told["runs"] == 1
-    gone(tmp_path)
+    assert not processes.left(tmp_path)

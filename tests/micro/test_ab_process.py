@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from micro.arms.client import Arm
 from micro.worker.process import POOLS, Died
 from reports import store
 from tests.conftest import Ran
-from tests.processes import MARK, marked
+from tests.processes import MARK, left, marked
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +45,7 @@ def test_a_real_run(own_state: Path, tmp_path: Path) -> None:
         assert one.seconds is not None and one.seconds.median > 0 and one.error is not None
     assert "Between the arms differ: nothing that is recorded." in ran.stderr
     assert f"run file: {path}" in ran.stderr
-    assert not marked(tmp_path)
+    assert not left(tmp_path)
 
 
 # What is refused
@@ -187,8 +186,5 @@ def test_a_closed_arm_leaves_nothing(tmp_path: Path, arm: Arm, monkeypatch: pyte
     does(other, "")
     assert marked(tmp_path)
     other.close()
-    end = time.monotonic() + 3.0
-    while marked(tmp_path) and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not marked(tmp_path)
+    assert not left(tmp_path)
     assert handles == (len(os.listdir("/proc/self/fd")) if handles else 0)

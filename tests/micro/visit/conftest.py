@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
 from micro import gpu
 from micro.visit import steps as visit_steps
 from micro.visit.steps import steps
-from tests.processes import marked
 
 ROOT = Path(__file__).parents[3]
 
@@ -35,19 +32,6 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> Plan:
     """`plan(steps)`: in the place of those of a visit."""
     monkeypatch.setattr(visit_steps, "GRACE", 0.5)
     return lambda *made: monkeypatch.setattr(visit_steps, "steps", lambda part, out, here: made)
-
-
-def alive(pid: int) -> bool:
-    """Whether it still runs after five seconds; one that nobody waits for may stay as a name."""
-    end = time.monotonic() + 5
-    while time.monotonic() < end:
-        try:
-            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-                return False
-        except psutil.NoSuchProcess:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def words(out: Path, name: str = "gpu-1.txt") -> str:
@@ -75,11 +59,3 @@ def whole(out: Path) -> None:
         assert text.endswith(b"\n") or not text, path
         for line in text.splitlines():
             json.loads(line)
-
-
-def gone(folder: Path) -> bool:
-    """Whether all processes of a test end within ten seconds."""
-    end = time.monotonic() + 10
-    while marked(folder) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not marked(folder)

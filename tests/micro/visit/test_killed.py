@@ -14,8 +14,8 @@ import pytest
 
 from reports import store
 from tests.micro.command.test_everything import PROGRAM
-from tests.micro.visit.conftest import ROOT, gone, whole, words
-from tests.processes import MARK, marked
+from tests.micro.visit.conftest import ROOT, whole, words
+from tests.processes import MARK, interruptible, left, marked
 
 VISIT = """
 import sys
@@ -57,8 +57,8 @@ def visit(
         if process.poll() is None:
             process.kill()
             process.communicate()
-    for left in marked(tmp_path):
-        left.kill()
+    for process in marked(tmp_path):
+        process.kill()
 
 
 def test_killed_at_random_moments_it_leaves_whole_lines_and_goes_on(
@@ -74,7 +74,7 @@ def test_killed_at_random_moments_it_leaves_whole_lines_and_goes_on(
         time.sleep(rng.uniform(0, 0.2))
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        assert gone(tmp_path)
+        assert not left(tmp_path)
         whole(out)
         assert file.read_bytes().startswith(before)
         before = file.read_bytes()
@@ -99,7 +99,12 @@ def test_what_it_started_ends_with_it(
         f"raise SystemExit(gpu.main(['--fake', '--part', '1', '--out', {out!r}]))"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=interruptible,
     )
     begun = tmp_path / "out" / "gpu-1.txt"
     while process.poll() is None and not (begun.exists() and "begun" in begun.read_text()):
@@ -109,7 +114,4 @@ def test_what_it_started_ends_with_it(
     _, err = process.communicate()
     if how == signal.SIGINT:
         assert process.returncode == 130 and "interrupted" in err and "Traceback" not in err
-    ended = gone(tmp_path)
-    for left in marked(tmp_path):
-        left.kill()
-    assert ended
+    assert not left(tmp_path)

@@ -14,8 +14,8 @@ import pytest
 
 from micro.visit import steps as visit_steps
 from micro.visit.steps import Step
-from tests.micro.visit.conftest import ROOT, Plan, alive, files, made, whole, words
-from tests.processes import MARK, marked
+from tests.micro.visit.conftest import ROOT, Plan, files, made, whole, words
+from tests.processes import MARK, gone, left
 
 HANGS = """
 import pathlib, signal, subprocess, sys, time
@@ -48,7 +48,7 @@ def test_a_step_that_hangs_is_ended_and_the_later_ones_run(
     assert made("--seconds", "30", "--out", str(tmp_path)) == 1
     told = words(tmp_path).splitlines()
     (begun,) = (line.split() for line in told if line.startswith("begun"))
-    assert not alive(int(begun[1])) and told.count("hello") == 2
+    assert gone(int(begun[1])) and told.count("hello") == 2
     codes = [line.partition(" after ")[0] for line in told if "exit code" in line]
     assert codes == [f"gpu: {name}: exit code {code}" for name, code in (("first", 0), ("stuck", 124), ("then", 0))]
     said = capsys.readouterr().out
@@ -74,7 +74,7 @@ def test_a_step_is_told_to_end_before_it_is_made_to(
         signal.signal(signal.SIGINT, before)
     (begun,) = (line.split() for line in words(tmp_path).splitlines() if line.startswith("begun"))
     assert "what I have" in words(tmp_path)
-    assert not alive(int(begun[1]))  # what it left behind
+    assert gone(int(begun[1]))  # what it left behind
 
 
 def test_a_step_has_its_limit_then_a_grace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,4 +155,4 @@ def test_a_visit_in_too_little_time(tmp_path: Path) -> None:
     assert max(found.values()) < MOST
     assert "hold: exit code " in ran.stdout and "part 3 is left" in ran.stdout
     whole(out)
-    assert not marked(tmp_path)
+    assert not left(tmp_path)

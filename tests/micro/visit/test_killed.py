@@ -61,6 +61,7 @@ def visit(
         process.kill()
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_it_leaves_whole_lines_and_goes_on(
     visit: Callable[[], subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ def wheel(package: str, folder: Path) -> Path:
     return target
 
 
+@pytest.mark.slow
 def test_the_recipe_in_an_environment_within_an_environment(tmp_path: Path) -> None:
     """As on a GPU's machine: python3 is of an environment made by another one's, has all packages but one, which is
     carried as a wheel, beside one that fits no Python of today; there is no network. No environment is made: it

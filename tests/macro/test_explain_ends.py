@@ -80,7 +80,7 @@ def test_ctrl_c_leaves_nobody(explaining: Path, tmp_path: Path) -> None:
     with asked(explaining, tmp_path, "process 1 of 1 each: 1 rounds") as ran:
         assert len(processes.marked(tmp_path)) >= 3
         os.killpg(ran.pid, signal.SIGINT)  # as a terminal does: perf is in the group
-        out, err = ran.communicate(timeout=20)
+        out, err = ran.communicate(timeout=120)
     assert ran.returncode == 130 and out == ""
     assert err.strip().splitlines()[-1] == "macro explain: interrupted" and "Traceback" not in err
     assert not processes.left(tmp_path)
@@ -91,7 +91,7 @@ def test_processes_that_had_ended_are_told(explaining: Path, tmp_path: Path) -> 
     words = ("--runs", "3", "--budget", "1s", "-o", str(run))
     with asked(explaining, tmp_path, "process 2 of 3 each: 1 rounds", *words) as ran:
         os.killpg(ran.pid, signal.SIGINT)
-        out, err = ran.communicate(timeout=30)
+        out, err = ran.communicate(timeout=120)
     assert ran.returncode == 130 and "Traceback" not in err
     assert "macro explain: interrupted; told from 1 of 3 processes of each" in err
     assert "a gap of" in out and "1 process of each: intervals hold within them" in out

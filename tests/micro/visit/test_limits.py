@@ -65,7 +65,7 @@ def test_a_step_is_told_to_end_before_it_is_made_to(
 ) -> None:
     """By its own signal, also where our caller ignores that one."""
     modules("ends", ENDS_WHEN_TOLD.replace("SIGTERM", stop.name))
-    plan(Step("long", ("ends",), 2.5, stop))
+    plan(Step("long", ("ends",), 4.0, stop))
     monkeypatch.setattr(visit_steps, "GRACE", 5.0)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

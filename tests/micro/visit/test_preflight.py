@@ -66,7 +66,7 @@ def test_what_is_needed_and_missing_is_named_at_once(monkeypatch: pytest.MonkeyP
     ("body", "reason"),
     [
         ("return 100;", "finds no GPU (cuInit answers 100)"),
-        ("for (;;) sleep(1);", "does not answer within 3 s"),
+        ("for (;;) sleep(1);", "does not answer within 2 s"),
         ("abort();", "cannot be asked (killed by SIGABRT)"),
     ],
 )
@@ -75,7 +75,7 @@ def test_a_driver_that_does_not_serve(body: str, reason: str, driver: Path, monk
     source.write_text(f"#include <stdlib.h>\n#include <unistd.h>\nint cuInit(unsigned flags) {{ {body} return 0; }}\n")
     subprocess.run(["cc", "-shared", "-fPIC", source, "-o", driver / cuda.DRIVER], check=True)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
-    told = preflight.driver(3.0) or ""
+    told = preflight.driver(2.0 if "for" in body else 60.0) or ""
     assert told.startswith("the NVIDIA driver is here and ") and reason in told
 
 
@@ -89,7 +89,7 @@ def test_every_package_is_asked_and_what_it_says_is_told(
     monkeypatch.setattr(preflight, "CHECKS", dict.fromkeys(("works", "raises", "hangs", "dies"), dict))
     monkeypatch.setattr(preflight, "asked", lambda name: [sys.executable, "-m", name])
     said: list[str] = []
-    told = preflight.check(said.append, 3.0)
+    told = preflight.check(said.append, 6.0)
     assert told["works"].facts == {"version": "1"} and told["works"].reason is None
     assert told["raises"].reason == "exit code 1: ZeroDivisionError: integer division or modulo by zero"
     assert (told["hangs"].reason or "").startswith("no answer within")

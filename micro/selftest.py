@@ -23,7 +23,7 @@ def parser() -> argparse.ArgumentParser:
         nargs="?",
         const="",
         metavar="PARTS",
-        help="what takes minutes a figure: rate, elementwise, sweeps, frameworks",
+        help="what takes minutes a figure: rate, elementwise, sweeps, frameworks, explain",
     )
     made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     made.add_argument("--json", metavar="FILE", help="write the figures as JSON (- is stdout)")

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from kernels.errors import UsageError
-from micro.command import figure, soak_elementwise, soak_frameworks, soak_rate, soak_sweeps
+from micro.command import figure, soak_elementwise, soak_explain, soak_frameworks, soak_rate, soak_sweeps
 
 PARTS: dict[str, Callable[[], Iterator[figure.Figure]]] = {
     "rate": soak_rate.figures,
     "elementwise": soak_elementwise.figures,
     "sweeps": soak_sweeps.figures,
     "frameworks": soak_frameworks.figures,
+    "explain": soak_explain.figures,
 }
 
 

@@ -6,16 +6,17 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from kernels.libs import openblas
 from micro import selftest
-from micro.command import soak, soak_frameworks, soak_rate, soak_sweeps
+from micro.command import injected, soak, soak_explain, soak_frameworks, soak_rate, soak_sweeps
 from micro.command.figure import Figure
 from reports.record import Comparison, Contest, Environment, Run
-from tests.conftest import Ran
+from tests.conftest import Ran, load
 
 STRICT = ("-Wall", "-Wextra", "-Werror")
 
@@ -168,6 +169,46 @@ def test_a_run_that_fails_ends_its_part(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(soak_frameworks, "run", fails)
     (figure,) = soak_frameworks.figures("numpy", times=4)
     assert not figure.held and figure.found == "ends with exit code 3"
+
+
+def explained(column: str | None, row: str = "fc2 wgrad", size: float = 0.1) -> dict[str, Any]:
+    """A document of `explain` that names one cell first, or nothing; 0.1 s were injected."""
+    named = [{"row": row, "column": column, "a": 0.3 + size, "b": 0.3}] if column else []
+    return {"named": named, "identity": [{"injected": 0.1}], "gap": 0.2, "resolution": 0.005}
+
+
+@pytest.mark.parametrize(
+    ("document", "right"),
+    [
+        (explained("idle"), True),
+        (explained("idle", size=0.109), True),
+        (explained("idle", size=0.112), False),
+        (explained("idle", row="fc3 wgrad"), False),
+        (explained("gemm"), False),
+        (explained(None), False),
+    ],
+)
+def test_an_injection_is_named_by_its_row_its_column_and_its_size(document: dict[str, Any], right: bool) -> None:
+    assert soak_explain.named_right(soak_explain.Draw("sleep", "fc2", 0.2), document) is right
+
+
+def test_runs_with_and_without_an_injection_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the first kind, `sleep`, one is found; of the others none is; nothing is named where nothing is."""
+
+    def explanation(draw: soak_explain.Draw) -> dict[str, Any]:
+        return explained("idle" if draw.what else None, f"{draw.layer} wgrad")
+
+    monkeypatch.setattr(soak_explain, "explanation", explanation)
+    *draws, found, quiet = soak_explain.figures(draws=2, empty=3)
+    assert [figure.found.rpartition(": ")[2] for figure in draws] == ["right", "WRONG"]
+    assert (found.found, found.held) == ("1 of 2", False) and (quiet.found, quiet.held) == ("3 of 3", True)
+
+
+def test_the_injected_framework_is_a_framework(tmp_path: Path) -> None:
+    """With all that `explain` calls, and the knobs by which it knows what to do."""
+    plugin = load(injected.written(tmp_path, "sleep", "fc2", 0.2))
+    assert plugin.ROWS == {"plugin": {"what": "sleep", "layer": "fc2", "share": 0.2}}
+    assert all(callable(plugin.__dict__[name]) for name in ("available", "identity", "build", "trace", "record"))
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
-# setup · run · test · check · gpu · wheels · heavy · soak · reference · golden · docs · clean. Needs Python 3.11 or later and a C compiler.
+# setup · run · test · test-all · check · gpu · wheels · heavy · soak · reference · golden · docs · clean. Needs Python 3.11 or later and a C compiler.
 NEW := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do $$p $(NEW) 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 
-.PHONY: setup run test check gpu wheels heavy soak reference golden docs clean
+.PHONY: setup run test test-all check gpu wheels heavy soak reference golden docs clean
 
 .venv/done: setup.py constraints.txt
 	@$(or $(PYTHON),python3) $(NEW) 2>/dev/null || { echo "Python 3.11 or later is missing: apt-get install python3 python3-venv, or make PYTHON=/path/to/python3.12"; exit 2; }
@@ -20,7 +20,10 @@ run: .venv/done ## the first question, on this machine: the answer, a run file, 
 	@mkdir -p runs
 	@name=runs/transpose-$$(date +%Y%m%d-%H%M%S) && $(BIN)/python -m micro.gemm --transpose -o $$name.jsonl --figures $$name
 
-test: .venv/done ## every test; no timings are asserted
+test: .venv/done ## the tests but for the slow ones; no timings are asserted
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-all: .venv/done ## every test, as CI runs them
 	$(BIN)/python -m pytest -n auto
 
 check: .venv/done ## style, types
@@ -51,9 +54,7 @@ heavy: .venv/done ## MKL, torch (its CPU build), Numba, cffi: the rivals that ar
 
 soak: .venv/done ## the figures that issues promise, measured: minutes, on a quiet machine
 	$(BIN)/python -m micro.selftest --full
-	$(BIN)/python tests/native/rate.py
-	$(BIN)/python tests/native/sweeps.py
-	$(BIN)/python tests/native/aa.py
+	$(BIN)/python -m micro.selftest --soak
 
 reference: .venv/done ## PyTorch's step against JAX's in both networks, five processes each: run files, tables, pictures in docs/ (11 minutes)
 	for net in fcn-s fcn-r; do \

@@ -39,7 +39,13 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(("title", "text"), recipes(), ids=[title for title, _ in recipes()])
+SLOW = {"Add a framework"}  # trains a network of its own size four times, and is explained
+
+
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [pytest.param(*one, id=one[0], marks=[pytest.mark.slow] if one[0] in SLOW else []) for one in recipes()],
+)
 def test_recipe(title: str, text: str, tmp_path: Path) -> None:
     copy(tmp_path)
     for path, code in re.findall(r"```python\n# file: (\S+)\n(.*?)```", text, flags=re.S):

@@ -1,8 +1,7 @@
-"""Runs the pairs of micro/selftest.py and turns them into figures with intervals and promises."""
+"""Runs the pairs of micro/contests/selftest.py and turns them into figures with intervals and promises."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -10,19 +9,22 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import state
 from kernels.devices import open_device
 from kernels.ops.fma import Fma
-from micro import selftest
-from micro.command.session import session
+from micro.command import figure
+from micro.command.figure import Figure
+from micro.command.session import Session, session
+from micro.contests import selftest
 from micro.measuring import coverage
 from micro.measuring.rounds import Goal, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case
-from micro.planning.options import outputs_of
+from micro.planning.options import Outputs
 from reports import record, stats
 
 if TYPE_CHECKING:
@@ -42,18 +44,13 @@ BIAS = {1: 0.005, 10: 0.001, 100: 0.001}
 
 
 @dataclass(frozen=True)
-class Figure:
-    """One line: what was found, what is promised, and whether it holds; `busy` says why it need not."""
+class Options:
+    """What the command was asked for."""
 
-    name: str
-    found: str
-    promised: str
-    held: bool
-    busy: str | None = None
-
-    def say(self) -> str:
-        verdict = "held" if self.held else f"not judged: {self.busy}" if self.busy else "NOT HELD"
-        return f"{self.name}: {self.found}" + (f"; promised {self.promised}: {verdict}" if self.promised else "")
+    full: bool = False
+    output: Path | None = None
+    json: str | None = None
+    quiet: bool = False
 
 
 @dataclass
@@ -67,28 +64,33 @@ class Pair:
     contended: bool
 
 
+def run(options: Options) -> int:
+    """The whole command; its exit code."""
+    phases = 4 if options.full else 3
+    outputs = Outputs(output=options.output, quiet=options.quiet)
+    with session("selftest", [open_device("cpu")], phases, outputs) as at:
+        figures = Selftest(at, options.full).figures()
+        at.file.append(record.Note("selftest", {"figures": figure.data(figures)}))
+    _say(figures, at.environment, options.json)
+    return figure.exit_code(figures)
+
+
 class Selftest:
-    """One run of the command."""
+    """Measures in an open session."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self._arguments = arguments
-        self._sizes = selftest.PAIRS + (selftest.MORE if arguments.full else ())
+    def __init__(self, at: Session, full: bool) -> None:
+        self._file, self._progress, self._runner = at.file, at.progress, at.runner
+        self._full = full
+        self._sizes = selftest.PAIRS + (selftest.MORE if full else ())
 
-    def run(self) -> int:
-        device = open_device("cpu")
-        phases = 4 if self._arguments.full else 3
-        with session("selftest", [device], phases, outputs_of(vars(self._arguments))) as at:
-            self._file, self._progress, self._runner = at.file, at.progress, at.runner
-            began = time.monotonic()
-            figures = self._figures("quiet", 0)
-            figures += [*self._biases(), *self._memory()]
-            if self._arguments.full:
-                with spinners():
-                    figures += self._figures("a spinner on every core", 1)
-            figures += [*self._coverage(), Figure("whole self-test", f"{time.monotonic() - began:.0f} s", "", True)]
-            self._file.append(record.Note("selftest", {"figures": [asdict(figure) for figure in figures]}))
-        self._say(figures, at.environment)
-        return 0 if all(figure.held or figure.busy for figure in figures) else 1
+    def figures(self) -> list[Figure]:
+        began = time.monotonic()
+        figures = [*self._figures("quiet", 0), *self._biases(), *self._memory()]
+        if self._full:
+            with spinners():
+                figures += self._figures("a spinner on every core", 1)
+        figures += self._coverage()
+        return [*figures, Figure("whole self-test", f"{time.monotonic() - began:.0f} s", "", True)]
 
     def _figures(self, condition: str, column: int) -> list[Figure]:
         """The pairs of every kind and size, in turn, and what their counts say."""
@@ -110,17 +112,14 @@ class Selftest:
         figures = [self._count(name, hits, column, suffix, busy) for name, hits in counted]
         if column == 1:  # beside a spinner a small difference may be missed where the result says contended
             missed = [p for p in pairs if p.kind == "+2 %" and p.verdict != "slower"]
-            told = sum(p.contended for p in missed)
-            figures.append(
-                Figure(
-                    "+2 % missed but marked contended" + suffix, f"{told} of {len(missed)}", "all", told == len(missed)
-                )
-            )
+            marked = sum(p.contended for p in missed)
+            name, counts = "+2 % missed but marked contended" + suffix, f"{marked} of {len(missed)}"
+            figures.append(Figure(name, counts, "all", marked == len(missed)))
         return [*figures, self._seconds(pairs, column, suffix, busy)]
 
     def _schedule(self, column: int) -> Iterator[tuple[str, int, Gemm | Stream, str]]:
         for kind, count in selftest.PER_SIZE.items():
-            many = count * 2 if self._arguments.full and column == 0 and kind == "identical" else count
+            many = count * 2 if self._full and column == 0 and kind == "identical" else count
             per_size = max(1, round(many * len(selftest.PAIRS) / len(self._sizes)))
             for number in range(per_size):
                 for _, problem, variant in self._sizes:
@@ -209,24 +208,21 @@ class Selftest:
     def _coverage(self) -> Iterator[Figure]:
         """By simulation: does the interval hold the truth when a contest stops?"""
         self._progress.begin("coverage at stopping, simulated")
-        trials = 2000 if self._arguments.full else 300
+        trials = 2000 if self._full else 300
         for kind, promise in coverage.PROMISED.items():
             found = coverage.worst(kind, trials)
             error = stats.wilson(round(found * trials), trials)[1]
             name = f"95 % interval holds the truth at stopping, {kind} noise, simulated"
             yield Figure(name, f"{found:.3f} of {trials}, at most {error:.3f}", f"{promise}", error >= promise)
 
-    def _say(self, figures: list[Figure], environment: record.Environment) -> None:
-        out = sys.stderr if self._arguments.json == "-" else sys.stdout
-        for figure in figures:
-            print(figure.say(), file=out)
-        kept = {"started": environment.started, "figures": [asdict(figure) for figure in figures]}
-        state.write(f"selftest/{environment.state['machine']}.json", json.dumps(kept))
-        if self._arguments.json == "-":
-            print(json.dumps(kept))
-        elif self._arguments.json:
-            with open(self._arguments.json, "w") as stream:
-                json.dump(kept, stream)
+
+def _say(figures: list[Figure], environment: record.Environment, json_file: str | None) -> None:
+    out = sys.stderr if json_file == "-" else sys.stdout
+    for one in figures:
+        print(one.say(), file=out)
+    kept = figure.document(environment.started, figures)
+    state.write(f"selftest/{environment.state['machine']}.json", json.dumps(kept))
+    figure.write(kept, json_file)
 
 
 @contextmanager

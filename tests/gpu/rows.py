@@ -34,6 +34,17 @@ def tries(op: str, *problems: Problem, also: Sequence[str] = ()) -> list[Any]:
     return [pytest.param(find(op, row), accepted, id=row) for row, accepted in found.items()]
 
 
+def rows(op: str, problems: Sequence[Problem]) -> list[Any]:
+    """Each row of device "cuda" with those of the problems that it accepts: some, or it is none of this table."""
+    tried_with = []
+    for row in variants(op):
+        accepted = [x for x in problems if row.accepts(x) is None]
+        if row.device == "cuda":
+            assert accepted, f"{row.name} accepts nothing"
+            tried_with.append(pytest.param(row, accepted, id=row.name))
+    return tried_with
+
+
 def tried(device: Cuda, row: Variant[Any], problems: Sequence[Problem]) -> None:
     """Each problem is prepared, bound, launched, checked; and again as a replayed graph. For some a library may have
     nothing: a test of those alone is skipped."""
@@ -55,10 +66,11 @@ def uneven(problem: Problem) -> bool:
     return any(BYTES[x.dtype] == 2 and x.ld % 2 for x in problem.operands())
 
 
-def once(device: Cuda, row: Variant[Any], problem: Problem) -> None:
+def once(device: Cuda, row: Variant[Any], problem: Problem, data: str = "normal") -> None:
+    """Prepared, bound, launched, checked; and again as a replayed graph."""
     seed = zlib.crc32(problem.name.encode())
     try:
-        bind = row.prepare(problem, device, Setting(device=device.name))
+        bind = row.prepare(problem, device, Setting(device=device.name, data=data))
         check.check(device, problem, row, bind, seed)
         bench = check.Bench(device, problem)
         launch = bind(bench.views)

@@ -21,7 +21,8 @@ from kernels.problem import Problem
 from kernels.variant import Variant
 from micro.worker import check
 from tests.gpu.conftest import REAL, missing
-from tests.gpu.test_update_rows import OPTIMIZERS, STEPS, rows, tried
+from tests.gpu.rows import once, rows
+from tests.gpu.test_update_rows import OPTIMIZERS, STEPS
 
 KINDS, PHASES, PLACES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "backward"), ("out", "in")
 ACTIVATIONS = [Activation(count, *form) for count in (1, 1027) for form in itertools.product(KINDS, PHASES, PLACES)]
@@ -45,7 +46,7 @@ def test_activations(device: Cuda, row: Variant[Any], problems: list[Activation]
     if reason := missing(row):
         pytest.skip(reason)
     for problem in problems:
-        tried(device, row, problem)
+        once(device, row, problem)
 
 
 @pytest.mark.parametrize(("row", "problems"), rows("softmax", SOFTMAXES))
@@ -53,7 +54,7 @@ def test_softmaxes(device: Cuda, row: Variant[Any], problems: list[Softmax]) -> 
     if reason := missing(row):
         pytest.skip(reason)
     for problem in problems:
-        tried(device, row, problem)
+        once(device, row, problem)
 
 
 @pytest.mark.parametrize(("row", "problems"), rows("gather", GATHERS))
@@ -61,7 +62,7 @@ def test_gathers(device: Cuda, row: Variant[Any], problems: list[Gather]) -> Non
     if reason := missing(row):
         pytest.skip(reason)
     for problem in problems:
-        tried(device, row, problem)
+        once(device, row, problem)
 
 
 def test_rows_of_tensors_are_exact_after_a_product_in_tf32(device: Cuda) -> None:
@@ -70,7 +71,7 @@ def test_rows_of_tensors_are_exact_after_a_product_in_tf32(device: Cuda) -> None
     if reason := missing(row):
         pytest.skip(reason)
     torch_cuda.arithmetic(torch_cuda.load(device), "tf32")()
-    tried(device, row, Gather(97, 33, 17))
+    once(device, row, Gather(97, 33, 17))
 
 
 def bound(device: Cuda, row: Variant[Any], problem: Problem, bench: check.Bench) -> Launch:

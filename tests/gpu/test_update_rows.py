@@ -4,11 +4,7 @@ graph, too. On a real GPU where there is one; else on the fake CuPy."""
 from __future__ import annotations
 
 import importlib
-import zlib
-from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import pytest
 
 from kernels.catalog import find, variants
@@ -18,35 +14,13 @@ from kernels.launch import Setting
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import NAMES
 from kernels.ops.update.problem import PARTS, RULES, Update
-from kernels.problem import Problem
 from kernels.variant import Variant
 from micro.worker import check
 from tests.gpu.conftest import REAL, missing
+from tests.gpu.rows import once, rows
 
 STEPS = [Update(*shape, rule, part) for shape in ((33, 65, 17), (1, 1, 1)) for rule in RULES for part in PARTS]
 OPTIMIZERS = [Optimizer(rule, tensors, size) for rule in NAMES for tensors, size in ((1, 1), (3, 333))]
-
-
-def rows(op: str, problems: Sequence[Problem]) -> list[Any]:
-    """Each row with the problems that it accepts."""
-    found = []
-    for row in variants(op):
-        accepted = [x for x in problems if row.accepts(x) is None]
-        if row.device == "cuda":
-            assert accepted, f"{row.name} accepts nothing"
-            found.append(pytest.param(row, accepted, id=row.name))
-    return found
-
-
-def tried(device: Cuda, row: Variant[Any], problem: Problem, data: str = "normal") -> None:
-    seed = zlib.crc32(problem.name.encode())
-    bind = row.prepare(problem, device, Setting(device=device.name, data=data))
-    check.check(device, problem, row, bind, seed)
-    bench = check.Bench(device, problem)
-    launch = bind(bench.views)
-    if launch.capturable:
-        replay = device.captured(launch, 1)
-        check.judge(bench, replay, row, np.random.default_rng(seed + 1), problem.probes)
 
 
 @pytest.mark.parametrize(("row", "problems"), rows("update", STEPS))
@@ -54,7 +28,7 @@ def test_steps(device: Cuda, row: Variant[Update], problems: list[Update]) -> No
     if reason := missing(row):
         pytest.skip(reason)
     for problem in problems:
-        tried(device, row, problem)
+        once(device, row, problem)
 
 
 @pytest.mark.parametrize(("row", "problems"), rows("optimizer", OPTIMIZERS))
@@ -64,7 +38,7 @@ def test_optimizers(device: Cuda, row: Variant[Optimizer], problems: list[Optimi
     absent = []
     for problem in problems:
         try:
-            tried(device, row, problem, "uniform")
+            once(device, row, problem, "uniform")
         except Unavailable as error:
             absent.append(str(error))
     if absent:

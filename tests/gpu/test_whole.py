@@ -21,8 +21,8 @@ from micro.worker import check
 from micro.worker.client import Local, ask
 from micro.worker.host import Host
 from micro.worker.messages import Check, Prepare
-from tests.fakes import Here
 from tests.gpu.conftest import REAL, missing
+from tests.simulated.workers import Here
 
 NOISE = 0.01  # of the fake's launches
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -47,15 +46,7 @@ def explain(
     perf.missing.cache_clear()
     yield lambda *more: in_process(capsys, main, ["explain", str(explaining / "small.json"), "-q", *more])
     perf.missing.cache_clear()
-    gone(explaining)
-
-
-def gone(folder: Path) -> None:
-    """Workers and perf are, at once or nearly."""
-    end = time.monotonic() + 5
-    while left := [x for x in processes.marked(folder) if x.pid != os.getpid()]:
-        assert time.monotonic() < end, f"left: {left}"
-        time.sleep(0.05)
+    assert not processes.left(explaining)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from macro.__main__ import main
 from macro.watching import perf
 from reports import store
 from tests.conftest import Ran
-from tests.macro import adapters
+from tests.simulated import frameworks
 
 NEEDS_PERF = pytest.mark.skipif(perf.missing() is not None, reason=str(perf.missing()))
 SILENT = "del trace, record\n"
@@ -97,7 +97,10 @@ def test_a_run_with_samples_keeps_its_identities(explain: Callable[..., Ran], tm
 
 
 def test_what_the_libraries_log_is_told(explain: Callable[..., Ran], tmp_path: Path) -> None:
-    plugin, file = (adapters.write(tmp_path, "talks", adapters.TALKS.replace("{fault}", "pass")), tmp_path / "x.json")
+    plugin, file = (
+        frameworks.write(tmp_path, "talks", frameworks.TALKS.replace("{fault}", "pass")),
+        tmp_path / "x.json",
+    )
     ran = explain(str(plugin.path), "numpy", "--budget", "0.1s", "--json", str(file))
     assert ran.code == 0, ran.err
     assert f"{plugin.path}: products that its libraries logged, M×N×K: NT 32×40×24" in ran.out
@@ -124,7 +127,7 @@ def test_a_framework_that_tells_no_spans_has_categories_alone(
     explain: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    silent = adapters.write(tmp_path, "silent", SILENT)
+    silent = frameworks.write(tmp_path, "silent", SILENT)
     ran = explain(str(silent.path), "numpy", "--phase", "forward", "--budget", "1s", "--json", "-")
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)
@@ -139,7 +142,7 @@ def test_a_framework_that_tells_no_spans_has_categories_alone(
 
 
 def test_neither_spans_nor_samples_is_one_line(explain: Callable[..., Ran], without_perf: None, tmp_path: Path) -> None:
-    silent = adapters.write(tmp_path, "silent", SILENT)
+    silent = frameworks.write(tmp_path, "silent", SILENT)
     told = explain(str(silent.path), "numpy", "--budget", "1s")
     assert told.code == 2 and len(told.err.strip().splitlines()) == 1
     assert "silent.py: it tells no spans, and there are no samples: perf is not here" in told.err

@@ -15,8 +15,7 @@ import pytest
 from reports import attribution, store
 from tests import processes
 from tests.conftest import Ran
-from tests.macro import adapters
-from tests.macro.conftest import gone
+from tests.simulated import frameworks
 
 ROOT = Path(__file__).parents[2]
 # Dies in the midst of a block of traced steps, perf looking, a map of generated code written.
@@ -48,7 +47,7 @@ def test_a_process_that_dies_while_it_is_traced_is_one_line(
 ) -> None:
     if not perf:
         request.getfixturevalue("without_perf")
-    dying = adapters.write(tmp_path, "dying", DIES)
+    dying = frameworks.write(tmp_path, "dying", DIES)
     told = explain("numpy", str(dying.path), "--budget", "1s")
     assert told.code == 1 and told.out == ""
     assert told.err == f"macro explain: {dying.path}: crashes: its process died of SIGKILL\n"
@@ -59,7 +58,7 @@ def test_a_process_that_dies_while_it_is_traced_is_one_line(
 @contextmanager
 def asked(explaining: Path, folder: Path, until: str, *more: str) -> Iterator[subprocess.Popen[str]]:
     """An explanation of steps that last, once it has said that."""
-    lasting = adapters.write(folder, "lasting", adapters.SLEEPING)
+    lasting = frameworks.write(folder, "lasting", frameworks.SLEEPING)
     words = [sys.executable, "-m", "macro", "explain", str(explaining / "small.json"), str(lasting.path), "numpy"]
     with subprocess.Popen(
         [*words, *more],
@@ -69,6 +68,7 @@ def asked(explaining: Path, folder: Path, until: str, *more: str) -> Iterator[su
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=processes.interruptible,
     ) as ran:
         assert ran.stderr is not None
         while not (line := ran.stderr.readline()).startswith(until):
@@ -80,10 +80,10 @@ def test_ctrl_c_leaves_nobody(explaining: Path, tmp_path: Path) -> None:
     with asked(explaining, tmp_path, "process 1 of 1 each: 1 rounds") as ran:
         assert len(processes.marked(tmp_path)) >= 3
         os.killpg(ran.pid, signal.SIGINT)  # as a terminal does: perf is in the group
-        out, err = ran.communicate(timeout=20)
+        out, err = ran.communicate(timeout=120)
     assert ran.returncode == 130 and out == ""
     assert err.strip().splitlines()[-1] == "macro explain: interrupted" and "Traceback" not in err
-    gone(tmp_path)
+    assert not processes.left(tmp_path)
 
 
 def test_processes_that_had_ended_are_told(explaining: Path, tmp_path: Path) -> None:
@@ -91,10 +91,10 @@ def test_processes_that_had_ended_are_told(explaining: Path, tmp_path: Path) -> 
     words = ("--runs", "3", "--budget", "1s", "-o", str(run))
     with asked(explaining, tmp_path, "process 2 of 3 each: 1 rounds", *words) as ran:
         os.killpg(ran.pid, signal.SIGINT)
-        out, err = ran.communicate(timeout=30)
+        out, err = ran.communicate(timeout=120)
     assert ran.returncode == 130 and "Traceback" not in err
     assert "macro explain: interrupted; told from 1 of 3 processes of each" in err
     assert "a gap of" in out and "1 process of each: intervals hold within them" in out
     (told,) = attribution.of(store.read(run))
     assert told.runs == 1
-    gone(tmp_path)
+    assert not processes.left(tmp_path)

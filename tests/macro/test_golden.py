@@ -22,7 +22,7 @@ from macro.timing import turns
 from macro.timing.peak import Peak
 from macro.watching import perf, watch
 from tests.conftest import Ran
-from tests.macro import adapters
+from tests.simulated import frameworks
 
 GOLDEN = Path(__file__).parent / "golden"
 DEFECTS = Path(__file__).parent / "defects.py"
@@ -52,9 +52,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("golden")
     (folder / "small.json").write_text(json.dumps(SMALL.data()))
     (folder / "defects.py").write_text(DEFECTS.read_text("utf-8"))
-    adapters.scripted(folder, "fast")
-    adapters.scripted(folder, "slow", fc1_wgrad=16, fc2_forward=4, out_update=2)
-    adapters.write(folder, "absent", "def available():\n    return 'not in this test'\n")
+    frameworks.scripted(folder, "fast")
+    frameworks.scripted(folder, "slow", fc1_wgrad=16, fc2_forward=4, out_update=2)
+    frameworks.write(folder, "absent", "def available():\n    return 'not in this test'\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(state.VARIABLE, str(folder / "state"))
         patch.chdir(folder)

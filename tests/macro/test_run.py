@@ -20,7 +20,7 @@ from macro.timing.turns import Entry, Plan, Taken
 from reports import stats, store
 from reports.record import Note, Run
 from tests.conftest import Ran
-from tests.macro import adapters
+from tests.simulated import frameworks
 
 SMALL = Network("small", "a test", 8, dense(12, 10, 9, 4), rate=0.1, momentum=0.5)
 DEFECT = "tests/macro/defects.py:sum-loss"
@@ -81,7 +81,7 @@ def test_a_run_that_is_whole_is_left_as_it_is(command: Callable[..., Ran], tmp_p
 
 
 def test_what_a_step_sleeps_is_in_its_time(command: Callable[..., Ran], tmp_path: Path) -> None:
-    sleeping = adapters.write(tmp_path, "sleeping", adapters.SLEEPING)
+    sleeping = frameworks.write(tmp_path, "sleeping", frameworks.SLEEPING)
     assert command("--frameworks", str(sleeping.path), "--runs", "1").code == 0
     (result,) = store.read(tmp_path / "run.jsonl").results
     assert result.clock == "cpu" and result.step is not None and result.step["blocked"] > 0.02

@@ -18,7 +18,7 @@ from micro.arms.client import Arm
 from micro.worker.process import POOLS
 from reports import store
 from tests.conftest import Ran
-from tests.processes import MARK, marked
+from tests.processes import MARK, left
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +46,7 @@ def test_a_real_run(own_state: Path, tmp_path: Path) -> None:
         assert one.seconds is not None and one.seconds.median > 0 and one.error is not None
     assert "Between the arms differ: nothing that is recorded." in ran.stderr
     assert f"run file: {path}" in ran.stderr
-    assert not marked(tmp_path)
+    assert not left(tmp_path)
 
 
 # What is refused

@@ -9,10 +9,13 @@ import pytest
 
 from kernels import ceilings
 from kernels.devices.base import Limits
+from kernels.devices.cpu import Cpu
 from micro import ceiling
 from micro.planning.contest import Budget
 from reports import store
 from tests.conftest import Ran
+
+SMALL = Limits(memory=8 << 30, cores=2, caches=(32 << 10, 1 << 20, 2 << 20))  # main memory begins at 8 MiB
 
 
 def test_every_ceiling_is_measured_kept_and_told(
@@ -23,6 +26,7 @@ def test_every_ceiling_is_measured_kept_and_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ceiling, "BUDGET", Budget(seconds=1.0, target=0.5))
+    monkeypatch.setattr(Cpu, "limits", lambda self: SMALL)
     ran = in_process(capsys, ceiling.main, ["-q", "-o", str(tmp_path / "run.jsonl")])
     assert ran.code in (0, 1), ran.err  # 1: a rate that a moment of noise made too high is refused
     results = [x for x in store.read(tmp_path / "run.jsonl").results if x.role == "measured"]

@@ -17,10 +17,11 @@ from kernels.ops.optimizer.rules import NAMES
 from kernels.ops.update.problem import Update
 from micro import optimizer, update
 from micro.command.line import main
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Asked, Benchmark
 from micro.planning.contest import Contest, parse
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
+from micro.planning.request import planned
 from tests.conftest import Ran
 
 CPU, GPU = Setting(), Setting(device="cuda:0")
@@ -204,11 +205,40 @@ def test_every_pair_of_one_call_and_many() -> None:
     assert {("c", "c-each"), ("numpy", "numpy-each"), ("torch-fused", "torch-loop")} <= named
 
 
-def test_useful_lines_are_understood() -> None:
-    for benchmark, name in ((update.BENCHMARK, "update"), (optimizer.BENCHMARK, "optimizer")):
-        for lines in benchmark.useful.values():
-            for line in lines:
-                request(benchmark, name, [*line.words.split(), *benchmark.small.split()])
+@pytest.mark.parametrize(
+    ("kind", "number", "contests"),
+    [
+        ("cpu", 0, {"fused", "gain", "rules", "tied", "ways"}),
+        ("cpu", 1, {"batch"}),
+        ("cuda", 0, {"fused", "gain", "rules", "tied", "ways"}),
+        ("cuda", 1, {"update"}),
+        ("cuda", 2, {"batch"}),
+    ],
+)
+def test_useful_lines_of_updates_ask_what_they_are_for(kind: str, number: int, contests: set[str]) -> None:
+    assert useful(update.BENCHMARK, "update", kind, number) == contests
+
+
+@pytest.mark.parametrize(("number", "contests"), [(0, {"gain", "traffic", "ways"}), (1, {"tensors"})])
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_useful_lines_of_optimizers_ask_what_they_are_for(kind: str, number: int, contests: set[str]) -> None:
+    assert useful(optimizer.BENCHMARK, "optimizer", kind, number) == contests
+
+
+def useful(benchmark: Benchmark, name: str, kind: str, number: int) -> set[str]:
+    """What the contests of a useful line ask, at its small size; in each something can be measured."""
+    device = {"cpu": "cpu", "cuda": "fake:cuda"}[kind]
+    line = shlex.split(benchmark.useful[kind][number].words)
+    meant, arguments = request(benchmark, name, [*line, *benchmark.small.split(), "--device", device])
+    contests = planned(meant, name, arguments).contests
+    assert all(case.setting.device == device for contest in contests for case in contest.cases)
+    assert all(any(not case.skip for case in contest.cases) for contest in contests)
+    return {contest.name.partition("/")[0] for contest in contests}
+
+
+def test_every_useful_line_is_looked_at() -> None:
+    assert {kind: len(lines) for kind, lines in update.BENCHMARK.useful.items()} == {"cpu": 2, "cuda": 3}
+    assert {kind: len(lines) for kind, lines in optimizer.BENCHMARK.useful.items()} == {"cpu": 2, "cuda": 2}
 
 
 @pytest.mark.parametrize("argv", [["--together", "--budget", "2s"], ["--tensors", "2,4"], ["--rules"]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib.util
 from collections.abc import Callable
 from ctypes import c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.catalog import variants
 from kernels.errors import LaunchError, Unavailable
 from kernels.libs import cublas, cublaslt, cuda
 from tests.simulated.fake_cublas import widened
@@ -153,9 +155,15 @@ def test_no_gpu_is_one_line() -> None:
         opened(Library(created=1))
 
 
-def test_what_is_missing_is_what_cublas_misses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda, "missing", lambda: "no GPU today")
-    assert cublaslt.missing() == "no GPU today"
+@pytest.mark.parametrize("absent", ["cupy", "cuda.pathfinder"])
+def test_its_rows_say_which_package_is_missing(absent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine with a driver; each of the two is needed."""
+    monkeypatch.setattr(cuda, "driver_missing", lambda: None)
+    there = importlib.util.find_spec("json")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == absent else there)
+    rows = [row for row in variants("gemm") if row.name.startswith("cublaslt")]
+    assert rows
+    assert {row.missing() for row in rows} == {f"{absent} is not installed: pip install 'kernelgap[cuda13]'"}
 
 
 def test_the_headers_say_the_same(tmp_path: Path) -> None:

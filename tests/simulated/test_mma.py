@@ -88,9 +88,14 @@ BROKEN: list[tuple[str, str, str, int]] = [
 ]
 
 
+ALWAYS = [next(i for i, one in enumerate(BROKEN) if one[0] == f"{unit}_bf16") for unit in UNITS]
+
+
 @needs_gcc
 @pytest.mark.parametrize(
-    ("kernel", "old", "new", "occurrence"), BROKEN, ids=[f"{name}-{old}-{new}" for name, old, new, _ in BROKEN]
+    ("kernel", "old", "new", "occurrence"),
+    [pytest.param(*one, marks=[] if i in ALWAYS else [pytest.mark.slow]) for i, one in enumerate(BROKEN)],
+    ids=[f"{name}-{old}-{new}" for name, old, new, _ in BROKEN],
 )
 def test_broken_kernel_is_refused(kernel: str, old: str, new: str, occurrence: int) -> None:
     one = cases.find(kernel)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from importlib.machinery import ModuleSpec
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,62 +12,14 @@ import pytest
 from kernels.errors import Unavailable
 from kernels.libs import cuda, nvml
 from kernels.pace import Pace
+from tests.simulated import fake_nvml
+from tests.simulated.fake_nvml import ANSWERS, BUS, NVMLError
 
-BUS = "0000:17:00.0"
 VIOLATIONS = "nvmlDeviceGetViolationStatus"
 
 
-class NVMLError(Exception):
-    def __str__(self) -> str:
-        return "Not Supported"
-
-
-ANSWERS: dict[str, Any] = {
-    "nvmlDeviceGetClockInfo": {1: 1980, 2: 3201},
-    "nvmlDeviceGetTemperature": {0: 41},
-    "nvmlDeviceGetPowerUsage": 123456,
-    "nvmlDeviceGetEnforcedPowerLimit": 700000,
-    "nvmlDeviceGetMaxClockInfo": {1: 1981, 2: 3202},
-    "nvmlDeviceGetCurrPcieLinkGeneration": 1,
-    "nvmlDeviceGetMaxPcieLinkGeneration": 5,
-    "nvmlDeviceGetCurrPcieLinkWidth": 8,
-    "nvmlDeviceGetMaxPcieLinkWidth": 16,
-    "nvmlDeviceGetComputeMode": 3,
-    "nvmlDeviceGetEccMode": [0, 1],
-}
-
-
-def fake(change: dict[str, Any] | None = None) -> Any:
-    """The module pynvml; a question whose answer is None does not exist in it, one answered by an error raises it."""
-    module: Any = ModuleType("pynvml")
-    module.__spec__ = ModuleSpec("pynvml", None)
-    module.NVMLError = NVMLError
-    module.nvmlInit = lambda: None
-    module.nvmlSystemGetDriverVersion = lambda: "580.65"
-
-    def handle(bus: str) -> int:
-        if bus != BUS:
-            raise NVMLError
-        return 7
-
-    def asked(answer: Any) -> Any:
-        def ask(handle: int, *which: int) -> Any:
-            assert handle == 7
-            if isinstance(answer, Exception):
-                raise answer
-            return answer[which[0]] if which else answer
-
-        return ask
-
-    module.nvmlDeviceGetHandleByPciBusId = handle
-    for name, answer in (ANSWERS | (change or {})).items():
-        if answer is not None:
-            setattr(module, name, asked(answer))
-    return module
-
-
 def gpu(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any] | None = None) -> nvml.Gpu:
-    monkeypatch.setitem(sys.modules, "pynvml", fake(change))
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.module(change))
     return nvml.open_gpu(BUS)
 
 
@@ -127,7 +78,7 @@ def test_what_renamed_or_unknown_answers_become(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_one_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = fake()
+    module = fake_nvml.module()
     monkeypatch.setitem(sys.modules, "pynvml", module)
     told = r"^NVML tells nothing of a GPU at 0000:99:00\.0 \(NVMLError: Not Supported\): see nvidia-smi$"
     with pytest.raises(Unavailable, match=told):

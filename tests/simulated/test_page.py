@@ -23,6 +23,7 @@ def structure(text: str) -> str:
     return NUMBERS.sub("#, #, #", text)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
 def test_page_is_what_the_code_says(own_state: Path) -> None:
     twins = dict.fromkeys(cases.gemm.TILES, (1.5e-7, 0.0, 1.0))

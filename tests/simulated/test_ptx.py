@@ -92,6 +92,7 @@ def test_sums_of_a_warpgroup_lie_where_cutlass_has_them() -> None:
         np.testing.assert_array_equal(group.ravel(order="F")[at], np.arange(128 * 128).reshape(128, 128))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
 def test_every_number_of_16_bits_is_read_right(dtype: str) -> None:
     """Times one. What is not finite stays so."""

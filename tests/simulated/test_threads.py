@@ -18,6 +18,7 @@ from tests.simulated import cases, launcher, threads
 ROOT = cases.gemm.SOURCE.parents[3]
 FILES = sorted((ROOT / "kernels").rglob("*.cu"))
 KERNELS = [(path, name) for path in FILES for name in launcher.names(path.read_text("utf-8"))]
+LONG = ("mma", "wgmma")  # files whose kernels take long to compile and to run
 HOW: tuple[dict[str, Any], ...] = ({"align": 16}, {"align": 4, "backward": True})
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 BARRIER = re.compile(r"__sync\w+\([^()]*\);")
@@ -70,7 +71,11 @@ def names(value: Any) -> str | None:
 # Our kernels
 
 
-@pytest.mark.parametrize(("path", "name"), KERNELS, ids=names)
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [pytest.param(path, name, marks=[pytest.mark.slow] if path.stem in LONG else []) for path, name in KERNELS],
+    ids=names,
+)
 def test_kernel_is_right_and_free_of_races(path: Path, name: str) -> None:
     for where, error in errors(name, path.read_text("utf-8")):
         assert error.allowed, where
@@ -84,6 +89,7 @@ def test_all_of_a_file_is_looked_at(path: Path) -> None:
     assert text.count("__sync") == sum(path == file for file, _ in BARRIERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "nth"), BARRIERS, ids=names)
 def test_barrier_taken_out_is_missed(path: Path, nth: int) -> None:
     """By a kernel of the file: a race."""

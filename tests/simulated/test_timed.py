@@ -33,7 +33,7 @@ def measured(machine: Simulated, file: Path, budget: float = BUDGET, *words: str
     return store.read(file)
 
 
-@pytest.mark.parametrize("words", [(), ("--part", "1")])
+@pytest.mark.parametrize("words", [pytest.param((), marks=pytest.mark.slow), ("--part", "1")])
 def test_all_of_it_fits_and_the_front_door_is_first(
     words: tuple[str, ...], tmp_path: Path, own_state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,7 +84,6 @@ DIES = {
 WHEN_TIMED = ("SEGFAULT_WHEN_TIMED", "RAISES_WHEN_TIMED")  # see tests/faults
 
 HONEST = ("openblas", "openblas-scipy", "numpy", "blocked", "naive", "transpose-then-nn", "kept-transpose:2")
-CHECKS = 2000
 TERMS, ELEMENTS = 3e7, 1.5e6  # of a product, and of its inputs, so that the whole takes seconds
 
 
@@ -124,7 +123,7 @@ def test_kernel_that_does_not_come_back(name: str) -> None:
     worker = Worker("cpu", 1)
     try:
         with pytest.raises(kind, match=reason):
-            ask(worker, Check(Case(SQUARE, wrong(name)), 1), 1.0)
+            ask(worker, Check(Case(SQUARE, wrong(name)), 1), 1.0 if "hangs" in reason else 60.0)
     finally:
         worker.close()
 
@@ -164,12 +163,13 @@ def problem(rng: np.random.Generator) -> Gemm:
     )
 
 
-def test_no_honest_product_is_refused() -> None:
-    """2,000 random shapes and layouts."""
+@pytest.mark.parametrize("checks", [200, pytest.param(2000, marks=pytest.mark.slow)])
+def test_no_honest_product_is_refused(checks: int) -> None:
+    """Random shapes and layouts."""
     rng = np.random.default_rng(20240607)
     here = [name for name in HONEST if not find("gemm", name).missing()]
     refused, checked = [], dict.fromkeys(here, 0)
-    while sum(checked.values()) < CHECKS:
+    while sum(checked.values()) < checks:
         one, name = problem(rng), str(rng.choice(here))
         if find("gemm", name).accepts(one):
             continue
@@ -179,7 +179,7 @@ def test_no_honest_product_is_refused() -> None:
         except WrongResult as error:
             refused.append(f"{one.name}/variant:{name}: {error}")
     assert refused == []
-    assert min(checked.values()) > CHECKS // 40, checked
+    assert min(checked.values()) > checks // 40, checked
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.0])

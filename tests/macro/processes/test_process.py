@@ -19,7 +19,7 @@ from macro.processes.process import Process
 from macro.timing import turns
 from macro.timing.turns import Entry, Plan
 from micro.worker import json_child
-from tests.macro import adapters
+from tests.simulated import frameworks
 
 TINY = Network("tiny", "a test", 4, dense(6, 5, 3), rate=0.1, momentum=0.5)
 
@@ -82,7 +82,7 @@ TOLD = {
 @pytest.mark.parametrize("fault", TOLD)
 @pytest.mark.parametrize("where", ["available", "build", "identity", "step"])
 def test_a_sick_one_costs_itself_alone(folder: Path, where: str, fault: str) -> None:
-    entries = [Entry(adapters.sick(folder, where, fault), Setting()), Entry(find("numpy"), Setting())]
+    entries = [Entry(frameworks.sick(folder, where, fault), Setting()), Entry(find("numpy"), Setting())]
     take(entries, folder)
     sick, well = entries
     assert sick.status == "failed" and TOLD[fault] in (sick.reason or ""), sick.reason
@@ -99,7 +99,7 @@ def test_a_budget_that_six_rounds_overrun_is_said(folder: Path) -> None:
 
 def test_equal_work_that_dies_is_an_error_of_its_own(folder: Path) -> None:
     with (
-        started(adapters.sick(folder, "loss", "killed"), folder) as process,
+        started(frameworks.sick(folder, "loss", "killed"), folder) as process,
         pytest.raises(LaunchError, match="SIGKILL"),
     ):
         process.expect("hello")
@@ -108,7 +108,7 @@ def test_equal_work_that_dies_is_an_error_of_its_own(folder: Path) -> None:
 
 
 def test_what_it_prints_is_no_message(folder: Path) -> None:
-    entry = Entry(adapters.write(folder, "noisy", adapters.NOISY), Setting())
+    entry = Entry(frameworks.write(folder, "noisy", frameworks.NOISY), Setting())
     take([entry], folder)
     assert entry.status == "ok"
     (log,) = folder.glob("noisy-*.log")
@@ -116,7 +116,7 @@ def test_what_it_prints_is_no_message(folder: Path) -> None:
 
 
 def test_the_same_framework_lies_elsewhere_in_each_process(folder: Path) -> None:
-    placed, found = adapters.write(folder, "placed", adapters.PLACED), set()
+    placed, found = frameworks.write(folder, "placed", frameworks.PLACED), set()
     for _ in range(6):
         with started(placed, folder) as process:
             found.add(process.expect("hello")["at"])
@@ -125,7 +125,7 @@ def test_the_same_framework_lies_elsewhere_in_each_process(folder: Path) -> None
 
 def test_a_missing_package_is_a_reason(folder: Path) -> None:
     text = "def available():\n    import no_such_framework\n"
-    entry = Entry(adapters.write(folder, "absent", text), Setting())
+    entry = Entry(frameworks.write(folder, "absent", text), Setting())
     take([entry], folder)
     assert (entry.status, entry.blocks) == ("skipped", [])
     assert "no_such_framework" in (entry.reason or "") and "\n" not in (entry.reason or "")
@@ -140,7 +140,7 @@ def test_an_answer_out_of_turn_ends_it(folder: Path) -> None:
 def test_garbage_in_its_channel_ends_it(folder: Path, garbage: bytes) -> None:
     body = f"    import os, sys\n    os.write(int(sys.argv[4]), {garbage!r})\n    return _build(job)\n"
     text = "_build = build\n\n\ndef build(job):\n" + body
-    with started(adapters.write(folder, "garbled", text), folder) as process, pytest.raises(SuiteError):
+    with started(frameworks.write(folder, "garbled", text), folder) as process, pytest.raises(SuiteError):
         process.expect("hello")
 
 
@@ -152,7 +152,7 @@ def test_without_an_environment_it_says_how_to_make_one(folder: Path) -> None:
 
 def test_the_heap_is_set_before_it_starts(folder: Path) -> None:
     text = "def identity(job):\n    import os\n    return {'heap': os.environ.get('MALLOC_MMAP_MAX_')}\n"
-    entries = [Entry(adapters.write(folder, "heap", text), Setting(heap=heap)) for heap in ("default", "keep")]
+    entries = [Entry(frameworks.write(folder, "heap", text), Setting(heap=heap)) for heap in ("default", "keep")]
     os.environ.pop("MALLOC_MMAP_MAX_", None)
     take(entries, folder)
     assert [entry.identity["heap"] for entry in entries] == [None, "0"]

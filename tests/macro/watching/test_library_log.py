@@ -14,7 +14,7 @@ from macro.processes import job
 from macro.processes.job import Setting
 from macro.timing.turns import Entry, Plan, begin
 from macro.watching import library_log
-from tests.macro import adapters
+from tests.simulated import frameworks
 
 NET = Network("tiny", "a test", 32, dense(24, 40, 16, 8), rate=0.1)
 PLAN = Plan(NET, 32, "step", 1.0, 1)
@@ -46,13 +46,13 @@ def test_each_product_of_a_step_of_pytorch(tmp_path: Path) -> None:
 
 def test_what_a_library_still_holds_as_it_ends_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
-    plugin = adapters.write(tmp_path, "talks", adapters.TALKS.replace("{fault}", "pass"))
+    plugin = frameworks.write(tmp_path, "talks", frameworks.TALKS.replace("{fault}", "pass"))
     assert logged(plugin, tmp_path) == [Gemm(32, 40, 24, "nt")]
 
 
 def test_one_that_fails_while_it_talks_logs_nothing(tmp_path: Path) -> None:
-    fault = f'os.environ.get("MKL_VERBOSE") and (print("{adapters.LINE}", flush=True), os._exit(3))'
-    plugin = adapters.write(tmp_path, "talks", adapters.TALKS.replace("{fault}", fault))
+    fault = f'os.environ.get("MKL_VERBOSE") and (print("{frameworks.LINE}", flush=True), os._exit(3))'
+    plugin = frameworks.write(tmp_path, "talks", frameworks.TALKS.replace("{fault}", fault))
     assert logged(plugin, tmp_path) == []
 
 

@@ -11,7 +11,7 @@ import pytest
 from kernels.errors import LaunchError, WrongResult
 from micro.worker.client import Died
 from reports.record import Run
-from tests.micro.arms.scripted import NAMES, Script, command, failing, kept, slower
+from tests.simulated.arms import NAMES, Script, command, failing, kept, slower
 
 OTHER = "gemm/m:99/n:8/k:8/variant:openblas/threads:1"
 

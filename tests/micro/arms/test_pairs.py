@@ -11,7 +11,7 @@ import pytest
 from micro.arms import pairs
 from micro.planning.contest import parse
 from reports.record import Note, Run
-from tests.micro.arms.scripted import CALLS, NAMES, Script, command, kept, slower
+from tests.simulated.arms import CALLS, NAMES, Script, command, kept, slower
 
 
 def note(run: Run, topic: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from micro.planning.options import Outputs
 from reports import store
 from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
 from tests.conftest import Ran
+from tests.processes import interruptible
 
 ROOT = Path(__file__).parents[3]
 DEVICE = "fake:cuda"
@@ -281,6 +282,7 @@ def started(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[str]]]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=os.environ | {"KERNELGAP_STATE": str(tmp_path / "state")},
+            preexec_fn=interruptible,
         )
         running.append(process)
         return process

@@ -7,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +20,7 @@ from micro.gemm import BENCHMARK
 from micro.planning import options
 from micro.worker import check
 from tests.conftest import Ran
+from tests.simulated.fake_perf import Perf
 
 Gemm = Callable[..., Ran]
 ROOT = Path(__file__).parents[3]
@@ -37,24 +37,6 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(profile, "open_device", lambda name: device)
     monkeypatch.setattr(check, "LATE", 0.0)
     return device.journal
-
-
-class Perf(threading.Thread):
-    """perf's end of the two FIFOs: writes down each word and answers it."""
-
-    def __init__(self, folder: Path, journal: list[str]) -> None:
-        super().__init__(daemon=True)
-        self.fifos = folder / "control", folder / "answer"
-        for path in self.fifos:
-            os.mkfifo(path)
-        self._journal = journal
-
-    def run(self) -> None:
-        with self.fifos[0].open() as control, self.fifos[1].open("w") as answer:
-            for word in control:
-                self._journal.append(word.strip())
-                answer.write("ack\n")
-                answer.flush()
 
 
 def test_one_launch_between_the_marks(gemm: Gemm, journal: list[str], tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from micro.planning.contest import Budget, Case, Contest
 from micro.worker.client import Local
 from micro.worker.host import Host
 from reports import record
-from tests.fakes import Here
 from tests.micro.measuring.test_ceilings import FLOPS, LIMITS, SMALL, TENSOR, arithmetic, brought, product, shares
+from tests.simulated.workers import Here
 
 COARSE = pytest.mark.parametrize("dtype", ["tf32", "bf16", "fp16"])
 LARGE = 512  # a product whose arithmetic takes longer than reading its operands

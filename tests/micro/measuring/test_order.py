@@ -24,7 +24,7 @@ from micro.worker import visits as worker_visits
 from micro.worker.client import Died, Local
 from micro.worker.host import Host
 from micro.worker.messages import Look, R, Request
-from tests.fakes import measured, run
+from tests.simulated.workers import measured, run
 
 PROBLEM = Gemm(8, 8, 8)
 FIRST, SECOND = Case(PROBLEM, "openblas"), Case(PROBLEM, "naive")

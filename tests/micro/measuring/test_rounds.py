@@ -23,7 +23,7 @@ from micro.worker.counters import Counters
 from micro.worker.host import Host
 from micro.worker.messages import ContestCost
 from reports import stats
-from tests.fakes import Here, Scripted, measured, run
+from tests.simulated.workers import Here, Scripted, measured, run
 
 PROBLEM = Gemm(8, 8, 8)
 FIRST, SECOND = Case(PROBLEM, "openblas"), Case(PROBLEM, "naive")

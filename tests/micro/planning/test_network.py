@@ -108,12 +108,29 @@ def test_fcn_s_has_three_hidden_layers() -> None:
     assert [x.outputs for x in read("fcn-s").layers] == [2048, 2048, 2048, 26752]
 
 
+READ_DATA = (  # without a convolution before their first fully connected layer
+    "fcn-r",
+    "fcn-r-cntk",
+    "fcn-r-plain",
+    "fcn-s",
+    "fcn-s-4",
+    "fcn-s-512",
+    "fcn-s-6",
+    "sae-large",
+    "sae-small",
+    "woolf-mlp",
+)
+
+
 @pytest.mark.parametrize("name", known())
 def test_only_what_reads_data_is_a_first_layer(name: str) -> None:
     """A convolutional network's fully connected layers all have something before them."""
     first = [layer.first for layer in read(name).layers]
-    data = name.startswith(("fcn", "sae", "woolf-mlp"))
-    assert first == [data] + [False] * (len(first) - 1)
+    assert first == [name in READ_DATA] + [False] * (len(first) - 1)
+
+
+def test_networks_that_read_data_are_known() -> None:
+    assert set(READ_DATA) < set(known())
 
 
 def test_a_product_that_several_layers_do_stands_once() -> None:

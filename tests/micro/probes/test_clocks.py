@@ -13,50 +13,12 @@ import kernels.devices.cuda
 from kernels.devices.cuda import Cuda
 from kernels.libs import nvml
 from micro.probes import clocks
-
-HANDLE = 7
-
-
-class Api:
-    """pynvml, of a card that does not tell the thermal violations; power is drawn while it is asked."""
-
-    class NVMLError(Exception):
-        pass
-
-    def __init__(self) -> None:
-        self.joules = 0
-
-    def nvmlDeviceGetClockInfo(self, handle: int, which: int) -> int:
-        return {nvml.SM: 1980, nvml.MEMORY: 2619}[which]
-
-    def nvmlDeviceGetTemperature(self, handle: int, which: int) -> int:
-        return 41
-
-    def nvmlDeviceGetPowerUsage(self, handle: int) -> int:
-        self.joules += 5
-        return 123_000
-
-    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: int) -> int:
-        return 0
-
-    def nvmlDeviceGetViolationStatus(self, handle: int, policy: int) -> Any:
-        assert handle == HANDLE
-        if policy == clocks.THERMAL:
-            raise self.NVMLError("Not Supported")
-        return SimpleNamespace(violationTime=1000 + self.joules)
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, handle: int) -> int:
-        return self.joules
-
-    def nvmlDeviceGetFieldValues(self, handle: int, fields: list[int]) -> list[Any]:
-        (field,) = fields
-        value = SimpleNamespace(uiVal=1, ullVal=field)
-        return [SimpleNamespace(nvmlReturn=3 if field == 271 else 0, valueType=3, value=value)]
+from tests.simulated.fake_nvml import HANDLE, Counting
 
 
 @pytest.fixture
 def gpu() -> nvml.Gpu:
-    return nvml.Gpu(Api(), HANDLE)
+    return nvml.Gpu(Counting(), HANDLE)
 
 
 @pytest.fixture(autouse=True)

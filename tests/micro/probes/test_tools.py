@@ -21,6 +21,7 @@ from kernels import nvcc
 from kernels.errors import Unavailable
 from micro.probes import ncu, sanitizer
 from micro.probing import own_kernels, processes, tools
+from tests.processes import gone
 
 BANNER = "========= COMPUTE-SANITIZER\n"
 CLEAN = BANNER + "========= ERROR SUMMARY: 0 errors\n"
@@ -108,18 +109,6 @@ launched() {{ for k in $kernels; do echo "{{\\"kernel\\": \\"$k\\"$1}}" >>"$told
 
 def said(text: str) -> str:
     return f"cat <<'END'\n{text}END\n"
-
-
-def gone(pid: int) -> bool:
-    """Within five seconds."""
-    for _ in range(500):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.01)
-    return False
 
 
 # compute-sanitizer

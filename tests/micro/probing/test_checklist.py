@@ -18,6 +18,7 @@ import pytest
 
 from kernels.libs import cuda
 from micro.probing import checklist, processes
+from tests.processes import gone
 
 KILLS = 6
 
@@ -48,18 +49,6 @@ def asked(folder: Path, *argv: str) -> dict[str, dict[str, Any]]:
     out = folder.parent / "answers.jsonl"
     assert checklist.main(["-o", str(out), *argv], folder) == 0
     return {line["probe"]: line for line in lines(out)}
-
-
-def gone(pid: int) -> bool:
-    """Within a second."""
-    for _ in range(100):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def test_the_folder_is_the_registry() -> None:

@@ -106,3 +106,10 @@ def test_all_files_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     asked.clear()
     assert own_kernels.compiled("sm_80")["files"] == len(SOURCES) - 1
     assert {arch for _, arch in asked} == {"sm_80"}
+
+
+@pytest.mark.parametrize(("arch", "hopper"), [("sm_80", None), ("sm_90", "sm_90a"), ("sm_100", None)])
+def test_a_file_for_one_architecture_is_compiled_for_it_alone(arch: str, hopper: str | None) -> None:
+    found = {path.stem: own for path, own in own_kernels.sources(arch).items()}
+    assert found.pop("wgmma", None) == hopper
+    assert len(found) > 5 and set(found.values()) == {arch}

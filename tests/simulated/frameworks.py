@@ -6,8 +6,6 @@ from pathlib import Path
 
 from macro.frameworks import Framework, find
 
-HERE = Path(__file__).parent
-
 
 def write(folder: Path, name: str, text: str) -> Framework:
     """An adapter that is the NumPy one, and then `text`."""

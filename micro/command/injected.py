@@ -1,84 +1,97 @@
-"""NumPy's adapter with one thing wrong, to be found by `explain`: what, where and how much comes with the knobs.
+"""NumPy's adapter with one thing wrong, to be found by `macro explain`: what, where and how much comes with the knobs.
 
-A file of the user's: `injected(folder, what, layer, share)` writes one, named after nothing that is in it.
+`written(folder, what, layer, share)` writes a file of a user's that runs it, named after nothing that is in it.
 """
+
+from __future__ import annotations
 
 import importlib.util
 import time
 from pathlib import Path
-
-import numpy as np
-import threadpoolctl
+from types import ModuleType
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve()
 PLAIN = HERE.parents[2] / "macro/frameworks/numpy.py"
-# By injection: the row and the columns under which it must be named, and the threads it takes.
-EXPECTED = {
-    "sleep": ("{layer} wgrad", ("idle",), 1),
-    "copied twice": ("{layer} forward", ("copy",), 1),
-    "transposed copy": ("{layer} dgrad", ("copy", "packing"), 1),
-    "fresh allocation": ("{layer} wgrad", ("OS memory",), 1),
-    "extra dgrad": ("{layer} dgrad", ("gemm",), 1),
-    "loop over rows": ("{layer} update", ("interpreter", "update"), 1),
-    "one layer on one thread": ("{layer} wgrad", ("idle", "barrier and spin"), 2),
-    "half the threads": (None, ("idle",), 2),
-}
-
-
-def injected(folder, what, layer, share):
-    """An adapter that does it; its path."""
-    path = Path(folder) / "plugin.py"
-    knobs = {"plugin": {"what": what, "layer": layer, "share": share}}
-    path.write_text(
-        f'''"""A framework of the user's."""
+PLUGIN = '''"""A framework of the user's."""
 import importlib.util
 
 ROWS = {knobs!r}
 RECIPE = {{}}
 TUNED = {{}}
-spec = importlib.util.spec_from_file_location("injections", {str(HERE)!r})
+spec = importlib.util.spec_from_file_location("injected", {here!r})
 made = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(made)
 available, identity, build = made.available, made.identity, made.build
 trace, record = made.trace, made.record
 '''
-    )
+
+
+class Expected(NamedTuple):
+    """Under which row and columns an injection must be named, and the threads it takes."""
+
+    row: str | None
+    columns: tuple[str, ...]
+    threads: int = 1
+
+
+EXPECTED = {
+    "sleep": Expected("{layer} wgrad", ("idle",)),
+    "copied twice": Expected("{layer} forward", ("copy",)),
+    "transposed copy": Expected("{layer} dgrad", ("copy", "packing")),
+    "fresh allocation": Expected("{layer} wgrad", ("OS memory",)),
+    "extra dgrad": Expected("{layer} dgrad", ("gemm",)),
+    "loop over rows": Expected("{layer} update", ("interpreter", "update")),
+    "one layer on one thread": Expected("{layer} wgrad", ("idle", "barrier and spin"), 2),
+    "half the threads": Expected(None, ("idle",), 2),
+}
+
+
+def written(folder: Path, what: str | None, layer: str, share: float) -> Path:
+    """An adapter that does it; its path. `what`: None, nothing."""
+    path = folder / "plugin.py"
+    knobs = {"plugin": {"what": what, "layer": layer, "share": share}}
+    path.write_text(PLUGIN.format(knobs=knobs, here=str(HERE)), encoding="utf-8")
     return path
 
 
-def _plain():
+def _plain() -> Any:
     spec = importlib.util.spec_from_file_location("plain_numpy", PLAIN)
-    module = importlib.util.module_from_spec(spec)
+    assert spec is not None and spec.loader is not None
+    module: ModuleType = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-INJECTED = {}  # seconds of a step, where what is injected is a fixed time
+INJECTED: dict[str, float] = {}  # seconds of a step, where what is injected is a fixed time
 FIXED = ("sleep", "copied twice", "transposed copy", "fresh allocation", "loop over rows")
 
 
-def available():
+def available() -> None:
     return None
 
 
-def identity(job):
+def identity(job: Any) -> dict[str, Any]:
     return dict(_plain().identity(job), framework="plugin", injected=INJECTED.get("seconds"))
 
 
-def trace(model, run):
-    return model.do.trace(run)
+def trace(model: Any, run: Any) -> Any:
+    return _plain().trace(model, run)
 
 
-def record(model, run):
-    return model.do.record(run)
+def record(model: Any, run: Any) -> Any:
+    return _plain().record(model, run)
 
 
-def build(job):
+def build(job: Any) -> Any:
+    import numpy as np
+    import threadpoolctl
+
     plain = _plain()
     knobs = job["knobs"]
 
-    class Injected(plain.Model):
-        def __init__(self, job):
+    class Injected(plain.Model):  # type: ignore[misc, name-defined]
+        def __init__(self, job: Any) -> None:
             plain.Model.__init__(self, job)
             self.what, self.layer, self.seconds = None, knobs["layer"], 0.0
             self.step()
@@ -98,14 +111,14 @@ def build(job):
             if self.what == "half the threads":
                 self.pools.limit(limits=1)
 
-        def _dot(self, row, a, b, out):
+        def _dot(self, row: str, a: Any, b: Any, out: Any) -> None:
             call = self._calls().get((self.what, row))
             if call is None:
                 plain.Model._dot(self, row, a, b, out)
             else:
                 self.do([row], "gemm", call, a, b, out)
 
-        def _calls(self):
+        def _calls(self) -> dict[tuple[str | None, str], Any]:
             return {
                 ("sleep", self.layer + " wgrad"): self._slept,
                 ("copied twice", self.layer + " forward"): self._copied,
@@ -115,17 +128,17 @@ def build(job):
                 ("one layer on one thread", self.layer + " wgrad"): self._alone,
             }
 
-        def _slept(self, a, b, out):
+        def _slept(self, a: Any, b: Any, out: Any) -> None:
             np.dot(a, b, out=out)
             time.sleep(self.seconds)
 
-        def _copied(self, a, b, out):
+        def _copied(self, a: Any, b: Any, out: Any) -> None:
             end = time.process_time() + self.seconds
             while time.process_time() < end:
                 np.copyto(self.scratch[0], self.scratch[1])
             np.dot(a, b, out=out)
 
-        def _transposed(self, a, b, out):
+        def _transposed(self, a: Any, b: Any, out: Any) -> None:
             """Piece by piece: a copy of all of b, a transposed view of the weights, may take longer than it shall."""
             end, at = time.process_time() + self.seconds, 0
             while time.process_time() < end:
@@ -133,21 +146,21 @@ def build(job):
                 at = (at + 16) % len(b)
             np.dot(a, b, out=out)
 
-        def _twice(self, a, b, out):
+        def _twice(self, a: Any, b: Any, out: Any) -> None:
             np.dot(a, b, out=out)
             np.dot(a, b, out=out)
 
-        def _fresh(self, a, b, out):
+        def _fresh(self, a: Any, b: Any, out: Any) -> None:
             end = time.process_time() + self.seconds
             while time.process_time() < end:
                 np.empty(1 << 23, np.float32)[::1024] = 1  # a number a page
             np.dot(a, b, out=out)
 
-        def _alone(self, a, b, out):
+        def _alone(self, a: Any, b: Any, out: Any) -> None:
             with self.pools.limit(limits=1):
                 np.dot(a, b, out=out)
 
-        def step(self):
+        def step(self) -> None:
             if self.what != "loop over rows":
                 plain.Model.step(self)
                 return
@@ -158,7 +171,7 @@ def build(job):
                 call = self._looped if at == row else self._moved
                 self.do(at, "update", call, self.velocity[name], self.grads[name], w)
 
-        def _looped(self, v, change, w):
+        def _looped(self, v: Any, change: Any, w: Any) -> None:
             """Pieces so small that the loop is the work."""
             self._moved(v, change, w)
             end, some = time.process_time() + self.seconds / 2, change.reshape(-1)  # weights, then bias
@@ -166,7 +179,7 @@ def build(job):
                 for i in range(200):
                     some[i] + some[i]
 
-        def _moved(self, v, change, w):
+        def _moved(self, v: Any, change: Any, w: Any) -> None:
             v *= self.momentum
             v += change
             np.multiply(v, self.rate, out=change)

@@ -1,0 +1,42 @@
+"""The pairs of kernels whose truth is known, and how many of each: data of `python -m micro.selftest`."""
+
+from __future__ import annotations
+
+from kernels.ops.fma import Fma
+from kernels.ops.gemm import Gemm
+from kernels.ops.stream import Stream
+from micro.planning.contest import Budget, Case, Contest
+
+NAME = "selftest"
+PAIRS = (
+    ("64³", Gemm(64, 64, 64), "openblas"),
+    ("320×256×256", Gemm(320, 256, 256), "openblas"),
+    ("triad 3×1 MiB", Stream("triad", 1 << 20), "c"),
+)
+MORE = (("128³ blocked", Gemm(128, 128, 128), "blocked"), ("copy 2×8 KiB", Stream("copy", 8 << 10), "c"))
+MEMORY = ("triad 3×16 MiB", Stream("triad", 16 << 20), "c")
+PER_SIZE = {"identical": 50, "+5 %": 20, "+2 %": 20}
+CALLS = {"+5 %": (20, 21), "+2 %": (50, 51)}  # in one launch: the truth is their quotient, exactly
+FIXED = 128  # rounds at which the interval of identical pairs is judged
+SECONDS = {"identical": 1.9, "+5 %": 1.9, "+2 %": 4.0}  # of measuring; a chunk begun in time ends within 2
+BUDGET = Budget(seconds=2.0)
+
+
+def pair(kind: str, number: int, problem: Gemm | Stream, variant: str) -> Contest:
+    """Two cases of one kernel: identical, or the second with a known share of work more."""
+    low, high = CALLS.get(kind, (1, 1))
+    names = (f"{variant}*{low}", f"{variant}*{high}" + ("~b" if low == high else ""))
+    cases = tuple(Case(problem, name) for name in names)
+    differs = "nothing" if kind == "identical" else f"work: differs ({high} calls for {low})"
+    return Contest(f"{NAME}/{kind}/{number}/{problem.name}", "is the second one slower?", differs, cases)
+
+
+def bias(microseconds: int, isa: str, step: float) -> tuple[Case, Case, int]:
+    """A chain of so many microseconds, launched as often as fills a visit, and the same as one block.
+
+    The chain is carried from launch to launch, so that no launch overlaps the next.
+    """
+    steps = max(1, round(microseconds * 1e-6 / step))
+    launches = max(1, 60 // microseconds) if microseconds < 100 else 1
+    short = Case(Fma(isa, steps, 1), "c")
+    return short, Case(Fma(isa, steps * max(launches, 2), 1), "c", role="ceiling"), launches

@@ -1,0 +1,128 @@
+"""What a visit asks, in which order, and where it writes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from kernels import state
+from micro import gpu
+from micro.visit import steps as visit_steps
+from micro.visit.steps import Step, steps
+from tests.micro.visit.conftest import ROOT, Plan, files, made, words
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_four_files_a_part_and_eight_in_all(tmp_path: Path, here: bool) -> None:
+    found = [files(part, tmp_path, here) for part in visit_steps.PARTS]
+    assert max(map(len, found)) <= 4 and len(set().union(*found)) <= 8
+
+
+@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize("part", visit_steps.PARTS)
+def test_the_device_is_the_one_that_is_here(tmp_path: Path, part: int, here: bool) -> None:
+    told = [" ".join(step.command) for step in steps(part, tmp_path, here)]
+    if part < 3:
+        assert any(f"--device cuda:0 --part {part}" in x for x in told) == here
+        assert any("--device fake:cuda --small" in x for x in told) != here
+    assert any(x.endswith(" --fake") for x in told) == (not here and part != 2)
+
+
+def test_what_is_worth_most_comes_first(tmp_path: Path) -> None:
+    """The front door behind a check of the hold alone; names behind all that is timed; of a part 1 of 240 s all steps
+    fit."""
+    first, second, third = ([" ".join(step.command[:2]) for step in steps(part, tmp_path, True)] for part in (1, 2, 3))
+    assert first[:2] == ["micro.probes --only", "micro all"]
+    assert second[:2] == ["pytest --tb=line", "micro all"]
+    assert third == ["micro.probes --part"]
+    for found in (first, second):
+        timed = max(i for i, x in enumerate(found) if x == "micro all")
+        assert min(i for i, x in enumerate(found) if x.startswith("micro.names")) > timed
+    for part in (1, 2):
+        visit_steps.run_file(tmp_path, part).touch()
+    assert [step.name for step in steps(3, tmp_path, True)] == ["names", "probes"]
+
+
+def test_the_tests_say_why_each_failed_and_warnings_are_none(tmp_path: Path) -> None:
+    (tests,) = (step for step in steps(2, tmp_path, True) if step.name == "tests")
+    assert tests.stop == signal.SIGINT  # pytest then sums up
+    assert {"--tb=line", "-rfE", "default"} <= set(tests.command)
+    assert {x for x in tests.command if x.startswith("tests/")} == {
+        f"tests/gpu/{path.name}" for path in (ROOT / "tests/gpu").glob("test_*.py") if path.stem != "test_lost"
+    }
+
+
+@pytest.mark.parametrize(
+    ("out", "argument", "expected"),
+    [("told", None, "told"), ("told", "other", "other"), ("", None, "gpu-out"), (None, None, "gpu-out")],
+)
+def test_where_the_files_go(
+    out: str | None, argument: str | None, expected: str, tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if out is None:
+        monkeypatch.delenv("OUT", raising=False)
+    else:
+        monkeypatch.setenv("OUT", str(tmp_path / out) if out else "")
+    plan(Step("hello", ("this",), 10.0))
+    assert made("--seconds", "20", *(["--out", argument] if argument else [])) == 0
+    assert [x.name for x in tmp_path.iterdir()] == [expected]
+    assert "Beautiful is better than ugly" in words(tmp_path / expected)
+
+
+@pytest.mark.parametrize("how", ["a file", "below a file", "of a GPU"])
+def test_a_folder_that_cannot_serve_is_one_line(
+    how: str, tmp_path: Path, plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is begun: what a run file of another device is resumed by measures nothing."""
+    plan(Step("hello", ("this",), 10.0))
+    out = {"a file": tmp_path / "file", "below a file": tmp_path / "file/x", "of a GPU": tmp_path / "gpu"}[how]
+    (tmp_path / "file").touch()
+    (tmp_path / "gpu").mkdir()
+    (tmp_path / "gpu/gpu-1.jsonl").write_text('{"facts":{"device":{"name":"cuda:0"}}}\n')
+    assert made("--out", str(out)) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and said.startswith(f"gpu: {out}") and "another folder" in said
+    assert not (tmp_path / "gpu/gpu-1.txt").exists()
+
+
+def test_without_a_part_it_does_what_fits_and_says_what_it_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(visit_steps, "LEAST", 100.0)
+
+    def take(part: int, out: Path, here: bool, seconds: float, say: object, log: object) -> dict[str, int]:
+        asked.append(part)
+        return {"x": 0}
+
+    monkeypatch.setattr(visit_steps, "take", take)
+    assert gpu.main(["--fake", "--seconds", "50", "--out", str(tmp_path)]) == 0
+    assert asked == [1]
+    said = capsys.readouterr().out
+    assert "part 2 is left: --part 2" in said and "part 3 is left: --part 3" in said
+    assert gpu.main(["--fake", "--out", str(tmp_path)]) == 0
+    assert asked == [1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("home", ["writable", "of nobody", "of the system"])
+def test_cupy_has_a_folder_for_what_it_compiles(
+    home: str, own_state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And neither it nor our state needs a home."""
+    monkeypatch.delenv("CUPY_CACHE_DIR", raising=False)
+    monkeypatch.setenv("HOME", {"writable": str(tmp_path), "of the system": "/proc"}.get(home, ""))
+    if home == "of nobody":
+        monkeypatch.setattr(os.path, "expanduser", str)
+    told = gpu.cached()
+    assert told == ({} if home == "writable" else {"CUPY_CACHE_DIR": str(own_state / "cupy")})
+    monkeypatch.delenv(state.VARIABLE)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    state.folder.cache_clear()
+    found = state.folder()
+    assert found.is_dir() and (found == tmp_path / ".cache/kernelgap") == (home == "writable")
+    if home != "writable":
+        found.rmdir()

@@ -25,6 +25,8 @@ SOURCE = Path(__file__).with_name("stream.c")
 
 
 class Argument(ctypes.Structure):
+    """What stream.c takes: its arrays and their length."""
+
     _fields_ = (("a", ctypes.c_void_p), ("b", ctypes.c_void_p), ("y", ctypes.c_void_p), ("count", ctypes.c_int64))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -18,11 +17,12 @@ from kernels.errors import SuiteError, UsageError
 from macro import command
 from micro.planning.options import Outputs, outputs_of
 from micro.planning.request import TIME, number
+from reports import formats
 
 if TYPE_CHECKING:
     from macro.timing.turns import Plan
     from macro.watching.watch import Side
-    from reports.record import Note, Run
+    from reports.record import Run
 
 SECONDS = 40.0  # of watching, for each process
 Value = TypeVar("Value")
@@ -48,7 +48,8 @@ def parser() -> argparse.ArgumentParser:
         "--kernels", action="store_true", help="measure the named products by themselves too: what is left of each"
     )
     made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    made.add_argument("--json", metavar="FILE", help="write the whole attribution as JSON (- is stdout)")
+    for kind in formats.documents("attribution"):
+        made.add_argument(f"--{kind}", metavar="FILE", help=f"write the attribution as {kind} (- is stdout)")
     made.add_argument("--figures", metavar="DIR", type=Path, help="draw the waterfall into this folder")
     made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
     return made
@@ -124,13 +125,12 @@ def _explain(asked: ExplainRequest) -> int:
         except store.Unwritable as error:  # minutes of watching are shown all the same
             print(f"macro explain: {str(error).partition(';')[0]}", file=sys.stderr)
             outputs, code = replace(outputs, output=None), 1
-        return _say(replace(file.run, notes=(note,)), note, outputs, streams) or code
+        return _say(replace(file.run, notes=(note,)), outputs, streams) or code
 
 
-def _say(run: Run, note: Note, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
-    """The text, the document, the picture; 1 where one of them cannot be written."""
+def _say(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
+    """The text, the documents, the picture; 1 where one of them cannot be written."""
     from micro.command.outputs import for_people, written
-    from reports import formats
 
     people = for_people(outputs)
 
@@ -138,10 +138,11 @@ def _say(run: Run, note: Note, outputs: Outputs, streams: Mapping[str, IO[str]])
         formats.write("text", run, people)
         people.flush()
 
-    def document(stream: IO[str]) -> None:
-        print(json.dumps(note.data), file=stream, flush=True)
+    def document(kind: str, stream: IO[str]) -> None:
+        formats.write_attribution(kind, run, stream)
+        stream.flush()
 
-    documents = [(f"--{kind}", partial(document, stream), stream) for kind, stream in streams.items()]
+    documents = [(f"--{kind}", partial(document, kind, stream), stream) for kind, stream in streams.items()]
     return written([("stdout", text, people), *documents], run, outputs)
 
 

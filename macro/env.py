@@ -98,30 +98,30 @@ def _wanted(given: Sequence[str], action: str) -> list[Environment]:
 def create(environment: Environment, wheels: Path | None, say: Callable[[str], None]) -> int:
     """One environment; 1 where one of its rows does not run. Raises SuiteError."""
     if environment.folder.exists():
-        told = environments.kept(environment)
-        runs = all(row.get("runs") for row in told.get("rows", {"": {}}).values())
-        if told.get("recipe") != environment.digest or not runs:
+        record = environments.kept(environment)
+        runs = all(row.get("runs") for row in record.get("rows", {"": {}}).values())
+        if record.get("recipe") != environment.digest or not runs:
             why = "made from another recipe" if runs else "something in it does not run"
             raise UsageError(
                 f"{environment.name}: it is there, {why}: python -m macro env remove {environment.name}, then again"
             )
     else:
-        told = environments.create(environment, wheels, say)
-        tried(environment, told, say)
-    for line in _lines(environment, told):
+        record = environments.create(environment, wheels, say)
+        tried(environment, record, say)
+    for line in _lines(environment, record):
         print(line)
-    return int(not all(row["runs"] for row in told["rows"].values()))
+    return int(not all(row["runs"] for row in record["rows"].values()))
 
 
-def tried(environment: Environment, told: dict[str, Any], say: Callable[[str], None]) -> None:
+def tried(environment: Environment, record: dict[str, Any], say: Callable[[str], None]) -> None:
     """Start every row on a tiny network, in the worker's own loop; what each answered is kept."""
     lacking = environments.missing(environment)
-    told["rows"] = {}
+    record["rows"] = {}
     for row in environment.rows:
         say(f"{environment.name}: trying {row.name}")
         why = lacking.get(row.name)
-        told["rows"][row.name] = {"runs": False, "why": why} if why else attempt(row)
-    environments.keep(environment, told)
+        record["rows"][row.name] = {"runs": False, "why": why} if why else attempt(row)
+    environments.keep(environment, record)
 
 
 def attempt(row: Framework) -> dict[str, Any]:
@@ -151,22 +151,22 @@ def _list(again: bool) -> int:
     failed = 0
     print(f"Environments, in {home()}:")
     for environment in environments.every().values():
-        told = environments.kept(environment)
-        if told and (again or "rows" not in told):
-            tried(environment, told, partial(command.say, False))
-        for line in _lines(environment, told):
+        record = environments.kept(environment)
+        if record and (again or "rows" not in record):
+            tried(environment, record, partial(command.say, False))
+        for line in _lines(environment, record):
             print(line)
-        failed |= any(not row["runs"] for row in told.get("rows", {}).values())
+        failed |= any(not row["runs"] for row in record.get("rows", {}).values())
     own = [name for name in names() if not find(name).recipe]
     print(f"  the suite's own: {', '.join(own)}")
     return int(failed)
 
 
-def _lines(environment: Environment, told: dict[str, Any]) -> list[str]:
+def _lines(environment: Environment, record: dict[str, Any]) -> list[str]:
     """What is there, or why not; then each row."""
     recipe = environment.recipe
     head = f"  {environment.name:<11} Python {recipe['python']:<5}"
-    if not told:
+    if not record:
         rows = ", ".join(row.name for row in environment.rows)
         broken = ", and what lies there is none" if environment.folder.exists() else ""
         elsewhere = _suites(environment)
@@ -174,9 +174,9 @@ def _lines(environment: Environment, told: dict[str, Any]) -> list[str]:
             f"{head} not made (about {recipe.get('megabytes', 0)} MB){broken}: "
             f"python -m macro env create {environment.name}   {rows}{elsewhere}"
         ]
-    stale = "" if told["recipe"] == environment.digest else "; made from another recipe than today's"
-    lines = [f"{head} {told['megabytes']} MB, made in {told['seconds']:.0f} s{stale}"]
-    for name, row in told.get("rows", {}).items():
+    stale = "" if record["recipe"] == environment.digest else "; made from another recipe than today's"
+    lines = [f"{head} {record['megabytes']} MB, made in {record['seconds']:.0f} s{stale}"]
+    for name, row in record.get("rows", {}).items():
         if row["runs"]:
             lines.append(f"    {name:<19} runs: {row['version']}, first step after {row['seconds']:.1f} s")
         else:

@@ -17,6 +17,7 @@ from kernels.errors import SuiteError, UsageError
 from macro import command
 from micro.planning.options import Outputs, add_documents, outputs_of
 from micro.planning.request import TIME, number
+from reports import formats
 
 if TYPE_CHECKING:
     from macro.timing.turns import Plan
@@ -127,9 +128,8 @@ def _explain(asked: ExplainRequest) -> int:
 
 
 def _say(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
-    """The text, the document, the picture; 1 where one of them cannot be written."""
+    """The text, the documents, the picture; 1 where one of them cannot be written."""
     from micro.command.outputs import for_people, written
-    from reports import formats
 
     people = for_people(outputs)
 

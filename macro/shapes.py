@@ -15,9 +15,9 @@ FOLDER = Path(__file__).parents[1] / "micro/shapes"
 
 def text(network: Network) -> str:
     """The file, a layer a line."""
-    told = network.data()
-    layers = ",\n".join(f"  {json.dumps(layer)}" for layer in told.pop("layers"))
-    head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in told.items())
+    data = network.data()
+    layers = ",\n".join(f"  {json.dumps(layer)}" for layer in data.pop("layers"))
+    head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in data.items())
     return f'{{\n{head} "layers": [\n{layers}\n ]\n}}\n'
 
 

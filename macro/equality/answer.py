@@ -47,11 +47,11 @@ def ask(framework: Framework, network: Network, batch: int, setting: Setting, fo
     with Process(framework, job, setting, folder / "equal.log") as process:
         hello, built = process.expect("hello"), process.expect("built")
         path = str(job.with_suffix(".npz"))
-        told = process.ask(PATIENCE, "equal", do="equal", path=path, steps=list(COUNTS))
-        with np.load(told["arrays"]) as arrays:
+        reply = process.ask(PATIENCE, "equal", do="equal", path=path, steps=list(COUNTS))
+        with np.load(reply["arrays"]) as arrays:
             kept = {name: arrays[name] for name in arrays.files}
         Path(path).unlink()
-    return Answer(framework.name, hello, built, tuple(told["losses"]), kept)
+    return Answer(framework.name, hello, built, tuple(reply["losses"]), kept)
 
 
 def relative(got: Array, want: Array) -> float:

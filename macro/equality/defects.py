@@ -51,7 +51,7 @@ def _of_the_loss(answer: Answer, network: Network, given: dict[str, str]) -> str
         "double log-softmax": softmax * (outer - (softmax * outer).sum(axis=1, keepdims=True)),
         "mean for sum in the loss": len(labels) * _entropy(z, labels),
     }
-    return next((told for told, dz in defects.items() if _alike(got, dz.sum(axis=0))), None)
+    return next((defect for defect, dz in defects.items() if _alike(got, dz.sum(axis=0))), None)
 
 
 def _of_the_update(answer: Answer, want: Answer, network: Network, given: dict[str, str]) -> str | None:

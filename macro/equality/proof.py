@@ -137,17 +137,17 @@ def prove(
 
 def key(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> str:
     """Of what a proof holds for: network, batch, adapter, knobs, the framework's own build, and the rule."""
-    told = [network.data(), batch, framework.path.read_text("utf-8"), framework.knobs, setting.knobs, RULE]
-    told += [identity.get(name) for name in ("version", "blas", "dnn", "python")]
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:24]
+    parts = [network.data(), batch, framework.path.read_text("utf-8"), framework.knobs, setting.knobs, RULE]
+    parts += [identity.get(name) for name in ("version", "blas", "dnn", "python")]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 
 def keep(
     network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any], verdict: Verdict
 ) -> None:
     """Keep a proof that holds, for `proven`."""
-    told = {"network": network.name, "batch": batch, **asdict(verdict)}
-    _store(key(network, batch, framework, setting, identity), told)
+    record = {"network": network.name, "batch": batch, **asdict(verdict)}
+    _store(key(network, batch, framework, setting, identity), record)
 
 
 def proven(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> bool:
@@ -155,10 +155,10 @@ def proven(network: Network, batch: int, framework: Framework, setting: Setting,
     return _stored(key(network, batch, framework, setting, identity)) is not None
 
 
-def _store(name: str, told: Mapping[str, Any]) -> None:
+def _store(name: str, record: Mapping[str, Any]) -> None:
     """In the state folder; one lost costs another proof."""
     with suppress(OSError):
-        state.write(f"equal/{name}.json", json.dumps(told, default=str))
+        state.write(f"equal/{name}.json", json.dumps(record, default=str))
 
 
 def _stored(name: str) -> Any:

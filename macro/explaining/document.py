@@ -116,10 +116,10 @@ def _name(side: Side, sides: Sequence[Side]) -> str:
     return " ".join([own.framework.name, *more])
 
 
-def _closure(side: Side, told: Sequence[Attribution]) -> dict[str, float | None]:
+def _closure(side: Side, attributions: Sequence[Attribution]) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for name in ("sampling", "span", "naming", "threads"):
-        values = [x for x in (process.closure.get(name) for process in told) if x is not None]
+        values = [x for x in (process.closure.get(name) for process in attributions) if x is not None]
         found[name] = gap.mean(values) if values else None
     return {**found, **witnesses.closure(side)}
 

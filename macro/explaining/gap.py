@@ -37,13 +37,15 @@ class Gap:
     resolution: float  # half of the interval's width
 
 
-def gap(sides: Sequence[Side], told: Sequence[Sequence[Attribution]], known: Mapping[str, Row], seed: int = 0) -> Gap:
-    """The gap between two sides; `told`: an attribution for each of their processes."""
+def gap(
+    sides: Sequence[Side], attributions: Sequence[Sequence[Attribution]], known: Mapping[str, Row], seed: int = 0
+) -> Gap:
+    """The gap between two sides; `attributions`: an attribution for each of their processes."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
-    keys = sorted({key for side in told for process in side for key in process.cells})
-    rounds = [[_by_round(process, keys) for process in side] for side in told]
+    keys = sorted({key for side in attributions for process in side for key in process.cells})
+    rounds = [[_by_round(process, keys) for process in side] for side in attributions]
     means = [np.mean([x.mean(axis=0) for x in side], axis=0).tolist() for side in rounds]
     differences = [a - b for a, b in zip(*rounds, strict=True)]
     drawn, sure = _drawn(differences, rng), _sure(differences)
@@ -53,9 +55,9 @@ def gap(sides: Sequence[Side], told: Sequence[Sequence[Attribution]], known: Map
     faulting, cells = _faulting(sides, keys, means), []
     for i, key in enumerate(keys):
         times = means[0][i], means[1][i]
-        done = amounts(key, told, known, times, faulting)
+        done = amounts(key, attributions, known, times, faulting)
         work, rate = split(*times, *done) if _counts(key) else (None, None)
-        seen = {name: _seen(key, of) for name, of in zip("ab", told, strict=True)}
+        seen = {name: _seen(key, of) for name, of in zip("ab", attributions, strict=True)}
         amount: dict[str, float | None] = dict(zip("ab", done, strict=True))
         name, ends = called(key[0], known), _ends(drawn[:, i])
         cells.append(Cell(name, key[1], *times, *ends, work, rate, amount, seen, key[0], bool(sure[i])))

@@ -89,5 +89,5 @@ def called(members: Iterable[str], known: Mapping[str, Row]) -> str:
     for layer in layers:
         does = tuple(name.removeprefix(f"{layer} ") for name in names if name in known and known[name].layer == layer)
         roles.setdefault(does, []).append(layer)
-    told = [f"{', '.join(of)} {' + '.join(does)}" for does, of in roles.items()]
-    return "; ".join(told + others)
+    parts = [f"{', '.join(of)} {' + '.join(does)}" for does, of in roles.items()]
+    return "; ".join(parts + others)

@@ -15,14 +15,18 @@ FREES = "free"  # the column of a replayed call that only gives memory back
 
 
 def agreement(
-    name: str, side: Side, told: Sequence[Attribution], group: Mapping[str, tuple[str, ...]], known: Mapping[str, Row]
+    name: str,
+    side: Side,
+    attributions: Sequence[Attribution],
+    group: Mapping[str, tuple[str, ...]],
+    known: Mapping[str, Row],
 ) -> list[Agreement]:
     """Whether trace and replay agree, for each row of at least a twentieth of the step. `name`: of the side, a or b."""
     import numpy as np
 
     step = float(np.mean([np.mean(process.levels["P0"]) for process in side.processes]))
     traced: dict[tuple[str, ...], list[float]] = {}
-    for process in told:
+    for process in attributions:
         sums: dict[tuple[str, ...], list[float]] = {}
         for (rows, _), seconds in process.cells.items():
             sums[rows] = [x + y for x, y in zip(sums.get(rows, [0.0] * process.steps), seconds, strict=True)]

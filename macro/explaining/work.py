@@ -12,7 +12,7 @@ PASSES = ("element-wise", "reduction", "softmax", "update", "copy", "clear")
 
 def amounts(
     key: Key,
-    told: Sequence[Sequence[Attribution]],
+    attributions: Sequence[Sequence[Attribution]],
     known: Mapping[str, Row],
     seconds: Sequence[float],
     faulting: Sequence[float],
@@ -23,13 +23,13 @@ def amounts(
     if column == "OS memory":
         found = [t * rate for t, rate in zip(seconds, faulting, strict=True)]
     elif column == "gemm":
-        found = [_flops(key, side, known) for side in told]
+        found = [_flops(key, side, known) for side in attributions]
     elif column == "packing":
-        found = [sum(_factors(known[name]) for name in members if name in known) or 1.0] * len(told)
+        found = [sum(_factors(known[name]) for name in members if name in known) or 1.0] * len(attributions)
     elif column in PASSES:
-        found = _bytes(key, told, known)
+        found = _bytes(key, attributions, known)
     else:
-        found = [max(1.0, sum(_calls((members, k[1]), side) for k in _keys(side, members))) for side in told]
+        found = [max(1.0, sum(_calls((members, k[1]), side) for k in _keys(side, members))) for side in attributions]
     return [amount if t > 0 else 0.0 for amount, t in zip(found, seconds, strict=True)]
 
 
@@ -56,7 +56,7 @@ def _factors(row: Row) -> float:
     return 0.0 if p is None else 8.0 * (p.m * p.k + p.k * p.n)
 
 
-def _bytes(key: Key, told: Sequence[Sequence[Attribution]], known: Mapping[str, Row]) -> list[float]:
-    traced = [sum(process.bytes.get(key, 0.0) for process in side) / len(side) for side in told]
+def _bytes(key: Key, attributions: Sequence[Sequence[Attribution]], known: Mapping[str, Row]) -> list[float]:
+    traced = [sum(process.bytes.get(key, 0.0) for process in side) / len(side) for side in attributions]
     nominal = sum(known[name].bytes for name in key[0] if name in known) or 1.0
-    return traced if all(traced) else [nominal] * len(told)
+    return traced if all(traced) else [nominal] * len(attributions)

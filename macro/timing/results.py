@@ -87,7 +87,7 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
         blank,
         status="contended" if contended else "ok",
         clock=clock(entry),
-        seconds=record.Seconds(middle, _known(low), _known(high), stats.SHOWN),
+        seconds=record.Seconds(middle, _finite(low), _finite(high), stats.SHOWN),
         flops_per_second=flops / middle,
         work={"flops": flops},
         percent_of_ceiling=percent,
@@ -146,9 +146,9 @@ def repeat(plan: Plan, entry: Entry) -> str:
     )
 
 
-def _homeless(told: dict[str, Any]) -> dict[str, Any]:
+def _homeless(identity: dict[str, Any]) -> dict[str, Any]:
     """Without the name of whoever ran it."""
-    plain: dict[str, Any] = json.loads(json.dumps(told, default=str).replace(str(Path.home()), "~"))
+    plain: dict[str, Any] = json.loads(json.dumps(identity, default=str).replace(str(Path.home()), "~"))
     return plain
 
 
@@ -215,5 +215,5 @@ def _array(values: Sequence[float]) -> Any:
     return np.array(values)
 
 
-def _known(value: float) -> float | None:
+def _finite(value: float) -> float | None:
     return value if value == value else None

@@ -161,27 +161,27 @@ def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> 
         patience = max(HANGS, 20 * entry.count * (entry.blocks[-1][2]["wall"] if entry.blocks else 1.0))
         try:
             for count in (1, entry.count):
-                told = entry.process.ask(patience, "steps", do="steps", phase=plan.phase, count=count)
+                reply = entry.process.ask(patience, "steps", do="steps", phase=plan.phase, count=count)
         except SuiteError as error:
             entry.fail(error)
             alive.remove(entry)
             continue
-        found.append((entry, _block(told)))
+        found.append((entry, _block(reply)))
     return [(entry, {**block, "fma": fma}) for entry, block in found]
 
 
-def _block(told: dict[str, Any]) -> dict[str, Any]:
+def _block(reply: dict[str, Any]) -> dict[str, Any]:
     """Seconds of one step in this block, by each clock, and what was seen beside."""
-    count = len(told["wall_ns"])
+    count = len(reply["wall_ns"])
     names = ("faults", "voluntary", "involuntary")
     return {
-        "wall": sum(told["wall_ns"]) * 1e-9 / count,
-        "cpu": sum(told["cpu_ns"]) * 1e-9 / count,
-        "blocked": sum(told["blocked_ns"]) * 1e-9 / count,
-        "system": sum(told["system_ns"]) * 1e-9 / count,
-        **{name: sum(told[name]) / count for name in names},
-        "foreign": told["foreign"],
-        "canary": told["canary"],
-        "peak": told["peak_bytes"],
+        "wall": sum(reply["wall_ns"]) * 1e-9 / count,
+        "cpu": sum(reply["cpu_ns"]) * 1e-9 / count,
+        "blocked": sum(reply["blocked_ns"]) * 1e-9 / count,
+        "system": sum(reply["system_ns"]) * 1e-9 / count,
+        **{name: sum(reply[name]) / count for name in names},
+        "foreign": reply["foreign"],
+        "canary": reply["canary"],
+        "peak": reply["peak_bytes"],
         "steps": count,
     }

@@ -25,8 +25,8 @@ PROBE = 1e-6  # of the largest product: smaller ones ask whether a library is th
 
 def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]) -> list[Gemm]:
     """Each different product once; none where no library of the framework's keeps such a log, or it cannot be had."""
-    told = f"{entry.identity.get('blas')} {entry.identity.get('dnn')}"
-    if not any(word in told for word in TALKERS):
+    libraries = f"{entry.identity.get('blas')} {entry.identity.get('dnn')}"
+    if not any(word in libraries for word in TALKERS):
         return []
     say(f"asking the libraries of {entry.framework.name} what they multiply")
     knobs = entry.setting.knobs

@@ -44,14 +44,14 @@ def missing() -> str | None:
     """Why there are no samples here."""
     if shutil.which("perf") is None:
         return "perf is not here (Debian: apt-get install linux-perf)"
-    told = subprocess.run(
+    ran = subprocess.run(
         ["perf", "record", "-q", "-B", "-e", f"cpu-clock{_rights()}", "-o", os.devnull, "true"],
         capture_output=True,
         text=True,
         check=False,
     )
-    if told.returncode:
-        return f"perf may not sample here: {(told.stderr.strip().splitlines() or ['no reason given'])[0]}"
+    if ran.returncode:
+        return f"perf may not sample here: {(ran.stderr.strip().splitlines() or ['no reason given'])[0]}"
     return None
 
 
@@ -110,9 +110,9 @@ class Sampler:
             return [], []
         command = ["perf", "script", "-i", str(self._data), "--ns", "--show-switch-events"]
         command += ["-F", "tid,time,ip,sym,dso"]
-        told = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         self.close()
-        return parsed(told.stdout)
+        return parsed(ran.stdout)
 
     def said(self) -> str:
         """The last line of perf's log."""
@@ -140,7 +140,7 @@ def parsed(text: str) -> tuple[list[Sample], list[Switch]]:
         if words[2].startswith("PERF_RECORD_SWITCH"):
             switches.append(Switch(thread, time, words[3].split()[-1].lower()))
             continue
-        told = SEEN.fullmatch(words[3])
-        symbol, module = told.groups() if told else (words[3], "[unknown]")
+        named = SEEN.fullmatch(words[3])
+        symbol, module = named.groups() if named else (words[3], "[unknown]")
         samples.append(Sample(thread, time, symbol, module))
     return samples, switches

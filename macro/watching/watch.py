@@ -152,32 +152,32 @@ class Look:
         return seconds
 
     def _plain(self, count: int, keep: bool = True) -> float:
-        told = self.process.ask(self.patience, "steps", do="steps", phase=self.plan.phase, count=count)
+        reply = self.process.ask(self.patience, "steps", do="steps", phase=self.plan.phase, count=count)
         if keep:
-            self.found.faults.append(sum(told["faults"]) / count)
-            self.found.system.append(sum(told["system_ns"]) * 1e-9 / count)
+            self.found.faults.append(sum(reply["faults"]) / count)
+            self.found.system.append(sum(reply["system_ns"]) * 1e-9 / count)
         # One thread: others' work beside it does not count, what it waits for itself does.
-        taken = told["cpu_ns"] + told["blocked_ns"] if self.one_thread else told["wall_ns"]
+        taken = reply["cpu_ns"] + reply["blocked_ns"] if self.one_thread else reply["wall_ns"]
         return float(sum(taken)) * 1e-9 / count
 
     def _traced(self, count: int, spans: bool, samples: bool, keep: Watched | None = None) -> float:
         fifos = self.sampler.fifos if self.sampler and samples else None
-        told = self.process.ask(
+        reply = self.process.ask(
             self.patience * 2, "traced", do="trace", phase=self.plan.phase, count=count, fifos=fifos, spans=spans
         )
-        self.found.traces = told["traces"]
+        self.found.traces = reply["traces"]
         if keep is not None:
-            keep.steps += [(start, end, cpu * 1e-9, blocked * 1e-9) for start, end, cpu, blocked in told["steps"]]
-            keep.spans += told["spans"]
+            keep.steps += [(start, end, cpu * 1e-9, blocked * 1e-9) for start, end, cpu, blocked in reply["steps"]]
+            keep.spans += reply["spans"]
         one = self.one_thread
-        taken: list[int] = [cpu + idle if one else end - start for start, end, cpu, idle in told["steps"]]
+        taken: list[int] = [cpu + idle if one else end - start for start, end, cpu, idle in reply["steps"]]
         return sum(taken) * 1e-9 / count
 
     def _replay(self, beside: float) -> None:
-        told = self.process.ask(self.patience * 2, "replayed", do="replay", phase=self.plan.phase, count=REPLAYS)
-        if told["calls"]:
-            self.found.calls = [(rows, column) for rows, column in told["calls"]]
-            self.found.replays += [(beside, row) for row in told["seconds"]]
+        reply = self.process.ask(self.patience * 2, "replayed", do="replay", phase=self.plan.phase, count=REPLAYS)
+        if reply["calls"]:
+            self.found.calls = [(rows, column) for rows, column in reply["calls"]]
+            self.found.replays += [(beside, row) for row in reply["seconds"]]
 
     def end(self) -> Watched:
         """What was seen, after a last plain block and with perf's samples."""

@@ -53,6 +53,7 @@ def identities(told: dict[str, Any]) -> None:
         (["numpy", "numpy", "--heap", "lost"], "--heap lost"),
         (["numpy", "numpy", "--budget", "soon"], "--budget"),
         (["numpy", "numpy", "--json", "/no/such/x.json"], "--json /no/such/x.json"),
+        (["numpy", "numpy", "--markdown", "/no/such/x.md"], "--markdown /no/such/x.md"),
         (["numpy", "numpy", "--figures", "/dev/null/x"], "--figures /dev/null/x"),
         (["numpy", "numpy", "-o", "/no/such/x.jsonl"], "/no/such/x.jsonl"),
         (["numpy", "numpy", "--phase", "backward"], "--phase"),

@@ -27,7 +27,8 @@ from micro.worker import visits as worker_visits
 from micro.worker.host import MEDIAN, Host
 from micro.worker.timed import VISIT, WARM
 from tests.simulated import fake_gpu, launcher
-from tests.simulated.fake_cupy import DEPTH, CUDARuntimeError, FakeCupy
+from tests.simulated.fake_cupy import FakeCupy
+from tests.simulated.fake_cupy_objects import DEPTH, CUDARuntimeError
 
 SECONDS = 3e-6
 PROBLEM = Gemm(4, 4, 4)

@@ -78,7 +78,7 @@ def test_killed_again_and_again_and_resumed(place: Path) -> None:
     whole, killed = place / "whole.jsonl", place / "killed.jsonl"
     assert run(place, *SWEEP, "-o", str(whole))[0] == 0
     chance = random.Random(4)
-    for _ in range(6):
+    for _ in range(4):
         process = start(place, *SWEEP, "-o", str(killed), "--resume")
         time.sleep(chance.uniform(0.3, 2.0))
         process.kill()

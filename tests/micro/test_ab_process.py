@@ -22,6 +22,7 @@ from tests.processes import MARK, left, marked
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_a_real_run(own_state: Path, tmp_path: Path) -> None:
     """Six fresh processes an arm over two kernels; its document is whole and nobody is left behind."""
     path = tmp_path / "run.jsonl"

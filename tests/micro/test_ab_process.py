@@ -33,7 +33,7 @@ def test_a_real_run(own_state: Path, tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         env=os.environ | {MARK: str(tmp_path)},
         check=False,
     )

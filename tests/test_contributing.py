@@ -33,7 +33,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
         env=os.environ | {"PYTHONPATH": str(folder)},
     )

@@ -47,11 +47,17 @@ def blocks(kind: str) -> list[tuple[str, str]]:
 def run(words: list[str], folder: Path, state: Path | None = None) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str((state or folder) / "state")}
     return subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environment, text=True, capture_output=True, timeout=120, check=False
+        [sys.executable, *words], cwd=folder, env=environment, text=True, capture_output=True, timeout=600, check=False
     )
 
 
-@pytest.mark.parametrize(("name", "text"), blocks("sh"), ids=[name for name, _ in blocks("sh")])
+SLOW = {"README.md-1"}  # the whole first question, with its pictures: CI runs it for real, too
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [pytest.param(*one, id=one[0], marks=[pytest.mark.slow] if one[0] in SLOW else []) for one in blocks("sh")],
+)
 def test_commands(name: str, text: str, tmp_path: Path) -> None:
     """As typed, but for the device, whose clock is scripted: thirty seconds of measuring take one."""
     for line in text.replace("\\\n", " ").splitlines():

@@ -36,7 +36,7 @@ def test_help_and_list_import_nothing_heavy(command: tuple[str, ...]) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-500:]

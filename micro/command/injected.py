@@ -83,106 +83,131 @@ def record(model: Any, run: Any) -> Any:
     return _plain().record(model, run)
 
 
+class Injected:
+    """What is added to NumPy's model; `plain` is its module."""
+
+    plain: Any
+    weights: Any
+    velocity: Any
+    grads: Any
+    momentum: Any
+    rate: Any
+    do: Any
+    gradient: Any
+
+    def __init__(self, job: Any) -> None:
+        import numpy as np
+        import threadpoolctl
+
+        self.plain.Model.__init__(self, job)
+        self._knobs = job["knobs"]
+        self.what, self.layer, self.seconds = None, self._knobs["layer"], 0.0
+        self.step()
+        start = time.perf_counter()
+        self.step()
+        self.seconds = self._knobs["share"] * (time.perf_counter() - start)
+        self.scratch = np.ones((2, 1 << 22), np.float32)
+        with np.load(job["weights"]) as weights:  # as they were before these steps
+            for name in weights.files:
+                self.weights[name][...] = weights[name]
+        for velocity in self.velocity.values():
+            velocity[...] = 0
+        self.what = self._knobs["what"]
+        if self.what in FIXED:
+            INJECTED["seconds"] = self.seconds
+        self.pools = threadpoolctl.ThreadpoolController()
+        if self.what == "half the threads":
+            self.pools.limit(limits=1)
+
+    def _dot(self, row: str, a: Any, b: Any, out: Any) -> None:
+        call = self._calls().get((self.what, row))
+        if call is None:
+            self.plain.Model._dot(self, row, a, b, out)
+        else:
+            self.do([row], "gemm", call, a, b, out)
+
+    def _calls(self) -> dict[tuple[str | None, str], Any]:
+        return {
+            ("sleep", self.layer + " wgrad"): self._slept,
+            ("copied twice", self.layer + " forward"): self._copied,
+            ("transposed copy", self.layer + " dgrad"): self._transposed,
+            ("fresh allocation", self.layer + " wgrad"): self._fresh,
+            ("extra dgrad", self.layer + " dgrad"): self._twice,
+            ("one layer on one thread", self.layer + " wgrad"): self._alone,
+        }
+
+    def _slept(self, a: Any, b: Any, out: Any) -> None:
+        import numpy as np
+
+        np.dot(a, b, out=out)
+        time.sleep(self.seconds)
+
+    def _copied(self, a: Any, b: Any, out: Any) -> None:
+        import numpy as np
+
+        end = time.process_time() + self.seconds
+        while time.process_time() < end:
+            np.copyto(self.scratch[0], self.scratch[1])
+        np.dot(a, b, out=out)
+
+    def _transposed(self, a: Any, b: Any, out: Any) -> None:
+        """Piece by piece: a copy of all of b, a transposed view of the weights, may take longer than it shall."""
+        import numpy as np
+
+        end, at = time.process_time() + self.seconds, 0
+        while time.process_time() < end:
+            np.ascontiguousarray(b[at : at + 16])
+            at = (at + 16) % len(b)
+        np.dot(a, b, out=out)
+
+    def _twice(self, a: Any, b: Any, out: Any) -> None:
+        import numpy as np
+
+        np.dot(a, b, out=out)
+        np.dot(a, b, out=out)
+
+    def _fresh(self, a: Any, b: Any, out: Any) -> None:
+        import numpy as np
+
+        end = time.process_time() + self.seconds
+        while time.process_time() < end:
+            np.empty(1 << 23, np.float32)[::1024] = 1  # a number a page
+        np.dot(a, b, out=out)
+
+    def _alone(self, a: Any, b: Any, out: Any) -> None:
+        import numpy as np
+
+        with self.pools.limit(limits=1):
+            np.dot(a, b, out=out)
+
+    def step(self) -> None:
+        if self.what != "loop over rows":
+            self.plain.Model.step(self)
+            return
+        self.gradient()
+        row = [self.layer + " update"]
+        for name, w in self.weights.items():
+            at = row if name.startswith(self.layer + ".") else [name.split(".")[0] + " update"]
+            call = self._looped if at == row else self._moved
+            self.do(at, "update", call, self.velocity[name], self.grads[name], w)
+
+    def _looped(self, v: Any, change: Any, w: Any) -> None:
+        """Pieces so small that the loop is the work."""
+        self._moved(v, change, w)
+        end, some = time.process_time() + self.seconds / 2, change.reshape(-1)  # weights, then bias
+        while time.process_time() < end:
+            for i in range(200):
+                some[i] + some[i]
+
+    def _moved(self, v: Any, change: Any, w: Any) -> None:
+        import numpy as np
+
+        v *= self.momentum
+        v += change
+        np.multiply(v, self.rate, out=change)
+        w -= change
+
+
 def build(job: Any) -> Any:
-    import numpy as np
-    import threadpoolctl
-
     plain = _plain()
-    knobs = job["knobs"]
-
-    class Injected(plain.Model):  # type: ignore[misc, name-defined]
-        def __init__(self, job: Any) -> None:
-            plain.Model.__init__(self, job)
-            self.what, self.layer, self.seconds = None, knobs["layer"], 0.0
-            self.step()
-            start = time.perf_counter()
-            self.step()
-            self.seconds = knobs["share"] * (time.perf_counter() - start)
-            self.scratch = np.ones((2, 1 << 22), np.float32)
-            with np.load(job["weights"]) as weights:  # as they were before these steps
-                for name in weights.files:
-                    self.weights[name][...] = weights[name]
-            for velocity in self.velocity.values():
-                velocity[...] = 0
-            self.what = knobs["what"]
-            if self.what in FIXED:
-                INJECTED["seconds"] = self.seconds
-            self.pools = threadpoolctl.ThreadpoolController()
-            if self.what == "half the threads":
-                self.pools.limit(limits=1)
-
-        def _dot(self, row: str, a: Any, b: Any, out: Any) -> None:
-            call = self._calls().get((self.what, row))
-            if call is None:
-                plain.Model._dot(self, row, a, b, out)
-            else:
-                self.do([row], "gemm", call, a, b, out)
-
-        def _calls(self) -> dict[tuple[str | None, str], Any]:
-            return {
-                ("sleep", self.layer + " wgrad"): self._slept,
-                ("copied twice", self.layer + " forward"): self._copied,
-                ("transposed copy", self.layer + " dgrad"): self._transposed,
-                ("fresh allocation", self.layer + " wgrad"): self._fresh,
-                ("extra dgrad", self.layer + " dgrad"): self._twice,
-                ("one layer on one thread", self.layer + " wgrad"): self._alone,
-            }
-
-        def _slept(self, a: Any, b: Any, out: Any) -> None:
-            np.dot(a, b, out=out)
-            time.sleep(self.seconds)
-
-        def _copied(self, a: Any, b: Any, out: Any) -> None:
-            end = time.process_time() + self.seconds
-            while time.process_time() < end:
-                np.copyto(self.scratch[0], self.scratch[1])
-            np.dot(a, b, out=out)
-
-        def _transposed(self, a: Any, b: Any, out: Any) -> None:
-            """Piece by piece: a copy of all of b, a transposed view of the weights, may take longer than it shall."""
-            end, at = time.process_time() + self.seconds, 0
-            while time.process_time() < end:
-                np.ascontiguousarray(b[at : at + 16])
-                at = (at + 16) % len(b)
-            np.dot(a, b, out=out)
-
-        def _twice(self, a: Any, b: Any, out: Any) -> None:
-            np.dot(a, b, out=out)
-            np.dot(a, b, out=out)
-
-        def _fresh(self, a: Any, b: Any, out: Any) -> None:
-            end = time.process_time() + self.seconds
-            while time.process_time() < end:
-                np.empty(1 << 23, np.float32)[::1024] = 1  # a number a page
-            np.dot(a, b, out=out)
-
-        def _alone(self, a: Any, b: Any, out: Any) -> None:
-            with self.pools.limit(limits=1):
-                np.dot(a, b, out=out)
-
-        def step(self) -> None:
-            if self.what != "loop over rows":
-                plain.Model.step(self)
-                return
-            self.gradient()
-            row = [self.layer + " update"]
-            for name, w in self.weights.items():
-                at = row if name.startswith(self.layer + ".") else [name.split(".")[0] + " update"]
-                call = self._looped if at == row else self._moved
-                self.do(at, "update", call, self.velocity[name], self.grads[name], w)
-
-        def _looped(self, v: Any, change: Any, w: Any) -> None:
-            """Pieces so small that the loop is the work."""
-            self._moved(v, change, w)
-            end, some = time.process_time() + self.seconds / 2, change.reshape(-1)  # weights, then bias
-            while time.process_time() < end:
-                for i in range(200):
-                    some[i] + some[i]
-
-        def _moved(self, v: Any, change: Any, w: Any) -> None:
-            v *= self.momentum
-            v += change
-            np.multiply(v, self.rate, out=change)
-            w -= change
-
-    return Injected(job)
+    return type("Model", (Injected, plain.Model), {"plain": plain})(job)

@@ -159,7 +159,7 @@ def test_command_with_a_crashing_kernel_exits_1_and_its_json_is_whole(tmp_path: 
         text=True,
         check=False,
         cwd=ROOT,
-        timeout=60,
+        timeout=300,
         env=os.environ | {"KERNELGAP_STATE": str(tmp_path)},
     )
     assert told.returncode == 1, told.stderr

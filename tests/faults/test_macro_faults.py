@@ -66,7 +66,7 @@ def test_killed_and_killed_and_resumed(place: Path) -> None:
     second = killed(place, len(first) + ENOUGH)
     assert second[: len(first)] == first
     ended = start(place, "2s")
-    out, err = ended.communicate(timeout=120)
+    out, err = ended.communicate(timeout=600)
     assert ended.returncode == 0, err
     assert "numpy~b / numpy" in out and "Traceback" not in err
     lines = [json.loads(line)["kind"] for line in (place / "run.jsonl").read_text("utf-8").splitlines()]

@@ -14,7 +14,7 @@ from kernels.catalog import find, variants
 from kernels.devices.cuda import Cuda
 from kernels.dtypes import BYTES
 from kernels.errors import Unavailable
-from kernels.launch import Setting
+from kernels.launch import Launch, Setting
 from kernels.problem import Problem
 from kernels.variant import Variant
 from micro.worker import check
@@ -99,3 +99,14 @@ def covering(problems: Sequence[P], choices: Callable[[P], tuple[object, ...]]) 
 def meetings(chosen: tuple[object, ...]) -> Iterator[tuple[object, ...]]:
     """Every two of them, each with its place."""
     return itertools.combinations(enumerate(chosen), 2)
+
+
+def enqueued(device: Cuda, row: Variant[Any], problem: Problem, data: str = "normal") -> tuple[Launch, list[str]]:
+    """A launch of the fake device's, called once, and what that call enqueued."""
+    launch = row.prepare(problem, device, Setting(device=device.name, data=data))(check.Bench(device, problem).views)
+    device.sync()
+    device.cp.journal.clear()
+    launch.call()
+    journal = list(device.cp.journal)
+    device.sync()
+    return launch, journal

@@ -60,7 +60,7 @@ def test_a_lost_context_ends_the_run_with_the_name_of_the_test(tmp_path: Path) -
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     first = "FAILED test_some.py::test_first: CUDARuntimeError: cudaErrorInvalidValue: invalid argument cublas at"

@@ -20,7 +20,6 @@ import pytest
 
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
-from kernels.launch import Setting
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.gemm.problem import DTYPES
@@ -30,9 +29,8 @@ from kernels.ops.stream import Stream
 from kernels.ops.transpose import Transpose
 from kernels.problem import Problem
 from kernels.variant import Variant
-from micro.worker import check
 from tests.gpu.conftest import REAL, missing
-from tests.gpu.rows import covering, meetings, tried, tries
+from tests.gpu.rows import covering, enqueued, meetings, tried, tries
 
 ROOT, RUNGS = Path(__file__).parents[2], Path(__file__).with_name("test_rungs.py")
 SHAPES = ((33, 65, 17), (1, 1, 1), (70, 129, 45))
@@ -131,14 +129,7 @@ def by_row(some: Iterator[Any]) -> dict[str, list[Gemm]]:
 )
 def test_a_strategy_copies_and_multiplies_as_its_name_says(device: Cuda, name: str, launches: list[str]) -> None:
     row, problem = find("gemm", name), Gemm(33, 65, 17, "tn")
-    bench = check.Bench(device, problem)
-    launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
-    device.sync()
-    device.cp.journal.clear()
-    launch.call()
-    told = list(device.cp.journal)
-    device.sync()
-    assert told == launches
+    assert enqueued(device, row, problem)[1] == launches
 
 
 COUNTED = [
@@ -156,16 +147,10 @@ def test_a_row_tells_how_many_kernels_a_call_enqueues(device: Cuda, row: Variant
     if reason := missing(row):
         pytest.skip(reason)
     for problem in problems:
-        bench = check.Bench(device, problem)
-        launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
-        device.sync()
-        device.cp.journal.clear()
-        launch.call()
-        enqueued = len(device.cp.journal)
-        device.sync()
+        launch, journal = enqueued(device, row, problem)
         assert launch.kernels > 0, problem.name
-        assert enqueued <= launch.kernels, problem.name
-        assert enqueued or not launch.capturable, problem.name
+        assert len(journal) <= launch.kernels, problem.name
+        assert journal or not launch.capturable, problem.name
 
 
 @pytest.mark.skipif(REAL, reason="they run on the GPU above")

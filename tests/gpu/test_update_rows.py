@@ -15,9 +15,8 @@ from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import NAMES
 from kernels.ops.update.problem import PARTS, RULES, Update
 from kernels.variant import Variant
-from micro.worker import check
 from tests.gpu.conftest import REAL, missing
-from tests.gpu.rows import once, rows
+from tests.gpu.rows import enqueued, once, rows
 
 STEPS = [Update(*shape, rule, part) for shape in ((33, 65, 17), (1, 1, 1)) for rule in RULES for part in PARTS]
 OPTIMIZERS = [Optimizer(rule, tensors, size) for rule in NAMES for tensors, size in ((1, 1), (3, 333))]
@@ -84,14 +83,7 @@ def test_a_fused_kernel_that_this_torch_lacks_is_unavailable(
 def test_one_launch_for_all_tensors_or_one_for_each(device: Cuda, name: str, launches: int, rule: str) -> None:
     problem = Optimizer(rule, 3, 333)
     (row,) = (x for x in variants("optimizer") if x.name == name)
-    bench = check.Bench(device, problem)
-    launch = row.prepare(problem, device, Setting(device=device.name, data="uniform"))(bench.views)
-    device.sync()
-    device.cp.journal.clear()
-    launch.call()
-    told = list(device.cp.journal)
-    device.sync()
-    assert len(told) == launches
+    assert len(enqueued(device, row, problem, "uniform")[1]) == launches
 
 
 @pytest.mark.skipif(REAL, reason="a GPU tells nobody how many launches it was given")
@@ -104,11 +96,5 @@ def test_the_fused_step_is_one_call(device: Cuda) -> None:
     ):
         problem = Update(33, 65, 17, rule)
         (row,) = (x for x in variants("update") if x.name == f"{form}:cublas")
-        bench = check.Bench(device, problem)
-        launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
-        device.sync()
-        device.cp.journal.clear()
-        launch.call()
-        told = list(device.cp.journal)
-        device.sync()
-        assert len(told) == calls, (form, rule, told)
+        _, journal = enqueued(device, row, problem)
+        assert len(journal) == calls, (form, rule, journal)

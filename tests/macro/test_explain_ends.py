@@ -86,6 +86,7 @@ def test_ctrl_c_leaves_nobody(explaining: Path, tmp_path: Path) -> None:
     assert not processes.left(tmp_path)
 
 
+@pytest.mark.slow
 def test_processes_that_had_ended_are_told(explaining: Path, tmp_path: Path) -> None:
     run = tmp_path / "run.jsonl"
     words = ("--runs", "3", "--budget", "1s", "-o", str(run))

@@ -23,6 +23,7 @@ from tests.processes import MARK, left
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_a_real_run(own_state: Path, tmp_path: Path) -> None:
     """Six fresh processes an arm over two kernels; its document is whole and nobody is left behind."""
     path = tmp_path / "run.jsonl"
@@ -33,7 +34,7 @@ def test_a_real_run(own_state: Path, tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         env=os.environ | {MARK: str(tmp_path)},
         check=False,
     )

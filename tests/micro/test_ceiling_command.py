@@ -40,6 +40,7 @@ def test_every_ceiling_is_measured_kept_and_told(
 def test_a_gpu_s_are_measured_beside_the_cpu_s(
     capsys: pytest.CaptureFixture[str],
     own_state: Path,
+    light_fake: None,
     in_process: Callable[..., Ran],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

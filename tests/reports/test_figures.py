@@ -91,7 +91,7 @@ def test_pictures_leave_the_rest_of_the_process_alone(tmp_path: Path) -> None:
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")

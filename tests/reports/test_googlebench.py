@@ -62,7 +62,7 @@ def compare(folder: Path, mode: str, runs: list[Run], *filters: str) -> dict[str
     for path, one in zip(paths, runs, strict=True):
         path.write_text(json.dumps(exported(one)))
     command = [sys.executable, COMPARE, "--no-color", "-a", "-d", folder / "told", mode, *paths, *filters]
-    ran = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
     found = json.loads((folder / "told").read_text())
     assert all(row["name"] in ran.stdout for row in found if row["run_type"] == "aggregate")

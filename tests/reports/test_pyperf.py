@@ -51,7 +51,7 @@ def names(run: Run) -> list[str]:
 def pyperf(*words: str | Path) -> str:
     """What pyperf prints."""
     command = [sys.executable, "-m", "pyperf", *map(str, words)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
     return ran.stdout
 

@@ -12,178 +12,29 @@ import ctypes
 import math
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from tests.simulated import fake_ufuncs, launcher
-from tests.simulated.fake_array import DeviceArray
-
-STREAM = 7  # its address
-PAGE = 512  # bytes: CuPy's pool gives out multiples of it
-DEPTH = 1022  # entries of a stream before it stops its caller: seen on sm_70 to sm_90, NVIDIA does not say
-POLL = 1e-6  # seconds of the caller to ask whether an event has passed
-CLOCK = 2e9  # of the device, by which a holding kernel counts its patience
-HANDLE = 0xC0B1A5  # CuPy's own of cuBLAS
-Step = Callable[[], None]
-
-
-class CUDARuntimeError(RuntimeError):
-    """As CuPy raises it for whatever the runtime answers that is no success."""
-
-
-@dataclass
-class Entry:
-    """Of a stream's queue: its work, its seconds on the device, when its caller had enqueued it. `patience`, of a
-    holding kernel: seconds until it lets go by itself."""
-
-    step: Step
-    seconds: float
-    at: float
-    patience: float | None = None
-
-
-class Memory:
-    """A pointer into host memory; what CuPy calls a MemoryPointer."""
-
-    def __init__(self, fake: FakeCupy, base: np.ndarray, offset: int = 0) -> None:
-        self.fake, self.base, self.offset = fake, base, offset
-        self.ptr = base.ctypes.data + offset
-
-    def __add__(self, offset: int) -> Memory:
-        return Memory(self.fake, self.base, self.offset + offset)
-
-    def memset_async(self, value: int, nbytes: int, stream: object) -> None:
-        assert stream is self.fake.stream
-        self.fake.journal.append(f"memset {nbytes}")
-        self.fake.enqueue(lambda: self.base[self.offset : self.offset + nbytes].fill(value))
-
-
-class Array(DeviceArray):
-    """A host array that says where it lies. Writing to it and computing with it is enqueued, as on a GPU."""
-
-    @property
-    def data(self) -> Any:
-        base: Any = self.host
-        while isinstance(base.base, np.ndarray):
-            base = base.base
-        raw = base.view(np.uint8).reshape(-1)
-        return Memory(self.fake, raw, self.host.ctypes.data - raw.ctypes.data)
-
-
-class Event:
-    def __init__(self, fake: FakeCupy) -> None:
-        self.fake, self.at = fake, float("nan")
-
-    def record(self, stream: object) -> None:
-        assert stream is self.fake.stream
-        self.fake.journal.append("mark")
-        self.fake.enqueue(self._stamp)
-
-    @property
-    def done(self) -> bool:
-        self.fake.host += POLL  # else whoever asks until it has passed would ask for ever
-        self.fake.advance()
-        return self.at <= self.fake.host
-
-    def _stamp(self) -> None:
-        self.at = self.fake.clock
-
-
-class Graph:
-    """One entry of a queue, however much work it is."""
-
-    def __init__(self, fake: FakeCupy, work: list[tuple[Step, float]]) -> None:
-        self.fake, self.work = fake, work
-
-    def upload(self, stream: object) -> None:
-        self.fake.journal.append("upload")
-
-    def launch(self, stream: object) -> None:
-        assert stream is self.fake.stream
-        self.fake.journal.append(f"graph of {len(self.work)}")
-
-        def replay() -> None:
-            for step, seconds in self.work:
-                self.fake.clock += seconds
-                step()
-
-        self.fake.enqueue(replay)
-
-
-class Stream:
-    """Work waits while the gate is shut, as it does behind the holding kernel."""
-
-    def __init__(self, fake: FakeCupy) -> None:
-        self.fake, self.ptr, self.current = fake, STREAM, False
-        self.captured: list[tuple[Step, float]] | None = None
-        self.invalid = False
-
-    def use(self) -> Stream:
-        self.current = True
-        return self
-
-    def synchronize(self) -> None:
-        self.fake.journal.append("sync")
-        self.fake.run()
-
-    def begin_capture(self) -> None:
-        self.fake.raise_what_stays()
-        self.captured, self.invalid = [], False
-
-    def end_capture(self) -> Graph:
-        work, self.captured = self.captured or [], None
-        if self.invalid:
-            raise CUDARuntimeError(
-                "cudaErrorStreamCaptureInvalidated: operation failed due to a previous error during capture"
-            )
-        return Graph(self.fake, work)
-
-
-class Module:
-    """A file of kernels by its text, or by a cubin. As CuPy's, it is compiled when a kernel is asked for."""
-
-    def __init__(self, fake: FakeCupy, code: str | None = None, path: str | None = None) -> None:
-        assert (code is None) != (path is None)
-        fake.journal.append("module of code" if code is not None else f"module of {Path(str(path)).name}")
-        self.fake, self.text = fake, code if code is not None else Path(str(path)).read_text("utf-8")
-
-    def get_function(self, name: str) -> Callable[..., None]:
-        if self.fake.refuses:
-            raise self.fake.refuses
-        if name not in launcher.names(self.text):
-            raise RuntimeError(f"CUDA_ERROR_NOT_FOUND: named symbol not found\n{name}")
-
-        def launch(grid: Any, block: Any, arguments: Sequence[Any], *, shared_mem: int = 0) -> None:
-            assert shared_mem == 0, "the shim has no dynamic shared memory"
-            self.fake.start(self.text, name, grid, block, [passed(x) for x in arguments])
-
-        return launch
-
-
-def passed(argument: Any) -> bytes:
-    """What CuPy hands to a kernel: an array's address, or a NumPy scalar of its own size."""
-    if isinstance(argument, Array):
-        return int(argument.data.ptr).to_bytes(8, "little")
-    assert isinstance(argument, np.generic), f"CuPy chooses a type for {argument!r} by itself"
-    return argument.tobytes()
-
-
-def run_kernel(text: str, name: str, grid: Sequence[int], block: Sequence[int], values: Sequence[bytes]) -> None:
-    """One launch through the shim. Raises launcher.LaunchFailed."""
-    assert len(grid) == len(block) == 3 and min(*grid, *block) > 0
-    assert max(grid[1:]) < 1 << 16, "a grid's second and third extents end at 65535"
-    entry = getattr(launcher.load(text), f"launch_{name}")
-    entry.restype = ctypes.c_char_p
-    # Behind a value that is too short lies something that shows.
-    kept = [ctypes.create_string_buffer(value + b"\xa5" * 8) for value in values]
-    places = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(x) for x in kept))
-    triple = ctypes.c_uint * 3
-    if told := entry(triple(*grid), triple(*block), 0, places, len(kept)):
-        raise launcher.LaunchFailed(told.decode())
+from tests.simulated.fake_cupy_objects import (
+    CLOCK,
+    DEPTH,
+    HANDLE,
+    PAGE,
+    STREAM,
+    Array,
+    CUDARuntimeError,
+    Entry,
+    Event,
+    Memory,
+    Module,
+    PinnedWord,
+    Step,
+    Stream,
+    run_kernel,
+)
 
 
 class FakeCupy:
@@ -385,9 +236,3 @@ class FakeCupy:
 
     def _own(self, array: np.ndarray) -> Array:
         return Array(self, array)
-
-
-class PinnedWord(np.ndarray):
-    """Pinned memory: a buffer with an address of its own."""
-
-    ptr: int = 0

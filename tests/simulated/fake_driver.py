@@ -11,7 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.simulated import launcher
-from tests.simulated.fake_cupy import STREAM, FakeCupy, Step, run_kernel
+from tests.simulated.fake_cupy import FakeCupy
+from tests.simulated.fake_cupy_objects import STREAM, Step, run_kernel
 
 INVALID, NOT_FOUND = 400, 500  # CUresult
 POINTER, UNSIGNED = ctypes.c_void_p, ctypes.c_uint

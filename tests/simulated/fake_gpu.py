@@ -20,7 +20,8 @@ from kernels import nvcc
 from kernels.libs import cublas, cuda, driver, pycuda, skcuda
 from kernels.ops.gemm import fastest
 from tests.simulated import fake_cublas, fake_cublaslt, fake_tensors
-from tests.simulated.fake_cupy import HANDLE, STREAM, FakeCupy
+from tests.simulated.fake_cupy import FakeCupy
+from tests.simulated.fake_cupy_objects import HANDLE, STREAM
 from tests.simulated.fake_driver import FakeDriver, FakePycuda
 
 

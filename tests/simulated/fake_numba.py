@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from tests.simulated.fake_array import DeviceArray
-from tests.simulated.fake_cupy import STREAM, FakeCupy
+from tests.simulated.fake_cupy import FakeCupy
+from tests.simulated.fake_cupy_objects import STREAM
 
 FEW = 128  # blocks, below which it warns
 

@@ -15,7 +15,8 @@ import pytest
 
 from kernels.libs import torch_cuda
 from tests.simulated import fake_torch
-from tests.simulated.fake_cupy import STREAM, FakeCupy
+from tests.simulated.fake_cupy import FakeCupy
+from tests.simulated.fake_cupy_objects import STREAM
 
 MADE = ("empty", "full", "ones", "tensor", "zeros")  # functions that take a device
 PRODUCTS = {"aten::mm": (0, 1), "aten::addmm": (1, 2), "aten::addmm_": (1, 2)}  # and their two factors

@@ -8,8 +8,6 @@ import itertools
 import mmap
 import re
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +19,7 @@ from kernels.dtypes import STORED, encode
 from kernels.nvcc import Geometry
 from kernels.problem import Operand
 from tests.simulated import assembly
+from tests.simulated.compiled import compiled
 
 if TYPE_CHECKING:
     from kernels.problem import Arrays
@@ -71,13 +70,8 @@ def names(source: str) -> list[str]:
 def load(source: str) -> ctypes.CDLL:
     """A CUDA file's text, compiled for the CPU and loaded."""
     entries = "\n".join(f"ENTRY({name})" for name in names(source))
-    with tempfile.TemporaryDirectory() as folder:
-        text, made = Path(folder) / "kernels.cc", Path(folder) / "kernels.so"
-        text.write_text(f'#include "{SHIM}"\n#line 1\n{assembly.called(source)}\n{entries}\n')
-        command = ["g++", *FLAGS, str(text), "-o", str(made)]
-        told = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert told.returncode == 0, told.stderr
-        return ctypes.CDLL(str(made))
+    text = f'#include "{SHIM}"\n#line 1\n{assembly.called(source)}\n{entries}\n'
+    return ctypes.CDLL(str(compiled(text, FLAGS)))
 
 
 @dataclass

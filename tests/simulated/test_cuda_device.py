@@ -29,7 +29,8 @@ from micro.worker import visits as worker_visits
 from micro.worker.calibration import MEDIAN
 from micro.worker.host import Host
 from tests.simulated import fake_gpu, launcher
-from tests.simulated.fake_cupy import DEPTH, CUDARuntimeError, FakeCupy
+from tests.simulated.fake_cupy import FakeCupy
+from tests.simulated.fake_cupy_objects import DEPTH, CUDARuntimeError
 
 SECONDS = 3e-6
 PROBLEM = Gemm(4, 4, 4)

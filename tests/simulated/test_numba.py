@@ -26,7 +26,7 @@ def simulate(*change: str) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

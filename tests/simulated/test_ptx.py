@@ -147,6 +147,7 @@ def test_tf32_is_rounded_to_nearest() -> None:
         ('asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 %0;" : "=r"(t));', "no such shape"),
     ],
 )
+@pytest.mark.slow
 def test_what_it_does_not_know_is_refused(body: str, told: str) -> None:
     with pytest.raises(launcher.LaunchFailed, match=told):
         run(body + " y[t] = 0;")

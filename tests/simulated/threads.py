@@ -20,6 +20,7 @@ from kernels.dtypes import STORED, encode
 from kernels.nvcc import Geometry
 from kernels.problem import Operand
 from tests.simulated import assembly, launcher
+from tests.simulated.compiled import compiled as kept
 
 if TYPE_CHECKING:
     from kernels.problem import Arrays
@@ -96,13 +97,7 @@ def _first(text: str) -> str:
 @functools.cache
 def compiled(text: str) -> bytes:
     """The program that C++ makes, as a file's contents."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, made = Path(folder, "kernels.cc"), Path(folder, "kernels")
-        source.write_text(text)
-        command = ["g++", *FLAGS, str(source), "-o", str(made)]
-        told = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert told.returncode == 0, told.stderr
-        return made.read_bytes()
+    return kept(text, FLAGS).read_bytes()
 
 
 def _written(folder: str, program: bytes) -> Path:

@@ -223,7 +223,7 @@ def test_the_table_is_light() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-500:]

@@ -245,7 +245,7 @@ def test_a_script_of_ten_lines(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")

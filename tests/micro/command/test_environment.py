@@ -29,7 +29,7 @@ else:
 
 def started(*words: str) -> str:
     ran = subprocess.run(
-        [sys.executable, "-c", STARTED, *words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", STARTED, *words], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     return ran.stdout.rstrip("\n")
@@ -58,7 +58,7 @@ def test_a_run_file_keeps_it(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env=os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str(tmp_path / "state")},
     )

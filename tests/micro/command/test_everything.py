@@ -306,14 +306,14 @@ def test_what_was_interrupted_is_taken_up_where_it_was(
     while len(lines(file)) < after and process.poll() is None:
         time.sleep(0.005)
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == (128 + number if number != signal.SIGKILL else -number), err
     assert "Traceback" not in err
     kept = [x for x in lines(file) if x.endswith(b"\n")]
     assert len(kept) >= after
     done = names(store.read(file))
     process = started()
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert lines(file)[: len(kept)] == kept  # not measured again, nor written again
     run, found = store.read(file), parts(DEVICE, small=True)

@@ -255,7 +255,7 @@ def test_the_line_that_repeats_a_case_holds_small_negative_numbers(gemm: Gemm) -
 
 def command(*argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "micro.gemm", *argv], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "micro.gemm", *argv], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -271,7 +271,7 @@ def test_a_reader_that_leaves_early_costs_no_traceback() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")

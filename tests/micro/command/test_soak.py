@@ -28,7 +28,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def loop(program: Path, arguments: Sequence[str], told: str = "") -> subprocess.CompletedProcess[str]:
     command = [str(program), *arguments]
-    return subprocess.run(command, input=told, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, input=told, capture_output=True, text=True, check=False, timeout=300)
 
 
 needs_openblas = pytest.mark.skipif(openblas.missing("numpy") is not None, reason="NumPy without OpenBLAS")

@@ -222,7 +222,7 @@ def printed(program: str, **variables: str) -> str:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
         env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"} | variables,
     )

@@ -12,7 +12,8 @@ import kernels.devices.cuda
 from kernels.devices.cuda import Cuda
 from micro.probes import hold
 from tests.simulated import fake_gpu, launcher
-from tests.simulated.fake_cupy import CLOCK, FakeCupy
+from tests.simulated.fake_cupy import FakeCupy
+from tests.simulated.fake_cupy_objects import CLOCK
 
 DEPTH = 20  # launches and marks behind the holding kernel
 

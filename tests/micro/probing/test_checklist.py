@@ -99,7 +99,7 @@ def test_fake_gives_a_line_for_every_probe(tmp_path: Path) -> None:
         cwd=processes.ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert told.returncode == 0, told.stderr

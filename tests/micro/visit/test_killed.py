@@ -80,7 +80,7 @@ def test_killed_at_random_moments_it_leaves_whole_lines_and_goes_on(
         assert file.read_bytes().startswith(before)
         before = file.read_bytes()
     process = visit()
-    _, err = process.communicate(timeout=100)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 0, (err, words(out))
     whole(out)
     names = [x.contest for x in store.read(file).contests]

@@ -146,7 +146,7 @@ def test_a_visit_in_too_little_time(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert ran.returncode in (0, 1) and "Traceback" not in ran.stderr, ran.stderr

@@ -46,7 +46,7 @@ def test_a_driver_without_cupy_is_one_line(how: str, driver: Path, tmp_path: Pat
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     lines = [line for line in ran.stderr.splitlines() if not line.startswith("make")]
     assert ran.returncode == 2 and len(lines) == 1, ran

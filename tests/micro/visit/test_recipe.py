@@ -64,7 +64,7 @@ def test_the_recipe_in_an_environment_within_an_environment(tmp_path: Path) -> N
             env=environment,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=900,
             check=False,
         )
 

@@ -154,7 +154,10 @@ def product(problem, a, b, c):
 """
 
 
-@pytest.mark.parametrize("data", DATA)
+QUICK = ("normal", "integers")
+
+
+@pytest.mark.parametrize("data", [pytest.param(x, marks=[] if x in QUICK else [pytest.mark.slow]) for x in DATA])
 def test_kernels_are_timed_on_what_was_asked_and_checked_on_normal_numbers(
     data: str, gemm: Callable[..., Ran], tmp_path: Path
 ) -> None:

@@ -227,7 +227,7 @@ def test_one_launch_for_a_profiler_is_of_the_set_asked_for(asked: str, code: int
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env=os.environ | {"OPENBLAS_CORETYPE": "Haswell", "KERNELGAP_STATE": str(tmp_path)},
     )

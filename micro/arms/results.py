@@ -108,8 +108,6 @@ def contests(
 
 
 def _result(case: Case, i: int, contest: str, canary: dict[str, list[float]], command: str) -> record.Result:
-    import numpy as np
-
     one = parse(case.name)
     row: Any = find(one.problem.op, one.variant)
     blank = record.Result(
@@ -133,6 +131,13 @@ def _result(case: Case, i: int, contest: str, canary: dict[str, list[float]], co
         return replace(blank, status=statuses.get(kind, "failed"), reason=reason)
     if case.failed or not case.wall:
         return replace(blank, status="skipped", reason="the other arm failed" if case.failed else "interrupted")
+    return _timed(blank, case, i, canary)
+
+
+def _timed(blank: record.Result, case: Case, i: int, canary: dict[str, list[float]]) -> record.Result:
+    import numpy as np
+
+    problem = parse(case.name).problem
     samples = [seconds for pair in case.times for seconds in pair[i]]
     median, low, high = stats.order_interval(np.array(samples))
     lost = float(np.mean(np.array(case.lost) > LOST))
@@ -143,8 +148,8 @@ def _result(case: Case, i: int, contest: str, canary: dict[str, list[float]], co
         launches=case.launches,
         seconds=record.Seconds(median, low, high, stats.SHOWN),
         samples=tuple(samples),
-        flops_per_second=one.problem.flops / median,
-        bytes_per_second=one.problem.bytes / median,
+        flops_per_second=problem.flops / median,
+        bytes_per_second=problem.bytes / median,
         rounds=tuple(r for pair in case.times for r in range(len(pair[i]))),
         processes=tuple(p for p, pair in enumerate(case.times) for _ in pair[i]),
         kernel=case.about[i]["kernel"],

@@ -180,17 +180,10 @@ class Finished:
             _work_ratio(first, second),
             notes=_notes(first, second),
         )
-        for i in (a, b):
-            if i not in self._column:
-                outcome = self.outcomes[i]
-                why = f"{self.contest.cases[i].name} {outcome.status}"
-                return replace(blank, reason=f"{why}: {outcome.reason}" if outcome.reason else why)
-        if self.measurement is None:
-            return replace(blank, reason=f"nothing was timed: --until {self.until}")
         m = self.measurement
-        for i in (a, b):
-            if refusal := self._shares[i].refusal:
-                return replace(blank, reason=f"{self.contest.cases[i].name} wrong: {refusal}")
+        refusal = self._incomparable(a, b)
+        if refusal or m is None:
+            return replace(blank, reason=refusal or f"nothing was timed: --until {self.until}")
         judged = m.judgments[self._column[a], self._column[b]]
         reason = judged.reason or (m.stopped if judged.verdict == "unresolved" else None)
         if judged.shown is None:
@@ -199,15 +192,19 @@ class Finished:
         notes = blank.notes
         if shown.lag1 > stats.WANDERS:
             notes = (*notes, f"the ratio itself wanders: lag-1 autocorrelation {shown.lag1:.2f}")
-        return replace(
-            blank,
-            ratio=shown.center,
-            low=shown.low,
-            high=shown.high,
-            verdict=judged.verdict,
-            reason=reason,
-            notes=notes,
-        )
+        known = replace(blank, ratio=shown.center, low=shown.low, high=shown.high)
+        return replace(known, verdict=judged.verdict, reason=reason, notes=notes)
+
+    def _incomparable(self, a: int, b: int) -> str | None:
+        """Why one of two cases has no time."""
+        for i in (a, b):
+            name, outcome = self.contest.cases[i].name, self.outcomes[i]
+            if i not in self._column:
+                return f"{name} {outcome.status}" + (f": {outcome.reason}" if outcome.reason else "")
+        for i in (a, b) if self.measurement else ():
+            if refusal := self._shares[i].refusal:
+                return f"{self.contest.cases[i].name} wrong: {refusal}"
+        return None
 
 
 def disturbed(m: Measurement, threads: int) -> Iterator[str]:

@@ -126,50 +126,64 @@ class Goal:
 def measure(crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: Callable[[str], None]) -> Measurement:
     """Run rounds until the ratio of every pair of cases (baseline, contender) is known: looks double up to
     the budget. Without a pair, ENOUGH rounds are taken."""
-    seconds, rounds = goal.seconds, goal.rounds
-    patience = 60.0 + 2 * seconds
-    opened = crew.open(patience)
-    began = time.monotonic()
-    affordable = rounds or int((seconds - opened.beside) / max(opened.round, 1e-9))
-    once = rounds is not None or affordable < stats.FEW
-    found = _Rounds(crew.cases, pairs, opened, goal.margin, once)
-    limit = began + (math.inf if rounds else seconds * (OVERRUN if once else 1))
-
-    def took() -> float:
-        """Seconds of a round: what they cost so far."""
-        return (time.monotonic() - began) / found.taken if found.taken else opened.round
-
-    def full() -> bool:
-        """Whether not even one more round fits into the budget."""
-        return (
-            found.accepted >= stats.FEWEST and limit - time.monotonic() < opened.beside + took()
-        ) or time.monotonic() >= limit
-
-    def reach(count: int) -> None:
-        most = found.taken + REJECTIONS * count
-        while (missing := count - found.accepted) > 0 and (not found.looks or not full()):
-            if found.taken >= most:
-                return  # a machine that rejects every round would keep us here for ever
-            # No longer than a sign of life, nor than the budget.
-            longest = min(BREATH, max(limit - time.monotonic(), 0.0)) if found.taken else BREATH
-            chunk = max(1, min(missing, int(longest / max(took(), opened.round, 1e-9))))
-            found.take(crew.look(found.taken, chunk, patience))
-            progress(found.say())
-
+    opened = crew.open(60.0 + 2 * goal.seconds)
+    affordable = goal.rounds or int((goal.seconds - opened.beside) / max(opened.round, 1e-9))
+    once = goal.rounds is not None or affordable < stats.FEW
+    rounds = _Rounds(crew.cases, pairs, opened, goal.margin, once)
+    pace = _Pace(crew, rounds, goal, progress, goal.seconds * (OVERRUN if once else 1))
     stopped = "the most rounds were taken"
     for wanted in [max(1, affordable)] if once else stats.LOOKS:
-        reach(wanted)
-        settled = all(judgment.settled(goal.target) for judgment in found.judge().values())
+        pace.reach(wanted)
+        settled = all(judgment.settled(goal.target) for judgment in rounds.judge().values())
         if settled and (pairs or wanted >= ENOUGH):
             stopped = "the answer is known"
             break
-        if once or full():
+        if once or pace.full():
             stopped = "the budget ran out"
             break
-    spent = time.monotonic() - began
-    limit = math.inf
-    reach(goal.at_least)
-    return found.measurement(stopped, spent)
+    spent = pace.spent()
+    pace.reach(goal.at_least, math.inf)
+    return rounds.measurement(stopped, spent)
+
+
+class _Pace:
+    """Takes rounds, as many at a time as fit between two signs of life and into the budget of `seconds`; a goal that
+    fixes their number has none."""
+
+    def __init__(
+        self, crew: Crew, rounds: _Rounds, goal: Goal, progress: Callable[[str], None], seconds: float
+    ) -> None:
+        self._crew, self._rounds, self._progress = crew, rounds, progress
+        self._patience = 60.0 + 2 * goal.seconds
+        self._began = time.monotonic()
+        self._limit = self._began + (math.inf if goal.rounds else seconds)
+
+    def spent(self) -> float:
+        """Seconds so far."""
+        return time.monotonic() - self._began
+
+    def _took(self) -> float:
+        """Seconds of a round: what they cost so far."""
+        return self.spent() / self._rounds.taken if self._rounds.taken else self._rounds.opened.round
+
+    def full(self) -> bool:
+        """Whether not even one more round fits into the budget."""
+        left, opened = self._limit - time.monotonic(), self._rounds.opened
+        return left <= 0 or (self._rounds.accepted >= stats.FEWEST and left < opened.beside + self._took())
+
+    def reach(self, count: int, limit: float | None = None) -> None:
+        """Go on to so many accepted rounds, or until the budget is spent; `limit`: another end than the budget's."""
+        self._limit = self._limit if limit is None else limit
+        rounds = self._rounds
+        most = rounds.taken + REJECTIONS * count
+        while (missing := count - rounds.accepted) > 0 and (not rounds.looks or not self.full()):
+            if rounds.taken >= most:
+                return  # a machine that rejects every round would keep us here for ever
+            # No longer than a sign of life, nor than the budget.
+            longest = min(BREATH, max(self._limit - time.monotonic(), 0.0)) if rounds.taken else BREATH
+            chunk = max(1, min(missing, int(longest / max(self._took(), rounds.opened.round, 1e-9))))
+            rounds.take(self._crew.look(rounds.taken, chunk, self._patience))
+            self._progress(rounds.say())
 
 
 class _Rounds:

@@ -36,25 +36,10 @@ def cupy_raw(problem: Gemm, device: Any, setting: object) -> Bind:
             call = partial(binding.sgemm, handle, *flags, *sizes, alpha, *first, *second, beta, *out)
         else:
             kind, compute = cublas.TYPES[problem.dtype]
-            call = partial(
-                binding.gemmEx,
-                handle,
-                *flags,
-                *sizes,
-                alpha,
-                first[0],
-                kind,
-                first[1],
-                second[0],
-                kind,
-                second[1],
-                beta,
-                out[0],
-                kind,
-                out[1],
-                compute,
-                cublas.DEFAULT_ALGORITHM,
-            )
+            typed = [(pointer, kind, leading) for pointer, leading in (first, second, out)]
+            inputs = (alpha, *typed[0], *typed[1])
+            how = (compute, cublas.DEFAULT_ALGORITHM)
+            call = partial(binding.gemmEx, handle, *flags, *sizes, *inputs, beta, *typed[2], *how)
 
         def run(keep: object = (factors, *buffers)) -> None:
             call()

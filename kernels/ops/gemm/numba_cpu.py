@@ -36,12 +36,10 @@ def naive(a: Array, b: Array, c: Array, pack: Array, alpha: Any, beta: Any) -> N
 def blocked(a: Array, b: Array, c: Array, pack: Array, alpha: Any, beta: Any) -> None:
     m, k = a.shape
     n = b.shape[1]
-    for i in range(m):
-        for j in range(n):
-            if beta == 0:
-                c[i, j] = 0
-            else:
-                c[i, j] *= beta
+    if beta == 0:  # C is not read: it may hold NaN
+        c[:, :] = 0
+    else:
+        c *= beta
     for first in range(0, n, WIDTH):
         width = min(WIDTH, n - first)
         for start in range(0, k, DEPTH):

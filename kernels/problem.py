@@ -62,9 +62,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One comparison of an answer with the truth: |error| and its bound, element by element. Whoever weighs it
-    may write to `error`."""
+    """One comparison of the output `operand` with the truth: |error| and its bound, element by element. Whoever weighs
+    it may write to `error`."""
 
+    operand: str
     test: str
     error: Array
     bound: Array
@@ -169,27 +170,36 @@ class Problem:
         """Inputs first, then outputs; the order in which a kernel takes them."""
         raise NotImplementedError
 
+    @property
+    def outputs(self) -> tuple[Operand, ...]:
+        """What a kernel writes: every operand that is not only read, in order."""
+        return tuple(x for x in self.operands() if x.role != "in")
+
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
         """Fresh host arrays for every operand that is read, normal random unless the probe says else."""
         return {x.name: _normal(rng, x) for x in self.operands() if x.role != "out"}
 
-    def reference(self, x: Arrays) -> Array:
-        """The right answer in float64, for the first output operand."""
+    def reference(self, x: Arrays) -> dict[str, Array]:
+        """The right answer in float64: of every output, by its name. The arrays are the caller's to write to."""
         raise NotImplementedError
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
-        """The largest honest |error| of each element, for a kernel of unit roundoff u (growth included)."""
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
+        """The largest honest |error| of each element of every output, for a kernel of unit roundoff u (growth
+        included)."""
         raise NotImplementedError
 
-    def compare(self, x: Arrays, got: Array, u: float, probe: str) -> list[Evidence]:
-        """The answer against the truth; an operation whose reference is too dear overrides it."""
+    def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
+        """The answer against the truth, output by output; an operation whose reference is too dear overrides it."""
         import numpy as np
 
         want = once(x, "reference", lambda: self.reference(x))
         bound = once(x, ("bound", u), lambda: self.bound(x, want, u))
-        # In place where nobody else needs it: fresh pages cost more than the arithmetic.
-        error = np.subtract(got, want, out=None if isinstance(x, Inputs) else want)
-        return [Evidence(probe, np.abs(error, out=error), bound)]
+        evidence = []
+        for name in want:
+            # In place where no other rival needs it: fresh pages cost more than the arithmetic.
+            error = np.subtract(got[name], want[name], out=None if isinstance(x, Inputs) else want[name])
+            evidence.append(Evidence(name, probe, np.abs(error, out=error), bound[name]))
+        return evidence
 
     @property
     def footprint(self) -> int:

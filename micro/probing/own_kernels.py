@@ -111,8 +111,8 @@ def checked(device: Cuda, own: Own) -> dict[str, Any]:
     views, launch = bound(device, own, load)
     launch.call()
     device.sync()
-    roles = [operand.role != "in" for operand in own.problem.operands()]
-    got = device.get(views[roles.index(True)])
+    written = zip(own.problem.operands(), views, strict=True)
+    got = {operand.name: device.get(view) for operand, view in written if operand.role != "in"}
     u = find(own.problem.op, own.row).u(own.problem)
     evidence = own.problem.compare(x, got, u, "dense")
     return {"right": all(bool((one.error <= one.bound).all()) for one in evidence)}

@@ -28,7 +28,7 @@ def right(problem: Optimizer, text: str = TEXT, each: bool = False, **how: Any) 
         found = launcher.launch(text, launches, problem.operands(), x, **how)
     except launcher.LaunchFailed:
         return False
-    return cases.compare(problem, x, found["s"]).allowed
+    return cases.compare(problem, x, found).allowed
 
 
 @needs_shim

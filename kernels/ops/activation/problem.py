@@ -75,20 +75,19 @@ class Activation(Problem):
         slope: Array = {"sigmoid": y * (1 - y), "tanh": 1 - y * y, "exp": y}[self.kind]
         return slope
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         last = x[self.sources[-1]].astype("f8")
         if self.phase == "forward":
-            return self._function(last)
-        slope: Array = self._slope(x["x"].astype("f8")) * last
-        return slope
+            return {"y": self._function(last)}
+        return {"y": self._slope(x["x"].astype("f8")) * last}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         import numpy as np
 
         if self.kind == "relu":
-            return np.zeros_like(want)
-        size = np.abs(want)
+            return {"y": np.zeros_like(want["y"])}
+        size = np.abs(want["y"])
         if self.phase == "backward":  # 1 − y and 1 − y² cancel
             size = size + np.abs(x[self.sources[-1]].astype("f8"))
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(ULP * u * size + SMALLEST)
+            return {"y": ULP * u * size + SMALLEST}

@@ -64,22 +64,22 @@ class BiasAct(Problem):
             x["x"] = np.maximum(x["x"], 0)
         return x
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
 
         if self.phase == "backward":
             gradient = np.where(x["x"] > 0, x["d"].astype("f8"), 0)
-            return np.concatenate([gradient, gradient.sum(axis=0, keepdims=True)])
+            return {"y": np.concatenate([gradient, gradient.sum(axis=0, keepdims=True)])}
         before = x["a"].astype("f8") @ x["w"].astype("f8") if self.terms else x["x"].astype("f8")
-        return np.asarray(np.maximum(before + x["b"], 0))
+        return {"y": np.maximum(before + x["b"], 0)}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         import numpy as np
 
         if self.phase == "backward":
-            size = np.abs(want[:-1])
-            return np.concatenate([np.zeros_like(size), LIMIT * u * size.sum(axis=0, keepdims=True)])
+            size = np.abs(want["y"][:-1])
+            return {"y": np.concatenate([np.zeros_like(size), LIMIT * u * size.sum(axis=0, keepdims=True)])}
         if self.terms:
             size = np.abs(x["a"]).astype("f8") @ np.abs(x["w"])
-            return np.asarray(LIMIT * u * (size + np.abs(x["b"])))
-        return np.asarray(2 * u * (np.abs(x["x"]).astype("f8") + np.abs(x["b"])))
+            return {"y": LIMIT * u * (size + np.abs(x["b"]))}
+        return {"y": 2 * u * (np.abs(x["x"]).astype("f8") + np.abs(x["b"]))}

@@ -46,23 +46,24 @@ class Dropout(Problem):
         row = (1, self.units)
         return Operand("x", row, "in"), Operand("d", row, "in"), Operand("y", (1, 2 * self.units), "out")
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         """With a mask of NumPy's."""
         import numpy as np
 
         kept = np.random.default_rng(1).random((1, self.units)) >= self.rate
-        return np.concatenate([x["x"] * kept, x["d"] * kept], axis=1) * self.scale
+        return {"y": np.concatenate([x["x"] * kept, x["d"] * kept], axis=1) * self.scale}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         import numpy as np
 
-        return np.asarray(4 * u * self.scale * np.abs(np.concatenate([x["x"], x["d"]], axis=1)).astype("f8"))
+        return {"y": 4 * u * self.scale * np.abs(np.concatenate([x["x"], x["d"]], axis=1)).astype("f8")}
 
-    def compare(self, x: Arrays, got: Array, u: float, probe: str) -> list[Evidence]:
+    def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
         import numpy as np
 
         inputs = np.concatenate([x["x"], x["d"]], axis=1).astype("f8")
-        kept = got != 0  # NaN too
+        y = got["y"]
+        kept = y != 0  # NaN too
         want = np.where(kept, inputs * self.scale, 0)
         first, second = kept[:, : self.units], kept[:, self.units :]
         differ = (first != second) & (x["x"] != 0) & (x["d"] != 0)
@@ -71,7 +72,7 @@ class Dropout(Problem):
         spread = np.sqrt([[chance * (1 - chance), pair * (1 - pair) + 2 * pair * chance * (1 - chance)]])
         counted = np.array([[first.mean() - chance, neighbors.mean() - pair]])
         return [
-            Evidence("scaled", np.abs(got - want), self.bound(x, want, u)),
-            Evidence("both ways", differ.astype("f8"), np.zeros(differ.shape)),
-            Evidence("kept", np.abs(counted), SIGMAS * spread / np.sqrt(self.units - 1) + 1 / self.units),
+            Evidence("y", "scaled", np.abs(y - want), self.bound(x, {"y": want}, u)["y"]),
+            Evidence("y", "both ways", differ.astype("f8"), np.zeros(differ.shape)),
+            Evidence("y", "kept", np.abs(counted), SIGMAS * spread / np.sqrt(self.units - 1) + 1 / self.units),
         ]

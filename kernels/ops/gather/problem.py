@@ -88,30 +88,30 @@ class Gather(Problem):
             np.abs(x["w"][self.rows :], out=x["w"][self.rows :])
         return x
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
 
         ids = self.ids()
         if self.does == "lookup":
-            return x["table"][ids].astype("f8")
+            return {"y": x["table"][ids].astype("f8")}
         w, g = x["w"].astype("f8"), x["g"].astype("f8")
         if self.rule == "sgd":
             w[ids] -= RATE * g
-            return w
+            return {"w": w}
         w[self.rows + ids] += g * g
         w[ids] -= RATE * g / (np.sqrt(w[self.rows + ids]) + EPSILON)
-        return w
+        return {"w": w}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """A row that is copied or not named is exact."""
         import numpy as np
 
-        found = np.zeros_like(want)
         if self.does == "lookup":
-            return found
+            return {"y": np.zeros_like(want["y"])}
+        w, found = want["w"], np.zeros_like(want["w"])
         ids, before = self.ids(), x["w"].astype("f8")
-        step = np.abs(want[ids] - before[ids])
-        found[ids] = u * (2 * np.abs(want[ids]) + 2 * np.abs(before[ids]) + LIMIT * step)
+        step = np.abs(w[ids] - before[ids])
+        found[ids] = u * (2 * np.abs(w[ids]) + 2 * np.abs(before[ids]) + LIMIT * step)
         if self.kept:
-            found[self.rows + ids] = LIMIT * u * want[self.rows + ids]
-        return found
+            found[self.rows + ids] = LIMIT * u * w[self.rows + ids]
+        return {"w": found}

@@ -65,14 +65,14 @@ class Norm(Problem):
         place = np.arange(self.channels, dtype=np.float32)
         return np.asarray(np.sin(place) / 4, "f4"), np.asarray(1 + np.cos(place) / 2, "f4")
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
 
         image = x["x"].astype("f8")
         if self.method == "lrn":
-            return np.asarray(image / self._pool(image * image) ** BETA)
+            return {"y": image / self._pool(image * image) ** BETA}
         mean, variance = self._statistics(image)
-        return np.asarray((image - mean) / np.sqrt(variance + EPSILON) * x["g"][0, :, None] + x["b"][0, :, None])
+        return {"y": (image - mean) / np.sqrt(variance + EPSILON) * x["g"][0, :, None] + x["b"][0, :, None]}
 
     def _statistics(self, image: Array) -> tuple[Array, Array]:
         if self.mode == "frozen":
@@ -89,14 +89,14 @@ class Norm(Problem):
         total = sum(padded[:, i : i + self.channels] for i in range(WIDTH))
         return np.asarray(BIAS + ALPHA / WIDTH * total)
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Of a difference the larger side counts, of a channel with next to no variance its mean."""
         import numpy as np
 
         if self.method == "lrn":
-            return np.asarray(LIMIT * u * np.abs(want))
+            return {"y": LIMIT * u * np.abs(want["y"])}
         image = x["x"].astype("f8")
         mean, variance = self._statistics(image)
         size = (np.abs(image) + np.abs(image).mean(axis=(0, 2))[:, None] + np.abs(mean)) / np.sqrt(variance + EPSILON)
         worse = 1 + np.abs(image).max() ** 2 / (variance + EPSILON)  # what is lost of a variance beside its squares
-        return np.asarray(LIMIT * u * (size * worse * np.abs(x["g"][0, :, None]) + np.abs(x["b"][0, :, None])))
+        return {"y": LIMIT * u * (size * worse * np.abs(x["g"][0, :, None]) + np.abs(x["b"][0, :, None]))}

@@ -86,20 +86,18 @@ class Optimizer(Problem):
             np.abs(x["s"][row], out=x["s"][row])
         return x
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
 
         g = x["g"][0].astype(np.float64)
         s = x["s"].astype(np.float64) if "s" in x else np.zeros((1, self.count))
-        stepped: Array = rules.RULES[self.rule].step(self, g, s)
-        return stepped
+        return {"s": rules.RULES[self.rule].step(self, g, s)}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Roundings of each operation, carried to the parameters; none of a copy."""
         import numpy as np
 
         if self.rule == "copy":
-            return np.zeros_like(want)
+            return {"s": np.zeros_like(want["s"])}
         g, s = x["g"][0].astype(np.float64), x["s"].astype(np.float64)
-        bound: Array = rules.bound(self, g, s, want, max(u, UNIT_ROUNDOFF["fp32"]))
-        return bound
+        return {"s": rules.bound(self, g, s, want["s"], max(u, UNIT_ROUNDOFF["fp32"]))}

@@ -50,14 +50,14 @@ class Pooling(Problem):
         return self.images * self.channels * self.size**2
 
     @property
-    def outputs(self) -> int:
+    def results(self) -> int:
         return self.images * self.channels * self.edge**2
 
     @property
     def flops(self) -> float:
         """A comparison or addition for each element of a window, once more for the gradient; ReLU one each."""
         each = self.window**2 * (2.0 if self.phase == "step" else 1.0)
-        return self.outputs * (each + (self.relu == "yes"))
+        return self.results * (each + (self.relu == "yes"))
 
     @property
     def bytes(self) -> float:
@@ -71,9 +71,9 @@ class Pooling(Problem):
     def operands(self) -> tuple[Operand, ...]:
         x = Operand("x", self.shape(self.size), "in")
         if self.phase == "forward":
-            return x, Operand("y", (1, self.outputs), "out")
+            return x, Operand("y", (1, self.results), "out")
         d = Operand("d", self.shape(self.edge), "in")
-        return x, d, Operand("y", (1, self.outputs + self.inputs), "out")
+        return x, d, Operand("y", (1, self.results + self.inputs), "out")
 
     def planes(self, x: Array) -> Array:
         """A view with the axes images, channels, row, column."""
@@ -81,10 +81,10 @@ class Pooling(Problem):
 
     def parts(self, y: Array) -> tuple[Array, Array | None]:
         """Views of the result and, of a step, of the gradient, as images, channels, row, column."""
-        result = y[0, : self.outputs].reshape(self.shape(self.edge))
+        result = y[0, : self.results].reshape(self.shape(self.edge))
         if self.phase == "forward":
             return self.planes(result), None
-        return self.planes(result), self.planes(y[0, self.outputs :].reshape(self.shape(self.size)))
+        return self.planes(result), self.planes(y[0, self.results :].reshape(self.shape(self.size)))
 
     def windows(self, x: Array) -> list[Array]:
         """For each place in a window the view of its elements of all windows."""
@@ -119,16 +119,16 @@ class Pooling(Problem):
             gradient[...] = self._scattered(d, image)
         return y
 
-    def reference(self, x: Arrays) -> Array:
-        return self._answer(x, self.planes(x["d"]) if "d" in x else None)
+    def reference(self, x: Arrays) -> dict[str, Array]:
+        return {"y": self._answer(x, self.planes(x["d"]) if "d" in x else None)}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """A maximum is exact; averages and gradients are sums of at most nine and four terms."""
         import numpy as np
 
         if self.pool == "avg":
             sizes = {name: np.abs(array) for name, array in x.items()}
-            return np.asarray(8 * u * self.reference(sizes))
+            return {"y": 8 * u * self.reference(sizes)["y"]}
         found = 8 * u * self._answer(x, np.abs(self.planes(x["d"])) if "d" in x else None)
-        found[0, : self.outputs] = 0
-        return np.asarray(found)
+        found[0, : self.results] = 0
+        return {"y": found}

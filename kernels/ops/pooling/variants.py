@@ -38,8 +38,8 @@ def _argument(problem: Pooling) -> tuple[ctypes.Structure, tuple[object, ...]]:
 def _own(kind: Callable[[Pooling], str]) -> Callable[[Any, Any, Any], Bind]:
     def scratch(problem: Pooling) -> int:
         """Indices, and ReLU's result or gradient where it is a pass of its own."""
-        floats = {"before": problem.inputs, "after": problem.outputs}.get(kind(problem), 0)
-        return problem.outputs + 64 + 4 * floats
+        floats = {"before": problem.inputs, "after": problem.results}.get(kind(problem), 0)
+        return problem.results + 64 + 4 * floats
 
     return maths.prepared(SOURCE, lambda p: f"{kind(p)}_{p.layout}{p.window}_{p.phase}", _argument, scratch)
 

@@ -79,7 +79,7 @@ class Softmax(Problem):
         t[np.arange(self.batch), self.targets()] = 1
         return t
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
 
         scores, t = x["x"].astype("f8"), self._truth(x)
@@ -88,22 +88,22 @@ class Softmax(Problem):
         total = np.log(np.exp(q - top).sum(axis=1)) + top[:, 0]
         loss: Array = total - (t * q).sum(axis=1)
         if self.want == "loss":
-            return np.asarray(loss[None])
+            return {"y": loss[None]}
         gradient = _softmax(q) - t
         if self.before == "softmax":
             gradient = q * (gradient - (gradient * q).sum(axis=1, keepdims=True))
-        return np.concatenate([gradient.ravel(), loss])[None]
+        return {"y": np.concatenate([gradient.ravel(), loss])[None]}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """An exponential is off by its argument's own rounding: u times how far below the top it lies."""
         import numpy as np
 
         scores, t = x["x"].astype("f8"), self._truth(x)
         depth = scores.max(axis=1, keepdims=True) - scores
         size = np.abs(scores).max(axis=1)
-        loss = LIMIT * u * (1 + size + np.abs(want[0, -self.batch :]))
+        loss = LIMIT * u * (1 + size + np.abs(want["y"][0, -self.batch :]))
         if self.want == "loss":
-            return np.asarray(loss[None])
+            return {"y": loss[None]}
         p = _softmax(scores)
         slack = LIMIT * u * (1 + depth / 8)
         if self.before == "softmax":
@@ -113,7 +113,7 @@ class Softmax(Problem):
         else:
             # One more where a log-softmax came before: what it left of the sum, of rounding, is multiplied too.
             gradient = slack * p * (1 if self.before == "none" else 4) + 2 * u * t
-        return np.concatenate([gradient.ravel() + SMALLEST, loss])[None]
+        return {"y": np.concatenate([gradient.ravel() + SMALLEST, loss])[None]}
 
 
 def _softmax(x: Array) -> Array:

@@ -126,16 +126,15 @@ class Update(Problem):
                 x["w"] *= SPARSE / self.k
         return x
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
 
         if self.part == "clear":
-            return np.zeros((self.m, self.n))
+            return {"g": np.zeros((self.m, self.n))}
         if self.part == "scale":
-            negated: Array = -x["w"].astype(np.float64)
-            return negated
+            return {"w": -x["w"].astype(np.float64)}
         g = self.gradient(x)
-        return g if self.part == "gradient" else self.stepped(x["w"], g)
+        return {"g": g} if self.part == "gradient" else {"w": self.stepped(x["w"], g)}
 
     def gradient(self, x: Arrays) -> Array:
         """g in float64, m×n; the terms of samples that are zero left out."""
@@ -170,15 +169,15 @@ class Update(Problem):
         norm = math.sqrt(float((g * g).sum()))
         return min(1.0, self.limit * math.sqrt(self.count) / (norm + SMALLEST_NORM))
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """The product's error, carried through the rule, and the roundings of the passes."""
         import numpy as np
 
         if self.part in ("clear", "scale"):
-            return np.zeros_like(want)
+            return {name: np.zeros_like(array) for name, array in want.items()}
         product = self._product_bound(x, u)
         if self.part == "gradient":
-            return product
+            return {"g": product}
         if self.rule == "norm":
             g = self.gradient(x)
             away = NORM_LIMIT * u + math.sqrt(float((product * product).sum() / (g * g).sum()))
@@ -189,12 +188,12 @@ class Update(Problem):
         if not self.velocity:
             product *= 2 * abs(self.lr)  # and the rounding of the step, which is no larger
             product += np.multiply(w, passes, out=w)
-            return product
+            return {"w": product}
         velocity = 2 * product + passes * w[self.m :]
         way = product + self.mu * velocity if self.rule == "nesterov" else velocity
-        moved = np.abs(want).astype(np.float32)
+        moved = np.abs(want["w"]).astype(np.float32)
         roundings = PASS_LIMIT * unit * (w[: self.m] + moved[: self.m] + moved[self.m :])
-        return np.concatenate([abs(self.lr) * way + roundings, velocity])
+        return {"w": np.concatenate([abs(self.lr) * way + roundings, velocity])}
 
     def _product_bound(self, x: Arrays, u: float) -> Array:
         """Of g; a bound need not be exact: single precision halves its cost."""

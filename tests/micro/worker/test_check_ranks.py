@@ -46,11 +46,11 @@ class Twice(Problem):
     def operands(self) -> tuple[Operand, ...]:
         return Operand("x", self.edges, "in"), Operand("y", self.edges, "out", pad=3)
 
-    def reference(self, x: Arrays) -> Array:
-        return 2 * x["x"].astype("f8")
+    def reference(self, x: Arrays) -> dict[str, Array]:
+        return {"y": 2 * x["x"].astype("f8")}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
-        return u * np.abs(want)
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
+        return {"y": u * np.abs(want["y"])}
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +133,7 @@ def test_exchanged_axes_are_told(shape: str, axes: tuple[int, int], told: str) -
 
 ONE_VALUE_OFF = """
 def off(problem, x, g, b, y):
-    y[...] = problem.reference({"x": x, "g": g, "b": b})
+    y[...] = problem.reference({"x": x, "g": g, "b": b})["y"]
     y[-1, -1, -1] += 1
 """
 

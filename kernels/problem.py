@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from kernels.dtypes import BYTES, rounded, spread
+from kernels.dtypes import BYTES, STORED, rounded, spread
 from kernels.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One array of a problem: row-major, `shape` in elements, `ld` elements from a row to the next."""
+    """One array of a problem: row-major, `shape` in elements, `ld` elements from a row to the next. `below`: of labels,
+    indices and lengths, inputs of whole numbers from 0 on, the first that is too large; 0 of every other."""
 
     name: str
     shape: tuple[int, ...]
     role: Literal["in", "out", "inout"]
     dtype: str = "fp32"
     pad: int = 0
+    below: int = 0
 
     @property
     def ld(self) -> int:
@@ -176,8 +178,14 @@ class Problem:
         return tuple(x for x in self.operands() if x.role != "in")
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        """Fresh host arrays for every operand that is read, normal random unless the probe says else."""
-        return {x.name: _normal(rng, x) for x in self.operands() if x.role != "out"}
+        """Fresh host arrays for every operand that is read: normal random unless the probe says else, or indices."""
+        read = [x for x in self.operands() if x.role != "out"]
+        return {x.name: self.indices(x, rng) if x.below else _normal(rng, x) for x in read}
+
+    def indices(self, x: Operand, rng: np.random.Generator) -> Array:
+        """What an input of whole numbers holds, in the check and in every round: uniform over what it may hold, unless
+        an operation overrides it."""
+        return rng.integers(x.below, size=x.shape, dtype=STORED[x.dtype])
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         """The right answer in float64: of every output, by its name. The arrays are the caller's to write to."""

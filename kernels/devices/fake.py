@@ -101,7 +101,9 @@ class Fake(Cpu):
         if fresh:
             self._fresh -= fresh
             views = dict(zip((o.name for o in problem.operands()), buffers, strict=True))
-            answers = problem.reference({name: self.get(view) for name, view in views.items()})
+            indices = {o.name for o in problem.operands() if o.below}
+            given = {name: view if name in indices else self.get(view) for name, view in views.items()}
+            answers = problem.reference(given)
             for name, answer in answers.items():
                 Cpu.put(self, views[name], answer)
 

@@ -201,7 +201,7 @@ def losses(asked: Asked) -> list[Contest]:
         return []
     question = "what does the gradient add to the loss?"
     return [
-        along(asked, "loss", question, Softmax(*shape), "c", "want", ("loss", "step")) for shape in _shapes(asked, 2)
+        along(asked, "loss", question, Softmax(*shape), "c", "want", ("forward", "step")) for shape in _shapes(asked, 2)
     ]
 
 

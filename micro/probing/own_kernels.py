@@ -120,10 +120,16 @@ def checked(device: Cuda, own: Own) -> dict[str, Any]:
 
 def launched(device: Cuda, own: Own) -> dict[str, Any]:
     """One launch of a large problem on random operands."""
-    dtypes = {operand.name: operand.dtype for operand in own.problem.operands()}
+    import numpy as np
+
+    operands = {operand.name: operand for operand in own.problem.operands()}
 
     def load(block: Any, view: Any, name: str) -> None:
-        device.scatter(block, 1, dtypes[name], DATA)
+        operand = operands[name]
+        if operand.below:
+            device.put(view, own.problem.indices(operand, np.random.default_rng(1)))
+        else:
+            device.scatter(block, 1, operand.dtype, DATA)
 
     _, launch = bound(device, own, load)
     launch.call()

@@ -55,6 +55,15 @@ class Bench:
         between = zip([0, *ends], [*offsets, self.block.size], strict=True)
         self.guards = [self.block[end:start] for end, start in between]
         self.paddings = [self._padding(offset, x) for offset, x in self._places if x.pad]
+        self._point()
+
+    def _point(self) -> None:
+        """Indices that may be followed, for a kernel that is launched before anything was loaded."""
+        import numpy as np
+
+        for operand, view in zip(self.problem.operands(), self.views, strict=True):
+            if operand.below:
+                self.device.put(view, self.problem.indices(operand, np.random.default_rng(0)))
 
     def at(self, shift: int) -> list[Any]:
         """The operands, or what lies so many bytes behind them, within the guards."""

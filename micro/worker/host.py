@@ -137,6 +137,7 @@ class Host(Kernels):
         least = max((e.problem.footprint for e in self._canaries), default=0) + (1 << 16)
         placed = [
             Placed(
+                e.problem,
                 x,
                 x.nbytes * (e.sets if x.name in e.cold else 1),
                 f"{e.problem.name}/variant:{e.variant.name}#{e.case}",

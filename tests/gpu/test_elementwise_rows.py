@@ -25,7 +25,7 @@ from tests.gpu.test_update_rows import OPTIMIZERS, STEPS, rows, tried
 
 KINDS, PHASES, PLACES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "backward"), ("out", "in")
 ACTIVATIONS = [Activation(count, *form) for count in (1, 1027) for form in itertools.product(KINDS, PHASES, PLACES)]
-LABELS, BEFORE, WANTED = ("index", "one-hot"), ("none", "softmax", "log-softmax"), ("step", "loss")
+LABELS, BEFORE, WANTED = ("index", "one-hot"), ("none", "softmax", "log-softmax"), ("step", "forward")
 SOFTMAXES = [
     Softmax(*size, *form)
     for size in ((1, 1), (33, 10), (5, 1027))

@@ -68,8 +68,8 @@ BROKEN: list[tuple[Problem, str, str]] = [
     (INDEX, "a.sum * below(a.top, c.top) + b.sum", "a.sum + b.sum"),
     (INDEX, "(j == own ? 1.0f : 0.0f)", "0.0f"),
     (INDEX, "+ logf(n.sum)", "+ n.sum"),
-    (INDEX, "step * row + first", "step * row"),
-    (INDEX, "batch * classes + row", "row"),
+    (INDEX, "own = labels[row]", "own = labels[0]"),
+    (INDEX, "loss[row] = n.top", "loss[0] = n.top"),
     (INDEX, "threadIdx.x < WARPS ? shared[threadIdx.x] : none", "shared[threadIdx.x % WARPS]"),
     (INDEX, "__syncthreads();", ""),
     (INDEX, "d = WARP / 2", "d = WARP / 4"),
@@ -97,6 +97,6 @@ def test_a_broken_kernel_is_refused(problem: Any, old: str, new: str) -> None:
 def test_another_kernel_is_not_launched() -> None:
     with pytest.raises(UsageError, match="take relu_forward"):
         activation.launches(RELU, "exp_forward")
-    for problem in (ONE_HOT, Softmax(3, 5, before="softmax"), Softmax(3, 5, want="loss")):
+    for problem in (ONE_HOT, Softmax(3, 5, before="softmax"), Softmax(3, 5, want="forward")):
         with pytest.raises(UsageError, match="is not for"):
             softmax.launches(problem, "softmax_index")

@@ -106,16 +106,13 @@ class Products(object):
         return clock() - start
 
 
-def kernel(problem, variant, buffers, threads, **fields):
-    """The call of a kernel of the suite on these buffers; `fields` of its C argument are set to other addresses."""
+def kernel(problem, variant, buffers, threads):
+    """The call of a kernel of the suite on these buffers."""
     from kernels.catalog import find
     from kernels.devices.cpu import open_device
     from kernels.launch import Setting
 
-    launch = find(problem.op, variant).prepare(problem, open_device(), Setting(threads))(buffers)
-    for name, array in fields.items():
-        setattr(launch.entry.argument, name, array.ctypes.data)
-    return launch.call
+    return find(problem.op, variant).prepare(problem, open_device(), Setting(threads))(buffers).call
 
 
 class Model(object):
@@ -135,6 +132,7 @@ class Model(object):
         self.dx = [np.zeros((self.batch, layer["inputs"]), np.float32) for layer in self.layers]
         self.grads, self.do = None, recorder.Steps()
         self._forward = [call for i in range(len(self.layers)) for call in self._layer(i)]
+        self.dz = self.losses = None
         self._loss = self._softmax()
         self._step = self._backward(moves=True)
         self._gradient = None
@@ -164,12 +162,12 @@ class Model(object):
         return calls
 
     def _softmax(self):
-        """p − y for every sample, and each one's loss behind them."""
+        """p − y for every sample, and each one's loss."""
         from kernels.ops.softmax.problem import Softmax
 
         logits, classes = self.y[-1], self.layers[-1]["outputs"]
-        self.dz = np.zeros((1, self.batch * (classes + 1)), np.float32)
-        call = kernel(Softmax(self.batch, classes), "c", [logits, self.dz], 1, targets=self.labels)
+        self.dz, self.losses = np.zeros_like(logits), np.zeros(self.batch, np.float32)
+        call = kernel(Softmax(self.batch, classes), "c", [logits, self.labels, self.dz, self.losses], 1)
         return [(["loss"], "softmax", call)]
 
     def _backward(self, moves):
@@ -178,7 +176,7 @@ class Model(object):
         from kernels.ops.activation.problem import Activation
         from kernels.ops.gemm import Gemm
 
-        calls, dz = [], self.dz[0, : self.y[-1].size].reshape(self.y[-1].shape)
+        calls, dz = [], self.dz
         mean = 1.0 / self.batch
         for i in reversed(range(len(self.layers))):
             layer = self.layers[i]
@@ -229,7 +227,7 @@ class Model(object):
             return [(both, "gemm", product), *sums, (moving, "update", moved_bias)]
         v, vb = self.velocity[name + ".weight"], self.velocity[name + ".bias"]
         product = self.products.bind(Gemm(alpha=mean, beta=self.mu, **size), [x, dz, v])
-        moved = kernel(Update(inputs, outputs, 1, part="apply", lr=self.rate), "c", [v, weight], 1)
+        moved = kernel(Update(inputs, outputs, 1, part="update", lr=self.rate), "c", [v, weight], 1)
 
         def move_bias():
             np.multiply(vb, np.float32(self.mu), out=vb)
@@ -259,7 +257,7 @@ class Model(object):
     def loss(self):
         self.forward()
         self._all(self._loss)
-        return float(self.dz[0, self.y[-1].size :].astype(np.float64).mean())
+        return float(self.losses.astype(np.float64).mean())
 
     def gradients(self):
         self.gradient()

@@ -29,9 +29,7 @@ def kernel(problem: Optimizer) -> str:
     raise UsageError(f"no kernel of {SOURCE.name} makes {problem.rule}; there are {', '.join(RULES)}")
 
 
-def launches(
-    problem: Optimizer, name: str, processors: int = H100, each: bool = False
-) -> tuple[Geometry, ...]:
+def launches(problem: Optimizer, name: str, processors: int = H100, each: bool = False) -> tuple[Geometry, ...]:
     """One launch over all parameters, or one a tensor. Raises UsageError."""
     if name not in KERNELS or problem.rule not in KERNELS[name]:
         raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}")
@@ -40,10 +38,7 @@ def launches(
     places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
     return tuple(
         Geometry(
-            name,
-            (blocks, 1, 1),
-            (THREADS, 1, 1),
-            (*places, ("int64", first), ("int64", count), *_rest(problem, name)),
+            name, (blocks, 1, 1), (THREADS, 1, 1), (*places, ("int64", first), ("int64", count), *_rest(problem, name))
         )
         for first in range(0, problem.count, count)
     )

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from kernels.dtypes import BYTES, STORED, rounded, spread
@@ -79,9 +80,11 @@ def axis(
     *,
     low: float | None = None,
     choices: tuple[str, ...] = (),
+    old: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
-    """A field that is an axis: becomes an option, a part of the name and a column."""
-    return dataclasses.field(default=default, metadata={"help": help, "low": low, "choices": choices})
+    """A field that is an axis: becomes an option, a part of the name and a column. `old`: words of earlier run files,
+    and the choices that they are."""
+    return dataclasses.field(default=default, metadata={"help": help, "low": low, "choices": choices, "old": old})
 
 
 def plain(value: object) -> str:
@@ -130,6 +133,9 @@ class Problem:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value, rule = getattr(self, field.name), field.metadata
+            if value in rule["old"]:
+                value = rule["old"][value]
+                object.__setattr__(self, field.name, value)
             option = "--" + field.name.replace("_", "-")
             if rule["choices"] and value not in rule["choices"]:
                 raise UsageError(f"{option} {value}: there are {', '.join(rule['choices'])}")
@@ -208,6 +214,10 @@ class Problem:
             error = np.subtract(got[name], want[name], out=None if isinstance(x, Inputs) else want[name])
             evidence.append(Evidence(name, probe, np.abs(error, out=error), bound[name]))
         return evidence
+
+    def digests(self) -> dict[str, str]:
+        """Of each field that is data, as a pattern or a file of lengths: the digest of what its name stands for."""
+        return {}
 
     @property
     def footprint(self) -> int:

@@ -190,7 +190,7 @@ class Model(object):
                 dz, mean = self.dx[i], 1.0
                 kind = self.layers[i - 1]["activation"]
                 if kind != "none":
-                    derivative = Activation(dz.size, kind, phase="backward", place="in")
+                    derivative = Activation(dz.size, kind, phase="dgrad", place="in")
                     call = kernel(derivative, "c", self._sources(derivative, i, dz), 1)
                     row = self.layers[i - 1]["name"] + " activation gradient"
                     calls.append(([row], "element-wise", call))
@@ -198,7 +198,7 @@ class Model(object):
 
     def _sources(self, problem, i, dz):
         """A derivative's operands by name: what the forward gave, and the gradient that it scales in place."""
-        known = {"x": self._input(i).reshape(1, -1), "y": dz.reshape(1, -1), "d": dz.reshape(1, -1)}
+        known = {"x": self._input(i).reshape(1, -1), "y": dz.reshape(1, -1), "dy": dz.reshape(1, -1)}
         return [known[operand.name] for operand in problem.operands()]
 
     def _weight(self, name, x, dz, mean, moves):

@@ -49,7 +49,7 @@ def _activation(kernel: str, count: int) -> Own:
 
 
 TYPES = ("tf32", "bf16", "fp16")
-KINDS, PHASES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "backward")
+KINDS, PHASES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "dgrad")
 SMALL = (
     Own("sgemm_naive", "cuda-naive", Gemm(70, 129, 45)),
     Own("sgemm_tiled", "cuda-tiled", Gemm(70, 129, 45, "tn")),

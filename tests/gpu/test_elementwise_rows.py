@@ -23,7 +23,7 @@ from micro.worker import check
 from tests.gpu.conftest import REAL, missing
 from tests.gpu.test_update_rows import OPTIMIZERS, STEPS, rows, tried
 
-KINDS, PHASES, PLACES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "backward"), ("out", "in")
+KINDS, PHASES, PLACES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "dgrad"), ("out", "in")
 ACTIVATIONS = [Activation(count, *form) for count in (1, 1027) for form in itertools.product(KINDS, PHASES, PLACES)]
 LABELS, BEFORE, WANTED = ("index", "one-hot"), ("none", "softmax", "log-softmax"), ("step", "forward")
 SOFTMAXES = [

@@ -30,7 +30,7 @@ CPU = open_device("cpu")
 ACTIVATIONS = [
     Activation(count, kind, phase, place)
     for count, kind, phase, place in itertools.product(
-        (1, 37, 1091), ("relu", "sigmoid", "tanh", "exp"), ("forward", "backward"), ("out", "in")
+        (1, 37, 1091), ("relu", "sigmoid", "tanh", "exp"), ("forward", "dgrad"), ("out", "in")
     )
 ]
 SOFTMAXES = [
@@ -54,7 +54,7 @@ PROBLEMS: list[Problem] = [
     *SOFTMAXES,
     *POOLINGS,
     *(Cast(values, kind) for values in (1, 37, 1091) for kind in KINDS),
-    *(BiasAct(rows, cols, 0, phase) for rows, cols in ((1, 1), (5, 67)) for phase in ("forward", "backward")),
+    *(BiasAct(rows, cols, 0, phase) for rows, cols in ((1, 1), (5, 67)) for phase in ("forward", "dgrad")),
     *(BiasAct(*shape) for shape in ((1, 1, 1), (5, 67, 19))),
     *(Dropout(units, rate) for units in (2, 37, 40003) for rate in (0.1, 0.5)),
     *(
@@ -205,37 +205,45 @@ def label_of_its_own(p: Any, x: Any, labels: Any, dx: Any, loss: Any) -> None:
     labels[0] = (labels[0] + 1) % p.classes
 
 
-def mask_of_halves(p: Any, x: Any, d: Any, y: Any) -> None:
-    kept = np.arange(2 * p.units) % 2
-    y[...] = np.concatenate([x, d], axis=1) * kept * p.scale
+def mask_of_halves(p: Any, x: Any, dy: Any, y: Any, dx: Any) -> None:
+    kept = np.arange(p.units) % 2
+    y[...], dx[...] = x * kept * p.scale, dy * kept * p.scale
 
 
-def two_masks(p: Any, x: Any, d: Any, y: Any) -> None:
-    y[...] = np.concatenate([x, d], axis=1) * (np.random.default_rng().random((1, 2 * p.units)) > p.rate) * p.scale
+def two_masks(p: Any, x: Any, dy: Any, y: Any, dx: Any) -> None:
+    for given, to in ((x, y), (dy, dx)):
+        to[...] = given * (np.random.default_rng().random(x.shape) > p.rate) * p.scale
 
 
-def not_scaled(p: Any, x: Any, d: Any, y: Any) -> None:
-    kept = np.random.default_rng().random((1, p.units)) > p.rate
-    y[...] = np.concatenate([x * kept, d * kept], axis=1)
+def not_scaled(p: Any, x: Any, dy: Any, y: Any, dx: Any) -> None:
+    kept = np.random.default_rng().random(x.shape) > p.rate
+    y[...], dx[...] = x * kept, dy * kept
 
 
-def nothing_dropped(p: Any, x: Any, d: Any, y: Any) -> None:
-    y[...] = np.concatenate([x, d], axis=1) * p.scale
+def nothing_dropped(p: Any, x: Any, dy: Any, y: Any, dx: Any) -> None:
+    y[...], dx[...] = x * p.scale, dy * p.scale
 
 
-def last_of_equals(p: Any, x: Any, d: Any, y: Any) -> None:
-    y[...] = p.reference({"x": -x, "d": d})["y"]
+def last_of_equals(p: Any, x: Any, dy: Any, y: Any, dx: Any) -> None:
+    y[...] = p.reference({"x": x, "dy": dy})["y"]
+    dx[...] = p.reference({"x": -x, "dy": dy})["dx"]
 
 
-def whole_bias(p: Any, x: Any, d: Any, y: Any) -> None:
-    y[:-1] = np.where(x > 0, d, 0)
-    y[-1] = d.sum(axis=0)
+def whole_bias(p: Any, x: Any, dy: Any, dx: Any, db: Any) -> None:
+    dx[...] = np.where(x > 0, dy, 0)
+    db[...] = dy.sum(axis=0)
 
 
-def population(p: Any, x: Any, g: Any, b: Any, y: Any) -> None:
+def population(p: Any, x: Any, scale: Any, shift: Any, y: Any, mean: Any, rstd: Any) -> None:
     """The variance of a sample, by n − 1."""
-    n = p.count // p.channels
-    y[...] = (p.reference({"x": x, "g": g, "b": b})["y"] - b[0, :, None]) * np.sqrt(1 - 1 / n) + b[0, :, None]
+    n, right = p.count // p.channels, p.reference({"x": x, "scale": scale, "shift": shift})
+    y[...] = (right["y"] - shift[0, :, None]) * np.sqrt(1 - 1 / n) + shift[0, :, None]
+    mean[...], rstd[...] = right["mean"], right["rstd"] * np.sqrt(1 - 1 / n)
+
+
+def variance_for_rstd(p: Any, x: Any, scale: Any, shift: Any, y: Any, mean: Any, rstd: Any) -> None:
+    right = p.reference({"x": x, "scale": scale, "shift": shift})
+    y[...], mean[...], rstd[...] = right["y"], right["mean"], right["rstd"] ** -2
 
 
 def truncated(p: Any, x: Any, y: Any) -> None:
@@ -253,9 +261,10 @@ WRONG: list[tuple[Problem, Callable[..., None], str]] = [
     (Dropout(4099), two_masks, "both ways"),
     (Dropout(4099), not_scaled, "scaled"),
     (Dropout(4099), nothing_dropped, "kept"),
-    (Pooling(2, 3, 9, phase="step"), last_of_equals, "values off"),
-    (BiasAct(5, 67, 0, "backward"), whole_bias, "values off"),
-    (Norm(2, 3, 5), population, "values off|factor"),
+    (Pooling(2, 3, 9, phase="step"), last_of_equals, "^dx: .*values off"),
+    (BiasAct(5, 67, 0, "dgrad"), whole_bias, "^db: .*values off"),
+    (Norm(2, 3, 5), population, "^y: .*(values off|factor)"),
+    (Norm(2, 3, 5), variance_for_rstd, "^rstd: .*values off"),
     (Cast(1091, "f32-bf16"), truncated, "values off|factor"),
 ]
 
@@ -275,7 +284,7 @@ def test_a_wrong_kernel_is_refused(problem: Problem, run: Callable[..., None], w
         (lambda: Pooling(1, 1, 8, 4), "--window 4"),
         (lambda: Pooling(1, 1, 2, 3), "--window 3"),
         (lambda: Pooling(1, 1, 8, pool="avg", relu="yes"), "does not commute"),
-        (lambda: BiasAct(1, 1, 2, "backward"), "--terms 2"),
+        (lambda: BiasAct(1, 1, 2, "dgrad"), "--terms 2"),
         (lambda: Dropout(8, 1.0), "--rate 1"),
         (lambda: Norm(1, 1, 1, "lrn", "frozen"), "--mode frozen"),
         (lambda: Activation(8, "gelu"), "--kind gelu"),

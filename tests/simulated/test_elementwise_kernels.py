@@ -17,13 +17,13 @@ from tests.simulated import cases, launcher
 
 pytestmark = pytest.mark.skipif(launcher.missing() is not None, reason=launcher.missing() or "")
 HOW: tuple[dict[str, Any], ...] = ({"align": 16}, {"align": 4, "backward": True})
-RELU, TANH = Activation(1027), Activation(1027, "tanh", "backward")
+RELU, TANH = Activation(1027), Activation(1027, "tanh", "dgrad")
 INDEX, ONE_HOT = Softmax(3, 1025), Softmax(3, 1025, "one-hot")
 
 
 @pytest.mark.parametrize("count", [*range(1, 10), 255, 1023, 1024, 1025])
 @pytest.mark.parametrize("place", ["out", "in"])
-@pytest.mark.parametrize("phase", ["forward", "backward"])
+@pytest.mark.parametrize("phase", ["forward", "dgrad"])
 def test_activation_at_the_edges(phase: str, place: str, count: int) -> None:
     problem = Activation(count, "sigmoid", phase, place)
     for how in HOW:

@@ -52,7 +52,7 @@ class Dropout(Problem):
         import numpy as np
 
         kept = np.random.default_rng(1).random((1, self.units)) >= self.rate
-        return {"y": x["x"] * kept * self.scale, "dx": x["dy"] * kept * self.scale}
+        return {name: x[given].astype("f8") * kept * self.scale for name, given in FROM.items()}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         return {name: 4 * u * self.scale * abs(x[given].astype("f8")) for name, given in FROM.items()}

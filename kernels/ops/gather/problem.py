@@ -93,7 +93,7 @@ class Gather(Problem):
 
         ids = self.ids()
         if self.does == "lookup":
-            return {"y": x["table"][ids].astype("f8")}
+            return {"y": x["table"][ids].astype("f8"), "table": x["table"].astype("f8")}
         w, g = x["w"].astype("f8"), x["g"].astype("f8")
         if self.rule == "sgd":
             w[ids] -= RATE * g
@@ -107,7 +107,7 @@ class Gather(Problem):
         import numpy as np
 
         if self.does == "lookup":
-            return {"y": np.zeros_like(want["y"])}
+            return {name: np.zeros_like(array) for name, array in want.items()}
         w, found = want["w"], np.zeros_like(want["w"])
         ids, before = self.ids(), x["w"].astype("f8")
         step = np.abs(w[ids] - before[ids])

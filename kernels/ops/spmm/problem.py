@@ -54,6 +54,15 @@ class Spmm(Problem):
         values = rng.standard_normal(self.nonzeros, np.float32)
         return values, (places % self.k).astype(np.int32), pointers
 
+    def digests(self) -> dict[str, str]:
+        """Of W, for which its density stands."""
+        import hashlib
+
+        whole = hashlib.sha256()
+        for array in self.weights():
+            whole.update(array.tobytes())
+        return {"density": f"sha256:{whole.hexdigest()[:12]}"}
+
     def _csr(self, absolute: bool = False) -> Any:
         import numpy as np
         from scipy.sparse import csr_array

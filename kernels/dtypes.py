@@ -1,8 +1,8 @@
 """Element types: their bytes, their unit roundoff, and how they lie in memory.
 
 TF32 is no type of memory: its operands are float32, whose last bits a product drops on the way. NumPy has
-no bfloat16: such an array is one of uint16, the bits. Products of int8 are summed, exactly, in int32, whose
-least value stands for no number.
+no bfloat16: such an array is one of uint16, the bits. Products of int8 are summed, exactly, in int32. Labels and
+other indices are int32 or int64. The least value of either stands for no number.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = NDArray[Any]
 
-BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "int8": 1, "int32": 4}
+BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "int8": 1, "int32": 4, "int64": 8}
 UNIT_ROUNDOFF = {  # of int8 that of the float64 by which its exact sums are judged
     "fp32": 2.0**-24,
     "tf32": 2.0**-11,
@@ -29,8 +29,10 @@ STORED = {  # as NumPy calls what lies in memory
     "fp16": "f2",
     "int8": "i1",
     "int32": "i4",
+    "int64": "i8",
 }
-LEAST, SPREAD = -(2**31), 32.0  # of int32; of normal numbers that become whole ones of eight bits
+LEAST = {"int32": -(2.0**31), "int64": -(2.0**63)}
+SPREAD = 32.0  # of normal numbers that become whole ones of eight bits
 DATA = ("normal", "uniform", "integers", "zeros")  # what operands are drawn from
 NOT_A_NUMBER = 0x7FC0  # bfloat16's
 
@@ -39,16 +41,18 @@ def stored_as(kind: Any) -> str:
     """The element type of an array whose NumPy type is `kind`."""
     import numpy as np
 
-    return {STORED[name]: name for name in ("fp32", "fp16", "bf16", "int8", "int32")}[np.dtype(kind).str[1:]]
+    return {STORED[name]: name for name in ("fp32", "fp16", "bf16", "int8", "int32", "int64")}[np.dtype(kind).str[1:]]
 
 
 def encode(x: Array, dtype: str) -> Array:
-    """Float32 to what lies in memory, rounded to nearest, ties to even; int8 within ±127."""
+    """Float32, or whole numbers, to what lies in memory, rounded to nearest, ties to even; int8 within ±127."""
     import numpy as np
 
-    if dtype in ("int8", "int32"):
-        whole = np.rint(np.nan_to_num(x, nan=0 if dtype == "int8" else LEAST))
-        return np.asarray(whole if dtype == "int32" else np.clip(whole, -127, 127), STORED[dtype])
+    if dtype == "int8":
+        return np.asarray(np.clip(np.rint(np.nan_to_num(x, nan=0)), -127, 127), STORED[dtype])
+    if dtype in LEAST:
+        whole = x if x.dtype.kind == "i" else np.rint(np.nan_to_num(x, nan=LEAST[dtype]))
+        return np.asarray(whole, STORED[dtype])
     if dtype != "bf16":
         with np.errstate(over="ignore"):  # a value beyond half precision becomes infinite, as on a device
             return np.asarray(x, STORED[dtype])
@@ -59,12 +63,11 @@ def encode(x: Array, dtype: str) -> Array:
 
 
 def decode(x: Array) -> Array:
-    """What lies in memory to float32, of int32 to float64, exactly; uint16 is bfloat16."""
+    """What lies in memory to float32, of int32 and of int64 below 2^53 to float64, exactly; uint16 is bfloat16."""
     import numpy as np
 
-    if x.dtype == np.int32:
-        return np.where(x == LEAST, np.nan, x.astype(np.float64))
-
+    if x.dtype in (np.int32, np.int64):
+        return np.where(x == np.iinfo(x.dtype).min, np.nan, x.astype(np.float64))
     if x.dtype == np.uint16:
         widened: Array = (x.astype(np.uint32) << 16).view(np.float32)
         return widened

@@ -6,9 +6,10 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from kernels.dtypes import BYTES, rounded, spread
+from kernels.dtypes import BYTES, STORED, rounded, spread
 from kernels.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One array of a problem: row-major, `shape` in elements, `ld` elements from a row to the next."""
+    """One array of a problem: row-major, `shape` in elements, `ld` elements from a row to the next. `below`: of labels,
+    indices and lengths, inputs of whole numbers from 0 on, the first that is too large; 0 of every other."""
 
     name: str
     shape: tuple[int, ...]
     role: Literal["in", "out", "inout"]
     dtype: str = "fp32"
     pad: int = 0
+    below: int = 0
 
     @property
     def ld(self) -> int:
@@ -62,9 +65,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One comparison of an answer with the truth: |error| and its bound, element by element. Whoever weighs it
-    may write to `error`."""
+    """One comparison of the output `operand` with the truth: |error| and its bound, element by element. Whoever weighs
+    it may write to `error`."""
 
+    operand: str
     test: str
     error: Array
     bound: Array
@@ -77,10 +81,12 @@ def axis(
     low: float | None = None,
     choices: tuple[str, ...] = (),
     said: Literal["", "word", "bytes"] = "",
+    old: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
     """A field that is an axis: becomes an option, a part of the name and a column. A report says its name and its
-    value; of a `word` the value alone, of `bytes` with a binary prefix."""
-    metadata = {"help": help, "low": low, "choices": choices, "said": said}
+    value; of a `word` the value alone, of `bytes` with a binary prefix. `old`: words of earlier run files, and the
+    choices that they are."""
+    metadata = {"help": help, "low": low, "choices": choices, "said": said, "old": old}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -130,6 +136,9 @@ class Problem:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value, rule = getattr(self, field.name), field.metadata
+            if value in rule["old"]:
+                value = rule["old"][value]
+                object.__setattr__(self, field.name, value)
             option = "--" + field.name.replace("_", "-")
             if rule["choices"] and value not in rule["choices"]:
                 raise UsageError(f"{option} {value}: there are {', '.join(rule['choices'])}")
@@ -177,27 +186,46 @@ class Problem:
         """Inputs first, then outputs; the order in which a kernel takes them."""
         raise NotImplementedError
 
+    @property
+    def outputs(self) -> tuple[Operand, ...]:
+        """What a kernel writes: every operand that is not only read, in order."""
+        return tuple(x for x in self.operands() if x.role != "in")
+
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        """Fresh host arrays for every operand that is read, normal random unless the probe says else."""
-        return {x.name: _normal(rng, x) for x in self.operands() if x.role != "out"}
+        """Fresh host arrays for every operand that is read: normal random unless the probe says else, or indices."""
+        read = [x for x in self.operands() if x.role != "out"]
+        return {x.name: self.indices(x, rng) if x.below else _normal(rng, x) for x in read}
 
-    def reference(self, x: Arrays) -> Array:
-        """The right answer in float64, for the first output operand."""
+    def indices(self, x: Operand, rng: np.random.Generator) -> Array:
+        """What an input of whole numbers holds, in the check and in every round: uniform over what it may hold, unless
+        an operation overrides it."""
+        return rng.integers(x.below, size=x.shape, dtype=STORED[x.dtype])
+
+    def reference(self, x: Arrays) -> dict[str, Array]:
+        """The right answer in float64: of every output, by its name. The arrays are the caller's to write to."""
         raise NotImplementedError
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
-        """The largest honest |error| of each element, for a kernel of unit roundoff u (growth included)."""
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
+        """The largest honest |error| of each element of every output, for a kernel of unit roundoff u (growth
+        included)."""
         raise NotImplementedError
 
-    def compare(self, x: Arrays, got: Array, u: float, probe: str) -> list[Evidence]:
-        """The answer against the truth; an operation whose reference is too dear overrides it."""
+    def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
+        """The answer against the truth, output by output; an operation whose reference is too dear overrides it."""
         import numpy as np
 
         want = once(x, "reference", lambda: self.reference(x))
         bound = once(x, ("bound", u), lambda: self.bound(x, want, u))
-        # In place where nobody else needs it: fresh pages cost more than the arithmetic.
-        error = np.subtract(got, want, out=None if isinstance(x, Inputs) else want)
-        return [Evidence(probe, np.abs(error, out=error), bound)]
+        evidence = []
+        for name in want:
+            # In place where no other rival needs it: fresh pages cost more than the arithmetic.
+            error = np.subtract(got[name], want[name], out=None if isinstance(x, Inputs) else want[name])
+            evidence.append(Evidence(name, probe, np.abs(error, out=error), bound[name]))
+        return evidence
+
+    def digests(self) -> dict[str, str]:
+        """Of each field that is data, as a pattern or a file of lengths: the digest of what its name stands for."""
+        return {}
 
     @property
     def footprint(self) -> int:

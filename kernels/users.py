@@ -80,12 +80,17 @@ def _digest(module: ModuleType) -> str | None:
 
 def _prepare(function: Callable[..., Any], problem: Any, device: Device, setting: object) -> Bind:
     """Called once on scratch operands: its compilers run here, and it shows whether it returns a Launch."""
+    import numpy as np
+
     unit = device.alignment
     sizes = [-(-x.nbytes // unit) * unit for x in problem.operands()]
     block = device.allocate(sum(sizes))
     offsets = itertools.accumulate(sizes, initial=0)
     device.scatter(block, seed=1)  # garbage would overflow, and warn
     views = [device.view(block, at, x) for at, x in zip(offsets, problem.operands(), strict=False)]
+    for view, x in zip(views, problem.operands(), strict=True):
+        if x.below:
+            device.put(view, problem.indices(x, np.random.default_rng(1)))
     launches = isinstance(function(problem, *views), Launch)
 
     def bind(views: Sequence[Any]) -> Launch:

@@ -27,7 +27,7 @@ DEFAULT = {"cpu": ("openblas", "mkl", "torch"), "cuda": ("cublas", "torch-cuda")
 ALL = {"cpu": ("openblas", "openblas-scipy", "mkl", "torch"), "cuda": DEFAULT["cuda"]}
 TILE = 256  # rows and columns of a product whose result stays in the second-level cache
 PYTHON_TILE = 512  # … of one that Python calls, so long that the call does not show
-PASSES = {"cpu": ("c", ("apply", "clear", "scale")), "cuda": ("cuda", ("apply", "clear"))}
+PASSES = {"cpu": ("c", ("update", "clear", "scale")), "cuda": ("cuda", ("update", "clear"))}
 WAYS = {
     "cpu": (
         "fused:openblas",
@@ -79,7 +79,7 @@ def _wanted(asked: Asked, layer: Update, library: str) -> bool:
 def forms(asked: Asked, layer: Update, library: str) -> Contest:
     """The step in one product and in product and pass, with the parts that should add up to them."""
     kernel, passes = PASSES[asked.kernels]
-    gradient = replace(layer, part="gradient")
+    gradient = replace(layer, part="wgrad")
     side = PYTHON_TILE if find("update", f"gradient:{library}").python else TILE
     tile = replace(layer, m=min(layer.m, side), n=min(layer.n, side))
     cases = [
@@ -92,7 +92,7 @@ def forms(asked: Asked, layer: Update, library: str) -> Contest:
         # As many tiles as the layer has, so that a visit is as long as the others'; an odd number of negations is one.
         times = round(layer.count / tile.count) | 1
         again = "" if find("update", f"gradient:{library}").python else f"*{times}"
-        cases.append(asked.case(replace(tile, part="gradient"), f"gradient:{library}{again}"))
+        cases.append(asked.case(replace(tile, part="wgrad"), f"gradient:{library}{again}"))
         cases.append(asked.case(replace(tile, part="scale"), f"{kernel}*{times}"))
     question = f"is {library}'s step faster in one product than in a product and a pass, and what are its parts?"
     differs = "work: differs (form, and its parts alone)"
@@ -154,8 +154,8 @@ def batch_at(asked: Asked, m: int, n: int, k: int, library: str) -> Contest:
     kernel, _ = PASSES[asked.kernels]
     layer = Update(m, n, k)
     cases = (
-        asked.case(replace(layer, part="gradient"), f"gradient:{library}"),
-        asked.case(replace(layer, part="apply"), kernel),
+        asked.case(replace(layer, part="wgrad"), f"gradient:{library}"),
+        asked.case(replace(layer, part="update"), kernel),
         asked.case(layer, f"fused:{library}"),
         asked.case(layer, f"separate:{library}"),
     )

@@ -1,8 +1,8 @@
 """A device with a scripted clock and a journal: the order of a measurement can be read off it.
 
 It runs every operation of the suite: those of a CPU, or as `fake:cuda` those of a GPU. Each variant keeps
-its name, answers with the operation's reference and takes the time the script says; `faults` throws at a
-step of the journal.
+its name, answers with the operation's reference, every output of it, and takes the time the script says;
+`faults` throws at a step of the journal.
 """
 
 from __future__ import annotations
@@ -101,9 +101,11 @@ class Fake(Cpu):
         if fresh:
             self._fresh -= fresh
             views = dict(zip((o.name for o in problem.operands()), buffers, strict=True))
-            output = next(o.name for o in problem.operands() if o.role != "in")
-            answer = problem.reference({name: self.get(view) for name, view in views.items()})
-            Cpu.put(self, views[output], answer)
+            indices = {o.name for o in problem.operands() if o.below}
+            given = {name: view if name in indices else self.get(view) for name, view in views.items()}
+            answers = problem.reference(given)
+            for name, answer in answers.items():
+                Cpu.put(self, views[name], answer)
 
     def put(self, view: Array, array: Array) -> None:
         super().put(view, array)

@@ -114,7 +114,7 @@ def _pass(cell: Cell, plan: Plan, known: Mapping[str, Row]) -> Kernels | None:
     if layer is not None and row.name.endswith("update"):
         return Kernels("update", {"m": layer.inputs, "n": layer.outputs, "k": plan.batch})
     if layer is not None and " activation" in row.name and layer.activation != "none":
-        phase = "backward" if row.name.endswith("gradient") else "forward"
+        phase = "dgrad" if row.name.endswith("gradient") else "forward"
         count = plan.batch * layer.outputs
         return Kernels("elementwise", {"count": count, "kind": layer.activation, "phase": phase})
     return None

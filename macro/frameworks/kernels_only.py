@@ -107,12 +107,12 @@ class Products(object):
 
 
 def kernel(problem, variant, buffers, threads):
-    """A launch of a kernel of the suite on these buffers."""
+    """The call of a kernel of the suite on these buffers."""
     from kernels.catalog import find
     from kernels.devices.cpu import open_device
     from kernels.launch import Setting
 
-    return find(problem.op, variant).prepare(problem, open_device(), Setting(threads))(buffers)
+    return find(problem.op, variant).prepare(problem, open_device(), Setting(threads))(buffers).call
 
 
 class Model(object):
@@ -132,6 +132,7 @@ class Model(object):
         self.dx = [np.zeros((self.batch, layer["inputs"]), np.float32) for layer in self.layers]
         self.grads, self.do = None, recorder.Steps()
         self._forward = [call for i in range(len(self.layers)) for call in self._layer(i)]
+        self.dz = self.losses = None
         self._loss = self._softmax()
         self._step = self._backward(moves=True)
         self._gradient = None
@@ -156,19 +157,18 @@ class Model(object):
         calls = [(rows, "element-wise", lambda: np.copyto(y, bias)), (rows, "gemm", product)]
         if layer["activation"] != "none":
             activation = Activation(y.size, layer["activation"], place="in")
-            call = kernel(activation, "c", [y.reshape(1, -1)], 1).call
+            call = kernel(activation, "c", [y.reshape(1, -1)], 1)
             calls.append(([layer["name"] + " activation"], "element-wise", call))
         return calls
 
     def _softmax(self):
-        """p − y for every sample, and each one's loss behind them."""
+        """p − y for every sample, and each one's loss."""
         from kernels.ops.softmax.problem import Softmax
 
         logits, classes = self.y[-1], self.layers[-1]["outputs"]
-        self.dz = np.zeros((1, self.batch * (classes + 1)), np.float32)
-        launch = kernel(Softmax(self.batch, classes), "c", [logits, self.dz], 1)
-        launch.entry.argument.targets = self.labels.ctypes.data  # the kernel's own labels follow a rule
-        return [(["loss"], "softmax", launch.call)]
+        self.dz, self.losses = np.zeros_like(logits), np.zeros(self.batch, np.float32)
+        call = kernel(Softmax(self.batch, classes), "c", [logits, self.labels, self.dz, self.losses], 1)
+        return [(["loss"], "softmax", call)]
 
     def _backward(self, moves):
         """Calls from the last layer to the first; where it `moves`, the weights follow at once, after the
@@ -176,7 +176,7 @@ class Model(object):
         from kernels.ops.activation.problem import Activation
         from kernels.ops.gemm import Gemm
 
-        calls, dz = [], self.dz[0, : self.y[-1].size].reshape(self.y[-1].shape)
+        calls, dz = [], self.dz
         mean = 1.0 / self.batch
         for i in reversed(range(len(self.layers))):
             layer = self.layers[i]
@@ -190,15 +190,15 @@ class Model(object):
                 dz, mean = self.dx[i], 1.0
                 kind = self.layers[i - 1]["activation"]
                 if kind != "none":
-                    derivative = Activation(dz.size, kind, phase="backward", place="in")
-                    call = kernel(derivative, "c", self._sources(derivative, i, dz), 1).call
+                    derivative = Activation(dz.size, kind, phase="dgrad", place="in")
+                    call = kernel(derivative, "c", self._sources(derivative, i, dz), 1)
                     row = self.layers[i - 1]["name"] + " activation gradient"
                     calls.append(([row], "element-wise", call))
         return calls
 
     def _sources(self, problem, i, dz):
         """A derivative's operands by name: what the forward gave, and the gradient that it scales in place."""
-        known = {"x": self._input(i).reshape(1, -1), "y": dz.reshape(1, -1), "d": dz.reshape(1, -1)}
+        known = {"x": self._input(i).reshape(1, -1), "y": dz.reshape(1, -1), "dy": dz.reshape(1, -1)}
         return [known[operand.name] for operand in problem.operands()]
 
     def _weight(self, name, x, dz, mean, moves):
@@ -227,7 +227,7 @@ class Model(object):
             return [(both, "gemm", product), *sums, (moving, "update", moved_bias)]
         v, vb = self.velocity[name + ".weight"], self.velocity[name + ".bias"]
         product = self.products.bind(Gemm(alpha=mean, beta=self.mu, **size), [x, dz, v])
-        moved = kernel(Update(inputs, outputs, 1, part="apply", lr=self.rate), "c", [v, weight], 1).call
+        moved = kernel(Update(inputs, outputs, 1, part="update", lr=self.rate), "c", [v, weight], 1)
 
         def move_bias():
             np.multiply(vb, np.float32(self.mu), out=vb)
@@ -257,7 +257,7 @@ class Model(object):
     def loss(self):
         self.forward()
         self._all(self._loss)
-        return float(self.dz[0, self.y[-1].size :].astype(np.float64).mean())
+        return float(self.losses.astype(np.float64).mean())
 
     def gradients(self):
         self.gradient()

@@ -62,7 +62,7 @@ SENTENCES: dict[str, Sentence] = {
 
 def _kind(case: Case) -> str:
     problem: Any = case.problem
-    return f"{problem.kind}" + ("'s gradient" if problem.phase == "backward" else "")
+    return f"{problem.kind}" + ("'s gradient" if problem.phase == "dgrad" else "")
 
 
 def units_of(case: Case) -> str:

@@ -101,7 +101,7 @@ def _sizes(run: Run) -> dict[tuple[str, int, int], dict[int, Comparison]]:
     """The pass against the gradient, by library and layer, at each batch."""
     found: dict[tuple[str, int, int], dict[int, Comparison]] = {}
     for _, comparison, first, second in pairs(run, "batch/"):
-        if second.problem.part == "apply":
+        if second.problem.part == "update":
             layer = first.problem
             key = (first.variant.partition(":")[2], layer.m, layer.n)
             found.setdefault(key, {})[layer.k] = comparison
@@ -168,7 +168,7 @@ def _rates(run: Run, key: tuple[str, int, int]) -> str:
         timed = {x.name: x for x in contest.results if x.seconds and contest.contest.startswith("batch/")}
         rows: dict[Any, record.Result] = {parse(name).problem: x for name, x in timed.items() if x.role == "measured"}
         own = [x for p, x in rows.items() if x.variant == f"gradient:{library}" and (p.m, p.n) == (m, n)]
-        passes = [x for p, x in rows.items() if p.part == "apply" and (p.m, p.n) == (m, n)]
+        passes = [x for p, x in rows.items() if p.part == "update" and (p.m, p.n) == (m, n)]
         if own and passes and own[0].flops_per_second and passes[0].bytes_per_second:
             batch = own[0].problem["k"]
             if best is None or batch > best[0]:

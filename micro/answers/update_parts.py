@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from micro.planning.contest import parse
@@ -68,7 +68,7 @@ class Rounds:
         return self.layer is not None and (problem.m, problem.n) != (self.layer.m, self.layer.n)
 
     def _key(self, case: Any) -> str:
-        """`fused`, `gradient`, `tile gradient` …"""
+        """`fused`, `wgrad`, `tile wgrad` …"""
         problem: Any = case.problem
         if problem.part == "step":
             return str(case.variant.partition(":")[0])
@@ -91,7 +91,7 @@ class Rounds:
 
     def multiply_adds(self) -> Array | None:
         """What the product's arithmetic takes at the rate it has where its result stays in cache."""
-        product = self.get("tile gradient" if self._share > 1 else "gradient")
+        product = self.get("tile wgrad" if self._share > 1 else "wgrad")
         return None if product is None else self._share * product
 
     def traffic(self) -> Array | None:
@@ -111,7 +111,7 @@ class Rounds:
 def sums(contest: record.Contest) -> list[Sum]:
     """The separate form by its product and its pass; the fused one by its arithmetic and its traffic."""
     rounds = Rounds(contest)
-    pieces = {"gradient": rounds.get("gradient"), "pass": rounds.get("apply")}
+    pieces = {"gradient": rounds.get("wgrad"), "pass": rounds.get("update")}
     separate = rounds.sum("separate", pieces)
     fused = rounds.sum("fused", {"multiply-adds": rounds.multiply_adds(), "traffic of W": rounds.traffic()})
     return [x for x in (separate, fused) if x]
@@ -120,4 +120,5 @@ def sums(contest: record.Contest) -> list[Sum]:
 def cleared(contest: record.Contest) -> Sum | None:
     """The gradient's product by the one that adds to its result, and the clearing of a result before it."""
     rounds = Rounds(contest)
-    return rounds.sum("gradient", {"fused product": rounds.get("fused"), "clearing": rounds.get("clear")})
+    known = rounds.sum("wgrad", {"fused product": rounds.get("fused"), "clearing": rounds.get("clear")})
+    return known and replace(known, what="gradient")

@@ -23,7 +23,7 @@ MEMORY = 256 << 20
 FROM_MEMORY = f", from a GPU's memory, its operands {MEMORY >> 20} MiB and more"
 NETWORKS = ((64, 26752), (64, 10), (256, 10000))  # FCN-S; FCN-R; the LSTM's vocabulary at a sixteenth of its rows
 WHOLE = (4096, 10000)  # all of them
-STREAMED = (("relu", "forward"), ("sigmoid", "forward"), ("tanh", "backward"))  # from memory: 1, 4, 3 passes of CuPy's
+STREAMED = (("relu", "forward"), ("sigmoid", "forward"), ("tanh", "dgrad"))  # from memory: 1, 4, 3 passes of CuPy's
 LIBRARIES = {"cpu": ("c", "numpy", "torch", "numba"), "cuda": ("cuda", "cupy", "torch-cuda")}
 
 
@@ -90,13 +90,7 @@ def _libraries(asked: Asked, phase: str = "forward") -> list[str]:
 def activations(asked: Asked) -> list[Contest]:
     """Variants against each other for each function, forward and backward."""
     question = "who is fastest?"
-    wanted = [
-        ("relu", "forward"),
-        ("sigmoid", "forward"),
-        ("tanh", "forward"),
-        ("relu", "backward"),
-        ("tanh", "backward"),
-    ]
+    wanted = [("relu", "forward"), ("sigmoid", "forward"), ("tanh", "forward"), ("relu", "dgrad"), ("tanh", "dgrad")]
     found = [
         variants(asked, "activation", question, Activation(count, kind, phase), _libraries(asked, phase))
         for count in (HIDDEN, IMAGES)
@@ -134,7 +128,7 @@ def providers(asked: Asked) -> list[Contest]:
 def places(asked: Asked) -> list[Contest]:
     """The result written to an operand of its own, or over the input."""
     question = "does writing over the input save time"
-    kinds = (("relu", "forward"), ("sigmoid", "forward"), ("relu", "backward"))
+    kinds = (("relu", "forward"), ("sigmoid", "forward"), ("relu", "dgrad"))
     wanted = [(count, kind, f"{question}?") for count in (IMAGES, HIDDEN) for kind in kinds]
     if asked.kernels == "cuda":  # in place there is one operand
         wanted.append((MEMORY // 4, kinds[0], f"{question}{FROM_MEMORY}?"))
@@ -206,7 +200,7 @@ def losses(asked: Asked) -> list[Contest]:
         return []
     question = "what does the gradient add to the loss?"
     return [
-        along(asked, "loss", question, Softmax(*shape), "c", "want", ("loss", "step")) for shape in _shapes(asked, 2)
+        along(asked, "loss", question, Softmax(*shape), "c", "want", ("forward", "step")) for shape in _shapes(asked, 2)
     ]
 
 
@@ -219,7 +213,7 @@ def bias(asked: Asked) -> list[Contest]:
     return [
         variants(asked, "bias", question, BiasAct(rows, 2048, phase=phase), named_among(asked, ("c", "c-passes")))
         for rows in (64, 1024)
-        for phase in ("forward", "backward")
+        for phase in ("forward", "dgrad")
     ]
 
 

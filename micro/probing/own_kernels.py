@@ -49,7 +49,7 @@ def _activation(kernel: str, count: int) -> Own:
 
 
 TYPES = ("tf32", "bf16", "fp16")
-KINDS, PHASES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "backward")
+KINDS, PHASES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "dgrad")
 SMALL = (
     Own("sgemm_naive", "cuda-naive", Gemm(70, 129, 45)),
     Own("sgemm_tiled", "cuda-tiled", Gemm(70, 129, 45, "tn")),
@@ -111,8 +111,8 @@ def checked(device: Cuda, own: Own) -> dict[str, Any]:
     views, launch = bound(device, own, load)
     launch.call()
     device.sync()
-    roles = [operand.role != "in" for operand in own.problem.operands()]
-    got = device.get(views[roles.index(True)])
+    written = zip(own.problem.operands(), views, strict=True)
+    got = {operand.name: device.get(view) for operand, view in written if operand.role != "in"}
     u = find(own.problem.op, own.row).u(own.problem)
     evidence = own.problem.compare(x, got, u, "dense")
     return {"right": all(bool((one.error <= one.bound).all()) for one in evidence)}
@@ -120,10 +120,16 @@ def checked(device: Cuda, own: Own) -> dict[str, Any]:
 
 def launched(device: Cuda, own: Own) -> dict[str, Any]:
     """One launch of a large problem on random operands."""
-    dtypes = {operand.name: operand.dtype for operand in own.problem.operands()}
+    import numpy as np
+
+    operands = {operand.name: operand for operand in own.problem.operands()}
 
     def load(block: Any, view: Any, name: str) -> None:
-        device.scatter(block, 1, dtypes[name], DATA)
+        operand = operands[name]
+        if operand.below:
+            device.put(view, own.problem.indices(operand, np.random.default_rng(1)))
+        else:
+            device.scatter(block, 1, operand.dtype, DATA)
 
     _, launch = bound(device, own, load)
     launch.call()

@@ -13,11 +13,12 @@ from reports import units
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
-    from kernels.problem import Array, Operand
+    from kernels.problem import Array, Operand, Problem
 
 ROOM = 8 << 20  # bytes of play for placements, at least
 
 Arena: TypeAlias = tuple[str, str, str]
+INDICES = "indices"
 COMMON: tuple[Arena, ...] = (
     ("in", "fp32", "normal"),
     ("out", "fp32", "normal"),
@@ -26,8 +27,9 @@ COMMON: tuple[Arena, ...] = (
 
 @dataclass(frozen=True)
 class Placed:
-    """An operand of an entry: its bytes in all, whose it is, and what it is drawn from."""
+    """An operand of an entry: its problem, its bytes in all, whose it is, and what it is drawn from."""
 
+    problem: Problem
     operand: Operand
     nbytes: int
     owner: str
@@ -39,7 +41,10 @@ class Placed:
 
 
 def arena(operand: Operand, data: str) -> Arena:
-    """Inputs lie apart from outputs, and each element type and kind of data in an arena of its own."""
+    """Inputs lie apart from outputs, and each element type and kind of data in an arena of its own. So do indices,
+    which are the problem's own."""
+    if operand.below:
+        return INDICES, operand.dtype, INDICES
     return "in" if operand.role == "in" else "out", stored_as(STORED[operand.dtype]), data
 
 
@@ -60,8 +65,11 @@ class Arenas:
         unit = self._device.alignment
         for where in dict.fromkeys([*COMMON, *(x.arena for x in placed)]):
             need = sum(placement.lines(x.nbytes, unit) * unit for x in placed if x.arena == where)
-            self._space[where] = need + (max(need, ROOM) if room is None else room)
+            play = 0 if where[0] == INDICES else max(need, ROOM) if room is None else room
+            self._space[where] = need + play
             self._reserve(where, max(self._space[where], least if where in COMMON else 0))
+            if where[0] == INDICES:
+                self._write_indices(where)
 
     def _reserve(self, where: Arena, nbytes: int) -> None:
         if where in self._blocks and self._blocks[where].nbytes >= nbytes:
@@ -74,7 +82,19 @@ class Arenas:
                 "take smaller sizes or fewer cases"
             )
         self._blocks[where] = self._device.allocate(nbytes)
-        self._device.scatter(self._blocks[where], len(where[0]), *where[1:])
+        if where[0] != INDICES:
+            self._device.scatter(self._blocks[where], len(where[0]), *where[1:])
+
+    def _write_indices(self, where: Arena) -> None:
+        """Each operand's, once: they lie where they are in every round, as random numbers would point anywhere."""
+        import numpy as np
+
+        placed = [x for x in self._placed if x.arena == where]
+        places = placement.fixed([x.nbytes for x in placed], 1, self._device.alignment)[0]
+        for one, place in zip(placed, places, strict=True):
+            values = one.problem.indices(one.operand, np.random.default_rng(0))
+            for at in range(0, one.nbytes, one.operand.nbytes):  # as often as a cold operand lies there
+                self._device.put(self._device.view(self._blocks[where], int(place) + at, one.operand), values)
 
     def draw(self, seed: int, first: int, rounds: int, single: bool) -> Array:
         """Offsets [rounds, operands]; the same for every worker of a contest. `single`: one for all rounds."""
@@ -88,7 +108,7 @@ class Arenas:
             if not blocks:
                 continue
             sizes = [self._placed[i].nbytes for i in blocks]
-            if single:
+            if single or where[0] == INDICES:
                 offsets[:, blocks] = placement.fixed(sizes, rounds, unit)
             else:
                 offsets[:, blocks] = placement.draw(rng, sizes, space, rounds, unit)

@@ -55,6 +55,15 @@ class Bench:
         between = zip([0, *ends], [*offsets, self.block.size], strict=True)
         self.guards = [self.block[end:start] for end, start in between]
         self.paddings = [self._padding(offset, x) for offset, x in self._places if x.pad]
+        self._point()
+
+    def _point(self) -> None:
+        """Indices that may be followed, for a kernel that is launched before anything was loaded."""
+        import numpy as np
+
+        for operand, view in zip(self.problem.operands(), self.views, strict=True):
+            if operand.below:
+                self.device.put(view, self.problem.indices(operand, np.random.default_rng(0)))
 
     def at(self, shift: int) -> list[Any]:
         """The operands, or what lies so many bytes behind them, within the guards."""
@@ -73,11 +82,11 @@ class Bench:
         for operand, view in zip(self.problem.operands(), self.views, strict=True):
             self.device.put(view, x[operand.name] if operand.role != "out" else np.full(1, np.nan, "f4"))
 
-    def answer(self) -> Array:
-        """The first output, on the host."""
+    def answer(self) -> dict[str, Array]:
+        """The outputs, on the host, by name."""
         self.device.sync()
-        roles = [operand.role != "in" for operand in self.problem.operands()]
-        return self.device.get(self.views[roles.index(True)])
+        written = zip(self.problem.operands(), self.views, strict=True)
+        return {operand.name: self.device.get(view) for operand, view in written if operand.role != "in"}
 
     def refuse_strays(self, x: dict[str, Array]) -> None:
         """Raise where the kernel wrote to its inputs or beyond its operands."""
@@ -155,7 +164,7 @@ def judge(
     import numpy as np
 
     worst = Passed(0.0, np.inf)
-    earlier: Array | None = None
+    earlier: dict[str, Array] = {}
     kept: dict[str, Array] = {}
     for probe in probes:
         shared = drawn is not None and not variant.constant
@@ -176,8 +185,14 @@ def judge(
 
 
 def _weigh(
-    bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, earlier: Array | None, worst: Passed
+    bench: Bench,
+    x: dict[str, Array],
+    got: dict[str, Array],
+    evidence: Evidence,
+    earlier: dict[str, Array],
+    worst: Passed,
 ) -> Passed:
+    """The worse of what is known and this comparison, relative to what is allowed."""
     import numpy as np
 
     fits = evidence.error <= evidence.bound  # NaN does not fit
@@ -187,17 +202,27 @@ def _weigh(
     at = np.unravel_index(np.argmax(share), share.shape)
     bound = float(evidence.bound[at])
     here = Passed(float(share[at]) * bound, bound)
-    return here if here.error * worst.bound > worst.error * here.bound or worst.bound == np.inf else worst
+    known = worst.bound not in (0.0, np.inf)  # an output that may not err hides none that may
+    return worst if known and here.error * worst.bound <= worst.error * here.bound else here
 
 
-def explain(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, earlier: Array | None) -> str:
-    """In which way the answer is wrong, the most telling way first."""
+def explain(
+    bench: Bench, x: dict[str, Array], got: dict[str, Array], evidence: Evidence, earlier: dict[str, Array]
+) -> str:
+    """In which way an output is wrong, the most telling way first; with its name where there are several."""
+    name = evidence.operand
+    reason = _explain(bench, x, got[name], evidence, earlier.get(name))
+    return f"{name}: {reason}" if len(bench.problem.outputs) > 1 else reason
+
+
+def _explain(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, earlier: Array | None) -> str:
     import numpy as np
 
-    empty = _untouched(bench, x, got)
+    name = evidence.operand
+    empty = _untouched(x, name, got)
     if empty.any():
         time.sleep(LATE)
-        if _untouched(bench, x, bench.answer()).sum() < empty.sum():
+        if _untouched(x, name, bench.answer()[name]).sum() < empty.sum():
             return "returns before it is done: its output was still being written"
         if empty.all():
             return "writes nothing: every output is as it was"
@@ -209,9 +234,9 @@ def explain(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, e
     if earlier is not None and np.array_equal(got, earlier):
         return "repeats its answer to earlier inputs"
     if evidence.test in bench.problem.probes:
-        told = _shape_of_error(bench, x, got, evidence)
-        if told:
-            return told
+        pattern = _shape_of_error(bench.problem.reference(x)[name], got, evidence.bound)
+        if pattern:
+            return pattern
     with np.errstate(over="ignore"):  # a bound of zero
         worst = float(np.max(evidence.error / np.maximum(evidence.bound, np.finfo(np.float64).tiny)))
     bad = ~(evidence.error <= evidence.bound)  # NaN is bad too
@@ -221,21 +246,18 @@ def explain(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, e
     )
 
 
-def _untouched(bench: Bench, x: dict[str, Array], got: Array) -> Array:
-    """Which outputs are as they were before the launch: poisoned, or the old values."""
+def _untouched(x: dict[str, Array], name: str, got: Array) -> Array:
+    """Which elements of an output are as they were before the launch: poisoned, or the old values."""
     import numpy as np
 
-    name = next(operand.name for operand in bench.problem.operands() if operand.role != "in")
     empty: Array = np.isnan(got) if name not in x else got == x[name]
     return empty
 
 
-def _shape_of_error(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence) -> str | None:
+def _shape_of_error(want: Array, got: Array, bound: Array) -> str | None:
     """Two axes exchanged, as of a matrix or of images in another layout; or off by a factor."""
     import numpy as np
 
-    want = bench.problem.reference(x)
-    bound = evidence.bound
     for i, j in itertools.combinations(range(got.ndim), 2):
         if got.shape[i] == got.shape[j] and (np.abs(got.swapaxes(i, j) - want) <= bound).all():
             matrix = got.ndim == 2

@@ -21,11 +21,11 @@ LONGEST = 100  # characters of a file's name
 
 @dataclass(frozen=True)
 class Found:
-    """One probe and its answer. `evidence` compared them; its errors are what they were."""
+    """One probe and its answer, by output. `evidence` compared one of them; its errors are what they were."""
 
     probe: str
     x: dict[str, Array]
-    got: Array
+    got: dict[str, Array]
     evidence: Evidence
 
 
@@ -48,7 +48,8 @@ def clear(folder: Path, case: Case) -> None:
 
 
 def write(folder: Path, case: Case, seed: int, reason: str, found: Found, keep: bool) -> Path:
-    """JSON, and with `keep` the operands and the answer beside it as `.npz`."""
+    """JSON, and with `keep` the inputs beside it as `.npz`, with what was answered: the wrong output as `answer`, the
+    others as `answer_NAME`."""
     import numpy as np
 
     target = path(folder, case)
@@ -56,7 +57,9 @@ def write(folder: Path, case: Case, seed: int, reason: str, found: Found, keep: 
     told = {"case": case.name, "reason": reason, "seed": seed, "probe": found.probe, **_numbers(found)}
     if keep:
         operands = target.with_suffix(".npz")
-        arrays: dict[str, Any] = {**found.x, "answer": found.got}
+        wrong = found.evidence.operand
+        answers = {"answer" if name == wrong else f"answer_{name}": array for name, array in found.got.items()}
+        arrays: dict[str, Any] = {**found.x, **answers}
         np.savez(operands, **arrays)
         told["operands"] = operands.name
     target.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
@@ -72,7 +75,9 @@ def _numbers(found: Found) -> dict[str, Any]:
         nothing = np.where(np.isnan(error), np.nan, np.where(error > 0, np.inf, 0.0))
         share = np.where(bound > 0, error / bound, nothing)
         bad = ~(error <= bound)
-    told: dict[str, Any] = {"test": found.evidence.test, "values": int(bad.size), "wrong": int(bad.sum())}
+    evidence = found.evidence
+    told: dict[str, Any] = {"operand": evidence.operand, "test": evidence.test, "values": int(bad.size)}
+    told["wrong"] = int(bad.sum())
     if bad.any():
         worst = np.unravel_index(np.argmax(np.where(np.isnan(share), -1.0, share)), share.shape)
         told["first"] = [int(i) for i in np.argwhere(bad)[0]]

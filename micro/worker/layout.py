@@ -83,4 +83,5 @@ class Layout:
 
 def _placed(entry: Timed, operand: Any) -> Placed:
     nbytes = operand.nbytes * (entry.sets if operand.name in entry.cold else 1)
-    return Placed(operand, nbytes, f"{entry.problem.name}/variant:{entry.variant.name}#{entry.case}", entry.data)
+    owner = f"{entry.problem.name}/variant:{entry.variant.name}#{entry.case}"
+    return Placed(entry.problem, operand, nbytes, owner, entry.data)

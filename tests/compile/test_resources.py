@@ -26,7 +26,7 @@ BUDGETS = {
     "fma_chains10": (40, 0),
     "launch_empty": (8, 0),
     "launch_gemm": (32, 0),
-    **{f"{kind}_{phase}": (32, 0) for kind in ("relu", "sigmoid", "tanh", "exp") for phase in ("forward", "backward")},
+    **{f"{kind}_{phase}": (32, 0) for kind in ("relu", "sigmoid", "tanh", "exp") for phase in ("forward", "dgrad")},
     "softmax_index": (32, 108),
     "softmax_onehot": (32, 108),
     "optimizer_sgd": (32, 0),

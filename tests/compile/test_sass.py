@@ -29,7 +29,7 @@ LOOPS = {
 STRAIGHT = {
     f"{kind}_{phase}": (loads, 1)
     for kind in ("relu", "sigmoid", "tanh", "exp")
-    for phase, loads in (("forward", 1), ("backward", 2))
+    for phase, loads in (("forward", 1), ("dgrad", 2))
 }
 MULTIPLY = {  # of tensor cores, the instruction of each type
     "mma_tf32": ("HMMA", "1688", "F32", "TF32"),

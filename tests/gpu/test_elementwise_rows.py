@@ -24,9 +24,9 @@ from tests.gpu.conftest import REAL, missing
 from tests.gpu.rows import once, rows
 from tests.gpu.test_update_rows import OPTIMIZERS, STEPS
 
-KINDS, PHASES, PLACES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "backward"), ("out", "in")
+KINDS, PHASES, PLACES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "dgrad"), ("out", "in")
 ACTIVATIONS = [Activation(count, *form) for count in (1, 1027) for form in itertools.product(KINDS, PHASES, PLACES)]
-LABELS, BEFORE, WANTED = ("index", "one-hot"), ("none", "softmax", "log-softmax"), ("step", "loss")
+LABELS, BEFORE, WANTED = ("index", "one-hot"), ("none", "softmax", "log-softmax"), ("step", "forward")
 SOFTMAXES = [
     Softmax(*size, *form)
     for size in ((1, 1), (33, 10), (5, 1027))

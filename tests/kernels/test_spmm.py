@@ -14,6 +14,7 @@ from kernels.catalog import find
 from kernels.devices import open_device
 from kernels.errors import UsageError, WrongResult
 from kernels.launch import Launch, Setting
+from kernels.ops.gemm.problem import Gemm
 from kernels.ops.spmm.problem import Spmm
 from kernels.ops.spmm.variants import VARIANTS
 from kernels.variant import Variant
@@ -100,7 +101,13 @@ def test_alexnet_s_pruned_layers_keep_a_ninth() -> None:
 def test_the_reference_is_the_dense_product() -> None:
     for problem in SHAPES:
         x = problem.fill(np.random.default_rng(5))
-        assert np.allclose(problem.reference(x), dense(problem).astype("f8") @ x["b"], rtol=0, atol=1e-10)
+        assert np.allclose(problem.reference(x)["c"], dense(problem).astype("f8") @ x["b"], rtol=0, atol=1e-10)
+
+
+def test_the_weights_have_a_digest() -> None:
+    one, other = Spmm(10, 4, 10, 0.11), Spmm(10, 4, 10, 0.12)
+    assert one.digests() == Spmm(10, 8, 10, 0.11).digests() != other.digests(), "the batch is no part of W"
+    assert Gemm(2, 2, 2).digests() == {}
 
 
 def test_a_dense_product_does_more_work() -> None:

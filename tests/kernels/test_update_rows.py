@@ -27,12 +27,12 @@ U = UNIT_ROUNDOFF["fp32"]
 
 
 def stepped(row: str, problem: Update, x: dict[str, Any]) -> Any:
-    """The answer of a row to these operands."""
+    """The weights after a row's step from these operands."""
     bench = check.Bench(CPU, problem)
     launch = find("update", row).prepare(problem, CPU, Setting())(bench.views)
     bench.load(x)
     launch.call()
-    return bench.answer()
+    return bench.answer()["w"]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -99,12 +99,16 @@ def up(before: Any, x: Any, dy: Any, w: Any) -> None:
     w[...] = 2 * before[2] - w
 
 
-def velocity_not_kept(before: Any, x: Any, dy: Any, w: Any) -> None:
-    w[len(w) // 2 :] = before[2][len(w) // 2 :]
+def velocity_not_kept(before: Any, x: Any, dy: Any, w: Any, v: Any) -> None:
+    v[...] = before[3]
 
 
-def weights_not_moved(before: Any, x: Any, dy: Any, w: Any) -> None:
-    w[: len(w) // 2] = before[2][: len(w) // 2]
+def velocity_off(before: Any, x: Any, dy: Any, w: Any, v: Any) -> None:
+    v[-1, -1] += 1
+
+
+def weights_not_moved(before: Any, x: Any, dy: Any, w: Any, v: Any) -> None:
+    w[...] = before[2]
 
 
 def writes_its_input(before: Any, x: Any, dy: Any, w: Any) -> None:
@@ -121,8 +125,9 @@ def writes_its_input(before: Any, x: Any, dy: Any, w: Any) -> None:
         ("sgd", lambda before, x, dy, w: np.copyto(w, before[2]), "writes nothing"),
         ("sgd", writes_its_input, "changes its input dy"),
         ("decay", lambda before, x, dy, w: np.add(w, 0.01 * before[2], out=w), "times what its precision allows"),
-        ("momentum", velocity_not_kept, "outputs unwritten"),
-        ("momentum", weights_not_moved, "outputs unwritten"),
+        ("momentum", velocity_not_kept, "^v: writes nothing"),
+        ("momentum", velocity_off, "^v: dense probe: 1 of 3840 values off"),
+        ("momentum", weights_not_moved, "^w: writes nothing"),
         ("clip", twice, "times what its precision allows"),
         ("norm", lambda before, x, dy, w: np.multiply(w, 1.001, out=w), "off by"),
     ],
@@ -172,7 +177,7 @@ def test_fused_equals_separate(rule: str, library: str) -> None:
     x = problem.fill(np.random.default_rng(3))
     one, other = (stepped(f"{form}:{library}", problem, x) for form in ("fused", "separate"))
     want = problem.reference(x)
-    assert (np.abs(one - other) <= 2 * problem.bound(x, want, U)).all()
+    assert (np.abs(one - other) <= 2 * problem.bound(x, want, U)["w"]).all()
     assert np.abs(one - x["w"]).max() > 0.01, "a step that shows"
 
 
@@ -181,9 +186,9 @@ def test_two_gradients_of_a_shared_w_are_one_sum() -> None:
     x = problem.fill(np.random.default_rng(4))
     doubled = replace(problem, rule="sgd", k=90, lr=2.0)  # the mean is over half as many samples
     want, same = problem.reference(x), doubled.reference(x)
-    assert np.abs(want - same).max() < 1e-12
+    assert np.abs(want["w"] - same["w"]).max() < 1e-12
     for row in ("separate:openblas", "two-buffers:openblas"):
-        assert (np.abs(stepped(row, problem, x) - want) <= problem.bound(x, want, U)).all()
+        assert (np.abs(stepped(row, problem, x) - want["w"]) <= problem.bound(x, want, U)["w"]).all()
 
 
 def test_momentum_of_unit_gain_is_the_plain_one_at_another_rate() -> None:
@@ -193,11 +198,11 @@ def test_momentum_of_unit_gain_is_the_plain_one_at_another_rate() -> None:
     rng = np.random.default_rng(5)
     x = plain.fill(rng)
     y = {name: value.astype("f8") for name, value in x.items()}
-    y["w"][33:] *= 1 - unit.mu
+    y["v"] *= 1 - unit.mu
     for _ in range(4):
-        x["w"] = plain.reference(x)
-        y["w"] = unit.reference(y)
-        assert np.allclose(x["w"][:33], y["w"][:33], rtol=1e-6, atol=1e-6)
+        x |= plain.reference(x)
+        y |= unit.reference(y)
+        assert np.allclose(x["w"], y["w"], rtol=1e-6, atol=1e-6)
         x |= {name: plain.fill(rng)[name] for name in ("x", "dy")}
         y |= {name: x[name] for name in ("x", "dy")}
 
@@ -219,9 +224,10 @@ def test_launched_again_and_again_nothing_leaves_the_normal_numbers() -> None:
         bench.load(problem.fill(np.random.default_rng(7)))
         for _ in range(20_000):
             launch.call()
-        w = np.abs(bench.answer())
-        assert np.isfinite(w).all() and w.max() < 1e7, rule
-        assert w[w > 0].min() > np.finfo("f4").tiny, rule
+        for name, answer in bench.answer().items():
+            size = np.abs(answer)
+            assert np.isfinite(size).all() and size.max() < 1e7, (rule, name)
+            assert size[size > 0].min() > np.finfo("f4").tiny, (rule, name)
 
 
 @pytest.mark.parametrize(
@@ -234,10 +240,10 @@ def test_impossible_steps_are_refused(words: dict[str, Any], says: str) -> None:
 
 
 def test_what_is_counted() -> None:
-    step, gradient, apply = (Update(8, 4, 2, part=part) for part in ("step", "gradient", "apply"))
+    step, gradient, apply = (Update(8, 4, 2, part=part) for part in ("step", "wgrad", "update"))
     assert step.flops == gradient.flops + apply.flops == 2 * 8 * 4 * 2 + 2 * 8 * 4
     assert (step.bytes, apply.bytes) == (4 * 2 * 12 + 8 * 32, 12 * 32)
     separate, fused = (find("update", f"{form}:openblas").executed(step) for form in ("separate", "fused"))
     assert separate.bytes - fused.bytes == 8 * 32, "the gradient is written and read"
     for rule in WITH_VELOCITY[:2]:
-        assert Update(8, 4, 2, rule).operands()[-1].shape == (16, 4)
+        assert [x.shape for x in Update(8, 4, 2, rule).outputs] == [(8, 4), (8, 4)]

@@ -60,27 +60,44 @@ def kernel(call: Callable[..., object]) -> Variant[Any]:
     return Variant("wrong", "cpu", "mine", lambda problem, device, setting: lambda b: Launch(lambda: call(problem, *b)))
 
 
-def next_rows(problem: Gather, y: Any, table: Any) -> None:
-    y[:] = table[(problem.ids() + 1) % problem.rows]
+def next_rows(problem: Gather, ids: Any, y: Any, table: Any) -> None:
+    y[:] = table[(ids + 1) % problem.rows]
 
 
-def all_rows(problem: Gather, g: Any, w: Any) -> None:
-    w[: problem.rows] -= -0.125 * g[0]
+def sorted_table(problem: Gather, ids: Any, y: Any, table: Any) -> None:
+    y[:] = table[ids]
+    table.sort(axis=0)
 
 
-def state_alone(problem: Gather, g: Any, w: Any) -> None:
-    w[problem.rows + problem.ids()] += g * g
+def all_rows(problem: Gather, ids: Any, g: Any, w: Any) -> None:
+    w -= -0.125 * g[0]
 
 
-def one_row_less(problem: Gather, g: Any, w: Any) -> None:
-    w[problem.ids()[:-1]] -= -0.125 * g[:-1]
+def state_alone(problem: Gather, ids: Any, g: Any, w: Any, v: Any) -> None:
+    v[ids] += g * g
+
+
+def table_alone(problem: Gather, ids: Any, g: Any, w: Any, v: Any) -> None:
+    w[ids] -= -0.125 * g / (np.sqrt(v[ids] + g * g) + np.float32(1e-8))
+
+
+def one_row_less(problem: Gather, ids: Any, g: Any, w: Any) -> None:
+    w[ids[:-1]] -= -0.125 * g[:-1]
 
 
 @pytest.mark.parametrize(
-    ("problem", "call"), [(LOOKUP, next_rows), (STEPS[0], all_rows), (STEPS[0], one_row_less), (STEPS[1], state_alone)]
+    ("problem", "call", "why"),
+    [
+        (LOOKUP, next_rows, "^y: "),
+        (LOOKUP, sorted_table, "^table: "),
+        (STEPS[0], all_rows, "times what its precision allows"),
+        (STEPS[0], one_row_less, "values off|outputs unwritten"),
+        (STEPS[1], state_alone, "^w: writes nothing"),
+        (STEPS[1], table_alone, "^v: writes nothing"),
+    ],
 )
-def test_a_wrong_kernel_is_refused(problem: Gather, call: Callable[..., object]) -> None:
-    with pytest.raises(WrongResult):
+def test_a_wrong_kernel_is_refused(problem: Gather, call: Callable[..., object], why: str) -> None:
+    with pytest.raises(WrongResult, match=why):
         right(kernel(call), problem, Cpu())
 
 
@@ -111,8 +128,8 @@ def test_the_work_is_what_is_executed() -> None:
     assert find("gather", "one-hot").executed(LOOKUP).flops == 2 * 11 * 37 * 5
     assert find("gather", "c").executed(LOOKUP).flops == 0
     rows, dense = (find("gather", f"c-{form}").executed(STEPS[0]) for form in ("rows", "dense"))
-    assert rows.bytes == 12 * 11 * 5
-    assert dense.bytes == 8 * 11 * 5 + (4 + 12) * 37 * 5
+    assert rows.bytes == 8 * 11 + 12 * 11 * 5
+    assert dense.bytes == 8 * 11 + 8 * 11 * 5 + (4 + 12) * 37 * 5
     assert dense.flops == pytest.approx(2 * 37 * 5)
 
 

@@ -91,11 +91,11 @@ def test_a_layer_has_its_forms_and_their_parts() -> None:
     assert rows == [
         ("fused:openblas", "step", 512),
         ("separate:openblas", "step", 512),
-        ("gradient:openblas", "gradient", 512),
-        ("c", "apply", 512),
+        ("gradient:openblas", "wgrad", 512),
+        ("c", "update", 512),
         ("c", "clear", 512),
         ("c", "scale", 512),
-        ("gradient:openblas*7", "gradient", 256),
+        ("gradient:openblas*7", "wgrad", 256),
         ("c*7", "scale", 256),
     ]
     assert contest.comparisons == ((0, 1),)
@@ -286,5 +286,5 @@ def test_squares_are_refused_on_normal_data(
 
 def test_names_stay() -> None:
     assert Update(8, 16, 4).name == "update/m:8/n:16/k:4"
-    assert Update(8, 16, 4, "unit", "apply", lr=0.5).name == "update/m:8/n:16/k:4/rule:unit/part:apply/lr:0.5"
+    assert Update(8, 16, 4, "unit", "update", lr=0.5).name == "update/m:8/n:16/k:4/rule:unit/part:update/lr:0.5"
     assert Optimizer("adam", 2, 8).name == "optimizer/rule:adam/tensors:2/size:8"

@@ -144,11 +144,13 @@ class Error:
     allowed: bool
 
 
-def compare(problem: Problem, x: dict[str, Any], got: Any) -> Error:
+def compare(problem: Problem, x: dict[str, Any], got: dict[str, Any]) -> Error:
+    """Of all outputs; `got` may hold the inputs too."""
     want = problem.reference(x)
-    error = np.abs(got.reshape(want.shape) - want)
-    allowed = bool((error <= problem.bound(x, want, UNIT_ROUNDOFF["fp32"])).all())  # NaN is not
-    return Error(float(error.max()), allowed)
+    bound = problem.bound(x, want, UNIT_ROUNDOFF["fp32"])
+    errors = {name: np.abs(got[name].reshape(right.shape) - right) for name, right in want.items()}
+    allowed = all(bool((error <= bound[name]).all()) for name, error in errors.items())  # NaN is not
+    return Error(max(float(error.max()) for error in errors.values()), allowed)
 
 
 def run(kernel: Kernel, problem: Problem, source: str | None = None, probe: str = "dense", **how: Any) -> Error:
@@ -156,4 +158,4 @@ def run(kernel: Kernel, problem: Problem, source: str | None = None, probe: str 
     x = problem.fill(np.random.default_rng(zlib.crc32(problem.name.encode())), probe)
     text = source if source is not None else kernel.source.read_text()
     found = launcher.launch(text, kernel.launches(problem, kernel.name), problem.operands(), x, **how)
-    return compare(problem, x, found[problem.operands()[-1].name])
+    return compare(problem, x, found)

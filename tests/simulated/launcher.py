@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernels.dtypes import STORED, encode
+from kernels.dtypes import BYTES, STORED, encode
 from kernels.nvcc import Geometry
 from kernels.problem import Operand
 from tests.simulated import assembly
@@ -122,7 +122,7 @@ def launch(
     """Every operand as the launches left it. Outputs start as NaN, and so does the padding of every row."""
     blocks, rows = {}, {}
     for one in operands:
-        block = blocks[one.name] = Block(one.nbytes, align)
+        block = blocks[one.name] = Block(one.nbytes, max(align, BYTES[one.dtype]))
         rows[one.name] = block.inside.view(STORED[one.dtype]).reshape(-1, one.ld)[:, : one.shape[-1]]
         if one.role != "out":
             rows[one.name][...] = encode(x[one.name].reshape(rows[one.name].shape), one.dtype)
@@ -135,7 +135,8 @@ def launch(
     for one in operands:
         inside = np.zeros((rows[one.name].shape[0], one.ld), bool)
         inside[:, : one.shape[-1]] = True
-        words = inside.reshape(-1, 4 // rows[one.name].itemsize)  # guards are of words
+        size = rows[one.name].itemsize  # guards are of words
+        words = np.repeat(inside.ravel(), max(1, size // 4)).reshape(-1, max(1, 4 // size))
         if not blocks[one.name].intact(words.any(axis=1)):
             raise LaunchFailed(f"writes outside {one.name}")
     if "" in blocks and not blocks[""].intact():

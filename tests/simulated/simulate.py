@@ -31,7 +31,7 @@ def run(module: ModuleType, kernel: str, problem: Gemm) -> cases.Error:
     blocks, threads = module.geometry(kernel, problem.m, problem.n, TILE)
     launched: Any = module.kernels(TILE)[kernel]
     launched[blocks, threads](a, b, c, np.float32(problem.alpha), np.float32(problem.beta))
-    return cases.compare(problem, x, c)
+    return cases.compare(problem, x, {"c": c})
 
 
 def errors(module: ModuleType, kernel: str) -> list[float]:

@@ -19,7 +19,13 @@ from kernels.ops.transpose import Transpose
 from tests.simulated import cases
 
 ROOT = Path(__file__).parents[2]
-TYPES = {"float *": ("operand", "workspace"), "unsigned *": ("operand",), "float": ("float32",), "index_t": ("int64",)}
+TYPES = {
+    "float *": ("operand", "workspace"),
+    "unsigned *": ("operand",),
+    "index_t *": ("operand",),
+    "float": ("float32",),
+    "index_t": ("int64",),
+}
 
 
 def signature(kernel: cases.Kernel) -> list[tuple[str, str]]:

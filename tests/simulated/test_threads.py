@@ -61,7 +61,7 @@ def errors(name: str, source: str) -> Iterator[tuple[str, cases.Error]]:
         for problem, how in tries
     ]
     for (problem, _), run, found in zip(tries, runs, launch(source, runs), strict=True):
-        yield run.name, cases.compare(problem, dict(run.x), found[problem.operands()[-1].name])
+        yield run.name, cases.compare(problem, dict(run.x), found)
 
 
 def names(value: Any) -> str | None:

@@ -142,6 +142,9 @@ class Timed(Cuda):
     def view(self, block: Any, offset: int, operand: Any) -> Any:
         return None
 
+    def put(self, view: Any, array: Any) -> None:
+        pass
+
     def flush(self) -> None:
         self.cp.launch("sweep", 50e-6)
 

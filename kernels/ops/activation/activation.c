@@ -1,9 +1,9 @@
 /* Activations and their gradients over contiguous floats, by the vectors of ../../maths.c. In place, x (forward)
- * or d (backward) is no address, and y is read in its stead. `libm_` are the same loops with the C library's
+ * or dy (dgrad) is no address, and y is read in its stead. `libm_` are the same loops with the C library's
  * scalar functions. */
 
 typedef struct {
-    const float *x, *d;
+    const float *x, *dy;
     float *y;
     int64_t count;
 } argument;
@@ -29,9 +29,9 @@ typedef struct {
 
 /* y[i] = d[i] · F(x[i]), x being what the forward gave */
 #define BACKWARD(name, F)                                                                       \
-    void backward_##name(const argument *p)                                                     \
+    void dgrad_##name(const argument *p)                                                     \
     {                                                                                           \
-        const float *x = p->x, *d = p->d ? p->d : p->y;                                         \
+        const float *x = p->x, *d = p->dy ? p->dy : p->y;                                         \
         float *y = p->y;                                                                        \
         int64_t i = 0, n = p->count;                                                            \
         for (; i + UNROLL * LANES <= n; i += UNROLL * LANES)                                    \

@@ -29,12 +29,12 @@ static __device__ __forceinline__ bool aligned(unsigned long long where) { retur
 
 #define BACKWARD(F)                                                                                 \
     index_t i = 4 * ((index_t)blockIdx.x * THREADS + threadIdx.x);                                  \
-    if (i + 4 <= count && aligned((unsigned long long)x | (unsigned long long)d | (unsigned long long)y)) { \
-        float4 a = *(const float4 *)(x + i), b = *(const float4 *)(d + i);                          \
+    if (i + 4 <= count && aligned((unsigned long long)x | (unsigned long long)dy | (unsigned long long)y)) { \
+        float4 a = *(const float4 *)(x + i), b = *(const float4 *)(dy + i);                          \
         *(float4 *)(y + i) = make_float4(F(a.x, b.x), F(a.y, b.y), F(a.z, b.z), F(a.w, b.w));       \
         return;                                                                                     \
     }                                                                                               \
-    for (index_t end = i + 4 < count ? i + 4 : count; i < end; i++) y[i] = F(x[i], d[i]);
+    for (index_t end = i + 4 < count ? i + 4 : count; i < end; i++) y[i] = F(x[i], dy[i]);
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     relu_forward(const float *x, float *y, index_t count)
@@ -61,25 +61,25 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    relu_backward(const float *x, const float *d, float *y, index_t count)
+    relu_dgrad(const float *x, const float *dy, float *y, index_t count)
 {
     BACKWARD(relu_slope)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    sigmoid_backward(const float *x, const float *d, float *y, index_t count)
+    sigmoid_dgrad(const float *x, const float *dy, float *y, index_t count)
 {
     BACKWARD(sigmoid_slope)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    tanh_backward(const float *x, const float *d, float *y, index_t count)
+    tanh_dgrad(const float *x, const float *dy, float *y, index_t count)
 {
     BACKWARD(tanh_slope)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    exp_backward(const float *x, const float *d, float *y, index_t count)
+    exp_dgrad(const float *x, const float *dy, float *y, index_t count)
 {
     BACKWARD(exp_slope)
 }

@@ -10,7 +10,7 @@ from kernels.ops.activation.problem import Activation
 
 SOURCE = Path(__file__).with_name("activation.cu")
 KINDS = ("relu", "sigmoid", "tanh", "exp")
-KERNELS = tuple(f"{kind}_{phase}" for phase in ("forward", "backward") for kind in KINDS)
+KERNELS = tuple(f"{kind}_{phase}" for phase in ("forward", "dgrad") for kind in KINDS)
 THREADS = 256  # of a block, each with four elements
 
 

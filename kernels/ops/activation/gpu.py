@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def cupy_chain(problem: Activation, device: Any, setting: object) -> Bind:
     cp = device.cp
-    spare = cp.empty((1, problem.count), "f4") if problem.phase == "backward" else None
-    mask = cp.empty((1, problem.count), bool) if problem.phase == "backward" else None
+    spare = cp.empty((1, problem.count), "f4") if problem.phase == "dgrad" else None
+    mask = cp.empty((1, problem.count), bool) if problem.phase == "dgrad" else None
 
     def sigmoid(x: Any, y: Any) -> None:
         cp.negative(x, y)
@@ -32,13 +32,10 @@ def cupy_chain(problem: Activation, device: Any, setting: object) -> Bind:
         ("sigmoid", "forward"): (4, sigmoid),
         ("tanh", "forward"): (1, lambda x, y: cp.tanh(x, y)),
         ("exp", "forward"): (1, lambda x, y: cp.exp(x, y)),
-        ("relu", "backward"): (2, lambda x, d, y: cp.multiply(d, cp.greater(x, 0, mask), y)),
-        ("sigmoid", "backward"): (
-            3,
-            lambda x, d, y: cp.multiply(cp.multiply(cp.subtract(1, x, spare), x, spare), d, y),
-        ),
-        ("tanh", "backward"): (3, lambda x, d, y: cp.multiply(cp.subtract(1, cp.multiply(x, x, spare), spare), d, y)),
-        ("exp", "backward"): (1, lambda x, d, y: cp.multiply(x, d, y)),
+        ("relu", "dgrad"): (2, lambda x, d, y: cp.multiply(d, cp.greater(x, 0, mask), y)),
+        ("sigmoid", "dgrad"): (3, lambda x, d, y: cp.multiply(cp.multiply(cp.subtract(1, x, spare), x, spare), d, y)),
+        ("tanh", "dgrad"): (3, lambda x, d, y: cp.multiply(cp.subtract(1, cp.multiply(x, x, spare), spare), d, y)),
+        ("exp", "dgrad"): (1, lambda x, d, y: cp.multiply(x, d, y)),
     }
     kernels, step = steps[problem.kind, problem.phase]
     return lambda buffers: Launch(partial(step, *inputs(problem, buffers), buffers[-1]), kernels=kernels)

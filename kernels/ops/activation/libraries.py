@@ -28,20 +28,20 @@ def numpy_chain(problem: Activation, device: object, setting: Setting) -> Bind:
 
     alone(setting)
     mask = np.empty((1, problem.count), bool)
-    spare = np.empty((1, problem.count), np.float32) if problem.phase == "backward" else None
+    spare = np.empty((1, problem.count), np.float32) if problem.phase == "dgrad" else None
     steps: dict[tuple[str, str], Callable[..., object]] = {
         ("relu", "forward"): lambda x, y: np.maximum(x, 0, out=y),
         ("sigmoid", "forward"): partial(_numpy_sigmoid, np),
         ("tanh", "forward"): lambda x, y: np.tanh(x, out=y),
         ("exp", "forward"): lambda x, y: np.exp(x, out=y),
-        ("relu", "backward"): lambda x, d, y: np.multiply(d, np.greater(x, 0, out=mask), out=y),
-        ("sigmoid", "backward"): lambda x, d, y: np.multiply(
+        ("relu", "dgrad"): lambda x, d, y: np.multiply(d, np.greater(x, 0, out=mask), out=y),
+        ("sigmoid", "dgrad"): lambda x, d, y: np.multiply(
             np.multiply(np.subtract(1, x, out=spare), x, out=spare), d, out=y
         ),
-        ("tanh", "backward"): lambda x, d, y: np.multiply(
+        ("tanh", "dgrad"): lambda x, d, y: np.multiply(
             np.subtract(1, np.multiply(x, x, out=spare), out=spare), d, out=y
         ),
-        ("exp", "backward"): lambda x, d, y: np.multiply(x, d, out=y),
+        ("exp", "dgrad"): lambda x, d, y: np.multiply(x, d, out=y),
     }
     step = steps[problem.kind, problem.phase]
     return lambda buffers: Launch(partial(step, *inputs(problem, buffers), buffers[-1]))
@@ -74,10 +74,10 @@ def torch_steps(torch: Any) -> dict[tuple[str, str], Callable[..., object]]:
         ("sigmoid", "forward"): lambda x, y: torch.sigmoid(x, out=y),
         ("tanh", "forward"): lambda x, y: torch.tanh(x, out=y),
         ("exp", "forward"): lambda x, y: torch.exp(x, out=y),
-        ("relu", "backward"): lambda x, d, y: aten.threshold_backward.grad_input(d, x, 0, grad_input=y),
-        ("sigmoid", "backward"): lambda x, d, y: aten.sigmoid_backward.grad_input(d, x, grad_input=y),
-        ("tanh", "backward"): lambda x, d, y: aten.tanh_backward.grad_input(d, x, grad_input=y),
-        ("exp", "backward"): lambda x, d, y: torch.mul(d, x, out=y),
+        ("relu", "dgrad"): lambda x, d, y: aten.threshold_backward.grad_input(d, x, 0, grad_input=y),
+        ("sigmoid", "dgrad"): lambda x, d, y: aten.sigmoid_backward.grad_input(d, x, grad_input=y),
+        ("tanh", "dgrad"): lambda x, d, y: aten.tanh_backward.grad_input(d, x, grad_input=y),
+        ("exp", "dgrad"): lambda x, d, y: torch.mul(d, x, out=y),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels.directions import direction
 from kernels.problem import Operand, Problem, axis
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ SMALLEST = 2.0**-126  # below it results may be flushed to zero
 
 @dataclass(frozen=True)
 class Activation(Problem):
-    """forward: y = f(x); backward: y = d · f′, x being the forward's result. In place, y is the last input too.
+    """forward: y = f(x); dgrad: y = dy · f′, x being the forward's result. In place, y is the last input too.
 
     Counted as one operation an element, whatever f: by traffic they are all alike.
     """
@@ -27,7 +28,7 @@ class Activation(Problem):
 
     count: int = axis("elements", low=1)
     kind: str = axis("which function", "relu", choices=("relu", "sigmoid", "tanh", "exp"), said="word")
-    phase: str = axis("the function or its gradient", "forward", choices=("forward", "backward"))
+    phase: str = direction("the function or its gradient", "forward", "dgrad")
     place: str = axis("where the result goes", "out", choices=("out", "in"))
 
     @property
@@ -41,7 +42,7 @@ class Activation(Problem):
     @property
     def sources(self) -> tuple[str, ...]:
         """What is read, in order; in place the last of them is y."""
-        names = ("x",) if self.phase == "forward" else ("x", "d")
+        names = ("x",) if self.phase == "forward" else ("x", "dy")
         return names if self.place == "out" else (*names[:-1], "y")
 
     def operands(self) -> tuple[Operand, ...]:
@@ -53,7 +54,7 @@ class Activation(Problem):
         import numpy as np
 
         x = super().fill(rng, probe)
-        if self.phase == "backward":
+        if self.phase == "dgrad":
             x["x"] = self._function(x["x"].astype("f8")).astype(np.float32)
         return x
 
@@ -75,20 +76,19 @@ class Activation(Problem):
         slope: Array = {"sigmoid": y * (1 - y), "tanh": 1 - y * y, "exp": y}[self.kind]
         return slope
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         last = x[self.sources[-1]].astype("f8")
         if self.phase == "forward":
-            return self._function(last)
-        slope: Array = self._slope(x["x"].astype("f8")) * last
-        return slope
+            return {"y": self._function(last)}
+        return {"y": self._slope(x["x"].astype("f8")) * last}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         import numpy as np
 
         if self.kind == "relu":
-            return np.zeros_like(want)
-        size = np.abs(want)
-        if self.phase == "backward":  # 1 − y and 1 − y² cancel
+            return {"y": np.zeros_like(want["y"])}
+        size = np.abs(want["y"])
+        if self.phase == "dgrad":  # 1 − y and 1 − y² cancel
             size = size + np.abs(x[self.sources[-1]].astype("f8"))
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(ULP * u * size + SMALLEST)
+            return {"y": ULP * u * size + SMALLEST}

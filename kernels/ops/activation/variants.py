@@ -22,7 +22,7 @@ SOURCE = Path(__file__).with_name("activation.c")
 class Argument(ctypes.Structure):
     """`argument` of activation.c."""
 
-    _fields_ = (*((name, maths.POINTER) for name in "xdy"), ("count", maths.INT64))
+    _fields_ = (*((name, maths.POINTER) for name in ("x", "dy", "y")), ("count", maths.INT64))
 
 
 def _argument(problem: Activation) -> tuple[ctypes.Structure, tuple[object, ...]]:

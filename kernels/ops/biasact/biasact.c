@@ -2,8 +2,8 @@
  * address, y is read and written in place: it holds a product. */
 
 typedef struct {
-    const float *x, *d, *b;
-    float *y;
+    const float *x, *dy, *b;
+    float *y, *dx, *db;
     int64_t rows, cols;
 } argument;
 
@@ -45,15 +45,15 @@ void biasact_forward_passes(const argument *p)
     rectify(p->y, p->rows * p->cols);
 }
 
-/* The bias's gradient gathers in the last row of y, which stays in cache. */
-void biasact_backward(const argument *p)
+/* The bias's gradient gathers in db, which stays in cache. */
+void biasact_dgrad(const argument *p)
 {
     int64_t n = p->cols;
-    float *sums = p->y + p->rows * n;
+    float *sums = p->db;
     memset(sums, 0, 4 * n);
     for (int64_t i = 0; i < p->rows; i++) {
-        const float *x = p->x + i * n, *d = p->d + i * n;
-        float *y = p->y + i * n;
+        const float *x = p->x + i * n, *d = p->dy + i * n;
+        float *y = p->dx + i * n;
         for (int64_t j = 0; j < n; j++) {
             float v = x[j] > 0 ? d[j] : 0;
             y[j] = v;
@@ -62,12 +62,12 @@ void biasact_backward(const argument *p)
     }
 }
 
-void biasact_backward_passes(const argument *p)
+void biasact_dgrad_passes(const argument *p)
 {
     int64_t n = p->cols, count = p->rows * n;
-    float *sums = p->y + count;
-    for (int64_t i = 0; i < count; i++) p->y[i] = p->x[i] > 0 ? p->d[i] : 0;
+    float *sums = p->db;
+    for (int64_t i = 0; i < count; i++) p->dx[i] = p->x[i] > 0 ? p->dy[i] : 0;
     memset(sums, 0, 4 * n);
     for (int64_t i = 0; i < p->rows; i++)
-        for (int64_t j = 0; j < n; j++) sums[j] += p->y[i * n + j];
+        for (int64_t j = 0; j < n; j++) sums[j] += p->dx[i * n + j];
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels.directions import direction
 from kernels.errors import UsageError
 from kernels.problem import Operand, Problem, axis
 
@@ -19,19 +20,19 @@ LIMIT = 16.0  # unit roundoffs of |A||B|, as for a product
 @dataclass(frozen=True)
 class BiasAct(Problem):
     """forward: y = max(x + b, 0), rows × cols, b a row; with `terms`, x is the product of a, rows × terms, and w,
-    terms × cols. backward: from x, what the forward gave, and d: y holds d where x > 0, then a row of its sums
-    down the columns, the gradient of b."""
+    terms × cols. dgrad: from x, what the forward gave, and dy: dx is dy where x > 0, db, the gradient of b,
+    its sums down the columns, which a library's epilogue gives with it."""
 
     op: ClassVar[str] = "biasact"
 
     rows: int = axis("rows: the batch", low=1)
     cols: int = axis("columns: outputs of the layer", low=1)
     terms: int = axis("terms of the product before it; 0: none", 0, low=0)
-    phase: str = axis("bias and ReLU, or their gradients", "forward", choices=("forward", "backward"))
+    phase: str = direction("bias and ReLU, or their gradients", "forward", "dgrad")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.terms and self.phase == "backward":
+        if self.terms and self.phase == "dgrad":
             raise UsageError(f"--terms {self.terms}: a gradient has no product before it")
 
     @property
@@ -48,9 +49,9 @@ class BiasAct(Problem):
 
     def operands(self) -> tuple[Operand, ...]:
         shape = (self.rows, self.cols)
-        if self.phase == "backward":
-            names = Operand("x", shape, "in"), Operand("d", shape, "in")
-            return (*names, Operand("y", (self.rows + 1, self.cols), "out"))
+        if self.phase == "dgrad":
+            db = Operand("db", (1, self.cols), "out")
+            return Operand("x", shape, "in"), Operand("dy", shape, "in"), Operand("dx", shape, "out"), db
         b, y = Operand("b", (1, self.cols), "in"), Operand("y", shape, "out")
         if self.terms:
             return (Operand("a", (self.rows, self.terms), "in"), Operand("w", (self.terms, self.cols), "in"), b, y)
@@ -60,26 +61,26 @@ class BiasAct(Problem):
         import numpy as np
 
         x = super().fill(rng, probe)
-        if self.phase == "backward":
+        if self.phase == "dgrad":
             x["x"] = np.maximum(x["x"], 0)
         return x
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
 
-        if self.phase == "backward":
-            gradient = np.where(x["x"] > 0, x["d"].astype("f8"), 0)
-            return np.concatenate([gradient, gradient.sum(axis=0, keepdims=True)])
+        if self.phase == "dgrad":
+            gradient = np.where(x["x"] > 0, x["dy"].astype("f8"), 0)
+            return {"dx": gradient, "db": gradient.sum(axis=0, keepdims=True)}
         before = x["a"].astype("f8") @ x["w"].astype("f8") if self.terms else x["x"].astype("f8")
-        return np.asarray(np.maximum(before + x["b"], 0))
+        return {"y": np.maximum(before + x["b"], 0)}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         import numpy as np
 
-        if self.phase == "backward":
-            size = np.abs(want[:-1])
-            return np.concatenate([np.zeros_like(size), LIMIT * u * size.sum(axis=0, keepdims=True)])
+        if self.phase == "dgrad":
+            size = np.abs(want["dx"])
+            return {"dx": np.zeros_like(size), "db": LIMIT * u * size.sum(axis=0, keepdims=True)}
         if self.terms:
             size = np.abs(x["a"]).astype("f8") @ np.abs(x["w"])
-            return np.asarray(LIMIT * u * (size + np.abs(x["b"])))
-        return np.asarray(2 * u * (np.abs(x["x"]).astype("f8") + np.abs(x["b"])))
+            return {"y": LIMIT * u * (size + np.abs(x["b"]))}
+        return {"y": 2 * u * (np.abs(x["x"]).astype("f8") + np.abs(x["b"]))}

@@ -26,7 +26,11 @@ SOURCE = Path(__file__).with_name("biasact.c")
 class Argument(ctypes.Structure):
     """`argument` of biasact.c."""
 
-    _fields_ = (*((name, maths.POINTER) for name in "xdby"), ("rows", maths.INT64), ("cols", maths.INT64))
+    _fields_ = (
+        *((name, maths.POINTER) for name in ("x", "dy", "b", "y", "dx", "db")),
+        ("rows", maths.INT64),
+        ("cols", maths.INT64),
+    )
 
 
 def _argument(problem: BiasAct) -> tuple[ctypes.Structure, tuple[object, ...]]:
@@ -59,10 +63,10 @@ def numpy_chain(problem: BiasAct, device: object, setting: Setting) -> Bind:
     maths.alone(setting)
     mask = np.empty((problem.rows, problem.cols), bool)
 
-    def backward(x: Any, d: Any, y: Any) -> None:
+    def dgrad(x: Any, dy: Any, dx: Any, db: Any) -> None:
         np.greater(x, 0, out=mask)
-        np.multiply(d, mask, out=y[:-1])
-        np.add.reduce(y[:-1], axis=0, out=y[-1])
+        np.multiply(dy, mask, out=dx)
+        np.add.reduce(dx, axis=0, out=db[0])
 
     def forward(*given: Any) -> None:
         *x, b, y = given
@@ -71,7 +75,7 @@ def numpy_chain(problem: BiasAct, device: object, setting: Setting) -> Bind:
         np.add(y if problem.terms else x[0], b, out=y)
         np.maximum(y, 0, out=y)
 
-    run = forward if problem.phase == "forward" else backward
+    run = forward if problem.phase == "forward" else dgrad
     return lambda buffers: Launch(partial(run, *buffers))
 
 
@@ -81,9 +85,9 @@ def torch_out(problem: BiasAct, device: object, setting: Setting, *, inside: boo
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)
 
-    def backward(x: Any, d: Any, y: Any) -> None:
-        torch.ops.aten.threshold_backward.grad_input(d, x, 0, grad_input=y[:-1])
-        torch.sum(y[:-1], 0, out=y[-1])
+    def dgrad(x: Any, dy: Any, dx: Any, db: Any) -> None:
+        torch.ops.aten.threshold_backward.grad_input(dy, x, 0, grad_input=dx)
+        torch.sum(dx, 0, out=db[0])
 
     def forward(*given: Any) -> None:
         *x, b, y = given
@@ -96,7 +100,7 @@ def torch_out(problem: BiasAct, device: object, setting: Setting, *, inside: boo
             torch.add(*x, b, out=y)
         y.relu_()
 
-    run = forward if problem.phase == "forward" else backward
+    run = forward if problem.phase == "forward" else dgrad
     return lambda buffers: Launch(partial(run, *(torch_library.tensor(torch, x) for x in buffers)))
 
 

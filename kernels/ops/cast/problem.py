@@ -66,20 +66,19 @@ class Cast(Problem):
         words[::2] &= np.uint32(SIGN_AND_FRACTION)
         return {"x": words.view(np.float32)[None]}
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
 
         if self.types is None:
-            return np.full((1, self.values), FILL if self.convert == "fill" else 0.0)
-        found: Array = doubles(x["x"]).copy() if self.types[0] == "f64" else x["x"].astype("f8")
-        return found
+            return {"y": np.full((1, self.values), FILL if self.convert == "fill" else 0.0)}
+        return {"y": doubles(x["x"]).copy() if self.types[0] == "f64" else x["x"].astype("f8")}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         import numpy as np
 
         if self.types in (("f64", "f32"), ("f32", "bf16")):
-            return np.asarray(u * np.abs(want) + 2.0**-126)
-        return np.zeros_like(want)
+            return {"y": u * np.abs(want["y"]) + 2.0**-126}
+        return {"y": np.zeros_like(want["y"])}
 
 
 def doubles(x: Array) -> Array:

@@ -68,7 +68,7 @@ class Chase(Problem):
     def operands(self) -> tuple[Operand, ...]:
         return (Operand("y", (1, STOPS), "inout"),)
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         """The lines at which the walk is after each sixteenth of its loads."""
         import numpy as np
 
@@ -76,11 +76,11 @@ class Chase(Problem):
         first = (bits * ODD & MASK32) * self.lines >> 32
         every = self.steps // STOPS
         stops = [place((first + every * i) % self.lines, self.lines) % EXACT for i in range(1, STOPS + 1)]
-        return np.array([stops], np.float64)
+        return {"y": np.array([stops], np.float64)}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """A line is right or wrong."""
-        return 0.0 * want
+        return {"y": 0.0 * want["y"]}
 
 
 def place(i: int, lines: int) -> int:

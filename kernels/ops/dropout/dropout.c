@@ -3,8 +3,8 @@
  * the backward can ask again instead of reading a mask. */
 
 typedef struct {
-    const float *x, *d;
-    float *y;
+    const float *x, *dy;
+    float *y, *dx;
     uint8_t *scratch; /* the mask, a byte an element */
     int64_t units;
     float scale;
@@ -66,26 +66,23 @@ static inline void keep(const argument *p, int64_t i, ivec kept)
 void dropout_counter(argument *p)
 {
     uint32_t key = next_key(p);
-    float *g = p->y + p->units;
     EVERY(put(p->x + i, p->y + i, kept_from(p, i, key), p->scale, left);)
-    EVERY(put(p->d + i, g + i, kept_from(p, i, key), p->scale, left);)
+    EVERY(put(p->dy + i, p->dx + i, kept_from(p, i, key), p->scale, left);)
 }
 
 /* The forward stores its mask as it goes. */
 void dropout_mask(argument *p)
 {
     uint32_t key = next_key(p);
-    float *g = p->y + p->units;
     EVERY(ivec kept = kept_from(p, i, key); keep(p, i, kept); put(p->x + i, p->y + i, kept, p->scale, left);)
-    EVERY(put(p->d + i, g + i, stored(p->scratch + i), p->scale, left);)
+    EVERY(put(p->dy + i, p->dx + i, stored(p->scratch + i), p->scale, left);)
 }
 
 /* The mask first, in a pass of its own. */
 void dropout_mask_passes(argument *p)
 {
     uint32_t key = next_key(p);
-    float *g = p->y + p->units;
     EVERY(keep(p, i, kept_from(p, i, key)); (void)left;)
     EVERY(put(p->x + i, p->y + i, stored(p->scratch + i), p->scale, left);)
-    EVERY(put(p->d + i, g + i, stored(p->scratch + i), p->scale, left);)
+    EVERY(put(p->dy + i, p->dx + i, stored(p->scratch + i), p->scale, left);)
 }

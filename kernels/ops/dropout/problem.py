@@ -11,13 +11,14 @@ from kernels.problem import Evidence, Operand, Problem, axis
 if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
+FROM = {"y": "x", "dx": "dy"}
 SIGMAS = 6.0  # how far a count may lie from its expectation
 
 
 @dataclass(frozen=True)
 class Dropout(Problem):
-    """y holds x·mask/(1 − rate), then d·mask/(1 − rate), of one random mask. Masks differ from kernel to kernel, so
-    what is checked is: each element is dropped or scaled, both halves drop the same ones, and how many are kept,
+    """y = x·mask/(1 − rate) and dx = dy·mask/(1 − rate), of one random mask. Masks differ from kernel to kernel, so
+    what is checked is: each element is dropped or scaled, both results drop the same ones, and how many are kept,
     alone and in neighboring pairs, is what chance would keep."""
 
     op: ClassVar[str] = "dropout"
@@ -44,34 +45,31 @@ class Dropout(Problem):
 
     def operands(self) -> tuple[Operand, ...]:
         row = (1, self.units)
-        return Operand("x", row, "in"), Operand("d", row, "in"), Operand("y", (1, 2 * self.units), "out")
+        return Operand("x", row, "in"), Operand("dy", row, "in"), Operand("y", row, "out"), Operand("dx", row, "out")
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         """With a mask of NumPy's."""
         import numpy as np
 
         kept = np.random.default_rng(1).random((1, self.units)) >= self.rate
-        return np.concatenate([x["x"] * kept, x["d"] * kept], axis=1) * self.scale
+        return {name: x[given].astype("f8") * kept * self.scale for name, given in FROM.items()}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
+        return {name: 4 * u * self.scale * abs(x[given].astype("f8")) for name, given in FROM.items()}
+
+    def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
         import numpy as np
 
-        return np.asarray(4 * u * self.scale * np.abs(np.concatenate([x["x"], x["d"]], axis=1)).astype("f8"))
-
-    def compare(self, x: Arrays, got: Array, u: float, probe: str) -> list[Evidence]:
-        import numpy as np
-
-        inputs = np.concatenate([x["x"], x["d"]], axis=1).astype("f8")
-        kept = got != 0  # NaN too
-        want = np.where(kept, inputs * self.scale, 0)
-        first, second = kept[:, : self.units], kept[:, self.units :]
-        differ = (first != second) & (x["x"] != 0) & (x["d"] != 0)
+        kept = {name: got[name] != 0 for name in FROM}  # NaN too
+        want = {name: np.where(kept[name], x[given].astype("f8") * self.scale, 0) for name, given in FROM.items()}
+        bound, first = self.bound(x, want, u), kept["y"]
+        differ = (first != kept["dx"]) & (x["x"] != 0) & (x["dy"] != 0)
         chance, neighbors = 1 - self.rate, first[0, :-1] & first[0, 1:]
         pair = chance * chance
         spread = np.sqrt([[chance * (1 - chance), pair * (1 - pair) + 2 * pair * chance * (1 - chance)]])
         counted = np.array([[first.mean() - chance, neighbors.mean() - pair]])
         return [
-            Evidence("scaled", np.abs(got - want), self.bound(x, want, u)),
-            Evidence("both ways", differ.astype("f8"), np.zeros(differ.shape)),
-            Evidence("kept", np.abs(counted), SIGMAS * spread / np.sqrt(self.units - 1) + 1 / self.units),
+            *(Evidence(name, "scaled", np.abs(got[name] - want[name]), bound[name]) for name in FROM),
+            Evidence("dx", "both ways", differ.astype("f8"), np.zeros(differ.shape)),
+            Evidence("y", "kept", np.abs(counted), SIGMAS * spread / np.sqrt(self.units - 1) + 1 / self.units),
         ]

@@ -24,7 +24,7 @@ class Argument(ctypes.Structure):
     """`argument` of dropout.c."""
 
     _fields_ = (
-        *((name, maths.POINTER) for name in ("x", "d", "y", "scratch")),
+        *((name, maths.POINTER) for name in ("x", "dy", "y", "dx", "scratch")),
         ("units", maths.INT64),
         ("scale", maths.FLOAT),
         ("dropped", ctypes.c_uint32),
@@ -48,10 +48,10 @@ def numpy_mask(problem: Dropout, device: object, setting: Setting) -> Bind:
     rng, drawn = np.random.default_rng(), np.empty((1, problem.units), np.float32)
     mask, scale = np.empty((1, problem.units), bool), np.float32(problem.scale)
 
-    def run(x: Any, d: Any, y: Any) -> None:
+    def run(x: Any, dy: Any, y: Any, dx: Any) -> None:
         rng.random(out=drawn, dtype=np.float32)
         np.greater_equal(drawn, problem.rate, out=mask)
-        for given, half in ((x, y[:, : problem.units]), (d, y[:, problem.units :])):
+        for given, half in ((x, y), (dy, dx)):
             np.multiply(given, mask, out=half)
             np.multiply(half, scale, out=half)
 
@@ -65,10 +65,10 @@ def torch_mask(problem: Dropout, device: object, setting: Setting) -> Bind:
     torch.set_grad_enabled(False)
     aten = torch.ops.aten
 
-    def run(x: Any, d: Any, y: Any) -> None:
+    def run(x: Any, dy: Any, y: Any, dx: Any) -> None:
         kept, mask = aten.native_dropout(x, problem.rate, True)
-        y[:, : problem.units].copy_(kept)
-        y[:, problem.units :].copy_(aten.native_dropout_backward(d, mask, problem.scale))
+        y.copy_(kept)
+        dx.copy_(aten.native_dropout_backward(dy, mask, problem.scale))
 
     return lambda buffers: Launch(partial(run, *(torch_library.tensor(torch, x) for x in buffers)))
 

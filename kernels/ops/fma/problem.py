@@ -58,14 +58,13 @@ class Fma(Problem):
     def operands(self) -> tuple[Operand, ...]:
         return (Operand("d", (1, self.lanes), "in"), Operand("x", (self.chains, self.lanes), "inout"))
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         fixed = 2.0 * x["d"].astype("f8")
         start: Array = x["x"].astype("f8")
-        end: Array = fixed + (start - fixed) * 0.5 ** float(min(self.steps, 1000))
-        return end
+        return {"x": fixed + (start - fixed) * 0.5 ** float(min(self.steps, 1000))}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         import numpy as np
 
         scale = np.abs(x["x"]) + 2 * np.abs(x["d"])
-        return np.asarray(4 * u * scale + np.zeros_like(want))
+        return {"x": 4 * u * scale + np.zeros_like(want["x"])}

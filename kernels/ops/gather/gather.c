@@ -5,7 +5,7 @@
 
 typedef struct {
     const float *table, *g;
-    float *w, *y, *whole;
+    float *w, *v, *y, *whole;
     const int64_t *ids;
     int64_t rows, width, batch;
     float rate, epsilon;
@@ -31,13 +31,12 @@ static void adagrad(const argument *p, float *restrict w, float *restrict v, con
     }
 }
 
-/* The state lies below the table. */
 #define STEPS(rule)                                                                             \
     void gather_rows_##rule(const argument *p)                                                  \
     {                                                                                           \
         for (int64_t i = 0; i < p->batch; i++) {                                                \
-            float *w = p->w + p->ids[i] * p->width;                                             \
-            rule(p, w, w + p->rows * p->width, p->g + i * p->width, p->width);                  \
+            int64_t at = p->ids[i] * p->width;                                                  \
+            rule(p, p->w + at, p->v ? p->v + at : 0, p->g + i * p->width, p->width);            \
         }                                                                                       \
     }                                                                                           \
     void gather_dense_##rule(const argument *p)                                                 \
@@ -47,7 +46,7 @@ static void adagrad(const argument *p, float *restrict w, float *restrict v, con
         for (int64_t i = 0; i < p->batch; i++)                                                  \
             memcpy(p->whole + p->ids[i] * p->width, p->g + i * p->width,                        \
                    (size_t)p->width * sizeof(float));                                           \
-        rule(p, p->w, p->w + all, p->whole, all);                                               \
+        rule(p, p->w, p->v, p->whole, all);                                                     \
     }
 
 STEPS(sgd)

@@ -48,12 +48,11 @@ def one_hot(problem: Gather, xp: Any) -> Any:
 def taken(problem: Gather, device: Any, setting: Setting) -> Bind:
     """`take`, into memory that is there."""
     xp = arrays(device, setting)
-    ids = xp.asarray(problem.ids())
     # NumPy copies what it takes once more where an index might be out of range; CuPy knows no modes here.
     more = {} if hasattr(device, "cp") else {"mode": "clip"}
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        y, table = buffers
+        ids, y, table = buffers
         return Launch(lambda: xp.take(table, ids, axis=0, out=y, **more), kernels=1)
 
     return bind
@@ -66,7 +65,7 @@ def multiplied(problem: Gather, device: Any, setting: Setting) -> Bind:
     product = PRODUCT if problem.named > 1 else 4  # CuPy makes one number by a product of elements, CUB's sum, a copy
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        y, table = buffers
+        _, y, table = buffers
         return Launch(lambda: xp.matmul(hot, table, out=y), workspace=hot.nbytes, kernels=product)
 
     return bind
@@ -77,12 +76,10 @@ def stepped(dense: bool) -> Callable[[Gather, Any, Setting], Bind]:
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
         xp = arrays(device, setting)
-        ids = xp.asarray(problem.ids())
         whole = xp.empty((problem.rows, problem.width), "f4") if dense else None
 
         def bind(buffers: Sequence[Any]) -> Launch:
-            g, both = buffers
-            w, v = both[: problem.rows], both[problem.rows :]
+            ids, g, w, *state = buffers
 
             def call() -> None:
                 if whole is None:
@@ -96,6 +93,7 @@ def stepped(dense: bool) -> Callable[[Gather, Any, Setting], Bind]:
                 if problem.rule == "sgd":
                     w[where] -= RATE * gradient
                     return
+                (v,) = state
                 v[where] += gradient * gradient
                 w[where] -= RATE * gradient / (xp.sqrt(v[where]) + EPSILON)
 
@@ -120,22 +118,22 @@ def torch_rows(hot: bool) -> Callable[[Gather, Any, Setting], Bind]:
             torch.set_num_threads(setting.threads)
             torch.set_grad_enabled(False)
         tensor = torch_cuda.tensor if on_gpu else torch_library.tensor
-        given = torch.from_numpy(one_hot(problem, np) if hot else problem.ids())
-        given = given.to(device.name) if on_gpu else given
+        matrix: Any = torch.from_numpy(one_hot(problem, np)) if hot else None
+        matrix = matrix.to(device.name) if hot and on_gpu else matrix
         strict = torch_cuda.arithmetic(torch) if on_gpu else None
 
         def bind(buffers: Sequence[Any]) -> Launch:
-            y, table = (tensor(torch, x) for x in buffers)
+            ids, y, table = (tensor(torch, x) for x in buffers)
 
             def call(keep: object = buffers) -> None:
                 if not hot:
-                    torch.index_select(table, 0, given, out=y)
+                    torch.index_select(table, 0, ids, out=y)
                     return
                 if strict is not None:
                     strict()
-                torch.mm(given, table, out=y)
+                torch.mm(matrix, table, out=y)
 
-            return Launch(call, workspace=given.nbytes if hot else 0, kernels=PRODUCT if hot else 1)
+            return Launch(call, workspace=matrix.nbytes if hot else 0, kernels=PRODUCT if hot else 1)
 
         return bind
 

@@ -21,10 +21,11 @@ LIMIT = 16.0  # unit roundoffs of a step
 @dataclass(frozen=True)
 class Gather(Problem):
     """lookup: y, batch × width, gets the rows of the table. step: the rows of w follow g, a row of gradient each.
-    sgd: w −= lr·g. adagrad: v += g², w −= lr·g / (√v + ε), v below w in one operand; both are checked.
+    sgd: w −= lr·g. adagrad: v += g², w −= lr·g / (√v + ε).
 
-    Which rows is a rule of the problem, no operand: every kernel keeps it in the form it likes, as indices or
-    as one-hot rows. No row is named twice: sorting and summing repeated ones is another question.
+    Which rows is told by ids, int64: what PyTorch takes and NumPy and CuPy index with. They are the same in every round
+    and for all kernels, so that one may hold them as one-hot rows instead. No row is named twice: sorting and summing
+    repeated ones is another question.
 
     A pass over the whole table, with a gradient of zeros in rows that were not named, leaves those as they are,
     and so it is the same step. Adam is no rule of these two: its moments decay in those rows too.
@@ -50,9 +51,9 @@ class Gather(Problem):
         return self.batch * self.width
 
     @property
-    def kept(self) -> int:
-        """Arrays beside the table."""
-        return int(self.does == "step" and self.rule == "adagrad")
+    def squares(self) -> bool:
+        """Whether a sum of squares is kept beside the table."""
+        return self.does == "step" and self.rule == "adagrad"
 
     @property
     def flops(self) -> float:
@@ -60,15 +61,21 @@ class Gather(Problem):
 
     @property
     def bytes(self) -> float:
-        """Rows that are named alone: read and written; a gradient read, table and state read and written."""
-        return (8.0 if self.does == "lookup" else 12.0 + 8.0 * self.kept) * self.named
+        """Their numbers, and rows that are named alone: read and written; a gradient read, table and state read and
+        written."""
+        return 8.0 * self.batch + (8.0 if self.does == "lookup" else 12.0 + 8.0 * self.squares) * self.named
 
     def operands(self) -> tuple[Operand, ...]:
-        few, table = (self.batch, self.width), ((1 + self.kept) * self.rows, self.width)
+        few, table = (self.batch, self.width), (self.rows, self.width)
+        ids = Operand("ids", (self.batch,), "in", "int64", below=self.rows)
         if self.does == "lookup":
             # A ceiling takes inputs to be read whole; of the table a few rows are, so it stands with the outputs.
-            return Operand("y", few, "out"), Operand("table", table, "inout")
-        return Operand("g", few, "in"), Operand("w", table, "inout")
+            return ids, Operand("y", few, "out"), Operand("table", table, "inout")
+        v = (Operand("v", table, "inout"),) if self.squares else ()
+        return ids, Operand("g", few, "in"), Operand("w", table, "inout"), *v
+
+    def indices(self, x: Operand, rng: np.random.Generator) -> Array:
+        return self.ids()
 
     def ids(self) -> Array:
         """The rows that are named, int64: the same for all kernels."""
@@ -84,34 +91,35 @@ class Gather(Problem):
         import numpy as np
 
         x = super().fill(rng, probe)
-        if self.kept:
-            np.abs(x["w"][self.rows :], out=x["w"][self.rows :])
+        if self.squares:
+            np.abs(x["v"], out=x["v"])
         return x
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
 
-        ids = self.ids()
+        ids = x["ids"]
         if self.does == "lookup":
-            return x["table"][ids].astype("f8")
+            return {"y": x["table"][ids].astype("f8"), "table": x["table"].astype("f8")}
         w, g = x["w"].astype("f8"), x["g"].astype("f8")
         if self.rule == "sgd":
             w[ids] -= RATE * g
-            return w
-        w[self.rows + ids] += g * g
-        w[ids] -= RATE * g / (np.sqrt(w[self.rows + ids]) + EPSILON)
-        return w
+            return {"w": w}
+        v = x["v"].astype("f8")
+        v[ids] += g * g
+        w[ids] -= RATE * g / (np.sqrt(v[ids]) + EPSILON)
+        return {"w": w, "v": v}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """A row that is copied or not named is exact."""
         import numpy as np
 
-        found = np.zeros_like(want)
         if self.does == "lookup":
-            return found
-        ids, before = self.ids(), x["w"].astype("f8")
-        step = np.abs(want[ids] - before[ids])
-        found[ids] = u * (2 * np.abs(want[ids]) + 2 * np.abs(before[ids]) + LIMIT * step)
-        if self.kept:
-            found[self.rows + ids] = LIMIT * u * want[self.rows + ids]
+            return {name: np.zeros_like(array) for name, array in want.items()}
+        w, ids, before = want["w"], x["ids"], x["w"].astype("f8")
+        found = {name: np.zeros_like(array) for name, array in want.items()}
+        step = np.abs(w[ids] - before[ids])
+        found["w"][ids] = u * (2 * np.abs(w[ids]) + 2 * np.abs(before[ids]) + LIMIT * step)
+        if self.squares:
+            found["v"][ids] = LIMIT * u * want["v"][ids]
         return found

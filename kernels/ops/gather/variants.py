@@ -32,7 +32,7 @@ class Argument(ctypes.Structure):
     """`argument` of gather.c."""
 
     _fields_ = (
-        *((name, POINTER) for name in ("table", "g", "w", "y", "whole", "ids")),
+        *((name, POINTER) for name in ("table", "g", "w", "v", "y", "whole", "ids")),
         *((name, INT64) for name in ("rows", "width", "batch")),
         *((name, FLOAT) for name in ("rate", "epsilon")),
     )
@@ -45,12 +45,11 @@ def own(form: str) -> Callable[[Gather, Any, Setting], Bind]:
         if setting.threads != 1:
             raise Unavailable("this kernel runs on one thread: --threads 1")
         function = build.address(SOURCE, f"gather_{form}" + (f"_{problem.rule}" if form != "lookup" else ""))
-        ids, names = problem.ids(), [operand.name for operand in problem.operands()]
+        names = [operand.name for operand in problem.operands()]
         whole = device.allocate(4 * problem.rows * problem.width) if form == "dense" else None
 
         def bind(buffers: Sequence[Array]) -> Launch:
             known = Argument(
-                ids=ids.ctypes.data,
                 rows=problem.rows,
                 width=problem.width,
                 batch=problem.batch,
@@ -59,7 +58,7 @@ def own(form: str) -> Callable[[Gather, Any, Setting], Bind]:
                 whole=whole.ctypes.data if whole is not None else None,
             )
             size = 0 if whole is None else whole.nbytes
-            return launch(function, known, names, buffers, workspace=size, keep=(ids, whole))
+            return launch(function, known, names, buffers, workspace=size, keep=(whole,))
 
         return bind
 
@@ -91,8 +90,8 @@ def multiplied(problem: Gather) -> Work:
 
 def spread(problem: Gather) -> Work:
     """A gradient of the table's size written, filled and read, and every row with its state read and written."""
-    share, each = problem.rows / problem.batch, 16.0 + 8.0 * problem.kept
-    return Work(problem.flops * share, 8.0 * problem.named + each * problem.rows * problem.width)
+    share, each = problem.rows / problem.batch, 16.0 + 8.0 * problem.squares
+    return Work(problem.flops * share, 8.0 * (problem.batch + problem.named) + each * problem.rows * problem.width)
 
 
 LOOKUP, HOT, STEP = does("lookup"), does("lookup", _held), does("step")
@@ -116,16 +115,30 @@ VARIANTS: tuple[Variant[Gather], ...] = (
     Variant("c", "cpu", "suite", own("lookup"), accepts=LOOKUP),
     Variant("numpy", prepare=libraries.taken, accepts=LOOKUP, **NUMPY),
     Variant("torch", prepare=libraries.torch_rows(hot=False), accepts=LOOKUP, **TORCH),
-    Variant("one-hot", prepare=libraries.multiplied, accepts=HOT, work=multiplied, **NUMPY),
-    Variant("torch-one-hot", prepare=libraries.torch_rows(hot=True), accepts=HOT, work=multiplied, **TORCH),
+    Variant("one-hot", prepare=libraries.multiplied, accepts=HOT, work=multiplied, constant=("ids",), **NUMPY),
+    Variant(
+        "torch-one-hot",
+        prepare=libraries.torch_rows(hot=True),
+        accepts=HOT,
+        work=multiplied,
+        constant=("ids",),
+        **TORCH,
+    ),
     Variant("c-rows", "cpu", "suite", own("rows"), accepts=STEP),
     Variant("c-dense", "cpu", "suite", own("dense"), accepts=STEP, work=spread),
     Variant("numpy-rows", prepare=libraries.stepped(dense=False), accepts=STEP, **NUMPY),
     Variant("numpy-dense", prepare=libraries.stepped(dense=True), accepts=STEP, work=spread, **NUMPY),
     Variant("cupy", prepare=libraries.taken, accepts=LOOKUP, **CUPY),
-    Variant("cupy-one-hot", prepare=libraries.multiplied, accepts=HOT, work=multiplied, **CUPY),
+    Variant("cupy-one-hot", prepare=libraries.multiplied, accepts=HOT, work=multiplied, constant=("ids",), **CUPY),
     Variant("torch-cuda", prepare=libraries.torch_rows(hot=False), accepts=LOOKUP, **TORCH_CUDA),
-    Variant("torch-cuda-one-hot", prepare=libraries.torch_rows(hot=True), accepts=HOT, work=multiplied, **TORCH_CUDA),
+    Variant(
+        "torch-cuda-one-hot",
+        prepare=libraries.torch_rows(hot=True),
+        accepts=HOT,
+        work=multiplied,
+        constant=("ids",),
+        **TORCH_CUDA,
+    ),
     Variant("cupy-rows", prepare=libraries.stepped(dense=False), accepts=STEP, **CUPY),
     Variant("cupy-dense", prepare=libraries.stepped(dense=True), accepts=STEP, work=spread, **CUPY),
 )

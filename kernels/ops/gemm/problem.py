@@ -96,12 +96,12 @@ class Gemm(Problem):
             a, b = a[:, used], b[used, :]
         return a.astype(np.float64), b.astype(np.float64)
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         a, b = self._terms(x)
         want = self.alpha * (a @ b)
-        return want + self.beta * x["c"] if self.beta else want
+        return {"c": want + self.beta * x["c"] if self.beta else want}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         import numpy as np
 
         a, b = self._terms(x)
@@ -110,7 +110,7 @@ class Gemm(Problem):
         bound *= abs(self.alpha)
         if self.beta:
             bound += np.abs(self.beta * x["c"])
-        return self._allowed(bound, want, u, a.shape[1])
+        return {"c": self._allowed(bound, want["c"], u, a.shape[1])}
 
     def _allowed(self, absolute: Array, want: Array, u: float, terms: int) -> Array:
         """DENSE_LIMIT u |A||B|. Where C is stored in 16 bits, of exact products summed in single precision
@@ -124,9 +124,9 @@ class Gemm(Problem):
         allowed: Array = absolute * partial + 2 * u * np.abs(want)
         return allowed
 
-    def compare(self, x: Arrays, got: Array, u: float, probe: str) -> list[Evidence]:
+    def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
         if probe == "dense" and self.flops > FREIVALDS_FLOPS:
-            return [self._freivalds(x, got, u), self._entries(x, got, u)]
+            return [self._freivalds(x, got["c"], u), self._entries(x, got["c"], u)]
         return super().compare(x, got, u, probe)
 
     def _freivalds(self, x: Arrays, got: Array, u: float) -> Evidence:
@@ -136,7 +136,7 @@ class Gemm(Problem):
         v, want, scale = once(x, "freivalds", lambda: self._vectors(x))
         error = np.abs(_times(got, v) - want)
         bound = FREIVALDS_LIMIT * u * scale[:, None]
-        return Evidence("freivalds", error, np.broadcast_to(bound, error.shape))
+        return Evidence("c", "freivalds", error, np.broadcast_to(bound, error.shape))
 
     def _vectors(self, x: Arrays) -> tuple[Array, Array, Array]:
         """The three vectors, what C takes them to, and the norms by which that may be off."""
@@ -165,7 +165,7 @@ class Gemm(Problem):
         if self.beta:
             want = want + self.beta * x["c"][i, j]
             absolute = absolute + np.abs(self.beta * x["c"][i, j])
-        return Evidence("entries", np.abs(got[i, j] - want), self._allowed(absolute, want, u, self.k))
+        return Evidence("c", "entries", np.abs(got[i, j] - want), self._allowed(absolute, want, u, self.k))
 
 
 def _drawn(x: Arrays) -> np.random.Generator:

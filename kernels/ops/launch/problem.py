@@ -45,11 +45,10 @@ class Calls(Problem):
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
         return PRODUCT.fill(rng, probe) if self.kernel == "gemm" else super().fill(rng, probe)
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         if self.kernel == "gemm":
             return PRODUCT.reference(x)
-        same: Array = x["x"].astype("f8")
-        return same
+        return {"x": x["x"].astype("f8")}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
-        return PRODUCT.bound(x, want, u) if self.kernel == "gemm" else 0.0 * want
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
+        return PRODUCT.bound(x, want, u) if self.kernel == "gemm" else {"x": 0.0 * want["x"]}

@@ -103,11 +103,10 @@ class Mma(Problem):
         one[np.arange(of_b[0]), rng.integers(0, of_b[1], of_b[0])] = rng.choice((-1.0, 1.0), of_b[0])
         return {a: (size * rng.choice((-1, 1), of_a)).astype("f4"), b: one}
 
-    def reference(self, x: Arrays) -> Array:
-        product: Array = x["a"].astype("f8") @ x["b"].astype("f8").T
-        return self.steps * product
+    def reference(self, x: Arrays) -> dict[str, Array]:
+        return {"c": self.steps * (x["a"].astype("f8") @ x["b"].astype("f8").T)}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Zero where all are whole numbers and no sum exceeds 2²⁴. Else: products of two significands of eleven bits
         are exact. A tensor core aligns some of them and the accumulator to the largest, keeps 23 bits or more
         behind its leading one and truncates the rest, and truncates the sum (Fasi et al. 2021, PeerJ CS 7:e330,
@@ -122,9 +121,9 @@ class Mma(Problem):
         products = np.abs(a) @ np.abs(b).T
         whole = all((one == np.rint(one)).all() for one in (a, b))
         if whole and self.steps * products.max() <= EXACT:
-            return np.zeros_like(want)
-        largest = self.steps * (np.abs(want) / 2 + products)
-        return np.asarray(1.5 * self.depth * UNIT * largest)
+            return {"c": np.zeros_like(want["c"])}
+        largest = self.steps * (np.abs(want["c"]) / 2 + products)
+        return {"c": 1.5 * self.depth * UNIT * largest}
 
 
 def _to_tf32(x: Array) -> Array:

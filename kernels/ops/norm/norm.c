@@ -2,9 +2,9 @@
  * normalized, and operation by operation over the whole batch; local response normalization. */
 
 typedef struct {
-    const float *x, *g, *b;
-    float *y;
-    const float *mean, *variance; /* kept ones */
+    const float *x, *scale, *shift;
+    float *y, *mean, *rstd;                 /* statistics of this batch */
+    const float *kept_mean, *kept_variance; /* of earlier ones */
     float *scratch;
     int64_t images, channels, area;
 } argument;
@@ -90,12 +90,14 @@ INLINE statistics by_welford(const argument *p, int64_t channel)
 
 INLINE void normalize(const argument *p, int64_t channel, statistics s)
 {
-    float slope = p->g[channel] / sqrtf(s.variance + EPSILON), mean = s.mean, b = p->b[channel];
+    float rstd = 1 / sqrtf(s.variance + EPSILON), slope = p->scale[channel] * rstd, mean = s.mean;
+    float shift = p->shift[channel];
+    if (p->mean) p->mean[channel] = mean, p->rstd[channel] = rstd;
     for (int64_t i = 0; i < p->images; i++) {
         int64_t from = (i * p->channels + channel) * p->area;
         const float *x = p->x + from;
         float *y = p->y + from;
-        for (int64_t j = 0; j < p->area; j++) y[j] = (x[j] - mean) * slope + b;
+        for (int64_t j = 0; j < p->area; j++) y[j] = (x[j] - mean) * slope + shift;
     }
 }
 
@@ -108,7 +110,7 @@ INLINE void normalize(const argument *p, int64_t channel, statistics s)
 BATCH(batch_train, in_one_pass(p, c))
 BATCH(batch_train_two_passes, in_two_passes(p, c))
 BATCH(batch_train_welford, by_welford(p, c))
-BATCH(batch_frozen, ((statistics){p->mean[c], p->variance[c]}))
+BATCH(batch_frozen, ((statistics){p->kept_mean[c], p->kept_variance[c]}))
 
 /* Each operation over all of the batch: y = F(y, value of the channel). */
 #define OVER_ALL(expression)                                                                    \
@@ -124,14 +126,14 @@ BATCH(batch_frozen, ((statistics){p->mean[c], p->variance[c]}))
 static void finish(const argument *p, const float *slope, float *spare)
 {
     OVER_ALL(y[j] = y[j] * slope[c])
-    OVER_ALL(y[j] = y[j] * p->g[c])
-    OVER_ALL(y[j] = y[j] + p->b[c])
+    OVER_ALL(y[j] = y[j] * p->scale[c])
+    OVER_ALL(y[j] = y[j] + p->shift[c])
 }
 
 void batch_train_ops(const argument *p)
 {
     int64_t n = p->channels, count = p->images * n * p->area;
-    float *mean = p->scratch, *slope = mean + n, *spare = slope + n;
+    float *mean = p->mean, *slope = p->rstd, *spare = p->scratch;
     double first, second;
     for (int64_t c = 0; c < n; c++) {
         sums(p, c, 0, &first, &second);
@@ -150,9 +152,9 @@ void batch_train_ops(const argument *p)
 
 void batch_frozen_ops(const argument *p)
 {
-    float *slope = p->scratch, *spare = slope + 2 * p->channels;
-    for (int64_t c = 0; c < p->channels; c++) slope[c] = 1 / sqrtf(p->variance[c] + EPSILON);
-    OVER_ALL(y[j] = x[j] - p->mean[c])
+    float *slope = p->scratch, *spare = slope + p->channels;
+    for (int64_t c = 0; c < p->channels; c++) slope[c] = 1 / sqrtf(p->kept_variance[c] + EPSILON);
+    OVER_ALL(y[j] = x[j] - p->kept_mean[c])
     finish(p, slope, spare);
 }
 

@@ -18,8 +18,9 @@ LIMIT = 32.0  # unit roundoffs
 
 @dataclass(frozen=True)
 class Norm(Problem):
-    """batch: y = g (x − mean)/√(variance + ε) + b of each channel; mean and variance those of the batch (train) or
-    kept from earlier (frozen). lrn: y = x / (2 + α/5 · Σ x² of five neighboring channels)^¾. NCHW."""
+    """batch: y = scale · (x − mean)/√(variance + ε) + shift of each channel. train: mean and variance are those of the
+    batch; mean and rstd = 1/√(variance + ε), which the gradient needs, are written beside y, as PyTorch and cuDNN do.
+    frozen: they were kept from earlier. lrn: y = x / (2 + α/5 · Σ x² of five neighboring channels)^¾. NCHW."""
 
     op: ClassVar[str] = "norm"
 
@@ -33,6 +34,11 @@ class Norm(Problem):
         super().__post_init__()
         if (self.method, self.mode) == ("lrn", "frozen"):
             raise UsageError("--mode frozen: a local response normalization keeps no statistics")
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the statistics are an answer."""
+        return (self.method, self.mode) == ("batch", "train")
 
     @property
     def channels(self) -> int:
@@ -55,8 +61,9 @@ class Norm(Problem):
 
     def operands(self) -> tuple[Operand, ...]:
         shape, row = (self.images, self.channels, self.size**2), (1, self.channels)
-        gain = () if self.method == "lrn" else (Operand("g", row, "in"), Operand("b", row, "in"))
-        return (Operand("x", shape, "in"), *gain, Operand("y", shape, "out"))
+        gain = () if self.method == "lrn" else (Operand("scale", row, "in"), Operand("shift", row, "in"))
+        kept = () if not self.keeps else (Operand("mean", row[1:], "out"), Operand("rstd", row[1:], "out"))
+        return (Operand("x", shape, "in"), *gain, Operand("y", shape, "out"), *kept)
 
     def kept(self) -> tuple[Array, Array]:
         """Mean and variance of each channel from earlier, float32: of the problem, not drawn."""
@@ -65,14 +72,16 @@ class Norm(Problem):
         place = np.arange(self.channels, dtype=np.float32)
         return np.asarray(np.sin(place) / 4, "f4"), np.asarray(1 + np.cos(place) / 2, "f4")
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
 
         image = x["x"].astype("f8")
         if self.method == "lrn":
-            return np.asarray(image / self._pool(image * image) ** BETA)
+            return {"y": image / self._pool(image * image) ** BETA}
         mean, variance = self._statistics(image)
-        return np.asarray((image - mean) / np.sqrt(variance + EPSILON) * x["g"][0, :, None] + x["b"][0, :, None])
+        rstd = 1 / np.sqrt(variance + EPSILON)
+        y = (image - mean) * rstd * x["scale"][0, :, None] + x["shift"][0, :, None]
+        return {"y": y, "mean": mean[:, 0], "rstd": rstd[:, 0]} if self.keeps else {"y": y}
 
     def _statistics(self, image: Array) -> tuple[Array, Array]:
         if self.mode == "frozen":
@@ -89,14 +98,18 @@ class Norm(Problem):
         total = sum(padded[:, i : i + self.channels] for i in range(WIDTH))
         return np.asarray(BIAS + ALPHA / WIDTH * total)
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Of a difference the larger side counts, of a channel with next to no variance its mean."""
         import numpy as np
 
         if self.method == "lrn":
-            return np.asarray(LIMIT * u * np.abs(want))
+            return {"y": LIMIT * u * np.abs(want["y"])}
         image = x["x"].astype("f8")
         mean, variance = self._statistics(image)
         size = (np.abs(image) + np.abs(image).mean(axis=(0, 2))[:, None] + np.abs(mean)) / np.sqrt(variance + EPSILON)
         worse = 1 + np.abs(image).max() ** 2 / (variance + EPSILON)  # what is lost of a variance beside its squares
-        return np.asarray(LIMIT * u * (size * worse * np.abs(x["g"][0, :, None]) + np.abs(x["b"][0, :, None])))
+        y = LIMIT * u * (size * worse * np.abs(x["scale"][0, :, None]) + np.abs(x["shift"][0, :, None]))
+        if not self.keeps:
+            return {"y": y}
+        of_mean = LIMIT * u * np.abs(image).mean(axis=(0, 2))
+        return {"y": y, "mean": of_mean, "rstd": LIMIT * u * worse[:, 0] * want["rstd"]}

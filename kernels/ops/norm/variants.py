@@ -25,7 +25,8 @@ class Argument(ctypes.Structure):
     """`argument` of norm.c."""
 
     _fields_ = (
-        *((name, maths.POINTER) for name in ("x", "g", "b", "y", "mean", "variance", "scratch")),
+        *((name, maths.POINTER) for name in ("x", "scale", "shift", "y", "mean", "rstd")),
+        *((name, maths.POINTER) for name in ("kept_mean", "kept_variance", "scratch")),
         *((name, maths.INT64) for name in ("images", "channels", "area")),
     )
 
@@ -33,8 +34,8 @@ class Argument(ctypes.Structure):
 def _argument(problem: Norm) -> tuple[ctypes.Structure, tuple[object, ...]]:
     mean, variance = problem.kept()
     made = Argument(
-        mean=mean.ctypes.data,
-        variance=variance.ctypes.data,
+        kept_mean=mean.ctypes.data,
+        kept_variance=variance.ctypes.data,
         images=problem.images,
         channels=problem.channels,
         area=problem.size**2,
@@ -49,13 +50,21 @@ def numpy_chain(problem: Norm, device: object, setting: Setting) -> Bind:
     spare = np.empty((problem.images, problem.channels, problem.size**2), np.float32)
     kept = [array[:, None] for array in problem.kept()]
 
-    def batch(x: Any, g: Any, b: Any, y: Any) -> None:
-        frozen = problem.mode == "frozen"
-        np.subtract(x, kept[0] if frozen else x.mean(axis=(0, 2), keepdims=True), out=y)
-        variance = kept[1] if frozen else np.multiply(y, y, out=spare).mean(axis=(0, 2), keepdims=True)
-        np.divide(y, np.sqrt(variance + np.float32(EPSILON)), out=y)
-        np.multiply(y, g[0, :, None], out=y)
-        np.add(y, b[0, :, None], out=y)
+    def frozen(x: Any, scale: Any, shift: Any, y: Any) -> None:
+        np.subtract(x, kept[0], out=y)
+        np.divide(y, np.sqrt(kept[1] + np.float32(EPSILON)), out=y)
+        np.multiply(y, scale[0, :, None], out=y)
+        np.add(y, shift[0, :, None], out=y)
+
+    def train(x: Any, scale: Any, shift: Any, y: Any, mean: Any, rstd: Any) -> None:
+        np.mean(x, axis=(0, 2), out=mean)
+        np.subtract(x, mean[:, None], out=y)
+        np.mean(np.multiply(y, y, out=spare), axis=(0, 2), out=rstd)
+        np.sqrt(np.add(rstd, np.float32(EPSILON), out=rstd), out=rstd)
+        np.reciprocal(rstd, out=rstd)
+        np.multiply(y, rstd[:, None], out=y)
+        np.multiply(y, scale[0, :, None], out=y)
+        np.add(y, shift[0, :, None], out=y)
 
     def lrn(x: Any, y: Any) -> None:
         np.multiply(x, x, out=spare)
@@ -70,7 +79,7 @@ def numpy_chain(problem: Norm, device: object, setting: Setting) -> Bind:
         np.multiply(y, spare, out=y)
         np.divide(x, y, out=y)
 
-    run = lrn if problem.method == "lrn" else batch
+    run = lrn if problem.method == "lrn" else train if problem.keeps else frozen
     return lambda buffers: Launch(partial(run, *buffers))
 
 
@@ -79,15 +88,15 @@ def torch_out(problem: Norm, device: object, setting: Setting) -> Bind:
     torch = torch_library.load()
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)
-    native, empty = torch.ops.aten.native_batch_norm.out, torch.empty(problem.channels)
-    saved = [empty, empty.clone()]
+    native = torch.ops.aten.native_batch_norm.out
+    unused = [torch.empty(0), torch.empty(0)]  # a frozen one saves nothing
     kept = [torch.from_numpy(array) for array in problem.kept()] if problem.mode == "frozen" else [None, None]
     local = torch.nn.functional.local_response_norm
 
-    def batch(x: Any, g: Any, b: Any, y: Any) -> None:
-        native(
-            x, g[0], b[0], *kept, problem.mode == "train", 0.0, EPSILON, out=y, save_mean=saved[0], save_invstd=saved[1]
-        )
+    def batch(x: Any, scale: Any, shift: Any, y: Any, *saved: Any) -> None:
+        mean, rstd = saved or unused
+        given = (x, scale[0], shift[0], *kept, problem.keeps, 0.0, EPSILON)
+        native(*given, out=y, save_mean=mean, save_invstd=rstd)
 
     def lrn(x: Any, y: Any) -> None:
         y.copy_(local(x, WIDTH, ALPHA, BETA, BIAS))
@@ -108,7 +117,7 @@ def _batch(problem: Norm) -> str | None:
 
 def _own(words: str = "") -> Callable[[Any, Any, Any], Bind]:
     def scratch(problem: Norm) -> int:
-        return 4 * (problem.count + 2 * problem.channels) if words == "_ops" else 0
+        return 4 * (problem.count + problem.channels) if words == "_ops" else 0
 
     return maths.prepared(SOURCE, lambda p: f"{p.method}_{p.mode}{words}", _argument, scratch)
 

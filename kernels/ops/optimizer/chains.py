@@ -160,14 +160,14 @@ def numpy_chain(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
         count = problem.size if each else problem.count
 
         def bind(buffers: Sequence[Array]) -> Launch:
-            (g,), s = buffers
+            g, *s = buffers
             if problem.rule == "norm":
                 return Launch(_by_norm(problem, g, s[0], kept[0]), workspace=kept.nbytes)
             calls: list[Call] = []
             for at in range(0, problem.count, count):
                 part = slice(at, at + count)
                 room = kept[:, part] if rows == 2 else kept[0, part]
-                calls += CHAINS[problem.rule](problem, g[part], s[:, part], room, f)
+                calls += CHAINS[problem.rule](problem, g[part], [array[part] for array in s], room, f)
 
             def call() -> None:
                 for run in calls:

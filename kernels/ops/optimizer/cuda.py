@@ -29,35 +29,29 @@ def kernel(problem: Optimizer) -> str:
     raise UsageError(f"no kernel of {SOURCE.name} makes {problem.rule}; there are {', '.join(RULES)}")
 
 
-def launches(
-    problem: Optimizer, name: str, processors: int = H100, each: bool = False, ld: int = 0
-) -> tuple[Geometry, ...]:
-    """One launch over all parameters, or one a tensor. `ld`: elements from a row of the state to the next,
-    where they are not the problem's own. Raises UsageError."""
+def launches(problem: Optimizer, name: str, processors: int = H100, each: bool = False) -> tuple[Geometry, ...]:
+    """One launch over all parameters, or one a tensor. Raises UsageError."""
     if name not in KERNELS or problem.rule not in KERNELS[name]:
         raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}")
     count = problem.size if each else problem.count
     blocks = max(1, min(-(-count // (4 * THREADS)), RESIDENT * processors))
+    places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
     return tuple(
         Geometry(
-            name,
-            (blocks, 1, 1),
-            (THREADS, 1, 1),
-            (("operand", "g"), ("operand", "s"), ("int64", first), ("int64", count), *_rest(problem, name, ld)),
+            name, (blocks, 1, 1), (THREADS, 1, 1), (*places, ("int64", first), ("int64", count), *_rest(problem, name))
         )
         for first in range(0, problem.count, count)
     )
 
 
-def _rest(problem: Optimizer, name: str, apart: int) -> tuple[Argument, ...]:
+def _rest(problem: Optimizer, name: str) -> tuple[Argument, ...]:
     """What else the kernel takes, in its order."""
     lr: Argument = ("float32", problem.lr)
     if name == "optimizer_sgd":
         decay = problem.decay if problem.rule == "decay" else 0.0
         return lr, ("float32", 1 - problem.lr * decay)
-    ld: Argument = ("int64", apart or problem.operands()[1].ld)
     gain: Argument = ("float32", 1 - problem.mu if problem.rule in ("unit", "adam") else 1.0)
     mu: Argument = ("float32", problem.mu)
     if name == "optimizer_momentum":
-        return ld, lr, mu, gain, ("float32", 1.0 if problem.rule == "nesterov" else 0.0)
-    return ld, lr, mu, gain, ("float32", problem.rho), ("float32", 1 - problem.rho), ("float32", problem.eps)
+        return lr, mu, gain, ("float32", 1.0 if problem.rule == "nesterov" else 0.0)
+    return lr, mu, gain, ("float32", problem.rho), ("float32", 1 - problem.rho), ("float32", problem.eps)

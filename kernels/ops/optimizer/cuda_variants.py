@@ -86,8 +86,8 @@ def by_torch(how: str) -> Callable[[Optimizer, Any, Setting], Bind]:
             frameworks.tried(torch, problem, how, device.name)
 
         def bind(buffers: Sequence[Any]) -> Launch:
-            g, s = (torch_cuda.tensor(torch, x) for x in buffers)
-            launch = frameworks.on_tensors(torch, problem, g[0], s, how)
+            g, *s = (torch_cuda.tensor(torch, x) for x in buffers)
+            launch = frameworks.on_tensors(torch, problem, g, s, how)
 
             def run(keep: object = buffers) -> None:
                 launch.call()

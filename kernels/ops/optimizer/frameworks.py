@@ -56,15 +56,15 @@ def cpu(how: str) -> Callable[[Optimizer, object, Setting], Bind]:
         torch.set_grad_enabled(False)
 
         def bind(buffers: Sequence[Array]) -> Launch:
-            g, s = (torch_library.tensor(torch, x) for x in buffers)
-            return on_tensors(torch, problem, g[0], s, how)
+            g, *s = (torch_library.tensor(torch, x) for x in buffers)
+            return on_tensors(torch, problem, g, s, how)
 
         return bind
 
     return prepare
 
 
-def on_tensors(torch: Any, problem: Optimizer, g: Any, s: Any, how: str) -> Launch:
+def on_tensors(torch: Any, problem: Optimizer, g: Any, s: Sequence[Any], how: str) -> Launch:
     """The functional form of the optimizer on lists of tensors, which are pieces of the operands."""
     grads = list(g.split(problem.size))
     rows = [list(row.split(problem.size)) for row in s]
@@ -116,7 +116,7 @@ def step(torch: Any, problem: Optimizer, grads: list[Any], rows: list[list[Any]]
 
 def tried(torch: Any, problem: Optimizer, how: str, place: str) -> None:
     """One step of one parameter. Raises Unavailable where this torch has no such kernel for the device."""
-    g, s = torch.ones(1, device=place), torch.ones((1 + problem.kept, 1), device=place)
+    g, s = torch.ones(1, device=place), torch.ones((1 + len(problem.state), 1), device=place)
     try:
         step(torch, replace(problem, tensors=1, size=1), [g], [[row] for row in s], how)()
     except RuntimeError as error:  # NotImplementedError is one

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("optimizer.c")
 POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+PLACES = ("g", "w", "v", "z")  # of the operands, in their order: gradient, parameters, state
 GAINS = ("unit", "adam")  # rules in which the gradient enters the first moment by 1 − mu
 
 
@@ -27,8 +28,8 @@ class Argument(ctypes.Structure):
     """`argument` of optimizer.c."""
 
     _fields_ = (
-        *((name, POINTER) for name in ("g", "s", "step")),
-        *((name, INT64) for name in ("tensors", "size", "ld")),
+        *((name, POINTER) for name in ("g", "w", "v", "z", "step")),
+        *((name, INT64) for name in ("tensors", "size")),
         *((name, FLOAT) for name in ("lr", "mu", "gain", "rho", "rest", "decay", "eps", "limit", "share")),
     )
 
@@ -44,12 +45,10 @@ def gain(problem: Optimizer) -> float:
 
 
 def fields(problem: Optimizer) -> dict[str, Any]:
-    *_, s = problem.operands()
     kernel = "momentum" if problem.rule == "unit" else problem.rule
     same = ("tensors", "size", "lr", "mu", "rho", "decay", "eps", "limit")
     return {name: getattr(problem, name) for name in same} | {
         "step": build.address(SOURCE, f"step_{kernel}"),
-        "ld": s.ld,
         "gain": gain(problem),
         "rest": 1 - problem.rho,
     }
@@ -63,7 +62,7 @@ def passes(entry: str) -> Callable[[Optimizer, object, Setting], Bind]:
         function, known = build.address(SOURCE, entry), fields(problem)
 
         def bind(buffers: Sequence[Array]) -> Launch:
-            return launch(function, Argument(**known), "gs", buffers)
+            return launch(function, Argument(**known), PLACES[: len(buffers)], buffers)
 
         return bind
 
@@ -78,13 +77,14 @@ def from_python(problem: Optimizer, device: object, setting: Setting) -> Bind:
 
     def bind(buffers: Sequence[Array]) -> Launch:
         argument = Argument(**known)
-        argument.g, argument.s = (x.ctypes.data for x in buffers)
-        place, size = ctypes.addressof(argument), INT64(problem.size)
+        for place, x in zip(PLACES, buffers, strict=False):
+            setattr(argument, place, x.ctypes.data)
+        address, size = ctypes.addressof(argument), INT64(problem.size)
         starts = tuple(INT64(t * problem.size) for t in range(problem.tensors))
 
         def call(keep: object = (argument, *buffers)) -> None:
             for start in starts:
-                step(place, start, size)
+                step(address, start, size)
 
         return Launch(call)
 

@@ -9,9 +9,9 @@ typedef struct argument argument;
 
 struct argument {
     const float *g;
-    float *s; /* the parameters, and `ld` elements behind each other the rows of the state */
+    float *w, *v, *z; /* the parameters, and what the rule keeps beside them */
     void (*step)(const argument *, int64_t, int64_t);
-    int64_t tensors, size, ld;
+    int64_t tensors, size;
     float lr, mu, gain, rho, rest, decay, eps, limit;
     float share; /* of the gradient that clipping by its norm leaves */
 };
@@ -20,7 +20,8 @@ struct argument {
     void name(const argument *p, int64_t first, int64_t count)                                             \
     {                                                                                                      \
         const float *restrict g = p->g + first;                                                            \
-        float *restrict w = p->s + first, *restrict v = w + p->ld, *restrict z = v + p->ld;                \
+        float *restrict w = p->w + first;                                                                  \
+        float *restrict v = p->v ? p->v + first : 0, *restrict z = p->z ? p->z + first : 0;                \
         float lr = p->lr, mu = p->mu, gain = p->gain, rho = p->rho, rest = p->rest, decay = p->decay;      \
         float eps = p->eps, limit = p->limit, share = p->share;                                            \
         (void)v, (void)z, (void)lr, (void)mu, (void)gain, (void)rho, (void)rest, (void)decay, (void)eps;   \

@@ -1,7 +1,7 @@
 /* An optimizer's step over a piece of the arrays: `count` parameters from `first` on. All tensors of a network
  * lie one behind the other, so that one launch takes them all; a launch a tensor takes a piece each. Any grid
  * will do: each thread strides over the piece, four parameters at a time where all arrays are 16-byte aligned
- * there, then one at a time. Of s, the parameters are the first row, and its rows are ld apart. */
+ * there, then one at a time. */
 #ifndef __CUDACC_RTC__ /* NVRTC has sqrtf built in, and no headers */
 #include <math.h>
 #endif
@@ -25,25 +25,24 @@ static __device__ __forceinline__ unsigned long long place(const float *x) { ret
 
 /* p = keep p - lr g: keep = 1, or 1 - lr decay. */
 extern "C" __global__ void __launch_bounds__(THREADS)
-    optimizer_sgd(const float *__restrict__ g, float *__restrict__ s, index_t first, index_t count, float lr,
+    optimizer_sgd(const float *__restrict__ g, float *__restrict__ p, index_t first, index_t count, float lr,
                   float keep)
 {
     index_t at = (index_t)blockIdx.x * THREADS + threadIdx.x, step = (index_t)gridDim.x * THREADS;
-    g += first, s += first;
-    index_t whole = vectors(place(g) | place(s), count);
+    g += first, p += first;
+    index_t whole = vectors(place(g) | place(p), count);
     for (index_t i = at; i < whole; i += step)
-        ((float4 *)s)[i] = both(((const float4 *)g)[i], ((float4 *)s)[i], -lr, keep);
-    for (index_t i = 4 * whole + at; i < count; i += step) s[i] = keep * s[i] - lr * g[i];
+        ((float4 *)p)[i] = both(((const float4 *)g)[i], ((float4 *)p)[i], -lr, keep);
+    for (index_t i = 4 * whole + at; i < count; i += step) p[i] = keep * p[i] - lr * g[i];
 }
 
 /* v = mu v + gain g; p -= lr v, or lr (g + mu v) where `ahead` is 1 and not 0. */
 extern "C" __global__ void __launch_bounds__(THREADS)
-    optimizer_momentum(const float *__restrict__ g, float *__restrict__ s, index_t first, index_t count, index_t ld,
-                       float lr, float mu, float gain, float ahead)
+    optimizer_momentum(const float *__restrict__ g, float *__restrict__ p, float *__restrict__ v, index_t first,
+                       index_t count, float lr, float mu, float gain, float ahead)
 {
     index_t at = (index_t)blockIdx.x * THREADS + threadIdx.x, step = (index_t)gridDim.x * THREADS;
-    float *__restrict__ p = s + first, *__restrict__ v = s + ld + first;
-    g += first;
+    g += first, p += first, v += first;
     float of_g = ahead, of_v = ahead == 0 ? 1 : mu;
     index_t whole = vectors(place(g) | place(p) | place(v), count);
     for (index_t i = at; i < whole; i += step) {
@@ -58,27 +57,26 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* m = mu m + gain g; z = rho z + rest g g; p -= lr m / (sqrt z + eps). */
+/* m = mu m + gain g; v = rho v + rest g g; p -= lr m / (sqrt v + eps). */
 extern "C" __global__ void __launch_bounds__(THREADS)
-    optimizer_adam(const float *__restrict__ g, float *__restrict__ s, index_t first, index_t count, index_t ld,
-                   float lr, float mu, float gain, float rho, float rest, float eps)
+    optimizer_adam(const float *__restrict__ g, float *__restrict__ p, float *__restrict__ m, float *__restrict__ v,
+                   index_t first, index_t count, float lr, float mu, float gain, float rho, float rest, float eps)
 {
     index_t at = (index_t)blockIdx.x * THREADS + threadIdx.x, step = (index_t)gridDim.x * THREADS;
-    float *__restrict__ p = s + first, *__restrict__ m = s + ld + first, *__restrict__ z = s + 2 * ld + first;
-    g += first;
-    index_t whole = vectors(place(g) | place(p) | place(m) | place(z), count);
+    g += first, p += first, m += first, v += first;
+    index_t whole = vectors(place(g) | place(p) | place(m) | place(v), count);
     for (index_t i = at; i < whole; i += step) {
         float4 d = ((const float4 *)g)[i], a = both(((float4 *)m)[i], d, mu, gain);
         float4 square = make_float4(d.x * d.x, d.y * d.y, d.z * d.z, d.w * d.w);
-        float4 b = both(((float4 *)z)[i], square, rho, rest), w = ((float4 *)p)[i];
-        ((float4 *)m)[i] = a, ((float4 *)z)[i] = b;
+        float4 b = both(((float4 *)v)[i], square, rho, rest), w = ((float4 *)p)[i];
+        ((float4 *)m)[i] = a, ((float4 *)v)[i] = b;
         w.x -= lr * a.x / (sqrtf(b.x) + eps), w.y -= lr * a.y / (sqrtf(b.y) + eps);
         w.z -= lr * a.z / (sqrtf(b.z) + eps), w.w -= lr * a.w / (sqrtf(b.w) + eps);
         ((float4 *)p)[i] = w;
     }
     for (index_t i = 4 * whole + at; i < count; i += step) {
-        float a = mu * m[i] + gain * g[i], b = rho * z[i] + rest * (g[i] * g[i]);
-        m[i] = a, z[i] = b;
+        float a = mu * m[i] + gain * g[i], b = rho * v[i] + rest * (g[i] * g[i]);
+        m[i] = a, v[i] = b;
         p[i] -= lr * a / (sqrtf(b) + eps);
     }
 }

@@ -15,18 +15,15 @@ if TYPE_CHECKING:
 
     from kernels.problem import Array, Arrays
 
-LINE = 16  # elements of a cache line
-APART = 5  # whole lines between the rows of the state: rows a power of two apart would share cache sets
-
 
 @dataclass(frozen=True)
 class Optimizer(Problem):
     """`rule` applied to `tensors` parameters of `size` elements each, which lie one behind the other.
 
-    g is 1×N, N = tensors·size. s is (1 + state)×N: the parameters p, below them what the rule keeps of earlier
-    steps: a velocity or a first moment, a second moment. All of it is checked. The formulas are PyTorch's
-    (kernels/ops/optimizer/rules.py), with its places of epsilon, late in training: corrections of the bias of
-    moments are 1 then, and a step can be repeated.
+    The gradient g, the parameters p and what the rule keeps of earlier steps are arrays of N = tensors·size: a
+    velocity v; or a first moment m and a second one v; of adadelta v and the mean square u of its steps. The formulas
+    are PyTorch's (kernels/ops/optimizer/rules.py), with its places of epsilon, late in training: corrections of the
+    bias of moments are 1 then, and a step can be repeated.
 
     The rate is negative: the step climbs, as with maximize=True of torch. From gradients and state drawn in
     [0, 1) (--data uniform, which rules with a second moment ask for) nothing then changes its sign, and no round
@@ -58,9 +55,9 @@ class Optimizer(Problem):
         return self.tensors * self.size
 
     @property
-    def kept(self) -> int:
-        """Arrays beside the parameters."""
-        return rules.RULES[self.rule].kept
+    def state(self) -> tuple[str, ...]:
+        """Names of the arrays beside the parameters."""
+        return rules.RULES[self.rule].state
 
     @property
     def flops(self) -> float:
@@ -71,35 +68,39 @@ class Optimizer(Problem):
         return float(rules.RULES[self.rule].bytes * self.count)
 
     def operands(self) -> tuple[Operand, ...]:
-        pad = APART * LINE + -self.count % LINE if self.kept else 0
-        return (
-            Operand("g", (1, self.count), "in"),
-            Operand("s", (1 + self.kept, self.count), "inout" if self.rule != "copy" else "out", pad=pad),
-        )
+        shape = (self.count,)
+        p = Operand("p", shape, "inout" if self.rule != "copy" else "out")
+        return Operand("g", shape, "in"), p, *(Operand(name, shape, "inout") for name in self.state)
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
         """Normal numbers; second moments are squares."""
         import numpy as np
 
         x = super().fill(rng, probe)
-        for row in rules.RULES[self.rule].squares:
-            np.abs(x["s"][row], out=x["s"][row])
+        for name in rules.RULES[self.rule].squares:
+            np.abs(x[name], out=x[name])
         return x
 
-    def reference(self, x: Arrays) -> Array:
+    def _stacked(self, x: Arrays) -> Array:
+        """Parameters and state in float64, an array each."""
         import numpy as np
 
-        g = x["g"][0].astype(np.float64)
-        s = x["s"].astype(np.float64) if "s" in x else np.zeros((1, self.count))
-        stepped: Array = rules.RULES[self.rule].step(self, g, s)
-        return stepped
+        names = ("p", *self.state) if "p" in x else ()
+        return np.array([x[name] for name in names], np.float64).reshape(len(names), self.count)
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def _named(self, rows: Array) -> dict[str, Array]:
+        return dict(zip(("p", *self.state), rows, strict=True))
+
+    def reference(self, x: Arrays) -> dict[str, Array]:
+        import numpy as np
+
+        return self._named(rules.RULES[self.rule].step(self, x["g"].astype(np.float64), self._stacked(x)))
+
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Roundings of each operation, carried to the parameters; none of a copy."""
         import numpy as np
 
         if self.rule == "copy":
-            return np.zeros_like(want)
-        g, s = x["g"][0].astype(np.float64), x["s"].astype(np.float64)
-        bound: Array = rules.bound(self, g, s, want, max(u, UNIT_ROUNDOFF["fp32"]))
-        return bound
+            return {"p": np.zeros_like(want["p"])}
+        g, after = x["g"].astype(np.float64), self._stacked(want)
+        return self._named(rules.bound(self, g, self._stacked(x), after, max(u, UNIT_ROUNDOFF["fp32"])))

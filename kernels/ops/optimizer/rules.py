@@ -21,14 +21,15 @@ STATE, STEP, NORM = (8.0, 16.0, 512.0)  # units of roundoff: of a moment, of a s
 
 @dataclass(frozen=True)
 class Rule:
-    """`bytes` and `flops` of a parameter, every array read once and written once where it changes; `kept`:
-    arrays beside the parameters; `step(problem, g, s)`; `squares`: rows of the state that are never negative."""
+    """`bytes` and `flops` of a parameter, every array read once and written once where it changes; `state`: names of
+    the arrays beside the parameters; `step(problem, g, s)`, s and what it returns the parameters and the state, an
+    array each; `squares`: the state that is never negative."""
 
     bytes: int
     flops: int
-    kept: int
+    state: tuple[str, ...]
     step: Callable[[Any, Array, Array], Array]
-    squares: tuple[int, ...] = ()
+    squares: tuple[str, ...] = ()
 
 
 def _stack(*rows: Array) -> Array:
@@ -105,18 +106,18 @@ def _norm(o: Any, g: Array, s: Array) -> Array:
 
 
 RULES = {
-    "copy": Rule(8, 0, 0, _copy),
-    "sgd": Rule(12, 2, 0, _sgd),
-    "decay": Rule(12, 4, 0, _decay),
-    "momentum": Rule(20, 5, 1, _momentum),
-    "unit": Rule(20, 5, 1, _unit),
-    "nesterov": Rule(20, 6, 1, _nesterov),
-    "rmsprop": Rule(20, 8, 1, _rmsprop, (1,)),
-    "adagrad": Rule(20, 7, 1, _adagrad, (1,)),
-    "adadelta": Rule(28, 13, 2, _adadelta, (1, 2)),
-    "adam": Rule(28, 11, 2, _adam, (2,)),
-    "clip": Rule(12, 4, 0, _clip),
-    "norm": Rule(16, 4, 0, _norm),  # the gradient is read once more, for its norm
+    "copy": Rule(8, 0, (), _copy),
+    "sgd": Rule(12, 2, (), _sgd),
+    "decay": Rule(12, 4, (), _decay),
+    "momentum": Rule(20, 5, ("v",), _momentum),
+    "unit": Rule(20, 5, ("v",), _unit),
+    "nesterov": Rule(20, 6, ("v",), _nesterov),
+    "rmsprop": Rule(20, 8, ("v",), _rmsprop, ("v",)),
+    "adagrad": Rule(20, 7, ("v",), _adagrad, ("v",)),
+    "adadelta": Rule(28, 13, ("v", "u"), _adadelta, ("v", "u")),
+    "adam": Rule(28, 11, ("m", "v"), _adam, ("v",)),
+    "clip": Rule(12, 4, (), _clip),
+    "norm": Rule(16, 4, (), _norm),  # the gradient is read once more, for its norm
 }
 NAMES = tuple(RULES)
 
@@ -137,7 +138,7 @@ def bound(o: Any, g: Array, s: Array, want: Array, u: float) -> Array:
         first = 2 * abs(o.lr) * moment / divisor
         terms = terms + np.abs(g)
     parameters = 2 * u * (np.abs(want[0]) + np.abs(s[0])) + STEP * u * step + first
-    if not o.kept:
+    if not len(terms):
         lost = STEP * u * o.decay * abs(o.lr) * np.abs(s[0]) if o.rule == "decay" else 0.0
         found: Array = (parameters + lost)[None]
         return found

@@ -73,7 +73,7 @@ class Pages(Problem):
         """y: its first element seeds the value written; it gets four figures, see `reference`."""
         return (Operand("y", (1, 4), "inout"),)
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         """The sum of a written byte of each chunk, the sum of the bytes left alone (1 in memory that was
         marked before, 0 in new one), page faults, chunks."""
         import numpy as np
@@ -84,13 +84,13 @@ class Pages(Problem):
             written = value * sum(1 + chunk % 13 for chunk in range(worked))
         marked = 0 if self.memory in OWN else worked
         faults = self.pages if self.memory in OWN and worked else 0
-        return np.array([[written % SUMS, marked % SUMS, faults, worked % SUMS]], np.float64)
+        return {"y": np.array([[written % SUMS, marked % SUMS, faults, worked % SUMS]], np.float64)}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Exact, but for a few faults more or less."""
         import numpy as np
 
-        return np.array([[0.0, 0.0, FEW + STRAY * float(want[0, 2]), 0.0]])
+        return {"y": np.array([[0.0, 0.0, FEW + STRAY * float(want["y"][0, 2]), 0.0]])}
 
 
 def seeded(y: Array) -> int:

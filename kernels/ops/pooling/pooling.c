@@ -1,10 +1,10 @@
 /* Pooling with windows two apart. What is pooled at once is a line: of planes (NCHW) a row of the result, whose
  * windows begin two elements apart; of NHWC all channels of one pixel, whose elements are neighbors.
- * A step: y, then the gradient of x. Its maxima are found by an index that the forward stores, or looked for again. */
+ * A step: y, and dx, the gradient of x. Its maxima are found by an index that the forward stores, or looked for again. */
 
 typedef struct {
-    const float *x, *d;
-    float *y;
+    const float *x, *dy;
+    float *y, *dx;
     void *scratch;
     int64_t images, channels, size, edge;
 } argument;
@@ -163,7 +163,7 @@ INLINE void backward(const argument *p, const float *x, const float *d, int step
 {
     SIZES
     int8_t again[n + LANES];
-    float *g = p->y + of(p).outputs;
+    float *g = p->dx;
     memset(g, 0, 4 * of(p).inputs);
     LINES(if (!average && !index) line_max(x + from, 0, again, n, step, w, down, right, 0);
           line_back(d + to, average ? 0 : index ? index + to : again, g + from, n, step, w, down, right);)
@@ -186,11 +186,11 @@ INLINE float *floats(const argument *p) { return (float *)((char *)p->scratch + 
 /* ReLU of all of x, then the pooling; back through both. */
 INLINE void before(const argument *p, int step, int w, int whole)
 {
-    float *positive = floats(p), *g = p->y + of(p).outputs;
+    float *positive = floats(p), *g = p->dx;
     rectify(p->x, positive, of(p).inputs);
     forward(p, positive, step, w, 0, 0, whole ? p->scratch : 0);
     if (!whole) return;
-    backward(p, positive, p->d, step, w, 0, p->scratch);
+    backward(p, positive, p->dy, step, w, 0, p->scratch);
     rectify_back(positive, g, g, of(p).inputs);
 }
 
@@ -201,7 +201,7 @@ INLINE void after(const argument *p, int step, int w, int whole)
     forward(p, p->x, step, w, 0, 0, whole ? p->scratch : 0);
     rectify(p->y, p->y, of(p).outputs);
     if (!whole) return;
-    rectify_back(p->y, p->d, slope, of(p).outputs);
+    rectify_back(p->y, p->dy, slope, of(p).outputs);
     backward(p, p->x, slope, step, w, 0, p->scratch);
 }
 
@@ -212,7 +212,7 @@ INLINE void after(const argument *p, int step, int w, int whole)
     void name##_step(const argument *p)                                                                     \
     {                                                                                                       \
         forward(p, p->x, step, w, average, relu, stored ? p->scratch : 0);                                  \
-        backward(p, p->x, p->d, step, w, average, stored ? p->scratch : 0);                                 \
+        backward(p, p->x, p->dy, step, w, average, stored ? p->scratch : 0);                                 \
     }
 #define EACH(layout, step, w)                                                                               \
     STEP(max_##layout##w, step, w, 0, 0, 1)                                                                 \

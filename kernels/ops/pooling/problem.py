@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels.directions import direction
 from kernels.errors import UsageError
 from kernels.problem import Operand, Problem, axis
 
@@ -16,8 +17,8 @@ STRIDE = 2
 
 @dataclass(frozen=True)
 class Pooling(Problem):
-    """y = pool(x), no padding, windows that fit alone; a step adds the gradient of x from d, that of y, in a second
-    part of y. The gradient goes to the first of equal maxima, row by row.
+    """y = pool(x), no padding, windows that fit alone; a step adds dx, the gradient of x, from dy, that of y.
+    It goes to the first of equal maxima, row by row. Which they were a kernel keeps as it likes: libraries differ.
 
     `relu`: y = max(pool(x), 0), which is pool(max(x, 0)) where pool is the maximum: one answer, whichever is first.
     """
@@ -30,7 +31,7 @@ class Pooling(Problem):
     window: int = axis("edge of a window", 2, low=2)
     pool: str = axis("which pooling", "max", choices=("max", "avg"))
     layout: str = axis("order of the axes", "nchw", choices=("nchw", "nhwc"))
-    phase: str = axis("forward, or forward and gradient", "forward", choices=("forward", "step"))
+    phase: str = direction("forward, or forward and gradient", "forward", "step")
     relu: str = axis("whether a ReLU belongs to it", "no", choices=("no", "yes"))
 
     def __post_init__(self) -> None:
@@ -50,14 +51,14 @@ class Pooling(Problem):
         return self.images * self.channels * self.size**2
 
     @property
-    def outputs(self) -> int:
+    def results(self) -> int:
         return self.images * self.channels * self.edge**2
 
     @property
     def flops(self) -> float:
         """A comparison or addition for each element of a window, once more for the gradient; ReLU one each."""
         each = self.window**2 * (2.0 if self.phase == "step" else 1.0)
-        return self.outputs * (each + (self.relu == "yes"))
+        return self.results * (each + (self.relu == "yes"))
 
     @property
     def bytes(self) -> float:
@@ -69,22 +70,14 @@ class Pooling(Problem):
         return (self.images, self.channels, edge, edge)
 
     def operands(self) -> tuple[Operand, ...]:
-        x = Operand("x", self.shape(self.size), "in")
+        x, y = Operand("x", self.shape(self.size), "in"), Operand("y", self.shape(self.edge), "out")
         if self.phase == "forward":
-            return x, Operand("y", (1, self.outputs), "out")
-        d = Operand("d", self.shape(self.edge), "in")
-        return x, d, Operand("y", (1, self.outputs + self.inputs), "out")
+            return x, y
+        return x, Operand("dy", y.shape, "in"), y, Operand("dx", x.shape, "out")
 
     def planes(self, x: Array) -> Array:
         """A view with the axes images, channels, row, column."""
         return x.transpose(0, 3, 1, 2) if self.layout == "nhwc" else x
-
-    def parts(self, y: Array) -> tuple[Array, Array | None]:
-        """Views of the result and, of a step, of the gradient, as images, channels, row, column."""
-        result = y[0, : self.outputs].reshape(self.shape(self.edge))
-        if self.phase == "forward":
-            return self.planes(result), None
-        return self.planes(result), self.planes(y[0, self.outputs :].reshape(self.shape(self.size)))
 
     def windows(self, x: Array) -> list[Array]:
         """For each place in a window the view of its elements of all windows."""
@@ -106,29 +99,27 @@ class Pooling(Problem):
             view += d / self.window**2 if self.pool == "avg" else np.where(at == i, d, 0)
         return found
 
-    def _answer(self, x: Arrays, d: Array | None) -> Array:
+    def _laid(self, planes: Array) -> Array:
+        """In the layout's own order."""
+        return planes.transpose(0, 2, 3, 1) if self.layout == "nhwc" else planes
+
+    def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
 
         image = self.planes(x["x"])
         views = self.windows(image)
-        made = np.max(views, axis=0) if self.pool == "max" else np.mean(views, axis=0, dtype="f8")
-        y = np.empty(self.operands()[-1].shape)
-        result, gradient = self.parts(y)
-        result[...] = np.maximum(made, 0) if self.relu == "yes" else made
-        if gradient is not None and d is not None:
-            gradient[...] = self._scattered(d, image)
-        return y
+        made = np.max(views, axis=0).astype("f8") if self.pool == "max" else np.mean(views, axis=0, dtype="f8")
+        found = {"y": self._laid(np.maximum(made, 0) if self.relu == "yes" else made)}
+        if self.phase == "step":
+            found["dx"] = self._laid(self._scattered(self.planes(x["dy"]), image))
+        return found
 
-    def reference(self, x: Arrays) -> Array:
-        return self._answer(x, self.planes(x["d"]) if "d" in x else None)
-
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """A maximum is exact; averages and gradients are sums of at most nine and four terms."""
         import numpy as np
 
-        if self.pool == "avg":
-            sizes = {name: np.abs(array) for name, array in x.items()}
-            return np.asarray(8 * u * self.reference(sizes))
-        found = 8 * u * self._answer(x, np.abs(self.planes(x["d"])) if "d" in x else None)
-        found[0, : self.outputs] = 0
-        return np.asarray(found)
+        sizes = {name: np.abs(array) if name == "dy" or self.pool == "avg" else array for name, array in x.items()}
+        found = {name: 8 * u * size for name, size in self.reference(sizes).items()}
+        if self.pool == "max":
+            found["y"] = np.zeros_like(found["y"])
+        return found

@@ -25,7 +25,7 @@ class Argument(ctypes.Structure):
     """`argument` of pooling.c."""
 
     _fields_ = (
-        *((name, maths.POINTER) for name in ("x", "d", "y", "scratch")),
+        *((name, maths.POINTER) for name in ("x", "dy", "y", "dx", "scratch")),
         *((name, maths.INT64) for name in ("images", "channels", "size", "edge")),
     )
 
@@ -38,8 +38,8 @@ def _argument(problem: Pooling) -> tuple[ctypes.Structure, tuple[object, ...]]:
 def _own(kind: Callable[[Pooling], str]) -> Callable[[Any, Any, Any], Bind]:
     def scratch(problem: Pooling) -> int:
         """Indices, and ReLU's result or gradient where it is a pass of its own."""
-        floats = {"before": problem.inputs, "after": problem.outputs}.get(kind(problem), 0)
-        return problem.outputs + 64 + 4 * floats
+        floats = {"before": problem.inputs, "after": problem.results}.get(kind(problem), 0)
+        return problem.results + 64 + 4 * floats
 
     return maths.prepared(SOURCE, lambda p: f"{kind(p)}_{p.layout}{p.window}_{p.phase}", _argument, scratch)
 
@@ -52,9 +52,8 @@ def numpy_chain(problem: Pooling, device: object, setting: Setting) -> Bind:
     join = np.maximum if problem.pool == "max" else np.add
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        x, y = buffers
-        result, _ = problem.parts(y)
-        first, second, *rest = problem.windows(problem.planes(x))
+        x, result = (problem.planes(buffer) for buffer in buffers)
+        first, second, *rest = problem.windows(x)
 
         def call() -> None:
             join(first, second, out=result)
@@ -79,11 +78,9 @@ def torch_out(problem: Pooling, device: object, setting: Setting, *, relu: str =
     run = _average(problem, torch) if problem.pool == "avg" else _largest(problem, torch, relu == "before")
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        *inputs, y = buffers
-        tensors = [torch_library.tensor(torch, problem.planes(x)) for x in inputs]
-        result, gradient = problem.parts(y)
-        outputs = [torch_library.tensor(torch, part) if part is not None else None for part in (result, gradient)]
-        return Launch(partial(run, tensors[0], tensors[1] if whole else None, *outputs))
+        tensors = [torch_library.tensor(torch, problem.planes(x)) for x in buffers]
+        x, dy, y, dx = tensors if whole else (tensors[0], None, tensors[1], None)
+        return Launch(partial(run, x, dy, y, dx))
 
     return bind
 

@@ -55,16 +55,15 @@ class Saxpy(Problem):
         shape = (self.rows, self.count)
         return Operand("x", shape, "in"), Operand("y", shape, "inout")
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         share = 0.5 ** (PASSES // self.rows)
-        y: Array = share * x["y"].astype("f8") + 2 * (1 - share) * x["x"]
-        return y
+        return {"y": share * x["y"].astype("f8") + 2 * (1 - share) * x["x"]}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """One rounding a pass, of no more than |y| + 2 |x|, halved by every pass after it."""
         import numpy as np
 
-        return np.asarray(3 * u * (np.abs(x["y"].astype("f8")) + 2 * np.abs(x["x"])))
+        return {"y": 3 * u * (np.abs(x["y"].astype("f8")) + 2 * np.abs(x["x"]))}
 
 
 PROBLEM = Saxpy

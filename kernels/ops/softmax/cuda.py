@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kernels.errors import UsageError
 from kernels.nvcc import Argument, Geometry
-from kernels.ops.softmax.problem import FIRST, STEP, Softmax
+from kernels.ops.softmax.problem import Softmax
 
 SOURCE = Path(__file__).with_name("softmax.cu")
 KERNELS = ("softmax_index", "softmax_onehot")
@@ -23,6 +23,4 @@ def launches(problem: Softmax, name: str) -> tuple[Geometry, ...]:
     if name != kernel(problem) or (problem.before, problem.want) != ("none", "step"):
         raise UsageError(f"{name} of {SOURCE.name} is not for {problem.name}: take {kernel(problem)}")
     places: tuple[Argument, ...] = tuple(("operand", x.name) for x in problem.operands())
-    sizes: tuple[Argument, ...] = (("int64", problem.batch), ("int64", problem.classes))
-    rule: tuple[Argument, ...] = (("int64", STEP), ("int64", FIRST)) if problem.labels == "index" else ()
-    return (Geometry(name, (problem.batch, 1, 1), (THREADS, 1, 1), (*places, *sizes, *rule)),)
+    return (Geometry(name, (problem.batch, 1, 1), (THREADS, 1, 1), (*places, ("int64", problem.classes))),)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.launch import Launch
 from kernels.libs import torch_cuda
-from kernels.ops.softmax.libraries import array_sums, split, torch_parts
+from kernels.ops.softmax.libraries import array_sums, indexed, torch_parts
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
@@ -31,13 +31,13 @@ def cupy_kernels(problem: Softmax) -> int:
 
 def cupy_chain(problem: Softmax, device: Any, setting: object) -> Bind:
     cp = device.cp
-    own = cp.arange(problem.batch), cp.asarray(problem.targets())
+    rows = cp.arange(problem.batch)
     edge = [cp.empty((problem.batch, 1), "f4") for _ in range(2)]
     spare = cp.empty((problem.batch, problem.classes), "f4")
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        x, *t, y = buffers
-        given = (x, t[0] if t else None, *split(problem, y), own, edge, spare)
+        x, truth, dx, loss = buffers
+        given = (x, indexed(problem, rows, truth), (dx, loss), edge, spare)
         return Launch(lambda: array_sums(cp, *given), kernels=cupy_kernels(problem))
 
     return bind
@@ -49,8 +49,7 @@ def torch_out(problem: Softmax, device: Any, setting: object, *, rows: Callable[
     kernels = PARTS if rows is torch_parts else LOSSES + (LAYER if problem.before != "none" else 0)
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        x, *t, y = (torch_cuda.tensor(torch, buffer) for buffer in buffers)
-        given = (x, t[0] if t else None, *split(problem, y))
+        given = [torch_cuda.tensor(torch, buffer) for buffer in buffers]
 
         def call(keep: object = buffers) -> None:
             run(*given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels.directions import direction
 from kernels.problem import Operand, Problem, axis
 
 if TYPE_CHECKING:
@@ -12,15 +13,16 @@ if TYPE_CHECKING:
 
     from kernels.problem import Array, Arrays
 
-STEP, FIRST = 7919, 17  # row i is of class (STEP·i + FIRST) mod classes: a rule, that every device can tell
 LIMIT = 64.0  # unit roundoffs: exponentials, a sum in lanes and blocks, a quotient
 SMALLEST = 2.0**-124  # below it a share may be flushed to zero, or be the least that is not
 
 
 @dataclass(frozen=True)
 class Softmax(Problem):
-    """x is batch × classes. y holds the gradient of the sum of the losses, row by row, then the loss of each row;
-    with `want` loss the losses alone. Labels are indices, or rows t of which one element is 1.
+    """x is batch × classes; loss is that of each row; dx, of a step, the gradient of their sum.
+
+    Labels are indices, int64: what PyTorch's losses take and what NumPy and CuPy index with, while a kernel in C reads
+    either width. Or they are rows t, of which one element is 1.
 
     `before`: the network's last layer is itself a softmax or log-softmax, and the loss applies its own to that.
     After a log-softmax it changes nothing but the work: log-softmax is idempotent.
@@ -32,7 +34,7 @@ class Softmax(Problem):
     classes: int = axis("columns", low=1)
     labels: str = axis("how the right class is told", "index", choices=("index", "one-hot"))
     before: str = axis("the network's own last layer", "none", choices=("none", "softmax", "log-softmax"))
-    want: str = axis("the loss alone, or gradient and loss", "step", choices=("step", "loss"))
+    want: str = direction("the loss alone, or gradient and loss", "step", "forward")
 
     @property
     def count(self) -> int:
@@ -42,24 +44,20 @@ class Softmax(Problem):
     def flops(self) -> float:
         """An element's maximum, difference, exponential, sum; quotient and difference of a gradient; twice
         that with a layer before; product and sum with t."""
-        each = (4.0 if self.want == "loss" else 6.0) * (1 if self.before == "none" else 2)
+        each = (4.0 if self.want == "forward" else 6.0) * (1 if self.before == "none" else 2)
         return (each + (2.0 if self.labels == "one-hot" else 0.0)) * self.count
 
     @property
     def bytes(self) -> float:
         return float(self.footprint)
 
-    def targets(self) -> Array:
-        """The class of each row, int64."""
-        import numpy as np
-
-        return (STEP * np.arange(self.batch, dtype=np.int64) + FIRST) % self.classes
-
     def operands(self) -> tuple[Operand, ...]:
         shape = (self.batch, self.classes)
-        t = (Operand("t", shape, "in"),) if self.labels == "one-hot" else ()
-        written = self.batch + (self.count if self.want == "step" else 0)
-        return (Operand("x", shape, "in"), *t, Operand("y", (1, written), "out"))
+        truth = Operand("t", shape, "in")
+        if self.labels == "index":
+            truth = Operand("labels", (self.batch,), "in", "int64", below=self.classes)
+        dx = (Operand("dx", shape, "out"),) if self.want == "step" else ()
+        return (Operand("x", shape, "in"), truth, *dx, Operand("loss", (self.batch,), "out"))
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
         import numpy as np
@@ -71,15 +69,16 @@ class Softmax(Problem):
         return x
 
     def _truth(self, x: Arrays) -> Array:
+        """The labels as rows."""
         import numpy as np
 
         if "t" in x:
             return x["t"].astype("f8")
         t = np.zeros((self.batch, self.classes))
-        t[np.arange(self.batch), self.targets()] = 1
+        t[np.arange(self.batch), x["labels"]] = 1
         return t
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
 
         scores, t = x["x"].astype("f8"), self._truth(x)
@@ -87,23 +86,23 @@ class Softmax(Problem):
         top = q.max(axis=1, keepdims=True)
         total = np.log(np.exp(q - top).sum(axis=1)) + top[:, 0]
         loss: Array = total - (t * q).sum(axis=1)
-        if self.want == "loss":
-            return np.asarray(loss[None])
+        if self.want == "forward":
+            return {"loss": loss}
         gradient = _softmax(q) - t
         if self.before == "softmax":
             gradient = q * (gradient - (gradient * q).sum(axis=1, keepdims=True))
-        return np.concatenate([gradient.ravel(), loss])[None]
+        return {"dx": gradient, "loss": loss}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """An exponential is off by its argument's own rounding: u times how far below the top it lies."""
         import numpy as np
 
         scores, t = x["x"].astype("f8"), self._truth(x)
         depth = scores.max(axis=1, keepdims=True) - scores
         size = np.abs(scores).max(axis=1)
-        loss = LIMIT * u * (1 + size + np.abs(want[0, -self.batch :]))
-        if self.want == "loss":
-            return np.asarray(loss[None])
+        loss = LIMIT * u * (1 + size + np.abs(want["loss"]))
+        if self.want == "forward":
+            return {"loss": loss}
         p = _softmax(scores)
         slack = LIMIT * u * (1 + depth / 8)
         if self.before == "softmax":
@@ -113,7 +112,7 @@ class Softmax(Problem):
         else:
             # One more where a log-softmax came before: what it left of the sum, of rounding, is multiplied too.
             gradient = slack * p * (1 if self.before == "none" else 4) + 2 * u * t
-        return np.concatenate([gradient.ravel() + SMALLEST, loss])[None]
+        return {"dx": gradient + SMALLEST, "loss": loss}
 
 
 def _softmax(x: Array) -> Array:

@@ -1,4 +1,4 @@
-/* Softmax with cross-entropy by the vectors of ../../maths.c: y = the gradient p − t of every row, then its loss.
+/* Softmax with cross-entropy by the vectors of ../../maths.c: dx = the gradient p − t of every row, and its loss.
  * Fused: a row is read once. Block by block its exponentials are taken against the first block's maximum and
  * stored as what will be the gradient; only a block that goes far beyond has its own maximum looked for, and is
  * done again. A second sweep, over what lies in cache and during the next row's first, brings them to the row's
@@ -12,9 +12,8 @@ enum { BLOCK = 128 * LANES };
 
 typedef struct {
     const float *x, *t;
-    float *y;
-    const int64_t *targets;
-    float *scratch;
+    const int64_t *labels;
+    float *dx, *loss, *scratch;
     int64_t batch, classes;
 } argument;
 
@@ -130,8 +129,9 @@ INLINE void divide_all(waiting w, int64_t n)
 }
 
 /* All rows; y == 0: the losses alone. */
-INLINE void fused(const argument *p, const float *x, const float *t, float *y, float *loss)
+INLINE void fused(const argument *p, const float *x, const float *t, float *y)
 {
+    float *loss = p->loss;
     int64_t n = p->classes, blocks = n / BLOCK + 1;
     float tops[2 * blocks];
     waiting w = nobody;
@@ -139,25 +139,25 @@ INLINE void fused(const argument *p, const float *x, const float *t, float *y, f
         const float *one = t ? t + i * n : 0;
         float *own = y ? y + i * n : 0, *mine = tops + i % 2 * blocks;
         row r = w.e ? exponentials(x + i * n, one, own, n, mine, w) : exponentials(x + i * n, one, own, n, mine, nobody);
-        loss[i] = r.top + logf(r.sum) - (t ? r.dot : x[i * n + p->targets[i]]);
+        loss[i] = r.top + logf(r.sum) - (t ? r.dot : x[i * n + p->labels[i]]);
         if (y) w = (waiting){own, one, mine, r};
     }
     if (!y) return;
     divide_all(w, n);
-    for (int64_t i = 0; i < p->batch && !t; i++) y[i * n + p->targets[i]] -= 1;
+    for (int64_t i = 0; i < p->batch && !t; i++) y[i * n + p->labels[i]] -= 1;
 }
 
-void step_index(const argument *p) { fused(p, p->x, 0, p->y, p->y + p->batch * p->classes); }
-void step_onehot(const argument *p) { fused(p, p->x, p->t, p->y, p->y + p->batch * p->classes); }
-void loss_index(const argument *p) { fused(p, p->x, 0, 0, p->y); }
-void loss_onehot(const argument *p) { fused(p, p->x, p->t, 0, p->y); }
+void step_index(const argument *p) { fused(p, p->x, 0, p->dx); }
+void step_onehot(const argument *p) { fused(p, p->x, p->t, p->dx); }
+void forward_index(const argument *p) { fused(p, p->x, 0, 0); }
+void forward_onehot(const argument *p) { fused(p, p->x, p->t, 0); }
 
 /* Labels as rows of zeros and a one, written anew and read. */
 void step_made(const argument *p)
 {
     memset(p->scratch, 0, 4 * p->batch * p->classes);
-    for (int64_t i = 0; i < p->batch; i++) p->scratch[i * p->classes + p->targets[i]] = 1;
-    fused(p, p->x, p->scratch, p->y, p->y + p->batch * p->classes);
+    for (int64_t i = 0; i < p->batch; i++) p->scratch[i * p->classes + p->labels[i]] = 1;
+    fused(p, p->x, p->scratch, p->dx);
 }
 
 INLINE void softmax_rows(const argument *p, float *to)
@@ -209,8 +209,8 @@ void parts_onehot(const argument *p)
     softmax_rows(p, shares);
     logarithm(shares, logs, all);
     product(p->t, logs, products, all);
-    sums(products, p->y + all, p->batch, p->classes);
-    difference(shares, p->t, p->y, all);
+    sums(products, p->loss, p->batch, p->classes);
+    difference(shares, p->t, p->dx, all);
 }
 
 void parts_index(const argument *p)
@@ -219,26 +219,26 @@ void parts_index(const argument *p)
     float *shares = p->scratch, *logs = shares + all;
     softmax_rows(p, shares);
     logarithm(shares, logs, all);
-    memcpy(p->y, shares, 4 * all);
+    memcpy(p->dx, shares, 4 * all);
     for (int64_t i = 0; i < p->batch; i++) {
-        p->y[all + i] = -logs[i * p->classes + p->targets[i]];
-        p->y[i * p->classes + p->targets[i]] -= 1;
+        p->loss[i] = -logs[i * p->classes + p->labels[i]];
+        p->dx[i * p->classes + p->labels[i]] -= 1;
     }
 }
 
 /* The network's last layer is a log-softmax: forward, the loss on top of it, back through it. */
 void after_logsoftmax(const argument *p)
 {
-    int64_t n = p->classes, count = p->batch * n;
+    int64_t n = p->classes;
     float tops[n / BLOCK + 1], *z = p->scratch;
     for (int64_t i = 0; i < p->batch; i++) {
         row r = exponentials(p->x + i * n, 0, 0, n, tops, nobody);
         float total = r.top + logf(r.sum);
         for (int64_t j = 0; j < n; j++) z[i * n + j] = p->x[i * n + j] - total;
     }
-    fused(p, z, 0, p->y, p->y + count);
+    fused(p, z, 0, p->dx);
     for (int64_t i = 0; i < p->batch; i++) {
-        float *y = p->y + i * n, sum;
+        float *y = p->dx + i * n, sum;
         sums(y, &sum, 1, n);
         int64_t j = 0;
         for (; j + LANES <= n; j += LANES) store(y + j, load(y + j) + sum * exp_of(load(z + i * n + j)));
@@ -249,12 +249,12 @@ void after_logsoftmax(const argument *p)
 /* … is a softmax: y = q (g − Σ g q). */
 void after_softmax(const argument *p)
 {
-    int64_t n = p->classes, count = p->batch * n;
+    int64_t n = p->classes;
     float *q = p->scratch;
     softmax_rows(p, q);
-    fused(p, q, 0, p->y, p->y + count);
+    fused(p, q, 0, p->dx);
     for (int64_t i = 0; i < p->batch; i++) {
-        float *y = p->y + i * n;
+        float *y = p->dx + i * n;
         const float *own = q + i * n;
         vec found[UNROLL] = {{0}};
         int64_t j = 0;

@@ -1,7 +1,7 @@
 /* Softmax with cross-entropy, gradient and loss, a block of 256 threads a row. Each thread keeps a maximum and a
  * sum of its own while it reads the row once (Milakov and Gimelshein 2018, arXiv:1805.02867); shuffles, then
  * shared memory, bring them together; the second reading of the row, from cache where it fits, writes p − t.
- * y: batch × classes gradients, then the loss of each row. */
+ * dx: batch × classes gradients; loss: that of each row. */
 #ifndef __CUDACC_RTC__ /* NVRTC has these functions and no such header */
 #include <math.h>
 #endif
@@ -59,11 +59,11 @@ static __device__ __forceinline__ void add(Norm &n, float v)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    softmax_index(const float *__restrict__ x, float *__restrict__ y, index_t batch, index_t classes, index_t step,
-                  index_t first)
+    softmax_index(const float *__restrict__ x, const index_t *__restrict__ labels, float *__restrict__ dx,
+                  float *__restrict__ loss, index_t classes)
 {
     __shared__ Norm shared[WARPS + 1];
-    index_t row = blockIdx.x, own = (step * row + first) % classes;
+    index_t row = blockIdx.x, own = labels[row];
     const float *scores = x + row * classes;
     Norm n;
     n.top = -INFINITY, n.sum = 0, n.dot = 0;
@@ -71,13 +71,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     n = of_block(n, shared);
     float share = 1.0f / n.sum;
     for (index_t j = threadIdx.x; j < classes; j += THREADS)
-        y[row * classes + j] = expf(scores[j] - n.top) * share - (j == own ? 1.0f : 0.0f);
-    if (threadIdx.x == 0) y[batch * classes + row] = n.top + logf(n.sum) - scores[own];
+        dx[row * classes + j] = expf(scores[j] - n.top) * share - (j == own ? 1.0f : 0.0f);
+    if (threadIdx.x == 0) loss[row] = n.top + logf(n.sum) - scores[own];
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    softmax_onehot(const float *__restrict__ x, const float *__restrict__ t, float *__restrict__ y, index_t batch,
-                   index_t classes)
+    softmax_onehot(const float *__restrict__ x, const float *__restrict__ t, float *__restrict__ dx,
+                   float *__restrict__ loss, index_t classes)
 {
     __shared__ Norm shared[WARPS + 1];
     index_t row = blockIdx.x;
@@ -91,6 +91,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     n = of_block(n, shared);
     float share = 1.0f / n.sum;
     for (index_t j = threadIdx.x; j < classes; j += THREADS)
-        y[row * classes + j] = expf(scores[j] - n.top) * share - truth[j];
-    if (threadIdx.x == 0) y[batch * classes + row] = n.top + logf(n.sum) - n.dot;
+        dx[row * classes + j] = expf(scores[j] - n.top) * share - truth[j];
+    if (threadIdx.x == 0) loss[row] = n.top + logf(n.sum) - n.dot;
 }

@@ -25,15 +25,13 @@ class Argument(ctypes.Structure):
     """`argument` of softmax.c."""
 
     _fields_ = (
-        *((name, maths.POINTER) for name in ("x", "t", "y", "targets", "scratch")),
+        *((name, maths.POINTER) for name in ("x", "t", "labels", "dx", "loss", "scratch")),
         *((name, maths.INT64) for name in ("batch", "classes")),
     )
 
 
 def _argument(problem: Softmax) -> tuple[ctypes.Structure, tuple[object, ...]]:
-    targets = problem.targets()
-    made = Argument(batch=problem.batch, classes=problem.classes, targets=targets.ctypes.data)
-    return made, (targets,)
+    return Argument(batch=problem.batch, classes=problem.classes), ()
 
 
 def _fused(problem: Softmax) -> str:

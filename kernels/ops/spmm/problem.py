@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernels.problem import Operand, Problem, axis
 
@@ -54,7 +54,16 @@ class Spmm(Problem):
         values = rng.standard_normal(self.nonzeros, np.float32)
         return values, (places % self.k).astype(np.int32), pointers
 
-    def _csr(self, absolute: bool = False) -> object:
+    def digests(self) -> dict[str, str]:
+        """Of W, for which its density stands."""
+        import hashlib
+
+        whole = hashlib.sha256()
+        for array in self.weights():
+            whole.update(array.tobytes())
+        return {"density": f"sha256:{whole.hexdigest()[:12]}"}
+
+    def _csr(self, absolute: bool = False) -> Any:
         import numpy as np
         from scipy.sparse import csr_array
 
@@ -62,12 +71,10 @@ class Spmm(Problem):
         kept = np.abs(values) if absolute else values
         return csr_array((kept.astype(np.float64), columns, pointers), shape=(self.m, self.k))
 
-    def reference(self, x: Arrays) -> Array:
-        want: Array = self._csr() @ x["b"].astype("f8")
-        return want
+    def reference(self, x: Arrays) -> dict[str, Array]:
+        return {"c": self._csr() @ x["b"].astype("f8")}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         import numpy as np
 
-        bound: Array = LIMIT * u * (self._csr(absolute=True) @ np.abs(x["b"].astype("f8")))
-        return bound
+        return {"c": LIMIT * u * (self._csr(absolute=True) @ np.abs(x["b"].astype("f8")))}

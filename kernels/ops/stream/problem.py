@@ -40,21 +40,17 @@ class Stream(Problem):
         out = (1, 1) if self.kind == "read" else row
         return (*(Operand(name, row, "in") for name in inputs), Operand("y", out, "out"))
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         a: Array = x["a"].astype("f8")
         if self.kind == "read":
-            total: Array = a.sum(keepdims=True)
-            return total
-        if self.kind == "copy":
-            return a
-        triad: Array = a + SCALE * x["b"]
-        return triad
+            return {"y": a.sum(keepdims=True)}
+        return {"y": a if self.kind == "copy" else a + SCALE * x["b"]}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         import numpy as np
 
         if self.kind == "read":
-            return np.asarray(16 * u * np.abs(x["a"]).sum(keepdims=True, dtype=np.float64))
+            return {"y": 16 * u * np.abs(x["a"]).sum(keepdims=True, dtype=np.float64)}
         if self.kind == "copy":
-            return np.zeros_like(want)
-        return np.asarray(2 * u * (np.abs(x["a"]) + SCALE * np.abs(x["b"])))
+            return {"y": np.zeros_like(want["y"])}
+        return {"y": 2 * u * (np.abs(x["a"]) + SCALE * np.abs(x["b"]))}

@@ -31,11 +31,10 @@ class Transpose(Problem):
     def operands(self) -> tuple[Operand, ...]:
         return Operand("x", (self.rows, self.cols), "in"), Operand("y", (self.cols, self.rows), "out")
 
-    def reference(self, x: Arrays) -> Array:
-        want: Array = x["x"].T.astype("f8")
-        return want
+    def reference(self, x: Arrays) -> dict[str, Array]:
+        return {"y": x["x"].T.astype("f8")}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         import numpy as np
 
-        return np.zeros_like(want)
+        return {"y": np.zeros_like(want["y"])}

@@ -43,14 +43,14 @@ def called(separate: bool) -> Callable[[Update], str]:
     """The calls a column-major BLAS sees."""
 
     def blas(problem: Update) -> str:
-        beta = "beta=0" if separate or problem.part == "gradient" else "beta=1"
+        beta = "beta=0" if separate or problem.part == "wgrad" else "beta=1"
         if not separate and problem.velocity:
             beta = "beta=mu into V"
         elif not separate and problem.rule == "decay":
             beta = "beta=1-lr*decay"
         product = f"sgemm(N,T) m={problem.n} n={problem.m} k={problem.k} {beta}"
         twice = "2 x " if problem.products == 2 else ""
-        after = "" if problem.part == "gradient" else ", then a pass" if separate or problem.velocity else ""
+        after = "" if problem.part == "wgrad" else ", then a pass" if separate or problem.velocity else ""
         return f"TN = {twice}{product}{after}"
 
     return blas

@@ -43,12 +43,12 @@ def _products(device: Any, problem: Update, x: int, dy: int, to: int, alpha: flo
     return found
 
 
-def _pass(device: Any, problem: Update, g: int, w: int) -> Call:
-    """The rule's pass by a kernel of optimizer.cu; the velocity lies behind the weights."""
+def _pass(device: Any, problem: Update, g: int, *state: int) -> Call:
+    """The rule's pass by a kernel of optimizer.cu, on the weights and the velocity where there is one."""
     one = Optimizer(PASSES[problem.rule], 1, problem.count, lr=problem.lr, mu=problem.mu, decay=problem.decay)
-    name = optimizer.kernel(one)
-    geometries = optimizer.launches(one, name, device.processors, ld=problem.count)
-    return grid.calls(optimizer.SOURCE, geometries, {"g": g, "s": w}, device)
+    geometries = optimizer.launches(one, optimizer.kernel(one), device.processors)
+    places = zip((x.name for x in one.operands()), (g, *state), strict=True)
+    return grid.calls(optimizer.SOURCE, geometries, dict(places), device)
 
 
 def _in_order(calls: Sequence[Call], workspace: int, keep: object) -> Launch:
@@ -64,12 +64,12 @@ def fused(problem: Update, device: Any, setting: object) -> Bind:
     device.blas()
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        x, dy, w = addresses(buffers)
+        x, dy, *state = addresses(buffers)
         alpha, beta = factors(problem)
-        velocity = w + FLOAT * problem.count
-        calls = _products(device, problem, x, dy, velocity if problem.velocity else w, alpha, beta)
+        calls = _products(device, problem, x, dy, state[-1], alpha, beta)  # the velocity is the last
         if problem.velocity:
-            calls.append(_pass(device, replace(problem, rule="sgd"), velocity, w))
+            weights, velocity = state
+            calls.append(_pass(device, replace(problem, rule="sgd"), velocity, weights))
         return _in_order(calls, cublas_library.WORKSPACE, buffers)
 
     return bind
@@ -82,8 +82,8 @@ def separate(problem: Update, device: Any, setting: object) -> Bind:
     g = int(own.data.ptr)
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        x, dy, w = addresses(buffers)
-        calls = [*_products(device, problem, x, dy, g, 1 / problem.k, 0.0), _pass(device, problem, g, w)]
+        x, dy, *state = addresses(buffers)
+        calls = [*_products(device, problem, x, dy, g, 1 / problem.k, 0.0), _pass(device, problem, g, *state)]
         return _in_order(calls, cublas_library.WORKSPACE + int(own.nbytes), (own, buffers))
 
     return bind
@@ -108,8 +108,7 @@ def own(problem: Update, device: Any, setting: object) -> Bind:
         return _in_order([run], 0, buffers)
 
     def apply(buffers: Sequence[Any]) -> Launch:
-        g, w = addresses(buffers)
-        return _in_order([_pass(device, problem, g, w)], 0, buffers)
+        return _in_order([_pass(device, problem, *addresses(buffers))], 0, buffers)
 
     return clear if problem.part == "clear" else apply
 
@@ -169,10 +168,10 @@ WRITTEN = rules(*PASSES)
 VARIANTS: tuple[Variant[Update], ...] = (
     _cublas("fused", fused, "step", also=fusable, blas=called(separate=False), work=fused_work),
     _cublas("separate", separate, "step", also=WRITTEN, blas=called(separate=True), work=separate_work(1)),
-    _cublas("gradient", gradient, "gradient", blas=called(separate=True)),
+    _cublas("gradient", gradient, "wgrad", blas=called(separate=True)),
     _torch("fused", frameworks.fused, "step", also=fusable, work=fused_work),
     _torch("separate", frameworks.separate, "step", also=rules(*PASSES, "clip"), work=separate_work(1)),
-    _torch("gradient", frameworks.gradient, "gradient"),
-    Variant("cuda", "cuda", "suite", own, missing=cuda_library.missing, accepts=parts("apply", "clear", also=WRITTEN)),
+    _torch("gradient", frameworks.gradient, "wgrad"),
+    Variant("cuda", "cuda", "suite", own, missing=cuda_library.missing, accepts=parts("update", "clear", also=WRITTEN)),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
     from kernels.problem import Array
 
-Step = Callable[[Update, Any, Any, Any, Any], Callable[[], object]]
+# step(problem, x, dy, state, g): `state` holds w, and the velocity where there is one; g is a gradient's room.
+Step = Callable[[Update, Any, Any, Sequence[Any], Any], Callable[[], object]]
 
 
 def cpu(step: Step) -> Callable[[Update, Any, Setting], Bind]:
-    """A step of torch's on NumPy's memory; `step(problem, x, dy, w, g)` gives the call."""
+    """A step of torch's on NumPy's memory."""
 
     def prepare(problem: Update, device: Any, setting: Setting) -> Bind:
         torch = torch_library.load()
@@ -36,12 +37,10 @@ def cpu(step: Step) -> Callable[[Update, Any, Setting], Bind]:
 
 def on_tensors(step: Step, problem: Update, tensors: Sequence[Any]) -> Launch:
     """The operands' tensors, and last a gradient that the kernel holds itself."""
-    if problem.part == "gradient":
-        x, dy, g, _ = tensors
-        w = None
-    else:
-        x, dy, w, g = tensors
-    run = step(problem, x, dy, w, g)
+    x, dy, *state, g = tensors
+    if problem.part == "wgrad":
+        (g,), state = state, []
+    run = step(problem, x, dy, state, g)
 
     def call(keep: object = tensors) -> None:
         run()
@@ -49,18 +48,19 @@ def on_tensors(step: Step, problem: Update, tensors: Sequence[Any]) -> Launch:
     return Launch(call, workspace=4 * problem.count if problem.part == "step" else 0)
 
 
-def fused(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[], object]:
+def fused(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
     """addmm_ into what the product changes; the velocity is then added to the weights."""
     alpha, beta = factors(problem)
     k, left = problem.k, x.t()
     if problem.velocity:
-        weights, velocity = w[: problem.m], w[problem.m :]
+        weights, velocity = state
 
         def with_velocity() -> None:
             velocity.addmm_(left, dy, beta=beta, alpha=alpha)
             weights.sub_(velocity, alpha=problem.lr)
 
         return with_velocity
+    (w,) = state
     if problem.products == 1:
         return lambda: w.addmm_(left, dy, beta=beta, alpha=alpha)
 
@@ -73,7 +73,7 @@ def fused(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[], obje
     return tied
 
 
-def gradient(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[], object]:
+def gradient(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
     """The mean gradient: beta = 0 leaves unread what was in it."""
     import torch
 
@@ -91,10 +91,10 @@ def gradient(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[], o
     return tied
 
 
-def separate(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[], object]:
+def separate(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
     """The gradient into a buffer that is kept, then torch's operators in place."""
-    first, lr, mu, limit = gradient(problem, x, dy, w, g), problem.lr, problem.mu, problem.limit
-    weights, velocity = (w[: problem.m], w[problem.m :]) if problem.velocity else (w, None)
+    first, lr, mu, limit = gradient(problem, x, dy, state, g), problem.lr, problem.mu, problem.limit
+    weights, velocity = state if problem.velocity else (*state, None)
 
     def run() -> None:
         first()
@@ -111,9 +111,10 @@ def separate(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[], o
     return run
 
 
-def temporaries(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[], object]:
+def temporaries(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
     """As one writes it first: every operator's result is a new array."""
     left, factor = x.T, problem.lr / problem.k
+    (w,) = state
 
     def run() -> None:
         nonlocal w
@@ -122,11 +123,12 @@ def temporaries(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[]
     return run
 
 
-def numpy_separate(problem: Update, x: Any, dy: Any, w: Any, g: Any) -> Callable[[], object]:
+def numpy_separate(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
     """Product, scaling and difference, each into an array that is kept."""
     import numpy as np
 
     left, factor = x.T, np.float32(problem.lr / problem.k)
+    (w,) = state
 
     def run() -> None:
         np.matmul(left, dy, out=g)
@@ -143,8 +145,8 @@ def on_arrays(step: Step) -> Callable[[Update, Any, object], Bind]:
         own = device.allocate(4 * problem.count).view("f4").reshape(problem.m, problem.n)
 
         def bind(buffers: Sequence[Array]) -> Launch:
-            x, dy, w = buffers
-            return Launch(step(problem, x, dy, w, own), workspace=own.nbytes)
+            x, dy, *state = buffers
+            return Launch(step(problem, x, dy, state, own), workspace=own.nbytes)
 
         return bind
 

@@ -27,9 +27,9 @@ class Argument(ctypes.Structure):
     """`update` of update.c."""
 
     _fields_ = (
-        *((name, POINTER) for name in ("x", "dy", "w", "g", "other", "sgemm", "apply")),
+        *((name, POINTER) for name in ("x", "dy", "w", "v", "g", "other", "sgemm", "apply")),
         *((name, INT64) for name in ("m", "n", "k")),
-        *((name, INT32) for name in ("wide", "products", "velocity")),
+        *((name, INT32) for name in ("wide", "products")),
         *((name, FLOAT) for name in ("alpha", "beta", "mean", "lr", "mu", "gain", "keep", "limit")),
     )
 
@@ -49,7 +49,6 @@ def fields(problem: Update) -> dict[str, Any]:
         "n": problem.n,
         "k": problem.k,
         "products": problem.products,
-        "velocity": problem.velocity,
         "alpha": alpha,
         "beta": beta,
         "mean": 1 / problem.k,
@@ -89,7 +88,7 @@ def own(problem: Update, device: object, setting: Setting) -> Bind:
     if setting.threads != 1:
         raise Unavailable("our own passes run on one thread: --threads 1")
     known = fields(problem)
-    function = known["apply"] if problem.part == "apply" else address(f"update_{problem.part}")
+    function = known["apply"] if problem.part == "update" else address(f"update_{problem.part}")
     return _bind(function, known, problem, ())
 
 

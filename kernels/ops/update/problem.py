@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels.directions import direction
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError
 from kernels.problem import Operand, Problem, axis
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 RULES = ("sgd", "decay", "momentum", "unit", "nesterov", "clip", "norm", "tied")
 WITH_VELOCITY = ("momentum", "unit", "nesterov")
-PARTS = ("step", "gradient", "apply", "clear", "scale")
+PIECES = ("clear", "scale")  # that are no direction
+PARTS = ("step", "wgrad", "update", *PIECES)
 # Operations and bytes of a weight in the pass after the product. The norm's own pass reads the gradient once.
 APPLY_FLOPS = {"sgd": 2, "decay": 3, "momentum": 5, "unit": 5, "nesterov": 6, "clip": 4, "norm": 4, "tied": 2}
 APPLY_BYTES = {"sgd": 12, "decay": 12, "momentum": 20, "unit": 20, "nesterov": 20, "clip": 12, "norm": 16, "tied": 12}
@@ -39,9 +41,9 @@ class Update(Problem):
     decay: W −= lr·(g + decay·W). momentum: V = mu·V + g, W −= lr·V. unit: V = mu·V + (1 − mu)·g, W −= lr·V.
     nesterov: V = mu·V + g, W −= lr·(g + mu·V). clip: each element of g within ± limit. norm: all of g times
     min(1, limit / its root mean square). tied: two layers share W, so that g is a sum of two products; X and dY
-    then have 2k rows, the second layer's below. V lies behind W in one operand, and is checked with it.
+    then have 2k rows, the second layer's below.
 
-    `part`: a piece of the step by itself, for the sum of the pieces. gradient: g alone. apply: the pass over a
+    `part`: a piece of the step by itself, for the sum of the pieces. wgrad: g alone. update: the pass over a
     g that is given. clear: g = 0. scale: W = −W, which reads and writes W and never drifts.
 
     lr is 1: at a smaller one an error of g would hide under the rounding of W. Launched again and again the
@@ -56,7 +58,7 @@ class Update(Problem):
     n: int = axis("outputs of the layer: columns of W", low=1)
     k: int = axis("batch", low=1)
     rule: str = axis("how the weights follow their gradient", "sgd", choices=RULES)
-    part: str = axis("the whole step, or a piece of it alone", "step", choices=PARTS)
+    part: str = direction("the whole step, or a piece of it alone", "step", "wgrad", "update", others=PIECES)
     lr: float = axis("learning rate", 1.0)
     mu: float = axis("momentum", 0.9, low=0)
     decay: float = axis("weight decay", 0.01, low=0)
@@ -91,7 +93,7 @@ class Update(Problem):
         product = 2.0 * self.products * self.count * self.k
         apply = float(APPLY_FLOPS[self.rule] * self.count)
         whole = product + apply
-        return {"step": whole, "gradient": product, "apply": apply, "clear": 0.0, "scale": 1.0 * self.count}[self.part]
+        return {"step": whole, "wgrad": product, "update": apply, "clear": 0.0, "scale": 1.0 * self.count}[self.part]
 
     @property
     def bytes(self) -> float:
@@ -99,8 +101,8 @@ class Update(Problem):
         state = (16.0 if self.velocity else 8.0) * self.count
         return {
             "step": inputs + state,
-            "gradient": inputs + 4.0 * self.count,
-            "apply": float(APPLY_BYTES[self.rule] * self.count),
+            "wgrad": inputs + 4.0 * self.count,
+            "update": float(APPLY_BYTES[self.rule] * self.count),
             "clear": 4.0 * self.count,
             "scale": 8.0 * self.count,
         }[self.part]
@@ -108,13 +110,15 @@ class Update(Problem):
     def operands(self) -> tuple[Operand, ...]:
         rows = self.products * self.k
         x, dy = Operand("x", (rows, self.m), "in"), Operand("dy", (rows, self.n), "in")
-        w = Operand("w", ((2 if self.velocity else 1) * self.m, self.n), "inout")
+        shape = (self.m, self.n)
+        w, g = Operand("w", shape, "inout"), Operand("g", shape, "out")
+        state = (w, Operand("v", shape, "inout")) if self.velocity else (w,)
         return {
-            "step": (x, dy, w),
-            "gradient": (x, dy, Operand("g", (self.m, self.n), "out")),
-            "apply": (Operand("g", (self.m, self.n), "in"), w),
-            "clear": (Operand("g", (self.m, self.n), "out"),),
-            "scale": (Operand("w", (self.m, self.n), "inout"),),
+            "step": (x, dy, *state),
+            "wgrad": (x, dy, g),
+            "update": (Operand("g", shape, "in"), *state),
+            "clear": (g,),
+            "scale": (w,),
         }[self.part]
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
@@ -126,36 +130,36 @@ class Update(Problem):
                 x["w"] *= SPARSE / self.k
         return x
 
-    def reference(self, x: Arrays) -> Array:
+    def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
 
         if self.part == "clear":
-            return np.zeros((self.m, self.n))
+            return {"g": np.zeros((self.m, self.n))}
         if self.part == "scale":
-            negated: Array = -x["w"].astype(np.float64)
-            return negated
+            return {"w": -x["w"].astype(np.float64)}
         g = self.gradient(x)
-        return g if self.part == "gradient" else self.stepped(x["w"], g)
+        return {"g": g} if self.part == "wgrad" else self.stepped(x, g)
 
     def gradient(self, x: Arrays) -> Array:
         """g in float64, m×n; the terms of samples that are zero left out."""
         import numpy as np
 
-        if self.part == "apply":
+        if self.part == "update":
             given: Array = x["g"].astype(np.float64)
             return given
         used = x["x"].any(axis=1)
         g: Array = x["x"][used].astype(np.float64).T @ x["dy"][used].astype(np.float64)
         return np.divide(g, self.k, out=g)
 
-    def stepped(self, w: Array, g: Array) -> Array:
-        """W, and V below it where there is one, after the step, in float64; g is used up."""
+    def stepped(self, x: Arrays, g: Array) -> dict[str, Array]:
+        """W, and V where there is one, after the step, in float64; g is used up."""
         import numpy as np
 
+        w = x["w"]
         if self.velocity:
-            velocity = self.mu * w[self.m :].astype(np.float64) + self.gain * g
+            velocity = self.mu * x["v"].astype(np.float64) + self.gain * g
             way = g + self.mu * velocity if self.rule == "nesterov" else velocity
-            return np.concatenate([w[: self.m] - self.lr * way, velocity])
+            return {"w": w - self.lr * way, "v": velocity}
         if self.rule == "decay":
             g += self.decay * w.astype(np.float64)
         elif self.rule == "clip":
@@ -163,22 +167,22 @@ class Update(Problem):
         elif self.rule == "norm":
             g *= self.coefficient(g)
         np.multiply(g, -self.lr, out=g)  # in place: fresh pages cost more than the arithmetic
-        return np.add(g, w, out=g)
+        return {"w": np.add(g, w, out=g)}
 
     def coefficient(self, g: Array) -> float:
         """What clipping by the global norm multiplies the gradient by."""
         norm = math.sqrt(float((g * g).sum()))
         return min(1.0, self.limit * math.sqrt(self.count) / (norm + SMALLEST_NORM))
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """The product's error, carried through the rule, and the roundings of the passes."""
         import numpy as np
 
         if self.part in ("clear", "scale"):
-            return np.zeros_like(want)
+            return {name: np.zeros_like(array) for name, array in want.items()}
         product = self._product_bound(x, u)
-        if self.part == "gradient":
-            return product
+        if self.part == "wgrad":
+            return {"g": product}
         if self.rule == "norm":
             g = self.gradient(x)
             away = NORM_LIMIT * u + math.sqrt(float((product * product).sum() / (g * g).sum()))
@@ -189,18 +193,17 @@ class Update(Problem):
         if not self.velocity:
             product *= 2 * abs(self.lr)  # and the rounding of the step, which is no larger
             product += np.multiply(w, passes, out=w)
-            return product
-        velocity = 2 * product + passes * w[self.m :]
+            return {"w": product}
+        velocity = 2 * product + passes * np.abs(x["v"])
         way = product + self.mu * velocity if self.rule == "nesterov" else velocity
-        moved = np.abs(want).astype(np.float32)
-        roundings = PASS_LIMIT * unit * (w[: self.m] + moved[: self.m] + moved[self.m :])
-        return np.concatenate([abs(self.lr) * way + roundings, velocity])
+        moved = (np.abs(want["w"]) + np.abs(want["v"])).astype(np.float32)
+        return {"w": abs(self.lr) * way + PASS_LIMIT * unit * (w + moved), "v": velocity}
 
     def _product_bound(self, x: Arrays, u: float) -> Array:
         """Of g; a bound need not be exact: single precision halves its cost."""
         import numpy as np
 
-        if self.part == "apply":
+        if self.part == "update":
             given: Array = np.abs(x["g"]) * u
             return given
         used = x["x"].any(axis=1)

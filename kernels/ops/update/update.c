@@ -14,12 +14,12 @@ typedef struct update update;
 
 struct update {
     const float *x, *dy; /* k x m and k x n, twice one below the other for two products */
-    float *w, *g;        /* m x n; the velocity behind w */
+    float *w, *v, *g;    /* m x n; v where there is a velocity */
     float *other;        /* a second gradient, or NULL where both products go to one */
     void *sgemm;
     void (*apply)(const update *);
     int64_t m, n, k;
-    int32_t wide, products, velocity;
+    int32_t wide, products;
     float alpha, beta; /* of the product that makes the step by itself */
     float mean, lr, mu, gain, keep, limit;
 };
@@ -41,9 +41,9 @@ static void descend(float *restrict w, const float *restrict g, int64_t count, f
 
 void update_fused(const update *p)
 {
-    float *target = p->velocity ? p->w + p->m * p->n : p->w;
+    float *target = p->v ? p->v : p->w;
     for (int i = 0; i < p->products; i++) product(p, i, p->alpha, i ? 1.0f : p->beta, target);
-    if (p->velocity) descend(p->w, target, p->m * p->n, p->lr);
+    if (p->v) descend(p->w, target, p->m * p->n, p->lr);
 }
 
 /* The second product is added to the first by beta = 1, or goes to a buffer of its own and a sum. */
@@ -74,7 +74,7 @@ void update_decay(const update *p)
 void update_momentum(const update *p)
 {
     int64_t count = p->m * p->n;
-    float *restrict w = p->w, *restrict v = p->w + count;
+    float *restrict w = p->w, *restrict v = p->v;
     const float *restrict g = p->g;
     float lr = p->lr, mu = p->mu, gain = p->gain;
     for (int64_t i = 0; i < count; i++) {
@@ -86,7 +86,7 @@ void update_momentum(const update *p)
 void update_nesterov(const update *p)
 {
     int64_t count = p->m * p->n;
-    float *restrict w = p->w, *restrict v = p->w + count;
+    float *restrict w = p->w, *restrict v = p->v;
     const float *restrict g = p->g;
     float lr = p->lr, mu = p->mu;
     for (int64_t i = 0; i < count; i++) {

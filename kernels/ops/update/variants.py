@@ -61,7 +61,7 @@ def _library(name: str) -> tuple[Variant[Update], ...]:
         row(
             f"gradient:{name}",
             prepare=native.library(load, "update_gradient"),
-            accepts=parts("gradient"),
+            accepts=parts("wgrad"),
             blas=called(separate=True),
         ),
     )
@@ -100,9 +100,9 @@ VARIANTS: tuple[Variant[Update], ...] = (
     *(row for name in LIBRARIES for row in _library(name)),
     _torch("fused", frameworks.fused, "step", also=fusable, work=fused_work),
     _torch("separate", frameworks.separate, "step", also=rules(*PASSES), work=separate_work(1)),
-    _torch("gradient", frameworks.gradient, "gradient"),
+    _torch("gradient", frameworks.gradient, "wgrad"),
     _numpy("separate:numpy", frameworks.numpy_separate),
     _numpy("temporaries:numpy", frameworks.temporaries),
-    Variant("c", "cpu", "suite", native.own, accepts=parts("apply", "clear", "scale")),
+    Variant("c", "cpu", "suite", native.own, accepts=parts("update", "clear", "scale")),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -82,7 +82,7 @@ def run(*contests: Contest) -> Run:
 
 ASKED = Asked("update", update.BENCHMARK.sweep, (), (Setting(),), frozenset())
 LAYER = Update(2048, 2048, 64)
-# fused, separate, gradient, apply, clear, scale, 65 tiles of the product, 65 of the scaling: 64 make the layer
+# fused, separate, wgrad, update, clear, scale, 65 tiles of the product, 65 of the scaling: 64 make the layer
 TIMES: list[float | None] = [3e-3, 4.4e-3, 3.3e-3, 1e-3, 0.3e-3, 0.45e-3, 65 / 64 * 2.7e-3, 65 / 64 * 0.1e-3]
 
 

@@ -163,10 +163,10 @@ def test_a_gpu_s_read_of_little_is_no_firm_bound(device: str, size: int, refused
         (Stream("read", 4096), 4096 + 4),
         (Stream("copy", 4096), 2 * 4096),
         (Stream("triad", 4096), 3 * 4096),
-        (Update(32, 32, 8, part="apply"), 2 * 4096),
+        (Update(32, 32, 8, part="update"), 2 * 4096),
         (Update(32, 32, 8, part="scale"), 4096),
         (Update(32, 32, 8, part="clear"), 4096),
-        (Update(32, 32, 8, "momentum", "apply"), 3 * 4096),
+        (Update(32, 32, 8, "momentum", "update"), 3 * 4096),
         (Saxpy(4096, "warm"), PASSES * 2 * 4096),
         (Pages("clear", "fresh", 4096), 0),
     ],
@@ -178,7 +178,7 @@ def test_what_is_written_comes_to_the_cache_once(problem: Any, comes: int) -> No
 
 
 def test_a_kernel_that_reads_and_writes_is_compared_with_all_that_it_touches() -> None:
-    case = Case(Update(1024, 1024, 64, part="apply"), "c", Setting(device="fake"))
+    case = Case(Update(1024, 1024, 64, part="update"), "c", Setting(device="fake"))
     assert brought(case) == 2 * inputs(case)
     (share,) = shares(case, times=(2 * brought(case),))
     assert share.percent == pytest.approx(50, abs=0.1)
@@ -188,7 +188,7 @@ def test_a_kernel_that_reads_and_writes_is_compared_with_all_that_it_touches() -
 @pytest.mark.parametrize("stopped", [1.0, 10.0])
 def test_a_ceiling_that_others_stopped_is_none_the_lower(stopped: float) -> None:
     """No case does ten times its ceiling because a neighbor ran while the ceiling was measured."""
-    case = Case(Update(1024, 1024, 64, part="apply"), "c", Setting(device="fake"))
+    case = Case(Update(1024, 1024, 64, part="update"), "c", Setting(device="fake"))
     (share,) = shares(case, times=(brought(case) / 0.9,), stopped=stopped)
     assert share.percent == pytest.approx(90, abs=0.1) and share.refusal is None
 

@@ -52,7 +52,7 @@ def answered(problem: Gemm, *answers: Callable[[Array, dict[str, Array]], Array]
 
     def call() -> None:
         x = {o.name: view.copy() for o, view in zip(problem.operands(), bench.views, strict=True)}
-        want = problem.reference(x)
+        want = problem.reference(x)["c"]
         bench.views[-1][...] = next(calls)(want, x)
 
     return check.judge(bench, call, OPENBLAS, np.random.default_rng(3), problem.probes[: len(answers)])
@@ -100,13 +100,13 @@ def test_changed_input_is_told_by_name(name: str, value: float) -> None:
 
 def test_output_is_poisoned_and_inputs_are_there() -> None:
     bench, x = loaded(PADDED)
-    assert np.isnan(bench.answer()).all()
+    assert np.isnan(bench.answer()["c"]).all()
     assert all(np.array_equal(view, x[name]) for name, view in zip("ab", bench.views[:2], strict=True))
 
 
 def test_output_that_is_read_holds_its_old_values() -> None:
     bench, x = loaded(ADDS)
-    assert np.array_equal(bench.answer(), x["c"])
+    assert np.array_equal(bench.answer()["c"], x["c"])
     bench.views[2][...] = 0
     bench.refuse_strays(x)  # it is an output all the same
 
@@ -118,7 +118,7 @@ def test_passed_tells_the_worst_element_of_all_probes() -> None:
     def off(i: int, j: int, share: float) -> Callable[[Array, dict[str, Array]], Array]:
         def answer(want: Array, x: dict[str, Array]) -> Array:
             got = want.astype(np.float32)
-            got[i, j] += share * SQUARE.bound(x, want, OPENBLAS.u(SQUARE))[i, j]
+            got[i, j] += share * SQUARE.bound(x, {"c": want}, OPENBLAS.u(SQUARE))["c"][i, j]
             return got
 
         return answer
@@ -218,7 +218,7 @@ def test_words(problem: Gemm, answer: Callable[[Array, dict[str, Array]], Array]
 
 def test_words_of_a_few_wrong_values_name_the_first_and_the_excess() -> None:
     def answer(want: Array, x: dict[str, Array]) -> Array:
-        want[4, 5] += 50 * SQUARE.bound(x, want, OPENBLAS.u(SQUARE))[4, 5]
+        want[4, 5] += 50 * SQUARE.bound(x, {"c": want}, OPENBLAS.u(SQUARE))["c"][4, 5]
         return want
 
     with pytest.raises(WrongResult) as told:
@@ -252,12 +252,12 @@ def test_bound_itself_passes_and_beyond_it_does_not() -> None:
     bench, x = loaded(SQUARE)
     got, nothing = SQUARE.reference(x), Passed(0.0, np.inf)
     bound = np.full((6, 6), 0.5)
-    exact = Evidence("entries", bound.copy(), bound)
-    assert check._weigh(bench, x, got, exact, None, nothing) == Passed(0.5, 0.5)
+    exact = Evidence("c", "entries", bound.copy(), bound)
+    assert check._weigh(bench, x, got, exact, {}, nothing) == Passed(0.5, 0.5)
     for error in (np.nextafter(0.5, 1), np.nan):
-        bad = Evidence("entries", np.full((6, 6), error), bound)
+        bad = Evidence("c", "entries", np.full((6, 6), error), bound)
         with pytest.raises(WrongResult):
-            check._weigh(bench, x, got, bad, None, nothing)
+            check._weigh(bench, x, got, bad, {}, nothing)
 
 
 # Freivalds' test
@@ -337,9 +337,9 @@ def test_entries_see_a_fault_in_every_corner_and_row() -> None:
     problem = Gemm(8, 8, 300)
     x = problem.fill(np.random.default_rng(1))
     for at in (np.s_[0, 0], np.s_[-1, -1], np.s_[3]):
-        got = problem.reference(x)
+        got = problem.reference(x)["c"]
         got[at] += 1
         found = problem._entries(x, got, OPENBLAS.u(problem))
         assert (found.error > found.bound).any()
-    honest = problem._entries(x, problem.reference(x), OPENBLAS.u(problem))
+    honest = problem._entries(x, problem.reference(x)["c"], OPENBLAS.u(problem))
     assert (honest.error <= honest.bound).all()

@@ -46,11 +46,11 @@ class Twice(Problem):
     def operands(self) -> tuple[Operand, ...]:
         return Operand("x", self.edges, "in"), Operand("y", self.edges, "out", pad=3)
 
-    def reference(self, x: Arrays) -> Array:
-        return 2 * x["x"].astype("f8")
+    def reference(self, x: Arrays) -> dict[str, Array]:
+        return {"y": 2 * x["x"].astype("f8")}
 
-    def bound(self, x: Arrays, want: Array, u: float) -> Array:
-        return u * np.abs(want)
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
+        return {"y": u * np.abs(want["y"])}
 
 
 @pytest.fixture(autouse=True)
@@ -132,8 +132,9 @@ def test_exchanged_axes_are_told(shape: str, axes: tuple[int, int], told: str) -
 
 
 ONE_VALUE_OFF = """
-def off(problem, x, g, b, y):
-    y[...] = problem.reference({"x": x, "g": g, "b": b})
+def off(problem, x, scale, shift, y, mean, rstd):
+    right = problem.reference({"x": x, "scale": scale, "shift": shift})
+    y[...], mean[...], rstd[...] = right["y"], right["mean"], right["rstd"]
     y[-1, -1, -1] += 1
 """
 
@@ -142,10 +143,11 @@ def test_a_wrong_tensor_of_equal_edges_leaves_its_evidence(tmp_path: Path) -> No
     """As a worker checks a case: a normalization of as many images as maps."""
     (file := tmp_path / "kernel.py").write_text(ONE_VALUE_OFF)
     case = Case(Norm(4, 4, 4), f"{file}:off")
-    with pytest.raises(WrongResult, match=r"^dense probe: 1 of 256 values off by .* first at \[3, 3, 15\]$"):
+    with pytest.raises(WrongResult, match=r"^y: dense probe: 1 of 256 values off by .* first at \[3, 3, 15\]$"):
         Host(CPU, 0).check(case, 17, tmp_path / "run.wrong", True)
     found = evidence.path(tmp_path / "run.wrong", case)
     told = json.loads(found.read_text("utf-8"))
-    assert (told["wrong"], told["first"]) == (1, [3, 3, 15])
+    assert (told["operand"], told["wrong"], told["first"]) == ("y", 1, [3, 3, 15])
     with np.load(found.with_name(told["operands"])) as kept:
         assert kept["answer"].shape == (4, 4, 16)
+        assert kept["answer_mean"].shape == kept["answer_rstd"].shape == (4,)

@@ -13,6 +13,7 @@ import pytest
 from kernels.devices.cpu import NORMALS, Cpu
 from kernels.dtypes import DATA, decode, drawn
 from kernels.ops.gemm.problem import DTYPES, Gemm
+from kernels.ops.softmax.problem import Softmax
 from kernels.problem import Operand
 from micro.worker.arenas import COMMON, ROOM, Arenas, Placed, arena
 from tests.conftest import Ran
@@ -68,10 +69,11 @@ def test_a_seed_draws_the_same_again(data: str) -> None:
 
 IN = Operand("a", (64, 64), "in")
 OUT = Operand("c", (64, 64), "out")
+PRODUCT = Gemm(64, 64, 64)
 
 
 def placed(*kinds: str, operands: tuple[Operand, ...] = (IN, OUT)) -> list[Placed]:
-    return [Placed(x, x.nbytes, kind, kind) for kind in kinds for x in operands]
+    return [Placed(PRODUCT, x, x.nbytes, kind, kind) for kind in kinds for x in operands]
 
 
 @pytest.fixture
@@ -100,9 +102,26 @@ def test_they_hold_it_to_their_end(arenas: Arenas) -> None:
 
 def test_a_block_longer_than_what_is_drawn_is_filled(arenas: Arenas) -> None:
     long = Operand("a", (NORMALS + 64, 1), "in")
-    arenas.lay_out([Placed(long, long.nbytes, "x", "uniform")], 0, 0)
+    arenas.lay_out([Placed(PRODUCT, long, long.nbytes, "x", "uniform")], 0, 0)
     tail = arenas.view(long, 0, "uniform")[NORMALS:]
     assert tail.min() >= 0 and 0.5 < tail.max() < 1
+
+
+def test_indices_are_the_problem_s_own_in_every_round(arenas: Arenas) -> None:
+    """Whatever the data is: numbers drawn for another operand would point beyond the table."""
+    problems = Softmax(1000, 7), Softmax(300, 4000)
+    entries = [Placed(p, x, x.nbytes, p.name, "zeros") for p in problems for x in p.operands() if x.role == "in"]
+    for room in (0, None):
+        arenas.lay_out(entries, room, 0)
+        offsets = arenas.draw(1, 0, 5, False)
+        assert room == 0 or (offsets[0, ::2] != offsets[1, ::2]).any(), "the scores move"
+        for i, entry in enumerate(entries):
+            if not entry.operand.below:
+                continue
+            for row in offsets:
+                labels = arenas.view(entry.operand, int(row[i]), "zeros")
+                assert labels.dtype == np.int64 and 0 <= labels.min() < labels.max() < entry.operand.below
+                assert np.array_equal(labels, entry.problem.indices(entry.operand, np.random.default_rng(0)))
 
 
 def test_kinds_of_data_share_no_memory(arenas: Arenas) -> None:

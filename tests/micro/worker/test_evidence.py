@@ -96,8 +96,8 @@ def test_what_is_no_number_or_infinite_is_counted_apart(tmp_path: Path) -> None:
 
 
 def numbers(error: list[float], bound: list[float]) -> dict[str, Any]:
-    evidence = Evidence("dense", np.array([error]), np.array([bound]))
-    return worker_evidence._numbers(worker_evidence.Found("dense", {}, np.zeros((1, len(error))), evidence))
+    evidence = Evidence("c", "dense", np.array([error]), np.array([bound]))
+    return worker_evidence._numbers(worker_evidence.Found("dense", {}, {"c": np.zeros((1, len(error)))}, evidence))
 
 
 def test_the_bars_of_the_histogram() -> None:

@@ -76,6 +76,7 @@ class Result:
     identity: dict[str, Any] | None = None  # of a framework: version, libraries, threads, flags, affinity
     step: dict[str, float] | None = None  # of a framework: system seconds, faults, switches, peak bytes …
     axes: dict[str, str] | None = None  # by axis: word (its value needs no name) or bytes; null: an older file
+    digests: dict[str, str] | None = None  # of fields that are data, by field; null: it has none
 
     def __post_init__(self) -> None:
         if (self.seconds is not None) != (self.status in TIMED):

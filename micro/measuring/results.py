@@ -86,6 +86,7 @@ class Finished:
             op=case.problem.op,
             problem=asdict(case.problem),
             axes=case.problem.said,
+            digests=case.problem.digests() or None,
             ceiling=case_ceilings.title(case.problem) if case.role == "ceiling" else None,
             variant=case.variant,
             device=case.setting.device,

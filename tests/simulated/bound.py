@@ -21,7 +21,6 @@ OTHERS = {
     ("kernels/libs/skcuda.py", "_call"): "scikit-cuda's, in Python",
     ("kernels/libs/nvml.py", "_answer"): "pynvml's, in Python",
     ("kernels/libs/cudnn.py", "call"): "cuDNN's",
-    ("micro/probes/clocks.py", "raw"): "pynvml's, in Python",
     ("micro/probes/skcuda_blas.py", "ask"): "scikit-cuda's, in Python",
     ("micro/probes/skcuda_blas.py", "product"): "scikit-cuda's, in Python",
     ("micro/probes/skcuda_blas.py", "transposed"): "scikit-cuda's, in Python",

@@ -96,6 +96,7 @@ BENCHMARK = Benchmark(
     },
     small="--rows 16 --width 8 --batch 4",
     default="lookup",
+    sweeping=("does", "order", "rule"),
 )
 
 

@@ -121,7 +121,7 @@ BENCHMARK = Benchmark(
     useful={"cpu": (Useful("--overview"),)},
     small="--size 262144",
     default="overview",
-    sweeping=("what", "memory"),
+    sweeping=("what", "memory", "pause", "behind"),
     others=OTHERS,
 )
 if __name__ == "__main__":

@@ -131,6 +131,7 @@ BENCHMARK = Benchmark(
     },
     small="--tensors 2 --size 64",
     default="rules",
+    sweeping=("lr", "mu", "rho", "decay", "eps", "limit"),
     data="uniform",
 )
 

@@ -202,6 +202,7 @@ BENCHMARK = Benchmark(
     },
     small="--m 8 --n 16 --k 4",
     default="fused",
+    sweeping=("part", "rule", "lr", "mu", "decay", "limit"),
     others=(optimizer.BENCHMARK,),
 )
 

@@ -107,7 +107,8 @@ def _at(case: Case) -> str:
         "units",
         "values",
     )
-    extents = [str(getattr(problem, name)) for name in names if name in problem.__dataclass_fields__]
+    values = asdict(problem)
+    extents = [str(values[name]) for name in names if name in values]
     window = f", window {problem.window}" if problem.op == "pooling" else ""
     return f"{problem.op} {'×'.join(x for x in extents if x != '0')}{window}"
 

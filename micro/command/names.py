@@ -18,15 +18,15 @@ from reports.record import Note, Run
 MOST = 64  # cases of one profiler session: what it notes stays in memory until it ends
 
 
-def unnamed(run: Run) -> list[Case]:
-    """Cases that were timed on a GPU and whose kernels no note of the run names yet."""
+def unnamed(run: Run) -> dict[str, Case]:
+    """By its name in the run, each case that was timed on a GPU and whose kernels no note of the run names yet."""
     named = {name for note in run.notes if note.topic == "kernels" for name in note.data.get("names", {})}
-    found = [
-        parse(result.name)
+    cases = {
+        result.name: parse(result.name)
         for result in run.results
         if result.seconds and result.role == "measured" and runs(result.device) == "cuda" and result.name not in named
-    ]
-    return [case for case in dict.fromkeys(found) if not case.problem.on_host]
+    }
+    return {name: case for name, case in cases.items() if not case.problem.on_host}
 
 
 def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = Workers) -> Note | None:
@@ -34,7 +34,8 @@ def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = W
 
     Of a profiler of CUPTI's something stays in the process that it has seen: launches in it are slower from then on.
     So the workers are fresh ones, and they end here."""
-    cases = unnamed(run)
+    in_run = unnamed(run)
+    cases = list(in_run.values())
     found: dict[str, list[str]] = {}
     with workers() as own:
         for first in range(0, len(cases), MOST):
@@ -48,5 +49,6 @@ def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = W
                     told = f"{mine[0].name} and {len(mine) - 1} more" if len(mine) > 1 else mine[0].name
                     print(f"the kernels of {told} stay without a name: {error}", file=sys.stderr)
                     continue
-                found |= {case.name: list(x) for case, x in zip(mine, names, strict=True) if x}
+                kernels = dict(zip(mine, names, strict=True))
+                found |= {name: list(kernels[case]) for name, case in in_run.items() if kernels.get(case)}
     return Note("kernels", {"names": found}) if found else None

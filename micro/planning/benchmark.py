@@ -57,8 +57,10 @@ class Benchmark:
 
     @property
     def swept(self) -> frozenset[tuple[str, str]]:
-        """Operation and axis of all that has a default here."""
-        return frozenset((one.problem.op, axis) for one in (self, *self.others) for axis in one.sweep)
+        """Operation and axis, or setting, of all that has a default here."""
+        every = (self, *self.others)
+        data = {(one.problem.op, "data") for one in every if one.data != "normal"}
+        return frozenset({(one.problem.op, axis) for one in every for axis in one.sweep} | data)
 
     def rows(self, kernels: str) -> tuple[str, ...]:
         """The variants that are measured by default, for one kind of kernels."""

@@ -12,8 +12,8 @@ from micro.planning.contest import Case
 
 @dataclass(frozen=True)
 class Repeat:
-    """A command that repeats its cases. `swept`: operation and axis, named whatever their value, since the command's
-    own default is another, or several."""
+    """A command that repeats its cases. `swept`: operation and axis or setting, named whatever their value, since the
+    command's own default is another, or several."""
 
     command: str = "gemm"
     swept: frozenset[tuple[str, str]] = frozenset()
@@ -29,7 +29,9 @@ class Repeat:
         words = [f"python -m micro.{self.command}", *self._axes(case)]
         words.append(f"--variant {shlex.quote(case.variant)} --threads {case.setting.threads}")
         values, defaults = asdict(case.setting), asdict(Setting())
-        words += [f"--{name} {values[name]}" for name in ("isa", "data", "heap") if values[name] != defaults[name]]
+        for name in ("isa", "data", "heap"):
+            if values[name] != defaults[name] or (case.problem.op, name) in self.swept:
+                words.append(f"--{name} {values[name]}")
         if case.setting.cold:
             words.append(f"--cold {','.join(case.setting.cold)}")
         return " ".join(words) + (device if case.setting.device != "cpu" else "")

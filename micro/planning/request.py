@@ -79,8 +79,10 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Planned:
 def _asked(benchmark: Benchmark, options: Options) -> Asked:
     hints = get_type_hints(benchmark.problem)
     axes = dict(benchmark.sweep)
+    old = {axis.name: axis.metadata["old"] for axis in fields(benchmark.problem)}
     for axis, text in options.axes.items():
-        axes[axis] = values(text, hints[axis], option_of(axis))
+        words = ",".join(old[axis].get(word, word) for word in text.split(","))
+        axes[axis] = values(words, hints[axis], option_of(axis))
     operands = problems(benchmark.problem, {k: v[:1] for k, v in axes.items()})[0].operands()
     devices = values(options.device, str, "--device")
     settings = _settings(options, devices, [x.name for x in operands])
@@ -178,6 +180,9 @@ def _question(benchmark: Benchmark, options: Options) -> Question | None:
 
 def _contests(benchmark: Benchmark, options: Options, asked: Asked, question: Question | None) -> list[Contest]:
     if question:
+        for option, given in (("--shapes", options.shapes), ("--vary", options.vary)):
+            if given is not None:
+                raise UsageError(f"{option} {given}: a question sets its own contests; leave one of the two out")
         return _of_question(question, asked)
     sizes = problem_files.read(benchmark, options.shapes) if options.shapes else problems(benchmark.problem, asked.axes)
     if not options.vary:

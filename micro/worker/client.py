@@ -37,10 +37,19 @@ def ask(client: Client, request: Request[R], patience: float) -> R:
 
 
 def ask_all(clients: Sequence[Client], requests: Sequence[Request[R]], patience: float) -> list[R]:
-    """The answers of ranks that run at once: every request is sent before the first answer is awaited."""
+    """The answers of ranks that run at once: every request is sent before the first answer is awaited. Raises what the
+    first of them raises."""
     for client, request in zip(clients, requests, strict=True):
         client.send(request)
-    return [client.receive(request, patience) for client, request in zip(clients, requests, strict=True)]
+    answers, errors = [], []
+    for client, request in zip(clients, requests, strict=True):
+        try:
+            answers.append(client.receive(request, patience))
+        except SuiteError as error:  # the others' answers are taken all the same: none is left for a later request
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return answers
 
 
 class Local:

@@ -48,6 +48,7 @@ class Host:
 
     def open(self, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> list[list[float]]:
         """Lay out a contest; seconds of one launch of each part of each case that is `mine`."""
+        self.contest = None  # what it holds is free before the next one is laid out
         self.contest = OpenContest(self.bench, cases, mine, seed)
         return self.contest.calls()
 

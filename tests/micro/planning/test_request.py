@@ -19,7 +19,7 @@ from micro import ab, ceiling, selftest
 from micro.arms.server import Arm
 from micro.command import everything
 from micro.command.line import main
-from micro.planning.contest import Case, Contest
+from micro.planning.contest import Case, Contest, parse
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
 from micro.planning.request import planned
@@ -57,8 +57,9 @@ def cases(name: str, device: str) -> Iterator[Case]:
     """Whatever the questions of a benchmark ask on a device, and its default axes, its other operations' too."""
     found = BENCHMARKS[name]
     for flag in found.questions:
-        for contest in contests(name, f"--{flag.replace('_', '-')}", "--all", "--device", device):
-            yield from contest.cases
+        for data in ((), ("--data", "normal")):
+            for contest in contests(name, f"--{flag.replace('_', '-')}", "--all", "--device", device, *data):
+                yield from contest.cases
     for one in (found, *found.others):
         if one.rows(runs(device)):
             axis, (value, *_) = next(iter(one.sweep.items()))
@@ -92,6 +93,44 @@ def test_ceilings_and_selftests_are_repeated_whole(
     ran = in_process(capsys, ceiling.main, [*words, "--list"])
     assert ran.code == 0 and "peak (differs:" in ran.out
     assert Repeat("selftest").line(replace(case, role="measured")) == "python -m micro.selftest"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("update", ["--part", "wgrad"]),
+        ("gather", ["--does", "step"]),
+        ("optimizer", ["--lr", "0.5"]),
+        ("memory", ["--pause", "1"]),
+    ],
+)
+def test_an_axis_that_the_default_question_does_not_read_is_not_dropped(name: str, words: list[str]) -> None:
+    found = BENCHMARKS[name]
+    assert found.default and found.default not in request(found, name, words, raising=True)[1].flags
+
+
+@pytest.mark.parametrize("words", [["--vary", "k"], ["--shapes", "micro/shapes/fc.json"]])
+def test_a_question_takes_no_other_contests(words: list[str]) -> None:
+    with pytest.raises(UsageError, match=f"^{words[0]} {words[1]}: a question sets its own contests"):
+        contests("gemm", "--transpose", *words)
+
+
+def test_two_words_for_one_direction_are_one_value_named_twice() -> None:
+    with pytest.raises(UsageError, match="named twice"):
+        contests("elementwise", "--count", "64", "--phase", "backward,dgrad")
+
+
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [
+        ("update/m:8/n:8/k:8/part:gradient", "part:wgrad"),
+        ("update/m:8/n:8/k:8/part:apply", "part:update"),
+        ("softmax/batch:4/classes:8/want:loss", "want:forward"),
+        ("activation/count:8/phase:backward", "phase:dgrad"),
+    ],
+)
+def test_names_of_earlier_run_files_are_read(old: str, now: str) -> None:
+    assert now in parse(f"{old}/variant:c/threads:1").name
 
 
 def lines() -> Iterator[tuple[str, str]]:

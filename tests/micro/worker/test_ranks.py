@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.errors import LaunchError
+from kernels.errors import LaunchError, WrongResult
 from kernels.ops.gemm import Gemm
 from micro.planning.contest import Case
 from micro.worker.client import Died, ask, ask_all
@@ -59,6 +59,19 @@ def test_one_rank_alone_waits_for_the_other(ranks: tuple[list[Worker], list[Case
     (first, _), (case, _) = ranks
     with pytest.raises(Died, match="hangs"):
         ask(first, Prepare(case), 2.0)  # which calls a person's function once
+
+
+def test_an_answer_is_not_left_for_the_next_request() -> None:
+    """Where one rank fails, the other's answer is taken all the same."""
+    workers = [Worker("cpu", 1, rank=rank) for rank in range(2)]
+    wrong, right = Case(SMALL, "tests.wrong.kernels:WRITES_NOTHING"), Case(SMALL, "openblas")
+    try:
+        with pytest.raises(WrongResult):
+            ask_all(workers, [Check(wrong, 1), Check(right, 1)], PATIENCE)
+        assert ask(workers[1], Prepare(right), PATIENCE).uses == 1
+    finally:
+        for worker in workers:
+            worker.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell of cores")

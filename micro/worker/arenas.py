@@ -93,8 +93,10 @@ class Arenas:
         places = placement.fixed([x.nbytes for x in placed], 1, self._device.alignment)[0]
         for one, place in zip(placed, places, strict=True):
             values = one.problem.indices(one.operand, np.random.default_rng(0))
-            for at in range(0, one.nbytes, one.operand.nbytes):  # as often as a cold operand lies there
-                self._device.put(self._device.view(self._blocks[where], int(place) + at, one.operand), values)
+            self._device.put(self._device.view(self._blocks[where], int(place), one.operand), values)
+            if one.nbytes > one.operand.nbytes:  # cold ones lie there many times, in memory that NumPy writes
+                copies = self._blocks[where][int(place) : int(place) + one.nbytes].reshape(-1, one.operand.nbytes)
+                copies[1:] = copies[0]
 
     def draw(self, seed: int, first: int, rounds: int, single: bool) -> Array:
         """Offsets [rounds, operands]; the same for every worker of a contest. `single`: one for all rounds."""

@@ -69,7 +69,7 @@ def test_every_output_has_an_answer_and_a_bound(op: str) -> None:
 
 
 def test_words_of_earlier_run_files_are_read() -> None:
-    assert OLD == {"backward": "dgrad"}
+    assert OLD == {"backward": "dgrad", "gradient": "wgrad", "apply": "update", "loss": "forward"}
     assert Activation(8, "tanh", "backward") == Activation(8, "tanh", "dgrad")
     assert Activation(8, "tanh", "backward").name == "activation/count:8/kind:tanh/phase:dgrad"
     with pytest.raises(UsageError, match="there are forward, dgrad"):

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kernels import repeated, users
 from kernels.errors import UsageError
 from kernels.problem import Problem
 from kernels.variant import Variant
@@ -49,6 +48,8 @@ def find(op: str, name: str) -> Variant[Any]:
     """A variant by name: a row; `family:parameter`; `row*20`, twenty calls as one launch, `row*20~b` its twin;
     or the user's own, `module:NAME` or `file.py:NAME`. Raises UsageError."""
     if times := re.fullmatch(r"(.+)\*(\d+)(~\w+)?", name):
+        from kernels import repeated  # here and below: most names need neither, and a command starts without them
+
         return repeated.repeated(find(op, times[1]), int(times[2]), name)
     family, _, parameter = name.partition(":")
     for table in _tables(op):
@@ -60,6 +61,8 @@ def find(op: str, name: str) -> Variant[Any]:
             made: Variant[Any] = table.FAMILIES[family](parameter)
             return made
     if parameter:
+        from kernels import users
+
         return users.load(name)
     if name.endswith(".py"):
         raise UsageError(f"--variant {name}: name a function in it, as {name}:product")

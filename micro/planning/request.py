@@ -14,7 +14,7 @@ from kernels.devices import KERNELS, check_name, missing, runs
 from kernels.dtypes import DATA
 from kernels.errors import UsageError
 from kernels.launch import Setting
-from micro.planning import problem_files, why
+from micro.planning import why
 from micro.planning.axes import along, by_variant, problems, values
 from micro.planning.benchmark import Asked, Benchmark, Question
 from micro.planning.contest import SETTINGS, Budget, Contest
@@ -184,7 +184,12 @@ def _contests(benchmark: Benchmark, options: Options, asked: Asked, question: Qu
             if given is not None:
                 raise UsageError(f"{option} {given}: a question sets its own contests; leave one of the two out")
         return _of_question(question, asked)
-    sizes = problem_files.read(benchmark, options.shapes) if options.shapes else problems(benchmark.problem, asked.axes)
+    if options.shapes:
+        from micro.planning import problem_files  # and what reads logs: a command without --shapes starts without it
+
+        sizes = problem_files.read(benchmark, options.shapes)
+    else:
+        sizes = problems(benchmark.problem, asked.axes)
     if not options.vary:
         return by_variant(asked, sizes)
     names = [field.name for field in fields(benchmark.problem)] + list(SETTINGS)

@@ -88,7 +88,7 @@ class Cpu:
         return 0.0
 
     def flush(self) -> None:
-        raise NotImplementedError("a CPU is made cold by rotating operands, see micro/worker/host.py")
+        raise NotImplementedError("a CPU is made cold by rotating operands, see micro/worker/layout.py")
 
     def hold(self) -> None:
         pass

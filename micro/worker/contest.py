@@ -84,9 +84,9 @@ class OpenContest:
 
     def _entries(self, i: int) -> list[Timed]:
         case, kernels = self._cases[i], self._bench.kernels
-        if not self._mine[i]:
-            return self._elsewhere(i, case)
         if not kernels.prepared(case):
+            if not self._mine[i]:
+                return self._elsewhere(i, case)
             with self._bench.under_way(i):
                 kernels.prepare(case)
         sets = 1
@@ -100,14 +100,9 @@ class OpenContest:
         ]
 
     def _elsewhere(self, i: int, case: Case) -> list[Timed]:
-        """The entries of another worker's case; one that is prepared here too is like ours."""
-        if self._bench.kernels.prepared(case):
-            return [
-                Timed(case.problem, variant, bind, i, uses, case.setting.cold, case.setting.data)
-                for variant, bind, uses in self._bench.kernels.binds(case)
-            ]
+        """The entries of a case that only another worker has prepared: here they take their place."""
         variant = find(case.problem.op, case.variant)
-        with suppress(Unavailable):  # of another device: it only takes its place here
+        with suppress(Unavailable):  # of another device
             variant = self._device.adopt(variant)
         parts = variant.parts(case.problem) or ((variant, 1),)
         return [Timed(case.problem, part, lambda views: _nothing(), i, n, data=case.setting.data) for part, n in parts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from kernels.errors import UsageError
 from kernels.problem import Problem
-from kernels.variant import Variant
+from kernels.variant import CEILING, Variant
 
 
 def operations() -> tuple[str, ...]:
@@ -29,18 +29,33 @@ def problem_type(op: str) -> type[Problem]:
     return found
 
 
-def _tables(op: str) -> Iterator[ModuleType]:
-    """The modules of an operation's rows; the one with a GPU's bindings is imported only when it is reached."""
+def _tables(op: str, kernels: str = "*") -> Iterator[ModuleType]:
+    """The modules of an operation's rows: variants.py, and one for each kind of kernels that needs imports of its own,
+    as cuda_variants.py; imported only when it is reached."""
     problem_type(op)
     yield importlib.import_module(f"kernels.ops.{op}.variants")
-    if importlib.util.find_spec(f"kernels.ops.{op}.cuda_variants"):
-        yield importlib.import_module(f"kernels.ops.{op}.cuda_variants")
+    for path in sorted((Path(__file__).parent / "ops" / op).glob(f"{kernels}_variants.py")):
+        yield importlib.import_module(f"kernels.ops.{op}.{path.stem}")
 
 
 @functools.cache
 def variants(op: str) -> tuple[Variant[Any], ...]:
     """The table of an operation."""
     return tuple(row for table in _tables(op) for row in table.VARIANTS)
+
+
+@functools.cache
+def rows(op: str, kernels: str) -> tuple[Variant[Any], ...]:
+    """Those of an operation's table that are written for one kind of device."""
+    return tuple(row for table in _tables(op, kernels) for row in table.VARIANTS if row.device == kernels)
+
+
+def bounding(op: str, kernels: str) -> str:
+    """The row of an operation that nothing on such a device can beat. Raises UsageError where there is none."""
+    for row in rows(op, kernels):
+        if CEILING in row.roles:
+            return row.name
+    raise UsageError(f"{op}: no row for {kernels} is a ceiling")
 
 
 @functools.cache

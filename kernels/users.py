@@ -82,7 +82,7 @@ def _prepare(function: Callable[..., Any], problem: Any, device: Device, setting
     """Called once on scratch operands: its compilers run here, and it shows whether it returns a Launch."""
     import numpy as np
 
-    unit = device.alignment
+    unit = device.kind.alignment
     sizes = [-(-x.nbytes // unit) * unit for x in problem.operands()]
     block = device.allocate(sum(sizes))
     offsets = itertools.accumulate(sizes, initial=0)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from kernels.devices.base import Device
 
 P = TypeVar("P", bound=Problem)
+DEFAULT = "default"  # the role of a row that is measured where nobody names one
+CEILING = "ceiling"  # … of one that nothing on its device can beat
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Variant(Generic[P]):
     times per use summed: (variant, uses).
     `blas` says which library call it makes, in the library's own column-major terms; `kernel` what its
     library tells of itself: version and kernel family, instruction set. `python`: each call passes
-    through the interpreter.
+    through the interpreter. `roles`: where it is measured when nobody names a variant: DEFAULT, wherever a question
+    asks for no other role; others by the words that a question of its benchmark asks for; none: only by its name.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Variant(Generic[P]):
     blas: Callable[[P], str | None] = lambda problem: None
     kernel: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)
     python: bool = False
+    roles: tuple[str, ...] = (DEFAULT,)
 
     def computes(self, problem: P) -> str:
         """The precision of its answer: what the problem asks for, or its own where that is coarser."""

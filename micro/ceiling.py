@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import ceilings
-from kernels.devices import runs
+from kernels.catalog import bounding
+from kernels.devices import kind_of
+from kernels.errors import UsageError
 from kernels.launch import Setting
 from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
@@ -21,6 +23,8 @@ from micro.planning.options import Outputs, Parser, outputs_of
 
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
+    from kernels.devices.kind import Kind
+    from kernels.problem import Problem
     from reports.record import Run
 
 LANES, STEPS = 16, 16384  # as many operations for every instruction set: fewer steps of wider vectors
@@ -29,29 +33,34 @@ BUDGET = Budget(seconds=10.0, target=0.02)
 
 def contests(device: str, limits: Limits) -> list[Contest]:
     """One between the instruction sets, or a GPU's units; one between read, copy and triad at each level."""
-    setting, kernel = Setting(device=device), case_ceilings.KERNEL[runs(device)]
-    found = [on_gpu(setting, limits) if kernel == "cuda" else on_cpu(setting)]
+    setting, known = Setting(device=device), kind_of(device)
+    if not known.ceilings:
+        raise UsageError(f"--device {device}: nothing is known that no kernel of it can beat")
+    found = [_units(setting, known, limits) if known.whole else _instruction_sets(setting, known)]
+    stream = bounding("stream", known.kernels)
     for working_set in levels(limits.caches, limits.usable_cache):
         cases = tuple(
-            Case(Stream(kind, working_set // arrays // 64 * 64), kernel, setting)
-            for kind, arrays in (("read", 1), ("copy", 2), ("triad", 3))
+            Case(Stream(traffic, working_set // arrays // 64 * 64), stream, setting)
+            for traffic, arrays in (("read", 1), ("copy", 2), ("triad", 3))
         )
         name, question = f"bandwidth/{working_set}", f"how fast is traffic within {working_set} bytes?"
         found.append(Contest(name, question, "work: differs (bytes a second are compared)", cases))
     return found
 
 
-def on_cpu(setting: Setting) -> Contest:
-    from kernels.devices.cpu import instruction_sets
-
-    fmas = [Fma(isa) for isa in instruction_sets()]
-    cases = tuple(Case(Fma(x.isa, STEPS * LANES // x.lanes), "c", setting) for x in fmas)
+def _instruction_sets(setting: Setting, known: Kind) -> Contest:
+    """A core's, against each other."""
+    fmas = [Fma(isa) for isa in known.isas()]
+    row = bounding("fma", known.kernels)
+    cases = tuple(Case(Fma(x.isa, STEPS * LANES // x.lanes), row, setting) for x in fmas)
     return Contest("peak", "how fast are multiply-adds?", "isa", cases)
 
 
-def on_gpu(setting: Setting, limits: Limits) -> Contest:
-    peaks = [x for dtype in case_ceilings.COARSE for x in case_ceilings.tensor_peaks(dtype, limits)]
-    cases = tuple(Case(x, "cuda", setting) for x in (case_ceilings.peak(setting.device, limits), *peaks))
+def _units(setting: Setting, known: Kind, limits: Limits) -> Contest:
+    """Multiply-adds and tensor cores of a whole GPU."""
+    tensor = [x for dtype in case_ceilings.COARSE for x in case_ceilings.tensor_peaks(dtype, limits)]
+    problems: list[Problem] = [case_ceilings.peak(known, limits), *tensor]
+    cases = tuple(Case(x, bounding(x.op, known.kernels), setting) for x in problems)
     return Contest("peak", "how fast are products?", "work: differs (operations a second are compared)", cases)
 
 
@@ -68,17 +77,17 @@ def collect(run: Run) -> ceilings.Ceilings:
         if result.role != "measured" or result.seconds is None:
             continue
         if result.op in ("fma", "mma") and result.flops_per_second:
-            flops[_unit(result.problem)] = result.flops_per_second
+            flops[_unit(result.problem, kind_of(result.device))] = result.flops_per_second
         elif result.bytes_per_second:
             working_set = int(result.contest.split("/")[1])
             bandwidth.setdefault(result.problem["kind"], {})[working_set] = result.bytes_per_second
     return ceilings.Ceilings(run.environment.started, run.environment.digest, flops, bandwidth)
 
 
-def _unit(problem: Mapping[str, Any]) -> str:
+def _unit(problem: Mapping[str, Any], known: Kind) -> str:
     """`avx2`; of a GPU `fp32`, `bf16 wgmma`."""
     if "isa" in problem:
-        return "fp32" if problem["isa"] == "cuda" else str(problem["isa"])
+        return "fp32" if known.whole else str(problem["isa"])
     return f"{problem['dtype']} {problem['unit']}"
 
 
@@ -120,9 +129,9 @@ def say(found: ceilings.Ceilings) -> list[str]:
     from reports import units
 
     lines = ["multiply-adds: " + ", ".join(f"{k} {units.scaled(v, 'FLOP/s')}" for k, v in found.flops.items())]
-    for kind, rates in found.bandwidth.items():
+    for traffic, rates in found.bandwidth.items():
         rows = (f"{units.binary(size)} {units.scaled(rate, 'B/s')}" for size, rate in rates.items())
-        lines.append(f"{kind}: " + ", ".join(rows))
+        lines.append(f"{traffic}: " + ", ".join(rows))
     return lines
 
 

@@ -7,7 +7,7 @@ which is meant where there is no question: `--batch 64 --classes 10` a softmax, 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
@@ -33,12 +33,11 @@ ABOUT = (
     "normalization, --values --convert conversions. With a question, --count shrinks every problem to about so many "
     "elements."
 )
-OTHERS = ("numpy", "torch")
 
 
 def _overview(asked: Asked) -> list[Contest]:
-    """The contest or two of each question that say most; on a GPU what is written for it."""
-    if asked.kernels == "cuda":
+    """The contest or two of each question that say most, of those in which something can be measured here."""
+    if asked.device.whole:  # of which every second contest is one of its memory
         return [*build.activations(asked), *build.fused(asked)[:2]]
     found = [
         *build.functions(asked)[:1],
@@ -52,7 +51,7 @@ def _overview(asked: Asked) -> list[Contest]:
         *build.casts(asked)[:1],
         *build.places(asked)[:1],
     ]
-    return build.unique(found)
+    return [x for x in build.unique(found) if any(case.skip is None for case in x.cases)] or build.unique(found)
 
 
 def _question(help: str, *parts: Callable[[Asked], list[Contest]], seconds: float = 30.0) -> Question:  # noqa: A002
@@ -102,45 +101,31 @@ QUESTIONS = {
 Sweep = dict[str, tuple[Any, ...]]
 
 
-def _benchmark(kind: type[Problem], sweep: Sweep, variants: Sequence[str], cuda: Sequence[str] = ()) -> Benchmark:
+def _benchmark(problem: type[Problem], sweep: Sweep) -> Benchmark:
     return Benchmark(
-        kind,
+        problem,
         ABOUT,
         sweep,
         QUESTIONS,
-        tuple(variants),
-        tuple(cuda),
-        useful={
-            "cpu": (Useful("--overview"),),
-            "cuda": (
-                Useful("--activations", 241, 20.0),
-                Useful("--softmax --only '^rivals|^fused.*batch:(64|256)/'", 242, 10.0),
-            ),
-        },
+        useful=(
+            Useful("--overview"),
+            Useful("--activations", 241, 20.0),
+            Useful("--softmax --only '^rivals|^fused.*batch:(64|256)/'", 242, 10.0),
+        ),
         small="--count 512",
         default="overview",
-        sweeping=tuple(field.name for field in fields(kind)),
+        sweeping=tuple(field.name for field in fields(problem)),
     )
 
 
 BENCHMARKS = (
-    _benchmark(
-        Activation,
-        {"count": (131072,), "kind": ("relu", "sigmoid", "tanh")},
-        ("c", "libm", *OTHERS, "numba"),
-        ("cuda", "cupy", "torch-cuda"),
-    ),
-    _benchmark(
-        Softmax,
-        {"batch": (64,), "classes": (26752,)},
-        ("c", "c-parts", "numpy", "numpy-parts", "torch", "torch-autograd", "torch-parts", "numba"),
-        ("cuda", "cupy", "torch-cuda", "torch-cuda-parts"),
-    ),
-    _benchmark(BiasAct, {"rows": (64,), "cols": (2048,)}, ("c", "c-passes", *OTHERS)),
-    _benchmark(Dropout, {"units": (131072,)}, ("c-counter", "c-mask", "c-mask-passes", *OTHERS)),
-    _benchmark(Pooling, {"images": (16,), "channels": (96,), "size": (55,)}, ("c", *OTHERS)),
-    _benchmark(Norm, {"images": (16,), "maps": (96,), "size": (27,)}, ("c", "c-ops", *OTHERS)),
-    _benchmark(Cast, {"values": (131072,)}, ("c", *OTHERS)),
+    _benchmark(Activation, {"count": (131072,), "kind": ("relu", "sigmoid", "tanh")}),
+    _benchmark(Softmax, {"batch": (64,), "classes": (26752,)}),
+    _benchmark(BiasAct, {"rows": (64,), "cols": (2048,)}),
+    _benchmark(Dropout, {"units": (131072,)}),
+    _benchmark(Pooling, {"images": (16,), "channels": (96,), "size": (55,)}),
+    _benchmark(Norm, {"images": (16,), "maps": (96,), "size": (27,)}),
+    _benchmark(Cast, {"values": (131072,)}),
 )
 BENCHMARK = replace(BENCHMARKS[0], others=BENCHMARKS[1:])
 

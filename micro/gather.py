@@ -17,9 +17,6 @@ TABLE, FULL_TABLE = (200_000, 50, 12_800), (1_200_000, 50, 12_800)  # bigrams of
 # Every row once: images of 32×32, three channels; short rows.
 EPOCH = ((10_000, 3072, 10_000), (200_000, 64, 200_000))
 RULES = ("sgd", "adagrad")
-PICKED = {"cpu": ("c", "numpy", "torch"), "cuda": ("cupy", "torch-cuda")}
-HOT = {"cpu": ("one-hot", "torch-one-hot"), "cuda": ("cupy-one-hot", "torch-cuda-one-hot")}
-STEPS = {"cpu": ("c-rows", "c-dense", "numpy-rows", "numpy-dense"), "cuda": ("cupy-rows", "cupy-dense")}
 
 
 def _sizes(asked: Asked, default: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -33,7 +30,7 @@ def _sizes(asked: Asked, default: tuple[int, int, int]) -> tuple[int, int, int]:
 
 def lookup(asked: Asked) -> list[Contest]:
     """A gather against the product with a one-hot matrix, by the rows of the table."""
-    rows = asked.variants if "variant" in asked.given else (*PICKED[asked.kernels], *HOT[asked.kernels])
+    rows = asked.variants if "variant" in asked.given else asked.rows()
     found = []
     default = MORE_WORDS if "all" in asked.flags else WORDS
     for many in asked.axes["rows"] if "rows" in asked.given else default:
@@ -55,7 +52,7 @@ def _case(asked: Asked, problem: Gather, variant: str) -> Case:
 def step(asked: Asked) -> list[Contest]:
     """The batch's rows against the whole table, by rule."""
     size = _sizes(asked, FULL_TABLE if "full" in asked.flags else TABLE)
-    names = asked.variants if "variant" in asked.given else STEPS[asked.kernels]
+    names = asked.variants if "variant" in asked.given else asked.rows("step")
     pairs = tuple((i, i + 1) for i in range(0, len(names), 2)) if "variant" not in asked.given else ()
     found = []
     for rule in asked.axes["rule"] if "rule" in asked.given else RULES:
@@ -68,7 +65,7 @@ def step(asked: Asked) -> list[Contest]:
 
 def shuffle(asked: Asked) -> list[Contest]:
     """An epoch's rows in random order against the same as they lie."""
-    rows = asked.variants if "variant" in asked.given else PICKED[asked.kernels]
+    rows = asked.variants if "variant" in asked.given else asked.rows("shuffle")
     found = []
     for size in dict.fromkeys(_sizes(asked, epoch) for epoch in EPOCH):
         problems = [Gather(*size, order=order) for order in ("block", "scattered")]
@@ -88,12 +85,7 @@ BENCHMARK = Benchmark(
         "step": Question("an optimizer's step of a few rows, or of the whole table? (about 20 s)", step, seconds=20.0),
         "shuffle": Question("what do rows in random order cost an epoch? (about 20 s)", shuffle, seconds=20.0),
     },
-    variants=(*PICKED["cpu"], *HOT["cpu"]),
-    cuda=(*PICKED["cuda"], *HOT["cuda"]),
-    useful={
-        "cpu": (Useful("--lookup"), Useful("--step")),
-        "cuda": (Useful("--lookup", 251, 10.0), Useful("--step", 252, 10.0)),
-    },
+    useful=(Useful("--lookup"), Useful("--step"), Useful("--lookup", 251, 10.0), Useful("--step", 252, 10.0)),
     small="--rows 16 --width 8 --batch 4",
     default="lookup",
     sweeping=("does", "order", "rule"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kernels.catalog import find
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.spmm.problem import Spmm
 from micro.command.line import main
@@ -22,44 +24,38 @@ SWEEP_M = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 IN_CACHE_M = (4, 8, 16)  # with N = K = 2048: B within a last-level cache
 PRUNED, PRUNED_BATCH = ((4096, 9216), (4096, 4096)), 16  # outputs, inputs: fc6, fc7 of AlexNet-S
 LEFT = 0.11  # of its weights
-SPARSE = ("dense", "c-csr", "scipy-csr", "torch-csr")
 CROSSOVER_M = (1, 4, 16, 64, 256, 1024)
-LIBRARIES = ("openblas", "openblas-scipy", "numpy", "mkl", "torch")
-BINDINGS = ("cublas", "cublaslt", "cupy-raw", "cupy", "skcuda", "torch-cuda")
-LADDER = ("cublas", "cublaslt-best", "cuda-tiled", "cuda-naive", "numba-cuda-tiled", "numba-cuda-naive")
-STRATEGIES = {
-    "cpu": ("openblas", "transpose-then-nn", "transpose-then-nn:somatcopy"),
-    "cuda": ("cublas", "cuda-transpose-then-nn", "cuda-transpose-then-nn:geam"),
-}
-KEPT = {"cpu": "kept-transpose", "cuda": "cuda-kept-transpose"}
 CUBE = "--m 4096 --n 4096 --k 4096"
-IN_ONE_GO = {"cpu": ("numpy", "torch"), "cuda": ("cupy-raw", "cupy", "skcuda", "torch-cuda", "cublaslt")}
 
 
 def _base(asked: Asked) -> Gemm:
     """The seed's product, on a CPU at an eighth of its K unless --full, with whatever axis a person named."""
-    base = SEED if "full" in asked.flags or asked.kernels == "cuda" else replace(SEED, k=EIGHTH)
+    base = SEED if "full" in asked.flags or asked.device.whole else replace(SEED, k=EIGHTH)
     named = ("m", "n", "k", "dtype")
     return replace(base, **{name: asked.axes[name][0] for name in asked.given if name in named})
 
 
 def _libraries(asked: Asked) -> tuple[list[str], list[str]]:
     """Libraries that are here, and those that are not."""
-    default = {"cpu": LIBRARIES, "cuda": BINDINGS}[asked.kernels]
-    wanted = asked.variants if "variant" in asked.given else default
+    wanted = asked.variants if "variant" in asked.given else asked.rows("library")
     here = [name for name in wanted if asked.case(SEED, name).skip is None]
     return here, [name for name in wanted if name not in here]
 
 
-def strategies(asked: Asked, base: Gemm, extra: tuple[str, ...] = ()) -> Contest:
+def _kept(asked: Asked, uses: int) -> list[str]:
+    """The strategies that keep a transposed copy for so many products."""
+    return [f"{name.partition(':')[0]}:{uses}" for name in asked.rows("kept")]
+
+
+def strategies(asked: Asked, base: Gemm, extra: Sequence[str] = ()) -> Contest:
     """Three ways to A·Bᵀ: B kept as K×N, B stored N×K and read transposed, B transposed first."""
     nt = replace(base, trans="nt")
-    names = (*STRATEGIES[asked.kernels], *extra)
+    names = (*asked.rows("strategy"), *extra)
     cases = (asked.case(base, names[0]), *(asked.case(nt, name) for name in names))
     pairs = [(0, i) for i in range(1, len(cases))] + [(1, i) for i in range(2, len(cases))]
-    once = f"{KEPT[asked.kernels]}:1"
-    if once in extra:  # what transposing first costs, against the sum of its parts
-        pairs.append((cases.index(asked.case(nt, once)), 2))
+    for once in _kept(asked, 1):
+        if once in extra:  # what transposing first costs, against the sum of its parts
+            pairs.append((cases.index(asked.case(nt, once)), 2))
     question = "store B as K×N, read it transposed, or transpose it first?"
     return Contest(f"strategy/{base.name}", question, "strategy", cases, tuple(pairs))
 
@@ -76,9 +72,9 @@ def transpose(asked: Asked) -> list[Contest]:
     base = _base(asked)
     here, missing = _libraries(asked)
     absent = [layouts(asked, base, library) for library in missing]
-    lead = STRATEGIES[asked.kernels][0]
+    lead = next(iter(asked.rows("strategy")), None)
     # Of a GPU's other libraries alone nothing is transposed first: the strategies are the first one's.
-    first = [strategies(asked, base)] if lead in here or asked.kernels == "cpu" or not here else []
+    first = [strategies(asked, base)] if lead and (lead in here or not asked.device.whole or not here) else []
     if "full" in asked.flags:
         rest = [layouts(asked, base, library) for library in here if library != lead]
         return [*first, *rest, *absent]
@@ -91,11 +87,18 @@ def transpose(asked: Asked) -> list[Contest]:
     ]
     if "all" not in asked.flags:
         # A GPU takes the whole product in no time: all four flags of it, in the library that leads.
-        flags = [layouts(asked, base, lead, ("nt", "tn", "tt"))] if first and asked.kernels == "cuda" else []
+        flags = [layouts(asked, base, lead, ("nt", "tn", "tt"))] if lead and first and asked.device.whole else []
         return [*first, *flags, *sweep, *absent]
-    kept = tuple(f"{KEPT[asked.kernels]}:{uses}" for uses in (1, 8))
+    kept = [name for uses in (1, 8) for name in _kept(asked, uses)]
     every = [layouts(asked, base, library, ("nt", "tn", "tt")) for library in here]
-    return [strategies(asked, base, kept), *every, *sweep, *_padding(asked, here), *_cold(asked, here), *absent]
+    return [
+        *([strategies(asked, base, kept)] if lead else []),
+        *every,
+        *sweep,
+        *_padding(asked, here),
+        *_cold(asked, here),
+        *absent,
+    ]
 
 
 def _padding(asked: Asked, libraries: list[str]) -> list[Contest]:
@@ -125,12 +128,17 @@ def _cold(asked: Asked, libraries: list[str]) -> list[Contest]:
     return found
 
 
+def _transposing_first(asked: Asked, library: str) -> str:
+    """The strategy that transposes, then lets this library multiply."""
+    _, first, *_ = asked.rows("strategy")
+    return f"{first}:{library}"
+
+
 def crossover_at(asked: Asked, m: int, library: str) -> Contest:
     """Reading B transposed against transposing it first, at one M."""
     base = _base(asked)
     problem = replace(base, m=m, trans="nt", k=base.k if {"k", "full"} & (asked.given | asked.flags) else EIGHTH)
-    first = f"transpose-then-nn:{library}" if asked.kernels == "cpu" else STRATEGIES["cuda"][1]
-    cases = (asked.case(problem, library), asked.case(problem, first))
+    cases = (asked.case(problem, library), asked.case(problem, _transposing_first(asked, library)))
     name = f"crossover/{problem.name}/variant:{library}"
     return Contest(name, f"does transposing first win with {library} at M = {m}?", "variant", cases)
 
@@ -138,7 +146,7 @@ def crossover_at(asked: Asked, m: int, library: str) -> Contest:
 def crossover(asked: Asked) -> list[Contest]:
     """From which M on transposing first wins."""
     here, _ = _libraries(asked)
-    reachable = [library for library in here if library not in IN_ONE_GO[asked.kernels]]
+    reachable = [library for library in here if "crossover" in find("gemm", library).roles]
     return [crossover_at(asked, m, library) for library in reachable for m in CROSSOVER_M]
 
 
@@ -147,7 +155,7 @@ def sparse(asked: Asked) -> list[Contest]:
     found = []
     for outputs, inputs in PRUNED:
         problem = Spmm(outputs, PRUNED_BATCH, inputs, LEFT)
-        cases = tuple(asked.case(problem, name) for name in SPARSE)
+        cases = tuple(asked.case(problem, name) for name in asked.rows(op="spmm"))
         question = "is a product with the zeros left out faster?"
         found.append(Contest(f"sparse/{problem.name}", question, "work: differs (zeros)", cases))
     return found
@@ -156,10 +164,12 @@ def sparse(asked: Asked) -> list[Contest]:
 def types(asked: Asked) -> list[Contest]:
     """One product in each type that torch multiplies here; what its processor has no unit for is slower."""
     base = _base(asked) if asked.given & {"m", "n", "k"} else Gemm(512, 2048, 2048)
-    variant = "torch-cuda" if asked.kernels == "cuda" else "torch"
-    kinds = ("fp32", "tf32", "bf16", "fp16") if asked.kernels == "cuda" else ("fp32", "bf16", "int8")
-    cases = tuple(asked.case(replace(base, dtype=kind), variant) for kind in kinds)
-    return [Contest(f"types/{base.name}/variant:{variant}", "what do shorter types bring?", "dtype", cases)]
+    found = []
+    for variant in asked.rows("types"):
+        cases = tuple(asked.case(replace(base, dtype=dtype), variant) for dtype in asked.device.dtypes)
+        name = f"types/{base.name}/variant:{variant}"
+        found.append(Contest(name, "what do shorter types bring?", "dtype", cases))
+    return found
 
 
 def network(asked: Asked) -> list[Contest]:
@@ -202,7 +212,6 @@ PRUNED_LAYER = Benchmark(  # a case of --sparse is repeated by a line with the a
     "C = W·B with W sparse, row-major.",
     sweep={"m": (4096,), "n": (PRUNED_BATCH,), "k": (4096,), "density": (LEFT,)},
     questions={},
-    variants=SPARSE,
 )
 BENCHMARK = Benchmark(
     Gemm,
@@ -224,19 +233,15 @@ BENCHMARK = Benchmark(
         ),
         "types": Question("what do shorter types bring, bf16 and int8? (about 15 s)", types, seconds=15.0),
     },
-    variants=LIBRARIES,
-    cuda=tuple(dict.fromkeys((*BINDINGS, *LADDER))),
-    useful={
-        "cpu": (Useful("--transpose"),),
-        "cuda": (
-            Useful("--transpose --variant cublas", 110, 40.0),
-            Useful(f"{CUBE} --dtype fp32,tf32,bf16,fp16 --vary dtype --variant cublas,cublaslt,torch-cuda", 150, 15.0),
-            Useful(f"{CUBE}", 211, 20.0),
-            Useful("--transpose --m 8,256 --variant cublaslt,cupy-raw,cupy,skcuda,torch-cuda", 261, 20.0),
-            Useful("--crossover --variant cublas", 264, 15.0),
-            Useful(f"--transpose --dtype tf32 --m 1024 --k {EIGHTH} --variant cublas,torch-cuda", 271, 12.0),
-        ),
-    },
+    useful=(
+        Useful("--transpose"),
+        Useful("--transpose --variant cublas", 110, 40.0),
+        Useful(f"{CUBE} --dtype fp32,tf32,bf16,fp16 --vary dtype --variant cublas,cublaslt,torch-cuda", 150, 15.0),
+        Useful(f"{CUBE}", 211, 20.0),
+        Useful("--transpose --m 8,256 --variant cublaslt,cupy-raw,cupy,skcuda,torch-cuda", 261, 20.0),
+        Useful("--crossover --variant cublas", 264, 15.0),
+        Useful(f"--transpose --dtype tf32 --m 1024 --k {EIGHTH} --variant cublas,torch-cuda", 271, 12.0),
+    ),
     small="--m 8 --n 16 --k 8",
     net=Question("who pays for the transposition in a step?", network, network_answer, seconds=60.0),
     others=(PRUNED_LAYER,),

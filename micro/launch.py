@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from kernels.catalog import find
 from kernels.ops.launch.problem import Calls
+from kernels.variant import DEFAULT
 from micro.answers.launch import ladder_answer
 from micro.command.line import main
 from micro.planning.benchmark import Asked, Benchmark, Question, Useful
@@ -14,56 +16,15 @@ from micro.planning.contest import Contest
 CHAIN = 512  # calls in a launch of the ladder: what the harness adds to a launch is then under 2 % of them
 BESIDE = 64  # … and where its cost is measured: there a visit holds as many launches as fill it with nothing
 CHAINS, MORE_CHAINS = (1, 4, 16, 64), (1, 2, 4, 8, 16, 32, 64)
-RUNGS = {
-    "gemm": (
-        "c",
-        "openblas",
-        "mkl",
-        "numba",
-        "cffi",
-        "ctypes",
-        "ctypes-convert",
-        "ctypes-openblas",
-        "numpy",
-        "scipy",
-        "torch",
-    ),
-    "empty": ("c", "python", "numba", "cffi", "ctypes", "ctypes-convert", "torch"),
-}
-ON_GPU = {
-    "gemm": (
-        "cuda-c",
-        "cuda-graph",
-        "cuda-ctypes",
-        "cupy-kernel",
-        "pycuda",
-        "numba-cuda",
-        "cublas",
-        "cupy-raw",
-        "cupy",
-        "skcuda",
-        "torch-cuda",
-    ),
-    "empty": ("cuda-c", "cuda-graph", "cuda-ctypes", "cupy-kernel", "pycuda", "numba-cuda", "torch-cuda"),
-}
-SLOW = ("torch-compile",)  # half a minute to prepare: with --all
-CHAINED = {"cpu": ("c", "ctypes", "numpy", "torch"), "cuda": ("cuda-c", "cuda-graph", "cublas", "cupy", "torch-cuda")}
-GPU_CHAIN = 128  # calls in a launch on a GPU: a few of them still fit into the driver's queue
-# The harness has a price of its own for each of the two ways in which it calls.
-FLOORS = {
-    "nothing": (("gemm", "c"), ("empty", "c")),
-    "nothing-python": (("gemm", "numba"), ("gemm", "cffi"), ("gemm", "ctypes"), ("empty", "python")),
-    "nothing-cuda": (("gemm", "cuda-c"), ("empty", "cuda-c"), ("gemm", "cuda-ctypes"), ("empty", "cuda-ctypes")),
-}
+QUARTER = 4  # of a queue, for a launch where a device has one: a few of them still fit into it
 
 
 def _rungs(asked: Asked, kernel: str) -> tuple[str, ...]:
-    """Those a person named, or all that reach this kernel."""
+    """Those a person named, or all that reach this kernel; half a minute to prepare only with --all."""
     if "variant" in asked.given:
         return asked.variants
-    if asked.kernels == "cuda":
-        return ON_GPU[kernel]
-    return RUNGS[kernel] + (SLOW if "all" in asked.flags and kernel == "gemm" else ())
+    rungs = asked.rows(DEFAULT, "slow") if "all" in asked.flags else asked.rows()
+    return tuple(rung for rung in rungs if find("launch", rung).accepts(Calls(kernel, 1)) is None)
 
 
 def _kernels(asked: Asked) -> tuple[str, ...]:
@@ -81,7 +42,8 @@ def rungs(asked: Asked, kernel: str, chain: int) -> Contest:
 def floor(asked: Asked, harness: str) -> Contest | None:
     """The cheapest rungs against what the harness adds to a launch of theirs. Apart from the ladder: a visit
     holds the same number of launches of every case, and the slowest rung would take seconds for it."""
-    wanted = [(k, rung) for k, rung in FLOORS[harness] if k in _kernels(asked) and rung in _rungs(asked, k)]
+    beneath = [(kernel, rung) for kernel in _kernels(asked) for rung in asked.rows(f"{harness}:{kernel}")]
+    wanted = [(kernel, rung) for kernel, rung in beneath if rung in _rungs(asked, kernel)]
     cases = [asked.case(Calls(kernel, BESIDE), rung) for kernel, rung in wanted]
     if not cases:
         return None
@@ -101,14 +63,14 @@ def ladder(asked: Asked) -> list[Contest]:
     """The rungs of each kernel, the harness beneath them, and the chains."""
     given = asked.axes["chain"] if "chain" in asked.given else ()
     every = "all" in asked.flags
-    length = GPU_CHAIN if asked.kernels == "cuda" else CHAIN
+    length = asked.device.queue // QUARTER if asked.device.whole else CHAIN
     found = [rungs(asked, kernel, chain) for kernel in _kernels(asked) for chain in given or (length,)]
-    found += filter(None, (floor(asked, harness) for harness in FLOORS))
+    found += filter(None, (floor(asked, harness) for harness in asked.rows("harness")))
     lengths = given if len(given) > 1 else () if given else MORE_CHAINS if every else CHAINS
     everything = every or "variant" in asked.given
     for kernel in _kernels(asked) if lengths else ():
         if kernel == "gemm" or everything or len(_kernels(asked)) == 1:  # of nothing where it is asked for
-            wanted = [x for x in _rungs(asked, kernel) if everything or x in CHAINED[asked.kernels]]
+            wanted = [x for x in _rungs(asked, kernel) if everything or x in asked.rows("chain")]
             found += [chains(asked, kernel, rung, lengths) for rung in wanted]
     return found
 
@@ -124,9 +86,7 @@ BENCHMARK = Benchmark(
             ladder_answer,
         )
     },
-    variants=tuple(dict.fromkeys((*RUNGS["gemm"], *RUNGS["empty"]))),
-    cuda=tuple(dict.fromkeys((*ON_GPU["gemm"], *ON_GPU["empty"]))),
-    useful={"cpu": (Useful("--ladder"),), "cuda": (Useful("--ladder", 140, 15.0),)},
+    useful=(Useful("--ladder"), Useful("--ladder", 140, 15.0)),
     small="--chain 2",
     default="ladder",
 )

@@ -96,18 +96,13 @@ QUESTIONS = {
 # A case of another operation is repeated by a line of this command with that operation's axes.
 OTHERS = (
     Benchmark(
-        Chase,
-        "A chain of loads, each with the address of the next.",
-        sweep={"working_set": (1 << 20,)},
-        questions={},
-        variants=("c",),
+        Chase, "A chain of loads, each with the address of the next.", sweep={"working_set": (1 << 20,)}, questions={}
     ),
     Benchmark(
         Saxpy,
         "y = y/2 + x, with its operands in cache or out of it.",
         sweep={"vector": (1 << 18,), "state": ("warm", "flushed", "swept")},
         questions={},
-        variants=("c",),
     ),
     stream.BENCHMARK,
 )
@@ -117,8 +112,7 @@ BENCHMARK = Benchmark(
     "--overview.",
     sweep={"what": ("clear",), "memory": ("touched", "fresh"), "size": (contests.SIZE,), "page": (SMALL_PAGE,)},
     questions=QUESTIONS,
-    variants=("c",),
-    useful={"cpu": (Useful("--overview"),)},
+    useful=(Useful("--overview"),),
     small="--size 262144",
     default="overview",
     sweeping=("what", "memory", "pause", "behind"),

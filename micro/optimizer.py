@@ -13,21 +13,9 @@ from micro.planning.benchmark import Asked, Benchmark, Question, Useful
 from micro.planning.contest import Contest
 
 SIZES, MORE_SIZES = (1 << 20,), (1 << 16, 1 << 20, 1 << 24)  # parameters
-# Parameters of a GPU's step that comes from its memory: p and g of sgd, the least, are 256 MiB, four times a
-# second-level cache of 60 MB. The sizes above lie in an H100's, but for the largest.
-STREAMED = 1 << 25
+LEAST = 8  # bytes of a parameter and its gradient: sgd's, the least of all rules
 STREAMED_RULES = ("copy", "sgd", "momentum", "adam")  # 8 to 28 bytes an element: others differ in arithmetic alone
 COMPARED = ("sgd", "momentum", "adam", "norm")
-ROWS = {
-    "cpu": ("c", "numpy", "torch-loop", "torch-foreach", "torch-fused"),
-    "cuda": ("cuda", "torch-loop-cuda", "torch-foreach-cuda", "torch-fused-cuda"),
-}
-OWN = {"cpu": "c", "cuda": "cuda"}
-# One call for all tensors against one for each.
-TOGETHER = {
-    "cpu": ("c", "c-each", "ctypes-each", "numpy", "numpy-each", "torch-loop", "torch-foreach", "torch-fused"),
-    "cuda": ("cuda", "cuda-each", "torch-loop-cuda", "torch-foreach-cuda", "torch-fused-cuda"),
-}
 NETWORKS = ((160, 256), (160, 16384))  # tensors as a deep network has, small and middling: 40 k and 2.6 M parameters
 MORE_NETWORKS = ((16, 256), *NETWORKS, (16, 163840), (1024, 1024))
 MANY_RULES, MORE_RULES = ("sgd", "adam"), ("sgd", "momentum", "rmsprop", "adam")
@@ -60,7 +48,7 @@ def traffic(
 def ways(asked: Asked, rule: str, tensors: int, size: int) -> Contest:
     """One rule by each implementation."""
     problem = Optimizer(rule, tensors, size)
-    cases = tuple(asked.case(problem, name) for name in _rows(asked, ROWS[asked.kernels]))
+    cases = tuple(asked.case(problem, name) for name in _rows(asked, asked.rows()))
     question = f"what do passes of their own cost {rule}, and who makes it in one?"
     return Contest(f"ways/{problem.name}", question, "variant", cases)
 
@@ -78,19 +66,20 @@ def rules(asked: Asked) -> list[Contest]:
     found = []
     wanted = asked.axes["rule"] if {"rule"} & asked.given else NAMES if "all" in asked.flags else COMPARED
     for tensors, size in _sizes(asked):
-        found.append(traffic(asked, tensors, size, OWN[asked.kernels]))
+        found += [traffic(asked, tensors, size, name) for name in asked.rows("traffic")]
         found += [ways(asked, rule, tensors, size) for rule in wanted if rule != "copy"]
-        found.append(gain(asked, tensors, size, OWN[asked.kernels]))
-    if asked.kernels == "cuda" and not {"size", "tensors"} & asked.given:
-        found.append(traffic(asked, 1, STREAMED, OWN["cuda"], STREAMED_RULES, ", from a GPU's memory"))
-        found += [ways(asked, rule, 1, STREAMED) for rule in wanted if rule == "adam"]
+        found += [gain(asked, tensors, size, name) for name in asked.rows("traffic")]
+    if asked.device.whole and not {"size", "tensors"} & asked.given:  # the sizes above lie in its caches
+        streamed, where = asked.memory // LEAST, ", from a GPU's memory"
+        found += [traffic(asked, 1, streamed, name, STREAMED_RULES, where) for name in asked.rows("traffic")]
+        found += [ways(asked, rule, 1, streamed) for rule in wanted if rule == "adam"]
     return found
 
 
 def at_once(asked: Asked, rule: str, tensors: int, size: int) -> Contest:
     """All tensors in one call, in one call each; by each way of calling."""
     problem = Optimizer(rule, tensors, size)
-    cases = tuple(asked.case(problem, name) for name in _rows(asked, TOGETHER[asked.kernels]))
+    cases = tuple(asked.case(problem, name) for name in _rows(asked, asked.rows("together")))
     places = {case.variant: i for i, case in enumerate(cases)}
     pairs = [(0, i) for i in range(1, len(cases))]
     for one, many in (("numpy", "numpy-each"), ("torch-fused", "torch-loop"), ("torch-foreach", "torch-loop")):
@@ -123,12 +112,7 @@ BENCHMARK = Benchmark(
             "what does a step save that takes all tensors at once? (about 30 s)", together, together_answer
         ),
     },
-    variants=ROWS["cpu"],
-    cuda=ROWS["cuda"],
-    useful={
-        "cpu": (Useful("--rules"), Useful("--together")),
-        "cuda": (Useful("--rules", 231, 20.0), Useful("--together", 232, 15.0)),
-    },
+    useful=(Useful("--rules"), Useful("--together"), Useful("--rules", 231, 20.0), Useful("--together", 232, 15.0)),
     small="--tensors 2 --size 64",
     default="rules",
     sweeping=("lr", "mu", "rho", "decay", "eps", "limit"),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from kernels.catalog import find
+from kernels.catalog import find, rows
+from kernels.errors import UsageError
 from kernels.ops.update.problem import Update
+from kernels.variant import DEFAULT
 from micro import optimizer
 from micro.answers.update import batch_answer, fused_answer, refine_batch
 from micro.command.line import main
 from micro.planning.benchmark import Asked, Benchmark, Question, Useful
-from micro.planning.contest import Contest
+from micro.planning.contest import Case, Contest
 
 # The fully connected layers whose update is asked about: inputs, outputs, batch.
 FCN_S = ((26752, 2048, 64), (2048, 2048, 64))
@@ -20,26 +22,12 @@ ALEXNET_S = ((9216, 4096, 16), (4096, 4096, 16), (4096, 1000, 16))
 LAYERS = {"FCN-S": FCN_S, "FCN-R": FCN_R, "AlexNet-S": ALEXNET_S}
 BANDED = ((2048, 2048, 16), (2048, 2048, 64), (2048, 2048, 512))  # what Intel and AMD are known to do
 FEW = ((784, 2048, 64), (4096, 1000, 16))  # of every library by default
-FAR = {"cpu": (), "cuda": FCN_S[:1]}  # W of more than a GPU's second-level cache, which holds all the others
+FAR = FCN_S[:1]  # W of more than a GPU's second-level cache, which holds all the others
 FROM_MEMORY = "--m 26752 --n 2048 --k 64 --variant fused:cublas,separate:cublas"  # the same, its parts left out
 SMALL = (784, 2048, 64)  # where rules, tied weights and gains are compared
-DEFAULT = {"cpu": ("openblas", "mkl", "torch"), "cuda": ("cublas", "torch-cuda")}
-ALL = {"cpu": ("openblas", "openblas-scipy", "mkl", "torch"), "cuda": DEFAULT["cuda"]}
 TILE = 256  # rows and columns of a product whose result stays in the second-level cache
 PYTHON_TILE = 512  # … of one that Python calls, so long that the call does not show
-PASSES = {"cpu": ("c", ("update", "clear", "scale")), "cuda": ("cuda", ("update", "clear"))}
-WAYS = {
-    "cpu": (
-        "fused:openblas",
-        "separate:openblas",
-        "fused:mkl",
-        "fused:torch",
-        "separate:torch",
-        "separate:numpy",
-        "temporaries:numpy",
-    ),
-    "cuda": ("fused:cublas", "separate:cublas", "fused:torch-cuda", "separate:torch-cuda"),
-}
+PARTS = ("update", "clear", "scale")  # of a step, beside its gradient
 BATCHES = (1, 4, 16, 64, 256)
 SWEPT = (2048, 2048)
 FUSABLE = ("decay", "momentum", "unit")
@@ -48,10 +36,26 @@ SEPARATE = ("decay", "momentum", "unit", "nesterov", "clip", "norm")
 
 def _libraries(asked: Asked) -> tuple[str, ...]:
     """Those of which a person named a row, or the default ones."""
+    wanted = asked.rows(DEFAULT, "all") if "all" in asked.flags else asked.rows()
+    known = dict.fromkeys(name.partition(":")[2] for name in wanted)
     if "variant" in asked.given:
         named = (name.partition(":")[2] for name in asked.variants)
-        return tuple(dict.fromkeys(filter(None, named))) or DEFAULT[asked.kernels]
-    return (ALL if "all" in asked.flags else DEFAULT)[asked.kernels]
+        return tuple(dict.fromkeys(filter(None, named))) or tuple(known)
+    return tuple(known)
+
+
+def _passes(asked: Asked, layer: Update) -> list[Case]:
+    """The passes over W that belong to a step, each alone, by the kernel that is written for them."""
+    written = asked.rows("passes")
+    if not written:
+        raise UsageError(f"--device {asked.settings[0].device}: no pass over W is written for it")
+    row = find("update", written[0])
+    parts = [replace(layer, part=part) for part in PARTS]
+    return [asked.case(part, row.name) for part in parts if row.accepts(part) is None]
+
+
+def _far(asked: Asked) -> tuple[tuple[int, int, int], ...]:
+    return FAR if asked.device.whole else ()
 
 
 def _named(asked: Asked) -> bool:
@@ -64,7 +68,7 @@ def _layers(asked: Asked) -> list[Update]:
         found = [(m, n, k) for m in asked.axes["m"] for n in asked.axes["n"] for k in asked.axes["k"]]
     else:
         known = [layer for layers in LAYERS.values() for layer in layers]
-        some = (*FEW, *FAR[asked.kernels])
+        some = (*FEW, *_far(asked))
         found = list(dict.fromkeys((*BANDED, *(known if "all" in asked.flags else some))))
     return [Update(*layer) for layer in found]
 
@@ -72,13 +76,13 @@ def _layers(asked: Asked) -> list[Update]:
 def _wanted(asked: Asked, layer: Update, library: str) -> bool:
     """By default the layers with a band are those of the library that has one, but for one size of all."""
     everything = "all" in asked.flags or _named(asked) or "variant" in asked.given
-    layers = (*FEW, *FAR[asked.kernels], BANDED[1])
+    layers = (*FEW, *_far(asked), BANDED[1])
     return everything or library == _libraries(asked)[0] or (layer.m, layer.n, layer.k) in layers
 
 
 def forms(asked: Asked, layer: Update, library: str) -> Contest:
     """The step in one product and in product and pass, with the parts that should add up to them."""
-    kernel, passes = PASSES[asked.kernels]
+    passes = _passes(asked, layer)
     gradient = replace(layer, part="wgrad")
     side = PYTHON_TILE if find("update", f"gradient:{library}").python else TILE
     tile = replace(layer, m=min(layer.m, side), n=min(layer.n, side))
@@ -86,14 +90,14 @@ def forms(asked: Asked, layer: Update, library: str) -> Contest:
         asked.case(layer, f"fused:{library}"),
         asked.case(layer, f"separate:{library}"),
         asked.case(gradient, f"gradient:{library}"),
-        *(asked.case(replace(layer, part=part), kernel) for part in passes),
+        *passes,
     ]
-    if tile != layer and "scale" in passes:
+    if tile != layer and len(passes) == len(PARTS):
         # As many tiles as the layer has, so that a visit is as long as the others'; an odd number of negations is one.
         times = round(layer.count / tile.count) | 1
         again = "" if find("update", f"gradient:{library}").python else f"*{times}"
         cases.append(asked.case(replace(tile, part="wgrad"), f"gradient:{library}{again}"))
-        cases.append(asked.case(replace(tile, part="scale"), f"{kernel}*{times}"))
+        cases.append(asked.case(replace(tile, part="scale"), f"{passes[-1].variant}*{times}"))
     question = f"is {library}'s step faster in one product than in a product and a pass, and what are its parts?"
     differs = "work: differs (form, and its parts alone)"
     return Contest(f"fused/{layer.name}/{library}", question, differs, tuple(cases), ((0, 1),))
@@ -101,7 +105,7 @@ def forms(asked: Asked, layer: Update, library: str) -> Contest:
 
 def ways(asked: Asked, layer: Update) -> Contest:
     """The step as libraries and programmers make it, against the first one's product alone."""
-    cases = tuple(asked.case(layer, name) for name in WAYS[asked.kernels])
+    cases = tuple(asked.case(layer, name) for name in asked.rows("ways"))
     return Contest(f"ways/{layer.name}", "which way of making the step is fastest?", "variant", cases)
 
 
@@ -120,7 +124,9 @@ def rules(asked: Asked, layer: Update, library: str) -> Contest:
 def tied(asked: Asked, layer: Update, library: str) -> Contest:
     """Two layers that share W: both products onto it, onto one gradient, or onto two that are summed."""
     problem = replace(layer, rule="tied")
-    forms = ("fused", "separate", "two-buffers") if asked.kernels == "cpu" else ("fused", "separate")
+    written = {row.name for row in rows("update", asked.device.kernels)}
+    last = [form for form in ("two-buffers",) if f"{form}:{library}" in written]
+    forms = ("fused", "separate", *last)
     cases = tuple(asked.case(problem, f"{form}:{library}") for form in forms)
     pairs = ((0, 1), (1, 2)) if len(cases) == 3 else ((0, 1),)
     question = "where should the second gradient of a shared W go?"
@@ -151,11 +157,10 @@ def fused(asked: Asked) -> list[Contest]:
 
 def batch_at(asked: Asked, m: int, n: int, k: int, library: str) -> Contest:
     """The pass over W against the gradient's product at one batch, and the two forms of the step."""
-    kernel, _ = PASSES[asked.kernels]
     layer = Update(m, n, k)
     cases = (
         asked.case(replace(layer, part="wgrad"), f"gradient:{library}"),
-        asked.case(replace(layer, part="update"), kernel),
+        _passes(asked, layer)[0],
         asked.case(layer, f"fused:{library}"),
         asked.case(layer, f"separate:{library}"),
     )
@@ -190,16 +195,13 @@ BENCHMARK = Benchmark(
             refine=lambda asked, run: refine_batch(asked, run, batch_at),
         ),
     },
-    variants=("fused:openblas", "separate:openblas", "fused:mkl", "separate:mkl", "fused:torch", "separate:torch"),
-    cuda=("fused:cublas", "separate:cublas", "fused:torch-cuda", "separate:torch-cuda"),
-    useful={
-        "cpu": (Useful("--fused"), Useful("--batch")),
-        "cuda": (
-            Useful("--fused --not m:26752", 221, 20.0),
-            Useful(FROM_MEMORY, 222, 4.0),
-            Useful("--batch --only 'cublas$'", 223, 8.0),
-        ),
-    },
+    useful=(
+        Useful("--fused"),
+        Useful("--batch"),
+        Useful("--fused --not m:26752", 221, 20.0),
+        Useful(FROM_MEMORY, 222, 4.0),
+        Useful("--batch --only 'cublas$'", 223, 8.0),
+    ),
     small="--m 8 --n 16 --k 4",
     default="fused",
     sweeping=("part", "rule", "lr", "mu", "decay", "limit"),

@@ -1,7 +1,8 @@
-"""One file is one kind of device."""
+"""One file is one kind of device: what it is, whether one is here, and how to open it."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,41 +11,47 @@ from kernels.errors import UsageError
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
+    from kernels.devices.kind import Kind
+
+NO_KINDS = ("base", "kind")  # files of this folder that are none
 
 
 def kinds() -> tuple[str, ...]:
     """The kinds of device there are: the files of this folder."""
-    return tuple(sorted(x.stem for x in Path(__file__).parent.glob("[a-z]*.py") if x.stem != "base"))
-
-
-KERNELS = ("cpu", "cuda")  # what a variant is written for
+    return tuple(sorted(x.stem for x in Path(__file__).parent.glob("[a-z]*.py") if x.stem not in NO_KINDS))
 
 
 def check_name(name: str) -> None:
     """Refuse a name that no kind of device answers to; opens nothing."""
-    kind = name.partition(":")[0]
-    if kind not in kinds():
-        raise UsageError(f"--device {name}: no device kind {kind!r}; there are: {', '.join(kinds())}")
+    file = name.partition(":")[0]
+    if file not in kinds():
+        raise UsageError(f"--device {name}: no device kind {file!r}; there are: {', '.join(kinds())}")
 
 
-def runs(name: str) -> str:
-    """Which kernels the device called `name` runs. One that only plays, as the fake does, is told behind its
-    colon whose: `fake:cuda`."""
-    kind, _, index = name.partition(":")
-    return kind if kind in KERNELS else index or "cpu"
+def _file(name: str) -> tuple[Any, str]:
+    """The module of the device called `name`, and what stands behind its colon."""
+    check_name(name)
+    file, _, index = name.partition(":")
+    return importlib.import_module(f"kernels.devices.{file}"), index
+
+
+@functools.cache
+def kind_of(name: str) -> Kind:
+    """What the device called `name` is; opens nothing. Raises UsageError."""
+    module, index = _file(name)
+    found: Kind = module.kind(index)
+    return found
 
 
 def missing(name: str) -> str | None:
     """Why the device called `name` cannot be opened here, told without opening it."""
-    check_name(name)
-    module: Any = importlib.import_module(f"kernels.devices.{name.partition(':')[0]}")
+    module, _ = _file(name)
     reason: str | None = module.missing() if hasattr(module, "missing") else None
     return reason
 
 
 def open_device(name: str) -> Device:
     """The device called "cpu", "fake" …, or "kind:index". Raises UsageError, Unavailable."""
-    check_name(name)
-    kind, _, index = name.partition(":")
-    device: Device = importlib.import_module(f"kernels.devices.{kind}").open_device(index)
+    module, index = _file(name)
+    device: Device = module.open_device(index)
     return device

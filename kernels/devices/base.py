@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from kernels.errors import Unavailable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kernels.devices.kind import Kind
     from kernels.launch import Launch
     from kernels.pace import Pace
     from kernels.problem import Array, Operand
 
 V = TypeVar("V", bound="Row")
-ALIGNMENT = 64  # bytes: a cache line of a CPU, and its widest vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +57,22 @@ class Row(Protocol):
     def device(self) -> str: ...
 
 
-class Device(Protocol):
-    """`native`: launches are C functions that one compiled loop on this machine can call. `alignment`: what every
-    operand's address is a multiple of, bytes: as programs on this device have them. `queue`: kernels that it takes
-    behind `hold` before it blocks their caller; 0 where nothing is held."""
+def written_for(variant: V, kind: Kind, name: str) -> V:
+    """The variant, where it is a kernel of this kind. Raises Unavailable."""
+    if variant.device != kind.kernels:
+        raise Unavailable(f"{variant.name} is a kernel for {variant.device}, not for {name}")
+    return variant
 
-    kind: str
+
+class Device(Protocol):
+    """One that is open."""
+
+    kind: Kind
     name: str
-    native: bool
-    alignment: int
-    queue: int
 
     def adopt(self, variant: V) -> V:
-        """The variant as this device runs it; itself, except on the fake device."""
+        """The variant as this device runs it; itself, except on the fake device. Raises Unavailable for one that is
+        written for another kind."""
 
     def allocate(self, nbytes: int) -> Any:
         """A block of touched memory."""

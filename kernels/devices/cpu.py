@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.cgroup import quota
-from kernels.devices.base import ALIGNMENT, Elapsed, Limits, V
+from kernels.devices.base import Elapsed, Limits, V, written_for
+from kernels.devices.kind import Kind
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import UsageError
 from kernels.pace import Pace
@@ -34,21 +35,21 @@ def open_device(index: str = "") -> Cpu:
 class Cpu:
     """Memory is a byte array; marks are the wall clock and this thread's processor time."""
 
-    kind = "cpu"
+    kind: Kind
     name = "cpu"
-    native = True
-    alignment = ALIGNMENT
-    queue = 0
+
+    def __init__(self) -> None:
+        self.kind = KIND
 
     def adopt(self, variant: V) -> V:
-        return variant
+        return written_for(variant, self.kind, self.name)
 
     def allocate(self, nbytes: int) -> Array:
         import numpy as np
 
         # NumPy asks for huge pages; from their boundary on all of a large block gets them, so that two
         # processes have the same mix of pages.
-        alignment = HUGE_PAGE if nbytes >= 2 * HUGE_PAGE else ALIGNMENT
+        alignment = HUGE_PAGE if nbytes >= 2 * HUGE_PAGE else self.kind.alignment
         block = np.empty(nbytes + alignment, np.uint8)
         start = -block.ctypes.data % alignment
         block[:: os.sysconf("SC_PAGESIZE")] = 0  # first touch here, not in a measurement
@@ -143,6 +144,22 @@ def instruction_sets() -> tuple[str, ...]:
     """The vector instruction sets this processor has, narrowest first."""
     flags = _cpuinfo().get("flags", "").split()
     return tuple(name for name, flag in FLAG.items() if flag in flags) or ("native",)
+
+
+KIND = Kind(
+    "cpu",
+    "cpu",
+    "cpu",
+    ceilings=("fma", "stream"),
+    isas=lambda: instruction_sets(),  # by its name each time, so that a test can replace it
+    dtypes=("fp32", "bf16", "int8"),
+    profiler="perf",
+)
+
+
+def kind(index: str = "") -> Kind:
+    """Whichever one is named."""
+    return KIND
 
 
 def cores() -> int:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import nvcc
-from kernels.devices.base import Elapsed, Limits, V
+from kernels.devices.base import Elapsed, Limits, V, written_for
 from kernels.devices.cpu import NORMALS
+from kernels.devices.kind import Kind
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import BuildError, LaunchError, Unavailable, UsageError, said
 from kernels.libs import cublas, cuda, nvml, torch_cuda
@@ -45,8 +46,31 @@ extern "C" __global__ void sweep(const float4 *trash, long long count, float *ne
 # Clocks after which a hold lets go by itself: 0.25 s at 2 GHz, 1.5 s at the clock of an idle card. What is enqueued
 # behind a hold takes its caller milliseconds.
 PATIENCE = 500_000_000
-ALIGNMENT = 512  # bytes: what CuPy's and PyTorch's allocators give; cudaMalloc gives 256
-QUEUE = 512  # kernels: a stream takes about 1022 before it blocks its caller
+KIND = Kind(
+    "cuda",
+    "cuda:0",
+    "cuda",
+    clock="event",
+    tick=0.5e-6,
+    visit="held",
+    queue=512,  # kernels: a stream takes about 1022 before it blocks its caller
+    alignment=512,  # bytes: what CuPy's and PyTorch's allocators give; cudaMalloc gives 256
+    refuses={
+        "threads": "its kernels are launched from one",
+        "cold": "its cache is emptied as a whole: --cold all",
+        "isa": "it has one instruction set",
+        "heap": "it has its memory from its own allocator",
+    },
+    flushes=True,
+    ceilings=("fma", "mma", "stream"),
+    isas=lambda: ("cuda",),
+    dtypes=("fp32", "tf32", "bf16", "fp16"),
+    whole=True,
+    caches=(50 << 20,),  # an H100's second level
+    first_answer=60.0,
+    sticky=True,
+    profiler="ncu",
+)
 LANES, CLOCK = 128, 1.2e9  # multiply-adds of a multiprocessor a cycle (64 on sm_80), and a low clock: a guess
 BYTES_PER_PROCESSOR = 15e9  # bytes/s of memory for each of them: 2 TB/s of an H100's 3.4, of an A100's 1.6
 VISIT = 5e-3  # seconds of this process for a visit: views, capture, waiting
@@ -54,6 +78,11 @@ EMPTY = 9  # pairs of events with nothing between them: their median is the over
 SWEEPERS = 1024  # threads of each of the sweep's blocks, two a multiprocessor
 
 missing = cuda.missing
+
+
+def kind(index: str = "") -> Kind:
+    """Whichever one is named."""
+    return KIND
 
 
 def open_device(index: str = "") -> Cuda:
@@ -73,10 +102,7 @@ def open_device(index: str = "") -> Cuda:
 class Cuda:
     """`cp` is CuPy, or what a test puts in its place. Its stream is the current one of this thread."""
 
-    kind = "cuda"
-    native = False
-    alignment = ALIGNMENT
-    queue = QUEUE
+    kind = KIND
 
     def __init__(self, index: int, cp: Any) -> None:
         self.name, self.cp = f"cuda:{index}", cp
@@ -104,9 +130,7 @@ class Cuda:
         return word
 
     def adopt(self, variant: V) -> V:
-        if variant.device != self.kind:
-            raise Unavailable(f"{variant.name} is a kernel for {variant.device}, not for {self.name}")
-        return variant
+        return written_for(variant, self.kind, self.name)
 
     def function(self, source: Path, name: str, arch: str = "") -> Callable[..., object]:
         """A kernel of a CUDA file, called as f(grid, block, arguments, shared_mem=bytes) on this stream.
@@ -133,10 +157,10 @@ class Cuda:
 
     def allocate(self, nbytes: int) -> Any:
         try:
-            block = self.cp.empty(nbytes + ALIGNMENT, self.cp.uint8)
+            block = self.cp.empty(nbytes + KIND.alignment, self.cp.uint8)
         except self.cp.cuda.memory.OutOfMemoryError as error:
             raise LaunchError(f"out of device memory: {str(error).partition('(')[0].strip()}") from None
-        start = -int(block.data.ptr) % ALIGNMENT
+        start = -int(block.data.ptr) % KIND.alignment
         return block[start : start + nbytes]
 
     def scatter(self, block: Any, seed: int, dtype: str = "fp32", data: str = "normal") -> None:

@@ -1,6 +1,6 @@
 """A device with a scripted clock and a journal: the order of a measurement can be read off it.
 
-It runs every operation of the suite: those of a CPU, or as `fake:cuda` those of a GPU. Each variant keeps
+It runs every operation of the suite: those of a CPU, or as `fake:KIND` those of another kind. Each variant keeps
 its name, answers with the operation's reference, every output of it, and takes the time the script says;
 `faults` throws at a step of the journal.
 """
@@ -11,9 +11,10 @@ import dataclasses
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from kernels.devices import KERNELS
+from kernels import devices
 from kernels.devices.base import Elapsed, Limits, V
 from kernels.devices.cpu import Cpu
+from kernels.devices.kind import ALIGNMENT, Kind
 from kernels.errors import UsageError
 from kernels.launch import Launch
 
@@ -22,13 +23,34 @@ if TYPE_CHECKING:
 
     from kernels.problem import Array, Problem
 
+NAME = "fake"
+QUEUE = 512  # kernels behind a hold
+CACHES = (32 << 10, 1 << 20, 32 << 20)
+
+
+def kind(index: str = "") -> Kind:
+    """The one it plays, with every step of a visit in view. Raises UsageError where there is none to play."""
+    playable = [name for name in devices.kinds() if name != NAME]
+    if index not in ("", *playable):
+        raise UsageError(f"--device {NAME}:{index}: it plays one of {', '.join(playable)}")
+    played = devices.kind_of(index or "cpu")
+    return dataclasses.replace(
+        played,
+        name=NAME,
+        visit="held",
+        queue=QUEUE,
+        alignment=ALIGNMENT,
+        caches=played.caches or CACHES,
+        profiler="perf",
+        scripted=True,
+    )
+
 
 def open_device(index: str = "") -> Fake:
-    """Raises UsageError for kernels that no variant is written for."""
-    if index not in ("", *KERNELS):
-        raise UsageError(f"--device fake:{index}: it plays one of {', '.join(KERNELS)}")
+    """Raises UsageError for a kind that there is none of."""
     device = Fake()
-    device.name = f"fake:{index}" if index else "fake"
+    device.kind = kind(index)
+    device.name = f"{NAME}:{index}" if index else NAME
     return device
 
 
@@ -41,10 +63,7 @@ def script(variant: str, problem: Problem) -> float:
 class Fake(Cpu):
     """Host memory, scripted time. Noise: 0.5 % of every launch, from a seed."""
 
-    kind = "fake"
-    name = "fake"
-    native = False
-    queue = 512
+    name = NAME
 
     def __init__(
         self,
@@ -54,6 +73,7 @@ class Fake(Cpu):
     ) -> None:
         import numpy as np
 
+        self.kind = kind()
         self.journal: list[str] = []
         self._seconds = seconds
         self._faults = faults or {}
@@ -88,7 +108,7 @@ class Fake(Cpu):
         row: Any = variant  # a Variant, whose fields are no part of what a device reads of one
         twin: V = dataclasses.replace(
             row,
-            device=self.kind,
+            device=self.kind.name,
             prepare=prepare,
             missing=lambda: None,
             parts=lambda problem: (),
@@ -143,4 +163,4 @@ class Fake(Cpu):
         return {"model": "scripted clock", "vendor": "fake", "isa": [], "caches": list(self.limits().caches)}
 
     def limits(self) -> Limits:
-        return Limits(memory=8 << 30, cores=2, caches=(32 << 10, 1 << 20, 32 << 20))
+        return Limits(memory=8 << 30, cores=2, caches=CACHES)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
+from typing import Any
 
 from kernels.doctor.figures import Peaks, Selftest
 from kernels.doctor.libraries import Library, Pool
@@ -53,6 +54,27 @@ def devices(found: Found) -> Rows:
         if about["here"]:
             isa = f", {about['isa'][-1]}" if about.get("isa") else ""
             yield (kind, f"{about['model']}, {_many(about['cores'], 'core')}{isa}, {_bytes(about['memory'])} free")
+            yield "", "; ".join(_nature(about))
+
+
+VISITS = {
+    "compiled": "a visit is a compiled loop",
+    "held": "a visit stands ready behind a hold",
+    "single": "a visit is one launch",
+}
+FEW = 4  # kernels that are named; more are counted
+
+
+def _nature(about: Mapping[str, Any]) -> Iterator[str]:
+    """What its kind is: clock, visit, alignment, settings, ceilings, kernels."""
+    yield f"clock: {about['clock']}, {about['tick'] * 1e9:g} ns apart at best"
+    yield VISITS[about["visit"]]
+    yield f"operands at multiples of {about['alignment']} B"
+    yield f"obeys {', '.join(about['obeys'])}"
+    yield f"ceilings: {', '.join(about['ceilings'])}" if about["ceilings"] else "no ceiling"
+    names = [f"{op} {name}" for op, some in about["rows"].items() for name in some]
+    of = f"kernels of {_many(len(about['rows']), 'operation')}"
+    yield f"kernels: {', '.join(names)}" if len(names) <= FEW else f"{len(names)} {of}"
 
 
 def libraries(found: Found) -> Rows:

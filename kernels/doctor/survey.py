@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kernels import state, steering
+from kernels.catalog import operations, rows
 from kernels.devices import kinds, open_device
 from kernels.doctor import allocator, bindings, figures, packages, perf, system, tools
 from kernels.doctor.libraries import Library, Opened, Pool, open_all
@@ -114,11 +115,24 @@ FIGURES: dict[str, Callable[[datetime], Any]] = {
 }
 
 
+def _rows(kernels: str) -> dict[str, list[str]]:
+    """By operation, the kernels that are written for a kind of device."""
+    found = {op: [row.name for row in rows(op, kernels)] for op in operations()}
+    return {op: names for op, names in found.items() if names}
+
+
 def _device(kind: str) -> dict[str, Any]:
     try:
         device = open_device(kind)
         limits = device.limits()
-        return {"here": True, **device.describe(), "cores": limits.cores, "memory": limits.memory}
+        return {
+            "here": True,
+            **device.describe(),
+            "cores": limits.cores,
+            "memory": limits.memory,
+            **device.kind.to_record(),
+            "rows": _rows(device.kind.kernels),
+        }
     except SuiteError as error:
         return {"here": False, "reason": str(error)}
     except (Exception, SystemExit) as error:  # its driver or package is damaged

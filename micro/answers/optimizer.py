@@ -11,7 +11,6 @@ from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Comparison, Run
 
-OUR_OWN = ("c", "cuda")
 BARE = ("copy", "sgd")  # rules that are nothing but traffic: the best rate of theirs is what memory gives
 
 

@@ -45,11 +45,12 @@ def environment(devices: Sequence[Device], command: str) -> Environment:
     machine = _digest({name: fact for name, fact in facts.items() if name != "commit"})
     state = {
         "machine": machine,
-        "seed": 0 if device.kind == "fake" else secrets.randbits(31),
+        "seed": 0 if device.kind.scripted else secrets.randbits(31),
         "load": os.getloadavg(),
         "pressure": _read("/proc/pressure/cpu"),
         "megahertz": _clock(),
         "selftest": _selftest(machine),
+        "devices": {one.name: one.kind.to_record() for one in devices},
     }
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return Environment(_digest(facts), facts, state, command, started)

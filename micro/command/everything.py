@@ -6,17 +6,19 @@ import importlib
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernels.devices import open_device, runs
+from kernels.devices import kind_of, open_device
 from kernels.errors import UsageError
 from micro.command.session import Session, measure_plan, session
 from micro.measuring.checks import refuse_size
+from micro.planning.benchmark import outside_caches
 from micro.planning.options import Outputs, request
 from micro.planning.repeat import Repeat
-from micro.planning.request import Planned, planned
+from micro.planning.request import NothingWritten, Planned, planned
 from reports import units
 from reports.table import contrast
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from reports.record import Comparison, Contest, Run
 
 HERE = Path(__file__).parents[1]
+MEMORY = "{memory}"  # in a useful line: bytes outside the device's caches
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Part:
     name: str
     words: str
     plan: Planned
-    rank: int = 100
+    visit: int = 0
 
     @property
     def title(self) -> str:
@@ -53,22 +56,26 @@ def parts(device: str, small: bool = False, only: int | None = None) -> list[Par
     `small`: the same at sizes that take no time, where lines that differ in their sizes alone are one."""
     found = []
     for name, benchmark in benchmarks().items():
-        for line in benchmark.useful.get(runs(device), ()):
-            if only is None or line.rank // 100 == only:
-                found.append(_part(benchmark, name, line, device, small))
+        for line in benchmark.useful:
+            if bool(line.visit) == kind_of(device).whole and only in (None, line.visit // 100):
+                with suppress(NothingWritten):
+                    found.append(_part(benchmark, name, line, device, small))
     if not found:
         raise UsageError(f"--device {device}: no benchmark has anything for it yet")
     kept: dict[tuple[str, ...], Part] = {}
-    for part in sorted(found, key=lambda part: part.rank):
+    for part in sorted(found, key=lambda part: part.visit):
         kept.setdefault(tuple(contest.name for contest in part.plan.contests), part)
     return list(kept.values())
 
 
 def _part(benchmark: Benchmark, name: str, line: Useful, device: str, small: bool) -> Part:
     seconds = f"--budget {line.seconds:g}s" if line.seconds else ""
-    words = " ".join(filter(None, (line.words, benchmark.small if small else "", seconds, f"-q --device {device}")))
+    asked = line.words
+    if MEMORY in asked:
+        asked = asked.replace(MEMORY, str(outside_caches(device)))
+    words = " ".join(filter(None, (asked, benchmark.small if small else "", seconds, f"-q --device {device}")))
     meant, options = request(benchmark, name, shlex.split(words), raising=True)
-    return Part(name, line.words, planned(meant, name, options), line.rank)
+    return Part(name, asked, planned(meant, name, options), line.visit)
 
 
 def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> Iterator[tuple[Part, Run]]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from kernels.devices import runs
+from kernels.devices import kind_of
 from kernels.errors import SuiteError
 from micro.planning.contest import Case, parse
 from micro.planning.protocol import PREPARE
@@ -21,11 +21,8 @@ MOST = 64  # cases of one profiler session: what it notes stays in memory until 
 def unnamed(run: Run) -> dict[str, Case]:
     """By its name in the run, each case that was timed on a GPU and whose kernels no note of the run names yet."""
     named = {name for note in run.notes if note.topic == "kernels" for name in note.data.get("names", {})}
-    cases = {
-        result.name: parse(result.name)
-        for result in run.results
-        if result.seconds and result.role == "measured" and runs(result.device) == "cuda" and result.name not in named
-    }
+    timed = (x for x in run.results if x.seconds and x.role == "measured" and kind_of(x.device).own_clock)
+    cases = {result.name: parse(result.name) for result in timed if result.name not in named}
     return {name: case for name, case in cases.items() if not case.problem.on_host}
 
 

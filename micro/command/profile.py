@@ -39,9 +39,11 @@ def run(contests: Sequence[Contest], control: str, command: str) -> int:
     if case.setting.heap != "default":
         raise UsageError(f"--heap {case.setting.heap}: a profile is of this process, whose heap is what it is")
     device = open_device(case.setting.device)
+    if not device.kind.profiler:
+        raise UsageError(f"--profile: no profiler is known that looks at one launch on {device.name}")
     refuse_size(contests, {device.name: device.limits()})
     fifos = _fifos(control)
-    if device.native:  # as in a worker: before the libraries are loaded
+    if device.kind.compiled:  # as in a worker: before the libraries are loaded
         os.environ.update(dict.fromkeys(POOLS, str(case.setting.threads)) | variables(case.setting.isa))
         pin(case.setting.threads)
         import threadpoolctl
@@ -55,7 +57,7 @@ def run(contests: Sequence[Contest], control: str, command: str) -> int:
         raise LaunchError(f"raises {said(error)}") from error
     print(f"{case.name}: one warmed launch, {units.seconds(took)}")
     if not control:
-        print(gpu_line(command) if device.kind == "cuda" else line(command))
+        print(gpu_line(command) if device.kind.profiler == "ncu" else line(command))
     return 0
 
 
@@ -75,7 +77,7 @@ def _launch(device: Device, case: Case, fifos: Sequence[str]) -> float:
         launch.call()
     device.sync()
     with ExitStack() as stack:
-        on_gpu: Any = device if device.kind == "cuda" else None
+        on_gpu: Any = device if device.kind.profiler == "ncu" else None
         mark = on_gpu.profiler if on_gpu else _marks(fifos, stack)
         mark("enable")
         start = time.perf_counter()

@@ -17,14 +17,9 @@ from micro.planning.contest import Contest
 HIDDEN = 64 * 2048  # a hidden layer of FCN-S at batch 64: 512 KiB an operand
 IMAGES = 16 * 96 * 55 * 55  # what AlexNet-S's first convolution gives at batch 16: 18 MiB
 IN_CACHE = 4096  # floats: input and output within a first-level cache
-# Bytes of operands that a GPU takes from its memory: four times a second-level cache of 60 MB, and a power of two. An
-# H100 has 50 MB, which hold what AlexNet-S gives. Planning opens no device, so that it is a constant.
-MEMORY = 256 << 20
-FROM_MEMORY = f", from a GPU's memory, its operands {MEMORY >> 20} MiB and more"
 NETWORKS = ((64, 26752), (64, 10), (256, 10000))  # FCN-S; FCN-R; the LSTM's vocabulary at a sixteenth of its rows
 WHOLE = (4096, 10000)  # all of them
 STREAMED = (("relu", "forward"), ("sigmoid", "forward"), ("tanh", "dgrad"))  # from memory: 1, 4, 3 passes of CuPy's
-LIBRARIES = {"cpu": ("c", "numpy", "torch", "numba"), "cuda": ("cuda", "cupy", "torch-cuda")}
 
 
 def unique(contests: Iterable[Contest]) -> list[Contest]:
@@ -81,7 +76,13 @@ def along(
 
 def _libraries(asked: Asked, phase: str = "forward") -> list[str]:
     """Numba's loops are written forward alone."""
-    return [x for x in named_among(asked, LIBRARIES[asked.kernels]) if phase == "forward" or x != "numba"]
+    libraries = asked.rows("library", op=Activation.op)
+    return [x for x in named_among(asked, libraries) if phase == "forward" or x != "numba"]
+
+
+def _from_memory(asked: Asked) -> str:
+    """What a question says of operands that a GPU takes from its memory."""
+    return f", from a GPU's memory, its operands {asked.memory >> 20} MiB and more"
 
 
 # Activations (E9, E11)
@@ -96,8 +97,8 @@ def activations(asked: Asked) -> list[Contest]:
         for count in (HIDDEN, IMAGES)
         for kind, phase in wanted
     ]
-    if asked.kernels == "cuda":  # input and output
-        asks, count = f"who is fastest{FROM_MEMORY}?", MEMORY // 8
+    if asked.device.whole:  # input and output; its caches hold what AlexNet-S gives
+        asks, count = f"who is fastest{_from_memory(asked)}?", asked.memory // 8
         found += [
             variants(asked, "activation", asks, Activation(count, kind, phase), _libraries(asked, phase))
             for kind, phase in STREAMED
@@ -118,7 +119,7 @@ def functions(asked: Asked) -> list[Contest]:
 
 def providers(asked: Asked) -> list[Contest]:
     """Our polynomial against the C library's function, NumPy's, torch's."""
-    names = {"cpu": ("c", "libm", "numpy", "torch", "numba"), "cuda": LIBRARIES["cuda"]}[asked.kernels]
+    names = asked.rows(op=Activation.op)
     return [
         variants(asked, "provider", "whose function is fastest?", Activation(IN_CACHE, kind), named_among(asked, names))
         for kind in ("exp", "tanh", "sigmoid")
@@ -130,8 +131,8 @@ def places(asked: Asked) -> list[Contest]:
     question = "does writing over the input save time"
     kinds = (("relu", "forward"), ("sigmoid", "forward"), ("relu", "dgrad"))
     wanted = [(count, kind, f"{question}?") for count in (IMAGES, HIDDEN) for kind in kinds]
-    if asked.kernels == "cuda":  # in place there is one operand
-        wanted.append((MEMORY // 4, kinds[0], f"{question}{FROM_MEMORY}?"))
+    if asked.device.whole:  # in place there is one operand
+        wanted.append((asked.memory // 4, kinds[0], f"{question}{_from_memory(asked)}?"))
     return [
         along(asked, "place", asks, Activation(count, *kind), name, "place", ("out", "in"))
         for count, kind, asks in wanted
@@ -144,20 +145,20 @@ def places(asked: Asked) -> list[Contest]:
 
 
 def _shapes(asked: Asked, count: int = 3) -> tuple[tuple[int, int], ...]:
-    """The first of the networks' sizes, or all of them and the largest too: the only one that is more than MEMORY."""
+    """The first of the networks' sizes, or all of them and the largest too: the only one of which a GPU's caches hold
+    nothing."""
     return (*NETWORKS, WHOLE) if {"full", "all"} & asked.flags else NETWORKS[:count]
 
 
 def fused(asked: Asked) -> list[Contest]:
     """Each library's fused way against its parts, rows of labels being there; then all that are fused."""
     question = "what does it cost to take softmax, log, product and sum one after another"
-    pairs = {"cpu": ("c", "torch", "numpy"), "cuda": ("torch-cuda",)}[asked.kernels]
-    rivals = {"cpu": ("c", "torch", "torch-autograd", "numpy", "numba"), "cuda": LIBRARIES["cuda"]}[asked.kernels]
+    pairs, rivals = asked.rows("parts", op=Softmax.op), asked.rows("library", op=Softmax.op)
     found = []
-    shapes = dict.fromkeys((*_shapes(asked), *((WHOLE,) if asked.kernels == "cuda" else ())))
+    shapes = dict.fromkeys((*_shapes(asked), *((WHOLE,) if asked.device.whole else ())))
     for batch, classes in shapes:
         onehot = Softmax(batch, classes, "one-hot")
-        far = FROM_MEMORY if asked.kernels == "cuda" and (batch, classes) == WHOLE else ""
+        far = _from_memory(asked) if asked.device.whole and (batch, classes) == WHOLE else ""
         found += [
             variants(asked, "fused", question + far + "?", onehot, (x, f"{x}-parts"), x)
             for x in named_among(asked, pairs)
@@ -170,7 +171,7 @@ def fused(asked: Asked) -> list[Contest]:
 def doubled(asked: Asked) -> list[Contest]:
     """A network that ends in a softmax, trained with a loss that has one of its own, against a network without."""
     question = "what does a softmax before the loss's own cost?"
-    pair = {"cpu": ("c", "torch"), "cuda": ("torch-cuda",)}[asked.kernels]
+    pair = asked.rows("doubled", op=Softmax.op)
     before = ("none", "log-softmax", "softmax")
     return [
         along(asked, "doubled", question, Softmax(batch, classes), name, "before", before)
@@ -181,26 +182,26 @@ def doubled(asked: Asked) -> list[Contest]:
 
 def labels(asked: Asked) -> list[Contest]:
     """Indices against rows that are there, and against rows that are written first."""
-    pair = {"cpu": ("c", "torch", "numpy"), "cuda": ("cuda", "torch-cuda")}[asked.kernels]
+    pair, made = asked.rows("labels", op=Softmax.op), asked.rows("made", op=Softmax.op)
     found = []
     for batch, classes in _shapes(asked, 2):
         problem = Softmax(batch, classes)
         for name in named_among(asked, pair):
             question = "what does it cost to read labels as rows?"
             found.append(along(asked, "labels", question, problem, name, "labels", ("index", "one-hot")))
-        if asked.kernels == "cpu":
+        if made:
             question = "what does it cost to write them first?"
-            found.append(variants(asked, "labels-made", question, problem, ("c", "c-labels-made")))
+            found.append(variants(asked, "labels-made", question, problem, made))
     return found
 
 
 def losses(asked: Asked) -> list[Contest]:
-    """Loss and gradient against the loss alone; on a CPU."""
-    if asked.kernels == "cuda":
-        return []
+    """Loss and gradient against the loss alone."""
     question = "what does the gradient add to the loss?"
     return [
-        along(asked, "loss", question, Softmax(*shape), "c", "want", ("forward", "step")) for shape in _shapes(asked, 2)
+        along(asked, "loss", question, Softmax(*shape), name, "want", ("forward", "step"))
+        for shape in _shapes(asked, 2)
+        for name in asked.rows("losses", op=Softmax.op)
     ]
 
 

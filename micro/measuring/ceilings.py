@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kernels.catalog import find
-from kernels.devices import runs
+from kernels import devices
+from kernels.catalog import bounding, find
 from kernels.launch import Setting
 from kernels.ops.fma import Fma
 from kernels.ops.mma import Mma
@@ -17,6 +17,7 @@ from reports import stats, units
 
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
+    from kernels.devices.kind import Kind
     from kernels.problem import Array, Problem
     from micro.measuring.rounds import Measurement
 
@@ -32,7 +33,6 @@ STEPS = 16384
 # Of tensor cores: mma.sync 0.5 ms and wgmma 0.6 ms on an H100 at 1.8 GHz, of which writing the sums is 1 %.
 TENSOR_STEPS = {"mma": 8192, "wgmma": 4096}
 COARSE = ("tf32", "bf16", "fp16")  # what tensor cores multiply here
-KERNEL = {"cpu": "c", "cuda": "cuda"}
 
 
 def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
@@ -43,16 +43,16 @@ def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
         own = [case for case in measured if case.setting.device == device and not _for_its_caller(case)]
         if not own:
             continue
-        setting = Setting(own[0].setting.threads, device=device)
-        kernel = KERNEL[runs(device)]
+        setting, known = Setting(own[0].setting.threads, device=device), devices.kind_of(device)
         sizes = dict.fromkeys(_working_set(case.problem) for case in own)
-        coarse = dict.fromkeys(_computes(case) for case in own) if kernel == "cuda" else {}
-        problems = [
-            peak(device, limits[device]),
+        coarse = dict.fromkeys(_computes(case) for case in own)
+        problems: list[Problem] = [
+            *([peak(known, limits[device])] if "fma" in known.ceilings else []),
             *(x for dtype in coarse if dtype in COARSE for x in tensor_peaks(dtype, limits[device])),
             *(Stream("read", size) for size in sizes),
         ]
-        found += [Case(problem, kernel, setting, "ceiling") for problem in problems]
+        bounds = [problem for problem in problems if problem.op in known.ceilings]
+        found += [Case(problem, bounding(problem.op, known.kernels), setting, "ceiling") for problem in bounds]
     return found
 
 
@@ -68,16 +68,12 @@ def title(problem: Problem) -> str:
 
 def _for_its_caller(case: Case) -> bool:
     """Whether what is timed is not the device's work: nothing of the device bounds it."""
-    return case.problem.on_host and runs(case.setting.device) == "cuda"
+    return case.problem.on_host and devices.kind_of(case.setting.device).own_clock
 
 
-def peak(device: str, limits: Limits) -> Fma:
-    """Multiply-adds in registers, by the widest instructions of a CPU or on all multiprocessors of a GPU."""
-    from kernels.devices.cpu import instruction_sets
-
-    if runs(device) == "cuda":
-        return Fma("cuda", STEPS, processors=limits.cores)
-    return Fma(instruction_sets()[-1])
+def peak(known: Kind, limits: Limits) -> Fma:
+    """Multiply-adds in registers, by the widest instructions of a core or on all multiprocessors of a GPU."""
+    return Fma(known.isas()[-1], STEPS, processors=limits.cores if known.whole else 1)
 
 
 def tensor_peaks(dtype: str, limits: Limits) -> list[Mma]:
@@ -200,7 +196,7 @@ def _certain(bound: Mma, case: Case) -> bool:
 
 def _firm(case: Case, kind: str, limits: Mapping[str, Limits]) -> bool:
     """Whether nothing can beat it. A GPU's read of little is mostly its launches, two of them."""
-    if kind != "bytes" or runs(case.setting.device) == "cpu":
+    if kind != "bytes" or not devices.kind_of(case.setting.device).whole:
         return kind != "shown"
     return case.problem.footprint > COVERED * limits[case.setting.device].usable_cache
 

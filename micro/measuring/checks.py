@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.catalog import find
-from kernels.devices import runs
+from kernels.devices import kind_of
 from kernels.errors import BuildError, KernelError, Unavailable, UsageError, WrongResult
 from micro.planning.contest import Case, Contest
 from micro.planning.options import option_of
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kernels.devices.base import Limits
     from kernels.problem import Problem
 
-FIRST = 60.0  # seconds for the first answer of a provider to an operation in a GPU's worker: it loads and compiles
 PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; twice, for two probes
 SLOW_BYTES = 0.5e9  # … and operands at this many bytes/s: references are in float64
 
@@ -98,17 +97,17 @@ class Checks:
         except BuildError as error:
             return Outcome("failed", str(error), prepared)
         except (KernelError, MemoryError) as error:
-            # An error of CUDA's may stay with its context: no later case must inherit it.
-            if isinstance(error, Died) or runs(case.setting.device) == "cuda":
+            # An error that stays with its process must not be a later case's.
+            if isinstance(error, Died) or kind_of(case.setting.device).sticky:
                 self.workers.drop(key)
             return Outcome("failed", str(error) or "out of memory", prepared)
 
     def _patience(self, case: Case, prepared: PreparedCase) -> float:
-        """Seconds for an answer, by its work; the first one of a kind on a GPU has FIRST at least."""
+        """Seconds for an answer, by its work; the first one of a provider has what its device needs to load it."""
         work = find(case.problem.op, case.variant).executed(case.problem)
         once = work.flops * prepared.uses / SLOW + case.problem.footprint / SLOW_BYTES
-        first = runs(case.setting.device) == "cuda" and self._question(case) not in self.answered
-        return max(FIRST if first else PATIENCE, FACTOR * 2 * once)
+        known = self._question(case) in self.answered
+        return max(PATIENCE if known else kind_of(case.setting.device).first_answer, FACTOR * 2 * once)
 
     def _question(self, case: Case) -> tuple[Client, str, str]:
         """Whom a case asks for what."""

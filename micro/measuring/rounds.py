@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kernels.devices import runs
+from kernels.devices import kind_of
 from micro.measuring.workers import Crew, stack
 from micro.planning.contest import Case
 from micro.worker.messages import ContestCost, RoundBatch
@@ -98,13 +98,14 @@ class Measurement:
 
 def clocks(cases: Sequence[Case], opened: ContestCost) -> tuple[str, ...]:
     """Wall below a millisecond, where the CPU clock's half microsecond would show; above it processor time,
-    which a busy neighbor does not move. With several threads in the contest the wall for all. What a GPU
-    does is timed by its events; what a call costs its caller, by the wall."""
+    which a busy neighbor does not move. With several threads in the contest the wall for all. What a device with a
+    clock of its own does is timed by that; what a call costs its caller, by the wall."""
     several = any(case.setting.threads > 1 for case in cases)
 
     def clock(case: Case, visit: float) -> str:
-        if runs(case.setting.device) == "cuda":
-            return "wall" if case.problem.on_host else "event"
+        device = kind_of(case.setting.device)
+        if device.own_clock:
+            return "wall" if case.problem.on_host else device.clock
         return "cpu" if visit >= CPU_CLOCK and not several else "wall"
 
     return tuple(map(clock, cases, opened.visits))
@@ -212,7 +213,7 @@ class _Rounds:
         import numpy as np
 
         short = [
-            clock in ("wall", "event") and case.setting.threads == 1 and case.role == "measured"
+            clock != "cpu" and case.setting.threads == 1 and case.role == "measured"
             for clock, case in zip(self.clocks, self.cases, strict=True)
         ]
         lost: Array = look.lost[:, short]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernels.devices import runs
+from kernels.devices import kind_of
 from kernels.errors import KernelError, Unavailable
 from micro.planning.contest import Case
 from micro.planning.protocol import ACROSS, VISIT
@@ -13,6 +13,7 @@ from micro.worker.messages import Close, ContestCost, Look, Open, R, Request, Ro
 from micro.worker.placement import orders
 from micro.worker.process import Workers
 
+FINE = 60e-9  # seconds between two readings of a clock, a thousandth of VISIT: with more a visit is ACROSS
 CLOCKS = ("sm_megahertz", "sm_megahertz_least", "sm_megahertz_most")  # of a device's state
 
 
@@ -26,7 +27,9 @@ class Crew:
         home = {case.setting.device: workers.key(case) for case in reversed(cases) if case.role == "measured"}
         keys = [workers.key(case) if case.role == "measured" else home[case.setting.device] for case in cases]
         self._keys = list(dict.fromkeys(keys))
-        self._on_gpu = {key for key, x in zip(keys, cases, strict=True) if runs(x.setting.device) == "cuda"}
+        kinds = {key: kind_of(case.setting.device) for key, case in zip(keys, cases, strict=True)}
+        self._coarse = any(one.tick > FINE for one in kinds.values())
+        self._sticky = {key for key, one in kinds.items() if one.sticky}
         self._mine = {key: [k == key for k in keys] for key in self._keys}
         self._home = keys
         self.culprit = -1
@@ -38,7 +41,7 @@ class Crew:
     def open(self, patience: float) -> ContestCost:
         opened = [self._ask(key, Open(self.cases, tuple(self._mine[key]), self._seed), patience) for key in self._keys]
         calls = [opened[self._keys.index(key)][i] for i, key in enumerate(self._home)]
-        visit = ACROSS if self.lockstep or self._on_gpu else VISIT
+        visit = ACROSS if self.lockstep or self._coarse else VISIT
         settled = {key: self._ask(key, Settle(calls, visit), patience) for key in self._keys}
         own = list(enumerate(self._home))  # what a worker says of its own cases: only it has launched them
         return ContestCost(
@@ -96,8 +99,8 @@ class Crew:
             return ask(worker, request, patience)
         except (KernelError, Unavailable) as error:
             self.culprit = worker.running()
-            # What CUDA has refused once it may refuse from then on, to whoever comes next in this process.
-            if isinstance(error, Died) or (isinstance(error, KernelError) and key in self._on_gpu):
+            # What such a device has refused once it may refuse from then on, to whoever comes next in this process.
+            if isinstance(error, Died) or (isinstance(error, KernelError) and key in self._sticky):
                 self._workers.drop(key)
             raise
 

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kernels.catalog import find
-from kernels.devices import runs
+from kernels.catalog import find, rows
+from kernels.devices import kind_of, missing, open_device
 from kernels.launch import Setting
 from kernels.problem import Problem
+from kernels.variant import DEFAULT
 from micro.planning.contest import Case, Contest
+
+if TYPE_CHECKING:
+    from kernels.devices.kind import Kind
+
+OUTSIDE = 4  # last-level caches that operands take to come from memory
+
+
+@functools.cache
+def outside_caches(device: str) -> int:
+    """Bytes of operands that a device takes from its memory: a power of two, at least OUTSIDE of its last cache; of one
+    that is not here, of a usual one's."""
+    caches = kind_of(device).caches
+    if not kind_of(device).scripted and missing(device) is None:
+        caches = tuple(open_device(device).describe()["caches"]) or caches
+    return 1 << (OUTSIDE * max(caches) - 1).bit_length()
 
 
 @dataclass(frozen=True)
 class Useful:
-    """A command line of a benchmark that is worth running of it. `rank`: what is worth most comes first, across all
-    benchmarks; its hundreds are the part of a visit to a GPU in which it is asked. `seconds` of measuring, where not
-    what its question takes by default."""
+    """A command line of a benchmark that is worth running of it. `visit`: its place in a visit to a GPU, across all
+    benchmarks, what is worth most first; its hundreds are the part of the visit. Without one it is run where a core is
+    timed. `seconds` of measuring, where not what its question takes by default. `{memory}` in the words: bytes that
+    come from the device's memory, not from its caches."""
 
     words: str = ""
-    rank: int = 100
+    visit: int = 0
     seconds: float | None = None
 
 
@@ -31,18 +49,16 @@ class Benchmark:
     A question is a flag; its function turns what was asked into contests. `default`: the question that is put where a
     command line names neither another nor what to compare, nor an axis of `sweeping`. `others`: of further operations
     that the same command measures; the one whose axes or questions are named is meant. `data`: what operands hold,
-    unless a person says otherwise. `variants` are measured by default on a CPU, `cuda` on a GPU. `useful`: the command
-    lines that `python -m micro all` runs of it, by the kind of kernels; `small`: words that make each of them take no
-    time, for a test of the whole. `net`: what --net asks.
+    unless a person says otherwise. Which rows are measured by default stands in the operation's table. `useful`: the
+    command lines that `python -m micro all` runs of it; `small`: words that make each of them take no time, for a test
+    of the whole. `net`: what --net asks.
     """
 
     problem: type[Problem]
     about: str
     sweep: dict[str, tuple[Any, ...]]
     questions: dict[str, Question]
-    variants: tuple[str, ...]
-    cuda: tuple[str, ...] = ()
-    useful: Mapping[str, tuple[Useful, ...]] = field(default_factory=dict)
+    useful: tuple[Useful, ...] = ()
     small: str = ""
     net: Question | None = None
     default: str = ""
@@ -61,10 +77,6 @@ class Benchmark:
         every = (self, *self.others)
         data = {(one.problem.op, "data") for one in every if one.data != "normal"}
         return frozenset({(one.problem.op, axis) for one in every for axis in one.sweep} | data)
-
-    def rows(self, kernels: str) -> tuple[str, ...]:
-        """The variants that are measured by default, for one kind of kernels."""
-        return {"cpu": self.variants, "cuda": self.cuda}[kernels]
 
 
 @dataclass(frozen=True)
@@ -94,9 +106,19 @@ class Asked:
     net: str = ""
 
     @property
-    def kernels(self) -> str:
-        """Which kernels its first device runs: cpu, cuda."""
-        return runs(self.settings[0].device)
+    def device(self) -> Kind:
+        """What its first device is."""
+        return kind_of(self.settings[0].device)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of operands that its first device takes from its memory."""
+        return outside_caches(self.settings[0].device)
+
+    def rows(self, *roles: str, op: str = "") -> tuple[str, ...]:
+        """Of its operation's table, or another's, what is measured in one of these roles on its first device."""
+        table = rows(op or self.op, self.device.kernels)
+        return tuple(row.name for row in table if set(roles or (DEFAULT,)) & set(row.roles))
 
     def case(self, problem: Problem, variant: str, setting: Setting | None = None) -> Case:
         """The case, skipped with its reason where its device or the variant is not here, or refuses it."""
@@ -107,10 +129,10 @@ class Asked:
         row: Any = find(problem.op, variant)
         if device in self.absent:
             return self.absent[device]
-        if row.device != runs(device):
-            return f"a kernel for {row.device}: --device {row.device}{':0' if row.device != 'cpu' else ''}"
-        plays = device.startswith("fake")  # whatever is missing here, it answers in its place
-        reason: str | None = None if plays else row.missing()
+        known = kind_of(device)
+        if row.device != known.kernels:
+            return f"a kernel for {row.device}: --device {kind_of(row.device).first}"
+        reason: str | None = None if known.scripted else row.missing()
         return reason or row.accepts(problem)
 
     def pairs(self) -> list[tuple[str, Setting]]:
@@ -118,8 +140,8 @@ class Asked:
         found = []
         for setting in self.settings:
             for variant in self.variants:
-                kind = find(self.op, variant).device
-                known = kind in {runs(other.device) for other in self.settings}
-                if runs(setting.device) == kind or (not known and setting == self.settings[0]):
+                kernels = find(self.op, variant).device
+                known = kernels in {kind_of(other.device).kernels for other in self.settings}
+                if kind_of(setting.device).kernels == kernels or (not known and setting == self.settings[0]):
                     found.append((variant, setting))
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict, dataclass, fields
 
-from kernels.devices import runs
+from kernels.devices import kind_of
 from kernels.launch import Setting
 from micro.planning.contest import Case
 
@@ -25,7 +25,7 @@ class Repeat:
             return "python -m micro.selftest"
         # Of multiply-adds --isa is an axis, everyone else's a setting.
         if case.role == "ceiling" or self.command == "ceiling" or case.problem.op in ("fma", "mma"):
-            return "python -m micro.ceiling" + (device if runs(case.setting.device) != "cpu" else "")
+            return "python -m micro.ceiling" + (device if kind_of(case.setting.device).own_clock else "")
         words = [f"python -m micro.{self.command}", *self._axes(case)]
         words.append(f"--variant {shlex.quote(case.variant)} --threads {case.setting.threads}")
         values, defaults = asdict(case.setting), asdict(Setting())
@@ -34,7 +34,7 @@ class Repeat:
                 words.append(f"--{name} {values[name]}")
         if case.setting.cold:
             words.append(f"--cold {','.join(case.setting.cold)}")
-        return " ".join(words) + (device if case.setting.device != "cpu" else "")
+        return " ".join(words) + (device if case.setting.device != Setting().device else "")
 
     def _axes(self, case: Case) -> list[str]:
         values, words = asdict(case.problem), []

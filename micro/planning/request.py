@@ -9,11 +9,12 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from kernels import heap, isa
-from kernels.catalog import find
-from kernels.devices import KERNELS, check_name, missing, runs
+from kernels.catalog import find, rows
+from kernels.devices import kind_of, missing
 from kernels.dtypes import DATA
 from kernels.errors import UsageError
 from kernels.launch import Setting
+from kernels.variant import DEFAULT
 from micro.planning import why
 from micro.planning.axes import along, by_variant, problems, values
 from micro.planning.benchmark import Asked, Benchmark, Question
@@ -22,6 +23,11 @@ from micro.planning.options import Options, Outputs, option_of
 
 if TYPE_CHECKING:
     from reports.record import Run
+
+
+class NothingWritten(UsageError):
+    """No kernel of a device is what a command line asks for."""
+
 
 SHARE = {"%": 0.01}
 TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
@@ -89,9 +95,9 @@ def _asked(benchmark: Benchmark, options: Options) -> Asked:
     if options.variant:
         named = values(options.variant, str, "--variant")
     else:
-        named = tuple(dict.fromkeys(v for device in devices for v in benchmark.rows(runs(device))))
+        named = tuple(dict.fromkeys(name for setting in settings for name in default_rows(benchmark, setting.device)))
     if not named:
-        raise UsageError(f"--device {options.device}: nothing here is written for it yet")
+        raise NothingWritten(f"--device {options.device}: nothing here is written for it yet")
     for variant in named:
         find(benchmark.problem.op, variant)
     absent = {name: reason for name in devices if (reason := missing(name))} if len(devices) > 1 else {}
@@ -101,7 +107,7 @@ def _asked(benchmark: Benchmark, options: Options) -> Asked:
 
 
 def _settings(options: Options, devices: Sequence[str], operands: list[str]) -> tuple[Setting, ...]:
-    """Threads on each device. A GPU has none of this process's: its kernels are launched from one."""
+    """On each device those that it obeys."""
     cold, threads = _cold(options.cold, operands), values(options.threads, int, "--threads")
     sets, data = values(options.isa, str, "--isa"), values(options.data, str, "--data")
     heaps = values(options.heap, str, "--heap")
@@ -114,27 +120,28 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str]) -> 
             raise UsageError(f"--data {word}: there are {', '.join(DATA)}")
     settings: list[Setting] = []
     for device in devices:
-        check_name(device)
-        if runs(device) not in KERNELS:
-            raise UsageError(f"--device {device}: it plays one of {', '.join(KERNELS)}")
-        if runs(device) == "cuda":
-            _refuse_on_gpu(options, device, some_cold=bool(cold) and len(cold) < len(operands))
-            settings += [Setting(1, cold, device, data=word) for word in data]
-        else:
+        refuses = kind_of(device).refuses
+        some_cold = bool(cold) and not (kind_of(device).flushes and len(cold) == len(operands))
+        for name, value, asked in (
+            ("cold", options.cold, some_cold),
+            ("isa", options.isa, options.isa != "default"),
+            ("heap", options.heap, options.heap != "default"),
+            ("threads", options.threads, threads != (1,) and all("threads" in kind_of(one).refuses for one in devices)),
+        ):
+            if asked and name in refuses:
+                raise UsageError(f"--{name} {value}: {device}: {refuses[name]}")
+        if "threads" not in refuses:
             _refuse_threads(threads)
-            rest = list(itertools.product(sets, data, heaps))
-            settings += [Setting(count, cold, device, *more) for count in threads for more in rest]
+        counts = [1] if "threads" in refuses else threads
+        settings += [
+            Setting(count, cold, device, *more) for count in counts for more in itertools.product(sets, data, heaps)
+        ]
     return tuple(settings)
 
 
-def _refuse_on_gpu(options: Options, device: str, some_cold: bool) -> None:
-    """Settings that a GPU does not obey. Raises UsageError."""
-    if some_cold:
-        raise UsageError(f"--cold {options.cold}: {device}'s cache is emptied as a whole: --cold all")
-    if options.isa != "default":
-        raise UsageError(f"--isa {options.isa}: {device} has one instruction set")
-    if options.heap != "default":
-        raise UsageError(f"--heap {options.heap}: {device} has its memory from its own allocator")
+def default_rows(benchmark: Benchmark, device: str) -> list[str]:
+    """What is measured on a device where nobody names a variant."""
+    return [row.name for row in rows(benchmark.problem.op, kind_of(device).kernels) if DEFAULT in row.roles]
 
 
 def _refuse_threads(threads: Sequence[int]) -> None:
@@ -205,12 +212,15 @@ def _of_question(question: Question, asked: Asked) -> list[Contest]:
     contests: list[Contest] = []
     for one in _by_device(asked):
         taken = {contest.name for contest in contests}
-        for contest in question.build(one):
+        for contest in (contest for contest in question.build(one) if contest.cases):
             suffix = f"/device:{one.settings[0].device}" if contest.name in taken else ""
             contests.append(replace(contest, name=contest.name + suffix))
     for setting in asked.settings:
         if not contests and (reason := missing(setting.device)):
             raise UsageError(f"--device {setting.device}: {reason}")
+    if not contests:
+        names = ", ".join(dict.fromkeys(setting.device for setting in asked.settings))
+        raise NothingWritten(f"--device {names}: nothing that this question measures is written for it yet")
     return contests
 
 

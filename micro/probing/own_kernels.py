@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels import nvcc
 from kernels.catalog import find
+from kernels.devices.cuda import KIND
 from kernels.errors import SuiteError, UsageError, said
 from kernels.launch import Launch, Setting
 from kernels.ops.activation import Activation
@@ -45,9 +46,10 @@ class Own:
 
 def _activation(kernel: str, count: int) -> Own:
     kind, _, phase = kernel.partition("_")
-    return Own(kernel, "cuda", Activation(count, kind, phase))
+    return Own(kernel, OURS, Activation(count, kind, phase))
 
 
+OURS = KIND.kernels  # the row of a table whose kernel is written here
 TYPES = ("tf32", "bf16", "fp16")
 KINDS, PHASES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "dgrad")
 SMALL = (
@@ -55,21 +57,21 @@ SMALL = (
     Own("sgemm_tiled", "cuda-tiled", Gemm(70, 129, 45, "tn")),
     Own("transpose_naive", "cuda-naive", Transpose(129, 70)),
     Own("transpose_tiled", "cuda-tiled", Transpose(129, 70)),
-    *(Own(f"stream_{kind}", "cuda", Stream(kind, 4 * 40003)) for kind in ("read", "copy", "triad")),
-    Own("fma_chains10", "cuda", Fma("cuda", 131, processors=2)),
-    *(Own(f"{unit}_{dtype}", "cuda", Mma(dtype, unit, 7, 2)) for unit in TILES for dtype in TYPES),
+    *(Own(f"stream_{kind}", OURS, Stream(kind, 4 * 40003)) for kind in ("read", "copy", "triad")),
+    Own("fma_chains10", OURS, Fma(KIND.isas()[-1], 131, processors=2)),
+    *(Own(f"{unit}_{dtype}", OURS, Mma(dtype, unit, 7, 2)) for unit in TILES for dtype in TYPES),
     *(Own(f"launch_{kernel}", "cupy-kernel", Calls(kernel, 2)) for kernel in ("empty", "gemm")),
-    *(Own(f"optimizer_{rule}", "cuda", Optimizer(rule, 3, 1027)) for rule in ("sgd", "momentum", "adam")),
+    *(Own(f"optimizer_{rule}", OURS, Optimizer(rule, 3, 1027)) for rule in ("sgd", "momentum", "adam")),
     *(_activation(f"{kind}_{phase}", 4099) for phase in PHASES for kind in KINDS),
-    Own("softmax_index", "cuda", Softmax(3, 1025)),
-    Own("softmax_onehot", "cuda", Softmax(3, 1025, "one-hot")),
+    Own("softmax_index", OURS, Softmax(3, 1025)),
+    Own("softmax_onehot", OURS, Softmax(3, 1025, "one-hot")),
 )
 LARGE = (  # operands of 268 MB: a cache holds a fifth of one
-    *(Own(f"stream_{kind}", "cuda", Stream(kind, 1 << 28)) for kind in ("read", "copy", "triad")),
+    *(Own(f"stream_{kind}", OURS, Stream(kind, 1 << 28)) for kind in ("read", "copy", "triad")),
     Own("transpose_tiled", "cuda-tiled", Transpose(8192, 8192)),
-    *(Own(f"optimizer_{rule}", "cuda", Optimizer(rule, 1, 1 << 26)) for rule in ("sgd", "adam")),
+    *(Own(f"optimizer_{rule}", OURS, Optimizer(rule, 1, 1 << 26)) for rule in ("sgd", "adam")),
     _activation("relu_forward", 1 << 26),
-    Own("softmax_index", "cuda", Softmax(8192, 8192)),
+    Own("softmax_index", OURS, Softmax(8192, 8192)),
 )
 
 

@@ -18,8 +18,8 @@ def torch_work() -> tuple[Callable[[], object], Callable[[], object]]:
     """A product and a convolution, warmed; how to wait for them."""
     torch = facts.package("torch")
 
-    x = torch.randn(512, 512, device="cuda")
-    image, weight = torch.randn(8, 16, 28, 28, device="cuda"), torch.randn(32, 16, 3, 3, device="cuda")
+    x = torch.randn(512, 512).cuda()
+    image, weight = torch.randn(8, 16, 28, 28).cuda(), torch.randn(32, 16, 3, 3).cuda()
 
     def work() -> None:
         torch.relu(x @ x.t()).sum()

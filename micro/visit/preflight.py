@@ -84,9 +84,9 @@ def torch() -> dict[str, Any]:
     found = importlib.import_module("torch")
     if not found.cuda.is_available():
         return {"version": found.__version__, "without": "CUDA"}
-    x = found.ones(64, 64, device="cuda")
+    x = found.ones(64, 64).cuda()
     assert float((x @ x).sum()) == 64.0**3
-    return {"version": found.__version__, "cuda": found.version.cuda}
+    return {"version": found.__version__, "built_for": found.version.cuda}
 
 
 def numba() -> dict[str, Any]:

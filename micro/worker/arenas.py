@@ -62,7 +62,7 @@ class Arenas:
         ones. Raises LaunchError where the device has not so much."""
         self._placed = list(placed)
         self._space = {}
-        unit = self._device.alignment
+        unit = self._device.kind.alignment
         for where in dict.fromkeys([*COMMON, *(x.arena for x in placed)]):
             need = sum(placement.lines(x.nbytes, unit) * unit for x in placed if x.arena == where)
             play = 0 if where[0] == INDICES else max(need, ROOM) if room is None else room
@@ -90,7 +90,7 @@ class Arenas:
         import numpy as np
 
         placed = [x for x in self._placed if x.arena == where]
-        places = placement.fixed([x.nbytes for x in placed], 1, self._device.alignment)[0]
+        places = placement.fixed([x.nbytes for x in placed], 1, self._device.kind.alignment)[0]
         for one, place in zip(placed, places, strict=True):
             values = one.problem.indices(one.operand, np.random.default_rng(0))
             self._device.put(self._device.view(self._blocks[where], int(place), one.operand), values)
@@ -104,7 +104,7 @@ class Arenas:
 
         rng = np.random.default_rng((seed, first))
         offsets = np.empty((rounds, len(self._placed)), np.int64)
-        unit = self._device.alignment
+        unit = self._device.kind.alignment
         for where, space in self._space.items():
             blocks = [i for i, x in enumerate(self._placed) if x.arena == where]
             if not blocks:

@@ -37,10 +37,10 @@ def ramp(entry: Timed, pilot: Pilot) -> None:
 def calibrated(device: Device, entry: Timed, checked: float, pilot: Pilot) -> float:
     """Seconds of one launch. `checked`: those of the check's, 0 where none tells."""
     entry.launches, entry.warm, entry.call = 1, 0, 0.0 if checked < LONG else checked
-    for _ in range(4 if device.native else 3):  # a cold first call tells nothing
+    for _ in range(4 if device.kind.compiled else 3):  # a cold first call tells nothing
         times = pilot(entry, 1)
         took = float(times.wall[0]) / int(times.launches[0])
-        most = MOST if device.native else room(device, entry)
+        most = MOST if device.kind.compiled else room(device, entry)
         entry.launches = max(1, min(most, math.ceil(VISIT / max(took, 1e-9))))
         if took > TOLD and entry.call:
             break

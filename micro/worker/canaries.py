@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernels.catalog import find
-from kernels.devices import runs
+from kernels.catalog import bounding, find
 from kernels.ops.fma import Fma
 from kernels.ops.stream import Stream
 from kernels.variant import Variant
@@ -17,18 +16,19 @@ if TYPE_CHECKING:
 SMALL = 4 << 20
 # Of each of ten chains of a multiprocessor's 512 threads: 160 warp instructions a step, four a clock (sm_90,
 # sm_100), two on sm_80. 20,480 clocks, 10 µs at 2 GHz; 41,000 on sm_80.
-GPU_STEPS = 512
+WHOLE_STEPS = 512
 
 
 def canaries(device: Device) -> list[tuple[Problem, Variant[Any]]]:
-    """10 to 30 µs of multiply-adds, a read of 4 MiB, a read of four last-level caches."""
-    from kernels.devices.cpu import instruction_sets
-
-    limits, on_gpu = device.limits(), runs(device.name) == "cuda"
-    found: list[Problem] = [
-        Fma("cuda", GPU_STEPS, processors=limits.cores) if on_gpu else Fma(isa=instruction_sets()[-1]),
-        Stream("read", SMALL),
-        Stream("read", 4 * limits.usable_cache),
+    """10 to 30 µs of multiply-adds, a read of 4 MiB, a read of four last-level caches; none of what is no ceiling on
+    this device: of another kernel it is not known what it costs."""
+    limits, known = device.limits(), device.kind
+    found: list[Problem] = [Stream("read", SMALL), Stream("read", 4 * limits.usable_cache)]
+    if "fma" in known.ceilings:
+        chains = {"steps": WHOLE_STEPS, "processors": limits.cores} if known.whole else {}
+        found.insert(0, Fma(known.isas()[-1], **chains))
+    return [
+        (problem, device.adopt(find(problem.op, bounding(problem.op, known.kernels))))
+        for problem in found
+        if problem.op in known.ceilings
     ]
-    kernel = "cuda" if on_gpu else "c"
-    return [(problem, device.adopt(find(problem.op, kernel))) for problem in found]

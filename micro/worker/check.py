@@ -44,7 +44,7 @@ class Bench:
 
     def __init__(self, device: Device, problem: Problem) -> None:
         self.device, self.problem = device, problem
-        unit = device.alignment
+        unit = device.kind.alignment
         sizes = [(GUARD + lines(x.nbytes, unit)) * unit for x in problem.operands()]
         self.block = device.allocate(sum(sizes) + GUARD * unit)
         self.block[:] = MARK
@@ -137,7 +137,7 @@ def check(
     import numpy as np
 
     bench = Bench(device, problem)
-    bind(bench.at(device.alignment))  # a kernel that keeps to the first operands it was given answers there
+    bind(bench.at(device.kind.alignment))  # a kernel that keeps to the first operands it was given answers there
     launch = bind(bench.views)
     took = 0.0
 

@@ -79,7 +79,7 @@ class OpenContest:
         least = max((e.problem.footprint for e in self._canaries), default=0) + (1 << 16)
         own = self._own()
         self.layout = Layout(bench.arenas, self.entries, (*own, *self._canaries), least, seed)
-        if own and not self._device.native:
+        if own and not self._device.kind.compiled:
             self._warm_up(own)
 
     def _entries(self, i: int) -> list[Timed]:
@@ -90,7 +90,7 @@ class OpenContest:
             with self._bench.under_way(i):
                 kernels.prepare(case)
         sets = 1
-        if case.setting.cold and self._device.native:  # a GPU's cache is flushed instead
+        if case.setting.cold and self._device.kind.compiled:  # a GPU's cache is flushed instead
             cache = self._device.limits().usable_cache
             cold = sum(x.nbytes for x in case.problem.operands() if x.name in case.setting.cold)
             sets = max(2, math.ceil(COLD_SHARE * cache / cold))
@@ -139,10 +139,10 @@ class OpenContest:
         """Of a ceiling as an earlier contest found them: they tell no more than its launches. From the check where that
         already told that it is long; not where its only launch may have been the one that loads and compiles."""
         case, key = self._cases[entry.case], (entry.problem, entry.variant.name)
-        known = self._bench.ceilings if case.role == "ceiling" and not self._device.native else {}
+        known = self._bench.ceilings if case.role == "ceiling" and not self._device.kind.compiled else {}
         if key in known:
             return known[key]
-        checked = (self._bench.kernels.checked(case) if self._device.native else None) or 0.0
+        checked = (self._bench.kernels.checked(case) if self._device.kind.compiled else None) or 0.0
         if checked > LONG and len(self._bench.kernels.binds(case)) == 1:
             return checked
         known[key] = calibrated(self._device, entry, checked, self.pilot)
@@ -172,7 +172,7 @@ class OpenContest:
             tuple(max(e.launches for e in self._of(i)) for i in cases),
             tuple(max(e.call * e.launches for e in self._of(i)) for i in cases),
             sum(e.call * (e.launches + e.warm) + limits.visit for e in self.entries),
-            0.0 if self._device.native else limits.visit * STEPWISE * len(self._canaries) + asking,
+            0.0 if self._device.kind.compiled else limits.visit * STEPWISE * len(self._canaries) + asking,
         )
 
     def visit(
@@ -191,7 +191,7 @@ class OpenContest:
             [e.problem.on_host for e in entries],
             [e.unheld for e in entries],
         )
-        if self._device.native:
+        if self._device.kind.compiled:
             keep: list[Any] = []
             places = [self.layout.addresses(entries[w], o, keep) for w, o in zip(which, offsets, strict=True)]
             plan = replace(plan, places=places)
@@ -265,7 +265,7 @@ class OpenContest:
         medians = {}
         for entry in self._canaries:
             entry.launches, entry.warm = 1, 1
-            few = CANARIES if self._device.native else STEPWISE
+            few = CANARIES if self._device.kind.compiled else STEPWISE
             count = few if entry.problem.footprint < ROOM else 1
             offset = np.zeros(len(entry.problem.operands()), np.int64)
             times = self.visit([entry], [0] * count, [offset] * count, self._captured)

@@ -62,7 +62,7 @@ class Kernels:
         bind = self._whole[case]
         if evidence is not None:
             worker_evidence.clear(evidence, case)
-        drawn = None if self.device.native else self._inputs(case.problem.drawn, seed)
+        drawn = None if self.device.kind.compiled else self._inputs(case.problem.drawn, seed)
         try:
             passed, self._pilot[case] = checking.check(self.device, case.problem, variant, bind, seed, drawn)
         except WrongResult as error:

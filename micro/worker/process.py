@@ -17,7 +17,7 @@ from typing import Any
 from kernels import heap as heap_asked
 from kernels import isa as isa_asked
 from kernels.catalog import find
-from kernels.devices import open_device, runs
+from kernels.devices import kind_of, open_device
 from kernels.errors import BuildError, LaunchError, SuiteError, Unavailable, WrongResult, said
 from micro.planning.contest import Case
 from micro.worker.client import Client, Died, Local
@@ -26,9 +26,9 @@ from micro.worker.messages import Close, Open, R, Request
 
 START = 120.0  # seconds a worker may take to import and open its device
 POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-REFERENCES = 8  # threads at most of what a GPU's worker computes on the processor
+REFERENCES = 8  # threads at most of what the worker of another device computes on the processor
 PR_SET_PDEATHSIG = 1
-ERRORS = {kind.__name__: kind for kind in (WrongResult, Unavailable, BuildError, LaunchError)}
+ERRORS = {error.__name__: error for error in (WrongResult, Unavailable, BuildError, LaunchError)}
 
 
 def ended(code: int) -> Died:
@@ -39,8 +39,9 @@ def ended(code: int) -> Died:
 
 
 class Worker:
-    """A child process with a host, pinned to as many cores as it has threads, those of its rank; one for a GPU has all
-    cores for its float64 references, its compilers and its driver's threads, and is pinned while it measures."""
+    """A child process with a host, pinned to as many cores as it has threads, those of its rank; one whose device does
+    not run on them has all cores for its float64 references, its compilers and its driver's threads, and is pinned
+    while it measures."""
 
     def __init__(self, device: str, threads: int, isa: str = "default", heap: str = "default", rank: int = 0) -> None:
         self._running = -1
@@ -48,7 +49,7 @@ class Worker:
         self._cell.write((-1).to_bytes(4, "little", signed=True))
         self._cell.flush()
         ours, theirs = os.pipe(), os.pipe()
-        pool = max(1, min(len(allowed()), REFERENCES)) if runs(device) == "cuda" else threads
+        pool = max(1, min(len(allowed()), REFERENCES)) if "threads" in kind_of(device).refuses else threads
         environment = os.environ | dict.fromkeys(POOLS, str(pool)) | isa_asked.variables(isa)
         environment |= heap_asked.variables(heap)
         root = str(Path(__file__).parents[2])
@@ -82,12 +83,12 @@ class Worker:
             if not self._from.poll(patience):
                 self.close()
                 raise Died(f"hangs: no answer within {patience:.0f} s")
-            kind, answer = self._from.recv()
+            word, answer = self._from.recv()
         except (EOFError, ConnectionError):
             raise self._death() from None
-        if kind == "ok":
+        if word == "ok":
             return answer
-        raise ERRORS.get(kind, LaunchError)(answer)
+        raise ERRORS.get(word, LaunchError)(answer)
 
     def _death(self) -> Died:
         code = self._process.wait()
@@ -127,7 +128,7 @@ class Workers:
     def get(self, key: tuple[Any, ...]) -> Client:
         if key not in self._alive:
             device, threads, isa, heap = key[:4]
-            if device.startswith("fake"):
+            if kind_of(device).scripted:
                 self._alive[key] = Local(Host(open_device(device), 0))
             else:
                 self._alive[key] = Worker(device, threads, isa, heap)
@@ -141,7 +142,7 @@ class Workers:
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+    def __exit__(self, error_type: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self.end()
 
     def end(self) -> None:
@@ -186,7 +187,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with(parent)
     os.dup2(2, 1)  # a kernel's print must not land in a document on stdout
-    everywhere = allowed() if runs(device) == "cuda" else []
+    everywhere = allowed() if "threads" in kind_of(device).refuses else []
     if not everywhere:
         pin(threads, rank)
     requests, answers = Connection(read, writable=False), Connection(write, readable=False)
@@ -202,7 +203,7 @@ def main(arguments: list[str]) -> None:
             request = requests.recv()
         except EOFError:
             return
-        if everywhere and isinstance(request, (Open, Close)):  # between them a GPU's worker keeps to its cores
+        if everywhere and isinstance(request, (Open, Close)):  # between them it keeps to its cores
             os.sched_setaffinity(0, everywhere)
             pin(threads if isinstance(request, Open) else len(everywhere))
         try:

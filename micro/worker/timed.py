@@ -49,21 +49,23 @@ def launches(device: Device, entry: Timed, visit: float, fastest: float, capture
     """Of a visit of so many seconds: the same number for all measured cases, by the fastest; a ceiling has its own.
     Where visits are called step by step a case that is much slower makes fewer; and where a stream is held as many
     as it takes behind a hold, which for a graph is all. One launch of more kernels than that is not held."""
+    if device.kind.visit == "single":
+        return 1
     wanted = math.ceil(visit / fastest)
-    if device.native:
+    if device.kind.compiled:
         return max(1, wanted)
     if entry.cold:
         return 1
     wanted = min(wanted, math.ceil(SLOWER * visit / entry.call))
     if entry.capturable and captured:
         return max(1, min(GRAPH, wanted))
-    entry.unheld = entry.unheld or entry.kernels > device.queue
+    entry.unheld = entry.unheld or entry.kernels > device.kind.queue
     return max(1, min(room(device, entry), wanted))
 
 
 def room(device: Device, entry: Timed) -> int:
     """Launches that its stream takes behind a hold."""
-    return max(1, device.queue // max(1, entry.kernels))
+    return max(1, device.kind.queue // max(1, entry.kernels))
 
 
 def told(
@@ -79,7 +81,7 @@ def told(
             entry.alone += int((timed.launches[broke] == 1).sum())
             entry.unheld, entry.launches = entry.alone >= visits.ALONE, max(1, least // 2)
             if least > 1 or entry.unheld:
-                entry.kernels = max(entry.kernels, device.queue // least + 1)
+                entry.kernels = max(entry.kernels, device.kind.queue // least + 1)
     on_host = np.array([entries[w].problem.on_host for w in which])
     wall = np.where(on_host, timed.wall, np.maximum(timed.wall - (overhead), 1e-9))
     return replace(timed, wall=wall, lost=np.where(timed.broke, 1.0, timed.lost))

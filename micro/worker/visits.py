@@ -143,6 +143,7 @@ def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visit
     cell = ctypes.c_int32.from_address(running)
     wall, cpu, lost = np.empty((3, len(visits.which)))
     made, broke = np.empty(len(visits.which), np.int64), np.zeros(len(visits.which), bool)
+    holds, host_clock = device.kind.visit == "held", device.kind.own_clock and not device.kind.scripted
     alone = [0] * len(visits.launches)
     launched, unheld = list(visits.launches), list(visits.unheld or [False] * len(visits.launches))
     for v, case in enumerate(visits.which):
@@ -155,10 +156,10 @@ def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visit
         device.sync()
         made[v] = launched[case]
         run = device.repeat(bound[0], launched[case])
-        if device.kind == "cuda" and bool(visits.on_host) and visits.on_host[case]:
+        if host_clock and bool(visits.on_host) and visits.on_host[case]:
             elapsed = _called(device, run)
         else:
-            elapsed, broke[v] = held(device, run, hold=not unheld[case])
+            elapsed, broke[v] = held(device, run, hold=holds and not unheld[case])
         if broke[v]:
             alone[case] += launched[case] == 1
             unheld[case], launched[case] = alone[case] >= ALONE, max(1, launched[case] // 2)

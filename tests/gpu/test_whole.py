@@ -107,7 +107,7 @@ def test_a_held_stream_takes_all_launches_of_a_visit(device: Cuda) -> None:
     device.sync()
     device.hold()
     mark = device.mark()
-    for _ in range(device.queue):
+    for _ in range(device.kind.queue):
         launch.call()
     assert not mark.done
     device.release()

@@ -8,6 +8,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def test_a_function_is_tried_on_numbers_before_it_is_bound(place: Path) -> None:
 def test_a_function_is_tried_at_addresses_as_it_will_get_them() -> None:
     """Multiples of what the device aligns to."""
     device = Fake()
-    device.alignment = 512
+    device.kind = replace(device.kind, alignment=512)
     seen: list[int] = []
     tried = lambda problem, *operands: seen.extend(x.ctypes.data for x in operands)  # noqa: E731
     users._prepare(tried, Problem(5, 7, 3), device, Setting())

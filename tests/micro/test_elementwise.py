@@ -18,19 +18,20 @@ from micro import elementwise
 from micro.answers.elementwise import SENTENCES
 from micro.command.line import main
 from micro.contests import elementwise as build
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Asked, outside_caches
 from micro.planning.contest import Contest, parse
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
+from micro.planning.request import default_rows
 from tests.conftest import Ran
 
 
 def asked(*flags: str, device: str = "cpu", variant: tuple[str, ...] = (), **axes: Any) -> Asked:
     made = elementwise.BENCHMARK
     given = frozenset((*axes, *(("variant",) if variant else ())))
-    default = made.rows("cuda" if "cuda" in device else "cpu")
+    default = default_rows(made, device)
     return Asked(
-        "activation", made.sweep | axes, variant or default, (Setting(device=device),), frozenset(flags), given
+        "activation", made.sweep | axes, variant or tuple(default), (Setting(device=device),), frozenset(flags), given
     )
 
 
@@ -130,11 +131,11 @@ def test_networks_sizes_lie_at_more_than_one_level() -> None:
 def test_on_a_gpu_one_size_comes_from_memory_and_says_so(question: str) -> None:
     """Every operand of such a contest's cases together, also in place; the others' lie in a second-level cache."""
     found = contests(question, device="fake:cuda")
-    far = [x for x in found if min(case.problem.footprint for case in x.cases) >= build.MEMORY]
+    far = [x for x in found if min(case.problem.footprint for case in x.cases) >= outside_caches("fake:cuda")]
     assert far and {x.name for x in far} == {x.name for x in found if "from a GPU's memory" in x.question}
     near = [case.problem.footprint for x in found if x not in far for case in x.cases]
-    assert max(near) < build.MEMORY // 4
-    assert build.MEMORY >= 4 * 60e6 and "256 MiB" in far[0].question
+    assert max(near) < outside_caches("fake:cuda") // 4
+    assert outside_caches("fake:cuda") >= 4 * 60e6 and "256 MiB" in far[0].question
     assert not any("GPU" in x.question for x in contests(question))
 
 
@@ -196,5 +197,5 @@ def test_the_sweep_is_of_the_activations() -> None:
     assert elementwise.BENCHMARK.problem is Activation
     for made in elementwise.BENCHMARKS:
         for kernels in ("cpu", "cuda"):
-            for name in made.rows(kernels):
+            for name in default_rows(made, kernels):
                 assert find(made.problem.op, name).device == kernels

@@ -14,8 +14,7 @@ import pytest
 
 from kernels import nvcc
 from kernels.catalog import find
-from kernels.devices.base import ALIGNMENT
-from kernels.devices.cuda import EMPTY, QUEUE, Cuda
+from kernels.devices.cuda import EMPTY, KIND, Cuda
 from kernels.dtypes import decode
 from kernels.errors import BuildError, LaunchError, Unavailable
 from kernels.launch import Launch, Setting
@@ -98,15 +97,15 @@ def test_what_is_held_does_not_start_before_it_is_released(cp: FakeCupy, device:
 def test_operands_lie_where_they_are_put(device: Cuda, trans: str) -> None:
     """Padded rows too: what is put comes back, and touches nothing between or behind the rows."""
     a, b, _ = Gemm(5, 7, 3, trans, ld_pad=2).operands()
-    block = device.allocate(a.nbytes + b.nbytes + 4 * ALIGNMENT)
-    assert int(block.data.ptr) % ALIGNMENT == 0
+    block = device.allocate(a.nbytes + b.nbytes + 4 * KIND.alignment)
+    assert int(block.data.ptr) % KIND.alignment == 0
     block[...] = 0xA5
-    view = device.view(block, ALIGNMENT, a)
+    view = device.view(block, KIND.alignment, a)
     x = np.arange(15, dtype=np.float32).reshape(a.shape)
     device.put(view, x)
     assert np.array_equal(device.get(view), x)
     assert int((device.cp.asnumpy(block) != 0xA5).sum()) <= x.nbytes
-    assert device.cp.asnumpy(block)[:ALIGNMENT].tolist() == [0xA5] * ALIGNMENT
+    assert device.cp.asnumpy(block)[: KIND.alignment].tolist() == [0xA5] * KIND.alignment
 
 
 def test_scattered_memory_is_normal_and_repeats(device: Cuda) -> None:
@@ -282,11 +281,11 @@ def journal(host: Host, cp: FakeCupy, *cases: Case) -> list[str]:
 @kernels
 def test_no_more_launches_than_a_held_stream_takes(host: Host, cp: FakeCupy, monkeypatch: pytest.MonkeyPatch) -> None:
     """However short they are."""
-    monkeypatch.setattr(host.device, "queue", 21)
+    monkeypatch.setattr(host.device, "kind", dataclasses.replace(KIND, queue=21))
     cp.cost = lambda name: 1e-9
     told = journal(host, cp, case("cuda-naive"), case("cupy"))  # which cannot be captured
     assert 0 < told.count("sgemm_naive") - WARM <= 21 and 0 < told.count("matmul") - WARM <= 21
-    assert QUEUE < DEPTH - 8  # the hold, two marks, and some room
+    assert KIND.queue < DEPTH - 8  # the hold, two marks, and some room
 
 
 @kernels

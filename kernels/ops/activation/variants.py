@@ -14,7 +14,7 @@ from kernels.libs import numba, torch_cuda
 from kernels.libs import torch as torch_library
 from kernels.ops.activation import cuda, gpu, libraries
 from kernels.ops.activation.problem import Activation
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
 SOURCE = Path(__file__).with_name("activation.c")
 
@@ -47,9 +47,15 @@ def _libm_kernel() -> tuple[str | None, str | None]:
     return f"{' '.join(platform.libc_ver()) or 'libm'}, one element a call", None
 
 
+LIBRARY = (DEFAULT, "library")
 VARIANTS: tuple[Variant[Activation], ...] = (
     Variant(
-        "c", "cpu", "suite", maths.prepared(SOURCE, lambda p: f"{p.phase}_{p.kind}", _argument), kernel=_own_kernel
+        "c",
+        "cpu",
+        "suite",
+        maths.prepared(SOURCE, lambda p: f"{p.phase}_{p.kind}", _argument),
+        kernel=_own_kernel,
+        roles=LIBRARY,
     ),
     Variant(
         "libm",
@@ -59,7 +65,7 @@ VARIANTS: tuple[Variant[Activation], ...] = (
         accepts=_scalar,
         kernel=_libm_kernel,
     ),
-    Variant("numpy", "cpu", "numpy", libraries.numpy_chain, kernel=libraries.numpy_kernel, python=True),
+    Variant("numpy", "cpu", "numpy", libraries.numpy_chain, kernel=libraries.numpy_kernel, python=True, roles=LIBRARY),
     Variant(
         "torch",
         "cpu",
@@ -68,6 +74,7 @@ VARIANTS: tuple[Variant[Activation], ...] = (
         missing=torch_library.missing,
         kernel=libraries.torch_kernel,
         python=True,
+        roles=LIBRARY,
     ),
     Variant(
         "numba",
@@ -78,6 +85,7 @@ VARIANTS: tuple[Variant[Activation], ...] = (
         missing=numba.missing,
         kernel=libraries.numba_kernel,
         python=True,
+        roles=LIBRARY,
     ),
     Variant(
         "cuda",
@@ -85,12 +93,27 @@ VARIANTS: tuple[Variant[Activation], ...] = (
         "suite",
         grid.prepared(cuda.SOURCE, lambda p, device: cuda.launches(p, cuda.kernel(p))),
         missing=cuda_library.missing,
+        roles=LIBRARY,
     ),
     Variant(
-        "cupy", "cuda", "cupy", gpu.cupy_chain, missing=cuda_library.missing, kernel=cuda_library.kernel, python=True
+        "cupy",
+        "cuda",
+        "cupy",
+        gpu.cupy_chain,
+        missing=cuda_library.missing,
+        kernel=cuda_library.kernel,
+        python=True,
+        roles=LIBRARY,
     ),
     Variant(
-        "torch-cuda", "cuda", "torch", gpu.torch_out, missing=torch_cuda.missing, kernel=torch_cuda.kernel, python=True
+        "torch-cuda",
+        "cuda",
+        "torch",
+        gpu.torch_out,
+        missing=torch_cuda.missing,
+        kernel=torch_cuda.kernel,
+        python=True,
+        roles=LIBRARY,
     ),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

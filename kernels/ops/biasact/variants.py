@@ -143,7 +143,15 @@ TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_libra
 VARIANTS: tuple[Variant[BiasAct], ...] = (
     Variant("c", "cpu", "suite", _own(), accepts=_alone),
     Variant("c-passes", "cpu", "suite", _own("_passes"), accepts=_alone),
-    Variant("numpy-c", "cpu", "numpy", partial(product_then, symbol="biasact_forward"), accepts=_product, python=True),
+    Variant(
+        "numpy-c",
+        "cpu",
+        "numpy",
+        partial(product_then, symbol="biasact_forward"),
+        accepts=_product,
+        python=True,
+        roles=(),
+    ),
     Variant(
         "numpy-c-passes",
         "cpu",
@@ -151,10 +159,11 @@ VARIANTS: tuple[Variant[BiasAct], ...] = (
         partial(product_then, symbol="biasact_forward_passes"),
         accepts=_product,
         python=True,
+        roles=(),
     ),
     Variant("numpy", "cpu", "numpy", numpy_chain, python=True),
     Variant("torch", "cpu", "torch", partial(torch_out, inside=False), **TORCH),
-    Variant("torch-bias-inside", "cpu", "torch", partial(torch_out, inside=True), accepts=_product, **TORCH),
-    Variant("onednn-both-inside", "cpu", "torch", onednn, accepts=_product, **TORCH),
+    Variant("torch-bias-inside", "cpu", "torch", partial(torch_out, inside=True), accepts=_product, **TORCH, roles=()),
+    Variant("onednn-both-inside", "cpu", "torch", onednn, accepts=_product, **TORCH, roles=()),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

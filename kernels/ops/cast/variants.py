@@ -73,7 +73,9 @@ def _clears(problem: Cast) -> str | None:
 
 VARIANTS: tuple[Variant[Cast], ...] = (
     Variant("c", "cpu", "suite", maths.prepared(SOURCE, lambda p: f"cast_{p.convert.replace('-', '_')}", _argument)),
-    Variant("memset", "cpu", "libc", maths.prepared(SOURCE, lambda p: "cast_memset", _argument), accepts=_clears),
+    Variant(
+        "memset", "cpu", "libc", maths.prepared(SOURCE, lambda p: "cast_memset", _argument), accepts=_clears, roles=()
+    ),
     Variant("numpy", "cpu", "numpy", numpy_copyto, accepts=_known, python=True),
     Variant(
         "torch", "cpu", "torch", torch_copy, missing=torch_library.missing, kernel=torch_library.kernel, python=True

@@ -13,7 +13,7 @@ from kernels.libs import cuda as cuda_library
 from kernels.native import launch
 from kernels.ops.fma import cuda
 from kernels.ops.fma.problem import ISA, Fma
-from kernels.variant import Variant
+from kernels.variant import CEILING, Variant
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -45,7 +45,7 @@ def on_gpu(problem: Fma) -> str | None:
 
 
 VARIANTS = (
-    Variant("c", "cpu", "suite", prepare, accepts=accepts),
+    Variant("c", "cpu", "suite", prepare, accepts=accepts, roles=(CEILING,)),
     Variant(
         "cuda",
         "cuda",
@@ -55,6 +55,7 @@ VARIANTS = (
         prepare=grid.prepared(
             cuda.SOURCE, lambda problem, device: cuda.launches(problem, f"fma_chains{problem.chains}")
         ),
+        roles=(CEILING,),
     ),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

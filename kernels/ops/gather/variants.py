@@ -17,7 +17,7 @@ from kernels.native import launch
 from kernels.ops.gather import libraries
 from kernels.ops.gather.problem import EPSILON, RATE, Gather
 from kernels.problem import Work
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
     from kernels.launch import Setting
@@ -112,9 +112,9 @@ TORCH: dict[str, Any] = {
 TORCH_CUDA = TORCH | {"device": "cuda", "missing": torch_cuda.missing, "kernel": torch_cuda.kernel}
 NUMPY: dict[str, Any] = {"device": "cpu", "provider": "numpy", "python": True}
 VARIANTS: tuple[Variant[Gather], ...] = (
-    Variant("c", "cpu", "suite", own("lookup"), accepts=LOOKUP),
-    Variant("numpy", prepare=libraries.taken, accepts=LOOKUP, **NUMPY),
-    Variant("torch", prepare=libraries.torch_rows(hot=False), accepts=LOOKUP, **TORCH),
+    Variant("c", "cpu", "suite", own("lookup"), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
+    Variant("numpy", prepare=libraries.taken, accepts=LOOKUP, **NUMPY, roles=(DEFAULT, "shuffle")),
+    Variant("torch", prepare=libraries.torch_rows(hot=False), accepts=LOOKUP, **TORCH, roles=(DEFAULT, "shuffle")),
     Variant("one-hot", prepare=libraries.multiplied, accepts=HOT, work=multiplied, constant=("ids",), **NUMPY),
     Variant(
         "torch-one-hot",
@@ -124,13 +124,15 @@ VARIANTS: tuple[Variant[Gather], ...] = (
         constant=("ids",),
         **TORCH,
     ),
-    Variant("c-rows", "cpu", "suite", own("rows"), accepts=STEP),
-    Variant("c-dense", "cpu", "suite", own("dense"), accepts=STEP, work=spread),
-    Variant("numpy-rows", prepare=libraries.stepped(dense=False), accepts=STEP, **NUMPY),
-    Variant("numpy-dense", prepare=libraries.stepped(dense=True), accepts=STEP, work=spread, **NUMPY),
-    Variant("cupy", prepare=libraries.taken, accepts=LOOKUP, **CUPY),
+    Variant("c-rows", "cpu", "suite", own("rows"), accepts=STEP, roles=("step",)),
+    Variant("c-dense", "cpu", "suite", own("dense"), accepts=STEP, work=spread, roles=("step",)),
+    Variant("numpy-rows", prepare=libraries.stepped(dense=False), accepts=STEP, **NUMPY, roles=("step",)),
+    Variant("numpy-dense", prepare=libraries.stepped(dense=True), accepts=STEP, work=spread, **NUMPY, roles=("step",)),
+    Variant("cupy", prepare=libraries.taken, accepts=LOOKUP, **CUPY, roles=(DEFAULT, "shuffle")),
+    Variant(
+        "torch-cuda", prepare=libraries.torch_rows(hot=False), accepts=LOOKUP, **TORCH_CUDA, roles=(DEFAULT, "shuffle")
+    ),
     Variant("cupy-one-hot", prepare=libraries.multiplied, accepts=HOT, work=multiplied, constant=("ids",), **CUPY),
-    Variant("torch-cuda", prepare=libraries.torch_rows(hot=False), accepts=LOOKUP, **TORCH_CUDA),
     Variant(
         "torch-cuda-one-hot",
         prepare=libraries.torch_rows(hot=True),
@@ -139,7 +141,7 @@ VARIANTS: tuple[Variant[Gather], ...] = (
         constant=("ids",),
         **TORCH_CUDA,
     ),
-    Variant("cupy-rows", prepare=libraries.stepped(dense=False), accepts=STEP, **CUPY),
-    Variant("cupy-dense", prepare=libraries.stepped(dense=True), accepts=STEP, work=spread, **CUPY),
+    Variant("cupy-rows", prepare=libraries.stepped(dense=False), accepts=STEP, **CUPY, roles=("step",)),
+    Variant("cupy-dense", prepare=libraries.stepped(dense=True), accepts=STEP, work=spread, **CUPY, roles=("step",)),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from kernels import grid
@@ -15,7 +16,7 @@ from kernels.ops.gemm import cuda as own
 from kernels.ops.gemm.accepts import column_major, copied, plain, transposes, typed, up_to
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Work
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
 EVERY = ("fp32", "tf32", "bf16", "fp16")
 
@@ -35,10 +36,10 @@ def _row(name: str, provider: str, prepare: Any, *types: str, **more: Any) -> Va
 
 
 def then_nn(parameter: str = "") -> Variant[Gemm]:
-    """`cuda-transpose-then-nn[:geam]`: our tiles, or cublasSgeam, then cuBLAS's NN."""
-    if parameter not in ("", "geam"):
-        raise UsageError(f"--variant cuda-transpose-then-nn:{parameter}: after the colon there is geam")
-    return _strategy("cuda-transpose-then-nn", parameter, 1, own=not parameter)
+    """`cuda-transpose-then-nn[:cublas|:geam]`: our tiles, or cublasSgeam, then cuBLAS's NN."""
+    if parameter not in ("", "cublas", "geam"):
+        raise UsageError(f"--variant cuda-transpose-then-nn:{parameter}: after the colon there are cublas, geam")
+    return _strategy("cuda-transpose-then-nn", parameter, 1, own=parameter != "geam")
 
 
 def kept(parameter: str = "") -> Variant[Gemm]:
@@ -65,6 +66,7 @@ def _strategy(family: str, parameter: str, uses: int, own: bool) -> Variant[Gemm
     )
 
 
+LIBRARY = (DEFAULT, "library")
 VARIANTS: tuple[Variant[Gemm], ...] = (
     _row(
         "cublas",
@@ -74,15 +76,7 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
         missing=cublas_library.missing,
         blas=column_major,
         kernel=cublas_library.kernel,
-    ),
-    _row(
-        "cublas-pedantic",
-        "cublas",
-        cublas.pedantic,
-        "fp32",
-        missing=cublas_library.missing,
-        blas=column_major,
-        kernel=cublas_library.kernel,
+        roles=(*LIBRARY, "strategy", "crossover"),
     ),
     _row(
         "cublaslt",
@@ -92,28 +86,13 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
         missing=cublaslt.missing,
         blas=column_major,
         kernel=cublas_library.kernel,
+        roles=LIBRARY,
     ),
+    _row("cupy-raw", "cupy", gpu.cupy_raw, *EVERY, blas=column_major, python=True, kernel=cuda.kernel, roles=LIBRARY),
     _row(
-        "cublaslt-pedantic",
-        "cublas",
-        cublas.light(strict=True),
-        "fp32",
-        missing=cublaslt.missing,
-        blas=column_major,
-        kernel=cublas_library.kernel,
+        "cupy", "cupy", gpu.cupy_matmul, "fp32", "fp16", accepts=plain, python=True, kernel=cuda.kernel, roles=LIBRARY
     ),
-    _row(
-        "cublaslt-best",
-        "cublas",
-        cublas.light(best=True),
-        *EVERY,
-        missing=cublaslt.missing,
-        blas=column_major,
-        kernel=cublas_library.kernel,
-    ),
-    _row("cupy-raw", "cupy", gpu.cupy_raw, *EVERY, blas=column_major, python=True, kernel=cuda.kernel),
-    _row("cupy", "cupy", gpu.cupy_matmul, "fp32", "fp16", accepts=plain, python=True, kernel=cuda.kernel),
-    _row("skcuda", "skcuda", gpu.scikit, "fp32", missing=skcuda.missing, blas=column_major, python=True),
+    _row("skcuda", "skcuda", gpu.scikit, "fp32", missing=skcuda.missing, blas=column_major, python=True, roles=LIBRARY),
     _row(
         "torch-cuda",
         "torch",
@@ -124,9 +103,29 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
         blas=column_major,
         python=True,
         kernel=torch_cuda.kernel,
+        roles=(*LIBRARY, "types"),
     ),
-    _row("cuda-naive", "suite", _own("sgemm_naive"), "fp32", accepts=up_to(2000, "every term is read from memory")),
+    _row(
+        "cublaslt-best",
+        "cublas",
+        cublas.light(best=True),
+        *EVERY,
+        missing=cublaslt.missing,
+        blas=column_major,
+        kernel=cublas_library.kernel,
+    ),
     _row("cuda-tiled", "suite", _own("sgemm_tiled"), "fp32"),
+    _row("cuda-naive", "suite", _own("sgemm_naive"), "fp32", accepts=up_to(2000, "every term is read from memory")),
+    _row(
+        "numba-cuda-tiled",
+        "numba",
+        gpu.numba("sgemm_tiled"),
+        "fp32",
+        missing=numba_missing,
+        accepts=up_to(2000, "tiles of 16"),
+        python=True,
+        kernel=numba.kernel,
+    ),
     _row(
         "numba-cuda-naive",
         "numba",
@@ -138,17 +137,27 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
         kernel=numba.kernel,
     ),
     _row(
-        "numba-cuda-tiled",
-        "numba",
-        gpu.numba("sgemm_tiled"),
+        "cublas-pedantic",
+        "cublas",
+        cublas.pedantic,
         "fp32",
-        missing=numba_missing,
-        accepts=up_to(2000, "tiles of 16"),
-        python=True,
-        kernel=numba.kernel,
+        missing=cublas_library.missing,
+        blas=column_major,
+        kernel=cublas_library.kernel,
+        roles=(),
     ),
-    then_nn(),
-    then_nn("geam"),
-    kept("8"),
+    _row(
+        "cublaslt-pedantic",
+        "cublas",
+        cublas.light(strict=True),
+        "fp32",
+        missing=cublaslt.missing,
+        blas=column_major,
+        kernel=cublas_library.kernel,
+        roles=(),
+    ),
+    replace(then_nn(), roles=("strategy",)),
+    replace(then_nn("geam"), roles=("strategy",)),
+    replace(kept("8"), roles=("kept",)),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {"cuda-transpose-then-nn": then_nn, "cuda-kept-transpose": kept}

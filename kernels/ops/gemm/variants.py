@@ -16,7 +16,7 @@ from kernels.ops.gemm import native, numba_cpu
 from kernels.ops.gemm.accepts import column_major, copied, numpy_call, plain, transposes, typed, up_to
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Work
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
     from kernels.libs.cblas import Blas
@@ -136,8 +136,10 @@ def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Ge
     )
 
 
+LIBRARY = (DEFAULT, "library")
 VARIANTS: tuple[Variant[Gemm], ...] = (
-    *(_library(name) for name in LIBRARIES),
+    replace(_library("openblas"), roles=(*LIBRARY, "strategy", "crossover")),
+    replace(_library("openblas-scipy"), roles=(*LIBRARY, "crossover")),
     Variant(
         "numpy",
         "cpu",
@@ -147,7 +149,9 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
         blas=numpy_call,
         kernel=_kernel(NUMPY),
         python=True,
+        roles=LIBRARY,
     ),
+    replace(_library("mkl"), roles=(*LIBRARY, "crossover")),
     Variant(
         "torch",
         "cpu",
@@ -158,9 +162,17 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
         blas=column_major,
         kernel=torch_library.kernel,
         python=True,
+        roles=(*LIBRARY, "types"),
     ),
-    Variant("naive", "cpu", "suite", native.own("naive"), accepts=typed("fp32", also=up_to(0.3, SLOW))),
-    Variant("blocked", "cpu", "suite", native.own("blocked"), accepts=typed("fp32", also=up_to(40, "our own product"))),
+    Variant("naive", "cpu", "suite", native.own("naive"), accepts=typed("fp32", also=up_to(0.3, SLOW)), roles=()),
+    Variant(
+        "blocked",
+        "cpu",
+        "suite",
+        native.own("blocked"),
+        accepts=typed("fp32", also=up_to(40, "our own product")),
+        roles=(),
+    ),
     Variant(
         "numba-naive",
         "cpu",
@@ -170,6 +182,7 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
         accepts=typed("fp32", also=up_to(0.3, SLOW)),
         kernel=numba.kernel,
         python=True,
+        roles=(),
     ),
     Variant(
         "numba-blocked",
@@ -180,9 +193,10 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
         accepts=typed("fp32", also=up_to(40, "no library")),
         kernel=numba.kernel,
         python=True,
+        roles=(),
     ),
-    transpose_first(),
-    transpose_first("somatcopy"),
-    kept("8"),
+    replace(transpose_first(), roles=("strategy",)),
+    replace(transpose_first("somatcopy"), roles=("strategy",)),
+    replace(kept("8"), roles=("kept",)),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {"transpose-then-nn": transpose_first, "kept-transpose": kept}

@@ -11,7 +11,7 @@ from kernels.libs import torch as torch_library
 from kernels.ops.gemm.cuda_variants import numba_missing as numba_cuda_missing
 from kernels.ops.launch import frameworks, gpu, interpreted, native
 from kernels.ops.launch.problem import Calls
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
 
 def only(kernel: str, why: str) -> Callable[[Calls], str | None]:
@@ -47,8 +47,17 @@ CUDA: tuple[Variant[Calls], ...] = (
         missing=cuda.missing,
         python=True,
         blas=told("", "a Python function whose loop makes no turn: what the harness adds to a launch"),
+        roles=("harness",),
     ),
-    Variant("cuda-c", "cuda", "suite", gpu.from_c, missing=cuda.missing, blas=told("cuLaunchKernel from a C loop")),
+    Variant(
+        "cuda-c",
+        "cuda",
+        "suite",
+        gpu.from_c,
+        missing=cuda.missing,
+        blas=told("cuLaunchKernel from a C loop"),
+        roles=(DEFAULT, "chain", "nothing-cuda:gemm", "nothing-cuda:empty"),
+    ),
     Variant(
         "cuda-graph",
         "cuda",
@@ -57,6 +66,7 @@ CUDA: tuple[Variant[Calls], ...] = (
         missing=cuda.missing,
         kernel=cuda.kernel,
         blas=told("a captured graph of all the launches, replayed"),
+        roles=(DEFAULT, "chain"),
     ),
     Variant(
         "cuda-ctypes",
@@ -66,6 +76,7 @@ CUDA: tuple[Variant[Calls], ...] = (
         missing=cuda.missing,
         python=True,
         blas=told("cuLaunchKernel, arguments prepared"),
+        roles=(DEFAULT, "nothing-cuda:gemm", "nothing-cuda:empty"),
     ),
     Variant(
         "cupy-kernel",
@@ -106,6 +117,7 @@ CUDA: tuple[Variant[Calls], ...] = (
         kernel=cublas.kernel,
         python=True,
         blas=told("cublasSgemm through ctypes, arguments prepared"),
+        roles=(DEFAULT, "chain"),
     ),
     Variant(
         "cupy-raw",
@@ -128,6 +140,7 @@ CUDA: tuple[Variant[Calls], ...] = (
         kernel=cuda.kernel,
         python=True,
         blas=told("cupy.matmul(a, b, out=c)"),
+        roles=(DEFAULT, "chain"),
     ),
     Variant(
         "skcuda",
@@ -148,6 +161,7 @@ CUDA: tuple[Variant[Calls], ...] = (
         kernel=torch_cuda.kernel,
         python=True,
         blas=told("torch.mm(a, b, out=c)", "Tensor.zero_() of no element"),
+        roles=(DEFAULT, "chain"),
     ),
 )
 VARIANTS: tuple[Variant[Calls], ...] = (
@@ -158,8 +172,16 @@ VARIANTS: tuple[Variant[Calls], ...] = (
         native.nothing,
         accepts=harness,
         blas=told("", "an entry that returns at once: what the harness adds to a launch from C"),
+        roles=("harness",),
     ),
-    Variant("c", "cpu", "suite", native.from_c, blas=told("our C function through a pointer, from a C loop")),
+    Variant(
+        "c",
+        "cpu",
+        "suite",
+        native.from_c,
+        blas=told("our C function through a pointer, from a C loop"),
+        roles=(DEFAULT, "chain", "nothing:gemm", "nothing:empty"),
+    ),
     Variant(
         "openblas",
         "cpu",
@@ -186,6 +208,7 @@ VARIANTS: tuple[Variant[Calls], ...] = (
         python=True,
         accepts=harness,
         blas=told("", "a Python function whose loop makes no turn: what the harness adds to a launch from Python"),
+        roles=("harness",),
     ),
     Variant(
         "python",
@@ -195,6 +218,7 @@ VARIANTS: tuple[Variant[Calls], ...] = (
         python=True,
         accepts=EMPTY("a product in pure Python measures Python's arithmetic: --kernel empty"),
         blas=told("", "an empty Python function"),
+        roles=(DEFAULT, "nothing-python:empty"),
     ),
     Variant(
         "numba",
@@ -205,6 +229,7 @@ VARIANTS: tuple[Variant[Calls], ...] = (
         kernel=numba.kernel,
         python=True,
         blas=told("an @njit function of the same loops", "an empty @njit function"),
+        roles=(DEFAULT, "nothing-python:gemm"),
     ),
     Variant(
         "cffi",
@@ -215,6 +240,7 @@ VARIANTS: tuple[Variant[Calls], ...] = (
         kernel=cffi.kernel,
         python=True,
         blas=told("our C function, ABI mode, arguments prepared"),
+        roles=(DEFAULT, "nothing-python:gemm"),
     ),
     Variant(
         "ctypes",
@@ -223,6 +249,7 @@ VARIANTS: tuple[Variant[Calls], ...] = (
         interpreted.ctypes_prepared,
         python=True,
         blas=told("our C function, arguments prepared"),
+        roles=(DEFAULT, "chain", "nothing-python:gemm"),
     ),
     Variant(
         "ctypes-convert",
@@ -250,6 +277,7 @@ VARIANTS: tuple[Variant[Calls], ...] = (
         python=True,
         accepts=PRODUCT("NumPy has no call that does nothing: --kernel gemm"),
         blas=told("np.matmul(a, b, c)"),
+        roles=(DEFAULT, "chain"),
     ),
     Variant(
         "scipy",
@@ -269,6 +297,7 @@ VARIANTS: tuple[Variant[Calls], ...] = (
         kernel=torch_library.kernel,
         python=True,
         blas=told("torch.mm(a, b, out=c)", "Tensor.zero_() of no element"),
+        roles=(DEFAULT, "chain"),
     ),
     Variant(
         "torch-compile",
@@ -280,6 +309,7 @@ VARIANTS: tuple[Variant[Calls], ...] = (
         python=True,
         blas=told("torch.compile of a function of one torch.mm"),
         accepts=PRODUCT("torch.compile makes nothing of a function without an operation: --kernel gemm"),
+        roles=("slow",),
     ),
     *CUDA,
 )

@@ -9,7 +9,7 @@ from kernels import grid
 from kernels.errors import Unavailable
 from kernels.libs import cuda as cuda_library
 from kernels.ops.mma import cuda
-from kernels.variant import Variant
+from kernels.variant import CEILING, Variant
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
@@ -25,5 +25,5 @@ def prepare(problem: Mma, device: Any, setting: object) -> Bind:
     return grid.bound(cuda.SOURCES[problem.unit], geometries, names, device)
 
 
-VARIANTS = (Variant("cuda", "cuda", "suite", prepare, missing=cuda_library.missing),)
+VARIANTS = (Variant("cuda", "cuda", "suite", prepare, missing=cuda_library.missing, roles=(CEILING,)),)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

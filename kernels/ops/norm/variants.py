@@ -125,8 +125,8 @@ def _own(words: str = "") -> Callable[[Any, Any, Any], Bind]:
 TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_library.kernel, "python": True}
 VARIANTS: tuple[Variant[Norm], ...] = (
     Variant("c", "cpu", "suite", _own()),
-    Variant("c-two-passes", "cpu", "suite", _own("_two_passes"), accepts=_training),
-    Variant("c-welford", "cpu", "suite", _own("_welford"), accepts=_training),
+    Variant("c-two-passes", "cpu", "suite", _own("_two_passes"), accepts=_training, roles=()),
+    Variant("c-welford", "cpu", "suite", _own("_welford"), accepts=_training, roles=()),
     Variant("c-ops", "cpu", "suite", _own("_ops"), accepts=_batch),
     Variant("numpy", "cpu", "numpy", numpy_chain, python=True),
     Variant("torch", "cpu", "torch", torch_out, **TORCH),

@@ -12,7 +12,7 @@ from kernels.libs import torch_cuda
 from kernels.ops.optimizer import cuda, frameworks
 from kernels.ops.optimizer.native import signed
 from kernels.ops.optimizer.problem import Optimizer
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
@@ -109,12 +109,23 @@ def _torch(how: str, rules: tuple[str, ...]) -> Variant[Optimizer]:
         missing=torch_cuda.missing,
         kernel=torch_cuda.kernel,
         python=True,
+        roles=(DEFAULT, "together"),
     )
 
 
 VARIANTS: tuple[Variant[Optimizer], ...] = (
-    Variant("cuda", "cuda", "suite", own(each=False), accepts=written, missing=cuda_library.missing),
-    Variant("cuda-each", "cuda", "suite", own(each=True), accepts=each, missing=cuda_library.missing),
+    Variant(
+        "cuda",
+        "cuda",
+        "suite",
+        own(each=False),
+        accepts=written,
+        missing=cuda_library.missing,
+        roles=(DEFAULT, "together", "traffic"),
+    ),
+    Variant(
+        "cuda-each", "cuda", "suite", own(each=True), accepts=each, missing=cuda_library.missing, roles=("together",)
+    ),
     _torch("loop", frameworks.RULES),
     _torch("foreach", frameworks.RULES),
     _torch("fused", frameworks.FUSED["cuda"]),

@@ -10,7 +10,7 @@ from kernels.libs import torch as torch_library
 from kernels.ops.optimizer import chains, frameworks, native
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.problem import Work
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
 
 def each(problem: Optimizer) -> str | None:
@@ -42,16 +42,17 @@ def _torch(how: str, rules: tuple[str, ...]) -> Variant[Optimizer]:
         missing=torch_library.missing,
         kernel=torch_library.kernel,
         python=True,
+        roles=(DEFAULT, "together"),
     )
 
 
 NUMPY = partial(Variant[Optimizer], device="cpu", provider="numpy", work=chained, python=True)
 VARIANTS: tuple[Variant[Optimizer], ...] = (
-    Variant("c", "cpu", "suite", native.passes("optimizer_all")),
-    Variant("c-each", "cpu", "suite", native.passes("optimizer_each")),
-    Variant("ctypes-each", "cpu", "suite", native.from_python, accepts=one_by_one, python=True),
-    NUMPY("numpy", prepare=chains.numpy_chain(each=False)),
-    NUMPY("numpy-each", prepare=chains.numpy_chain(each=True), accepts=each),
+    Variant("c", "cpu", "suite", native.passes("optimizer_all"), roles=(DEFAULT, "together", "traffic")),
+    Variant("c-each", "cpu", "suite", native.passes("optimizer_each"), roles=("together",)),
+    Variant("ctypes-each", "cpu", "suite", native.from_python, accepts=one_by_one, python=True, roles=("together",)),
+    NUMPY("numpy", prepare=chains.numpy_chain(each=False), roles=(DEFAULT, "together")),
+    NUMPY("numpy-each", prepare=chains.numpy_chain(each=True), accepts=each, roles=("together",)),
     _torch("loop", frameworks.RULES),
     _torch("foreach", frameworks.RULES),
     _torch("fused", frameworks.FUSED["cpu"]),

@@ -145,11 +145,11 @@ def _fused(problem: Pooling) -> str:
 TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_library.kernel, "python": True}
 VARIANTS: tuple[Variant[Pooling], ...] = (
     Variant("c", "cpu", "suite", _own(_fused)),
-    Variant("c-recompute", "cpu", "suite", _own(lambda p: "again"), accepts=_maxima),
-    Variant("c-relu-before", "cpu", "suite", _own(lambda p: "before"), accepts=_relu),
-    Variant("c-relu-after", "cpu", "suite", _own(lambda p: "after"), accepts=_relu),
+    Variant("c-recompute", "cpu", "suite", _own(lambda p: "again"), accepts=_maxima, roles=()),
+    Variant("c-relu-before", "cpu", "suite", _own(lambda p: "before"), accepts=_relu, roles=()),
+    Variant("c-relu-after", "cpu", "suite", _own(lambda p: "after"), accepts=_relu, roles=()),
     Variant("numpy", "cpu", "numpy", numpy_chain, accepts=_forward, python=True),
     Variant("torch", "cpu", "torch", torch_out, **TORCH),
-    Variant("torch-relu-before", "cpu", "torch", partial(torch_out, relu="before"), accepts=_relu, **TORCH),
+    Variant("torch-relu-before", "cpu", "torch", partial(torch_out, relu="before"), accepts=_relu, **TORCH, roles=()),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -16,7 +16,7 @@ from kernels.libs import torch as torch_library
 from kernels.ops.activation.libraries import numba_kernel, numpy_kernel, torch_kernel
 from kernels.ops.softmax import cuda, gpu, libraries
 from kernels.ops.softmax.problem import Softmax
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
 SOURCE = Path(__file__).with_name("softmax.c")
 
@@ -60,6 +60,7 @@ def _own_kernel() -> tuple[str | None, str | None]:
 
 
 INDEX = partial(plain, labels=("index",))
+LIBRARY = (DEFAULT, "library")
 VARIANTS: tuple[Variant[Softmax], ...] = (
     Variant(
         "c",
@@ -68,6 +69,7 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
         maths.prepared(SOURCE, _fused, _argument, lambda p: 4 * p.count * (p.before != "none")),
         accepts=_fused_accepts,
         kernel=_own_kernel,
+        roles=(*LIBRARY, "parts", "doubled", "labels", "made", "losses"),
     ),
     Variant(
         "c-parts",
@@ -84,6 +86,7 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
         maths.prepared(SOURCE, lambda p: "step_made", _argument, lambda p: 4 * p.count),
         accepts=INDEX,
         kernel=_own_kernel,
+        roles=("made",),
     ),
     Variant(
         "numpy",
@@ -93,6 +96,7 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
         accepts=plain,
         kernel=numpy_kernel,
         python=True,
+        roles=(*LIBRARY, "parts", "labels"),
     ),
     Variant(
         "numpy-parts",
@@ -112,6 +116,7 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
         missing=torch_library.missing,
         kernel=torch_kernel,
         python=True,
+        roles=(*LIBRARY, "parts", "doubled", "labels"),
     ),
     Variant(
         "torch-autograd",
@@ -122,6 +127,7 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
         missing=torch_library.missing,
         kernel=torch_kernel,
         python=True,
+        roles=LIBRARY,
     ),
     Variant(
         "torch-parts",
@@ -142,6 +148,7 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
         missing=numba.missing,
         kernel=numba_kernel,
         python=True,
+        roles=LIBRARY,
     ),
     Variant(
         "cuda",
@@ -150,6 +157,7 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
         grid.prepared(cuda.SOURCE, lambda p, device: cuda.launches(p, cuda.kernel(p))),
         accepts=plain,
         missing=cuda_library.missing,
+        roles=(*LIBRARY, "labels"),
     ),
     Variant(
         "cupy",
@@ -160,6 +168,7 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
         missing=cuda_library.missing,
         kernel=cuda_library.kernel,
         python=True,
+        roles=LIBRARY,
     ),
     Variant(
         "torch-cuda",
@@ -170,6 +179,7 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
         missing=torch_cuda.missing,
         kernel=torch_cuda.kernel,
         python=True,
+        roles=(*LIBRARY, "parts", "doubled", "labels"),
     ),
     Variant(
         "torch-cuda-parts",

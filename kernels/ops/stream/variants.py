@@ -16,7 +16,7 @@ from kernels.libs import torch_cuda
 from kernels.native import launch
 from kernels.ops.stream import cuda
 from kernels.ops.stream.problem import Stream
-from kernels.variant import Variant
+from kernels.variant import CEILING, DEFAULT, Variant
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -103,9 +103,9 @@ def torch_copy(problem: Stream, device: Any, setting: object) -> Bind:
 
 
 VARIANTS: tuple[Variant[Stream], ...] = (
-    Variant("c", "cpu", "suite", prepare),
+    Variant("c", "cpu", "suite", prepare, roles=(DEFAULT, CEILING)),
     Variant("numpy", "cpu", "numpy", numpy_copyto, accepts=copies, python=True),
-    Variant("memcpy", "cpu", "libc", libc_memcpy, accepts=copies),
+    Variant("memcpy", "cpu", "libc", libc_memcpy, accepts=copies, roles=()),
     Variant(
         "torch",
         "cpu",
@@ -115,6 +115,7 @@ VARIANTS: tuple[Variant[Stream], ...] = (
         missing=torch_library.missing,
         kernel=torch_library.kernel,
         python=True,
+        roles=(),
     ),
     Variant(
         "cuda",
@@ -124,6 +125,7 @@ VARIANTS: tuple[Variant[Stream], ...] = (
         prepare=grid.prepared(
             cuda.SOURCE, lambda problem, device: cuda.launches(problem, f"stream_{problem.kind}", device.processors)
         ),
+        roles=(DEFAULT, CEILING),
     ),
     Variant(
         "memcpy-cuda", "cuda", "cuda", memcpy, accepts=copies, missing=cuda_library.missing, kernel=cuda_library.kernel

@@ -117,9 +117,9 @@ VARIANTS: tuple[Variant[Transpose], ...] = (
     Variant("tiled", "cpu", "suite", tiled),
     Variant("numpy", "cpu", "numpy", numpy_copyto, python=True),
     Variant("somatcopy", "cpu", "openblas", somatcopy, missing=partial(openblas.missing, "numpy")),
-    Variant("cuda-naive", "cuda", "suite", _own("transpose_naive"), missing=cuda_library.missing),
-    Variant("cuda-tiled", "cuda", "suite", _own("transpose_tiled"), missing=cuda_library.missing),
     Variant("cublas-geam", "cuda", "cublas", geam, missing=cublas.missing, kernel=cublas.kernel),
+    Variant("cuda-tiled", "cuda", "suite", _own("transpose_tiled"), missing=cuda_library.missing),
+    Variant("cuda-naive", "cuda", "suite", _own("transpose_naive"), missing=cuda_library.missing),
     Variant("cupy", "cuda", "cupy", cupy_copyto, missing=cuda_library.missing, kernel=cuda_library.kernel, python=True),
     Variant(
         "torch-cuda", "cuda", "torch", torch_copy, missing=torch_cuda.missing, kernel=torch_cuda.kernel, python=True

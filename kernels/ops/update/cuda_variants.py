@@ -20,7 +20,7 @@ from kernels.ops.update import frameworks
 from kernels.ops.update.accepts import called, fusable, fused_work, parts, rules, separate_work
 from kernels.ops.update.native import factors
 from kernels.ops.update.problem import Update
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
@@ -165,13 +165,22 @@ def _torch(name: str, step: frameworks.Step, *of: str, **more: Any) -> Variant[U
 
 
 WRITTEN = rules(*PASSES)
+EVERY = (DEFAULT, "ways")
 VARIANTS: tuple[Variant[Update], ...] = (
-    _cublas("fused", fused, "step", also=fusable, blas=called(separate=False), work=fused_work),
-    _cublas("separate", separate, "step", also=WRITTEN, blas=called(separate=True), work=separate_work(1)),
-    _cublas("gradient", gradient, "wgrad", blas=called(separate=True)),
-    _torch("fused", frameworks.fused, "step", also=fusable, work=fused_work),
-    _torch("separate", frameworks.separate, "step", also=rules(*PASSES, "clip"), work=separate_work(1)),
-    _torch("gradient", frameworks.gradient, "wgrad"),
-    Variant("cuda", "cuda", "suite", own, missing=cuda_library.missing, accepts=parts("update", "clear", also=WRITTEN)),
+    _cublas("fused", fused, "step", also=fusable, blas=called(separate=False), work=fused_work, roles=EVERY),
+    _cublas("separate", separate, "step", also=WRITTEN, blas=called(separate=True), work=separate_work(1), roles=EVERY),
+    _cublas("gradient", gradient, "wgrad", blas=called(separate=True), roles=()),
+    _torch("fused", frameworks.fused, "step", also=fusable, work=fused_work, roles=EVERY),
+    _torch("separate", frameworks.separate, "step", also=rules(*PASSES, "clip"), work=separate_work(1), roles=EVERY),
+    _torch("gradient", frameworks.gradient, "wgrad", roles=()),
+    Variant(
+        "cuda",
+        "cuda",
+        "suite",
+        own,
+        missing=cuda_library.missing,
+        accepts=parts("update", "clear", also=WRITTEN),
+        roles=("passes",),
+    ),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

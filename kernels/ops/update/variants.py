@@ -11,7 +11,7 @@ from kernels.libs import torch as torch_library
 from kernels.ops.update import frameworks, native
 from kernels.ops.update.accepts import called, fusable, fused_work, parts, rules, separate_work
 from kernels.ops.update.problem import Update
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
     from kernels.libs.cblas import Blas
@@ -32,8 +32,8 @@ def _told(load: Callable[[], Blas]) -> Callable[[], tuple[str | None, str | None
     return kernel
 
 
-def _library(name: str) -> tuple[Variant[Update], ...]:
-    """One product; a product and a pass; two buffers and their sum; the product alone."""
+def _library(name: str, fused: tuple[str, ...], separate: tuple[str, ...]) -> tuple[Variant[Update], ...]:
+    """One product; a product and a pass, and the roles of these two; two buffers and their sum; the product alone."""
     load, missing = LIBRARIES[name]
     row = partial(Variant[Update], device="cpu", provider=name, missing=missing, kernel=_told(load))
     return (
@@ -43,6 +43,7 @@ def _library(name: str) -> tuple[Variant[Update], ...]:
             accepts=parts("step", also=fusable),
             blas=called(separate=False),
             work=fused_work,
+            roles=fused,
         ),
         row(
             f"separate:{name}",
@@ -50,6 +51,7 @@ def _library(name: str) -> tuple[Variant[Update], ...]:
             accepts=parts("step"),
             blas=called(separate=True),
             work=separate_work(1),
+            roles=separate,
         ),
         row(
             f"two-buffers:{name}",
@@ -57,12 +59,14 @@ def _library(name: str) -> tuple[Variant[Update], ...]:
             accepts=parts("step", also=rules("tied")),
             blas=called(separate=True),
             work=separate_work(2),
+            roles=(),
         ),
         row(
             f"gradient:{name}",
             prepare=native.library(load, "update_gradient"),
             accepts=parts("wgrad"),
             blas=called(separate=True),
+            roles=(),
         ),
     )
 
@@ -92,17 +96,21 @@ def _numpy(name: str, step: frameworks.Step) -> Variant[Update]:
         kernel=_told(LIBRARIES["openblas"][0]),
         python=True,
         work=separate_work(2),
+        roles=("ways",),
     )
 
 
 PASSES = ("sgd", "decay", "momentum", "unit", "nesterov", "clip", "tied")
+EVERY = (DEFAULT, "ways")
 VARIANTS: tuple[Variant[Update], ...] = (
-    *(row for name in LIBRARIES for row in _library(name)),
-    _torch("fused", frameworks.fused, "step", also=fusable, work=fused_work),
-    _torch("separate", frameworks.separate, "step", also=rules(*PASSES), work=separate_work(1)),
-    _torch("gradient", frameworks.gradient, "wgrad"),
+    *_library("openblas", fused=EVERY, separate=EVERY),
+    *_library("openblas-scipy", fused=("all",), separate=()),
+    *_library("mkl", fused=EVERY, separate=(DEFAULT,)),
+    _torch("fused", frameworks.fused, "step", also=fusable, work=fused_work, roles=EVERY),
+    _torch("separate", frameworks.separate, "step", also=rules(*PASSES), work=separate_work(1), roles=EVERY),
+    _torch("gradient", frameworks.gradient, "wgrad", roles=()),
     _numpy("separate:numpy", frameworks.numpy_separate),
     _numpy("temporaries:numpy", frameworks.temporaries),
-    Variant("c", "cpu", "suite", native.own, accepts=parts("update", "clear", "scale")),
+    Variant("c", "cpu", "suite", native.own, accepts=parts("update", "clear", "scale"), roles=("passes",)),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.catalog import bounding
+from kernels.devices import kind_of
 from kernels.devices.base import Limits
 from kernels.launch import Setting
 from kernels.ops.fma import Fma
@@ -106,7 +108,7 @@ def test_another_device_s_ceiling_is_none_of_ours() -> None:
     both = product("fake"), product("fake:cuda")
     found = shares(*both, times=(arithmetic(both[0]) * 2, arithmetic(both[1]) * 1.25))
     assert [x.percent for x in found] == pytest.approx([50, 80], abs=0.1)
-    assert [x.name for x in found] == [f"FMA {case_ceilings.peak(x.setting.device, SMALL).isa}" for x in both]
+    assert [x.name for x in found] == [f"FMA {case_ceilings.peak(kind_of(x.setting.device), SMALL).isa}" for x in both]
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "int8"])
@@ -135,9 +137,7 @@ def test_a_little_faster_is_noise() -> None:
 
 
 def copied(device: str, size: int) -> Case:
-    return Case(
-        Stream("read", size), case_ceilings.KERNEL["cuda" if "cuda" in device else "cpu"], Setting(device=device)
-    )
+    return Case(Stream("read", size), bounding("stream", kind_of(device).kernels), Setting(device=device))
 
 
 @pytest.mark.parametrize(

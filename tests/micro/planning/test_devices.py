@@ -38,7 +38,7 @@ Run = Callable[..., Ran]
     ],
 )
 def test_a_device_runs_its_kernels(name: str, kernels: str) -> None:
-    assert devices.runs(name) == kernels
+    assert devices.kind_of(name).kernels == kernels
 
 
 def test_what_is_missing_is_told_without_opening_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,10 +165,10 @@ def test_no_device_that_is_here_is_one_line(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("--cold a --device fake:cuda", "--cold a: fake:cuda's cache is emptied as a whole: --cold all"),
-        ("--cold a,b --device fake,fake:cuda", "--cold a,b: fake:cuda's cache is emptied as a whole: --cold all"),
-        ("--isa avx2 --device fake:cuda", "--isa avx2: fake:cuda has one instruction set"),
-        ("--isa default,avx2 --device fake,fake:cuda", "--isa default,avx2: fake:cuda has one instruction set"),
+        ("--cold a --device fake:cuda", "--cold a: fake:cuda: its cache is emptied as a whole: --cold all"),
+        ("--cold a,b --device fake,fake:cuda", "--cold a,b: fake:cuda: its cache is emptied as a whole: --cold all"),
+        ("--isa avx2 --device fake:cuda", "--isa avx2: fake:cuda: it has one instruction set"),
+        ("--isa default,avx2 --device fake,fake:cuda", "--isa default,avx2: fake:cuda: it has one instruction set"),
         ("--device fake:xyz", "--device fake:xyz: it plays one of cpu, cuda"),
         ("--device fake:", "nothing"),
         ("--device fake,banana", "--device banana: no device kind 'banana'; there are: "),

@@ -12,7 +12,7 @@ import pytest
 
 from kernels.catalog import find
 from kernels.devices import open_device
-from kernels.devices.base import ALIGNMENT
+from kernels.devices.kind import ALIGNMENT
 from kernels.errors import WrongResult
 from kernels.launch import Launch, Setting
 from kernels.ops.gemm import problem as gemm

@@ -63,7 +63,7 @@ def test_the_line_that_repeats_a_case_asks_the_same(gemm: Callable[..., Ran]) ->
     ("words", "why"),
     [
         (("--heap", "lost"), "--heap lost: there are default, keep"),
-        (("--heap", "keep", "--device", "cuda:0"), "--heap keep: cuda:0 has its memory from its own allocator"),
+        (("--heap", "keep", "--device", "cuda:0"), "--heap keep: cuda:0: it has its memory from its own allocator"),
         (("--heap", "keep", "--variant", "numpy", "--profile"), "--heap keep: a profile is of this process"),
     ],
 )

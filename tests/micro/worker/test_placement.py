@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernels.devices.base import ALIGNMENT
+from kernels.devices.kind import ALIGNMENT
 from kernels.errors import LaunchError
 from micro.worker.placement import draw, fixed, lines, orders, refuse_shared
 

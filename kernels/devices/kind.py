@@ -1,0 +1,86 @@
+"""What a device is, told without opening it: its clock, the order of a visit, what it obeys, what bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+ALIGNMENT = 64  # bytes: a cache line of a CPU, and its widest vector
+SETTINGS = ("threads", "cold", "isa", "data", "heap")  # fields of kernels.launch.Setting beside the device itself
+PROCESSOR = "processor"  # the clock of a device whose kernels run in the thread that calls them
+
+# compiled: our loop in C calls C functions between two readings of the clock. held: everything is enqueued behind a
+# stream that is held, so that no gap between two launches is timed. single: one launch between two marks.
+Visit: TypeAlias = Literal["compiled", "held", "single"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What all devices of one file are. A benchmark, a worker and a report ask this, and never which device it is.
+
+    `name`: its file's. `first`: what a person types for the first one of it. `kernels`: of which kind the rows of
+    operations' tables are that it runs.
+
+    `clock`: PROCESSOR, or the word in a record for times by a clock of its own; `tick`: seconds between two readings
+    of it at best. `visit`: the order of a visit; `queue`: kernels that it takes behind a hold before it blocks their
+    caller. `alignment`: bytes; every operand's address is a multiple, as programs on this device have them.
+
+    `refuses`: settings that it does not obey, and why; `flushes`: whether its caches can be emptied as a whole, of one
+    that refuses single operands out of cache. `ceilings`: operations of which a row bounds everything else;
+    `isas`: its instruction sets of multiply-adds, narrowest first. `dtypes`: element types that its units multiply.
+    `whole`: one launch takes all of it, so that what takes one core seconds takes it no time. `caches`: bytes, from the
+    first level to the last, of a usual one: for a plan where none is here to be asked.
+
+    `first_answer`: seconds that a provider's first kernel has to load and compile. `sticky`: an error may stay with
+    the process that had it. `profiler`: the tool that looks at one launch of it. `scripted`: its time is a script's,
+    and it answers in the place of kernels that are missing here.
+    """
+
+    name: str
+    first: str
+    kernels: str
+    clock: str = PROCESSOR
+    tick: float = 1e-9
+    visit: Visit = "compiled"
+    queue: int = 0
+    alignment: int = ALIGNMENT
+    refuses: Mapping[str, str] = field(default_factory=dict)
+    flushes: bool = False
+    ceilings: tuple[str, ...] = ()
+    isas: Callable[[], tuple[str, ...]] = tuple
+    dtypes: tuple[str, ...] = ("fp32",)
+    whole: bool = False
+    caches: tuple[int, ...] = ()
+    first_answer: float = 10.0
+    sticky: bool = False
+    profiler: Literal["", "perf", "ncu"] = ""
+    scripted: bool = False
+
+    @property
+    def own_clock(self) -> bool:
+        """Whether its kernels are timed by another clock than their caller's."""
+        return self.clock != PROCESSOR
+
+    @property
+    def compiled(self) -> bool:
+        """Whether launches are C functions that a compiled loop on this machine can call."""
+        return self.visit == "compiled"
+
+    @property
+    def obeys(self) -> tuple[str, ...]:
+        """The settings that it obeys."""
+        return tuple(name for name in SETTINGS if name not in self.refuses)
+
+    def to_record(self) -> dict[str, Any]:
+        """What an environment and the doctor say of it."""
+        return {
+            "kind": self.name,
+            "kernels": self.kernels,
+            "clock": self.clock,
+            "tick": self.tick,
+            "visit": self.visit,
+            "alignment": self.alignment,
+            "obeys": list(self.obeys),
+            "ceilings": list(self.ceilings),
+        }

@@ -11,6 +11,7 @@ import pytest
 
 from tests.test_contributing import ROOT, copy, run
 
+MEASURED = {"ok", "unreliable", "contended"}  # whatever else the machine does
 TALLY = {
     "kernels/ops/tally/__init__.py": '''
 """Sum and maximum of each class."""
@@ -190,7 +191,7 @@ def test_two_questions_of_an_operation_with_two_outputs_and_labels(tally: Path) 
     told = run("python -m micro.tally --rivals --budget 0.5s -o rivals.jsonl", tally)
     assert told.returncode == 0, told.stderr
     found = results(tally / "rivals.jsonl")
-    assert [(x["variant"], x["status"]) for x in found] == [("numpy", "ok"), ("again", "ok")]
+    assert [x["variant"] for x in found] == ["numpy", "again"] and {x["status"] for x in found} <= MEASURED
 
 
 def test_a_wrong_second_output_is_refused_by_its_name(tally: Path) -> None:
@@ -210,7 +211,7 @@ def test_a_device_runs_what_is_written_for_it_and_its_record_says_what_it_is(
     told = run(f"python -m {words} --device board --budget 0.5s -o {variant}.jsonl", board)
     assert told.returncode == 0, told.stderr
     (only,) = results(board / f"{variant}.jsonl")
-    assert (only["variant"], only["status"], only["clock"]) == (variant, "ok", "ticks")
+    assert (only["variant"], only["clock"]) == (variant, "ticks") and only["status"] in MEASURED
     assert only["launches"] == 1 and only["ceiling"] is None and only["percent_of_ceiling"] is None
     assert {place % 4096 for place in only["placements"]} == {0}
     assert not results(board / f"{variant}.jsonl", "ceiling")

@@ -1,4 +1,4 @@
-"""`python -m macro`: run, equal, shapes, env; each explains itself with --help."""
+"""`python -m macro`: lists its commands; each explains itself with --help."""
 
 from __future__ import annotations
 

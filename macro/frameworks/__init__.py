@@ -51,7 +51,7 @@ def find(name: str) -> Framework:
         rows = _rows(path)
         if name in rows:
             return rows[name]
-    raise UsageError(f"--frameworks {name}: there are {', '.join(names())}")
+    raise UsageError(f"framework {name}: there are {', '.join(names())}")
 
 
 def _users(name: str, path: Path, row: str | None) -> Framework:
@@ -59,12 +59,12 @@ def _users(name: str, path: Path, row: str | None) -> Framework:
     try:
         rows = _rows(path)
     except OSError as error:
-        raise UsageError(f"--frameworks {name}: {error.strerror}") from None
+        raise UsageError(f"framework {name}: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
-        raise UsageError(f"--frameworks {name}: no adapter with literal ROWS and RECIPE ({error})") from None
+        raise UsageError(f"framework {name}: no adapter with literal ROWS and RECIPE ({error})") from None
     row = row or (next(iter(rows)) if len(rows) == 1 else None)
     if row not in rows:
-        raise UsageError(f"--frameworks {name}: name a row of it, as {path}:{next(iter(rows), 'row')}")
+        raise UsageError(f"framework {name}: name a row of it, as {path}:{next(iter(rows), 'row')}")
     return replace(rows[row], name=name)
 
 

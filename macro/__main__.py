@@ -1,8 +1,9 @@
-"""`python -m macro`: run, equal, shapes, env; each explains itself with --help."""
+"""`python -m macro`: lists its commands; each explains itself with --help."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,8 +35,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[0] not in known:
         print(f"macro: no command {words[0]}; there are {', '.join(known)}", file=sys.stderr)
         return 2
-    module = importlib.import_module(f"macro.{words[0]}")
-    return guarded(f"macro {words[0]}", lambda: int(module.main(words[1:])))
+    return guarded(f"macro {words[0]}", lambda: _ran(words[0], words[1:]))
+
+
+def _ran(command: str, words: Sequence[str]) -> int:
+    """Its exit code; 1, and a line, where a file or the standard output cannot be written."""
+    try:
+        code = int(importlib.import_module(f"macro.{command}").main(words))
+        print(end="", flush=True)
+        return code
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"macro {command}: {where}{error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes nowhere
+        return 1
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code; 2 where a file is no run file, or cannot be written."""
+    """The exit code; 2 where a file is no run file, or cannot be written; 1 where the standard output
+    cannot."""
     parser = OneLineParser("python -m reports", description="What run files say.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
     for add in (_add_show, _add_compare, _add_export):
@@ -38,6 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:  # of what is read or drawn it has been said already
+        print(f"reports {arguments.command}: stdout: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def _add_show(commands: Commands) -> None:

@@ -95,6 +95,11 @@ class Explanation:
     headroom: tuple[Headroom, ...] = ()
     sentences: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for what in (self.step, self.residual, self.closure, self.levels):
+            if not what.keys() >= {"a", "b"}:
+                raise ValueError(f"an explanation without its side {'b' if 'a' in what else 'a'}")
+
     def name(self, side: str) -> str:
         """Of `a` or `b`."""
         return self.a if side == "a" else self.b

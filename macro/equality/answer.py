@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels.errors import LaunchError
 from macro.frameworks import Framework
 from macro.networks.base import Network
 from macro.processes import job as job_files
@@ -39,17 +40,22 @@ class Answer:
 
 
 def ask(framework: Framework, network: Network, batch: int, setting: Setting, folder: Path) -> Answer:
-    """Run a framework's first steps. Raises SuiteError."""
+    """Run a framework's first steps. Raises SuiteError, also where it answers with something else."""
     import numpy as np
 
     files = job_files.write_arrays(network, batch, folder)
     job = job_files.write(framework, network, batch, setting, files, folder)
     with Process(framework, job, setting, folder / "equal.log") as process:
         hello, built = process.expect("hello"), process.expect("built")
+        if not isinstance(built.get("parameters"), dict):
+            raise LaunchError("its work() names no parameters: {name: count}")
         path = str(job.with_suffix(".npz"))
         reply = process.ask(PATIENCE, "equal", do="equal", path=path, steps=list(COUNTS))
-        with np.load(reply["arrays"]) as arrays:
-            kept = {name: arrays[name] for name in arrays.files}
+        try:
+            with np.load(reply["arrays"]) as arrays:
+                kept = {name: arrays[name] for name in arrays.files}
+        except ValueError as error:  # arrays of Python objects
+            raise LaunchError(f"its arrays cannot be read: {error}") from None
         Path(path).unlink()
     return Answer(framework.name, hello, built, tuple(reply["losses"]), kept)
 

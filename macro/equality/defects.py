@@ -33,7 +33,7 @@ def _of_the_structure(answer: Answer, want: Answer, network: Network, batch: int
     inputs = [x for x in set(built) - set(wanted) if built[x] in (network.features, batch * network.features)]
     if inputs:
         return f"trainable input ({', '.join(inputs)})"
-    if answer.wide:
+    if "float64" in (answer.wide or ""):
         return "missing input cast (float64)"
     return None
 
@@ -42,8 +42,10 @@ def _of_the_loss(answer: Answer, network: Network, given: dict[str, str]) -> str
     """By the gradient of the last bias, which is that of the logits summed over the batch."""
     import numpy as np
 
+    got = answer.arrays.get(f"gradient.{network.layers[-1].name}.bias")
+    if got is None:
+        return None
     z, labels = _forward(network, given)
-    got = answer.arrays[f"gradient.{network.layers[-1].name}.bias"]
     softmax = _softmax(z)
     outer = _entropy(softmax, labels)
     defects = {
@@ -61,9 +63,11 @@ def _of_the_update(answer: Answer, want: Answer, network: Network, given: dict[s
     weight = f"{network.layers[-1].name}.weight"
     with np.load(given["weights"]) as weights:
         start = weights[weight]
-    went, right = (x.arrays[f"after1.{weight}"] - start for x in (answer, want))
-    share = 1 - network.momentum
-    return "unit-gain momentum" if network.momentum and _alike(went, share * right) else None
+    moved = answer.arrays.get(f"after1.{weight}")
+    if moved is None or moved.shape != start.shape or not network.momentum:
+        return None
+    right = want.arrays[f"after1.{weight}"] - start
+    return "unit-gain momentum" if _alike(moved - start, (1 - network.momentum) * right) else None
 
 
 def _forward(network: Network, given: dict[str, str]) -> tuple[Array, Array]:

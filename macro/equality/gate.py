@@ -17,6 +17,8 @@ def refuse(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -
     if proven(plan.network, plan.batch, entry.framework, entry.setting, entry.identity):
         return
     (verdict,) = prove(plan.network, plan.batch, [(entry.framework, entry.setting)], folder, say)
+    if not verdict.compared:
+        raise LaunchError(f"{entry.framework.name}: {verdict.why}")
     if not verdict.equal:
         raise LaunchError(f"{entry.framework.name} does other work than the reference: {verdict.why}")
 
@@ -41,5 +43,7 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
         return
     verdicts = prove(plan.network, plan.batch, [(x.framework, x.setting) for x in wanted], folder, say)
     for entry, verdict in zip(wanted, verdicts, strict=True):
-        if not verdict.equal:
+        if not verdict.compared:
+            entry.status, entry.reason = "failed", verdict.why
+        elif not verdict.equal:
             entry.status, entry.reason = "wrong", f"other work than the reference: {verdict.why}"

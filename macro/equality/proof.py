@@ -77,7 +77,7 @@ def _bounds(plain: Answer, network: Network, batch: int, folder: Path) -> dict[s
         )
         for name, array in plain.arrays.items()
     }
-    losses = [abs(a - b) / abs(b) for other in others for a, b in zip(other.losses, plain.losses, strict=True)]
+    losses = [_apart(a, b) for other in others for a, b in zip(other.losses, plain.losses, strict=True)]
     return bounds | {"loss": max(LOSS_FLOOR, FACTOR * max(losses))}
 
 
@@ -87,15 +87,21 @@ def judge(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> Verdict:
         return Verdict(answer.framework, False, structure, math.inf, "parameters", answer.losses)
     shares: dict[str, float] = {}
     for i, (got, right) in enumerate(zip(answer.losses, want.losses, strict=True)):
-        shares[f"loss {i}"] = abs(got - right) / abs(right) / bounds["loss"]
+        shares[f"loss {i}"] = _apart(got, right) / bounds["loss"]
     for name, array in want.arrays.items():
         theirs = answer.arrays[name]
         same = theirs.shape == array.shape
         shares[name] = relative(theirs, array) / bounds[name] if same else math.inf
     failed = [name for name, share in shares.items() if not share <= 1]  # NaN is no equality
-    where = max(shares, key=lambda name: shares[name] if shares[name] == shares[name] else math.inf)
+    sizes = {name: math.inf if math.isnan(share) else share for name, share in shares.items()}
+    where = max(sizes, key=lambda name: sizes[name])
     why = f"{failed[0]} differs by {shares[failed[0]]:.3g} times its bound" if failed else None
-    return Verdict(answer.framework, not failed, why, shares[where], where, answer.losses)
+    return Verdict(answer.framework, not failed, why, sizes[where], where, answer.losses)
+
+
+def _apart(loss: float, want: float) -> float:
+    """Their relative difference; the difference itself where `want` is zero, as of a network of one class."""
+    return abs(loss - want) / (abs(want) or 1.0)
 
 
 def _structure(answer: Answer, want: Answer) -> str | None:

@@ -29,6 +29,11 @@ class Framework:
     knobs: dict[str, Any] = field(default_factory=dict)
     tuned: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def environment(self) -> str:
+        """Name of the environment that its recipe makes, which rows of several files may share."""
+        return str(self.recipe.get("environment", self.path.stem))
+
 
 def names() -> list[str]:
     """Each as `file` or `file:row`: a file may hold several rows, such as Keras on three back ends."""
@@ -46,7 +51,7 @@ def find(name: str) -> Framework:
         rows = _rows(path)
         if name in rows:
             return rows[name]
-    raise UsageError(f"--frameworks {name}: there are {', '.join(names())}")
+    raise UsageError(f"framework {name}: there are {', '.join(names())}")
 
 
 def _users(name: str, path: Path, row: str | None) -> Framework:
@@ -54,12 +59,12 @@ def _users(name: str, path: Path, row: str | None) -> Framework:
     try:
         rows = _rows(path)
     except OSError as error:
-        raise UsageError(f"--frameworks {name}: {error.strerror}") from None
+        raise UsageError(f"framework {name}: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
-        raise UsageError(f"--frameworks {name}: no adapter with literal ROWS and RECIPE ({error})") from None
+        raise UsageError(f"framework {name}: no adapter with literal ROWS and RECIPE ({error})") from None
     row = row or (next(iter(rows)) if len(rows) == 1 else None)
     if row not in rows:
-        raise UsageError(f"--frameworks {name}: name a row of it, as {path}:{next(iter(rows), 'row')}")
+        raise UsageError(f"framework {name}: name a row of it, as {path}:{next(iter(rows), 'row')}")
     return replace(rows[row], name=name)
 
 
@@ -75,13 +80,22 @@ def _rows(path: Path) -> dict[str, Framework]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
             if name in ("ROWS", "RECIPE", "TUNED"):
-                told[name] = ast.literal_eval(node.value)
+                told[name] = _literal(name, node.value)
     about = (ast.get_docstring(tree) or "").partition("\n")[0]
     recipe, tuned = told.get("RECIPE", {}), told.get("TUNED", {})
     return {
         name: Framework(name, path, about, recipe, knobs, {**knobs, **tuned})
         for name, knobs in told.get("ROWS", {path.stem: {}}).items()
     }
+
+
+def _literal(name: str, node: ast.expr) -> dict[str, Any]:
+    """The value of one of the names. Raises ValueError where it is no dict, or a row's knobs are none."""
+    value = ast.literal_eval(node)
+    rows = value.items() if name == "ROWS" and isinstance(value, dict) else ()
+    if not isinstance(value, dict) or any(not (type(row) is str and type(knobs) is dict) for row, knobs in rows):
+        raise ValueError(f"{name} is no dict" + (" of rows by name, a dict of knobs each" if name == "ROWS" else ""))
+    return value
 
 
 def home() -> Path:
@@ -94,9 +108,17 @@ def home() -> Path:
 def interpreter(framework: Framework) -> Path | None:
     """The Python in which it would run: its own environment's, else the suite's; None where it has a recipe
     of another Python and no environment yet."""
-    own: Path = home() / framework.recipe.get("environment", framework.path.stem) / "bin/python"
+    own = home() / framework.environment / "bin/python"
     if own.exists():
         return own
     wanted = framework.recipe.get("python")
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     return Path(sys.executable) if wanted in (None, here) else None
+
+
+def remedy(framework: Framework) -> str:
+    """What makes the environment that a framework lacks: by its recipe, or by hand for one of the user's own file."""
+    if framework.path.parent == HERE:
+        return f"python -m macro env create {framework.environment}"
+    python = framework.recipe.get("python", "3")
+    return f"python{python} -m venv {home() / framework.environment}, and its packages into it"

@@ -8,7 +8,8 @@ from typing import Any
 
 from kernels.errors import UsageError
 from macro.networks.base import Network, from_data
-from micro.planning.network import document
+from micro.planning.network import LAYER, NETWORK, document
+from micro.planning.written import check
 
 
 def names() -> list[str]:
@@ -20,7 +21,7 @@ def find(name: str) -> Network:
     """A network by name, or from a file of the user's, `net.json`. Raises UsageError."""
     if name.endswith(".json"):
         try:
-            return from_data(document(Path(name).read_bytes()))
+            return from_data(_whole(document(Path(name).read_bytes())))
         except OSError as error:
             raise UsageError(f"{name}: {error.strerror}") from None
         except (ValueError, KeyError, TypeError) as error:
@@ -30,6 +31,14 @@ def find(name: str) -> Network:
         if found is not None:
             return found
     raise UsageError(f"network {name}: there are {', '.join(names())}; or name a file, net.json")
+
+
+def _whole(told: dict[str, Any]) -> dict[str, Any]:
+    """A network's file, with what only a step needs. Raises ValueError where it lacks that."""
+    check(told, NETWORK, ("rate",))
+    for i, layer in enumerate(told["layers"], 1):
+        check(layer, LAYER, ("activation",), f"layer {i}: ")
+    return told
 
 
 def _stems() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -104,5 +105,14 @@ def from_data(told: dict[str, Any]) -> Network:
     for before, after in itertools.pairwise(layers):
         if before.outputs != after.inputs:
             raise ValueError(f"{after.name} takes {after.inputs}, {before.name} gives {before.outputs}")
+        if after.first:
+            raise ValueError(f"{after.name} is not the first layer")
+    if len({layer.name for layer in layers}) < len(layers):
+        raise ValueError("two layers of one name")
     network = Network(told["network"], "", int(told["batch"]), layers, float(told["rate"]))
-    return replace(network, source=str(told.get("source", "")), momentum=float(told.get("momentum", 0.0)))
+    network = replace(network, source=str(told.get("source", "")), momentum=float(told.get("momentum", 0.0)))
+    if min(network.batch, *(size for layer in layers for size in (layer.inputs, layer.outputs))) < 1:
+        raise ValueError("the batch, inputs and outputs of layers are positive whole numbers")
+    if not (math.isfinite(network.rate) and math.isfinite(network.momentum)):
+        raise ValueError("rate and momentum are finite")
+    return network

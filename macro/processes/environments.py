@@ -60,7 +60,7 @@ def every() -> dict[str, Environment]:
     found: dict[str, list[Framework]] = {}
     for framework in map(find, names()):
         if framework.recipe:
-            found.setdefault(framework.recipe.get("environment", framework.path.stem), []).append(framework)
+            found.setdefault(framework.environment, []).append(framework)
     return {name: Environment(name, rows[0].recipe, tuple(rows)) for name, rows in found.items()}
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels.errors import Unavailable
 from macro.frameworks import Framework
 
 if TYPE_CHECKING:
@@ -31,12 +32,29 @@ def files(batch: int, folder: Path) -> dict[str, str]:
 
 def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
     """Weights and data, the same for every framework: normal weights scaled by the square root of what they
-    sum, small biases, standard normal inputs, uniform labels. The files by name; those that are there stay."""
+    sum, small biases, standard normal inputs, uniform labels. The files by name; those that are there stay. Raises
+    Unavailable where there is no room."""
+    written = files(batch, folder)
+    if not Path(written["data"]).exists():
+        size = f"weights and one batch of {network.name} take {_bytes(network, batch) / 1e9:.1f} GB"
+        try:
+            _write(network, batch, written)
+        except OSError as error:
+            raise Unavailable(f"{size}: {folder}: {error.strerror}: TMPDIR=FOLDER names another place") from None
+        except MemoryError:
+            raise Unavailable(f"{size}, more than there is memory") from None
+    return written
+
+
+def _bytes(network: Network, batch: int) -> int:
+    """Of weights, inputs and labels."""
+    return 4 * (network.parameters + batch * network.features) + 8 * batch
+
+
+def _write(network: Network, batch: int, written: dict[str, str]) -> None:
+    """Raises OSError, MemoryError."""
     import numpy as np
 
-    written = files(batch, folder)
-    if Path(written["data"]).exists():
-        return written
     rng = np.random.default_rng(SEED)
     weights = {}
     for layer in network.layers:
@@ -46,7 +64,6 @@ def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
     np.savez(written["weights"], **weights)  # type: ignore[arg-type]
     x = rng.standard_normal((batch, network.features), np.float32)
     np.savez(written["data"], x=x, labels=rng.integers(network.classes, size=batch))
-    return written
 
 
 def write(

@@ -9,7 +9,7 @@ from typing import Any
 
 from kernels import heap
 from kernels.errors import Unavailable
-from macro.frameworks import Framework, interpreter
+from macro.frameworks import Framework, interpreter, remedy
 from macro.processes.job import Setting
 from micro.worker.json_child import JsonChild
 from micro.worker.process import POOLS
@@ -24,7 +24,7 @@ class Process(JsonChild):
     def __init__(self, framework: Framework, job: Path, setting: Setting, log: Path) -> None:
         python = interpreter(framework)
         if python is None:
-            raise Unavailable(f"no environment for {framework.name}: python -m macro env create {framework.name}")
+            raise Unavailable(f"no environment for {framework.name}: {remedy(framework)}")
         self.framework = framework
         self.said: list[dict[str, Any]] = []
         self._maps = "ONEDNN_JIT_PROFILE" in setting.knobs.get("variables", {})
@@ -32,8 +32,12 @@ class Process(JsonChild):
         environment |= {str(k): str(v) for k, v in framework.recipe.get("variables", {}).items()}
         environment |= {str(k): str(v) for k, v in setting.knobs.get("variables", {}).items()}
         environment.pop("PYTHONPATH", None)
+        words = [str(python), str(LOOP), str(framework.path), str(job)]
         with log.open("ab") as stream:
-            super().__init__([str(python), str(LOOP), str(framework.path), str(job)], environment, stream)
+            try:
+                super().__init__(words, environment, stream)
+            except OSError as error:
+                raise Unavailable(f"{python} does not start: {error.strerror}: {remedy(framework)}") from None
 
     def ask(self, patience: float, kind: str, **request: Any) -> dict[str, Any]:
         """A request and its answer. Raises LaunchError, Unavailable."""
@@ -55,7 +59,7 @@ class Process(JsonChild):
         raise self.fault(f"says {message.get('kind')!r} where {kind!r} was expected")
 
     def _remedy(self) -> str:
-        return f": python -m macro env create {self.framework.name}" if self.framework.recipe else ""
+        return f": {remedy(self.framework)}" if self.framework.recipe else ""
 
     def close(self) -> None:
         """End it and whatever it started; the map of generated code that it may have written for perf goes too."""

@@ -17,8 +17,9 @@ WAITS = 0.01  # of a step: what waits less is not spoken of
 
 def sentences(plan: Plan, run: Run) -> list[str]:
     """What is inside; each framework's time; the floor; where the operating system's memory shows."""
-    timed = [r for r in run.results if r.role == "measured" and r.seconds]
     net = plan.network
+    asked = {"network": net.name, "batch": plan.batch, "phase": plan.phase}  # a file may hold runs of others
+    timed = [r for r in run.results if r.role == "measured" and r.seconds and asked.items() <= r.problem.items()]
     flops = net.flops(plan.batch, plan.phase)
     said = [
         f"A {plan.phase} of {net.name}, batch {plan.batch}: {units.scaled(flops, 'FLOP')}, "

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from reports.store import RunFile
 
 TOPIC = "round"
+BLOCK = frozenset(
+    ("wall", "cpu", "blocked", "system", "faults", "voluntary", "involuntary", "foreign", "canary", "peak", "fma")
+)  # what results take from a block
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,12 @@ def rounds(run: Run, contest: str) -> list[Round]:
     """Those that a file holds, in the order taken. Raises UsageError for those of another protocol."""
     import msgspec
 
-    found = [msgspec.convert(note.data, Round) for note in run.notes if note.topic == TOPIC]
-    found = [one for one in found if one.contest == contest]
-    if any("blocked" not in row.block for one in found for row in one.entries.values() if row.block):
+    data = [note.data for note in run.notes if note.topic == TOPIC and note.data.get("contest") == contest]
+    try:
+        found = [msgspec.convert(one, Round) for one in data]
+    except msgspec.ValidationError as error:
+        raise UsageError(f"-o: the rounds of {contest} in it cannot be read ({error}): name another file") from None
+    if any(not row.block.keys() >= BLOCK for one in found for row in one.entries.values() if row.block is not None):
         raise UsageError(f"-o: the rounds of {contest} in it are an older version's: name another file")
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import reprlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,6 +24,7 @@ BLOCK = 0.4  # seconds of steps at one level, at least
 FEWEST = 6  # rounds of a process
 SELDOM = 3  # only each third round looks at what a level costs, and replays
 REPLAYS = 2  # of a recorded step, in a round that replays
+SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, see macro/worker/recorder.py
 
 
 @dataclass
@@ -168,7 +170,7 @@ class Look:
         self.found.traces = reply["traces"]
         if keep is not None:
             keep.steps += [(start, end, cpu * 1e-9, blocked * 1e-9) for start, end, cpu, blocked in reply["steps"]]
-            keep.spans += reply["spans"]
+            keep.spans += _spans(reply["spans"])
         one = self.one_thread
         taken: list[int] = [cpu + idle if one else end - start for start, end, cpu, idle in reply["steps"]]
         return sum(taken) * 1e-9 / count
@@ -190,3 +192,12 @@ class Look:
         if self.sampler and not self.found.samples:
             raise LaunchError(f"perf took no samples: {self.sampler.said()}")
         return self.found
+
+
+def _spans(traced: Any) -> list[dict[str, Any]]:
+    """What an adapter traced. Raises LaunchError where that is no list of spans."""
+    spans = traced if isinstance(traced, list) else [traced]
+    for span in spans:
+        if not (isinstance(span, dict) and span.keys() >= SPAN and isinstance(span["rows"], list)):
+            raise LaunchError(f"its trace gives what is no span: {reprlib.repr(span)}")
+    return spans

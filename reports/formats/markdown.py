@@ -1,4 +1,4 @@
-"""The comparisons as a Markdown table, the sentences above it."""
+"""The comparisons as a Markdown table, the sentences above it; of an attribution what a person reads."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from reports.record import Run
 
 def write(run: Run, stream: IO[str]) -> None:
     for note in run.notes:
-        for sentence in note.data.get("sentences", ()):
+        for sentence in note.data.get("sentences", ()) if note.topic != attribution.TOPIC else ():
             stream.write(f"{sentence}\n\n")
+    write_attribution(run, stream)
     made = table.comparisons(run)
-    stream.write(f"| {' | '.join(made.head)} |\n|{'---|' * len(made.head)}\n")
+    if made.rows or not attribution.of(run):
+        stream.write(f"| {' | '.join(made.head)} |\n|{'---|' * len(made.head)}\n")
     for row in made.rows:
         stream.write(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n")
     for remark in (*made.notes, *table.kernels(run), *table.troubles(run)):

@@ -149,6 +149,17 @@ def test_neither_spans_nor_samples_is_one_line(explain: Callable[..., Ran], with
     assert "silent.py: it tells no spans, and there are no samples: perf is not here" in told.err
 
 
+@pytest.mark.parametrize(
+    "spans", ["[{'start': 1}]", "'words'", "7", "[{'start': 1, 'end': 2, 'rows': 'x', 'column': None}]"]
+)
+def test_a_trace_that_is_none_is_one_line(explain: Callable[..., Ran], tmp_path: Path, spans: str) -> None:
+    text = f"def trace(model, run):\n    run()\n    return {spans}\n"
+    odd = frameworks.write(tmp_path, "odd", text)
+    told = explain(str(odd.path), "numpy", "--budget", "0.1s")
+    assert told.code == 1 and told.err.startswith(f"macro explain: {odd.path}: its trace gives what is no span: ")
+    assert len(told.err.strip().splitlines()) == 1
+
+
 @NEEDS_PERF
 def test_two_threads_close_too(explain: Callable[..., Ran]) -> None:
     if len(os.sched_getaffinity(0)) < 2:

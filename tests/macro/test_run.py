@@ -80,6 +80,16 @@ def test_a_run_that_is_whole_is_left_as_it_is(command: Callable[..., Ran], tmp_p
         command("--frameworks", "numpy,numpy", "--resume")
 
 
+def test_an_answer_is_of_its_own_steps(command: Callable[..., Ran], tmp_path: Path) -> None:
+    command("--frameworks", "numpy", "--runs", "1")
+    command("--frameworks", "numpy,numpy", "--runs", "1", "--batch", "4", "--resume")
+    first, second = [
+        note.data["sentences"] for note in store.read(tmp_path / "run.jsonl").notes if note.topic == "answer"
+    ]
+    assert (len(first), len(second)) == (2, 3)
+    assert first[0].startswith("A step of small, batch 8: ") and second[0].startswith("A step of small, batch 4: ")
+
+
 def test_what_a_step_sleeps_is_in_its_time(command: Callable[..., Ran], tmp_path: Path) -> None:
     sleeping = frameworks.write(tmp_path, "sleeping", frameworks.SLEEPING)
     assert command("--frameworks", str(sleeping.path), "--runs", "1").code == 0
@@ -98,7 +108,7 @@ def test_the_peak_of_memory_is_the_process_own(command: Callable[..., Ran], tmp_
 
 # What a file keeps of rounds
 
-STEP = {"cpu": 1.0, "blocked": 0.0}
+STEP = {**dict.fromkeys(resume.BLOCK, 1.0), "blocked": 0.0}
 
 
 def entry(blocks: int = 0) -> Entry:
@@ -162,10 +172,25 @@ def test_a_generation_cut_short_is_compared_with_nothing() -> None:
     assert [len(group) for group in results._ratios(a, b)] == [8, stats.FEWEST]
 
 
-def test_rounds_of_an_older_protocol_are_refused() -> None:
-    row = {"status": "ok", "reason": None, "count": 1, "setup": [], "block": {"cpu": 1.0}}
+@pytest.mark.parametrize("block", [{"cpu": 1.0}, {}, {name: x for name, x in STEP.items() if name != "wall"}])
+def test_rounds_of_an_older_protocol_are_refused(block: dict[str, float]) -> None:
+    row = {"status": "ok", "reason": None, "count": 1, "setup": [], "block": block}
     told = {"contest": "x", "generation": 0, "number": 0, "seconds": 1.0, "ended": True, "entries": {"a": row}}
     run = Run(None, notes=(Note("round", told),))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="an older version's: name another file"):
         resume.rounds(run, "x")
     assert resume.rounds(run, "another") == []
+
+
+def test_rounds_that_are_none_are_refused() -> None:
+    run = Run(None, notes=(Note("round", {}), Note("round", {"contest": "x", "generation": "first"})))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"^-o: the rounds of x in it cannot be read \(.*\): name another file$"):
+        resume.rounds(run, "x")
+    assert resume.rounds(run, "another") == []
+
+
+def test_a_block_is_kept_whole() -> None:
+    numbers = {key: [1] for key in ("wall_ns", "cpu_ns", "blocked_ns", "system_ns")}
+    counts = {key: [0] for key in ("faults", "voluntary", "involuntary")}
+    block = turns._block({**numbers, **counts, "foreign": 0.0, "canary": 1.0, "peak_bytes": 1})
+    assert {*block, "fma"} >= resume.BLOCK

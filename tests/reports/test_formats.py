@@ -150,6 +150,24 @@ def test_an_attribution_in_markdown_is_what_a_person_reads() -> None:
     assert lines == attribution.text(document).splitlines()
 
 
+def test_a_run_file_with_an_attribution_shows_it_in_markdown_too() -> None:
+    run, shown, written = store.read(EXPLAINED), io.StringIO(), io.StringIO()
+    formats.write("markdown", run, shown)
+    formats.write_attribution("markdown", run, written)
+    assert shown.getvalue() == written.getvalue()
+    formats.write("markdown", replace(run, damaged=("x, line 3: not a record",)), shown)
+    assert shown.getvalue().endswith("```\n\nx, line 3: not a record\n")
+
+
+@pytest.mark.parametrize("what", ["step", "residual", "closure", "levels"])
+def test_an_attribution_without_one_of_its_sides_is_none(what: str) -> None:
+    run = store.read(EXPLAINED)
+    (note,) = run.notes
+    cut = replace(run, notes=(Note(note.topic, note.data | {what: {"a": note.data[what]["a"]}}),))
+    with pytest.raises(store.Unreadable, match="an explanation without its side b"):
+        formats.write("text", cut, io.StringIO())
+
+
 def test_an_attribution_as_json_is_the_document_of_its_note() -> None:
     run, stream = store.read(EXPLAINED), io.StringIO()
     formats.write_attribution("json", run, stream)

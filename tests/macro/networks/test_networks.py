@@ -92,6 +92,16 @@ FILE = {"network": "mine", "batch": 8, "rate": 0.1, "layers": LAYERS}
         ),
         ({"layers": [LAYERS[0] | {"first": "no"}, LAYERS[1]]}, "layer 1: first: 'no', give true or false"),
         ({"layers": [LAYERS[0] | {"inputs": "3"}, LAYERS[1]]}, "layer 1: inputs: '3', give a whole number"),
+        ({"batch": 0}, "the batch, inputs and outputs of layers are positive whole numbers"),
+        (
+            {"layers": [LAYERS[0] | {"inputs": -3}, LAYERS[1]]},
+            "the batch, inputs and outputs of layers are positive whole numbers",
+        ),
+        ({"layers": [LAYERS[0] | {"name": "out"}, LAYERS[1]]}, "two layers of one name"),
+        ({"layers": [LAYERS[0], LAYERS[1] | {"first": True}]}, "out is not the first layer"),
+        ({"rate": float("inf")}, "rate and momentum are finite"),
+        ({"momentum": float("nan")}, "rate and momentum are finite"),
+        ({"layers": [LAYERS[0], {"name": "out", "inputs": 4, "outputs": 2}]}, "layer 2: activation missing"),
     ],
 )
 def test_a_file_with_something_else_in_it_is_refused(tmp_path: Path, changed: dict[str, object], why: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernels.errors import LaunchError, SuiteError, Unavailable
-from macro.frameworks import Framework, find
+from macro.frameworks import Framework, find, home
 from macro.networks.base import Network, dense
 from macro.processes import job as job_files
 from macro.processes import process as framework_process
@@ -147,6 +147,25 @@ def test_garbage_in_its_channel_ends_it(folder: Path, garbage: bytes) -> None:
 def test_without_an_environment_it_says_how_to_make_one(folder: Path) -> None:
     framework = Framework("old", find("numpy").path, "", {"python": "2.6", "environment": "old"})
     with pytest.raises(Unavailable, match="python -m macro env create old"):
+        started(framework, folder)
+
+
+def test_a_twin_and_a_users_own_file_name_what_would_make_their_environment(folder: Path) -> None:
+    recipe = {"python": "2.6", "environment": "old"}
+    twin = Framework("row~b", find("numpy").path, "", recipe)
+    with pytest.raises(Unavailable, match=r"^no environment for row~b: python -m macro env create old$"):
+        started(twin, folder)
+    own = Framework(f"{folder}/mine.py", folder / "mine.py", "", {"python": "2.6"})
+    with pytest.raises(Unavailable, match=rf"mine\.py: python2\.6 -m venv {home()}/mine, and its packages into it$"):
+        started(own, folder)
+
+
+def test_an_interpreter_that_does_not_start_is_a_reason(folder: Path) -> None:
+    python = home() / "old/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("no program")
+    framework = Framework("old", find("numpy").path, "", {"python": "2.6", "environment": "old"})
+    with pytest.raises(Unavailable, match=r"old/bin/python does not start: Permission denied: python -m macro env"):
         started(framework, folder)
 
 

@@ -1,0 +1,93 @@
+"""Answers that are not what the loop asks for: each costs its framework alone, and is called what it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernels.errors import LaunchError
+from macro.equality import gate, proof
+from macro.equality.proof import Verdict
+from macro.frameworks import find
+from macro.networks.base import Layer, Network, dense
+from macro.processes.job import Setting
+from macro.timing.turns import Entry, Plan
+from tests.simulated import frameworks
+
+TINY = Network("tiny", "a test", 4, dense(6, 5, 3), rate=0.1, momentum=0.5)
+CHANGED = """
+_{method} = Model.{method}
+
+
+def {method}(self):
+    found = _{method}(self)
+    {change}
+    return found
+
+
+Model.{method} = {method}
+"""
+
+
+def verdict(folder: Path, method: str, change: str, network: Network = TINY) -> Verdict:
+    """Of NumPy's adapter with what `method` gives changed."""
+    odd = frameworks.write(folder, "odd", CHANGED.format(method=method, change=change))
+    (judged,) = proof.prove(network, network.batch, [(odd, Setting())], folder, lambda text: None)
+    return judged
+
+
+@pytest.mark.usefixtures("own_state")
+@pytest.mark.parametrize(
+    ("method", "change", "why"),
+    [
+        ("work", "del found['parameters']", "its work() names no parameters"),
+        ("work", "found['parameters'] = [1]", "its work() names no parameters"),
+        ("gradients", "found = dict((k, v.astype(object)) for k, v in found.items())", "its arrays cannot be read: "),
+        ("step", "import os; os._exit(4)", "ends its process with exit code 4"),
+    ],
+)
+def test_what_gives_no_answer_is_not_compared(tmp_path: Path, method: str, change: str, why: str) -> None:
+    judged = verdict(tmp_path, method, change)
+    assert (judged.equal, judged.compared) == (False, False) and (judged.why or "").startswith(why)
+
+
+@pytest.mark.usefixtures("own_state")
+@pytest.mark.parametrize(
+    ("method", "change", "why"),
+    [
+        ("gradients", "del found['out.bias']", "it gives no gradient.out.bias"),
+        ("gradients", "found = {}", "it gives no gradient.fc1.weight"),
+        ("parameters", "del found['out.weight']", "it gives no after1.out.weight"),
+        ("parameters", "found['out.weight'] = found['out.weight'].T", "after1.out.weight differs by inf times"),
+        (
+            "gradients",
+            "found = dict((k, v.astype('f2')) for k, v in found.items())",
+            "its gradient.fc1.weight is float16",
+        ),
+        ("work", "found['dtype'] = 'bfloat16'", "it computes in bfloat16, not in single precision"),
+        ("loss", "found = float('nan')", "loss 0 differs by nan times its bound"),
+        ("gradients", "found['out.bias'][:] = np.nan", "gradient.out.bias differs by nan times its bound"),
+    ],
+)
+def test_another_answer_is_not_equal(tmp_path: Path, method: str, change: str, why: str) -> None:
+    judged = verdict(tmp_path, method, change)
+    assert (judged.equal, judged.compared) == (False, True) and (judged.why or "").startswith(why)
+
+
+@pytest.mark.usefixtures("own_state")
+def test_a_loss_of_zero_is_compared(tmp_path: Path) -> None:
+    one = Network("one", "a class alone", 4, (Layer("out", 6, 1, "none", True),), rate=0.1)
+    assert verdict(tmp_path, "loss", "pass", one).equal
+    assert verdict(tmp_path, "loss", "found += 0.01", one).where == "loss 0"
+
+
+@pytest.mark.usefixtures("own_state")
+def test_what_dies_in_its_proof_has_failed_and_does_no_other_work(tmp_path: Path) -> None:
+    plan = Plan(TINY, TINY.batch, "step", 1.0, 1)
+    entries = [Entry(frameworks.sick(tmp_path, "step", "exits"), Setting()), Entry(find("numpy"), Setting())]
+    gate.refuse_unequal(plan, entries, tmp_path, lambda text: None)
+    assert [entry.status for entry in entries] == ["failed", "ok"]
+    assert entries[0].reason == "ends its process with exit code 3"
+    with pytest.raises(LaunchError, match=r"^sick-step: ends its process with exit code 3$"):
+        gate.refuse(plan, entries[0], tmp_path, lambda text: None)

@@ -1,0 +1,65 @@
+"""What the commands say where there is no room: a line, exit code, and nothing of a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernels.errors import Unavailable
+from macro.networks.base import Network, dense
+from macro.processes import job
+from tests import house
+
+SMALL = Network("small", "a test", 4, dense(6, 5, 3), rate=0.1)
+
+
+@pytest.mark.parametrize(
+    ("raised", "why"),
+    [
+        (
+            OSError(28, "No space left on device"),
+            r"small take 0\.0 GB: .*: No space left on device: TMPDIR=FOLDER names",
+        ),
+        (MemoryError(), r"small take 0\.0 GB, more than there is memory$"),
+    ],
+)
+def test_weights_without_room_are_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception, why: str
+) -> None:
+    def full(*args: object, **arrays: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(Unavailable, match=why):
+        job.write_arrays(SMALL, SMALL.batch, tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("macro", "env", "list"), "macro env: No space left on device"),
+        (("reports", "show", "reports/reference/ab/same-1.jsonl"), "reports show: stdout: No space left on device"),
+        (
+            ("reports", "show", "--csv", "reports/reference/ab/same-1.jsonl"),
+            "reports show: stdout: No space left on device",
+        ),
+    ],
+)
+def test_a_full_standard_output_is_a_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", *words],
+            cwd=house.ROOT,
+            env=os.environ | {"KERNELGAP_STATE": str(tmp_path)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (ran.returncode, ran.stderr.strip()) == (1, said)

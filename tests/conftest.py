@@ -11,6 +11,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.builds import share
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -32,10 +34,10 @@ def load(path: Path) -> ModuleType:
 
 @pytest.fixture
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state folder that nobody else reads or writes."""
+    """A state folder that nobody else reads or writes, but for its builds."""
     from kernels import state
 
-    monkeypatch.setenv(state.VARIABLE, str(tmp_path / "state"))
+    monkeypatch.setenv(state.VARIABLE, str(share(tmp_path / "state")))
     state.folder.cache_clear()
     yield tmp_path / "state"
     state.folder.cache_clear()

@@ -16,6 +16,7 @@ import pytest
 from kernels.errors import UsageError
 from micro.planning.options import request
 from micro.planning.request import planned
+from tests.builds import share
 from tests.conftest import load
 
 ROOT = Path(__file__).parents[1]
@@ -45,7 +46,7 @@ def blocks(kind: str) -> list[tuple[str, str]]:
 
 
 def run(words: list[str], folder: Path, state: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str((state or folder) / "state")}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str(share((state or folder) / "state"))}
     return subprocess.run(
         [sys.executable, *words], cwd=folder, env=environment, text=True, capture_output=True, timeout=600, check=False
     )

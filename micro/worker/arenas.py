@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,6 +19,7 @@ ROOM = 8 << 20  # bytes of play for placements, at least
 
 Arena: TypeAlias = tuple[str, str, str]
 INDICES = "indices"
+LEAST = 2 * ROOM  # bytes of each common one: small contests, one after another, lie in the same pages
 COMMON: tuple[Arena, ...] = (
     ("in", "fp32", "normal"),
     ("out", "fp32", "normal"),
@@ -48,6 +49,15 @@ def arena(operand: Operand, data: str) -> Arena:
     return "in" if operand.role == "in" else "out", stored_as(STORED[operand.dtype]), data
 
 
+def together(problems: Iterable[Problem]) -> dict[Arena, int]:
+    """Bytes of each arena that hold the largest operand that any of these has there: each lies at its start."""
+    nbytes: dict[Arena, int] = {}
+    for operand in (x for problem in problems for x in problem.operands()):
+        where = arena(operand, "normal")
+        nbytes[where] = max(nbytes.get(where, 0), operand.nbytes)
+    return nbytes
+
+
 class Arenas:
     """Blocks of one device; they grow from contest to contest and are filled once each."""
 
@@ -57,9 +67,9 @@ class Arenas:
         self._placed: list[Placed] = []
         self._space: dict[Arena, int] = {}
 
-    def lay_out(self, placed: Sequence[Placed], room: int | None, least: int) -> None:
-        """Room for all of them; `room` bytes of play, None: as much as they take. `least` bytes of the common
-        ones. Raises LaunchError where the device has not so much."""
+    def lay_out(self, placed: Sequence[Placed], room: int | None, least: Mapping[Arena, int]) -> None:
+        """Room for all of them; `room` bytes of play, None: as much as they take. `least` bytes of an arena in any
+        case. Raises LaunchError where the device has not so much."""
         self._placed = list(placed)
         self._space = {}
         unit = self._device.kind.alignment
@@ -67,7 +77,7 @@ class Arenas:
             need = sum(placement.lines(x.nbytes, unit) * unit for x in placed if x.arena == where)
             play = 0 if where[0] == INDICES else max(need, ROOM) if room is None else room
             self._space[where] = need + play
-            self._reserve(where, max(self._space[where], least if where in COMMON else 0))
+            self._reserve(where, max(self._space[where], LEAST if where in COMMON else 0, least.get(where, 0)))
             if where[0] == INDICES:
                 self._write_indices(where)
 

@@ -17,7 +17,7 @@ from kernels.errors import Unavailable
 from micro.planning.contest import Case
 from micro.planning.protocol import LONG, VISIT, WARM
 from micro.worker import placement, visits
-from micro.worker.arenas import ROOM, Arenas
+from micro.worker.arenas import ROOM, Arenas, together
 from micro.worker.calibration import calibrated, ramp
 from micro.worker.canaries import canaries
 from micro.worker.counters import Counters
@@ -76,7 +76,7 @@ class OpenContest:
             Timed(problem, variant, variant.prepare(problem, self._device, cases[0].setting), -1, 1)
             for problem, variant in canaries(self._device)
         ]
-        least = max((e.problem.footprint for e in self._canaries), default=0) + (1 << 16)
+        least = together(entry.problem for entry in self._canaries)
         own = self._own()
         self.layout = Layout(bench.arenas, self.entries, (*own, *self._canaries), least, seed)
         if own and not self._device.kind.compiled:

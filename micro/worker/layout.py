@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from micro.worker import visits
-from micro.worker.arenas import Arenas, Placed
+from micro.worker.arenas import Arena, Arenas, Placed
 from micro.worker.timed import Timed
 
 if TYPE_CHECKING:
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 class Layout:
     """The operands of all entries of a contest, those of other workers' cases too, so that all draw the same places.
-    `mine` are visited here; `least`: bytes that the common arenas have in any case, for what lies at their start."""
+    `mine` are visited here; `least`: bytes that an arena has in any case, for what lies at its start."""
 
-    def __init__(self, arenas: Arenas, entries: Sequence[Timed], mine: Sequence[Timed], least: int, seed: int) -> None:
+    def __init__(
+        self, arenas: Arenas, entries: Sequence[Timed], mine: Sequence[Timed], least: Mapping[Arena, int], seed: int
+    ) -> None:
         self._arenas, self._mine, self._least, self._seed = arenas, tuple(mine), least, seed
         self._placed = [_placed(entry, x) for entry in entries for x in entry.problem.operands()]
         self.owners = [entry for entry in entries for _ in entry.problem.operands()]

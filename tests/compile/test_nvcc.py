@@ -14,6 +14,14 @@ from tests.simulated.fake_nvcc import SAID, Fake
 
 
 @pytest.fixture
+def own_state(own_state: Path) -> Path:
+    """Not made yet: nothing is built in it."""
+    (own_state / "build").unlink()
+    own_state.rmdir()
+    return own_state
+
+
+@pytest.fixture
 def fake(tmp_path: Path, own_state: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     made = Fake(tmp_path / "toolkit")
     monkeypatch.setenv("NVCC", str(made.path))

@@ -22,6 +22,7 @@ from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
 from micro.worker.process import Workers
 from reports import record
+from tests.builds import share
 from tests.processes import becomes, gone
 
 ROOT = Path(__file__).parents[2]
@@ -160,7 +161,7 @@ def test_command_with_a_crashing_kernel_exits_1_and_its_json_is_whole(tmp_path: 
         check=False,
         cwd=ROOT,
         timeout=300,
-        env=os.environ | {"KERNELGAP_STATE": str(tmp_path)},
+        env=os.environ | {"KERNELGAP_STATE": str(share(tmp_path))},
     )
     assert told.returncode == 1, told.stderr
     assert "Traceback" not in told.stderr

@@ -14,6 +14,7 @@ import pytest
 
 from macro.networks.base import Network, dense
 from reports import store
+from tests.builds import share
 from tests.processes import MARK, left
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +37,7 @@ def start(place: Path, budget: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", COMMAND, *words, "-q", "-o", str(place / "run.jsonl"), "--resume"],
         cwd=ROOT,
-        env=os.environ | {"KERNELGAP_STATE": str(place / "state"), MARK: str(place)},
+        env=os.environ | {"KERNELGAP_STATE": str(share(place / "state")), MARK: str(place)},
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

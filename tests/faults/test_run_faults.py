@@ -22,6 +22,7 @@ import psutil
 import pytest
 
 from reports import store
+from tests.builds import share
 from tests.processes import MARK, interruptible, left
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +42,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
 def start(
     place: Path, *words: str, limit: Callable[[], None] = interruptible, **variables: str
 ) -> subprocess.Popen[str]:
-    environment = os.environ | {"KERNELGAP_STATE": str(place.parent / "state"), MARK: str(place)} | variables
+    environment = os.environ | {"KERNELGAP_STATE": str(share(place.parent / "state")), MARK: str(place)} | variables
     return subprocess.Popen(
         [sys.executable, "-m", "micro.gemm", *words],
         cwd=ROOT,
@@ -133,7 +134,7 @@ def test_full_output(place: Path) -> None:
         text=True,
         capture_output=True,
         check=False,
-        env=os.environ | {"KERNELGAP_STATE": str(place.parent / "state")},
+        env=os.environ | {"KERNELGAP_STATE": str(share(place.parent / "state"))},
     )
     assert told.returncode == 1 and "Traceback" not in told.stderr
     assert "stdout: No space left" in told.stderr and "--markdown: No space left" in told.stderr

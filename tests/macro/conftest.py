@@ -15,6 +15,7 @@ from macro.__main__ import main
 from macro.networks.base import Network, dense
 from macro.watching import perf, watch
 from tests import processes
+from tests.builds import share
 from tests.conftest import Ran
 
 EIGHTH = Network("small", "FCN-R, an eighth of it each way", 16, dense(98, 256, 512, 128, 10), 0.05, 0.9)
@@ -26,7 +27,7 @@ def explaining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     made = tmp_path_factory.mktemp("explain")
     (made / "small.json").write_text(json.dumps(EIGHTH.data()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(state.VARIABLE, str(made / "state"))
+        patch.setenv(state.VARIABLE, str(share(made / "state")))
         state.folder.cache_clear()
         patch.setattr(watch, "BLOCK", 0.05)
         patch.setattr(watch, "HANGS", 20.0)

@@ -21,6 +21,7 @@ from macro.networks.base import Network, dense
 from macro.timing import turns
 from macro.timing.peak import Peak
 from macro.watching import perf, watch
+from tests.builds import share
 from tests.conftest import Ran
 from tests.simulated import frameworks
 
@@ -56,7 +57,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     frameworks.scripted(folder, "slow", fc1_wgrad=16, fc2_forward=4, out_update=2)
     frameworks.write(folder, "absent", "def available():\n    return 'not in this test'\n")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(state.VARIABLE, str(folder / "state"))
+        patch.setenv(state.VARIABLE, str(share(folder / "state")))
         patch.chdir(folder)
         patch.setattr(turns, "BLOCK", 0.1)
         patch.setattr(watch, "BLOCK", 0.1)

@@ -5,23 +5,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.builds import kept
+
 HERE = Path(__file__).parent
-
-
-@functools.cache
-def _folder() -> Path:
-    """Of this user alone."""
-    folder = Path(tempfile.gettempdir()) / f"kernelgap-simulated-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    assert folder.stat().st_uid == os.getuid(), f"{folder} is somebody else's"
-    return folder
 
 
 @functools.cache
@@ -35,9 +27,9 @@ def _known() -> bytes:
 def compiled(text: str, flags: Sequence[str]) -> Path:
     """The program or library. Raises AssertionError with what g++ says."""
     key = hashlib.sha256(b"\0".join([_known(), repr([*flags]).encode(), text.encode()])).hexdigest()[:32]
-    made = _folder() / key
+    made = kept() / key
     if not made.exists():
-        with tempfile.TemporaryDirectory(dir=_folder()) as folder:
+        with tempfile.TemporaryDirectory(dir=kept()) as folder:
             source, out = Path(folder) / "kernels.cc", Path(folder) / "made"
             source.write_text(text)
             command = ["g++", *flags, str(source), "-o", str(out)]

@@ -19,6 +19,7 @@ from macro.equality import proof
 from macro.equality.answer import Answer
 from macro.frameworks import Framework, find
 from macro.networks.base import Network, dense
+from tests.builds import share
 
 ROOT = Path(__file__).parents[3]
 FILE = "tests/macro/defects.py"
@@ -45,7 +46,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     ran = subprocess.run(
         [sys.executable, "-m", "macro", "equal", str(folder / "small.json"), "--frameworks", names, "-q"],
         cwd=ROOT,
-        env=os.environ | {"KERNELGAP_STATE": str(folder)},
+        env=os.environ | {"KERNELGAP_STATE": str(share(folder))},
         capture_output=True,
         text=True,
         check=False,

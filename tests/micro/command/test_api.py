@@ -17,6 +17,7 @@ import micro
 from kernels.errors import SuiteError, UsageError
 from reports import flat, store
 from reports.record import Result, Run
+from tests.builds import share
 from tests.conftest import Ran
 
 ROOT = Path(__file__).parents[3]
@@ -238,7 +239,7 @@ for row in flat.comparisons(run):
 def test_a_script_of_ten_lines(tmp_path: Path) -> None:
     """Nothing but its own words on stdout, no guard for `__main__` needed, and a run file in its own folder."""
     (tmp_path / "script.py").write_text(SCRIPT)
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str(tmp_path / "state")}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str(share(tmp_path / "state"))}
     ran = subprocess.run(
         [sys.executable, "script.py"],
         cwd=tmp_path,

@@ -12,6 +12,7 @@ import pytest
 
 from micro.command import environment
 from reports import store
+from tests.builds import share
 
 ROOT = Path(__file__).parents[3]
 # What a command of the suite does is replaced by what it would record as typed.
@@ -60,7 +61,7 @@ def test_a_run_file_keeps_it(tmp_path: Path) -> None:
         text=True,
         timeout=300,
         check=False,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str(tmp_path / "state")},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "KERNELGAP_STATE": str(share(tmp_path / "state"))},
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     command = store.read(tmp_path / "run.jsonl").environment.command

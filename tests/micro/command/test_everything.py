@@ -23,6 +23,7 @@ from micro.planning.contest import Case
 from micro.planning.options import Outputs
 from reports import store
 from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
+from tests.builds import share
 from tests.conftest import Ran
 from tests.processes import interruptible
 
@@ -281,7 +282,7 @@ def started(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[str]]]:
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=os.environ | {"KERNELGAP_STATE": str(tmp_path / "state")},
+            env=os.environ | {"KERNELGAP_STATE": str(share(tmp_path / "state"))},
             preexec_fn=interruptible,
         )
         running.append(process)

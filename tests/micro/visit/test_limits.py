@@ -14,6 +14,7 @@ import pytest
 
 from micro.visit import steps as visit_steps
 from micro.visit.steps import Step
+from tests.builds import share
 from tests.micro.visit.conftest import ROOT, Plan, files, made, whole, words
 from tests.processes import MARK, gone, left
 
@@ -139,7 +140,7 @@ MOST = 16 << 20  # bytes of a file that comes back
 def test_a_visit_in_too_little_time(tmp_path: Path) -> None:
     """Of all three parts: what was begun is ended, and told."""
     out = tmp_path / "out"
-    environment = os.environ | {"OUT": str(out), "KERNELGAP_STATE": str(tmp_path / "state"), MARK: str(tmp_path)}
+    environment = os.environ | {"OUT": str(out), "KERNELGAP_STATE": str(share(tmp_path / "state")), MARK: str(tmp_path)}
     ran = subprocess.run(
         [sys.executable, "-m", "micro.gpu", "--fake", "--seconds", "12"],
         cwd=ROOT,

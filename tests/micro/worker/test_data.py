@@ -12,10 +12,12 @@ import pytest
 
 from kernels.devices.cpu import NORMALS, Cpu
 from kernels.dtypes import DATA, decode, drawn
+from kernels.ops.fma import Fma
 from kernels.ops.gemm.problem import DTYPES, Gemm
 from kernels.ops.softmax.problem import Softmax
+from kernels.ops.stream import Stream
 from kernels.problem import Operand
-from micro.worker.arenas import COMMON, ROOM, Arenas, Placed, arena
+from micro.worker.arenas import COMMON, ROOM, Arenas, Placed, arena, together
 from tests.conftest import Ran
 
 COUNT = 20_000
@@ -83,7 +85,7 @@ def arenas() -> Arenas:
 
 def test_arenas_hold_what_they_say(arenas: Arenas) -> None:
     """All over, at a random placement too."""
-    arenas.lay_out(placed(*DATA), None, 0)
+    arenas.lay_out(placed(*DATA), None, {})
     offsets = arenas.draw(1, 0, 1, False)[0]
     views = {kind: arenas.view(IN, int(offsets[2 * i]), kind) for i, kind in enumerate(DATA)}
     assert not views["zeros"].any()
@@ -94,7 +96,7 @@ def test_arenas_hold_what_they_say(arenas: Arenas) -> None:
 
 
 def test_they_hold_it_to_their_end(arenas: Arenas) -> None:
-    arenas.lay_out(placed("zeros", "uniform"), None, 0)
+    arenas.lay_out(placed("zeros", "uniform"), None, {})
     last = ROOM  # of play, behind the operand
     assert not arenas.view(IN, last, "zeros").any()
     assert 0 <= arenas.view(IN, last, "uniform").min() < arenas.view(IN, last, "uniform").max() < 1
@@ -102,7 +104,7 @@ def test_they_hold_it_to_their_end(arenas: Arenas) -> None:
 
 def test_a_block_longer_than_what_is_drawn_is_filled(arenas: Arenas) -> None:
     long = Operand("a", (NORMALS + 64, 1), "in")
-    arenas.lay_out([Placed(PRODUCT, long, long.nbytes, "x", "uniform")], 0, 0)
+    arenas.lay_out([Placed(PRODUCT, long, long.nbytes, "x", "uniform")], 0, {})
     tail = arenas.view(long, 0, "uniform")[NORMALS:]
     assert tail.min() >= 0 and 0.5 < tail.max() < 1
 
@@ -112,7 +114,7 @@ def test_indices_are_the_problem_s_own_in_every_round(arenas: Arenas) -> None:
     problems = Softmax(1000, 7), Softmax(300, 4000)
     entries = [Placed(p, x, x.nbytes, p.name, "zeros") for p in problems for x in p.operands() if x.role == "in"]
     for room in (0, None):
-        arenas.lay_out(entries, room, 0)
+        arenas.lay_out(entries, room, {})
         offsets = arenas.draw(1, 0, 5, False)
         assert room == 0 or (offsets[0, ::2] != offsets[1, ::2]).any(), "the scores move"
         for i, entry in enumerate(entries):
@@ -126,14 +128,14 @@ def test_indices_are_the_problem_s_own_in_every_round(arenas: Arenas) -> None:
 
 def test_kinds_of_data_share_no_memory(arenas: Arenas) -> None:
     """At one offset, where cases of one kind would lie on each other."""
-    arenas.lay_out(placed(*DATA), 0, 0)
+    arenas.lay_out(placed(*DATA), 0, {})
     views = [arenas.view(x, 0, kind) for kind in DATA for x in (IN, OUT)]
     assert not [(i, j) for i, x in enumerate(views) for j, y in enumerate(views) if i < j and np.shares_memory(x, y)]
     assert np.shares_memory(arenas.view(IN, 0, "zeros"), arenas.view(Operand("b", (64, 64), "in"), 0, "zeros"))
 
 
 def test_an_arena_has_its_own_address(arenas: Arenas) -> None:
-    arenas.lay_out(placed(*DATA), 0, 0)
+    arenas.lay_out(placed(*DATA), 0, {})
     for kind in DATA:
         assert arenas.address(IN, kind) == arenas.view(IN, 0, kind).ctypes.data
 
@@ -144,11 +146,24 @@ def test_types_and_roles_and_kinds_lie_apart() -> None:
     assert {arena(x, "normal") for x in (IN, OUT)} == set(COMMON)
 
 
+def test_an_arena_is_as_large_as_the_largest_that_lies_at_its_start() -> None:
+    """A canary reads 256 MiB and writes a number: what is written needs no memory of that size."""
+    assert together([Stream("read", 64 << 20), Fma("avx2")]) == {
+        COMMON[0]: 64 << 20,
+        COMMON[1]: Fma("avx2").operands()[-1].nbytes,
+    }
+    arenas = Arenas(Cpu())
+    arenas.lay_out(placed("normal"), 0, together([Stream("read", 64 << 20)]))
+    assert arenas.view(Operand("a", (1, 16 << 20), "in"), 0, "normal").nbytes == 64 << 20
+    with pytest.raises(ValueError, match="size of buffer"):
+        arenas.view(Operand("y", (1, 16 << 20), "out"), 0, "normal")
+
+
 def test_a_later_contest_finds_them_filled(arenas: Arenas) -> None:
     """Those that are there stay, what grows is filled again, none becomes another's."""
-    arenas.lay_out(placed("zeros"), 0, 0)
-    arenas.lay_out(placed("normal", "zeros"), 0, 0)
-    arenas.lay_out(placed("zeros", operands=(Operand("a", (256, 256), "in"),)), None, 0)
+    arenas.lay_out(placed("zeros"), 0, {})
+    arenas.lay_out(placed("normal", "zeros"), 0, {})
+    arenas.lay_out(placed("zeros", operands=(Operand("a", (256, 256), "in"),)), None, {})
     assert not arenas.view(Operand("a", (256, 256), "in"), 0, "zeros").any()
     assert arenas.view(IN, 0, "normal").any()
 

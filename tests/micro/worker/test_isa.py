@@ -23,6 +23,7 @@ from micro.planning.contest import Case, parse
 from micro.worker.client import ask
 from micro.worker.messages import Prepare
 from micro.worker.process import Worker, Workers
+from tests.builds import share
 from tests.conftest import Ran
 
 ROOT = Path(__file__).parents[3]
@@ -229,7 +230,7 @@ def test_one_launch_for_a_profiler_is_of_the_set_asked_for(asked: str, code: int
         text=True,
         timeout=300,
         check=False,
-        env=os.environ | {"OPENBLAS_CORETYPE": "Haswell", "KERNELGAP_STATE": str(tmp_path)},
+        env=os.environ | {"OPENBLAS_CORETYPE": "Haswell", "KERNELGAP_STATE": str(share(tmp_path))},
     )
     assert ran.returncode == code, ran.stderr
     if code:

@@ -120,6 +120,7 @@ def _benchmark(kind: type[Problem], sweep: Sweep, variants: Sequence[str], cuda:
         small="--count 512",
         default="overview",
         sweeping=tuple(field.name for field in fields(kind)),
+        limiting=("count",),
     )
 
 

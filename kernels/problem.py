@@ -127,10 +127,11 @@ def once(x: Arrays, what: Any, find: Callable[[], Any]) -> Any:
 
 @dataclass(frozen=True)
 class Problem:
-    """Base of all operations. Subclasses are frozen dataclasses whose fields are made by `axis`."""
+    """Base of all operations. Subclasses are frozen dataclasses whose fields are made by `axis`. `probes`: the launches
+    by which it is checked; two at least, or an answer that is kept from the first of them would pass."""
 
     op: ClassVar[str]
-    probes: ClassVar[tuple[str, ...]] = ("dense",)
+    probes: ClassVar[tuple[str, ...]] = ("dense", "again")
     on_host: ClassVar[bool] = False  # the time asked for is the caller's, not the device's
 
     def __post_init__(self) -> None:
@@ -197,9 +198,12 @@ class Problem:
         return {x.name: self.indices(x, rng) if x.below else _normal(rng, x) for x in read}
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
-        """What an input of whole numbers holds, in the check and in every round: uniform over what it may hold, unless
-        an operation overrides it."""
-        return rng.integers(x.below, size=x.shape, dtype=STORED[x.dtype])
+        """What an input of whole numbers holds, in the check and in every round: uniform over what it may hold, the
+        first and the last of them somewhere, at which a kernel may be wrong; unless an operation overrides it."""
+        drawn = rng.integers(x.below, size=x.shape, dtype=STORED[x.dtype])
+        if drawn.size > 2:
+            drawn.flat[rng.choice(drawn.size, 2, replace=False)] = 0, x.below - 1
+        return drawn
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         """The right answer in float64: of every output, by its name. The arrays are the caller's to write to."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.dtypes import BYTES, STORED, decode
-from kernels.errors import WrongResult
+from kernels.errors import LaunchError, WrongResult
 from kernels.problem import Inputs
 from micro.worker.evidence import Found
 from micro.worker.placement import lines
@@ -173,7 +173,10 @@ def judge(
         bench.load(x)
         call()
         got = bench.answer()
-        for evidence in bench.problem.compare(x, got, variant.u(bench.problem), probe):
+        compared = bench.problem.compare(x, got, variant.u(bench.problem), probe)
+        if unseen := got.keys() - {evidence.operand for evidence in compared}:
+            raise LaunchError(f"the check of {bench.problem.op} says nothing of {', '.join(sorted(unseen))}")
+        for evidence in compared:
             try:
                 worst = _weigh(bench, x, got, evidence, earlier, worst)
             except WrongResult as error:

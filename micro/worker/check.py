@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 GUARD = 4  # of the units that operands are aligned to
 MARK = 0xA5  # the guards' byte
 LATE = 0.3  # seconds given to an answer that was not there when its call returned
+BEFORE = "before"  # a launch that is not compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,9 @@ def check(
         device.sync()
         took = time.perf_counter() - start
 
-    passed = judge(bench, call, variant, np.random.default_rng(seed), problem.probes, drawn)
+    # One probe alone would let an answer pass that is kept from the first launch.
+    probes = problem.probes if len(problem.probes) > 1 else (BEFORE, *problem.probes)
+    passed = judge(bench, call, variant, np.random.default_rng(seed), probes, drawn)
     return passed, took
 
 
@@ -173,17 +176,31 @@ def judge(
         bench.load(x)
         call()
         got = bench.answer()
-        compared = bench.problem.compare(x, got, variant.u(bench.problem), probe)
-        if unseen := got.keys() - {evidence.operand for evidence in compared}:
-            raise LaunchError(f"the check of {bench.problem.op} says nothing of {', '.join(sorted(unseen))}")
-        for evidence in compared:
-            try:
-                worst = _weigh(bench, x, got, evidence, earlier, worst)
-            except WrongResult as error:
-                error.found = Found(probe, x, got, evidence)
-                raise
-        bench.refuse_strays(x)
+        if probe != BEFORE:
+            worst = _compared(bench, variant, probe, (x, got, earlier), worst)
+            bench.refuse_strays(x)
         earlier = got
+    return worst
+
+
+def _compared(
+    bench: Bench,
+    variant: Variant[Any],
+    probe: str,
+    launch: tuple[dict[str, Array], dict[str, Array], dict[str, Array]],
+    worst: Passed,
+) -> Passed:
+    """The worse of what is known and of every output of a launch: its inputs, its answer, the answer before it."""
+    x, got, earlier = launch
+    compared = bench.problem.compare(x, got, variant.u(bench.problem), probe)
+    if unseen := got.keys() - {evidence.operand for evidence in compared}:
+        raise LaunchError(f"the check of {bench.problem.op} says nothing of {', '.join(sorted(unseen))}")
+    for evidence in compared:
+        try:
+            worst = _weigh(bench, x, got, evidence, earlier, worst)
+        except WrongResult as error:
+            error.found = Found(probe, x, got, evidence)
+            raise
     return worst
 
 

@@ -29,6 +29,7 @@ class Chase(Problem):
     """
 
     op: ClassVar[str] = "chase"
+    probes: ClassVar[tuple[str, ...]] = ("dense", "again")
 
     working_set: int = axis("bytes in all", low=1024)
     page: int = axis("bytes of its pages: 4096, 2097152", SMALL_PAGE)

@@ -31,6 +31,7 @@ class Pages(Problem):
     """
 
     op: ClassVar[str] = "pages"
+    probes: ClassVar[tuple[str, ...]] = ("dense", "again")
 
     what: str = axis("what is done with the memory", choices=("clear", "copy", "map"))
     memory: str = axis("where it comes from", choices=("touched", "fresh", "mapped", "default", "keep"))

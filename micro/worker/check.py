@@ -238,17 +238,13 @@ def explain(
 def _explain(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, earlier: Array | None) -> str:
     import numpy as np
 
-    name = evidence.operand
-    empty = _untouched(x, name, got)
-    if empty.any():
-        time.sleep(LATE)
-        if _untouched(x, name, bench.answer()[name]).sum() < empty.sum():
-            return "returns before it is done: its output was still being written"
-        if empty.all():
-            return "writes nothing: every output is as it was"
-        return f"leaves {empty.sum()} of {got.size} outputs unwritten, first at {_first(empty)}"
-    if not np.isfinite(got).all():
-        return f"infinite at {_first(~np.isfinite(got))}"
+    name, bad = evidence.operand, ~(evidence.error <= evidence.bound)  # NaN is bad too
+    if reason := _unwritten(bench, x, name, got, bad):
+        return reason
+    if np.isnan(got).any():
+        return f"not a number at {_first(np.isnan(got))}"
+    if np.isinf(got).any():
+        return f"infinite at {_first(np.isinf(got))}"
     if not got.any():
         return "answers zeros"
     if earlier is not None and np.array_equal(got, earlier):
@@ -259,11 +255,24 @@ def _explain(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, 
             return pattern
     with np.errstate(over="ignore"):  # a bound of zero
         worst = float(np.max(evidence.error / np.maximum(evidence.bound, np.finfo(np.float64).tiny)))
-    bad = ~(evidence.error <= evidence.bound)  # NaN is bad too
     return (
         f"{evidence.test} probe: {bad.sum()} of {bad.size} values off by up to {worst:.3g} times "
         f"what its precision allows, first at {_first(bad)}"
     )
+
+
+def _unwritten(bench: Bench, x: dict[str, Array], name: str, got: Array, bad: Array) -> str | None:
+    """What was not written that should have been: an old value may be the right one."""
+    untouched = _untouched(x, name, got)
+    empty = untouched & bad if bad.shape == got.shape else untouched
+    if not empty.any():
+        return None
+    time.sleep(LATE)
+    if _untouched(x, name, bench.answer()[name]).sum() < untouched.sum():
+        return "returns before it is done: its output was still being written"
+    if untouched.all():
+        return "writes nothing: every output is as it was"
+    return f"leaves {empty.sum()} of {got.size} outputs unwritten, first at {_first(empty)}"
 
 
 def _untouched(x: dict[str, Array], name: str, got: Array) -> Array:

@@ -197,9 +197,12 @@ class Problem:
         return {x.name: self.indices(x, rng) if x.below else _normal(rng, x) for x in read}
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
-        """What an input of whole numbers holds, in the check and in every round: uniform over what it may hold, unless
-        an operation overrides it."""
-        return rng.integers(x.below, size=x.shape, dtype=STORED[x.dtype])
+        """What an input of whole numbers holds, in the check and in every round: uniform over what it may hold, the
+        first and the last of them somewhere, at which a kernel may be wrong; unless an operation overrides it."""
+        drawn = rng.integers(x.below, size=x.shape, dtype=STORED[x.dtype])
+        if drawn.size > 2:
+            drawn.flat[rng.choice(drawn.size, 2, replace=False)] = 0, x.below - 1
+        return drawn
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         """The right answer in float64: of every output, by its name. The arrays are the caller's to write to."""

@@ -115,6 +115,7 @@ def _benchmark(problem: type[Problem], sweep: Sweep) -> Benchmark:
         small="--count 512",
         default="overview",
         sweeping=tuple(field.name for field in fields(problem)),
+        limiting=("count",),
     )
 
 

@@ -43,10 +43,9 @@ def lookup(asked: Asked) -> list[Contest]:
 
 
 def _case(asked: Asked, problem: Gather, variant: str) -> Case:
-    """On uniform data, where a person asked for none other: a sum of squares drawn in memory is not negative then."""
+    """On uniform data, where a person named none: a sum of squares drawn in memory is not negative then."""
     setting = asked.settings[0]
-    setting = replace(setting, data="uniform") if setting.data == "normal" else setting
-    return asked.case(problem, variant, setting)
+    return asked.case(problem, variant, setting if "data" in asked.given else replace(setting, data="uniform"))
 
 
 def step(asked: Asked) -> list[Contest]:

@@ -120,7 +120,7 @@ def _cold(asked: Asked, libraries: list[str]) -> list[Contest]:
     for library in libraries:
         for trans in ("nn", "nt"):
             problem = replace(small, trans=trans)
-            warm = asked.settings[0]
+            warm = replace(asked.settings[0], cold=())
             settings = (warm, replace(warm, cold=("a", "b", "c")))
             cases = tuple(asked.case(problem, library, setting) for setting in settings)
             name = f"cold/{problem.name}/variant:{library}"
@@ -147,7 +147,8 @@ def crossover(asked: Asked) -> list[Contest]:
     """From which M on transposing first wins."""
     here, _ = _libraries(asked)
     reachable = [library for library in here if "crossover" in find("gemm", library).roles]
-    return [crossover_at(asked, m, library) for library in reachable for m in CROSSOVER_M]
+    sizes = asked.axes["m"] if "m" in asked.given else CROSSOVER_M
+    return [crossover_at(asked, m, library) for library in reachable for m in sizes]
 
 
 def sparse(asked: Asked) -> list[Contest]:

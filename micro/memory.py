@@ -116,6 +116,7 @@ BENCHMARK = Benchmark(
     small="--size 262144",
     default="overview",
     sweeping=("what", "memory", "pause", "behind"),
+    limiting=("size",),
     others=OTHERS,
 )
 if __name__ == "__main__":

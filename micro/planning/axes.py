@@ -76,8 +76,8 @@ def along(asked: Asked, found: Sequence[Problem], field: str) -> list[Contest]:
     for same in groups.values():
         unequal = len({problem.flops for problem in same}) > 1
         for variant, setting in asked.pairs():
-            name = f"{same[0].name}/vary:{field}/variant:{variant}/{setting.name}"
             cases = tuple(asked.case(problem, variant, setting) for problem in same)
+            name = f"{same[0].name}/vary:{field}/variant:{variant}/{cases[0].setting.name}"
             differs = f"work: differs ({field})" if unequal else field
             contests.append(Contest(name, f"what does {field} change for {variant}?", differs, cases))
     return contests
@@ -92,7 +92,7 @@ def _along_setting(asked: Asked, found: Sequence[Problem], field: str) -> list[C
     contests = []
     for problem in found:
         for (variant, rest), settings in groups.items():
-            plain = "" if rest == Setting() else f"/{rest.name}"
+            plain = "" if rest == Setting() else f"/{asked.at(problem, rest).name}"
             cases = tuple(asked.case(problem, variant, setting) for setting in settings)
             question = f"what does {SETTINGS[field]} change for {variant} at {problem.name}?"
             name = f"{problem.name}/vary:{field}/variant:{variant}{plain}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find, rows
@@ -47,11 +47,12 @@ class Benchmark:
     """A file of `micro/`: its problem, the values its axes have by default, its questions.
 
     A question is a flag; its function turns what was asked into contests. `default`: the question that is put where a
-    command line names neither another nor what to compare, nor an axis of `sweeping`. `others`: of further operations
-    that the same command measures; the one whose axes or questions are named is meant. `data`: what operands hold,
-    unless a person says otherwise. Which rows are measured by default stands in the operation's table. `useful`: the
-    command lines that `python -m micro all` runs of it; `small`: words that make each of them take no time, for a test
-    of the whole. `net`: what --net asks.
+    command line names neither another nor what to compare, nor an axis of `sweeping`. `limiting`: axes by which
+    questions make their sizes smaller, each in its own way. `others`: of further operations that the same command
+    measures; the one whose axes or questions are named is meant. `data`: what operands hold, unless a person says
+    otherwise. Which rows are measured by default stands in the operation's table. `useful`: the command lines that
+    `python -m micro all` runs of it; `small`: words that make each of them take no time, for a test of the whole.
+    `net`: what --net asks.
     """
 
     problem: type[Problem]
@@ -63,6 +64,7 @@ class Benchmark:
     net: Question | None = None
     default: str = ""
     sweeping: tuple[str, ...] = ()
+    limiting: tuple[str, ...] = ()
     others: tuple[Benchmark, ...] = ()
     data: str = "normal"
 
@@ -94,7 +96,8 @@ class Question:
 @dataclass(frozen=True)
 class Asked:
     """What the command line said: the operation, axis values, variants, settings, the flags that modify a question, and
-    which axes a person named rather than left at their default; devices that are not here, and why; a network."""
+    which axes a person named rather than left at their default; devices that are not here, and why; a network; whether
+    all operands are cold, of each problem its own."""
 
     op: str
     axes: dict[str, tuple[Any, ...]]
@@ -104,6 +107,7 @@ class Asked:
     given: frozenset[str] = frozenset()
     absent: Mapping[str, str] = field(default_factory=dict)
     net: str = ""
+    all_cold: bool = False
 
     @property
     def device(self) -> Kind:
@@ -122,11 +126,20 @@ class Asked:
 
     def case(self, problem: Problem, variant: str, setting: Setting | None = None) -> Case:
         """The case, skipped with its reason where its device or the variant is not here, or refuses it."""
-        setting = setting or self.settings[0]
-        return Case(problem, variant, setting, skip=self._why_not(problem, variant, setting.device))
+        setting = self.at(problem, setting or self.settings[0])
+        return Case(problem, variant, setting, skip=self._why_not(problem, variant, setting))
 
-    def _why_not(self, problem: Problem, variant: str, device: str) -> str | None:
+    def at(self, problem: Problem, setting: Setting) -> Setting:
+        """The setting with the problem's own operands where all are cold."""
+        if not (self.all_cold and setting.cold):
+            return setting
+        return replace(setting, cold=tuple(x.name for x in problem.operands()))
+
+    def _why_not(self, problem: Problem, variant: str, setting: Setting) -> str | None:
         row: Any = find(problem.op, variant)
+        device, names = setting.device, [x.name for x in problem.operands()]
+        if strange := [name for name in setting.cold if name not in names]:
+            return f"no operand {', '.join(strange)} that could be cold: there are {', '.join(names)}"
         if device in self.absent:
             return self.absent[device]
         known = kind_of(device)

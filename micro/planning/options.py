@@ -35,10 +35,12 @@ class Outputs:
 @dataclass(frozen=True)
 class Options:
     """A benchmark's command line. `axes` and the other texts are as they were typed; `flags` are questions, and
-    `full`, `all`; `profile`: the two pipes of `perf`, empty where they are to be made."""
+    `full`, `all`; `given`: the axes a person named, `variant` and `data` among them; `profile`: the two pipes of
+    `perf`, empty where they are to be made."""
 
     axes: Mapping[str, str]
     flags: frozenset[str]
+    given: frozenset[str]
     variant: str | None
     shapes: Path | None
     net: str
@@ -59,11 +61,6 @@ class Options:
     listing: bool
     until: str
     outputs: Outputs
-
-    @property
-    def given(self) -> frozenset[str]:
-        """The axes a person named, `variant` among them."""
-        return frozenset((*self.axes, *(("variant",) if self.variant else ())))
 
 
 class Parser(OneLineParser):
@@ -105,8 +102,10 @@ def unpacked(benchmark: Benchmark, values: Mapping[str, Any]) -> Options:
     if benchmark.default and not asks and all(values[option] in (None, False) for option in SWEEPING):
         flags.add(benchmark.default)
     rest = {option.name: values[option.name] for option in fields(Options) if option.name in values}
-    given = rest | {"net": values["net"] or "", "listing": values["list"], "outputs": outputs_of(values)}
-    return Options(axes=axes, flags=frozenset(flags), **given)
+    rest |= {"net": values["net"] or "", "listing": values["list"], "outputs": outputs_of(values)}
+    rest |= {"data": benchmark.data if values["data"] is None else values["data"]}
+    given = frozenset((*axes, *(name for name in ("variant", "data") if values[name])))
+    return Options(axes=axes, flags=frozenset(flags), given=given, **rest)
 
 
 def outputs_of(values: Mapping[str, Any]) -> Outputs:
@@ -130,7 +129,7 @@ def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.A
         questions.add_argument(option_of(flag), action="store_true", help=question.help.replace("%", "%%"))
     questions.add_argument("--full", action="store_true", help="the question at its full size")
     questions.add_argument("--all", action="store_true", help="the question with everything that belongs to it")
-    _add_settings(made.add_argument_group("how"), benchmark.data)
+    _add_settings(made.add_argument_group("how"))
     out = made.add_argument_group("output")
     add_outputs(out)
     out.add_argument(
@@ -153,7 +152,7 @@ def _add_axes(made: argparse.ArgumentParser, benchmark: Benchmark) -> None:
     axes.add_argument("--vary", metavar="FIELD", help="contests along this field instead of between variants")
 
 
-def _add_settings(how: argparse._ArgumentGroup, data: str) -> None:
+def _add_settings(how: argparse._ArgumentGroup) -> None:
     for option, default, metavar, about in (
         ("--device", "cpu", "NAMES", "cpu, cuda:0, or both: cpu,cuda:0 (default cpu)"),
         ("--threads", "1", "N", "threads of the libraries (default 1)"),
@@ -164,7 +163,7 @@ def _add_settings(how: argparse._ArgumentGroup, data: str) -> None:
             "instruction sets that libraries may take, such as default,avx2; or an OpenBLAS family",
         ),
         ("--heap", "default", "POLICIES", "of glibc's allocator, such as default,keep"),
-        ("--data", data, "KINDS", "what is multiplied: normal, uniform, integers, zeros"),
+        ("--data", None, "KINDS", "what is multiplied: normal, uniform, integers, zeros"),
         ("--cold", "", "OPERANDS", "operands out of cache, such as a,b; or all (the others are not warmed up)"),
         ("--budget", None, "TIME", "time of measuring for the whole command, such as 20s"),
         ("--target", "1%", "SHARE", "half-width of a ratio to stop at (1%%)"),

@@ -12,6 +12,7 @@ from micro.planning.benchmark import Benchmark
 
 
 def read(benchmark: Benchmark, path: Path) -> list[Any]:
+    """Each different problem once. Raises UsageError."""
     try:
         text = path.read_text("utf-8", errors="replace")
         if not text.lstrip().startswith("{"):
@@ -27,7 +28,7 @@ def read(benchmark: Benchmark, path: Path) -> list[Any]:
             found.append(benchmark.problem(**row))
         except UsageError as error:
             raise UsageError(f"--shapes {path}: problem {i}: {error}") from None
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _rows(benchmark: Benchmark, text: str) -> list[dict[str, Any]]:

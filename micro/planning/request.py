@@ -15,7 +15,7 @@ from kernels.dtypes import DATA
 from kernels.errors import UsageError
 from kernels.launch import Setting
 from kernels.variant import DEFAULT
-from micro.planning import why
+from micro.planning import dropped, why
 from micro.planning.axes import along, by_variant, problems, values
 from micro.planning.benchmark import Asked, Benchmark, Question
 from micro.planning.contest import SETTINGS, Budget, Contest
@@ -103,7 +103,8 @@ def _asked(benchmark: Benchmark, options: Options) -> Asked:
     absent = {name: reason for name in devices if (reason := missing(name))} if len(devices) > 1 else {}
     if len(absent) == len(devices):
         raise UsageError(f"--device {options.device}: {'; '.join(absent.values())}")
-    return Asked(benchmark.problem.op, axes, named, settings, options.flags, options.given, absent, options.net)
+    op, all_cold = benchmark.problem.op, options.cold == "all"
+    return Asked(op, axes, named, settings, options.flags, options.given, absent, options.net, all_cold)
 
 
 def _settings(options: Options, devices: Sequence[str], operands: list[str]) -> tuple[Setting, ...]:
@@ -190,8 +191,9 @@ def _contests(benchmark: Benchmark, options: Options, asked: Asked, question: Qu
         for option, given in (("--shapes", options.shapes), ("--vary", options.vary)):
             if given is not None:
                 raise UsageError(f"{option} {given}: a question sets its own contests; leave one of the two out")
-        return _of_question(question, asked)
+        return _of_question(benchmark, question, asked)
     if options.shapes:
+        dropped.refuse_beside_file(options)
         from micro.planning import problem_files  # and what reads logs: a command without --shapes starts without it
 
         sizes = problem_files.read(benchmark, options.shapes)
@@ -207,8 +209,9 @@ def _contests(benchmark: Benchmark, options: Options, asked: Asked, question: Qu
     return along(asked, sizes, options.vary)
 
 
-def _of_question(question: Question, asked: Asked) -> list[Contest]:
+def _of_question(benchmark: Benchmark, question: Question, asked: Asked) -> list[Contest]:
     """A question's contests, on each device by itself."""
+    flag = next((option_of(name) for name, one in benchmark.questions.items() if one is question), "--net")
     contests: list[Contest] = []
     for one in _by_device(asked):
         taken = {contest.name for contest in contests}
@@ -221,6 +224,7 @@ def _of_question(question: Question, asked: Asked) -> list[Contest]:
     if not contests:
         names = ", ".join(dict.fromkeys(setting.device for setting in asked.settings))
         raise NothingWritten(f"--device {names}: nothing that this question measures is written for it yet")
+    dropped.refuse_in_question(benchmark, asked, flag, contests)
     return contests
 
 
@@ -230,7 +234,7 @@ def _spread(found: list[Any], asked: Asked, field: str) -> list[Any]:
         return found
     if field not in asked.axes:
         raise UsageError(f"--vary {field}: give its values, as {option_of(field)} X,Y")
-    return [replace(problem, **{field: value}) for problem in found for value in asked.axes[field]]
+    return list(dict.fromkeys(replace(problem, **{field: value}) for problem in found for value in asked.axes[field]))
 
 
 def _chosen(contests: list[Contest], options: Options) -> list[Contest]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.dtypes import BYTES, STORED, decode
-from kernels.errors import WrongResult
+from kernels.errors import LaunchError, WrongResult
 from kernels.problem import Inputs
 from micro.worker.evidence import Found
 from micro.worker.placement import lines
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 GUARD = 4  # of the units that operands are aligned to
 MARK = 0xA5  # the guards' byte
 LATE = 0.3  # seconds given to an answer that was not there when its call returned
+BEFORE = "before"  # a launch that is not compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,9 @@ def check(
         device.sync()
         took = time.perf_counter() - start
 
-    passed = judge(bench, call, variant, np.random.default_rng(seed), problem.probes, drawn)
+    # One probe alone would let an answer pass that is kept from the first launch.
+    probes = problem.probes if len(problem.probes) > 1 else (BEFORE, *problem.probes)
+    passed = judge(bench, call, variant, np.random.default_rng(seed), probes, drawn)
     return passed, took
 
 
@@ -173,14 +176,31 @@ def judge(
         bench.load(x)
         call()
         got = bench.answer()
-        for evidence in bench.problem.compare(x, got, variant.u(bench.problem), probe):
-            try:
-                worst = _weigh(bench, x, got, evidence, earlier, worst)
-            except WrongResult as error:
-                error.found = Found(probe, x, got, evidence)
-                raise
-        bench.refuse_strays(x)
+        if probe != BEFORE:
+            worst = _compared(bench, variant, probe, (x, got, earlier), worst)
+            bench.refuse_strays(x)
         earlier = got
+    return worst
+
+
+def _compared(
+    bench: Bench,
+    variant: Variant[Any],
+    probe: str,
+    launch: tuple[dict[str, Array], dict[str, Array], dict[str, Array]],
+    worst: Passed,
+) -> Passed:
+    """The worse of what is known and of every output of a launch: its inputs, its answer, the answer before it."""
+    x, got, earlier = launch
+    compared = bench.problem.compare(x, got, variant.u(bench.problem), probe)
+    if unseen := got.keys() - {evidence.operand for evidence in compared}:
+        raise LaunchError(f"the check of {bench.problem.op} says nothing of {', '.join(sorted(unseen))}")
+    for evidence in compared:
+        try:
+            worst = _weigh(bench, x, got, evidence, earlier, worst)
+        except WrongResult as error:
+            error.found = Found(probe, x, got, evidence)
+            raise
     return worst
 
 
@@ -218,17 +238,13 @@ def explain(
 def _explain(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, earlier: Array | None) -> str:
     import numpy as np
 
-    name = evidence.operand
-    empty = _untouched(x, name, got)
-    if empty.any():
-        time.sleep(LATE)
-        if _untouched(x, name, bench.answer()[name]).sum() < empty.sum():
-            return "returns before it is done: its output was still being written"
-        if empty.all():
-            return "writes nothing: every output is as it was"
-        return f"leaves {empty.sum()} of {got.size} outputs unwritten, first at {_first(empty)}"
-    if not np.isfinite(got).all():
-        return f"infinite at {_first(~np.isfinite(got))}"
+    name, bad = evidence.operand, ~(evidence.error <= evidence.bound)  # NaN is bad too
+    if reason := _unwritten(bench, x, name, got, bad):
+        return reason
+    if np.isnan(got).any():
+        return f"not a number at {_first(np.isnan(got))}"
+    if np.isinf(got).any():
+        return f"infinite at {_first(np.isinf(got))}"
     if not got.any():
         return "answers zeros"
     if earlier is not None and np.array_equal(got, earlier):
@@ -239,11 +255,24 @@ def _explain(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, 
             return pattern
     with np.errstate(over="ignore"):  # a bound of zero
         worst = float(np.max(evidence.error / np.maximum(evidence.bound, np.finfo(np.float64).tiny)))
-    bad = ~(evidence.error <= evidence.bound)  # NaN is bad too
     return (
         f"{evidence.test} probe: {bad.sum()} of {bad.size} values off by up to {worst:.3g} times "
         f"what its precision allows, first at {_first(bad)}"
     )
+
+
+def _unwritten(bench: Bench, x: dict[str, Array], name: str, got: Array, bad: Array) -> str | None:
+    """What was not written that should have been: an old value may be the right one."""
+    untouched = _untouched(x, name, got)
+    empty = untouched & bad if bad.shape == got.shape else untouched
+    if not empty.any():
+        return None
+    time.sleep(LATE)
+    if _untouched(x, name, bench.answer()[name]).sum() < untouched.sum():
+        return "returns before it is done: its output was still being written"
+    if untouched.all():
+        return "writes nothing: every output is as it was"
+    return f"leaves {empty.sum()} of {got.size} outputs unwritten, first at {_first(empty)}"
 
 
 def _untouched(x: dict[str, Array], name: str, got: Array) -> Array:

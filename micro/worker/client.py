@@ -38,11 +38,17 @@ def ask(client: Client, request: Request[R], patience: float) -> R:
 
 def ask_all(clients: Sequence[Client], requests: Sequence[Request[R]], patience: float) -> list[R]:
     """The answers of ranks that run at once: every request is sent before the first answer is awaited. Raises what the
-    first of them raises."""
-    for client, request in zip(clients, requests, strict=True):
-        client.send(request)
-    answers, errors = [], []
-    for client, request in zip(clients, requests, strict=True):
+    first of them raises; where one is gone before its request, the later ones are not asked."""
+    sent: list[tuple[Client, Request[R]]] = []
+    answers: list[R] = []
+    errors: list[SuiteError] = []
+    try:
+        for client, request in zip(clients, requests, strict=True):
+            client.send(request)
+            sent.append((client, request))
+    except SuiteError as error:
+        errors.append(error)
+    for client, request in sent:
         try:
             answers.append(client.receive(request, patience))
         except SuiteError as error:  # the others' answers are taken all the same: none is left for a later request

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find
+from kernels.devices import kind_of
 from kernels.errors import Unavailable
 from micro.planning.contest import Case
 from micro.planning.protocol import LONG, VISIT, WARM
@@ -27,8 +28,9 @@ from micro.worker.timed import UNTOLD, Timed, launches, told
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
-    from kernels.launch import Launch
+    from kernels.launch import Bind, Launch
     from kernels.problem import Array, Problem
+    from kernels.variant import Variant
     from micro.worker.kernels import Kernels
     from micro.worker.speed import Speed
 
@@ -83,29 +85,31 @@ class OpenContest:
             self._warm_up(own)
 
     def _entries(self, i: int) -> list[Timed]:
+        """Those of a case; of one that only another worker has prepared they are alike, and take their place here."""
         case, kernels = self._cases[i], self._bench.kernels
-        if not kernels.prepared(case):
-            if not self._mine[i]:
-                return self._elsewhere(i, case)
+        if self._mine[i] and not kernels.prepared(case):
             with self._bench.under_way(i):
                 kernels.prepare(case)
-        sets = 1
-        if case.setting.cold and self._device.kind.compiled:  # a GPU's cache is flushed instead
-            cache = self._device.limits().usable_cache
-            cold = sum(x.nbytes for x in case.problem.operands() if x.name in case.setting.cold)
-            sets = max(2, math.ceil(COLD_SHARE * cache / cold))
+        binds = kernels.binds(case) if kernels.prepared(case) else self._elsewhere(case)
+        sets = self._sets(case) if case.setting.cold else 1
         return [
             Timed(case.problem, variant, bind, i, uses, case.setting.cold, case.setting.data, sets=sets)
-            for variant, bind, uses in kernels.binds(case)
+            for variant, bind, uses in binds
         ]
 
-    def _elsewhere(self, i: int, case: Case) -> list[Timed]:
-        """The entries of a case that only another worker has prepared: here they take their place."""
+    def _sets(self, case: Case) -> int:
+        """Of cold operands, among which a CPU's launches rotate; a GPU's cache is flushed instead."""
+        if not self._device.kind.compiled or kind_of(case.setting.device).name != self._device.kind.name:
+            return 1
+        cold = sum(x.nbytes for x in case.problem.operands() if x.name in case.setting.cold)
+        return max(2, math.ceil(COLD_SHARE * self._device.limits().usable_cache / cold))
+
+    def _elsewhere(self, case: Case) -> list[tuple[Variant[Any], Bind, int]]:
         variant = find(case.problem.op, case.variant)
         with suppress(Unavailable):  # of another device
             variant = self._device.adopt(variant)
         parts = variant.parts(case.problem) or ((variant, 1),)
-        return [Timed(case.problem, part, lambda views: _nothing(), i, n, data=case.setting.data) for part, n in parts]
+        return [(part, lambda views: _nothing(), uses) for part, uses in parts]
 
     def _own(self) -> list[Timed]:
         return [entry for entry in self.entries if self._mine[entry.case]]

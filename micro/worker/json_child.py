@@ -14,10 +14,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from micro.worker.client import Died
-from micro.worker.process import ended
-
-CLOSE = 5.0  # seconds in which a child that closed its pipe may end by itself
-GLANCE = 0.5  # seconds between two looks whether it is still there
+from micro.worker.process import CLOSE, GLANCE, ended
 
 
 class JsonChild:
@@ -94,10 +91,10 @@ class JsonChild:
         return line
 
     def _death(self) -> Died:
-        ends = self.wait()  # it may have closed its descriptor and live on
+        self.wait()  # it may have closed its descriptor and live on
         code = self._process.returncode
         self.close()
-        return ended(code) if ends else Died("closes its descriptor and goes on without an answer")
+        return ended(code)
 
     def wait(self) -> bool:
         """For its own end, a while: whether it came."""

@@ -76,7 +76,8 @@ class Kernels:
         """The problem's, as its rivals before had them; of the problems asked for last as many as KEPT bytes hold."""
         found = self._drawn.pop((problem, seed), None) or checking.Drawn(problem, seed)
         self._drawn[problem, seed] = found
-        while len(self._drawn) > 1 and sum(each[0].footprint for each in self._drawn) * len(problem.probes) > KEPT:
+        many = max(2, len(problem.probes))  # one of a single probe's comes before it
+        while len(self._drawn) > 1 and sum(each[0].footprint for each in self._drawn) * many > KEPT:
             del self._drawn[next(iter(self._drawn))]
         return found
 

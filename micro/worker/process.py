@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -25,14 +27,18 @@ from micro.worker.host import Host
 from micro.worker.messages import Close, Open, R, Request
 
 START = 120.0  # seconds a worker may take to import and open its device
+CLOSE = 5.0  # seconds in which a child that closed its pipe may end by itself
+GLANCE = 0.5  # seconds between two looks whether it is still there
 POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 REFERENCES = 8  # threads at most of what the worker of another device computes on the processor
 PR_SET_PDEATHSIG = 1
 ERRORS = {error.__name__: error for error in (WrongResult, Unavailable, BuildError, LaunchError)}
 
 
-def ended(code: int) -> Died:
-    """By the exit code of its process."""
+def ended(code: int | None) -> Died:
+    """By the exit code of its process; None where it lives on."""
+    if code is None:
+        return Died("closes its descriptor and goes on without an answer")
     if code < 0:
         return Died(f"crashes: its process died of {signal.Signals(-code).name}")
     return Died(f"ends its process with exit code {code}")
@@ -66,7 +72,11 @@ class Worker:
         os.close(ours[1])
         self._from = Connection(ours[0], writable=False)
         self._to = Connection(theirs[1], readable=False)
-        self._answer(START)
+        try:
+            self._answer(START)
+        except BaseException:
+            self.close()
+            raise
 
     def send(self, request: Request[Any]) -> None:
         try:
@@ -79,10 +89,14 @@ class Worker:
         return answer
 
     def _answer(self, patience: float) -> Any:
+        end = time.monotonic() + patience
         try:
-            if not self._from.poll(patience):
-                self.close()
-                raise Died(f"hangs: no answer within {patience:.0f} s")
+            while not self._from.poll(max(0.0, min(end - time.monotonic(), GLANCE))):
+                if self._process.poll() is not None and not self._from.poll():
+                    raise EOFError  # a child of its holds the pipe open
+                if time.monotonic() >= end:
+                    self.close()
+                    raise Died(f"hangs: no answer within {patience:.0f} s")
             word, answer = self._from.recv()
         except (EOFError, ConnectionError):
             raise self._death() from None
@@ -91,7 +105,9 @@ class Worker:
         raise ERRORS.get(word, LaunchError)(answer)
 
     def _death(self) -> Died:
-        code = self._process.wait()
+        with suppress(subprocess.TimeoutExpired):  # it may have closed its pipe and live on
+            self._process.wait(CLOSE)
+        code = self._process.returncode
         self.close()
         return ended(code)
 
@@ -102,11 +118,14 @@ class Worker:
         return int.from_bytes(os.pread(self._cell.fileno(), 4, 0), "little", signed=True)
 
     def close(self) -> None:
-        self._process.kill()
+        """End it and whatever it started. A second time does nothing: its id may be another process's by then."""
+        if self._cell.closed:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        if not self._cell.closed:
-            self._running = self._read_cell()
-            self._cell.close()
+        self._running = self._read_cell()
+        self._cell.close()
         self._from.close()
         self._to.close()
 

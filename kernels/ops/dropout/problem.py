@@ -70,6 +70,6 @@ class Dropout(Problem):
         counted = np.array([[first.mean() - chance, neighbors.mean() - pair]])
         return [
             *(Evidence(name, "scaled", np.abs(got[name] - want[name]), bound[name]) for name in FROM),
-            Evidence("dx", "both ways", differ.astype("f8"), np.zeros(differ.shape)),
             Evidence("y", "kept", np.abs(counted), SIGMAS * spread / np.sqrt(self.units - 1) + 1 / self.units),
+            Evidence("dx", "both ways", differ.astype("f8"), np.zeros(differ.shape)),
         ]

@@ -185,6 +185,12 @@ def with_nan(want: Array, x: dict[str, Array]) -> Array:
     return want
 
 
+def with_nan_of_its_own(want: Array, x: dict[str, Array]) -> Array:
+    """In an output that is read, too, it is no poison of the check's."""
+    want[1, 1] = np.nan
+    return want
+
+
 def with_infinity(want: Array, x: dict[str, Array]) -> Array:
     want[2, 1] = -np.inf
     return want
@@ -209,6 +215,7 @@ def with_two_wrong(want: Array, x: dict[str, Array]) -> Array:
         (ADDS, lambda want, x: x["c"], "writes nothing: every output is as it was"),
         (SQUARE, with_two_wrong, "dense probe: 2 of 36 values off by up to "),
         (ADDS, lambda want, x: want + 1, "dense probe: 12 of 12 values off by up to "),
+        (ADDS, with_nan_of_its_own, "not a number at [1, 1]"),
     ],
 )
 def test_words(problem: Gemm, answer: Callable[[Array, dict[str, Array]], Array], told: str) -> None:

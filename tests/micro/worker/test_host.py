@@ -7,6 +7,8 @@ import ctypes
 import pytest
 
 from kernels.devices import open_device
+from kernels.devices.base import Limits
+from kernels.launch import Setting
 from kernels.ops.gemm import Gemm
 from micro.planning.contest import Case
 from micro.planning.protocol import VISIT
@@ -36,3 +38,19 @@ def test_all_measured_cases_have_the_same_number_of_launches(host: Host) -> None
     cases = [Case(Gemm(32, 32, 32), "openblas"), Case(Gemm(32, 32, 32), "naive")]
     opened = host.settle(host.open(cases, [True, True], 1), VISIT)
     assert len(set(opened.launches)) == 1
+
+
+def test_workers_that_take_turns_place_cold_operands_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the other's case as of its own: all the sets that its launches rotate among."""
+    device = open_device("cpu")
+    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
+    monkeypatch.setattr(type(device), "limits", lambda self: Limits(8 << 30, 2, (1 << 15, 1 << 20)))
+    cases = [Case(Gemm(48, 48, 48), name, Setting(cold=("a", "b"))) for name in ("openblas", "naive")]
+    places = []
+    for mine in ([True, False], [False, True]):
+        host = Host(device, ctypes.addressof(ctypes.c_int32(-1)))
+        host.open(cases, mine, 1)
+        assert host.contest is not None
+        host.contest.layout.spread()
+        places.append(host.contest.layout.draw(0, 8).tolist())
+    assert places[0] == places[1]

@@ -1,0 +1,160 @@
+"""What a person named is planned, or refused in one line; nothing is passed over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from kernels.errors import UsageError
+from micro.command import everything
+from micro.planning.contest import Contest
+from micro.planning.options import request
+from micro.planning.request import planned
+from tests.conftest import Ran
+
+BENCHMARKS = everything.benchmarks()
+
+
+@pytest.fixture(autouse=True)
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
+
+
+def contests(line: str) -> tuple[Contest, ...]:
+    name, *words = line.split()
+    meant, options = request(BENCHMARKS[name], name, words, raising=True)
+    return planned(meant, name, options).contests
+
+
+# Cold operands
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_where_all_operands_are_cold_each_problem_has_its_own(name: str) -> None:
+    found = BENCHMARKS[name]
+    for flag in ("", *(f"--{flag.replace('_', '-')}" for flag in found.questions)):
+        for contest in contests(f"{name} {flag} --all --cold all"):
+            for case in contest.cases:
+                own = tuple(x.name for x in case.problem.operands())
+                warm = contest.name.startswith("cold/") and not case.setting.cold  # what cold ones are set against
+                assert warm or case.setting.cold == own, case.name
+
+
+def test_along_an_axis_names_tell_the_operands_of_their_first_problem() -> None:
+    first, second = contests("launch --chain 1 --vary chain --variant c --cold all")
+    assert first.name.endswith("/vary:chain/variant:c/threads:1/cold:a+b+c")
+    assert second.name.endswith("/vary:chain/variant:c/threads:1/cold:x")
+    (contest,) = contests("launch --kernel empty --threads 1,2 --vary threads --variant c --cold all")
+    assert contest.name.endswith("/vary:threads/variant:c/threads:1/cold:x")
+
+
+def test_an_operand_that_a_problem_does_not_have_is_no_cold_one() -> None:
+    product, empty = (contest.cases[0] for contest in contests("launch --chain 1 --variant c --cold a,b"))
+    assert product.skip is None and product.setting.cold == ("a", "b")
+    assert empty.skip == "no operand a, b that could be cold: there are x"
+
+
+# Data
+
+
+@pytest.mark.parametrize(
+    ("words", "data"),
+    [("", "uniform"), ("--data uniform", "uniform"), ("--data normal", "normal"), ("--data zeros", "zeros")],
+)
+def test_named_data_are_taken(words: str, data: str) -> None:
+    for line in (f"gather --step {words}", f"optimizer --rules {words}"):
+        assert {case.setting.data for contest in contests(line) for case in contest.cases} == {data}
+
+
+# Files of problems
+
+
+@pytest.mark.parametrize("words", ["", "--vary k --k 8"])
+def test_axes_beside_a_file_of_problems_are_refused(words: str) -> None:
+    with pytest.raises(UsageError, match=r"^--m 64: the problems of --shapes micro/shapes/fc\.json have their own"):
+        contests(f"gemm --shapes micro/shapes/fc.json --m 64 {words}")
+
+
+def test_problems_that_a_varied_axis_makes_alike_are_one(tmp_path: Path) -> None:
+    file = tmp_path / "two.json"
+    file.write_text(json.dumps({"problems": [{"m": m, "n": 8, "k": 8} for m in (1, 2)]}))
+    (contest,) = contests(f"gemm --shapes {file} --vary m --m 8,16 --variant openblas")
+    assert [case.problem.m for case in contest.cases] == [8, 16]  # type: ignore[attr-defined]
+
+
+def test_a_problem_that_stands_twice_in_a_file_is_measured_once(tmp_path: Path) -> None:
+    file = tmp_path / "two.json"
+    same = {"m": 8, "n": 8, "k": 8}
+    file.write_text(json.dumps({"problems": [same, {**same, "k": 9}, {**same, "alpha": 1}]}))
+    found = contests(f"gemm --shapes {file} --variant openblas")
+    assert [contest.name for contest in found] == ["gemm/m:8/n:8/k:8", "gemm/m:8/n:8/k:9"]
+
+
+# Questions
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("gemm --transpose --threads 1,2", "--threads 1,2: --transpose takes one of them"),
+        ("gemm --transpose --data normal,zeros", "--data normal,zeros: --transpose takes one of them"),
+        ("launch --isa default,avx2", "--isa default,avx2: --ladder takes one of them"),
+        ("gemm --transpose --alpha 2", "--alpha 2: --transpose measures others"),
+        ("gemm --transpose --n 64,128", "--n 128: --transpose measures others"),
+        ("gemm --sparse --m 64", "--m 64: --sparse measures others"),
+        ("gemm --net fcn-r --n 7", "--n 7: --net measures others"),
+        ("gemm --sparse --variant numpy", "--variant numpy: --sparse compares others"),
+        ("gather --lookup --rule adagrad", "--rule adagrad: --lookup measures others"),
+        ("memory --overview --pause 1", "--pause 1: --overview measures others"),
+        ("update --fused --m 8 --lr 0.5", "--lr 0.5: --fused measures others"),
+        ("elementwise --softmax --batch 8 --classes 10", "--batch 8: --softmax measures others"),
+        ("elementwise --softmax --batch 64 --classes 10000", "--batch 64: --softmax measures others"),
+        ("elementwise --softmax --rows 5", "--rows 5: --softmax measures others"),
+        ("elementwise --overview --units 99", "--units 99: --overview measures others"),
+        ("elementwise --dropout --variant libm", "--variant libm: --dropout compares others"),
+    ],
+)
+def test_a_question_refuses_what_it_would_pass_over(line: str, told: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        contests(line)
+    assert str(refused.value).startswith(told)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "gemm --transpose --m 64,128 --n 32 --k 16",
+        "gemm --crossover --m 5,6 --variant openblas",
+        "gemm --net fcn-r --m 7",
+        "launch --chain 4 --kernel empty",
+        "gather --lookup --rows 16,32 --width 8 --batch 4",
+        "update --fused --m 8,16 --n 16 --k 4",
+        "memory --page 4096",
+    ],
+)
+def test_a_question_has_cases_of_what_it_was_asked(line: str) -> None:
+    found = BENCHMARKS[line.split()[0]]
+    axes = {field.name for field in fields(found.problem)}
+    words = line.split()
+    named = {word[2:]: text for word, text in pairwise(words) if word[2:] in axes}
+    problems = [case.problem for contest in contests(line) for case in contest.cases]
+    for axis, text in named.items():
+        assert set(text.split(",")) <= {str(vars(x)[axis]) for x in problems if x.op == found.problem.op}
+
+
+@pytest.mark.parametrize("line", ["elementwise --softmax --count 512", "memory --latency --size 65536"])
+def test_axes_that_make_a_question_smaller_are_taken(line: str) -> None:
+    whole = line.partition(" --count")[0].partition(" --size")[0]
+    small, large = (max(c.problem.footprint for x in contests(words) for c in x.cases) for words in (line, whole))
+    assert small < large
+
+
+def test_it_is_one_line_and_the_exit_code_of_usage(gemm: Callable[..., Ran]) -> None:
+    ran = gemm("--transpose", "--alpha", "2")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "micro.gemm: --alpha 2: --transpose measures others; leave one of the two out\n"

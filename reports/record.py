@@ -51,7 +51,7 @@ class Result:
     kernel: str | None = None  # version and kernel family as the library tells, or file and digest
     isa_observed: str | None = None  # instruction set the kernel really uses
     blas: str | None = None  # the call made, in the library's own column-major terms
-    clock: str | None = None  # of samples: cpu (of the thread, with a step's waits), wall, event (of a GPU)
+    clock: str | None = None  # of samples: cpu (of the thread, with a step's waits), wall, the device's (event: CUDA's)
     seconds: Seconds | None = None  # of one use
     flops_per_second: float | None = None  # nominal FLOP over the median
     bytes_per_second: float | None = None  # nominal bytes over the median
@@ -129,7 +129,7 @@ class Environment:
 
     digest: str  # of the facts: two runs with one digest ran on one installation
     facts: dict[str, Any]  # the same between two starts: processor, packages, compiler, commit, affinity …
-    state: dict[str, Any]  # so at this start: load, clock, seed, the last self-test's figures …
+    state: dict[str, Any]  # so at this start: load, clock, seed, what each device is, the last self-test's figures …
     command: str  # as typed
     started: str  # UTC
     format: int = FORMAT  # of the file

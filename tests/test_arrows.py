@@ -24,6 +24,12 @@ def strays(node: ast.AST, package: str) -> list[str]:
     return [f"line {line}: {name}" for line, name in names if name in forbidden]
 
 
+def hidden(node: ast.AST) -> list[int]:
+    """Lines that import in a way in which no arrow is seen: relative to their folder, or by `__import__`."""
+    relative = [x.lineno for x in ast.walk(node) if isinstance(x, ast.ImportFrom) and x.level]
+    return relative + [x.lineno for x in ast.walk(node) if isinstance(x, ast.Name) and x.id == "__import__"]
+
+
 def upwards(
     rooms: dict[str, tuple[str, ...]], imports: list[tuple[tuple[str, str], tuple[str, str], str]]
 ) -> list[str]:
@@ -39,6 +45,16 @@ def upwards(
 def test_imports_follow_the_arrows_between_packages() -> None:
     found = {name: strays(house.tree(path), name.partition(".")[0]) for name, path in house.modules().items()}
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+def test_no_import_is_hidden() -> None:
+    found = {name: hidden(house.tree(path)) for name, path in house.modules().items()}
+    assert {name: lines for name, lines in found.items() if lines} == {}, "write the full name of the module"
+
+
+@pytest.mark.parametrize("text", ["from . import x", "from ..low import x", "__import__('micro.worker')"])
+def test_a_hidden_import_is_found(text: str) -> None:
+    assert hidden(ast.parse(f"import low\n{text}")) == [2]
 
 
 def test_every_room_has_its_place() -> None:

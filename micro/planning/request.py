@@ -167,7 +167,7 @@ def _by_device(asked: Asked) -> list[Asked]:
 def _cold(text: str, operands: list[str]) -> tuple[str, ...]:
     if text == "all":
         return tuple(operands)
-    names = tuple(filter(None, text.split(",")))
+    names = values(text, str, "--cold") if text else ()
     for name in names:
         if name not in operands:
             raise UsageError(f"--cold {name}: the operands are {', '.join(operands)}; or all")
@@ -232,7 +232,7 @@ def _spread(found: list[Any], asked: Asked, field: str) -> list[Any]:
     """Problems of a file, each at every value asked of the varied field."""
     if field in SETTINGS:
         return found
-    if field not in asked.axes:
+    if field not in asked.given:
         raise UsageError(f"--vary {field}: give its values, as {option_of(field)} X,Y")
     return list(dict.fromkeys(replace(problem, **{field: value}) for problem in found for value in asked.axes[field]))
 

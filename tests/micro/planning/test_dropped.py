@@ -59,6 +59,12 @@ def test_an_operand_that_a_problem_does_not_have_is_no_cold_one() -> None:
     assert empty.skip == "no operand a, b that could be cold: there are x"
 
 
+@pytest.mark.parametrize(("text", "why"), [("a,a", "a value is named twice"), (",", "a value is named twice")])
+def test_what_names_no_operand_or_one_twice_is_refused(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=f"^--cold {text}: {why}$"):
+        contests(f"gemm --cold {text}")
+
+
 # Data
 
 
@@ -78,6 +84,13 @@ def test_named_data_are_taken(words: str, data: str) -> None:
 def test_axes_beside_a_file_of_problems_are_refused(words: str) -> None:
     with pytest.raises(UsageError, match=r"^--m 64: the problems of --shapes micro/shapes/fc\.json have their own"):
         contests(f"gemm --shapes micro/shapes/fc.json --m 64 {words}")
+
+
+@pytest.mark.parametrize("field", ["m", "trans"])
+def test_values_of_a_varied_axis_are_a_person_s(field: str) -> None:
+    """Not those that a command has by default, which would take the place of the file's."""
+    with pytest.raises(UsageError, match=f"^--vary {field}: give its values, as --{field} X,Y$"):
+        contests(f"gemm --shapes micro/shapes/fc.json --vary {field}")
 
 
 def test_problems_that_a_varied_axis_makes_alike_are_one(tmp_path: Path) -> None:

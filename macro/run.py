@@ -72,7 +72,7 @@ def request(argv: Sequence[str]) -> RunRequest:
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code; 1 where a framework failed or does other work."""
+    """The exit code; 1 where a framework failed or does other work; where it is stopped, what says by what."""
     return _run(request(argv))
 
 
@@ -88,9 +88,23 @@ def _run(asked: RunRequest) -> int:
         environment = machine.environment([open_device("cpu")], machine.command_line())
         file = open_run_file(outputs.output, environment, outputs.resume)
         stack.callback(file.close)
-        _measure_all(asked, file)
-        failed = say(file.run, outputs, streams)
-    return failed or int(any(r.status in ("wrong", "failed") for r in file.run.results))
+        stopped = 0
+        try:
+            _measure_all(asked, file)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            stopped = 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
+            print(_interrupted(file), file=sys.stderr)
+        failed = say(file.run, outputs, streams) if file.run.contests or not stopped else 0
+    return stopped or failed or int(any(r.status in ("wrong", "failed") for r in file.run.results))
+
+
+def _interrupted(file: RunFile) -> str:
+    """What a stopped run has kept, and how one goes on."""
+    from macro.timing.resume import TOPIC
+
+    rounds = sum(note.topic == TOPIC for note in file.run.notes)
+    kept = f"they are in {file.path}, --resume goes on" if file.path else "-o FILE would have kept them"
+    return f"macro run: interrupted; {rounds} rounds had ended: {kept}"
 
 
 def _entries(frameworks: str, division: str, threads: str, heap: str) -> list[Entry]:

@@ -63,7 +63,8 @@ class RunFile:
             self._resume(path, environment)
         else:
             raise Unreadable(
-                f"-o {path}: there is something in it already; --resume goes on with a run, or name another file"
+                f"-o {path}: there is something in it already: name another file; --resume goes on with a run, where "
+                "the command has it"
             )
 
     def _resume(self, path: Path, environment: Environment) -> None:

@@ -22,6 +22,7 @@ from macro.processes.interpreters import clean, interpreter
 
 PATIENCE = 3600.0  # seconds for one call of pip
 KEPT = "environment.json"  # what was measured of an environment, inside it
+MEASURED = frozenset(("recipe", "seconds", "megabytes"))  # what it names at least
 SPARE = 1.5  # of the recipe's size: wheels lie beside what is unpacked from them
 UNREACHABLE = (
     "no package index can be reached: --wheels FOLDER takes wheels fetched elsewhere, by python{python} -m pip "
@@ -206,12 +207,12 @@ def size(folder: Path) -> int:
 
 
 def kept(environment: Environment) -> dict[str, Any]:
-    """What was measured of it; empty where it is not there."""
+    """What was measured of it; empty where it is not there, or its file is none of ours."""
     try:
-        told: dict[str, Any] = json.loads((environment.folder / KEPT).read_bytes())
+        record = json.loads((environment.folder / KEPT).read_bytes())
     except (OSError, ValueError):
         return {}
-    return told
+    return record if isinstance(record, dict) and record.keys() >= MEASURED else {}
 
 
 def keep(environment: Environment, told: dict[str, Any]) -> None:

@@ -90,6 +90,35 @@ def test_an_answer_is_of_its_own_steps(command: Callable[..., Ran], tmp_path: Pa
     assert first[0].startswith("A step of small, batch 8: ") and second[0].startswith("A step of small, batch 4: ")
 
 
+@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_a_stopped_run_says_what_it_has_kept(
+    command: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: BaseException, code: int
+) -> None:
+    command("--frameworks", "numpy", "--runs", "1")
+    rounds = len(store.read(tmp_path / "run.jsonl").notes) - 1
+
+    def stopped(plan: Plan, taken: Taken) -> Iterator[str]:
+        if taken.number == 1:
+            raise stop
+        yield ""
+
+    monkeypatch.setattr(turns, "_progress", stopped)
+    told = command("--frameworks", "numpy", "--runs", "1", "--batch", "4", "--resume")
+    assert told.code == code
+    kept = f"they are in {tmp_path}/run.jsonl, --resume goes on"
+    assert told.err == f"macro run: interrupted; {rounds + 2} rounds had ended: {kept}\n"
+    assert "numpy" in told.out, "the contest that had ended"
+    (tmp_path / "run.jsonl").unlink()
+    told = command("--frameworks", "numpy", "--runs", "1")
+    assert (told.code, told.out) == (code, "")
+
+
+def test_steps_say_that_no_axis_of_theirs_is_said_in_another_way(command: Callable[..., Ran], tmp_path: Path) -> None:
+    command("--frameworks", "numpy", "--runs", "1")
+    (result,) = store.read(tmp_path / "run.jsonl").results
+    assert result.axes == {}, "null is an older file's"
+
+
 def test_what_a_step_sleeps_is_in_its_time(command: Callable[..., Ran], tmp_path: Path) -> None:
     sleeping = frameworks.write(tmp_path, "sleeping", frameworks.SLEEPING)
     assert command("--frameworks", str(sleeping.path), "--runs", "1").code == 0

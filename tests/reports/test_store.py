@@ -227,7 +227,9 @@ def test_what_follows_a_line_no_record_can_be_is_given_up(path: Path, monkeypatc
 
 def test_a_file_that_holds_something_is_not_written_over(path: Path) -> None:
     whole = path.read_bytes()
-    with pytest.raises(store.Unreadable, match=r"--resume goes on with a run, or name another file"):
+    with pytest.raises(
+        store.Unreadable, match=r"name another file; --resume goes on with a run, where the command has it$"
+    ):
         store.RunFile(path, ENVIRONMENT)
     assert path.read_bytes() == whole
 

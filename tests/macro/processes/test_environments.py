@@ -175,6 +175,19 @@ def test_a_list_of_nothing(fake: Callable[..., Path], capsys: pytest.CaptureFixt
         env.main(["remove", "thing"])
 
 
+@pytest.mark.parametrize("text", ["", "{", "[1]", "7", "{}", '{"recipe": "x"}'])
+def test_a_folder_whose_record_is_none_of_ours_is_no_environment(
+    fake: Callable[..., Path], capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    folder = frameworks.home() / "things"
+    folder.mkdir(parents=True)
+    (folder / "environment.json").write_text(text)
+    assert env.main(["list"]) == 0
+    assert "not made (about 1 MB), and what lies there is none: python -m macro env" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="python -m macro env remove things, then again"):
+        env.main(["create", "thing", "-q"])
+
+
 def test_a_stub_has_what_is_wanted_and_ends_who_calls_it(tmp_path: Path) -> None:
     packages = tmp_path / "lib/python3.99/site-packages/thing"
     packages.mkdir(parents=True)

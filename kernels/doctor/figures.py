@@ -65,8 +65,8 @@ def peaks(now: datetime, device: str = ceilings.CPU) -> Peaks | None:
 
 
 def gpu_peaks(now: datetime) -> dict[str, Peaks]:
-    """Of each GPU that was measured, by its device's name."""
-    return {name: found for name in ceilings.gpus() if (found := peaks(now, name))}
+    """Of each device beside the CPU that was measured, by its name."""
+    return {name: found for name in ceilings.others() if (found := peaks(now, name))}
 
 
 def selftest(now: datetime) -> Selftest | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from kernels import devices, state
+from kernels import state
 
 CPU = "cpu"
 
@@ -32,9 +32,7 @@ def save(ceilings: Ceilings, device: str = CPU) -> None:
 def others() -> tuple[str, ...]:
     """The devices beside the CPU that have been measured, by their names."""
     found = sorted(path.stem for path in state.folder().glob("ceilings-*.json"))
-    names = [stem.removeprefix("ceilings-").replace("-", ":", 1) for stem in found]
-    kinds = {name: name.partition(":")[0] for name in names}
-    return tuple(name for name, kind in kinds.items() if kind in devices.kinds() and not devices.kind_of(kind).scripted)
+    return tuple(stem.removeprefix("ceilings-").replace("-", ":", 1) for stem in found)
 
 
 def load(device: str = CPU) -> Ceilings | None:

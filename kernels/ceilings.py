@@ -29,9 +29,9 @@ def save(ceilings: Ceilings, device: str = CPU) -> None:
     state.write(_file(device), json.dumps(asdict(ceilings)))
 
 
-def gpus() -> tuple[str, ...]:
-    """The GPUs that have been measured, by their devices' names."""
-    found = sorted(path.stem for path in state.folder().glob("ceilings-cuda-*.json"))
+def others() -> tuple[str, ...]:
+    """The devices beside the CPU that have been measured, by their names."""
+    found = sorted(path.stem for path in state.folder().glob("ceilings-*.json"))
     return tuple(stem.removeprefix("ceilings-").replace("-", ":", 1) for stem in found)
 
 

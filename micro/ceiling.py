@@ -36,7 +36,10 @@ def contests(device: str, limits: Limits) -> list[Contest]:
     setting, known = Setting(device=device), kind_of(device)
     if not known.ceilings:
         raise UsageError(f"--device {device}: nothing is known that no kernel of it can beat")
-    found = [_units(setting, known, limits) if known.whole else _instruction_sets(setting, known)]
+    peak = _units(setting, known, limits) if known.whole else _instruction_sets(setting, known)
+    found = [peak] if peak.cases else []
+    if "stream" not in known.ceilings:
+        return found
     stream = bounding("stream", known.kernels)
     for working_set in levels(limits.caches, limits.usable_cache):
         cases = tuple(
@@ -50,16 +53,16 @@ def contests(device: str, limits: Limits) -> list[Contest]:
 
 def _instruction_sets(setting: Setting, known: Kind) -> Contest:
     """A core's, against each other."""
-    fmas = [Fma(isa) for isa in known.isas()]
-    row = bounding("fma", known.kernels)
-    cases = tuple(Case(Fma(x.isa, STEPS * LANES // x.lanes), row, setting) for x in fmas)
+    fmas = [Fma(isa) for isa in known.isas()] if "fma" in known.ceilings else []
+    cases = tuple(Case(Fma(x.isa, STEPS * LANES // x.lanes), bounding(x.op, known.kernels), setting) for x in fmas)
     return Contest("peak", "how fast are multiply-adds?", "isa", cases)
 
 
 def _units(setting: Setting, known: Kind, limits: Limits) -> Contest:
     """Multiply-adds and tensor cores of a whole GPU."""
-    tensor = [x for dtype in case_ceilings.COARSE for x in case_ceilings.tensor_peaks(dtype, limits)]
-    problems: list[Problem] = [case_ceilings.peak(known, limits), *tensor]
+    problems: list[Problem] = [case_ceilings.peak(known, limits)] if "fma" in known.ceilings else []
+    for dtype in case_ceilings.COARSE if "mma" in known.ceilings else ():
+        problems += case_ceilings.tensor_peaks(dtype, limits)
     cases = tuple(Case(x, bounding(x.op, known.kernels), setting) for x in problems)
     return Contest("peak", "how fast are products?", "work: differs (operations a second are compared)", cases)
 
@@ -128,7 +131,8 @@ def say(found: ceilings.Ceilings) -> list[str]:
     """A line a kind."""
     from reports import units
 
-    lines = ["multiply-adds: " + ", ".join(f"{k} {units.scaled(v, 'FLOP/s')}" for k, v in found.flops.items())]
+    peaks = ", ".join(f"{unit} {units.scaled(rate, 'FLOP/s')}" for unit, rate in found.flops.items())
+    lines = [f"multiply-adds: {peaks}"] if peaks else []
     for traffic, rates in found.bandwidth.items():
         rows = (f"{units.binary(size)} {units.scaled(rate, 'B/s')}" for size, rate in rates.items())
         lines.append(f"{traffic}: " + ", ".join(rows))

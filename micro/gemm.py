@@ -129,9 +129,9 @@ def _cold(asked: Asked, libraries: list[str]) -> list[Contest]:
 
 
 def _transposing_first(asked: Asked, library: str) -> str:
-    """The strategy that transposes, then lets this library multiply."""
+    """The strategy that transposes, then lets this library multiply: a GPU's is its first one's."""
     _, first, *_ = asked.rows("strategy")
-    return f"{first}:{library}"
+    return first if asked.device.whole else f"{first}:{library}"
 
 
 def crossover_at(asked: Asked, m: int, library: str) -> Contest:

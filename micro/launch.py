@@ -63,7 +63,8 @@ def ladder(asked: Asked) -> list[Contest]:
     """The rungs of each kernel, the harness beneath them, and the chains."""
     given = asked.axes["chain"] if "chain" in asked.given else ()
     every = "all" in asked.flags
-    length = asked.device.queue // QUARTER if asked.device.whole else CHAIN
+    queue = asked.device.queue if asked.device.whole else 0
+    length = max(1, queue // QUARTER) if queue else CHAIN
     found = [rungs(asked, kernel, chain) for kernel in _kernels(asked) for chain in given or (length,)]
     found += filter(None, (floor(asked, harness) for harness in asked.rows("harness")))
     lengths = given if len(given) > 1 else () if given else MORE_CHAINS if every else CHAINS

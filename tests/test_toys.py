@@ -154,6 +154,100 @@ FAMILIES = {}
 '''
 
 
+CARD = {
+    "kernels/devices/card.py": '''
+"""A card of which all is taken at once: pulses of 1 us, three launches behind a hold, and no caches."""
+
+import math
+import time
+
+from kernels.devices.base import Elapsed, Limits
+from kernels.devices.cpu import Cpu
+from kernels.devices.kind import Kind
+
+KIND = Kind(
+    "card",
+    "card:0",
+    "shader",
+    clock="pulse",
+    tick=1e-6,
+    visit="held",
+    queue=3,
+    alignment=256,
+    refuses={"threads": "it has one queue"},
+    ceilings=("stream",),
+    whole=True,
+    sticky=True,
+)
+
+
+def kind(index=""):
+    return KIND
+
+
+def open_device(index=""):
+    return Card()
+
+
+class Card(Cpu):
+    name = "card:0"
+
+    def __init__(self):
+        self.kind = KIND
+
+    def mark(self):
+        return time.perf_counter_ns() // 1000
+
+    def passed(self, mark):
+        return False
+
+    def between(self, start, end):
+        return Elapsed(max(1, end - start) * KIND.tick, math.nan)
+
+    def describe(self):
+        return {"model": "a card", "vendor": "none", "isa": []}
+
+    def limits(self):
+        return Limits(memory=8 << 30, cores=4, caches=())
+''',
+    "kernels/ops/stream/shader_variants.py": '''
+"""Traffic on a card."""
+
+import numpy as np
+
+from kernels.launch import Launch
+from kernels.variant import CEILING, DEFAULT, Variant
+
+
+def prepare(problem, device, setting):
+    def bind(views):
+        *inputs, y = views
+        if problem.kind == "read":
+            return Launch(lambda: np.sum(inputs[0], keepdims=True, out=y))
+        return Launch(lambda: np.copyto(y, inputs[0]))
+
+    return bind
+
+
+def burning(problem, device, setting):
+    def bind(views):
+        def call():
+            raise RuntimeError("it burns")
+
+        return Launch(call)
+
+    return bind
+
+
+VARIANTS = (
+    Variant("blit", "shader", "card", prepare, python=True, roles=(DEFAULT, CEILING)),
+    Variant("burning", "shader", "card", burning, python=True, roles=()),
+)
+FAMILIES = {}
+''',
+}
+
+
 def write(folder: Path, files: dict[str, str]) -> Path:
     """The suite, and these files beside it."""
     copy(folder)
@@ -176,6 +270,11 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     section = section[: section.index("\n## ")]
     files = dict(re.findall(r"```python\n# file: (\S+)\n(.*?)```", section, flags=re.S))
     return write(tmp_path_factory.mktemp("board"), files | {"kernels/ops/gemm/board_variants.py": BOARD_PRODUCT})
+
+
+@pytest.fixture(scope="module")
+def card(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("card"), CARD)
 
 
 def results(path: Path, role: str = "measured") -> list[dict[str, Any]]:
@@ -261,3 +360,28 @@ def test_all_asks_a_device_what_is_written_for_it(board: Path) -> None:
     told = run("python -m micro all --device board --budget 2s -q", board)
     assert told.returncode == 0, told.stderr
     assert re.findall(r"^\[\d+/\d+\] (.*)$", told.stdout, re.M) == ["python -m micro.stream"]
+
+
+@pytest.mark.parametrize("device", ["card", "card:1"])
+def test_a_device_is_measured_by_whatever_name(card: Path, device: str) -> None:
+    """What raises costs its case; launches stand ready behind a hold, though they tell nothing of their kernels."""
+    file = device.replace(":", "-") + ".jsonl"
+    words = f"--size 65536 --device {device} --variant burning,blit --budget 0.5s -o {file} -q"
+    told = run(f"python -m micro.stream {words}", card)
+    assert told.returncode == 1 and "Traceback" not in told.stderr
+    burning, blit = results(card / file)
+    assert (burning["status"], burning["reason"]) == ("failed", "raises RuntimeError: it burns")
+    assert blit["device"] == device and blit["samples"] and blit["clock"] == "pulse" and blit["launches"] == 1
+    assert not any("more kernels than a held stream takes" in warning for warning in blit["warnings"])
+    assert [x["op"] for x in results(card / file, "ceiling")] == ["stream"]
+
+
+def test_a_table_is_not_called_as_the_file_of_its_device(card: Path) -> None:
+    told = run("python -m micro.stream --size 4096 --variant c,blit --until build -o cpu.jsonl -q", card)
+    (blit,) = (x for x in results(card / "cpu.jsonl") if x["variant"] == "blit")
+    assert told.returncode == 0 and blit["reason"] == "a kernel for shader: --device card:0"
+
+
+def test_of_a_whole_card_its_memory_alone_bounds_it(card: Path) -> None:
+    told = run("python -m micro.ceiling --device card --list", card)
+    assert told.returncode == 0 and re.findall(r"^(\S+) \(", told.stdout, re.M) == ["bandwidth/134217728"]

@@ -51,7 +51,14 @@ def missing(name: str) -> str | None:
 
 
 def open_device(name: str) -> Device:
-    """The device called "cpu", "fake" …, or "kind:index". Raises UsageError, Unavailable."""
+    """The device called "cpu", "fake" …, or "kind:index"; it goes by the name that it was asked for by, as cases do.
+    Raises UsageError, Unavailable."""
     module, index = _file(name)
     device: Device = module.open_device(index)
+    device.name = name
     return device
+
+
+def running(kernels: str) -> Kind | None:
+    """A kind of device that runs the rows written for `kernels`; None where there is none."""
+    return next((kind for kind in map(kind_of, kinds()) if kind.kernels == kernels and not kind.scripted), None)

@@ -37,6 +37,7 @@ def kind(index: str = "") -> Kind:
     return dataclasses.replace(
         played,
         name=NAME,
+        first=f"{NAME}:{index}" if index else NAME,
         visit="held",
         queue=QUEUE,
         alignment=ALIGNMENT,

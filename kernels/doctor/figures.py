@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kernels import ceilings, state
+from kernels import ceilings, devices, state
 from kernels.textfile import read
 
 
@@ -65,8 +65,10 @@ def peaks(now: datetime, device: str = ceilings.CPU) -> Peaks | None:
 
 
 def gpu_peaks(now: datetime) -> dict[str, Peaks]:
-    """Of each GPU that was measured, by its device's name."""
-    return {name: found for name in ceilings.gpus() if (found := peaks(now, name))}
+    """Of each device beside the CPU that was measured, by its name; not of a script, nor of a kind that is gone."""
+    real = {kind for kind in devices.kinds() if not devices.kind_of(kind).scripted}
+    names = [name for name in ceilings.others() if name.partition(":")[0] in real]
+    return {name: found for name in names if (found := peaks(now, name))}
 
 
 def selftest(now: datetime) -> Selftest | None:

@@ -228,8 +228,8 @@ def _peaks(peaks: Peaks) -> str:
     unit, prefix = (1e12, "T") if max(peaks.flops.values(), default=0) >= 1e13 else (1e9, "G")
     flops = ", ".join(f"{isa} {rate / unit:.0f}" for isa, rate in peaks.flops.items())
     read = peaks.bandwidth.get("read")
-    memory = f"; memory {read[max(read)] / 1e9:.0f} GB/s" if read else ""
-    return f"{peaks.age}: {flops} {prefix}FLOP/s{memory}"
+    memory = f"memory {read[max(read)] / 1e9:.0f} GB/s" if read else ""
+    return f"{peaks.age}: {'; '.join(filter(None, (f'{flops} {prefix}FLOP/s' if flops else '', memory)))}"
 
 
 def _selftest(selftest: Selftest) -> str:

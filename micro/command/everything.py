@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernels.catalog import find
 from kernels.devices import kind_of, open_device
 from kernels.errors import UsageError
 from micro.command.session import Session, measure_plan, session
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from reports.record import Comparison, Contest, Run
 
 HERE = Path(__file__).parents[1]
+FIRST = 100  # the place of a line that has none in a visit: in its first part
 MEMORY = "{memory}"  # in a useful line: bytes outside the device's caches
 
 
@@ -57,15 +59,22 @@ def parts(device: str, small: bool = False, only: int | None = None) -> list[Par
     found = []
     for name, benchmark in benchmarks().items():
         for line in benchmark.useful:
-            if bool(line.visit) == kind_of(device).whole and only in (None, line.visit // 100):
+            if bool(line.visit) == kind_of(device).whole and only in (None, (line.visit or FIRST) // 100):
                 with suppress(NothingWritten):
                     found.append(_part(benchmark, name, line, device, small))
+    found = [part for part in found if _written(part, kind_of(device).kernels)]
     if not found:
         raise UsageError(f"--device {device}: no benchmark has anything for it yet")
     kept: dict[tuple[str, ...], Part] = {}
     for part in sorted(found, key=lambda part: part.visit):
         kept.setdefault(tuple(contest.name for contest in part.plan.contests), part)
     return list(kept.values())
+
+
+def _written(part: Part, kernels: str) -> bool:
+    """Whether any of its cases is a kernel for such a device: a line may name the variants of another."""
+    cases = (case for contest in part.plan.contests for case in contest.cases)
+    return any(find(case.problem.op, case.variant).device == kernels for case in cases)
 
 
 def _part(benchmark: Benchmark, name: str, line: Useful, device: str, small: bool) -> Part:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find
+from kernels.devices import kind_of
 from micro.measuring import ceilings as case_ceilings
 from micro.measuring.checks import Outcome
 from micro.measuring.rounds import CONTENDED, FOREIGN, Goal, Measurement
@@ -133,8 +134,8 @@ class Finished:
             status = "contended"
         work = find(case.problem.op, case.variant).executed(case.problem)
         if lost > CONTENDED:
-            on_gpu = m.clocks[at] == "event"
-            why = "were rejected" if on_gpu else "lost more than 1 % of their time to others"
+            own_clock = m.clocks[at] == kind_of(case.setting.device).clock
+            why = "were rejected" if own_clock else "lost more than 1 % of their time to others"
             warnings = (*warnings, f"{lost:.0%} of its rounds {why}")
         warnings = (*warnings, *m.holds(at))
         return replace(

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kernels.devices import kind_of
 from kernels.errors import KernelError, Unavailable
 from micro.measuring import ceilings as case_ceilings
 from micro.measuring.canary_history import History
@@ -71,8 +72,8 @@ class Runner:
 
     def _slow(self, contest: Contest, measurement: Measurement) -> list[str]:
         """Whether the host is slower than in earlier commands; where it is not, they gain one."""
-        fake = any(case.setting.device.startswith("fake") for case in contest.cases)
-        if fake or not measurement.canary:
+        scripted = any(kind_of(case.setting.device).scripted for case in contest.cases)
+        if scripted or not measurement.canary:
             return []
         if slow := self.history.slow(measurement.canary_medians):
             return [f"contended: {slow}"]

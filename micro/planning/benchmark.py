@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find, rows
-from kernels.devices import kind_of, missing, open_device
+from kernels.devices import kind_of, missing, open_device, running
+from kernels.errors import Unavailable
 from kernels.launch import Setting
 from kernels.problem import Problem
 from kernels.variant import DEFAULT
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from kernels.devices.kind import Kind
 
 OUTSIDE = 4  # last-level caches that operands take to come from memory
+UNKNOWN = 32 << 20  # bytes of the last cache of a device that tells of none, as in its limits
 
 
 @functools.cache
@@ -26,8 +29,9 @@ def outside_caches(device: str) -> int:
     that is not here, of a usual one's."""
     caches = kind_of(device).caches
     if not kind_of(device).scripted and missing(device) is None:
-        caches = tuple(open_device(device).describe()["caches"]) or caches
-    return 1 << (OUTSIDE * max(caches) - 1).bit_length()
+        with suppress(Unavailable):
+            caches = open_device(device).limits().caches or caches
+    return 1 << (OUTSIDE * max(caches, default=UNKNOWN) - 1).bit_length()
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,8 @@ class Asked:
             return self.absent[device]
         known = kind_of(device)
         if row.device != known.kernels:
-            return f"a kernel for {row.device}: --device {kind_of(row.device).first}"
+            runs = running(row.device)
+            return f"a kernel for {row.device}: " + (f"--device {runs.first}" if runs else "no device here runs it")
         reason: str | None = None if known.scripted else row.missing()
         return reason or row.accepts(problem)
 

@@ -120,9 +120,10 @@ class OpenContest:
     def _warm_up(self, own: Sequence[Timed]) -> None:
         """What is known before anything of a device is timed that is not called from a compiled loop."""
         row, idle = self.layout.draw(0, 1)[0], self._bench.speed.idle
+        untold = min(UNTOLD, max(1, self._device.kind.queue))
         for entry in own:
             launch = self.layout.bound(entry, self.layout.of(row, entry))
-            entry.kernels, entry.capturable = launch.kernels or UNTOLD * launch.uses, launch.capturable
+            entry.kernels, entry.capturable = launch.kernels or untold * launch.uses, launch.capturable
             if self._bench.kernels.checked(self._cases[entry.case]) is None:
                 self._launch_first(entry, launch)
         if idle:

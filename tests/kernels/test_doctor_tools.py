@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from kernels import build
+from kernels import build, devices
 from kernels.ceilings import Ceilings, save
 from kernels.doctor import figures, perf, screen, survey, tools
 from kernels.doctor.part import Part
@@ -157,6 +158,7 @@ def test_ceilings_of_gpus_are_told_beside_the_cpu_s(own_state: Path) -> None:
     for name in ("cuda:1", "cuda:0", "fake:cuda"):
         save(Ceilings("2026-11-21T11:00:00+00:00", "digest", flops, {"read": {1 << 28: 3e12}}), name)
     write(own_state / "ceilings-cuda-2.json", "[]")
+    save(Ceilings("2026-11-21T11:00:00+00:00", "digest", {}, {"read": {64: 8e9}}), "gone:0")
     found = figures.gpu_peaks(NOW)
     assert list(found) == ["cuda:0", "cuda:1"]
     assert screen._peaks(found["cuda:1"]) == "1 hour ago: fp32 61, bf16 wgmma 912 TFLOP/s; memory 3000 GB/s"
@@ -164,6 +166,17 @@ def test_ceilings_of_gpus_are_told_beside_the_cpu_s(own_state: Path) -> None:
     rows = dict(screen.figures(survey.survey()))
     assert rows["ceilings cuda:0"].endswith("fp32 61, bf16 wgmma 912 TFLOP/s; memory 3000 GB/s")
     assert "avx 2 GFLOP/s" in rows["ceilings"] and "ceilings cuda:2" not in rows
+
+
+def test_ceilings_of_any_device_are_told(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one whose multiply-adds nothing bounds, its memory alone."""
+    known = devices.kind_of("cuda:0")
+    monkeypatch.setattr(devices, "kinds", lambda: ("board", "fake"))
+    monkeypatch.setattr(devices, "kind_of", lambda name: replace(known, name=name, scripted=name == "fake"))
+    for name in ("board", "fake"):
+        save(Ceilings("2026-11-21T11:00:00+00:00", "digest", {}, {"read": {64: 8e9}}), name)
+    assert [screen._peaks(peaks) for peaks in figures.gpu_peaks(NOW).values()] == ["1 hour ago: memory 8 GB/s"]
+    assert list(figures.gpu_peaks(NOW)) == ["board"]
 
 
 @pytest.mark.parametrize(

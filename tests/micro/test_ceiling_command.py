@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernels import ceilings
+from kernels.devices import kind_of
 from kernels.devices.base import Limits
 from kernels.devices.cpu import Cpu
 from micro import ceiling
@@ -76,3 +78,24 @@ def test_hopper_is_asked_by_both_instructions() -> None:
     ]
     assert len(problems) == 1 + 2 * 3 and {case.setting.device for case in peak.cases} == {"cuda:0"}
     assert [contest.name for contest in traffic] == [f"bandwidth/{25 << 20}", f"bandwidth/{200 << 20}"]
+
+
+@pytest.mark.parametrize(
+    ("bounded", "names", "operations"),
+    [
+        (("stream",), ["bandwidth/134217728"], {"stream"}),
+        (("fma",), ["peak"], {"fma"}),
+        (("fma", "mma", "stream"), ["peak", "bandwidth/134217728"], {"fma", "mma", "stream"}),
+    ],
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_bounds_a_device_alone_is_measured(
+    monkeypatch: pytest.MonkeyPatch, whole: bool, bounded: tuple[str, ...], names: list[str], operations: set[str]
+) -> None:
+    known = kind_of("cuda:0")
+    isas = known.isas if "fma" in bounded else tuple
+    monkeypatch.setattr(ceiling, "kind_of", lambda name: replace(known, ceilings=bounded, isas=isas, whole=whole))
+    found = ceiling.contests("cuda:0", Limits(1 << 30, 4, (), features=()))
+    assert [contest.name for contest in found] == names
+    here = {case.problem.op for contest in found for case in contest.cases}
+    assert here == (operations if whole else operations - {"mma"})

@@ -36,10 +36,10 @@ def _row(name: str, provider: str, prepare: Any, *types: str, **more: Any) -> Va
 
 
 def then_nn(parameter: str = "") -> Variant[Gemm]:
-    """`cuda-transpose-then-nn[:cublas|:geam]`: our tiles, or cublasSgeam, then cuBLAS's NN."""
-    if parameter not in ("", "cublas", "geam"):
-        raise UsageError(f"--variant cuda-transpose-then-nn:{parameter}: after the colon there are cublas, geam")
-    return _strategy("cuda-transpose-then-nn", parameter, 1, own=parameter != "geam")
+    """`cuda-transpose-then-nn[:geam]`: our tiles, or cublasSgeam, then cuBLAS's NN."""
+    if parameter not in ("", "geam"):
+        raise UsageError(f"--variant cuda-transpose-then-nn:{parameter}: after the colon there is geam")
+    return _strategy("cuda-transpose-then-nn", parameter, 1, own=not parameter)
 
 
 def kept(parameter: str = "") -> Variant[Gemm]:

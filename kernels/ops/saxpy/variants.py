@@ -109,6 +109,7 @@ def _wide(name: str) -> Variant[Saxpy]:
         accepts=partial(accepts, name),
         kernel=partial(compiled, name),
         blas=lambda problem: CALLED[problem.state],
+        roles=(),
     )
 
 

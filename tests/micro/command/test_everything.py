@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from kernels.devices import kind_of
 from kernels.errors import UsageError
 from micro import __main__
 from micro.command import everything
@@ -90,6 +91,24 @@ def test_a_gpu_that_is_not_here_is_one_line(micro: Command, monkeypatch: pytest.
         monkeypatch.setattr(module, "missing", lambda: "the driver was eaten")
     ran = micro("all", "--device", "cuda:0", "--small")
     assert (ran.code, ran.out, ran.err) == (2, "", "micro: --device cuda:0: the driver was eaten\n")
+
+
+def test_lines_without_a_place_in_a_visit_are_of_its_first_part(few: None) -> None:
+    assert [part.title for part in parts("fake", True, 1)] == [part.title for part in parts("fake", True)]
+    with pytest.raises(UsageError, match="--device fake: no benchmark has anything for it yet"):
+        parts("fake", True, 2)
+
+
+def test_a_line_that_names_the_variants_of_another_device_is_left_out(
+    few: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a second kind of device that is measured whole, what a GPU is asked by its libraries' names."""
+    before = [part.title for part in parts(DEVICE, True)]
+    card = replace(kind_of(DEVICE), kernels="cpu")
+    monkeypatch.setattr(everything, "kind_of", lambda name: card)
+    with pytest.raises(UsageError, match="no benchmark has anything for it yet"):
+        parts(DEVICE, True)
+    assert before
 
 
 def test_nothing_useful_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kernels import devices
-from kernels.errors import UsageError
+from kernels.catalog import find
+from kernels.devices.base import Limits
+from kernels.errors import Unavailable, UsageError
 from kernels.launch import Setting
 from kernels.libs import cuda
 from kernels.ops.gemm.problem import Gemm
 from micro.planning.axes import along, by_variant
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Asked, outside_caches
 from micro.planning.contest import parse
 from tests.conftest import Ran
 
@@ -50,6 +54,68 @@ def test_what_is_missing_is_told_without_opening_it(monkeypatch: pytest.MonkeyPa
     assert devices.missing("cpu") is devices.missing("fake:cuda") is None
     with pytest.raises(UsageError, match=r"^--device banana: no device kind 'banana'; there are: "):
         devices.missing("banana")
+
+
+@pytest.mark.parametrize("name", ["cpu", "cpu:0", "fake", "fake:cpu", "fake:cuda"])
+def test_an_open_device_goes_by_the_name_that_cases_have(name: str) -> None:
+    assert devices.open_device(name).name == name
+
+
+@pytest.mark.parametrize("name", ["fake", "fake:cpu", "fake:cuda"])
+def test_what_is_typed_for_a_device_that_plays_another_is_its_own(name: str) -> None:
+    assert devices.kind_of(name).first == name
+
+
+def test_rows_are_looked_for_by_the_devices_that_run_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table is not always called as the file of its device is."""
+    from kernels.devices import cuda as gpu
+
+    assert [devices.running(kernels) for kernels in ("cpu", "cuda")] == [devices.kind_of("cpu"), gpu.KIND]
+    assert devices.running("nowhere") is None
+    row = replace(find("gemm", "cublas"), name="lost", device="nowhere")
+    monkeypatch.setattr("micro.planning.benchmark.find", lambda op, name: row)
+    assert asked(("lost",), CPU).case(SMALL, "lost").skip == "a kernel for nowhere: no device here runs it"
+
+
+def known(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
+    """As if a card were such a device."""
+    kind = replace(devices.kind_of("cuda:0"), **more)
+    monkeypatch.setattr("micro.planning.benchmark.kind_of", lambda name: kind)
+    monkeypatch.setattr("micro.planning.benchmark.missing", lambda name: None)
+    outside_caches.cache_clear()
+
+
+def test_a_device_without_caches_still_has_a_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    known(monkeypatch, caches=())
+    bare = SimpleNamespace(limits=lambda: Limits(1 << 30, 1, ()), describe=lambda: {"model": "bare"})
+    monkeypatch.setattr("micro.planning.benchmark.open_device", lambda name: bare)
+    assert outside_caches("bare:0") == 128 << 20
+    outside_caches.cache_clear()
+
+
+def test_a_device_that_cannot_be_opened_is_planned_as_a_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its `missing` need not know everything."""
+    known(monkeypatch)
+
+    def gone(name: str) -> None:
+        raise Unavailable(GONE)
+
+    monkeypatch.setattr("micro.planning.benchmark.open_device", gone)
+    assert outside_caches("cuda:0") == 256 << 20
+    outside_caches.cache_clear()
+
+
+def test_a_short_queue_still_takes_a_call() -> None:
+    """A launch of the ladder is a quarter of it, but never nothing."""
+    from micro import launch
+
+    axes = {"kernel": ("gemm",), "chain": (1,)}
+    one = Asked("launch", axes, ("cuda-c",), (GPU,), frozenset(), frozenset({"variant"}))
+    for queue, calls in ((3, 1), (0, launch.CHAIN), (512, 128)):
+        with pytest.MonkeyPatch.context() as patch:
+            known(patch, queue=queue)
+            assert launch.ladder(one)[0].name == f"ladder/launch/kernel:gemm/chain:{calls}"
+    outside_caches.cache_clear()
 
 
 def asked(variants: tuple[str, ...], *settings: Setting, absent: dict[str, str] | None = None) -> Asked:
@@ -249,3 +315,14 @@ def test_contests_of_one_name_are_told_apart_by_their_device(gemm: Run) -> None:
     contests = [x for x in gemm(*words, "--device", "fake,fake:cpu").out.splitlines() if x[0] != " "]
     first, second = contests[: len(contests) // 2], contests[len(contests) // 2 :]
     assert [x.replace(" (", "/device:fake:cpu (") for x in first] == second
+
+
+def test_a_case_keeps_its_name() -> None:
+    """As it stands in runs of visits to a GPU; and of what wider vectors are asked by a question, one is measured."""
+    from micro import gemm, memory
+    from micro.planning.request import default_rows
+
+    on_gpu = replace(asked(("cublas",), GPU), flags=frozenset({"crossover"}), axes=gemm.BENCHMARK.sweep)
+    names = {case.variant for contest in gemm.crossover(on_gpu) for case in contest.cases}
+    assert names == {"cublas", "cuda-transpose-then-nn"}
+    assert {one.problem.op: default_rows(one, "cpu") for one in memory.OTHERS[:2]} == {"chase": ["c"], "saxpy": ["c"]}

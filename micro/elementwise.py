@@ -23,7 +23,7 @@ from micro.answers.elementwise import answer
 from micro.command.line import main
 from micro.contests import elementwise as build
 from micro.contests import images
-from micro.planning.benchmark import Asked, Benchmark, Question, Useful
+from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
 ABOUT = (
@@ -35,7 +35,7 @@ ABOUT = (
 )
 
 
-def _overview(asked: Asked) -> list[Contest]:
+def _overview(asked: Request) -> list[Contest]:
     """The contest or two of each question that say most, of those in which something can be measured here."""
     if asked.device.whole:  # of which every second contest is one of its memory
         return [*build.activations(asked), *build.fused(asked)[:2]]
@@ -54,7 +54,7 @@ def _overview(asked: Asked) -> list[Contest]:
     return [x for x in build.unique(found) if any(case.skip is None for case in x.cases)] or build.unique(found)
 
 
-def _question(help: str, *parts: Callable[[Asked], list[Contest]], seconds: float = 30.0) -> Question:  # noqa: A002
+def _question(help: str, *parts: Callable[[Request], list[Contest]], seconds: float = 30.0) -> Question:  # noqa: A002
     return Question(
         f"{help} (about {seconds:.0f} s)",
         lambda asked: build.unique(contest for part in parts for contest in part(asked)),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kernels.ops.gather.problem import Gather
 from micro.command.line import main
-from micro.planning.benchmark import Asked, Benchmark, Question, Useful
+from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Case, Contest
 
 WORDS, WIDTH, BATCH = (64, 1000), 256, 128  # rows: of classes, of a small vocabulary
@@ -19,7 +19,7 @@ EPOCH = ((10_000, 3072, 10_000), (200_000, 64, 200_000))
 RULES = ("sgd", "adagrad")
 
 
-def _sizes(asked: Asked, default: tuple[int, int, int]) -> tuple[int, int, int]:
+def _sizes(asked: Request, default: tuple[int, int, int]) -> tuple[int, int, int]:
     """Rows, width and batch, as named or those of the question."""
     names = ("rows", "width", "batch")
     rows, width, batch = (
@@ -28,7 +28,7 @@ def _sizes(asked: Asked, default: tuple[int, int, int]) -> tuple[int, int, int]:
     return rows, width, batch
 
 
-def lookup(asked: Asked) -> list[Contest]:
+def lookup(asked: Request) -> list[Contest]:
     """A gather against the product with a one-hot matrix, by the rows of the table."""
     rows = asked.variants if "variant" in asked.given else asked.rows()
     found = []
@@ -42,13 +42,13 @@ def lookup(asked: Asked) -> list[Contest]:
     return found
 
 
-def _case(asked: Asked, problem: Gather, variant: str) -> Case:
+def _case(asked: Request, problem: Gather, variant: str) -> Case:
     """On uniform data, where a person named none: a sum of squares drawn in memory is not negative then."""
     setting = asked.settings[0]
     return asked.case(problem, variant, setting if "data" in asked.given else replace(setting, data="uniform"))
 
 
-def step(asked: Asked) -> list[Contest]:
+def step(asked: Request) -> list[Contest]:
     """The batch's rows against the whole table, by rule."""
     size = _sizes(asked, FULL_TABLE if "full" in asked.flags else TABLE)
     names = asked.variants if "variant" in asked.given else asked.rows("step")
@@ -62,7 +62,7 @@ def step(asked: Asked) -> list[Contest]:
     return found
 
 
-def shuffle(asked: Asked) -> list[Contest]:
+def shuffle(asked: Request) -> list[Contest]:
     """An epoch's rows in random order against the same as they lie."""
     rows = asked.variants if "variant" in asked.given else asked.rows("shuffle")
     found = []

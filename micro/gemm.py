@@ -11,7 +11,7 @@ from kernels.catalog import find
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.spmm.problem import Spmm
 from micro.command.line import main
-from micro.planning.benchmark import Asked, Benchmark, Question, Useful
+from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
 if TYPE_CHECKING:
@@ -28,26 +28,26 @@ CROSSOVER_M = (1, 4, 16, 64, 256, 1024)
 CUBE = "--m 4096 --n 4096 --k 4096"
 
 
-def _base(asked: Asked) -> Gemm:
+def _base(asked: Request) -> Gemm:
     """The seed's product, on a CPU at an eighth of its K unless --full, with whatever axis a person named."""
     base = SEED if "full" in asked.flags or asked.device.whole else replace(SEED, k=EIGHTH)
     named = ("m", "n", "k", "dtype")
     return replace(base, **{name: asked.axes[name][0] for name in asked.given if name in named})
 
 
-def _libraries(asked: Asked) -> tuple[list[str], list[str]]:
+def _libraries(asked: Request) -> tuple[list[str], list[str]]:
     """Libraries that are here, and those that are not."""
     wanted = asked.variants if "variant" in asked.given else asked.rows("library")
     here = [name for name in wanted if asked.case(SEED, name).skip is None]
     return here, [name for name in wanted if name not in here]
 
 
-def _kept(asked: Asked, uses: int) -> list[str]:
+def _kept(asked: Request, uses: int) -> list[str]:
     """The strategies that keep a transposed copy for so many products."""
     return [f"{name.partition(':')[0]}:{uses}" for name in asked.rows("kept")]
 
 
-def strategies(asked: Asked, base: Gemm, extra: Sequence[str] = ()) -> Contest:
+def strategies(asked: Request, base: Gemm, extra: Sequence[str] = ()) -> Contest:
     """Three ways to A·Bᵀ: B kept as K×N, B stored N×K and read transposed, B transposed first."""
     nt = replace(base, trans="nt")
     names = (*asked.rows("strategy"), *extra)
@@ -60,14 +60,14 @@ def strategies(asked: Asked, base: Gemm, extra: Sequence[str] = ()) -> Contest:
     return Contest(f"strategy/{base.name}", question, "strategy", cases, tuple(pairs))
 
 
-def layouts(asked: Asked, base: Gemm, library: str, others: tuple[str, ...] = ("nt",)) -> Contest:
+def layouts(asked: Request, base: Gemm, library: str, others: tuple[str, ...] = ("nt",)) -> Contest:
     """One library's layouts against its NN."""
     cases = tuple(asked.case(replace(base, trans=trans), library) for trans in ("nn", *others))
     name = f"{'-'.join(('nn', *others))}/{base.name}/variant:{library}"
     return Contest(name, f"does {library} pay for a transposed operand?", "trans", cases)
 
 
-def transpose(asked: Asked) -> list[Contest]:
+def transpose(asked: Request) -> list[Contest]:
     """OP_T against OP_N."""
     base = _base(asked)
     here, missing = _libraries(asked)
@@ -101,7 +101,7 @@ def transpose(asked: Asked) -> list[Contest]:
     ]
 
 
-def _padding(asked: Asked, libraries: list[str]) -> list[Contest]:
+def _padding(asked: Request, libraries: list[str]) -> list[Contest]:
     """A leading dimension that is a power of two against one that is not."""
     square = Gemm(128, 2048, 2048)
     found = []
@@ -113,7 +113,7 @@ def _padding(asked: Asked, libraries: list[str]) -> list[Contest]:
     return found
 
 
-def _cold(asked: Asked, libraries: list[str]) -> list[Contest]:
+def _cold(asked: Request, libraries: list[str]) -> list[Contest]:
     """Operands in cache against operands out of it."""
     small = Gemm(64, 512, 512)
     found = []
@@ -128,13 +128,13 @@ def _cold(asked: Asked, libraries: list[str]) -> list[Contest]:
     return found
 
 
-def _transposing_first(asked: Asked, library: str) -> str:
+def _transposing_first(asked: Request, library: str) -> str:
     """The strategy that transposes, then lets this library multiply: a GPU's is its first one's."""
     _, first, *_ = asked.rows("strategy")
     return first if asked.device.whole else f"{first}:{library}"
 
 
-def crossover_at(asked: Asked, m: int, library: str) -> Contest:
+def crossover_at(asked: Request, m: int, library: str) -> Contest:
     """Reading B transposed against transposing it first, at one M."""
     base = _base(asked)
     problem = replace(base, m=m, trans="nt", k=base.k if {"k", "full"} & (asked.given | asked.flags) else EIGHTH)
@@ -143,7 +143,7 @@ def crossover_at(asked: Asked, m: int, library: str) -> Contest:
     return Contest(name, f"does transposing first win with {library} at M = {m}?", "variant", cases)
 
 
-def crossover(asked: Asked) -> list[Contest]:
+def crossover(asked: Request) -> list[Contest]:
     """From which M on transposing first wins."""
     here, _ = _libraries(asked)
     reachable = [library for library in here if "crossover" in find("gemm", library).roles]
@@ -151,7 +151,7 @@ def crossover(asked: Asked) -> list[Contest]:
     return [crossover_at(asked, m, library) for library in reachable for m in sizes]
 
 
-def sparse(asked: Asked) -> list[Contest]:
+def sparse(asked: Request) -> list[Contest]:
     """AlexNet-S's layers with 61 M of parameters pruned to 6.7 M: dense with the zeros against CSR."""
     found = []
     for outputs, inputs in PRUNED:
@@ -162,7 +162,7 @@ def sparse(asked: Asked) -> list[Contest]:
     return found
 
 
-def types(asked: Asked) -> list[Contest]:
+def types(asked: Request) -> list[Contest]:
     """One product in each type that torch multiplies here; what its processor has no unit for is slower."""
     base = _base(asked) if asked.given & {"m", "n", "k"} else Gemm(512, 2048, 2048)
     found = []
@@ -173,7 +173,7 @@ def types(asked: Asked) -> list[Contest]:
     return found
 
 
-def network(asked: Asked) -> list[Contest]:
+def network(asked: Request) -> list[Contest]:
     """`--net`: every fully connected product of a network, W out×in against in×out."""
     from micro.answers import gemm_network
 
@@ -181,7 +181,7 @@ def network(asked: Asked) -> list[Contest]:
     return gemm_network.contests(asked, list(asked.variants) if "variant" in asked.given else here)
 
 
-def refine_crossover(asked: Asked, run: Run) -> list[Contest]:
+def refine_crossover(asked: Request, run: Run) -> list[Contest]:
     from micro.answers import gemm
 
     return gemm.refine_crossover(asked, run, crossover_at)

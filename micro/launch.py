@@ -10,7 +10,7 @@ from kernels.ops.launch.problem import Calls
 from kernels.variant import DEFAULT
 from micro.answers.launch import ladder_answer
 from micro.command.line import main
-from micro.planning.benchmark import Asked, Benchmark, Question, Useful
+from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
 CHAIN = 512  # calls in a launch of the ladder: what the harness adds to a launch is then under 2 % of them
@@ -19,7 +19,7 @@ CHAINS, MORE_CHAINS = (1, 4, 16, 64), (1, 2, 4, 8, 16, 32, 64)
 QUARTER = 4  # of a queue, for a launch where a device has one: a few of them still fit into it
 
 
-def _rungs(asked: Asked, kernel: str) -> tuple[str, ...]:
+def _rungs(asked: Request, kernel: str) -> tuple[str, ...]:
     """Those a person named, or all that reach this kernel; half a minute to prepare only with --all."""
     if "variant" in asked.given:
         return asked.variants
@@ -27,11 +27,11 @@ def _rungs(asked: Asked, kernel: str) -> tuple[str, ...]:
     return tuple(rung for rung in rungs if find("launch", rung).accepts(Calls(kernel, 1)) is None)
 
 
-def _kernels(asked: Asked) -> tuple[str, ...]:
+def _kernels(asked: Request) -> tuple[str, ...]:
     return asked.axes["kernel"]
 
 
-def rungs(asked: Asked, kernel: str, chain: int) -> Contest:
+def rungs(asked: Request, kernel: str, chain: int) -> Contest:
     """One kernel, reached in every way, against the first of them."""
     problem = Calls(kernel, chain)
     cases = tuple(asked.case(problem, rung) for rung in _rungs(asked, kernel))
@@ -39,7 +39,7 @@ def rungs(asked: Asked, kernel: str, chain: int) -> Contest:
     return Contest(f"ladder/{problem.name}", question, "variant", cases)
 
 
-def floor(asked: Asked, harness: str) -> Contest | None:
+def floor(asked: Request, harness: str) -> Contest | None:
     """The cheapest rungs against what the harness adds to a launch of theirs. Apart from the ladder: a visit
     holds the same number of launches of every case, and the slowest rung would take seconds for it."""
     beneath = [(kernel, rung) for kernel in _kernels(asked) for rung in asked.rows(f"{harness}:{kernel}")]
@@ -52,14 +52,14 @@ def floor(asked: Asked, harness: str) -> Contest | None:
     return Contest(f"floor/{harness}", question, "work: differs (calls)", (first, *cases))
 
 
-def chains(asked: Asked, kernel: str, rung: str, lengths: Sequence[int]) -> Contest:
+def chains(asked: Request, kernel: str, rung: str, lengths: Sequence[int]) -> Contest:
     """Time per call in ever longer launches, against a call that has its launch for itself."""
     cases = tuple(asked.case(Calls(kernel, chain), rung) for chain in lengths)
     question = f"what does {rung} save when a launch holds several calls?"
     return Contest(f"chain/kernel:{kernel}/variant:{rung}", question, "chain", cases)
 
 
-def ladder(asked: Asked) -> list[Contest]:
+def ladder(asked: Request) -> list[Contest]:
     """The rungs of each kernel, the harness beneath them, and the chains."""
     given = asked.axes["chain"] if "chain" in asked.given else ()
     every = "all" in asked.flags

@@ -9,7 +9,7 @@ from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import NAMES
 from micro.answers.optimizer import rules_answer, together_answer
 from micro.command.line import main
-from micro.planning.benchmark import Asked, Benchmark, Question, Useful
+from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
 SIZES, MORE_SIZES = (1 << 20,), (1 << 16, 1 << 20, 1 << 24)  # parameters
@@ -21,11 +21,11 @@ MORE_NETWORKS = ((16, 256), *NETWORKS, (16, 163840), (1024, 1024))
 MANY_RULES, MORE_RULES = ("sgd", "adam"), ("sgd", "momentum", "rmsprop", "adam")
 
 
-def _rows(asked: Asked, default: tuple[str, ...]) -> tuple[str, ...]:
+def _rows(asked: Request, default: tuple[str, ...]) -> tuple[str, ...]:
     return asked.variants if "variant" in asked.given else default
 
 
-def _sizes(asked: Asked) -> list[tuple[int, int]]:
+def _sizes(asked: Request) -> list[tuple[int, int]]:
     """Tensors and their size."""
     if {"size", "tensors"} & asked.given:
         return [(t, n) for t in asked.axes["tensors"] for n in asked.axes["size"]]
@@ -33,7 +33,7 @@ def _sizes(asked: Asked) -> list[tuple[int, int]]:
 
 
 def traffic(
-    asked: Asked, tensors: int, size: int, variant: str, rules: tuple[str, ...] = NAMES, where: str = ""
+    asked: Request, tensors: int, size: int, variant: str, rules: tuple[str, ...] = NAMES, where: str = ""
 ) -> Contest:
     """These rules by one kernel, against the plainest: how the time follows the bytes."""
     wanted = asked.axes["rule"] if "rule" in asked.given else rules
@@ -45,7 +45,7 @@ def traffic(
     return Contest(name, question, "work: differs (rule)", cases)
 
 
-def ways(asked: Asked, rule: str, tensors: int, size: int) -> Contest:
+def ways(asked: Request, rule: str, tensors: int, size: int) -> Contest:
     """One rule by each implementation."""
     problem = Optimizer(rule, tensors, size)
     cases = tuple(asked.case(problem, name) for name in _rows(asked, asked.rows()))
@@ -53,7 +53,7 @@ def ways(asked: Asked, rule: str, tensors: int, size: int) -> Contest:
     return Contest(f"ways/{problem.name}", question, "variant", cases)
 
 
-def gain(asked: Asked, tensors: int, size: int, variant: str) -> Contest:
+def gain(asked: Request, tensors: int, size: int, variant: str) -> Contest:
     """Momentum whose gradient enters whole, and one of unit gain at the rate that makes their steps equal."""
     plain = Optimizer("momentum", tensors, size)
     unit = replace(plain, rule="unit", lr=plain.lr / (1 - plain.mu))
@@ -61,7 +61,7 @@ def gain(asked: Asked, tensors: int, size: int, variant: str) -> Contest:
     return Contest(f"gain/{plain.name}/{variant}", "does momentum of unit gain cost anything?", "rule", cases)
 
 
-def rules(asked: Asked) -> list[Contest]:
+def rules(asked: Request) -> list[Contest]:
     """Traffic of the rules, and who comes near it."""
     found = []
     wanted = asked.axes["rule"] if {"rule"} & asked.given else NAMES if "all" in asked.flags else COMPARED
@@ -76,7 +76,7 @@ def rules(asked: Asked) -> list[Contest]:
     return found
 
 
-def at_once(asked: Asked, rule: str, tensors: int, size: int) -> Contest:
+def at_once(asked: Request, rule: str, tensors: int, size: int) -> Contest:
     """All tensors in one call, in one call each; by each way of calling."""
     problem = Optimizer(rule, tensors, size)
     cases = tuple(asked.case(problem, name) for name in _rows(asked, asked.rows("together")))
@@ -89,7 +89,7 @@ def at_once(asked: Asked, rule: str, tensors: int, size: int) -> Contest:
     return Contest(f"tensors/{problem.name}", question, "variant", cases, tuple(pairs))
 
 
-def together(asked: Asked) -> list[Contest]:
+def together(asked: Request) -> list[Contest]:
     """One call for all tensors against one for each."""
     every = "all" in asked.flags
     wanted = asked.axes["rule"] if "rule" in asked.given else MORE_RULES if every else MANY_RULES

@@ -12,7 +12,7 @@ from kernels.variant import DEFAULT
 from micro import optimizer
 from micro.answers.update import batch_answer, fused_answer, refine_batch
 from micro.command.line import main
-from micro.planning.benchmark import Asked, Benchmark, Question, Useful
+from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Case, Contest
 
 # The fully connected layers whose update is asked about: inputs, outputs, batch.
@@ -34,7 +34,7 @@ FUSABLE = ("decay", "momentum", "unit")
 SEPARATE = ("decay", "momentum", "unit", "nesterov", "clip", "norm")
 
 
-def _libraries(asked: Asked) -> tuple[str, ...]:
+def _libraries(asked: Request) -> tuple[str, ...]:
     """Those of which a person named a row, or the default ones."""
     wanted = asked.rows(DEFAULT, "all") if "all" in asked.flags else asked.rows()
     known = dict.fromkeys(name.partition(":")[2] for name in wanted)
@@ -44,7 +44,7 @@ def _libraries(asked: Asked) -> tuple[str, ...]:
     return tuple(known)
 
 
-def _passes(asked: Asked, layer: Update) -> list[Case]:
+def _passes(asked: Request, layer: Update) -> list[Case]:
     """The passes over W that belong to a step, each alone, by the kernel that is written for them."""
     written = asked.rows("passes")
     if not written:
@@ -54,15 +54,15 @@ def _passes(asked: Asked, layer: Update) -> list[Case]:
     return [asked.case(part, row.name) for part in parts if row.accepts(part) is None]
 
 
-def _far(asked: Asked) -> tuple[tuple[int, int, int], ...]:
+def _far(asked: Request) -> tuple[tuple[int, int, int], ...]:
     return FAR if asked.device.whole else ()
 
 
-def _named(asked: Asked) -> bool:
+def _named(asked: Request) -> bool:
     return bool({"m", "n", "k"} & asked.given)
 
 
-def _layers(asked: Asked) -> list[Update]:
+def _layers(asked: Request) -> list[Update]:
     """What was asked for, or the layers of the question."""
     if _named(asked):
         found = [(m, n, k) for m in asked.axes["m"] for n in asked.axes["n"] for k in asked.axes["k"]]
@@ -73,14 +73,14 @@ def _layers(asked: Asked) -> list[Update]:
     return [Update(*layer) for layer in found]
 
 
-def _wanted(asked: Asked, layer: Update, library: str) -> bool:
+def _wanted(asked: Request, layer: Update, library: str) -> bool:
     """By default the layers with a band are those of the library that has one, but for one size of all."""
     everything = "all" in asked.flags or _named(asked) or "variant" in asked.given
     layers = (*FEW, *_far(asked), BANDED[1])
     return everything or library == _libraries(asked)[0] or (layer.m, layer.n, layer.k) in layers
 
 
-def forms(asked: Asked, layer: Update, library: str) -> Contest:
+def forms(asked: Request, layer: Update, library: str) -> Contest:
     """The step in one product and in product and pass, with the parts that should add up to them."""
     passes = _passes(asked, layer)
     gradient = replace(layer, part="wgrad")
@@ -103,13 +103,13 @@ def forms(asked: Asked, layer: Update, library: str) -> Contest:
     return Contest(f"fused/{layer.name}/{library}", question, differs, tuple(cases), ((0, 1),))
 
 
-def ways(asked: Asked, layer: Update) -> Contest:
+def ways(asked: Request, layer: Update) -> Contest:
     """The step as libraries and programmers make it, against the first one's product alone."""
     cases = tuple(asked.case(layer, name) for name in asked.rows("ways"))
     return Contest(f"ways/{layer.name}", "which way of making the step is fastest?", "variant", cases)
 
 
-def rules(asked: Asked, layer: Update, library: str) -> Contest:
+def rules(asked: Request, layer: Update, library: str) -> Contest:
     """What the other rules cost, and what fusing brings where one product can express them."""
     plain = asked.case(layer, f"separate:{library}")
     others = [asked.case(replace(layer, rule=rule), f"separate:{library}") for rule in SEPARATE]
@@ -121,7 +121,7 @@ def rules(asked: Asked, layer: Update, library: str) -> Contest:
     return Contest(f"rules/{layer.name}/{library}", question, "work: differs (rule)", cases, tuple(pairs))
 
 
-def tied(asked: Asked, layer: Update, library: str) -> Contest:
+def tied(asked: Request, layer: Update, library: str) -> Contest:
     """Two layers that share W: both products onto it, onto one gradient, or onto two that are summed."""
     problem = replace(layer, rule="tied")
     written = {row.name for row in rows("update", asked.device.kernels)}
@@ -133,7 +133,7 @@ def tied(asked: Asked, layer: Update, library: str) -> Contest:
     return Contest(f"tied/{problem.name}/{library}", question, "variant", cases, pairs)
 
 
-def gain(asked: Asked, layer: Update, library: str) -> Contest:
+def gain(asked: Request, layer: Update, library: str) -> Contest:
     """Momentum whose gradient enters whole, and one of unit gain at the learning rate that makes them equal."""
     plain = replace(layer, rule="momentum", lr=1 - layer.mu)
     unit = replace(layer, rule="unit", lr=1.0)
@@ -142,7 +142,7 @@ def gain(asked: Asked, layer: Update, library: str) -> Contest:
     return Contest(f"gain/{layer.name}/{library}", question, "rule", cases)
 
 
-def fused(asked: Asked) -> list[Contest]:
+def fused(asked: Request) -> list[Contest]:
     """Fused against separate by layer and library; then the rules, shared weights, the gain."""
     layers, libraries, every = _layers(asked), _libraries(asked), "all" in asked.flags
     found = [forms(asked, x, library) for x in layers for library in libraries if _wanted(asked, x, library)]
@@ -155,7 +155,7 @@ def fused(asked: Asked) -> list[Contest]:
     return found
 
 
-def batch_at(asked: Asked, m: int, n: int, k: int, library: str) -> Contest:
+def batch_at(asked: Request, m: int, n: int, k: int, library: str) -> Contest:
     """The pass over W against the gradient's product at one batch, and the two forms of the step."""
     layer = Update(m, n, k)
     cases = (
@@ -169,7 +169,7 @@ def batch_at(asked: Asked, m: int, n: int, k: int, library: str) -> Contest:
     return Contest(f"batch/{layer.name}/{library}", question, differs, cases, ((0, 1), (2, 3)))
 
 
-def batch(asked: Asked) -> list[Contest]:
+def batch(asked: Request) -> list[Contest]:
     """The batch at which the pass costs as much as the gradient."""
     m, n = (asked.axes[name][0] if name in asked.given else size for name, size in zip("mn", SWEPT, strict=True))
     sizes = asked.axes["k"] if "k" in asked.given else BATCHES

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from micro.answers.band import Band, Pair, interval, pairs
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def brackets(run: Run) -> dict[str, Bracket]:
     return found
 
 
-def refine_crossover(asked: Asked, run: Run, at: Callable[[Asked, int, str], Contest]) -> list[Contest]:
+def refine_crossover(asked: Request, run: Run, at: Callable[[Request, int, str], Contest]) -> list[Contest]:
     """The middle of every bracket that is still wide."""
     contests = []
     for library, bracket in brackets(run).items():

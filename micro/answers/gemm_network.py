@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Request
 from micro.planning.contest import Contest, parse
 from micro.planning.network import products, read
 from reports import units
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PREFIX = "net"
 
 
-def contests(asked: Asked, libraries: list[str]) -> list[Contest]:
+def contests(asked: Request, libraries: list[str]) -> list[Contest]:
     """OI against IO, product by product, in each library."""
     net = read(asked.net)
     batch = asked.axes["m"][0] if "m" in asked.given else None

@@ -9,7 +9,7 @@ from typing import Any
 from micro.answers.band import Band, interval, pairs
 from micro.answers.gemm import Bracket
 from micro.answers.update_parts import CLOSED, cleared, sums
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Request
 from micro.planning.contest import Contest, parse
 from reports import record
 from reports.record import Comparison, Run
@@ -119,7 +119,7 @@ def brackets(run: Run) -> dict[tuple[str, int, int], Bracket]:
     return found
 
 
-def refine_batch(asked: Asked, run: Run, at: Callable[[Asked, int, int, int, str], Contest]) -> list[Contest]:
+def refine_batch(asked: Request, run: Run, at: Callable[[Request, int, int, int, str], Contest]) -> list[Contest]:
     """The middle of every bracket that is still wide."""
     contests = []
     for (library, m, n), bracket in brackets(run).items():

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from micro.planning.request import Planned
+    from micro.planning.request import Plan
     from reports.record import Run
 
 
-def plan(benchmark: str, **options: Any) -> Planned:
+def plan(benchmark: str, **options: Any) -> Plan:
     """What `python -m micro.BENCHMARK --option value …` would measure; its `contests` can be looked through.
 
     An option is named as on the command line, with `_` for `-`: a value, a list of values, or True for a
@@ -33,7 +33,7 @@ def plan(benchmark: str, **options: Any) -> Planned:
     return planned(meant, benchmark, read)
 
 
-def measure(plan: Planned) -> Run:
+def measure(plan: Plan) -> Run:
     """Measure a plan; results and comparisons in the order of its contests.
 
     `reports.flat.results(run)` and `.comparisons(run)` are rows ready for a data frame, and

@@ -19,7 +19,7 @@ from micro.measuring.checks import refuse_size
 from micro.planning.benchmark import outside_caches
 from micro.planning.options import Outputs, request
 from micro.planning.repeat import Repeat
-from micro.planning.request import NothingWritten, Planned, planned
+from micro.planning.request import NothingWritten, Plan, planned
 from reports import units
 from reports.table import contrast
 
@@ -38,7 +38,7 @@ class Part:
 
     name: str
     words: str
-    plan: Planned
+    plan: Plan
     visit: int = 0
 
     @property

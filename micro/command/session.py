@@ -24,7 +24,7 @@ from micro.planning.contest import Budget, Contest
 from micro.planning.options import Outputs
 from micro.planning.protocol import LONG, WARM
 from micro.planning.repeat import Repeat
-from micro.planning.request import Planned
+from micro.planning.request import Plan
 from micro.worker.evidence import beside
 from micro.worker.process import Workers
 from reports import store
@@ -85,7 +85,7 @@ def open_run_file(path: Path | None, environment: Environment, resume: bool = Fa
         raise UsageError(str(error)) from None
 
 
-def run(plan: Planned) -> int:
+def run(plan: Plan) -> int:
     """Measure a plan and say what came of it; the exit code.
 
     Where it is interrupted, or the run file is full, it says what came until then. Raises UsageError.
@@ -108,7 +108,7 @@ def run(plan: Planned) -> int:
     return failed or int(any(r.status in ("wrong", "failed") for r in at.file.run.results))
 
 
-def measured(plan: Planned) -> Run:
+def measured(plan: Plan) -> Run:
     """The run of a plan, for a caller in Python. Raises UsageError; what a kernel does is in the results."""
     with _opened(plan) as at:
         measure_plan(at, plan)
@@ -116,7 +116,7 @@ def measured(plan: Planned) -> Run:
     return at.file.run
 
 
-def _opened(plan: Planned) -> AbstractContextManager[Session]:
+def _opened(plan: Plan) -> AbstractContextManager[Session]:
     devices = [_device(name) for name in plan.devices]
     refuse_size(plan.contests, {device.name: device.limits() for device in devices})
     return session(plan.name, devices, len(plan.contests), plan.outputs, until=plan.until, swept=plan.swept)
@@ -130,7 +130,7 @@ def _device(name: str) -> Device:
         raise UsageError(f"--device {name}: {error}; --device cpu is always here") from None
 
 
-def measure_plan(at: Session, plan: Planned, others: frozenset[str] = frozenset()) -> float:
+def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset()) -> float:
     """All contests that are left, and those that its question asks for after them, into the run file; what
     those before them took is off the budget. Seconds left. `others`: contests of other plans in the same file."""
     left = _left(plan.contests, at.file.run, at.file.path)
@@ -179,7 +179,7 @@ def _left(contests: Sequence[Contest], run: Run, path: Path | None) -> list[Cont
     return [contest for contest in contests if contest.name not in done]
 
 
-def _interrupted(plan: Planned, file: store.RunFile) -> str:
+def _interrupted(plan: Plan, file: store.RunFile) -> str:
     kept = f"they are in {file.path}, --resume goes on" if file.path else "-o FILE would have kept them"
     ended = f"{len(file.run.contests)} of {len(plan.contests)} contests had ended"
     return f"micro.{plan.name}: interrupted; {ended}: {kept}"

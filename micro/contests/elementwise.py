@@ -11,7 +11,7 @@ from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.cast.problem import Cast
 from kernels.ops.dropout.problem import Dropout
 from kernels.ops.softmax.problem import Softmax
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
 HIDDEN = 64 * 2048  # a hidden layer of FCN-S at batch 64: 512 KiB an operand
@@ -27,7 +27,7 @@ def unique(contests: Iterable[Contest]) -> list[Contest]:
     return list({contest.name: contest for contest in contests}.values())
 
 
-def shrunk(asked: Asked, problem: Any) -> Any:
+def shrunk(asked: Request, problem: Any) -> Any:
     """The problem; where --count is given, about that many elements of it."""
     if "count" not in asked.given or asked.op != "activation":
         return problem
@@ -49,13 +49,15 @@ def shrunk(asked: Asked, problem: Any) -> Any:
     return replace(problem, **change[problem.op])
 
 
-def named_among(asked: Asked, names: Sequence[str]) -> list[str]:
+def named_among(asked: Request, names: Sequence[str]) -> list[str]:
     """Of these variants those a person named, or all of them where none of them was."""
     mine = [name for name in names if name in asked.variants] if "variant" in asked.given else []
     return mine or list(names)
 
 
-def variants(asked: Asked, word: str, question: str, problem: Any, names: Sequence[str], library: str = "") -> Contest:
+def variants(
+    asked: Request, word: str, question: str, problem: Any, names: Sequence[str], library: str = ""
+) -> Contest:
     """One problem by several kernels."""
     problem = shrunk(asked, problem)
     cases = tuple(asked.case(problem, name) for name in names)
@@ -64,7 +66,7 @@ def variants(asked: Asked, word: str, question: str, problem: Any, names: Sequen
 
 
 def along(
-    asked: Asked, word: str, question: str, problem: Any, variant: str, field: str, values: Sequence[str]
+    asked: Request, word: str, question: str, problem: Any, variant: str, field: str, values: Sequence[str]
 ) -> Contest:
     """One kernel on problems that differ in one field."""
     found = [shrunk(asked, replace(problem, **{field: value})) for value in values]
@@ -74,13 +76,13 @@ def along(
     return Contest(f"{word}/{found[0].name}/variant:{variant}", question, differs, cases)
 
 
-def _libraries(asked: Asked, phase: str = "forward") -> list[str]:
+def _libraries(asked: Request, phase: str = "forward") -> list[str]:
     """Numba's loops are written forward alone."""
     libraries = asked.rows("library", op=Activation.op)
     return [x for x in named_among(asked, libraries) if phase == "forward" or x != "numba"]
 
 
-def _from_memory(asked: Asked) -> str:
+def _from_memory(asked: Request) -> str:
     """What a question says of operands that a GPU takes from its memory."""
     return f", from a GPU's memory, its operands {asked.memory >> 20} MiB and more"
 
@@ -88,7 +90,7 @@ def _from_memory(asked: Asked) -> str:
 # Activations (E9, E11)
 
 
-def activations(asked: Asked) -> list[Contest]:
+def activations(asked: Request) -> list[Contest]:
     """Variants against each other for each function, forward and backward."""
     question = "who is fastest?"
     wanted = [("relu", "forward"), ("sigmoid", "forward"), ("tanh", "forward"), ("relu", "dgrad"), ("tanh", "dgrad")]
@@ -106,7 +108,7 @@ def activations(asked: Asked) -> list[Contest]:
     return found
 
 
-def functions(asked: Asked) -> list[Contest]:
+def functions(asked: Request) -> list[Contest]:
     """Sigmoid and tanh against ReLU: the same traffic."""
     question = "what does a function of exponentials cost beside ReLU?"
     return [
@@ -117,7 +119,7 @@ def functions(asked: Asked) -> list[Contest]:
     ]
 
 
-def providers(asked: Asked) -> list[Contest]:
+def providers(asked: Request) -> list[Contest]:
     """Our polynomial against the C library's function, NumPy's, torch's."""
     names = asked.rows(op=Activation.op)
     return [
@@ -126,7 +128,7 @@ def providers(asked: Asked) -> list[Contest]:
     ]
 
 
-def places(asked: Asked) -> list[Contest]:
+def places(asked: Request) -> list[Contest]:
     """The result written to an operand of its own, or over the input."""
     question = "does writing over the input save time"
     kinds = (("relu", "forward"), ("sigmoid", "forward"), ("relu", "dgrad"))
@@ -144,13 +146,13 @@ def places(asked: Asked) -> list[Contest]:
 # Softmax (E2, E3, E4)
 
 
-def _shapes(asked: Asked, count: int = 3) -> tuple[tuple[int, int], ...]:
+def _shapes(asked: Request, count: int = 3) -> tuple[tuple[int, int], ...]:
     """The first of the networks' sizes, or all of them and the largest too: the only one of which a GPU's caches hold
     nothing."""
     return (*NETWORKS, WHOLE) if {"full", "all"} & asked.flags else NETWORKS[:count]
 
 
-def fused(asked: Asked) -> list[Contest]:
+def fused(asked: Request) -> list[Contest]:
     """Each library's fused way against its parts, rows of labels being there; then all that are fused."""
     question = "what does it cost to take softmax, log, product and sum one after another"
     pairs, rivals = asked.rows("parts", op=Softmax.op), asked.rows("library", op=Softmax.op)
@@ -168,7 +170,7 @@ def fused(asked: Asked) -> list[Contest]:
     return found
 
 
-def doubled(asked: Asked) -> list[Contest]:
+def doubled(asked: Request) -> list[Contest]:
     """A network that ends in a softmax, trained with a loss that has one of its own, against a network without."""
     question = "what does a softmax before the loss's own cost?"
     pair = asked.rows("doubled", op=Softmax.op)
@@ -180,7 +182,7 @@ def doubled(asked: Asked) -> list[Contest]:
     ]
 
 
-def labels(asked: Asked) -> list[Contest]:
+def labels(asked: Request) -> list[Contest]:
     """Indices against rows that are there, and against rows that are written first."""
     pair, made = asked.rows("labels", op=Softmax.op), asked.rows("made", op=Softmax.op)
     found = []
@@ -195,7 +197,7 @@ def labels(asked: Asked) -> list[Contest]:
     return found
 
 
-def losses(asked: Asked) -> list[Contest]:
+def losses(asked: Request) -> list[Contest]:
     """Loss and gradient against the loss alone."""
     question = "what does the gradient add to the loss?"
     return [
@@ -208,7 +210,7 @@ def losses(asked: Asked) -> list[Contest]:
 # Bias (G8), dropout (E5)
 
 
-def bias(asked: Asked) -> list[Contest]:
+def bias(asked: Request) -> list[Contest]:
     """One pass over the data for bias and ReLU, or one for each."""
     question = "bias and ReLU in one pass, or in two?"
     return [
@@ -218,7 +220,7 @@ def bias(asked: Asked) -> list[Contest]:
     ]
 
 
-def epilogue(asked: Asked) -> list[Contest]:
+def epilogue(asked: Request) -> list[Contest]:
     """The same behind a product, or inside it."""
     found = []
     for rows in (64, 1024):
@@ -230,7 +232,7 @@ def epilogue(asked: Asked) -> list[Contest]:
     return found
 
 
-def dropout(asked: Asked) -> list[Contest]:
+def dropout(asked: Request) -> list[Contest]:
     """A stored mask against one that is drawn again, and the libraries' own."""
     found = []
     for units in (HIDDEN, IMAGES):
@@ -245,7 +247,7 @@ def dropout(asked: Asked) -> list[Contest]:
 # Conversions (E12)
 
 
-def casts(asked: Asked) -> list[Contest]:
+def casts(asked: Request) -> list[Contest]:
     """Every conversion against a plain copy of as many floats."""
     question = "what does a conversion cost beside a copy?"
     kinds = {"c": ("f32-f32", "f64-f32", "f32-bf16", "bf16-f32"), "numpy": ("f32-f32", "f64-f32")}
@@ -256,7 +258,7 @@ def casts(asked: Asked) -> list[Contest]:
     ]
 
 
-def clears(asked: Asked) -> list[Contest]:
+def clears(asked: Request) -> list[Contest]:
     """Ways to fill an array with zeros."""
     names = named_among(asked, ("c", "memset", "numpy", "torch"))
     return [

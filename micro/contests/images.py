@@ -7,7 +7,7 @@ from dataclasses import replace
 from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
 from micro.contests.elementwise import along, named_among, variants
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
 # Pooling (C16, E1)
@@ -15,7 +15,7 @@ from micro.planning.contest import Contest
 POOLED = (Pooling(16, 96, 55), Pooling(16, 96, 55, 3), Pooling(16, 64, 14))
 
 
-def relu_place(asked: Asked) -> list[Contest]:
+def relu_place(asked: Request) -> list[Contest]:
     """One answer, checked, whichever is first."""
     question = "ReLU before max-pooling, or after it?"
     pairs = {"c": ("c-relu-before", "c-relu-after"), "torch": ("torch-relu-before", "torch")}
@@ -27,13 +27,13 @@ def relu_place(asked: Asked) -> list[Contest]:
     ]
 
 
-def gradients(asked: Asked) -> list[Contest]:
+def gradients(asked: Request) -> list[Contest]:
     """Max-pooling's gradient by stored indices, or by a second search for the maxima."""
     question = "store the indices of the maxima, or look for them again?"
     return [variants(asked, "index", question, replace(x, phase="step"), ("c", "c-recompute")) for x in POOLED]
 
 
-def layouts(asked: Asked) -> list[Contest]:
+def layouts(asked: Request) -> list[Contest]:
     """Pooling with channels before the pixels, or after them."""
     question = "NCHW or NHWC?"
     both = ("nchw", "nhwc")
@@ -44,7 +44,7 @@ def layouts(asked: Asked) -> list[Contest]:
     ]
 
 
-def pools(asked: Asked) -> list[Contest]:
+def pools(asked: Request) -> list[Contest]:
     """Maximum against average, then the variants of each."""
     found = [along(asked, "pool", "maximum or average?", x, "c", "pool", ("max", "avg")) for x in POOLED]
     names = named_among(asked, ("c", "numpy", "torch"))
@@ -56,7 +56,7 @@ def pools(asked: Asked) -> list[Contest]:
 NORMED = (Norm(16, 96, 27), Norm(16, 16, 16))
 
 
-def batch_norm(asked: Asked) -> list[Contest]:
+def batch_norm(asked: Request) -> list[Contest]:
     """Batch normalization in one kernel or in one call an operation, then the variants."""
     question = "fused, or operation by operation?"
     found = [variants(asked, "fused", question, x, ("c", "c-ops"), "c") for x in NORMED]
@@ -64,20 +64,20 @@ def batch_norm(asked: Asked) -> list[Contest]:
     return [*found, *(variants(asked, "rivals", "who is fastest?", x, names) for x in NORMED)]
 
 
-def statistics(asked: Asked) -> list[Contest]:
+def statistics(asked: Request) -> list[Contest]:
     """Three ways to find mean and variance."""
     question = "mean and variance in one pass, in two, or by Welford's recurrence?"
     return [variants(asked, "statistics", question, x, ("c", "c-two-passes", "c-welford")) for x in NORMED]
 
 
-def modes(asked: Asked) -> list[Contest]:
+def modes(asked: Request) -> list[Contest]:
     """Batch normalization by the batch's own mean and variance, or by kept ones."""
     question = "what do the batch's own statistics cost?"
     both = ("frozen", "train")
     return [along(asked, "mode", question, x, name, "mode", both) for x in NORMED for name in ("c", "torch")]
 
 
-def local(asked: Asked) -> list[Contest]:
+def local(asked: Request) -> list[Contest]:
     """Variants of local response normalization across channels."""
     names = named_among(asked, ("c", "numpy", "torch"))
     return [variants(asked, "lrn", "who is fastest?", replace(x, method="lrn"), names) for x in NORMED]

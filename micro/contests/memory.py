@@ -11,7 +11,7 @@ from kernels.ops.fma.problem import Fma
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.saxpy.problem import WIDTHS, Saxpy
 from kernels.ops.stream.problem import Stream
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -28,28 +28,28 @@ PART = 16  # a contest of working sets takes up to 8 of the largest in all, and 
 GRAIN = 3072  # bytes: one, two or three arrays of whole vectors make the same working set
 
 
-def _page(asked: Asked) -> tuple[int, ...]:
+def _page(asked: Request) -> tuple[int, ...]:
     pages: tuple[int, ...] = asked.axes["page"] if "page" in asked.given else (SMALL_PAGE, HUGE_PAGE)
     return pages
 
 
-def _size(asked: Asked, default: int) -> int:
+def _size(asked: Request, default: int) -> int:
     """The size a person named, or the question's own."""
     size: int = asked.axes["size"][0] if "size" in asked.given else default
     return size
 
 
-def _sets(asked: Asked, sets: Sequence[int]) -> list[int]:
+def _sets(asked: Request, sets: Sequence[int]) -> list[int]:
     """Working sets: up to the size a person named, and to what the device has room for."""
     most = open_device(asked.settings[0].device).limits().memory // PART
     return [size for size in sets if size <= min(most, _size(asked, most))] or [_size(asked, min(sets))]
 
 
-def _contest(asked: Asked, name: str, question: str, differs: str, problems: Sequence[Any]) -> Contest:
+def _contest(asked: Request, name: str, question: str, differs: str, problems: Sequence[Any]) -> Contest:
     return Contest(name, question, differs, tuple(asked.case(problem, "c") for problem in problems))
 
 
-def faults(asked: Asked) -> list[Contest]:
+def faults(asked: Request) -> list[Contest]:
     """First touch against touched memory, with and without its mapping; the copy into new memory."""
     size, found = _size(asked, SIZE), []
     for page in _page(asked):
@@ -59,14 +59,14 @@ def faults(asked: Asked) -> list[Contest]:
     return [*found, new(asked)]
 
 
-def new(asked: Asked) -> Contest:
+def new(asked: Request) -> Contest:
     """A copy into new memory against one into touched memory, of small pages."""
     size = _size(asked, COPY)
     rows = [Pages("copy", memory, size) for memory in ("touched", "fresh")]
     return _contest(asked, f"new/size:{size}", "what does a copy into new memory cost?", "memory", rows)
 
 
-def idle(asked: Asked) -> list[Contest]:
+def idle(asked: Request) -> list[Contest]:
     """Memory touched again 0 and 3 seconds after it was given back, in huge pages unless others are named: which
     of the small ones the host took varies tenfold from round to round."""
     pauses = asked.axes["pause"] if "pause" in asked.given else PAUSES
@@ -83,20 +83,20 @@ def idle(asked: Asked) -> list[Contest]:
     ]
 
 
-def _idle_page(asked: Asked) -> int:
+def _idle_page(asked: Request) -> int:
     """Huge where the system gives them."""
     problem = Pages("clear", "fresh", _size(asked, SIZE), HUGE_PAGE)
     return SMALL_PAGE if asked.case(problem, "c").skip else HUGE_PAGE
 
 
-def heaps(asked: Asked, page: int) -> Contest:
+def heaps(asked: Request, page: int) -> Contest:
     """A heap that maps large blocks afresh against one that keeps what it has."""
     size = _size(asked, HEAP)
     rows = [Pages("clear", memory, size, page) for memory in ("default", "keep")]
     return _contest(asked, f"heap/page:{page}/size:{size}", "what does a heap that keeps memory save?", "heap", rows)
 
 
-def allocator(asked: Asked) -> list[Contest]:
+def allocator(asked: Request) -> list[Contest]:
     """Heap policies, huge pages in each, what malloc adds to mmap."""
     size, found = _size(asked, HEAP), [heaps(asked, page) for page in _page(asked)]
     for memory in ("default", "keep") if len(_page(asked)) > 1 else ():
@@ -107,7 +107,7 @@ def allocator(asked: Asked) -> list[Contest]:
     return [*found, _contest(asked, f"heap/map/size:{size}", "what does malloc add to mmap?", "memory", rows)]
 
 
-def bandwidth(asked: Asked) -> list[Contest]:
+def bandwidth(asked: Request) -> list[Contest]:
     """Read, copy and triad within each working set."""
     found = []
     for size in _sets(asked, SETS):
@@ -118,7 +118,7 @@ def bandwidth(asked: Asked) -> list[Contest]:
     return found
 
 
-def loads(asked: Asked, sets: Sequence[int] = tuple(sorted({*SETS, *KNEE}))) -> list[Contest]:
+def loads(asked: Request, sets: Sequence[int] = tuple(sorted({*SETS, *KNEE}))) -> list[Contest]:
     """A chain of loads within each working set, in small pages and in huge ones."""
     return [
         _contest(
@@ -132,7 +132,7 @@ def loads(asked: Asked, sets: Sequence[int] = tuple(sorted({*SETS, *KNEE}))) -> 
     ]
 
 
-def cold(asked: Asked, vectors: Sequence[int] = VECTORS) -> list[Contest]:
+def cold(asked: Request, vectors: Sequence[int] = VECTORS) -> list[Contest]:
     """Operands in cache, flushed from it line by line, and swept out of it."""
     return [
         _contest(
@@ -146,7 +146,7 @@ def cold(asked: Asked, vectors: Sequence[int] = VECTORS) -> list[Contest]:
     ]
 
 
-def simd(asked: Asked) -> list[Contest]:
+def simd(asked: Request) -> list[Contest]:
     """An update in the first-level cache by instruction set, and the multiply-adds beside which AVX-512 is judged."""
     vector = min(VECTOR, _size(asked, VECTOR))
     rows = [asked.case(Saxpy(vector, "warm"), name) for name in WIDTHS]
@@ -156,6 +156,6 @@ def simd(asked: Asked) -> list[Contest]:
     return [update, _contest(asked, "simd/peak", "how fast are multiply-adds?", "isa", peaks)]
 
 
-def overview(asked: Asked) -> list[Contest]:
+def overview(asked: Request) -> list[Contest]:
     """Of each question what fits into half a minute, but for --idle, which waits, and --bandwidth."""
     return [*faults(asked), heaps(asked, _page(asked)[0]), *cold(asked, VECTORS[:1]), *loads(asked, FEW_SETS)]

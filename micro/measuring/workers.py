@@ -9,7 +9,7 @@ from kernels.errors import KernelError, Unavailable
 from micro.planning.contest import Case
 from micro.planning.protocol import ACROSS, VISIT
 from micro.worker.client import Died, ask
-from micro.worker.messages import Close, ContestCost, Look, Open, R, Request, RoundBatch, Settle
+from micro.worker.messages import Close, ContestCost, Look, Message, Open, R, RoundBatch, Settle
 from micro.worker.placement import orders
 from micro.worker.process import Workers
 
@@ -93,7 +93,7 @@ class Crew:
         for key in self._keys:
             self._ask(key, Close(), 60.0)
 
-    def _ask(self, key: tuple[object, ...], request: Request[R], patience: float) -> R:
+    def _ask(self, key: tuple[object, ...], request: Message[R], patience: float) -> R:
         worker = self._workers.get(key)
         try:
             return ask(worker, request, patience)

@@ -10,7 +10,7 @@ from typing import Any
 from kernels.errors import UsageError
 from kernels.launch import Setting
 from kernels.problem import Problem
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Request
 from micro.planning.contest import SETTINGS, Contest
 
 
@@ -49,7 +49,7 @@ def problems(kind: type[Problem], axes: dict[str, tuple[Any, ...]]) -> list[Prob
     return [kind(**dict(zip(names, one, strict=True))) for one in combinations]
 
 
-def by_variant(asked: Asked, found: Iterable[Problem]) -> list[Contest]:
+def by_variant(asked: Request, found: Iterable[Problem]) -> list[Contest]:
     """Without a question each problem is one contest between the variants."""
     contests = []
     for problem in found:
@@ -64,7 +64,7 @@ def _several(settings: Sequence[Setting]) -> list[str]:
     return [name for name in SETTINGS if len({asdict(x)[name] for x in settings}) > 1]
 
 
-def along(asked: Asked, found: Sequence[Problem], field: str) -> list[Contest]:
+def along(asked: Request, found: Sequence[Problem], field: str) -> list[Contest]:
     """`--vary FIELD`: one contest for all problems that agree in everything else, per variant and setting."""
     if field in SETTINGS:
         return _along_setting(asked, found, field)
@@ -83,7 +83,7 @@ def along(asked: Asked, found: Sequence[Problem], field: str) -> list[Contest]:
     return contests
 
 
-def _along_setting(asked: Asked, found: Sequence[Problem], field: str) -> list[Contest]:
+def _along_setting(asked: Request, found: Sequence[Problem], field: str) -> list[Contest]:
     """One contest for all settings that agree in everything else, per problem and variant."""
     groups: dict[tuple[str, Setting], list[Setting]] = {}
     for variant, setting in asked.pairs():

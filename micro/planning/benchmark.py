@@ -91,14 +91,14 @@ class Question:
     the sentences for the top of the report. `seconds`: its budget of measuring."""
 
     help: str
-    build: Callable[[Asked], list[Contest]]
+    build: Callable[[Request], list[Contest]]
     answer: Callable[[Any], list[str]] = lambda run: []
     seconds: float = 30.0
-    refine: Callable[[Asked, Any], list[Contest]] = lambda asked, run: []
+    refine: Callable[[Request, Any], list[Contest]] = lambda asked, run: []
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What the command line said: the operation, axis values, variants, settings, the flags that modify a question, and
     which axes a person named rather than left at their default; devices that are not here, and why; a network; whether
     all operands are cold, of each problem its own."""

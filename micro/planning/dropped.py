@@ -9,7 +9,7 @@ from typing import Any
 
 from kernels.errors import UsageError
 from kernels.problem import plain
-from micro.planning.benchmark import Asked, Benchmark
+from micro.planning.benchmark import Benchmark, Request
 from micro.planning.contest import SETTINGS, Contest
 from micro.planning.options import Options, option_of
 
@@ -25,7 +25,7 @@ def refuse_beside_file(options: Options) -> None:
             )
 
 
-def refuse_in_question(benchmark: Benchmark, asked: Asked, flag: str, contests: Sequence[Contest]) -> None:
+def refuse_in_question(benchmark: Benchmark, asked: Request, flag: str, contests: Sequence[Contest]) -> None:
     """Several settings of a device, of which a question takes the first; values of axes and variants that are in none
     of its cases. Raises UsageError."""
     for device in dict.fromkeys(setting.device for setting in asked.settings):

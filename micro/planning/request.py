@@ -17,7 +17,7 @@ from kernels.launch import Setting
 from kernels.variant import DEFAULT
 from micro.planning import dropped, why
 from micro.planning.axes import along, by_variant, problems, values
-from micro.planning.benchmark import Asked, Benchmark, Question
+from micro.planning.benchmark import Benchmark, Question, Request
 from micro.planning.contest import SETTINGS, Budget, Contest
 from micro.planning.options import Options, Outputs, option_of
 
@@ -34,7 +34,7 @@ TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 
 
 @dataclass(frozen=True)
-class Planned:
+class Plan:
     """A command, ready to be measured. `devices` are those to be opened, the first of them the one the run is told by;
     `swept` are the axes that a line which repeats a case names; `answer` and `refine` are those of its question; `why`:
     the contest that is to be explained."""
@@ -51,7 +51,7 @@ class Planned:
     why: str | None = None
 
 
-def planned(benchmark: Benchmark, name: str, options: Options) -> Planned:
+def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
     """The contests that the options ask for. Raises UsageError."""
     for option, asked_for in (("--resume", options.outputs.resume), ("--keep-wrong", options.outputs.keep_wrong)):
         if asked_for and options.outputs.output is None:
@@ -61,7 +61,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Planned:
     if options.why or options.profile is not None:
         asked = why.only(asked)
     contests = tuple(_chosen(_contests(benchmark, options, asked, question), options))
-    plan = Planned(
+    plan = Plan(
         name,
         contests,
         _budget(options, question),
@@ -82,7 +82,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Planned:
     return replace(plan, answer=question.answer, refine=refine)
 
 
-def _asked(benchmark: Benchmark, options: Options) -> Asked:
+def _asked(benchmark: Benchmark, options: Options) -> Request:
     hints = get_type_hints(benchmark.problem)
     axes = dict(benchmark.sweep)
     old = {axis.name: axis.metadata["old"] for axis in fields(benchmark.problem)}
@@ -104,7 +104,7 @@ def _asked(benchmark: Benchmark, options: Options) -> Asked:
     if len(absent) == len(devices):
         raise UsageError(f"--device {options.device}: {'; '.join(absent.values())}")
     op, all_cold = benchmark.problem.op, options.cold == "all"
-    return Asked(op, axes, named, settings, options.flags, options.given, absent, options.net, all_cold)
+    return Request(op, axes, named, settings, options.flags, options.given, absent, options.net, all_cold)
 
 
 def _settings(options: Options, devices: Sequence[str], operands: list[str]) -> tuple[Setting, ...]:
@@ -154,7 +154,7 @@ def _refuse_threads(threads: Sequence[int]) -> None:
             raise UsageError(f"--threads {count}: this process may use 1 to {cores()} cores")
 
 
-def _by_device(asked: Asked) -> list[Asked]:
+def _by_device(asked: Request) -> list[Request]:
     """What was asked, of each device by itself: a question is put to one at a time."""
     found = []
     for device in dict.fromkeys(setting.device for setting in asked.settings):
@@ -186,7 +186,7 @@ def _question(benchmark: Benchmark, options: Options) -> Question | None:
     return questions[0] if questions else None
 
 
-def _contests(benchmark: Benchmark, options: Options, asked: Asked, question: Question | None) -> list[Contest]:
+def _contests(benchmark: Benchmark, options: Options, asked: Request, question: Question | None) -> list[Contest]:
     if question:
         for option, given in (("--shapes", options.shapes), ("--vary", options.vary)):
             if given is not None:
@@ -209,7 +209,7 @@ def _contests(benchmark: Benchmark, options: Options, asked: Asked, question: Qu
     return along(asked, sizes, options.vary)
 
 
-def _of_question(benchmark: Benchmark, question: Question, asked: Asked) -> list[Contest]:
+def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> list[Contest]:
     """A question's contests, on each device by itself."""
     flag = next((option_of(name) for name, one in benchmark.questions.items() if one is question), "--net")
     contests: list[Contest] = []
@@ -228,7 +228,7 @@ def _of_question(benchmark: Benchmark, question: Question, asked: Asked) -> list
     return contests
 
 
-def _spread(found: list[Any], asked: Asked, field: str) -> list[Any]:
+def _spread(found: list[Any], asked: Request, field: str) -> list[Any]:
     """Problems of a file, each at every value asked of the varied field."""
     if field in SETTINGS:
         return found

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernels.catalog import variants
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Request
 from micro.planning.contest import Contest, one_case
 
 
-def only(asked: Asked) -> Asked:
+def only(asked: Request) -> Request:
     """One variant, the first by default, where none was named."""
     return asked if "variant" in asked.given else replace(asked, variants=asked.variants[:1])
 
 
-def contest(asked: Asked, contests: list[Contest]) -> Contest:
+def contest(asked: Request, contests: list[Contest]) -> Contest:
     """The one case that was asked for against every variant that can do its problem. Raises UsageError."""
     case = one_case(contests, "--why", "explains", "be measured")
     rivals = [asked.case(case.problem, row.name, case.setting) for row in variants(case.problem.op)]

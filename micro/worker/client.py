@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from kernels.errors import LaunchError, SuiteError, said
-from micro.worker.messages import R, Request, Serves
+from micro.worker.messages import Message, R, Serves
 
 
 class Client(Protocol):
     """`send` and `receive` take turns: one answer for each request, in their order, of the request's type."""
 
-    def send(self, request: Request[Any]) -> None:
+    def send(self, request: Message[Any]) -> None:
         """Raises Died where the process is gone."""
 
-    def receive(self, request: Request[R], patience: float) -> R:
+    def receive(self, request: Message[R], patience: float) -> R:
         """The answer to the request that was sent last. Raises KernelError, Unavailable; Died for a crash, or where
         there is no answer within `patience` seconds."""
 
@@ -30,16 +30,16 @@ class Died(LaunchError):
     """The worker is gone, and with it everything prepared in it."""
 
 
-def ask(client: Client, request: Request[R], patience: float) -> R:
+def ask(client: Client, request: Message[R], patience: float) -> R:
     """The answer to a request."""
     client.send(request)
     return client.receive(request, patience)
 
 
-def ask_all(clients: Sequence[Client], requests: Sequence[Request[R]], patience: float) -> list[R]:
+def ask_all(clients: Sequence[Client], requests: Sequence[Message[R]], patience: float) -> list[R]:
     """The answers of ranks that run at once: every request is sent before the first answer is awaited. Raises what the
     first of them raises; where one is gone before its request, the later ones are not asked."""
-    sent: list[tuple[Client, Request[R]]] = []
+    sent: list[tuple[Client, Message[R]]] = []
     answers: list[R] = []
     errors: list[SuiteError] = []
     try:
@@ -64,10 +64,10 @@ class Local:
     def __init__(self, host: Serves) -> None:
         self.host = host
 
-    def send(self, request: Request[Any]) -> None:
+    def send(self, request: Message[Any]) -> None:
         """Nothing: it is served when the answer is asked for."""
 
-    def receive(self, request: Request[R], patience: float) -> R:
+    def receive(self, request: Message[R], patience: float) -> R:
         try:
             return request.on(self.host)
         except SuiteError:

@@ -38,7 +38,7 @@ class Serves(Protocol):
     def running(self) -> int: ...
 
 
-class Request(Protocol[R_co]):
+class Message(Protocol[R_co]):
     """One message to a worker. `on` serves it there."""
 
     def on(self, host: Serves) -> R_co: ...

@@ -24,7 +24,7 @@ from kernels.errors import BuildError, LaunchError, SuiteError, Unavailable, Wro
 from micro.planning.contest import Case
 from micro.worker.client import Client, Died, Local
 from micro.worker.host import Host
-from micro.worker.messages import Close, Open, R, Request
+from micro.worker.messages import Close, Message, Open, R
 
 START = 120.0  # seconds a worker may take to import and open its device
 CLOSE = 5.0  # seconds in which a child that closed its pipe may end by itself
@@ -78,13 +78,13 @@ class Worker:
             self.close()
             raise
 
-    def send(self, request: Request[Any]) -> None:
+    def send(self, request: Message[Any]) -> None:
         try:
             self._to.send(request)
         except (BrokenPipeError, OSError):
             raise self._death() from None
 
-    def receive(self, request: Request[R], patience: float) -> R:
+    def receive(self, request: Message[R], patience: float) -> R:
         answer: R = self._answer(patience)
         return answer
 

@@ -18,7 +18,7 @@ from micro import elementwise
 from micro.answers.elementwise import SENTENCES
 from micro.command.line import main
 from micro.contests import elementwise as build
-from micro.planning.benchmark import Asked, outside_caches
+from micro.planning.benchmark import Request, outside_caches
 from micro.planning.contest import Contest, parse
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
@@ -26,11 +26,11 @@ from micro.planning.request import default_rows
 from tests.conftest import Ran
 
 
-def asked(*flags: str, device: str = "cpu", variant: tuple[str, ...] = (), **axes: Any) -> Asked:
+def asked(*flags: str, device: str = "cpu", variant: tuple[str, ...] = (), **axes: Any) -> Request:
     made = elementwise.BENCHMARK
     given = frozenset((*axes, *(("variant",) if variant else ())))
     default = default_rows(made, device)
-    return Asked(
+    return Request(
         "activation", made.sweep | axes, variant or tuple(default), (Setting(device=device),), frozenset(flags), given
     )
 

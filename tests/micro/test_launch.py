@@ -21,7 +21,7 @@ from kernels.ops.launch import frameworks
 from kernels.ops.launch.problem import Calls
 from micro import launch
 from micro.command.line import main
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Request
 from micro.planning.contest import parse
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
@@ -45,10 +45,10 @@ GEMM = (
 EMPTY = ("c", "python", "numba", "cffi", "ctypes", "ctypes-convert", "torch")
 
 
-def asked(given: tuple[str, ...] = (), rungs: tuple[str, ...] = (), **axes: Any) -> Asked:
+def asked(given: tuple[str, ...] = (), rungs: tuple[str, ...] = (), **axes: Any) -> Request:
     more = ("variant",) if rungs else ()
     sweep = launch.BENCHMARK.sweep | axes
-    return Asked("launch", sweep, rungs, (Setting(),), frozenset(), frozenset((*given, *axes, *more)))
+    return Request("launch", sweep, rungs, (Setting(),), frozenset(), frozenset((*given, *axes, *more)))
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:

@@ -23,7 +23,7 @@ from micro import memory
 from micro.command.everything import benchmarks
 from micro.command.line import main
 from micro.contests import memory as contests
-from micro.planning.benchmark import Asked, Useful
+from micro.planning.benchmark import Request, Useful
 from micro.planning.contest import Contest, parse
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
@@ -31,14 +31,14 @@ from micro.planning.request import planned
 from tests.conftest import Ran
 
 KIB, MIB = 1 << 10, 1 << 20
-BUILDERS: dict[str, Callable[[Asked], list[Contest]]] = {
+BUILDERS: dict[str, Callable[[Request], list[Contest]]] = {
     name: question.build for name, question in memory.QUESTIONS.items()
 }
 
 
-def asked(**axes: Any) -> Asked:
+def asked(**axes: Any) -> Request:
     sweep = memory.BENCHMARK.sweep | axes
-    return Asked("pages", sweep, ("c",), (Setting(),), frozenset(), frozenset(axes))
+    return Request("pages", sweep, ("c",), (Setting(),), frozenset(), frozenset(axes))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from kernels.ops.optimizer.rules import NAMES
 from kernels.ops.update.problem import Update
 from micro import optimizer, update
 from micro.command.line import main
-from micro.planning.benchmark import Asked, Benchmark
+from micro.planning.benchmark import Benchmark, Request
 from micro.planning.contest import Contest, parse
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
@@ -29,16 +29,16 @@ CPU, GPU = Setting(), Setting(device="cuda:0")
 
 def asked(
     *flags: str, given: tuple[str, ...] = (), device: Setting = CPU, rows: tuple[str, ...] = (), **axes: Any
-) -> Asked:
+) -> Request:
     sweep = update.BENCHMARK.sweep | axes
     named = frozenset((*given, *axes, *(("variant",) if rows else ())))
-    return Asked("update", sweep, rows, (device,), frozenset(flags), named)
+    return Request("update", sweep, rows, (device,), frozenset(flags), named)
 
 
-def asked_optimizer(*flags: str, device: Setting = CPU, rows: tuple[str, ...] = (), **axes: Any) -> Asked:
+def asked_optimizer(*flags: str, device: Setting = CPU, rows: tuple[str, ...] = (), **axes: Any) -> Request:
     sweep = optimizer.BENCHMARK.sweep | axes
     named = frozenset((*axes, *(("variant",) if rows else ())))
-    return Asked("optimizer", sweep, rows, (replace(device, data="uniform"),), frozenset(flags), named)
+    return Request("optimizer", sweep, rows, (replace(device, data="uniform"),), frozenset(flags), named)
 
 
 def every_plan() -> list[tuple[str, Contest]]:

@@ -30,7 +30,7 @@ CALLS = {"a": (3e-6, 1e-6), "b": (2e-6, 4e-6)}  # of a launch that has two parts
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """A request: of which arm, in which pair of processes (−1: the plan), what."""
 
     arm: str
@@ -51,12 +51,12 @@ class Script:
     """What both arms know and answer. `ratio(case, pair)` is b over a; `fails(asked)` may raise."""
 
     ratio: Callable[[str, int], float] = field(default_factory=lambda: slower(1.0))
-    fails: Callable[[Asked], None] = lambda asked: None
+    fails: Callable[[Request], None] = lambda asked: None
     cases: dict[str, dict[str, str | None]] = field(default_factory=lambda: {arm: dict.fromkeys(NAMES) for arm in "ab"})
     facts: dict[str, dict[str, Any]] = field(default_factory=lambda: {"a": {}, "b": {}})
     round: float = 1.0
     visit: float = 1e-3
-    journal: list[Asked] = field(default_factory=list)
+    journal: list[Request] = field(default_factory=list)
     made: list[ScriptedArm] = field(default_factory=list)
 
     def arm(self, letter: str, python: str, repo: Path, threads: int) -> ScriptedArm:
@@ -65,7 +65,7 @@ class Script:
         self.made.append(ScriptedArm(self, letter, pair))
         return self.made[-1]
 
-    def asked(self, do: str, **where: Any) -> list[Asked]:
+    def asked(self, do: str, **where: Any) -> list[Request]:
         """Requests of a kind: `asked("open", arm="a", pair=0)`."""
         return [x for x in self.journal if x.do == do and all(getattr(x, k) == v for k, v in where.items())]
 
@@ -80,7 +80,7 @@ class ScriptedArm:
 
     def call(self, do: str, *, patience: float, **given: Any) -> Any:
         assert not self.closed and patience > 0
-        asked = Asked(self.letter, self._pair, do, json.loads(json.dumps(given)))
+        asked = Request(self.letter, self._pair, do, json.loads(json.dumps(given)))
         self._script.journal.append(asked)
         if self._dead:
             raise Died("ends its process with exit code -11")
@@ -125,11 +125,11 @@ class ScriptedArm:
 
 def failing(
     do: str, error: Exception, *, arm: str = "b", case: str | None = None, pair: int | None = None
-) -> Callable[[Asked], None]:
+) -> Callable[[Request], None]:
     """Raise when this is asked: of an arm, of a case by its name where one is given, in a pair or in all."""
     at: dict[str, str] = {}
 
-    def fails(asked: Asked) -> None:
+    def fails(asked: Request) -> None:
         at[asked.arm] = asked.given.get("case", at.get(asked.arm, ""))
         if (asked.do, asked.arm) == (do, arm) and case in (None, at[arm]) and pair in (None, asked.pair):
             raise error

@@ -26,14 +26,14 @@ from kernels.pace import Pace
 from kernels.problem import Inputs, Problem
 from kernels.variant import Variant
 from micro.command import everything, session
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Request
 from micro.planning.contest import Case
 from micro.worker import check as checking
 from micro.worker.client import Died, Local
 from micro.worker.contest import Bench, OpenContest
 from micro.worker.host import Host
 from micro.worker.kernels import Kernels
-from micro.worker.messages import R, Request
+from micro.worker.messages import Message, R
 from micro.worker.process import Workers
 from tests.simulated.fake_cupy import FakeCupy
 
@@ -237,7 +237,7 @@ class Simulated:
         opened = self.device("cuda:0")
         for module in (session, everything):
             patch.setattr(module, "open_device", lambda name: opened)
-        patch.setattr(Asked, "_why_not", _why_not)
+        patch.setattr(Request, "_why_not", _why_not)
         patch.setattr("micro.worker.host.OpenContest", TimedContest)
         patch.setattr(Workers, "get", lambda workers, key: self._get(workers, key))
         for name in ("nvml", "torch_cuda"):
@@ -249,7 +249,7 @@ class Simulated:
         return workers._alive[key]
 
 
-def _why_not(asked: Asked, problem: Problem, variant: str, device: str) -> str | None:
+def _why_not(asked: Request, problem: Problem, variant: str, device: str) -> str | None:
     from kernels.catalog import find
 
     row = find(problem.op, variant)
@@ -263,7 +263,7 @@ class TimedWorker(Local):
         self.machine = machine
         super().__init__(TimedHost(machine.device(name)))
 
-    def receive(self, request: Request[R], patience: float) -> R:
+    def receive(self, request: Message[R], patience: float) -> R:
         fake = self.host.device.cp  # type: ignore[attr-defined]
         fake.host = fake.clock = max(self.machine.now, fake.clock)
         before = fake.host

@@ -15,9 +15,9 @@ from micro import update
 from micro.answers.optimizer import rules_answer, together_answer
 from micro.answers.update import batch_answer, brackets, fused_answer, refine_batch
 from micro.answers.update_parts import Rounds, cleared, sums
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Request
 from micro.planning.contest import Case
-from micro.planning.contest import Contest as Planned
+from micro.planning.contest import Contest as Plan
 from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
 
 ROUNDS = 12
@@ -48,7 +48,7 @@ def result(case: Case, seconds: float | None, rejected: tuple[int, ...] = ()) ->
     )
 
 
-def measured(plan: Planned, times: list[float | None], verdict: str = "", rejected: tuple[int, ...] = ()) -> Contest:
+def measured(plan: Plan, times: list[float | None], verdict: str = "", rejected: tuple[int, ...] = ()) -> Contest:
     """The contest with these medians; its pairs' ratios from them."""
     results = tuple(result(case, x, rejected) for case, x in zip(plan.cases, times, strict=True))
     compared = []
@@ -80,7 +80,7 @@ def run(*contests: Contest) -> Run:
     return Run(Environment("0", {}, {}, "", ""), contests)
 
 
-ASKED = Asked("update", update.BENCHMARK.sweep, (), (Setting(),), frozenset())
+ASKED = Request("update", update.BENCHMARK.sweep, (), (Setting(),), frozenset())
 LAYER = Update(2048, 2048, 64)
 # fused, separate, wgrad, update, clear, scale, 65 tiles of the product, 65 of the scaling: 64 make the layer
 TIMES: list[float | None] = [3e-3, 4.4e-3, 3.3e-3, 1e-3, 0.3e-3, 0.45e-3, 65 / 64 * 2.7e-3, 65 / 64 * 0.1e-3]
@@ -231,7 +231,7 @@ def test_a_wide_bracket_is_halved_until_it_is_narrow() -> None:
 
 
 def contest(name: str, cases: list[Case], times: list[float | None], *pairs: tuple[int, int]) -> Contest:
-    return measured(Planned(name, "?", "work: differs", tuple(cases), tuple(pairs)), times)
+    return measured(Plan(name, "?", "work: differs", tuple(cases), tuple(pairs)), times)
 
 
 def test_rules_are_told_with_their_bytes() -> None:

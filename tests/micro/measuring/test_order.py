@@ -23,7 +23,7 @@ from micro.planning.protocol import VISIT
 from micro.worker import visits as worker_visits
 from micro.worker.client import Died, Local
 from micro.worker.host import Host
-from micro.worker.messages import Look, R, Request
+from micro.worker.messages import Look, Message, R
 from tests.simulated.workers import measured, run
 
 PROBLEM = Gemm(8, 8, 8)
@@ -249,7 +249,7 @@ class DiesOnce(Local):
         super().__init__(host)
         self.culprit, self.alive = culprit, True
 
-    def receive(self, request: Request[R], patience: float) -> R:
+    def receive(self, request: Message[R], patience: float) -> R:
         if isinstance(request, Look) and self.alive:
             self.alive = False
             raise Died("crashes: its process died of SIGSEGV")

@@ -18,7 +18,7 @@ from kernels.ops.stream import Stream
 from kernels.problem import Operand, Problem, axis
 from micro.measuring.checks import refuse_size
 from micro.planning.axes import along, by_variant, problems, values
-from micro.planning.benchmark import Asked
+from micro.planning.benchmark import Request
 from micro.planning.contest import Case, Contest, parse
 
 SMALL = Gemm(8, 8, 8)
@@ -181,8 +181,8 @@ def test_pairs_are_each_against_the_first_unless_named() -> None:
     assert Contest("c", "?", "trans", cases, ((2, 1),)).comparisons == ((2, 1),)
 
 
-def asked(variants: tuple[str, ...], settings: tuple[Setting, ...] = (Setting(),), **axes: Any) -> Asked:
-    return Asked("gemm", {"m": (8,), "n": (8,), "k": (8,), **axes}, variants, settings, frozenset())
+def asked(variants: tuple[str, ...], settings: tuple[Setting, ...] = (Setting(),), **axes: Any) -> Request:
+    return Request("gemm", {"m": (8,), "n": (8,), "k": (8,), **axes}, variants, settings, frozenset())
 
 
 def test_problems_are_the_product_of_the_axes() -> None:

@@ -18,7 +18,7 @@ from kernels.launch import Setting
 from kernels.libs import cuda
 from kernels.ops.gemm.problem import Gemm
 from micro.planning.axes import along, by_variant
-from micro.planning.benchmark import Asked, outside_caches
+from micro.planning.benchmark import Request, outside_caches
 from micro.planning.contest import parse
 from tests.conftest import Ran
 
@@ -110,7 +110,7 @@ def test_a_short_queue_still_takes_a_call() -> None:
     from micro import launch
 
     axes = {"kernel": ("gemm",), "chain": (1,)}
-    one = Asked("launch", axes, ("cuda-c",), (GPU,), frozenset(), frozenset({"variant"}))
+    one = Request("launch", axes, ("cuda-c",), (GPU,), frozenset(), frozenset({"variant"}))
     for queue, calls in ((3, 1), (0, launch.CHAIN), (512, 128)):
         with pytest.MonkeyPatch.context() as patch:
             known(patch, queue=queue)
@@ -118,9 +118,9 @@ def test_a_short_queue_still_takes_a_call() -> None:
     outside_caches.cache_clear()
 
 
-def asked(variants: tuple[str, ...], *settings: Setting, absent: dict[str, str] | None = None) -> Asked:
+def asked(variants: tuple[str, ...], *settings: Setting, absent: dict[str, str] | None = None) -> Request:
     axes = {"m": (8,), "n": (8,), "k": (8,)}
-    return Asked("gemm", axes, variants, settings, frozenset(), absent=absent or {})
+    return Request("gemm", axes, variants, settings, frozenset(), absent=absent or {})
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,10 @@ run: .venv/done ## the first question, on this machine: the answer, a run file, 
 	@name=runs/transpose-$$(date +%Y%m%d-%H%M%S) && $(BIN)/python -m micro.gemm --transpose -o $$name.jsonl --figures $$name
 
 test: .venv/done ## the tests but for the slow ones; no timings are asserted
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto -m "not slow"
 
 test-all: .venv/done ## every test, as CI runs them
-	$(BIN)/python -m pytest -n auto
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto
 
 check: .venv/done ## style, types
 	$(BIN)/ruff check .

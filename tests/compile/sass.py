@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -47,10 +48,15 @@ def missing() -> str | None:
 @functools.cache
 def kernels(source: Path, arch: str) -> dict[str, Code]:
     """The code of each kernel of a CUDA file, with what it calls."""
-    path = find()
+    path, cubin = find(), nvcc.cubin(source, arch)
     assert path is not None
-    told = subprocess.run([path, "-c", nvcc.cubin(source, arch)], capture_output=True, text=True, check=True).stdout
-    return read(told)
+    there = cubin.with_suffix(f".{path.stat().st_mtime_ns}.sass")
+    if not there.exists():
+        told = subprocess.run([path, "-c", cubin], capture_output=True, text=True, check=True).stdout
+        with tempfile.TemporaryDirectory(dir=there.parent) as folder:  # whole or not there, as the cubin is
+            (made := Path(folder) / "made").write_text(told)
+            made.replace(there)
+    return read(there.read_text())
 
 
 def read(told: str) -> dict[str, Code]:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import signal
 
 from kernels import libs
 from kernels.errors import Unavailable
@@ -46,6 +45,8 @@ def faults(found: dict[str, Any]) -> dict[str, str]:
 @pytest.mark.parametrize("shape", convolutions.SMALL, ids=lambda shape: shape.name)
 def test_a_convolution_in_double_precision(shape: convolutions.Shape) -> None:
     """One image and filter by SciPy; both gradients are what the scalar product says they are."""
+    from scipy import signal  # a second, in each process that collects these tests
+
     given = convolutions.operands(shape)
     y = convolutions.reference("y", shape, given)
     want = sum(

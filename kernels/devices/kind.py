@@ -32,9 +32,9 @@ class Kind:
     `whole`: one launch takes all of it, so that what takes one core seconds takes it no time. `caches`: bytes, from the
     first level to the last, of a usual one: for a plan where none is here to be asked.
 
-    `first_answer`: seconds that a provider's first kernel has to load and compile. `sticky`: an error may stay with
-    the process that had it. `profiler`: the tool that looks at one launch of it. `scripted`: its time is a script's,
-    and it answers in the place of kernels that are missing here.
+    `first_answer`: seconds at least that a provider's first kernel has to load and compile. `sticky`: an error may stay
+    with the process that had it. `profiler`: the tool that looks at one launch of it. `scripted`: its time is a
+    script's, and it answers in the place of kernels that are missing here.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Kind:
     dtypes: tuple[str, ...] = ("fp32",)
     whole: bool = False
     caches: tuple[int, ...] = ()
-    first_answer: float = 10.0
+    first_answer: float = 0.0
     sticky: bool = False
     profiler: Literal["", "perf", "ncu"] = ""
     scripted: bool = False

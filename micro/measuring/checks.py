@@ -106,8 +106,8 @@ class Checks:
         """Seconds for an answer, by its work; the first one of a provider has what its device needs to load it."""
         work = find(case.problem.op, case.variant).executed(case.problem)
         once = work.flops * prepared.uses / SLOW + case.problem.footprint / SLOW_BYTES
-        known = self._question(case) in self.answered
-        return max(PATIENCE if known else kind_of(case.setting.device).first_answer, FACTOR * 2 * once)
+        first = 0.0 if self._question(case) in self.answered else kind_of(case.setting.device).first_answer
+        return max(PATIENCE, first, FACTOR * 2 * once)
 
     def _question(self, case: Case) -> tuple[Client, str, str]:
         """Whom a case asks for what."""

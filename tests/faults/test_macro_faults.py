@@ -62,6 +62,7 @@ def rounds_of(place: Path) -> list[dict[str, object]]:
     return [note.data for note in store.read(path).notes if note.topic == "round"]
 
 
+@pytest.mark.slow
 def test_killed_and_killed_and_resumed(place: Path) -> None:
     first = killed(place, ENOUGH)
     second = killed(place, len(first) + ENOUGH)

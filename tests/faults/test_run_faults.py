@@ -80,6 +80,7 @@ def wait_for_contests(process: subprocess.Popen[str], path: Path, count: int) ->
     raise AssertionError("it ended before it could be disturbed")
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_and_resumed(place: Path) -> None:
     """Where it is killed is chance: while it prepares, checks, measures or writes."""
     whole, killed = place / "whole.jsonl", place / "killed.jsonl"
@@ -264,6 +265,7 @@ def test_half_installed_package(place: Path, broken: str) -> None:
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: none can be taken away")
+@pytest.mark.slow
 def test_core_taken_away(place: Path) -> None:
     path = place / "run.jsonl"
     words = ("--m", "32", "--n", "32", "--k", "32", "--variant", "openblas,naive", "--target", "0.0001%")

@@ -92,6 +92,7 @@ def test_multiply_adds(device: Cuda, row: Variant[Any], problems: list[Fma]) -> 
 
 @pytest.mark.parametrize("dtype", ["tf32", "bf16", "fp16"])
 @pytest.mark.parametrize("unit", ["mma", "wgmma"])
+@pytest.mark.slow
 def test_tensor_cores(device: Cuda, unit: str, dtype: str) -> None:
     """On a real one also by as many steps as a ceiling takes."""
     if unit == "wgmma" and device.arch != "sm_90":

@@ -75,6 +75,7 @@ def test_an_unknown_network_is_one_line(capsys: pytest.CaptureFixture[str], in_p
 
 
 @NEEDS_PERF
+@pytest.mark.slow
 def test_a_run_with_samples_keeps_its_identities(explain: Callable[..., Ran], tmp_path: Path) -> None:
     file, run = tmp_path / "x.json", tmp_path / "x.jsonl"
     page = tmp_path / "x.md"
@@ -97,6 +98,7 @@ def test_a_run_with_samples_keeps_its_identities(explain: Callable[..., Ran], tm
     assert note.data["cells"] == told["cells"]
 
 
+@pytest.mark.slow
 def test_what_the_libraries_log_is_told(explain: Callable[..., Ran], tmp_path: Path) -> None:
     plugin, file = (
         frameworks.write(tmp_path, "talks", frameworks.TALKS.replace("{fault}", "pass")),
@@ -161,6 +163,7 @@ def test_a_trace_that_is_none_is_one_line(explain: Callable[..., Ran], tmp_path:
 
 
 @NEEDS_PERF
+@pytest.mark.slow
 def test_two_threads_close_too(explain: Callable[..., Ran]) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one core")
@@ -186,6 +189,7 @@ def test_a_full_disk_costs_the_run_file_alone(
     assert list(tmp_path.glob("waterfall-*.png"))
 
 
+@pytest.mark.slow
 def test_what_steers_a_library_from_outside_is_told(
     explain: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ def asked(explaining: Path, folder: Path, until: str, *more: str) -> Iterator[su
         yield ran
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_nobody(explaining: Path, tmp_path: Path) -> None:
     with asked(explaining, tmp_path, "process 1 of 1 each: 1 rounds") as ran:
         assert len(processes.marked(tmp_path)) >= 3

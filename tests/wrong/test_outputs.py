@@ -76,6 +76,12 @@ PROBLEMS: tuple[Problem, ...] = (
 OWN_MEMORY = {"chase", "pages"}  # what they answer of memory that is no operand; tests of their own
 
 
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of these writes late: tests/wrong/test_wrong.py has the one that does."""
+    monkeypatch.setattr("micro.worker.check.LATE", 0.0)
+
+
 @dataclass(frozen=True)
 class Call:
     """A launch: its operands, what it remembers of earlier ones."""

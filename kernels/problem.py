@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from kernels.dtypes import BYTES, STORED, rounded, spread
 from kernels.errors import UsageError
+from kernels.places import every
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from kernels.places import Places
 
     Array: TypeAlias = NDArray[Any]
     Arrays: TypeAlias = Mapping[str, Array]
@@ -230,6 +233,11 @@ class Problem:
         """Of each field that is data, as a pattern or a file of lengths: the digest of what its name stands for."""
         return {}
 
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        """What a witness of a timed launch looks at: all of it, or a part anywhere that is a problem of its own; an
+        operation whose float64 reference would take longer than a millisecond or two overrides it."""
+        return Excerpt(self, {x.name: every(x.shape) for x in self.operands()})
+
     @property
     def footprint(self) -> int:
         """Bytes its operands occupy, padding included."""
@@ -253,3 +261,14 @@ class Problem:
             if there != room:
                 return (there > room) == (other > value)
         return False
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Part of a problem that is a `problem` of the same operation. `places`: for each operand of the whole the places
+    along each of its axes, ascending, whose outer product is that operand of the part; `given`: what stands in place
+    of inputs that are numbered otherwise there."""
+
+    problem: Problem
+    places: Mapping[str, Places]
+    given: Arrays = dataclasses.field(default_factory=dict)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kernels.devices import kind_of
-from kernels.errors import KernelError, Unavailable
+from kernels.errors import KernelError, Unavailable, WrongResult
 from micro.measuring import ceilings as case_ceilings
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks, Outcome
@@ -94,6 +94,8 @@ class Runner:
             measurement = measure(crew, _renumbered(contest, alive), goal, self.checks.progress)
         except (KernelError, Unavailable, MemoryError) as error:
             failed = Outcome("failed", f"while it was timed: {error}")
+            if isinstance(error, WrongResult):
+                failed = Outcome("wrong", str(error))
             if crew.culprit >= len(survivors):  # it bounds nothing from now on
                 self.checks.outcomes[crew.cases[crew.culprit]] = failed
             else:  # where none can be named, all fail

@@ -85,6 +85,8 @@ class Crew:
                 unheld=tuple(map(max, total.unheld, one.unheld)),
                 broken=added(total.broken, one.broken),
                 slowed=_summed(total.slowed, one.slowed),
+                witnesses=tuple(b if own else a for a, b, own in zip(total.witnesses, one.witnesses, mine, strict=True)),
+                witnessing=total.witnessing + one.witnessing,
             )
         assert total is not None
         return total
@@ -124,6 +126,8 @@ def stack(looks: Sequence[RoundBatch]) -> RoundBatch:
             added(whole.broken, look.broken),
             look.unheld,
             _summed(whole.slowed, look.slowed),
+            look.witnesses,
+            whole.witnessing + look.witnessing,
         )
     return whole
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -69,3 +70,9 @@ def _throttled() -> int:
         except OSError:
             continue
     return 0
+
+
+def page_faults() -> int:
+    """Of this process so far."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_minflt + usage.ru_majflt

@@ -33,6 +33,7 @@ class Kernels:
         self._binds: dict[Case, list[tuple[Variant[Any], Bind, int]]] = {}
         self._whole: dict[Case, Bind] = {}
         self._pilot: dict[Case, float] = {}
+        self._evidence: dict[Case, tuple[int, Path | None, bool]] = {}
         self._drawn: dict[tuple[Problem, int], checking.Drawn] = {}
 
     def prepare(self, case: Case) -> PreparedCase:
@@ -60,17 +61,23 @@ class Kernels:
         if case not in self._whole:
             self.prepare(case)
         bind = self._whole[case]
+        self._evidence[case] = seed, evidence, keep
         if evidence is not None:
             worker_evidence.clear(evidence, case)
         drawn = None if self.device.kind.compiled else self._inputs(case.problem.drawn, seed)
         try:
             passed, self._pilot[case] = checking.check(self.device, case.problem, variant, bind, seed, drawn)
         except WrongResult as error:
-            if evidence is not None and error.found is not None:
-                with suppress(OSError):  # no room for it: the kernel is wrong all the same
-                    worker_evidence.write(evidence, case, seed, str(error), error.found, keep)
+            self.leave(case, error)
             raise
         return passed
+
+    def leave(self, case: Case, error: WrongResult) -> None:
+        """The evidence of an answer that is wrong, in the folder that was given when it was checked."""
+        seed, folder, keep = self._evidence.get(case, (0, None, False))
+        if folder is not None and error.found is not None:
+            with suppress(OSError):  # no room for it: the kernel is wrong all the same
+                worker_evidence.write(folder, case, seed, str(error), error.found, keep)
 
     def _inputs(self, problem: Problem, seed: int) -> checking.Drawn:
         """The problem's, as its rivals before had them; of the problems asked for last as many as KEPT bytes hold."""

@@ -2,6 +2,7 @@
  * with nothing between the launches but the loop. */
 #define _GNU_SOURCE
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
 
 /* A case: function(argument). slots: byte offsets in the argument at which the operands' addresses
@@ -28,37 +29,73 @@ static void place(const entry *e, const int64_t *addresses)
         *(int64_t *)(e->argument + e->slots[i]) = addresses[i];
 }
 
-static void rotate(const entry *e, const int64_t *addresses)
+/* Bytes that are moved while the clock stands. */
+typedef struct {
+    const void *from;
+    void *to;
+    int64_t nbytes;
+} copy;
+
+/* A launch of a visit whose answer is looked at: what is written before it, what is kept behind it. */
+typedef struct {
+    int64_t visit, launch;
+    const copy *before, *behind;
+    int64_t before_count, behind_count;
+} witness;
+
+static void move(const copy *c, int64_t count)
 {
-    for (int64_t i = 0; i < e->launches; i++, addresses += e->step) {
-        place(e, addresses);
-        e->function(e->argument);
-    }
+    for (int64_t i = 0; i < count; i++) memcpy(c[i].to, c[i].from, (size_t)c[i].nbytes);
 }
 
-/* wall, cpu: seconds of each visit, all its launches together. The processor-time clock is a system
- * call of half a microsecond and brackets the wall clock. process: time of all threads, not this one.
- * running: the label of the
- * entry under way, for whoever must say which one crashed. stop: set by an entry that cannot go on. */
+typedef struct {
+    clockid_t own;
+    double wall, cpu;
+} span;
+
+/* Launches first … last − 1 of a visit. The processor-time clock is a system call of half a microsecond
+ * and brackets the wall clock. */
+static void timed(const entry *e, const int64_t *addresses, int64_t first, int64_t last, span *s)
+{
+    double own0 = seconds(s->own), wall0 = seconds(CLOCK_MONOTONIC);
+    if (e->step)
+        for (int64_t i = first; i < last; i++) {
+            place(e, addresses + i * e->step);
+            e->function(e->argument);
+        }
+    else
+        for (int64_t i = first; i < last; i++) e->function(e->argument);
+    double wall1 = seconds(CLOCK_MONOTONIC), own1 = seconds(s->own);
+    s->wall += wall1 - wall0;
+    s->cpu += own1 - own0;
+}
+
+/* wall, cpu: seconds of each visit, all its launches together. process: time of all threads, not this one.
+ * running: the label of the entry under way, for whoever must say which one crashed. stop: set by an entry
+ * that cannot go on. witnesses: by visit and launch, ascending; the last one stands at a visit that is none. */
 void run_look(const entry *entries, int64_t visits, const int32_t *which, const int64_t *start,
               const int64_t *addresses, double *wall, double *cpu, int32_t process,
-              volatile int32_t *running, const volatile int32_t *stop)
+              volatile int32_t *running, const volatile int32_t *stop, const witness *w)
 {
-    clockid_t own = process ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID;
     for (int64_t v = 0; v < visits; v++) {
         const entry *e = entries + which[v];
+        const int64_t *at = addresses + start[v];
+        span s = {process ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID, 0, 0};
         *running = (int32_t)e->label;
-        place(e, addresses + start[v]);
+        place(e, at);
         for (int64_t i = 0; i < e->warm; i++) e->single(e->argument + e->single_offset);
-        double own0 = seconds(own), wall0 = seconds(CLOCK_MONOTONIC);
-        if (e->step)
-            rotate(e, addresses + start[v]);
-        else
-            for (int64_t i = 0; i < e->launches; i++) e->function(e->argument);
-        double wall1 = seconds(CLOCK_MONOTONIC), own1 = seconds(own);
+        int64_t done = 0;
+        for (; w->visit == v; w++) {
+            if (w->launch > done) timed(e, at, done, w->launch, &s);
+            move(w->before, w->before_count);
+            timed(e, at, w->launch, w->launch + 1, &s);
+            move(w->behind, w->behind_count);
+            done = w->launch + 1;
+        }
+        if (done < e->launches) timed(e, at, done, e->launches, &s);
         if (*stop) return;
-        wall[v] = wall1 - wall0;
-        cpu[v] = own1 - own0;
+        wall[v] = s.wall;
+        cpu[v] = s.cpu;
     }
     *running = -1;
 }

@@ -149,7 +149,8 @@ class RoundBatch:
     """Rounds × cases: seconds of one use, share of the visit lost, place of the first operand. `launches`: of a visit,
     case by case, at its end, `unheld` whose stream was not held; `broken`: visits of each whose hold broke. `state`:
     the multiprocessors' clock at its end; of a worker's first contest temperature and power, too, as it began;
-    `slowed`: seconds for which its clock was held down, by cause."""
+    `slowed`: seconds for which its clock was held down, by cause. `witnesses`: visits of each case, of the contest so
+    far, whose answers were looked at; `witnessing`: seconds of these rounds that they took."""
 
     wall: Array
     cpu: Array
@@ -164,3 +165,5 @@ class RoundBatch:
     broken: tuple[int, ...] = ()
     unheld: tuple[bool, ...] = ()
     slowed: dict[str, float] = field(default_factory=dict)
+    witnesses: tuple[int, ...] = ()
+    witnessing: float = 0.0

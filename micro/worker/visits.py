@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kernels import build
 from kernels.devices.base import Elapsed
@@ -69,6 +70,38 @@ class _Callable(ctypes.Structure):
     _fields_ = (("callable", ctypes.c_void_p), ("stop", ctypes.c_void_p))
 
 
+class _Witness(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("visit", "launch")),
+        *((name, ctypes.c_void_p) for name in ("before", "behind")),
+        *((name, ctypes.c_int64) for name in ("before_count", "behind_count")),
+    )
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A launch of a visit whose answer is looked at. `before` and `behind`: addresses from and to and bytes, [n, 3], of
+    what is written before it and kept behind it."""
+
+    visit: int
+    launch: int
+    before: Array
+    behind: Array
+
+
+class Stepped(Protocol):
+    """A visit of a device without a compiled loop whose answer is looked at. `once`: one launch is all of it."""
+
+    @property
+    def once(self) -> bool: ...
+
+    def write(self) -> None:
+        """Before it is held."""
+
+    def keep(self) -> None:
+        """When it is done."""
+
+
 ALONE = 2  # single launches that break their hold until the case is held no more
 STOP = ctypes.c_int32(0)  # set by a Python launch that raised
 
@@ -87,8 +120,11 @@ def _runner() -> Any:
     return function
 
 
-def compiled(entries: Sequence[Entry], visits: Visits, running: int, process: bool) -> Timed:
-    """The look in loop.c. `running`: address of the 32-bit cell that names the case under way."""
+def compiled(
+    entries: Sequence[Entry], visits: Visits, running: int, process: bool, watched: Sequence[Watched] = ()
+) -> Timed:
+    """The look in loop.c. `running`: address of the 32-bit cell that names the case under way; `watched`: by visit and
+    launch, ascending."""
     import numpy as np
 
     slots = [np.array(entry.slots, np.int64) for entry in entries]
@@ -125,13 +161,31 @@ def compiled(entries: Sequence[Entry], visits: Visits, running: int, process: bo
         ctypes.c_int32(process),
         pointer(running),
         ctypes.byref(STOP),
+        ctypes.byref(_witnesses(watched)),
     )
     return Timed(wall, cpu, 1 - cpu / wall, np.array(visits.launches)[which], np.zeros(len(which), bool))
 
 
-def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visits, running: int) -> Timed:
+def _witnesses(watched: Sequence[Watched]) -> ctypes.Array[_Witness]:
+    """With one behind the last that stands at no visit."""
+    table = (_Witness * (len(watched) + 1))()
+    for i, one in enumerate(watched):
+        table[i] = _Witness(
+            one.visit, one.launch, one.before.ctypes.data, one.behind.ctypes.data, len(one.before), len(one.behind)
+        )
+    table[len(watched)].visit = -1
+    return table
+
+
+def stepwise(
+    device: Device,
+    launches: Sequence[Sequence[Launch]],
+    visits: Visits,
+    running: int,
+    watched: Mapping[int, Stepped] = MappingProxyType({}),
+) -> Timed:
     """The look call by call, for devices without a compiled loop. `launches[v]` are visit v's, one a placement.
-    `running`: address of the 32-bit cell that names the case under way.
+    `running`: address of the 32-bit cell that names the case under way; `watched`: by visit.
 
     The order of a visit: two launches to warm up (or a flush), then everything is enqueued behind a held
     stream, so that no launch gap falls between the two marks. A case whose hold broke makes half as many
@@ -151,11 +205,13 @@ def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visit
         bound = launches[v]
         for _ in range(visits.warm[case]):
             bound[0].call()
+        if v in watched:
+            watched[v].write()
         if visits.cold[case]:
             device.flush()
         device.sync()
-        made[v] = launched[case]
-        run = device.repeat(bound[0], launched[case])
+        made[v] = 1 if v in watched and watched[v].once else launched[case]
+        run = device.repeat(bound[0], int(made[v]))
         if host_clock and bool(visits.on_host) and visits.on_host[case]:
             elapsed = _called(device, run)
         else:
@@ -165,6 +221,8 @@ def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visit
             unheld[case], launched[case] = alone[case] >= ALONE, max(1, launched[case] // 2)
         wall[v], cpu[v] = elapsed.wall, elapsed.cpu
         lost[v] = 0.0 if np.isnan(elapsed.cpu) else 1 - cpu[v] / wall[v]
+        if v in watched:
+            watched[v].keep()
     cell.value = -1
     return Timed(wall, cpu, lost, made, broke)
 

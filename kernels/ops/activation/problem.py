@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.directions import direction
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,6 +76,10 @@ class Activation(Problem):
             return (y > 0).astype("f8")
         slope: Array = {"sigmoid": y * (1 - y), "tanh": 1 - y * y, "exp": y}[self.kind]
         return slope
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        row = (*places.every((1,)), places.elements(rng, self.count))
+        return Excerpt(replace(self, count=len(row[1])), {x.name: row for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         last = x[self.sources[-1]].astype("f8")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.directions import direction
 from kernels.errors import UsageError
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,6 +65,15 @@ class BiasAct(Problem):
         if self.phase == "dgrad":
             x["x"] = np.maximum(x["x"], 0)
         return x
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        rows, cols = places.tile(rng, self.rows, self.cols, max(1, self.terms))
+        if self.phase == "dgrad":  # sums are down whole columns
+            rows, cols = places.every((self.rows,))[0], places.rows(rng, self.cols, self.rows)
+        one, terms = places.every((1, self.terms))
+        of = {"a": (rows, terms), "w": (terms, cols), "b": (one, cols), "db": (one, cols)}
+        part = replace(self, rows=len(rows), cols=len(cols))
+        return Excerpt(part, {x.name: of.get(x.name, (rows, cols)) for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from kernels.problem import Operand, Problem, axis
+from kernels import places
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,6 +66,14 @@ class Cast(Problem):
         words = rng.standard_normal(self.values).view(np.uint32)
         words[::2] &= np.uint32(SIGN_AND_FRACTION)
         return {"x": words.view(np.float32)[None]}
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        one, some = places.every((1,))[0], places.elements(rng, self.values)
+        words = (2 * some[:, None] + places.every((2,))[0]).ravel()
+        double = self.types is not None and self.types[0] == "f64"
+        return Excerpt(
+            replace(self, values=len(some)), {"x": (one, words if double else some), "y": (one, some)}
+        )
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.errors import UsageError
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 # The step climbs: of data in [0, 1) no table turns into a negative sum of squares.
 RATE, EPSILON = -0.125, 1e-8
+NAMED = 64  # rows that a witness looks at
 LIMIT = 16.0  # unit roundoffs of a step
 
 
@@ -94,6 +96,20 @@ class Gather(Problem):
         if self.squares:
             np.abs(x["v"], out=x["v"])
         return x
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        """Some named rows and some others; there they have other numbers."""
+        import numpy as np
+
+        ids = self.ids()
+        batch = places.blocks(rng, self.batch, NAMED)
+        others = rng.integers(self.rows, size=len(batch))
+        table = np.union1d(ids[batch], np.setdiff1d(others, ids))
+        columns = places.every((self.width,))[0]
+        of = {"ids": (batch,), "y": (batch, columns), "g": (batch, columns)}
+        part = replace(self, rows=len(table), batch=len(batch))
+        where = {x.name: of.get(x.name, (table, columns)) for x in self.operands()}
+        return Excerpt(part, where, {"ids": np.searchsorted(table, ids[batch])})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.dtypes import BYTES, STORED, UNIT_ROUNDOFF
-from kernels.problem import Evidence, Operand, Problem, axis, once
+from kernels.problem import Evidence, Excerpt, Operand, Problem, axis, once
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,6 +96,20 @@ class Gemm(Problem):
             used = np.flatnonzero(a.any(axis=0))
             a, b = a[:, used], b[used, :]
         return a.astype(np.float64), b.astype(np.float64)
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        rows, columns = places.tile(rng, self.m, self.n, self.k)
+        terms = places.every((self.k,))[0]
+        part = replace(self, m=len(rows), n=len(columns), ld_pad=0)
+        a, b = (rows, terms), (terms, columns)
+        return Excerpt(
+            part,
+            {
+                "a": a if self.trans[0] == "n" else a[::-1],
+                "b": b if self.trans[1] == "n" else b[::-1],
+                "c": (rows, columns),
+            },
+        )
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         a, b = self._terms(x)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError
 from kernels.ops.optimizer import rules
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,6 +91,13 @@ class Optimizer(Problem):
 
     def _named(self, rows: Array) -> dict[str, Array]:
         return dict(zip(("p", *self.state), rows, strict=True))
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        if self.rule == "norm":  # of the whole gradient
+            return super().excerpt(rng)
+        some = places.elements(rng, self.count)
+        part = replace(self, tensors=1, size=len(some))
+        return Excerpt(part, {x.name: (some,) for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

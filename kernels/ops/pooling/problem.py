@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.directions import direction
 from kernels.errors import UsageError
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from kernels.problem import Array, Arrays
 
 STRIDE = 2
@@ -102,6 +105,12 @@ class Pooling(Problem):
     def _laid(self, planes: Array) -> Array:
         """In the layout's own order."""
         return planes.transpose(0, 2, 3, 1) if self.layout == "nhwc" else planes
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        images = places.rows(rng, self.images, self.channels * self.size**2)
+        return Excerpt(
+            replace(self, images=len(images)), {x.name: (images, *places.every(x.shape[1:])) for x in self.operands()}
+        )
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

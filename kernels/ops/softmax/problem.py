@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.directions import direction
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,6 +78,12 @@ class Softmax(Problem):
         t = np.zeros((self.batch, self.classes))
         t[np.arange(self.batch), x["labels"]] = 1
         return t
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        rows = places.rows(rng, self.batch, self.classes)
+        return Excerpt(
+            replace(self, batch=len(rows)), {x.name: (rows, *places.every(x.shape[1:])) for x in self.operands()}
+        )
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

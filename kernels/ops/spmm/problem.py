@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kernels.problem import Operand, Problem, axis
+from kernels import places
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from kernels.problem import Array, Arrays
 
 LIMIT = 16.0  # as of dense products: honest ones stay below 5.5 u |W||B|
@@ -70,6 +73,12 @@ class Spmm(Problem):
         values, columns, pointers = self.weights()
         kept = np.abs(values) if absolute else values
         return csr_array((kept.astype(np.float64), columns, pointers), shape=(self.m, self.k))
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        """Some columns: W is the problem's own."""
+        columns = places.rows(rng, self.n, self.m + self.k)
+        inputs, outputs = places.every((self.k, self.m))
+        return Excerpt(replace(self, n=len(columns)), {"b": (inputs, columns), "c": (outputs, columns)})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         return {"c": self._csr() @ x["b"].astype("f8")}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from kernels.problem import Operand, Problem, axis
+from kernels import places
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from kernels.problem import Array, Arrays
 
 SCALE = 3.0
@@ -39,6 +42,12 @@ class Stream(Problem):
         inputs = ("a", "b") if self.kind == "triad" else ("a",)
         out = (1, 1) if self.kind == "read" else row
         return (*(Operand(name, row, "in") for name in inputs), Operand("y", out, "out"))
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        if self.kind == "read":
+            return super().excerpt(rng)
+        row = (*places.every((1,)), places.elements(rng, self.count))
+        return Excerpt(replace(self, size=4 * len(row[1])), {x.name: row for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         a: Array = x["a"].astype("f8")

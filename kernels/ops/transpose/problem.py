@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from kernels.problem import Operand, Problem, axis
+from kernels import places
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from kernels.problem import Array, Arrays
 
 
@@ -30,6 +33,10 @@ class Transpose(Problem):
 
     def operands(self) -> tuple[Operand, ...]:
         return Operand("x", (self.rows, self.cols), "in"), Operand("y", (self.cols, self.rows), "out")
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        rows, cols = places.tile(rng, self.rows, self.cols, 1)
+        return Excerpt(replace(self, rows=len(rows), cols=len(cols)), {"x": (rows, cols), "y": (cols, rows)})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         return {"y": x["x"].T.astype("f8")}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.directions import direction
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,6 +130,16 @@ class Update(Problem):
             if "w" in x:
                 x["w"] *= SPARSE / self.k
         return x
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        if self.rule == "norm":  # of the whole gradient
+            return super().excerpt(rng)
+        terms = self.products * self.k
+        rows, columns = places.tile(rng, self.m, self.n, terms if self.part in ("step", "wgrad") else 1)
+        batch = places.every((terms,))[0]
+        of = {"x": (batch, rows), "dy": (batch, columns)}
+        part = replace(self, m=len(rows), n=len(columns))
+        return Excerpt(part, {x.name: of.get(x.name, (rows, columns)) for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

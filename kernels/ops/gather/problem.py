@@ -71,7 +71,7 @@ class Gather(Problem):
         if self.does == "lookup":
             # A ceiling takes inputs to be read whole; of the table a few rows are, so it stands with the outputs.
             return ids, Operand("y", few, "out"), Operand("table", table, "inout")
-        v = (Operand("v", table, "inout"),) if self.squares else ()
+        v = (Operand("v", table, "inout", nonnegative=True),) if self.squares else ()
         return ids, Operand("g", few, "in"), Operand("w", table, "inout"), *v
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
@@ -86,14 +86,6 @@ class Gather(Problem):
             first = int(rng.integers(self.rows - self.batch + 1))
             return np.arange(first, first + self.batch, dtype=np.int64)
         return rng.choice(self.rows, self.batch, replace=False).astype(np.int64)
-
-    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        import numpy as np
-
-        x = super().fill(rng, probe)
-        if self.squares:
-            np.abs(x["v"], out=x["v"])
-        return x
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

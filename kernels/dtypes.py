@@ -74,9 +74,9 @@ def decode(x: Array) -> Array:
     return x.astype(np.float32)
 
 
-def drawn(seed: int, count: int, dtype: str, data: str = "normal") -> Array:
+def drawn(seed: Any, count: int, dtype: str, data: str = "normal") -> Array:
     """So many random numbers as they lie in memory: standard normal, uniform in [0, 1), whole from −8 to 8;
-    or zeros."""
+    or zeros. `seed`: or a generator."""
     import numpy as np
 
     rng = np.random.default_rng(seed)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from kernels.dtypes import BYTES, STORED, rounded, spread
+from kernels.dtypes import BYTES, DATA, STORED, decode, drawn
 from kernels.errors import UsageError
 from kernels.places import every
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Operand:
     """One array of a problem: row-major, `shape` in elements, `ld` elements from a row to the next. `below`: of labels,
-    indices and lengths, inputs of whole numbers from 0 on, the first that is too large; 0 of every other."""
+    indices and lengths, inputs of whole numbers from 0 on, the first that is too large; 0 of every other.
+    `nonnegative`: of second moments and other sums of squares, drawn without a sign, checked and timed.
+    `own`: an input whose values the operation alone can draw (`indices`), as rows of which one element is 1."""
 
     name: str
     shape: tuple[int, ...]
@@ -34,6 +36,8 @@ class Operand:
     dtype: str = "fp32"
     pad: int = 0
     below: int = 0
+    nonnegative: bool = False
+    own: bool = False
 
     @property
     def ld(self) -> int:
@@ -100,14 +104,14 @@ def plain(value: object) -> str:
     return str(value)
 
 
-NORMALS = (1 << 20) + 61  # drawn for one array; a longer one repeats them, at no round distance
+NUMBERS = (1 << 20) + 61  # drawn for one array; a longer one repeats them, at no round distance
 
 
-def _normal(rng: np.random.Generator, x: Operand) -> Array:
+def _random(rng: np.random.Generator, x: Operand, data: str) -> Array:
     import numpy as np
 
-    drawn = rng.standard_normal(min(math.prod(x.shape), NORMALS), np.float32)
-    return np.resize(rounded(drawn * spread(x.dtype), x.dtype), x.shape)
+    some = decode(drawn(rng, min(math.prod(x.shape), NUMBERS), x.dtype, data))
+    return np.resize(np.abs(some, out=some) if x.nonnegative else some, x.shape)
 
 
 class Inputs(dict[str, "Array"]):
@@ -195,13 +199,16 @@ class Problem:
         return tuple(x for x in self.operands() if x.role != "in")
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        """Fresh host arrays for every operand that is read: normal random unless the probe says else, or indices."""
+        """Fresh host arrays for every operand that is read: normal random unless the probe is a name of other data, or
+        what is the operation's own."""
         read = [x for x in self.operands() if x.role != "out"]
-        return {x.name: self.indices(x, rng) if x.below else _normal(rng, x) for x in read}
+        data = probe if probe in DATA else "normal"
+        return {x.name: self.indices(x, rng) if x.below or x.own else _random(rng, x, data) for x in read}
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
-        """What an input of whole numbers holds, in the check and in every round: uniform over what it may hold, the
-        first and the last of them somewhere, at which a kernel may be wrong; unless an operation overrides it."""
+        """What an input of whole numbers, or of values of its own, holds in the check and in every round: uniform over
+        what it may hold, the first and the last of them somewhere, at which a kernel may be wrong; unless an operation
+        overrides it."""
         drawn = rng.integers(x.below, size=x.shape, dtype=STORED[x.dtype])
         if drawn.size > 2:
             drawn.flat[rng.choice(drawn.size, 2, replace=False)] = 0, x.below - 1

@@ -73,7 +73,7 @@ class Gather(Problem):
         if self.does == "lookup":
             # A ceiling takes inputs to be read whole; of the table a few rows are, so it stands with the outputs.
             return ids, Operand("y", few, "out"), Operand("table", table, "inout")
-        v = (Operand("v", table, "inout"),) if self.squares else ()
+        v = (Operand("v", table, "inout", nonnegative=True),) if self.squares else ()
         return ids, Operand("g", few, "in"), Operand("w", table, "inout"), *v
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:

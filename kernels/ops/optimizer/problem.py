@@ -12,8 +12,6 @@ from kernels.ops.optimizer import rules
 from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from kernels.problem import Array, Arrays
 
 
@@ -71,16 +69,9 @@ class Optimizer(Problem):
     def operands(self) -> tuple[Operand, ...]:
         shape = (self.count,)
         p = Operand("p", shape, "inout" if self.rule != "copy" else "out")
-        return Operand("g", shape, "in"), p, *(Operand(name, shape, "inout") for name in self.state)
-
-    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        """Normal numbers; second moments are squares."""
-        import numpy as np
-
-        x = super().fill(rng, probe)
-        for name in rules.RULES[self.rule].squares:
-            np.abs(x[name], out=x[name])
-        return x
+        squares = rules.RULES[self.rule].squares
+        state = (Operand(name, shape, "inout", nonnegative=name in squares) for name in self.state)
+        return Operand("g", shape, "in"), p, *state
 
     def _stacked(self, x: Arrays) -> Array:
         """Parameters and state in float64, an array each."""

@@ -54,20 +54,20 @@ class Softmax(Problem):
 
     def operands(self) -> tuple[Operand, ...]:
         shape = (self.batch, self.classes)
-        truth = Operand("t", shape, "in")
+        truth = Operand("t", shape, "in", own=True)
         if self.labels == "index":
             truth = Operand("labels", (self.batch,), "in", "int64", below=self.classes)
         dx = (Operand("dx", shape, "out"),) if self.want == "step" else ()
         return (Operand("x", shape, "in"), truth, *dx, Operand("loss", (self.batch,), "out"))
 
-    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+    def indices(self, x: Operand, rng: np.random.Generator) -> Array:
         import numpy as np
 
-        x = super().fill(rng, probe)
-        if "t" in x:
-            x["t"] = np.zeros_like(x["t"])
-            x["t"][np.arange(self.batch), rng.integers(self.classes, size=self.batch)] = 1
-        return x
+        if x.name == "labels":
+            return super().indices(x, rng)
+        t = np.zeros(x.shape, np.float32)
+        t[np.arange(self.batch), rng.integers(self.classes, size=self.batch)] = 1
+        return t
 
     def _truth(self, x: Arrays) -> Array:
         """The labels as rows."""

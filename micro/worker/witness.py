@@ -231,7 +231,8 @@ def _watched(witness: Witness) -> Watched:
         address, nbytes = witness.views[change.operand].ctypes.data + offset, BYTES[operand.dtype]
         before.append(np.array([[change.after.ctypes.data, address, nbytes]]))
         behind.append(np.array([[change.before.ctypes.data, address, nbytes]]))
-    return Watched(witness.visit, witness.launch, *(np.concatenate(x).astype(np.int64) for x in (before, behind)))
+    tables = (np.ascontiguousarray(np.concatenate(x), np.int64) for x in (before, behind))
+    return Watched(witness.visit, witness.launch, *tables)
 
 
 def _moves(operand: Operand, witness: Witness, values: Array) -> Array:

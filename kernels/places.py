@@ -26,7 +26,7 @@ def every(shape: Sequence[int]) -> Places:
 
 
 def blocks(rng: np.random.Generator, extent: int, most: int, block: int = 1) -> NDArray[np.int64]:
-    """At most so many places of an axis: all of them, or blocks that lie anywhere, the axis' end no rarer than others."""
+    """At most so many places of an axis: all of them, or blocks that lie anywhere, its end no rarer than others."""
     import numpy as np
 
     if extent <= most:

@@ -76,6 +76,7 @@ class Result:
     identity: dict[str, Any] | None = None  # of a framework: version, libraries, threads, flags, affinity
     step: dict[str, float] | None = None  # of a framework: system seconds, faults, switches, peak bytes …
     axes: dict[str, str] | None = None  # by axis: word (its value needs no name) or bytes; null: an older file
+    witnesses: int = 0  # visits of which a timed launch was compared with float64, at its place and on its data
     digests: dict[str, str] | None = None  # of fields that are data, by field; null: it has none
 
     def __post_init__(self) -> None:
@@ -115,7 +116,7 @@ class Contest:
     differs: str  # the one thing in which its cases differ; begins `work: differs` where work does
     results: tuple[Result, ...]  # every case, skipped and failed ones too
     comparisons: tuple[Comparison, ...]  # every pair
-    seconds: dict[str, float] = field(default_factory=dict)  # spent: measuring, setup
+    seconds: dict[str, float] = field(default_factory=dict)  # spent: measuring, setup, and of measuring witnessing
     stopped: str | None = None  # why the rounds ended
     system: dict[str, float] = field(
         default_factory=dict

@@ -49,7 +49,7 @@ class Finished:
             self.contest.differs,
             self.results(),
             tuple(self._comparison(a, b) for a, b in self.contest.comparisons),
-            {"measuring": m.seconds if m else 0.0, "setup": self.setup},
+            {"measuring": m.seconds if m else 0.0, "setup": self.setup, "witnessing": m.look.witnessing if m else 0.0},
             stopped=m.stopped if m else None,
             system=asdict(m.look.counters) | m.look.state if m else {},
         )
@@ -153,6 +153,7 @@ class Finished:
             rejected=tuple(int(r) for r in m.rejected.nonzero()[0]),
             launches=(m.look.launches or m.opened.launches)[at],
             faults=m.look.faults,
+            witnesses=m.look.witnesses[at] if m.look.witnesses else 0,
             canary=dict(m.canary),
             warnings=warnings,
         )

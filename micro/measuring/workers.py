@@ -85,7 +85,9 @@ class Crew:
                 unheld=tuple(map(max, total.unheld, one.unheld)),
                 broken=added(total.broken, one.broken),
                 slowed=_summed(total.slowed, one.slowed),
-                witnesses=tuple(b if own else a for a, b, own in zip(total.witnesses, one.witnesses, mine, strict=True)),
+                witnesses=tuple(
+                    b if own else a for a, b, own in zip(total.witnesses, one.witnesses, mine, strict=True)
+                ),
                 witnessing=total.witnessing + one.witnessing,
             )
         assert total is not None

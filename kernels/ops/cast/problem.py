@@ -71,9 +71,8 @@ class Cast(Problem):
         one, some = places.every((1,))[0], places.elements(rng, self.values)
         words = (2 * some[:, None] + places.every((2,))[0]).ravel()
         double = self.types is not None and self.types[0] == "f64"
-        return Excerpt(
-            replace(self, values=len(some)), {"x": (one, words if double else some), "y": (one, some)}
-        )
+        of = {"x": (one, words if double else some), "y": (one, some)}
+        return Excerpt(replace(self, values=len(some)), {x.name: of[x.name] for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

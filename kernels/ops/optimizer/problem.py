@@ -12,6 +12,8 @@ from kernels.ops.optimizer import rules
 from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from kernels.problem import Array, Arrays
 
 

@@ -83,7 +83,7 @@ class OpenContest:
         least = together(entry.problem for entry in self._canaries)
         own = self._own()
         self.layout = Layout(bench.arenas, self.entries, (*own, *self._canaries), least, seed)
-        self._watch = Watch(self._device, self.layout, self._seen(), bench.under_way)
+        self.watch = Watch(self._device, self.layout, self._seen(), bench.under_way)
         if own and not self._device.kind.compiled:
             self._warm_up(own)
 
@@ -233,7 +233,7 @@ class OpenContest:
 
     def look(self, first: int, rounds: int, only: int | None, canary: bool) -> RoundBatch:
         """Every case once a round, in fresh random order; `only` one case where workers take turns."""
-        began, faults, counters, watch = time.perf_counter(), page_faults(), Counters.now(), self._watch
+        began, faults, counters, watch = time.perf_counter(), page_faults(), Counters.now(), self.watch
         cost = watch.seconds, watch.faults
         table = self.layout.draw(first, rounds)
         entries = [e for e in self._own() if only is None or e.case == only]

@@ -28,7 +28,7 @@ class Watch:
     def __init__(self, device: Device, layout: Layout, seen: Collection[int], under_way: UnderWay) -> None:
         import numpy as np
 
-        self._device, self._layout, self._seen, self._under_way = device, layout, seen, under_way
+        self.device, self.layout, self.seen, self.under_way = device, layout, frozenset(seen), under_way
         self._rng = np.random.default_rng()  # seeded by the system: a kernel is not to know
         self._schedule = Schedule(self._rng)
         self.faults = 0
@@ -48,30 +48,30 @@ class Watch:
     ) -> list[Witness]:
         """Those of a look whose visits are `which` of the entries, round after round from the first."""
         rounds = len(which) // len(entries)
-        chosen = self._schedule.visits([e.case for e in entries if e.case in self._seen], first, rounds)
-        witnesses = []
+        chosen = self._schedule.visits([e.case for e in entries if e.case in self.seen], first, rounds)
+        witnesses: list[Witness] = []
         with self._paid():
             for v, entry in enumerate(entries[w] for w in which):
                 if first + v // len(entries) in chosen.get(entry.case, ()):
-                    with self._under_way(entry.case):
+                    with self.under_way(entry.case):
                         witnesses += self._visit(v, entry, offsets[v], turns[v])
         return witnesses
 
     def _visit(self, visit: int, entry: Timed, offsets: Array, turns: Sequence[int]) -> Iterator[Witness]:
         names = [x.name for x in entry.problem.operands()]
-        launches = self._schedule.launches(entry.launches) if self._device.kind.compiled else [entry.launches - 1]
+        launches = self._schedule.launches(entry.launches) if self.device.kind.compiled else [entry.launches - 1]
         self.made[entry.case] = self.made.get(entry.case, 0) + 1
         for launch in launches:
             turn = turns[launch] if len(turns) > 1 else turns[0]
-            views = dict(zip(names, self._layout.views(entry, offsets, turn), strict=True))
+            views = dict(zip(names, self.layout.views(entry, offsets, turn), strict=True))
             changes = bool(self._rng.integers(2))
-            yield prepared(self._device, self._rng, entry, views, (visit, launch), changes)
+            yield prepared(self.device, self._rng, entry, views, (visit, launch), changes)
 
     def judge(self, witnesses: Sequence[Witness], wrong: Callable[[int, WrongResult], None]) -> None:
         """Raises WrongResult for the first that is, after `wrong` was called with its case and the error."""
         with self._paid():
             for witness in witnesses:
-                with self._under_way(witness.entry.case):
+                with self.under_way(witness.entry.case):
                     try:
                         witness.judge()
                     except WrongResult as error:

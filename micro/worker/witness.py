@@ -88,7 +88,7 @@ class Witness:
         for evidence in problem.compare(self.x, got, self.entry.variant.u(problem), "dense"):
             bad = ~(evidence.error <= evidence.bound)  # NaN is bad
             if bad.any():
-                error = WrongResult(self._reason(got[evidence.operand], evidence, np.count_nonzero(bad)))
+                error = WrongResult(self._reason(got[evidence.operand], evidence, int(bad.sum())))
                 error.found = Found("timed", self.x, got, evidence)
                 raise error
 

@@ -51,7 +51,7 @@ class Result:
     kernel: str | None = None  # version and kernel family as the library tells, or file and digest
     isa_observed: str | None = None  # instruction set the kernel really uses
     blas: str | None = None  # the call made, in the library's own column-major terms
-    clock: str | None = None  # of samples: cpu (of the thread, with a step's waits), wall, the device's (event: CUDA's)
+    clock: str | None = None  # of samples: cpu (of the process, with its own waits), wall, the device's (event: CUDA's)
     seconds: Seconds | None = None  # of one use
     flops_per_second: float | None = None  # nominal FLOP over the median
     bytes_per_second: float | None = None  # nominal bytes over the median
@@ -78,6 +78,7 @@ class Result:
     axes: dict[str, str] | None = None  # by axis: word (its value needs no name) or bytes; null: an older file
     witnesses: int = 0  # visits of which a timed launch was compared with float64, at its place and on its data
     digests: dict[str, str] | None = None  # of fields that are data, by field; null: it has none
+    waits: float | None = None  # share of its time that it waited of its own accord, which counts
 
     def __post_init__(self) -> None:
         if (self.seconds is not None) != (self.status in TIMED):
@@ -122,6 +123,7 @@ class Contest:
         default_factory=dict
     )  # what others took, see micro/worker/counters.py; a GPU's clocks at the end
     kind: str = "contest"  # contest
+    loop: float | None = None  # seconds of the measuring loop between two launches, where calls are short
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -41,10 +42,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Elapsed:
-    """Seconds between two marks: by the wall, and of processor time where that is known, else NaN."""
+    """Seconds between two marks: by the wall, and of the process' processor time where that is known, else NaN.
+    `queued`: how many others can have taken of what it did not run; infinite where it never gave its core up."""
 
     wall: float
     cpu: float
+    queued: float = math.inf
 
 
 class Row(Protocol):

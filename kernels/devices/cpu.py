@@ -33,7 +33,7 @@ def open_device(index: str = "") -> Cpu:
 
 
 class Cpu:
-    """Memory is a byte array; marks are the wall clock and this thread's processor time."""
+    """Memory is a byte array; marks are the wall clock and this process' processor time."""
 
     kind: Kind
     name = "cpu"
@@ -77,7 +77,7 @@ class Cpu:
         pass
 
     def mark(self) -> tuple[int, int]:
-        return time.perf_counter_ns(), time.thread_time_ns()
+        return time.perf_counter_ns(), time.process_time_ns()
 
     def passed(self, mark: tuple[int, int]) -> bool:
         return True

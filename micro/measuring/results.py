@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from kernels.devices.base import Limits
 
 
+WAITS = 0.01  # of its time: a case that waits more says so
+LOOP = 0.005  # of the shorter of two calls: a loop that is more is told
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # shares of a call in which it is told
+
+
 @dataclass(frozen=True)
 class Finished:
     """What a contest left. `ceilings` were measured behind those of its cases that are alive; `remarks`: of the whole
@@ -52,6 +57,7 @@ class Finished:
             {"measuring": m.seconds if m else 0.0, "setup": self.setup, "witnessing": m.look.witnessing if m else 0.0},
             stopped=m.stopped if m else None,
             system=asdict(m.look.counters) | m.look.state if m else {},
+            loop=m.opened.loop or None if m else None,
         )
 
     def results(self) -> tuple[record.Result, ...]:
@@ -137,6 +143,9 @@ class Finished:
             own_clock = m.clocks[at] == kind_of(case.setting.device).clock
             why = "were rejected" if own_clock else "lost more than 1 % of their time to others"
             warnings = (*warnings, f"{lost:.0%} of its rounds {why}")
+        waits = m.waits(at)
+        if waits > WAITS:
+            warnings = (*warnings, f"waited of its own accord for {waits:.0%} of its time, which counts")
         warnings = (*warnings, *m.holds(at))
         return replace(
             blank,
@@ -156,6 +165,7 @@ class Finished:
             witnesses=m.look.witnesses[at] if m.look.witnesses else 0,
             canary=dict(m.canary),
             warnings=warnings,
+            waits=waits if case.setting.threads == 1 and not kind_of(case.setting.device).own_clock else None,
         )
 
     @cached_property
@@ -192,7 +202,7 @@ class Finished:
         if judged.shown is None:
             return replace(blank, verdict="unresolved", reason=f"{judged.reason}; {m.stopped}")
         shown = judged.shown
-        notes = blank.notes
+        notes = (*blank.notes, *_loop(m, self._column[a], self._column[b]))
         if shown.lag1 > stats.WANDERS:
             notes = (*notes, f"the ratio itself wanders: lag-1 autocorrelation {shown.lag1:.2f}")
         known = replace(blank, ratio=shown.center, low=shown.low, high=shown.high)
@@ -219,10 +229,26 @@ def disturbed(m: Measurement, threads: int) -> Iterator[str]:
         yield f"contended: its clock was held down for heat, for {hot:.2g} s"
     if capped := slowed.get("power", 0.0):
         yield f"its clock was held down by its power limit, for {capped:.2g} s"
+    if not m.opened.queues and threads == 1 and "wall" in m.clocks:
+        yield "this system does not tell how long a process is queued: times are the wall's, losses and waits as one"
     if counters.moved:
         yield "contended: the cores it may run on were changed while it was measured"
     if threads > 1 and counters.foreign > FOREIGN:
         yield f"contended: others kept {counters.foreign:.2f} cores busy"
+
+
+def _loop(m: Measurement, *columns: int) -> Iterator[str]:
+    """That a ratio of very short calls is one of throughput, and how much of them is not theirs."""
+    import numpy as np
+
+    shortest = float(np.median(m.times[m.accepted][:, columns], axis=0).min())
+    share = m.opened.loop / shortest
+    if share >= LOOP:
+        most = next((step for step in STEPS if share <= step), 1.0)
+        yield (
+            f"calls back to back, which overlap: throughput, no latency; up to {100 * most:g} % of the shorter one is "
+            "the loop between them, which draws the ratio towards 1"
+        )
 
 
 def _work_ratio(first: Case, second: Case) -> float:

@@ -17,8 +17,9 @@ from reports import stats
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-CPU_CLOCK = 1e-3  # seconds of a visit from which one thread is timed by its own clock
-LOST = 0.01  # share of a visit lost to others that rejects its round, below CPU_CLOCK
+CPU_CLOCK = 1e-3  # seconds of its shortest visit from which a contest of one thread is timed by the processor's clock
+ALWAYS = 4e-3  # and of its longest: a neighbor stops such a visit in every round, as often as it is taken
+LOST = 0.01  # share of a visit lost to others that rejects its round, where the wall is its clock
 FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
 CONTENDED = 0.2  # share of rounds rejected, or of time lost, that marks a result
 BREATH = 0.5  # seconds between two signs of life
@@ -43,7 +44,7 @@ class Measurement:
 
     @property
     def times(self) -> Array:
-        """Seconds of one use, each case by its clock."""
+        """Seconds of one use, by the contest's clock: the wall, or processor time and what was waited."""
         import numpy as np
 
         return np.where([clock == "cpu" for clock in self.clocks], self.look.cpu, self.look.wall)
@@ -77,6 +78,11 @@ class Measurement:
         """Share of this case's rounds that were rejected or lost more than a hundredth of their time."""
         return float((self.rejected | (self.look.lost[:, case] > LOST)).mean())
 
+    def waits(self, case: int) -> float:
+        """Share of its time that a case waited of its own accord; it counts."""
+        took = float(self.times[:, case].sum())
+        return self.look.waits[case] / took if self.look.waits and took else 0.0
+
     @property
     def canary_medians(self) -> dict[str, float]:
         """Seconds of each canary."""
@@ -97,18 +103,36 @@ class Measurement:
 
 
 def clocks(cases: Sequence[Case], opened: ContestCost) -> tuple[str, ...]:
-    """Wall below a millisecond, where the CPU clock's half microsecond would show; above it processor time,
-    which a busy neighbor does not move. With several threads in the contest the wall for all. What a device with a
+    """One clock a contest, chosen once from the calibrated visits of what is compared in it, and by its bounds as well:
+    the wall where visits are shorter than a millisecond, where the CPU clock's half microsecond would show; else
+    processor time of the whole process and its own waits, which a busy neighbor does not move. A contest with a visit
+    that a neighbor stops in every round takes that, however short its shortest is: there are times between them.
+    With several threads the wall, and also where this system does not tell waits from losses. What a device with a
     clock of its own does is timed by that; what a call costs its caller, by the wall."""
+    measured = [
+        visit
+        for case, visit in zip(cases, opened.visits, strict=True)
+        if case.role == "measured" and not kind_of(case.setting.device).own_clock
+    ]
     several = any(case.setting.threads > 1 for case in cases)
+    long = bool(measured) and (min(measured) >= CPU_CLOCK or max(measured) >= ALWAYS)
+    processor = "cpu" if long and opened.queues and not several else "wall"
 
-    def clock(case: Case, visit: float) -> str:
+    def clock(case: Case) -> str:
         device = kind_of(case.setting.device)
         if device.own_clock:
             return "wall" if case.problem.on_host else device.clock
-        return "cpu" if visit >= CPU_CLOCK and not several else "wall"
+        return processor
 
-    return tuple(map(clock, cases, opened.visits))
+    return tuple(map(clock, cases))
+
+
+def rejects(case: Case, clock: str, visit: float) -> bool:
+    """Whether a round is rejected for what this case's visit lost: where it is timed by the wall, but for visits that a
+    neighbor stops in every round, and whatever a device's own clock timed."""
+    if case.role != "measured" or case.setting.threads > 1:
+        return False
+    return kind_of(case.setting.device).own_clock or (clock == "wall" and visit < ALWAYS)
 
 
 @dataclass(frozen=True)
@@ -195,6 +219,7 @@ class _Rounds:
     ) -> None:
         self.cases, self.pairs, self.opened, self.margin, self.once = cases, pairs, opened, margin, once
         self.clocks = clocks(cases, opened)
+        self._rejecting = list(map(rejects, cases, self.clocks, opened.visits))
         self.looks: list[RoundBatch] = []
         self.canary: dict[str, list[float]] = {}
         self.judgments: dict[tuple[int, int], stats.Judgment] = {}
@@ -208,15 +233,10 @@ class _Rounds:
         return sum(int((~self.rejected(look)).sum()) for look in self.looks)
 
     def rejected(self, look: RoundBatch) -> Array:
-        """Rounds in which a visit timed by the wall lost more than a hundredth of its time, or a GPU held its
-        clock down."""
+        """Rounds in which a visit lost more than a hundredth of its time, or a GPU held its clock down."""
         import numpy as np
 
-        short = [
-            clock != "cpu" and case.setting.threads == 1 and case.role == "measured"
-            for clock, case in zip(self.clocks, self.cases, strict=True)
-        ]
-        lost: Array = look.lost[:, short]
+        lost: Array = look.lost[:, self._rejecting]
         found: Any = (lost > LOST).any(axis=1)
         return np.asarray(found)
 

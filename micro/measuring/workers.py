@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from kernels.devices import kind_of
 from kernels.errors import KernelError, Unavailable
@@ -13,6 +14,7 @@ from micro.worker.messages import Close, ContestCost, Look, Message, Open, R, Ro
 from micro.worker.placement import orders
 from micro.worker.process import Workers
 
+N = TypeVar("N", int, float)
 FINE = 60e-9  # seconds between two readings of a clock, a thousandth of VISIT: with more a visit is ACROSS
 CLOCKS = ("sm_megahertz", "sm_megahertz_least", "sm_megahertz_most")  # of a device's state
 
@@ -49,6 +51,8 @@ class Crew:
             tuple(settled[key].visits[i] for i, key in own),
             max(one.round for one in settled.values()),
             max(one.beside for one in settled.values()),
+            max(one.loop for one in settled.values()),
+            all(one.queues for one in settled.values()),
         )
 
     def look(self, first: int, rounds: int, patience: float) -> RoundBatch:
@@ -89,6 +93,7 @@ class Crew:
                     b if own else a for a, b, own in zip(total.witnesses, one.witnesses, mine, strict=True)
                 ),
                 witnessing=total.witnessing + one.witnessing,
+                waits=added(total.waits, one.waits),
             )
         assert total is not None
         return total
@@ -130,11 +135,12 @@ def stack(looks: Sequence[RoundBatch]) -> RoundBatch:
             _summed(whole.slowed, look.slowed),
             look.witnesses,
             whole.witnessing + look.witnessing,
+            added(whole.waits, look.waits),
         )
     return whole
 
 
-def added(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+def added(first: Sequence[N], second: Sequence[N]) -> tuple[N, ...]:
     return tuple(a + b for a, b in zip(first, second, strict=True))
 
 

@@ -16,9 +16,9 @@ from kernels.devices import kind_of
 from kernels.errors import Unavailable, WrongResult
 from micro.planning.contest import Case
 from micro.planning.protocol import LONG, VISIT, WARM
-from micro.worker import placement, visits
+from micro.worker import placement, run_queue, visits
 from micro.worker.arenas import ROOM, Arenas, together
-from micro.worker.calibration import calibrated, ramp
+from micro.worker.calibration import calibrated, loop_seconds, ramp
 from micro.worker.canaries import canaries
 from micro.worker.counters import Counters, page_faults
 from micro.worker.layout import Layout
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 CANARIES, STEPWISE = 8, 3  # of each small one at the start of a look; where a visit takes milliseconds
 COLD_SHARE = 4  # cold operands rotate through so many last-level caches
 DEAR = 1e6  # operations or bytes whose reference takes long
+SHORT = 1e-6  # seconds of a call of which the loop around it is more than a few thousandths
 HOT = 0.01  # share of a look's time with the clock held down for heat that rejects the look
 
 
@@ -193,6 +194,8 @@ class OpenContest:
             tuple(max(e.call * e.launches for e in self._of(i)) for i in cases),
             sum(e.call * (e.launches + e.warm) + limits.visit for e in self.entries),
             0.0 if self._device.kind.compiled else limits.visit * STEPWISE * len(self._canaries) + asking,
+            loop_seconds(self._bench.cell) if self._device.kind.compiled and fastest < SHORT else 0.0,
+            run_queue.told(),
         )
 
     def visit(
@@ -245,8 +248,9 @@ class OpenContest:
         witnesses = watch.draw(entries, which, offsets, turns, first)
         medians = self._canary_medians() if canary else {}
         times = self.visit(entries, which, offsets, self._captured, turns, witnesses)
+        spent = Counters.now() - counters
         watch.judge(witnesses, self._wrong)
-        batch = self._gathered(entries, order, times, table)
+        batch = self._gathered(entries, order, times, table, spent.stolen / spent.clock if spent.clock else 0.0)
         slowed = self._bench.speed.slowed()
         if slowed.get("thermal", 0.0) > HOT * (time.perf_counter() - began):
             batch.lost[:] = 1.0
@@ -255,7 +259,7 @@ class OpenContest:
         return replace(
             batch,
             canary=medians,
-            counters=replace(Counters.now() - counters, moved=int(_cores() != self._cores)),
+            counters=replace(spent, moved=int(_cores() != self._cores)),
             faults=page_faults() - faults - (watch.faults - cost[1]),
             seconds=seconds,
             witnesses=tuple(watch.made.get(case, 0) for case in range(len(self._cases))),
@@ -267,22 +271,29 @@ class OpenContest:
     def _wrong(self, case: int, error: WrongResult) -> None:
         self._bench.kernels.leave(self._cases[case], error)
 
-    def _gathered(self, entries: Sequence[Timed], order: Array, times: visits.Timed, table: Array) -> RoundBatch:
-        """Visits in the order taken to rounds × cases: parts are summed, the share lost is the worst part's."""
+    def _gathered(
+        self, entries: Sequence[Timed], order: Array, times: visits.Timed, table: Array, stolen: float
+    ) -> RoundBatch:
+        """Visits in the order taken to rounds × cases: parts are summed, the share lost is the worst part's. `stolen`:
+        share of the look that the hypervisor took."""
         import numpy as np
+
+        taken = run_queue.stolen(times.wall, times.waited, stolen)
 
         shape = (len(order), len(self._cases))
         wall, cpu, lost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        broken = [0] * len(self._cases)
+        broken, waits = [0] * len(self._cases), [0.0] * len(self._cases)
         positions = np.argsort(order, axis=1) + np.arange(len(order))[:, None] * len(entries)
         for i, entry in enumerate(entries):
             at = positions[:, i]  # an entry's visit in each round
-            wall[:, entry.case] += times.wall[at] / times.launches[at] / entry.uses
-            cpu[:, entry.case] += times.cpu[at] / times.launches[at] / entry.uses
+            uses = times.launches[at] * entry.uses
+            wall[:, entry.case] += times.wall[at] / uses
+            cpu[:, entry.case] += (times.cpu - taken)[at] / uses
             broken[entry.case] += int(times.broke[at].sum())
             if self._cases[entry.case].setting.threads == 1:
                 # Threads need not all work all the time: others' load beside several is told by the counters.
-                lost[:, entry.case] = np.maximum(lost[:, entry.case], times.lost[at])
+                lost[:, entry.case] = np.maximum(lost[:, entry.case], (times.lost + taken / times.wall)[at])
+                waits[entry.case] += float(((times.waited - taken)[at] / uses).sum())
         cases = range(len(self._cases))
         firsts = [self.layout.owners.index(self._of(case)[0]) for case in cases]
         return RoundBatch(
@@ -296,6 +307,7 @@ class OpenContest:
             0.0,
             launches=tuple(max(e.launches for e in self._of(case)) for case in cases),
             broken=tuple(broken),
+            waits=tuple(waits),
             unheld=tuple(any(e.unheld for e in self._of(case)) for case in cases),
         )
 

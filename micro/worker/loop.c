@@ -1,9 +1,12 @@
 /* A whole look in one call: every visit of every round in the order and at the placements handed in,
  * with nothing between the launches but the loop. */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
+
+#define OWN CLOCK_PROCESS_CPUTIME_ID
 
 /* A case: function(argument). slots: byte offsets in the argument at which the operands' addresses
  * stand. step: 0 where all launches of a visit share one placement; slots where each takes the next. */
@@ -49,15 +52,14 @@ static void move(const copy *c, int64_t count)
 }
 
 typedef struct {
-    clockid_t own;
     double wall, cpu;
 } span;
 
-/* Launches first … last − 1 of a visit. The processor-time clock is a system call of half a microsecond
- * and brackets the wall clock. */
+/* Launches first … last − 1 of a visit. The processor-time clock is a system call of half a microsecond and
+ * brackets the wall clock; it is of all threads of the process, since a kernel's helper is the kernel. */
 static void timed(const entry *e, const int64_t *addresses, int64_t first, int64_t last, span *s)
 {
-    double own0 = seconds(s->own), wall0 = seconds(CLOCK_MONOTONIC);
+    double own0 = seconds(OWN), wall0 = seconds(CLOCK_MONOTONIC);
     if (e->step)
         for (int64_t i = first; i < last; i++) {
             place(e, addresses + i * e->step);
@@ -65,25 +67,47 @@ static void timed(const entry *e, const int64_t *addresses, int64_t first, int64
         }
     else
         for (int64_t i = first; i < last; i++) e->function(e->argument);
-    double wall1 = seconds(CLOCK_MONOTONIC), own1 = seconds(s->own);
+    double wall1 = seconds(CLOCK_MONOTONIC), own1 = seconds(OWN);
     s->wall += wall1 - wall0;
     s->cpu += own1 - own0;
 }
 
-/* wall, cpu: seconds of each visit, all its launches together. process: time of all threads, not this one.
- * running: the label of the entry under way, for whoever must say which one crashed. stop: set by an entry
- * that cannot go on. witnesses: by visit and launch, ascending; the last one stands at a visit that is none. */
+/* What a launch of nothing costs is the loop's own. */
+void nothing(void *argument)
+{
+    (void)argument;
+}
+
+/* Seconds that a visit of nothing takes longer by the processor-time clock than by the wall, at least. */
+double clock_cost(void)
+{
+    double least = 1;
+    for (int i = 0; i < 8; i++) {
+        double own0 = seconds(OWN), wall0 = seconds(CLOCK_MONOTONIC);
+        double wall1 = seconds(CLOCK_MONOTONIC), own1 = seconds(OWN);
+        double cost = (own1 - own0) - (wall1 - wall0);
+        least = cost < least ? cost : least;
+    }
+    return least;
+}
+
+/* wall, cpu: seconds of each visit, all its launches together. queued: what a visit can have lost to others, by
+ * `begin` and `end` of run_queue.c; none where the contest has several threads. running: the label of the entry
+ * under way, for whoever must say which one crashed. stop: set by an entry that cannot go on. witnesses: by visit
+ * and launch, ascending; the last one stands at a visit that is none. */
 void run_look(const entry *entries, int64_t visits, const int32_t *which, const int64_t *start,
-              const int64_t *addresses, double *wall, double *cpu, int32_t process,
-              volatile int32_t *running, const volatile int32_t *stop, const witness *w)
+              const int64_t *addresses, double *wall, double *cpu, double *queued, int64_t (*begin)(void),
+              double (*end)(int64_t), volatile int32_t *running, const volatile int32_t *stop, const witness *w)
 {
     for (int64_t v = 0; v < visits; v++) {
         const entry *e = entries + which[v];
         const int64_t *at = addresses + start[v];
-        span s = {process ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID, 0, 0};
+        span s = {0, 0};
         *running = (int32_t)e->label;
         place(e, at);
+        if (begin) begin();
         for (int64_t i = 0; i < e->warm; i++) e->single(e->argument + e->single_offset);
+        int64_t before = begin ? begin() : 0; /* reads again where these took long */
         int64_t done = 0;
         for (; w->visit == v; w++) {
             if (w->launch > done) timed(e, at, done, w->launch, &s);
@@ -96,6 +120,7 @@ void run_look(const entry *entries, int64_t visits, const int32_t *which, const 
         if (*stop) return;
         wall[v] = s.wall;
         cpu[v] = s.cpu;
+        queued[v] = end && wall[v] > cpu[v] ? end(before) : INFINITY;
     }
     *running = -1;
 }

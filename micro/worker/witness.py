@@ -81,7 +81,6 @@ class Witness:
 
     def judge(self) -> None:
         """Raises WrongResult where an output is not what it has to be."""
-        import numpy as np
 
         problem = self.excerpt.problem
         got = {x.name: decode(self.kept[x.name]).reshape(x.shape) for x in problem.outputs}

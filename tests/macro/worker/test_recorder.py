@@ -149,7 +149,13 @@ def test_waiting_of_its_own_accord_is_told_apart_from_work(recorder: ModuleType)
     before = recorder.blocked()
     time.sleep(0.05)
     assert recorder.blocked(before) > 20_000_000
-    assert recorder.blocked((0, 0, None, 0)) == 0
+
+
+def test_where_the_system_tells_no_queueing_all_that_was_not_run_is_waiting(recorder: ModuleType) -> None:
+    """Then its time is the wall's."""
+    assert recorder.waited((0, 0, None, 0), (10, 4, None, 0)) == 6
+    assert recorder.waited((0, 0, 1, 0), (10, 4, 3, 0)) == 0
+    assert recorder.waited((0, 0, 1, 0), (10, 4, 3, 1)) == 4
 
 
 def test_a_replay_times_each_call_and_says_what_it_was(recorder: ModuleType) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -144,15 +145,15 @@ def lossy(lost: Callable[[int], Sequence[float]], opened: ContestCost = SHORT, *
 
 
 def test_what_a_visit_lost_is_taken_off_where_its_round_is_not_rejected() -> None:
-    """A ceiling of 60 µs that a neighbor stopped for 4 ms, beside a case of 5 ms by its own clock."""
-    opened = ContestCost((1, 1, 1), (5e-3, CALL, CALL), 1e-2)
-    stopped = lambda number: ([5e-3, CALL, 4e-3], [5e-3, CALL, CALL], [0.0, 0.009, 0.98])  # noqa: E731
+    """A ceiling of 60 µs that a neighbor stopped for 4 ms, beside cases that it did not stop."""
+    opened = ContestCost((1, 1, 1), (CALL, CALL, CALL), 1e-2)
+    stopped = lambda number: ([CALL, CALL, 4e-3], [CALL, CALL, CALL], [0.0, 0.009, 0.98])  # noqa: E731
     cases = (FIRST, SECOND, Case(PROBLEM, "blocked", role="ceiling"))
     scripted: Any = Scripted(cases, opened, stopped)
     m = measure(scripted, [(0, 1)], Goal(30.0, 0.01, 0.01, rounds=8), lambda text: None)
     assert not m.rejected.any()
-    assert m.times[0].tolist() == [5e-3, CALL, 4e-3]
-    assert m.undisturbed.tolist() == [[5e-3, CALL, CALL]] * 8
+    assert m.times[0].tolist() == [CALL, CALL, 4e-3]
+    assert m.undisturbed.tolist() == [[CALL, CALL, CALL]] * 8
 
 
 @pytest.mark.parametrize("case", [0, 1])
@@ -174,9 +175,11 @@ def test_long_visits_are_never_rejected() -> None:
     assert not m.rejected.any()
 
 
-def test_only_the_visits_timed_by_the_wall_reject() -> None:
-    mixed = ContestCost((1, 1), (5e-3, CALL), 1e-2)
-    assert not lossy(lambda number: [0.5, 0.0], mixed).rejected.any()
+def test_long_visits_are_never_rejected_for_what_they_lost_by_the_wall_either() -> None:
+    """Where this system tells no waits from losses; a short rival's losses reject."""
+    mixed = ContestCost((1, 1), (5e-3, CALL), 1e-2, queues=False)
+    m = lossy(lambda number: [0.5, 0.0], mixed)
+    assert m.clocks == ("wall", "wall") and not m.rejected.any()
     m = lossy(lambda number: [0.0, 0.5 if number < 2 else 0.0], mixed)
     assert m.rejected.tolist()[:3] == [True, True, False]
 
@@ -222,12 +225,33 @@ def test_the_clock_of_a_case(call: float, launches: int, threads: int, clock: st
     assert clocks([case], ContestCost((launches,), (call * launches,), call)) == (clock,)
 
 
-def test_each_case_is_told_by_its_own_clock() -> None:
-    opened = ContestCost((4, 1), (CALL, 2e-3), 1e-2)
+def test_a_system_that_tells_no_waits_from_losses_takes_the_wall() -> None:
+    assert clocks([FIRST], ContestCost((1,), (1.0,), 1.0, queues=False)) == ("wall",)
+
+
+@pytest.mark.parametrize(
+    ("visits", "clock"),
+    [
+        ((0.9e-3, 1.1e-3), "wall"),
+        ((1.1e-3, 2e-3), "cpu"),
+        ((CALL, 3.9e-3), "wall"),
+        ((CALL, 4.1e-3), "cpu"),  # a neighbor stops it in every round, and its rival is far away
+    ],
+)
+def test_a_contest_has_one_clock(visits: tuple[float, float], clock: str) -> None:
+    """Its bounds have it too; they do not choose it."""
+    cases, bound = (FIRST, SECOND), Case(PROBLEM, "blocked", role="ceiling")
+    for ceiling in (CALL, 1.0):
+        opened = ContestCost((1, 1, 1), (*visits, ceiling), 1e-2)
+        assert clocks((*cases, bound), opened) == (clock,) * 3
+
+
+def test_by_the_processors_clock_times_are_processor_time_with_waits() -> None:
+    opened = ContestCost((4, 1), (2e-3, 2e-3), 1e-2)
     scripted: Any = Scripted((FIRST, SECOND), opened, lambda number: ([1.0, 2.0], [3.0, 4.0], [0.0, 0.0]))
     m = measure(scripted, [(0, 1)], Goal(30.0, 0.01, 0.01), lambda text: None)
-    assert m.times.tolist() == [[1.0, 4.0]] * len(m.times)
-    assert m.logs(0, 1) == pytest.approx([1.3862943611] * len(m.times))
+    assert m.times.tolist() == [[3.0, 4.0]] * len(m.times)
+    assert m.logs(0, 1) == pytest.approx([math.log(4 / 3)] * len(m.times))
 
 
 class Busy(Fake):

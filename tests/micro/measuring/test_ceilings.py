@@ -56,7 +56,8 @@ def shares(
     noise = np.random.default_rng(3).normal(1, 0.001, (ROUNDS, 1))
     rounds = np.array(took) * noise
     wall = rounds * [1.0 if i < len(cases) else stopped for i in range(len(took))]
-    found: Any = SimpleNamespace(times=wall, undisturbed=rounds, accepted=np.ones(ROUNDS, bool))
+    look = SimpleNamespace(wall=wall)
+    found: Any = SimpleNamespace(times=wall, undisturbed=rounds, look=look, accepted=np.ones(ROUNDS, bool))
     return [case_ceilings.share(found, [*cases, *ceilings], i, LIMITS) for i in range(len(cases))]
 
 

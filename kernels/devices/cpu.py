@@ -165,7 +165,7 @@ KIND = Kind(
     "cpu",
     "cpu",
     "cpu",
-    ceilings=("fma", "stream"),
+    ceilings=("fma", "mma", "stream"),
     isas=lambda: instruction_sets(),  # by its name each time, so that a test can replace it
     dtypes=("fp32", "bf16", "int8"),
     profiler="perf",

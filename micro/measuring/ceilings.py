@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,6 +12,7 @@ from kernels.launch import Setting
 from kernels.ops.fma import Fma
 from kernels.ops.fma.fastest import fastest, peak_of
 from kernels.ops.mma import Mma
+from kernels.ops.mma.problem import CORE, GPU
 from kernels.ops.stream import Stream
 from micro.planning.contest import Case
 from reports import stats, units
@@ -36,7 +37,11 @@ TEAM_STEPS = 8 * STEPS
 AROUND = 4  # rounds before and after one in which a ceiling of several threads has its fastest visit
 # Of tensor cores: mma.sync 0.5 ms and wgmma 0.6 ms on an H100 at 1.8 GHz, of which writing the sums is 1 %.
 TENSOR_STEPS = {"mma": 8192, "wgmma": 4096}
+CORE_STEPS = 8192  # of a core's: 16 chains, one or two a cycle: 20 to 40 µs
 COARSE = ("tf32", "bf16", "fp16")  # what tensor cores multiply here
+# Of x86 without an instruction for them these are multiplied as single precision. Bytes are not: three instructions of
+# AVX2 multiply and add 32 of them, as many multiply-adds 24 floats. What other processors have is not known.
+WIDENED = ("tf32", "bf16", "fp16")
 
 
 def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
@@ -53,7 +58,7 @@ def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
         coarse = dict.fromkeys(_computes(case) for case in own)
         problems: list[Problem] = [
             *([peak(known, limits[device], many)] if "fma" in known.ceilings else []),
-            *(x for dtype in coarse if dtype in COARSE for x in tensor_peaks(dtype, limits[device])),
+            *(x for dtype in coarse for x in coarse_peaks(dtype, known, limits[device], many)),
             *(Stream("read", size) for size in sizes),
         ]
         setting = Setting(many, device=device)
@@ -74,7 +79,7 @@ def title(ceiling: Case) -> str:
     if bound.op == "fma":
         return f"FMA {bound.isa}{several}"
     if bound.op == "mma":
-        return f"tensor cores {bound.dtype}, {bound.unit}{several}"
+        return f"{'tensor cores ' if bound.unit in GPU else ''}{bound.dtype}, {bound.unit}{several}"
     return f"read {units.binary(bound.size)}{several}"
 
 
@@ -98,9 +103,17 @@ def tensor_peaks(dtype: str, limits: Limits) -> list[Mma]:
     return [Mma(dtype, unit, TENSOR_STEPS[unit], limits.cores) for unit in units]
 
 
+def coarse_peaks(dtype: str, known: Kind, limits: Limits, threads: int = 1) -> list[Mma]:
+    """Products of a coarser type by each instruction that the device has for it."""
+    if known.whole:
+        return tensor_peaks(dtype, limits) if dtype in COARSE else []
+    return [Mma(dtype, unit, CORE_STEPS, threads) for unit in CORE.get(dtype, ()) if unit in limits.features]
+
+
 def doubtful(case: Case) -> bool:
-    """Whether a ceiling is to be checked before it is one. Kernels of tensor cores are of few devices, and none has
-    run on all; one that is wrong must not bound anything, one that does not compile not cost a contest."""
+    """Whether a ceiling is to be checked before it is one. Kernels of tensor cores, and of a core's coarse types, are
+    of few devices, and none has run on all; one that is wrong must not bound anything, one that does not compile not
+    cost a contest."""
     return case.problem.op == "mma"
 
 
@@ -129,7 +142,7 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limit
     case = all_cases[index]
     problem: Any = case.problem
     times: Any = measurement.times[measurement.accepted]
-    bounds = _bounds(case, all_cases, measurement)
+    bounds = _bounds(case, all_cases, measurement, limits[case.setting.device].features)
     if not bounds:
         return Share(None, None, None)
     nominal = {
@@ -191,28 +204,35 @@ def took(measurement: Measurement, all_cases: Sequence[Case], index: int) -> Arr
     return least
 
 
-def _bounds(case: Case, all_cases: Sequence[Case], measurement: Measurement) -> Bounds:
-    """What bounds a case, by name: FLOP/s or bytes/s of each round, on as many threads as it has. Of tensor cores the
-    instruction that was faster."""
+def _bounds(case: Case, all_cases: Sequence[Case], measurement: Measurement, features: Collection[str]) -> Bounds:
+    """What bounds a case, by name: FLOP/s or bytes/s of each round, on as many threads as it has. Of several
+    instructions for a coarse type the one that was faster; where there is none, multiply-adds in its place."""
     import numpy as np
 
     found: Bounds = {}
-    tensor: Bounds = {}
-    precision, size = _computes(case), _working_set(case.problem)
-    for i, other in _of(case, all_cases):
+    coarse: Bounds = {}
+    single: Bounds = {}
+    precision, size, own = _computes(case), _working_set(case.problem), _of(case, all_cases)
+    units = {x.problem.unit for _, x in own if isinstance(x.problem, Mma)}
+    missing = any(unit in features and unit not in units for unit in CORE.get(precision, ()))
+    for i, other in own:
         bound: Any = other.problem
         times = case.setting.threads // other.setting.threads
         name = title(other) + (f", {times} × 1 thread" if times > 1 else "")
         share = times / took(measurement, all_cases, i)
-        if bound.op == "fma" and precision == "fp32":  # coarser arithmetic has units of its own
-            found[name] = ("flops", bound.flops * share)
+        if bound.op == "fma" and (bound.isa != "native" or precision == "fp32"):
+            single[name] = ("flops", bound.flops * share)
         elif bound.op == "mma" and bound.dtype == precision:
-            tensor[name] = ("flops" if _certain(bound, case) else "shown", bound.flops * share)
+            coarse[name] = ("flops" if _certain(bound, case) and not missing else "shown", bound.flops * share)
         elif bound.op == "stream" and bound.size == size:
             found[name] = ("bytes", bound.bytes * share)
-    if tensor:
-        fastest_of_all = max(tensor, key=lambda name: float(np.median(tensor[name][1])))
-        found[fastest_of_all] = tensor[fastest_of_all]
+    if coarse:
+        quickest = max(coarse, key=lambda name: float(np.median(coarse[name][1])))
+        found[quickest] = coarse[quickest]
+    elif precision == "fp32":
+        found |= single
+    elif precision in WIDENED and not devices.kind_of(case.setting.device).whole:
+        found |= {f"{name} in place of {precision}": ("shown", rates) for name, (_, rates) in single.items()}
     return found
 
 
@@ -225,10 +245,11 @@ def _of(case: Case, all_cases: Sequence[Case]) -> list[tuple[int, Case]]:
 
 
 def _certain(bound: Mma, case: Case) -> bool:
-    """Whether nothing can beat these tensor cores: wgmma is all that Hopper's have, where mma.sync reaches six tenths;
-    what later devices have beyond mma.sync is not written here. Zeros and other easy numbers run at a higher clock
-    than the ceiling's."""
-    return bound.unit == "wgmma" and case.setting.data == "normal"
+    """Whether nothing can beat it. Of tensor cores: wgmma is all that Hopper's have, where mma.sync reaches six tenths;
+    what later devices have beyond mma.sync is not written here. Of a core every instruction that it has is, and
+    none is certain where one of them could not be measured. Zeros and other easy numbers run at a higher clock than
+    the ceiling's."""
+    return bound.unit != "mma" and case.setting.data == "normal"
 
 
 def _firm(case: Case, kind: str, limits: Mapping[str, Limits]) -> bool:

@@ -70,6 +70,8 @@ typedef float number;
 #define ZERO _mm512_setzero_ps()
 #define LOAD(p) ((factors)_mm512_loadu_si512(p))
 #define SPREAD(x) ((factors)_mm512_set1_epi32(x))
+#define REGISTER "+v"
+#define EACH(DO) FOUR(DO, 0) FOUR(DO, 1) FOUR(DO, 2) FOUR(DO, 3)
 enum { BLOCKS = 4, COLS = 4 };
 #elif defined(__AVX512VNNI__)
 typedef __m512i sums, factors;
@@ -78,6 +80,8 @@ typedef int32_t number;
 #define ZERO _mm512_setzero_si512()
 #define LOAD(p) _mm512_loadu_si512(p)
 #define SPREAD(x) _mm512_set1_epi32(x)
+#define REGISTER "+v"
+#define EACH(DO) FOUR(DO, 0) FOUR(DO, 1) FOUR(DO, 2) FOUR(DO, 3)
 enum { BLOCKS = 4, COLS = 4 };
 #else
 typedef __m256i sums, factors;
@@ -86,13 +90,23 @@ typedef int32_t number;
 #define ZERO _mm256_setzero_si256()
 #define LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
 #define SPREAD(x) _mm256_set1_epi32(x)
+#define REGISTER "+x"
+#define EACH(DO) TWO(DO, 0) TWO(DO, 1) TWO(DO, 2) TWO(DO, 3) TWO(DO, 4) TWO(DO, 5)
 enum { BLOCKS = 6, COLS = 2 };
 #endif
+#define TWO(DO, i) DO(i, 0) DO(i, 1)
+#define FOUR(DO, i) TWO(DO, i) DO(i, 2) DO(i, 3)
 enum { ROW = 4, LANES = sizeof(sums) / 4, ROWS = BLOCKS * LANES };
+
+/* Each sum a variable: in an array they went through memory. The empty statement keeps them where they are. */
+#define BEGIN(i, j) sums sum##i##j = ZERO;
+#define STEP(i, j) sum##i##j = MULTIPLY(sum##i##j, left[i], right[j]); __asm__ volatile("" : REGISTER(sum##i##j));
+#define STORE(i, j) store(&tile[i][j], sum##i##j);
+
+static void store(number (*tile)[LANES], sums sum) { memcpy(tile, &sum, sizeof sum); }
 
 static void multiply(const char *a, const char *b, number *c, int64_t steps)
 {
-    sums sum[BLOCKS][COLS];
     factors left[BLOCKS], right[COLS];
     for (int i = 0; i < BLOCKS; i++) left[i] = LOAD(a + i * LANES * ROW);
     for (int j = 0; j < COLS; j++) {
@@ -100,17 +114,13 @@ static void multiply(const char *a, const char *b, number *c, int64_t steps)
         memcpy(&row, b + j * ROW, ROW);
         right[j] = SPREAD(row);
     }
+    EACH(BEGIN)
+    for (; steps > 0; steps--) { EACH(STEP) }
+    number tile[BLOCKS][COLS][LANES];
+    EACH(STORE)
     for (int i = 0; i < BLOCKS; i++)
-        for (int j = 0; j < COLS; j++) sum[i][j] = ZERO;
-    for (; steps > 0; steps--)
-        for (int i = 0; i < BLOCKS; i++)
-            for (int j = 0; j < COLS; j++) sum[i][j] = MULTIPLY(sum[i][j], left[i], right[j]);
-    for (int i = 0; i < BLOCKS; i++)
-        for (int j = 0; j < COLS; j++) {
-            number lanes[LANES];
-            memcpy(lanes, &sum[i][j], sizeof lanes);
-            for (int l = 0; l < LANES; l++) c[(i * LANES + l) * COLS + j] = lanes[l];
-        }
+        for (int l = 0; l < LANES; l++)
+            for (int j = 0; j < COLS; j++) *c++ = tile[i][j][l];
 }
 
 #endif

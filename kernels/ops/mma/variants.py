@@ -38,7 +38,7 @@ FLAGS = {
     "amxbf16": ("-march=x86-64-v4", "-mamx-tile", "-mamx-bf16"),
     "amxint8": ("-march=x86-64-v4", "-mamx-tile", "-mamx-int8"),
 }
-PASSES = 8  # products of each thread in a launch of several
+PASSES = 16  # products of each thread in a launch of several
 
 
 class Argument(ctypes.Structure):

@@ -91,7 +91,7 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
         flops_per_second=flops / middle,
         work={"flops": flops},
         percent_of_ceiling=percent,
-        ceiling="FMA peak" if percent else None,
+        ceiling=_peak(entry) if percent else None,
         samples=tuple(taken),
         wall_samples=tuple(block["wall"] for block in blocks) if clock(entry) == "cpu" else (),
         rounds=tuple(number for _, number, _ in entry.blocks),
@@ -153,8 +153,17 @@ def _homeless(identity: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def _peak(entry: Entry) -> str:
+    """What a step is a share of: of several threads at once, or where that was not measured of one so many times."""
+    threads, together = entry.setting.threads, entry.blocks[-1][2].get("fma_threads", 1)
+    if threads == 1:
+        return "FMA peak"
+    return f"FMA peak, {threads} threads" if together == threads else f"FMA peak, {threads} × 1 thread"
+
+
 def _percent(entry: Entry, flops: float) -> float | None:
-    """Of the FMA peak, each round by its own; the median. None where a peak is not known."""
+    """Of the FMA peak, of which each of the threads has its part, each round by its own; the median. None where a peak
+    is not known."""
     peaks = [block["fma"] for _, _, block in entry.blocks]
     if None in peaks:
         return None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find
@@ -66,8 +67,22 @@ class Finished:
         if self.measurement is None:
             return tuple(cases)
         first = len(self._column)
-        bounds = [self._timed(self._blank(x), first + i, x, ()) for i, x in enumerate(self.ceilings)]
+        bounds = [self._bound(x, first + i) for i, x in enumerate(self.ceilings)]
         return (*cases, *bounds)
+
+    def _bound(self, case: Case, at: int) -> record.Result:
+        """A ceiling's: its rates are those of which cases are told as shares."""
+        assert self.measurement is not None
+        timed, cases = self._timed(self._blank(case), at, case, ()), self._measured
+        seconds = float(median(case_ceilings.took(self.measurement, cases, at)))
+        return replace(
+            timed, flops_per_second=case.problem.flops / seconds, bytes_per_second=case.problem.bytes / seconds
+        )
+
+    @property
+    def _measured(self) -> list[Case]:
+        """The columns of the measurement."""
+        return [*(self.contest.cases[i] for i in self._column), *self.ceilings]
 
     @cached_property
     def _column(self) -> dict[int, int]:
@@ -79,9 +94,9 @@ class Finished:
     def _shares(self) -> dict[int, case_ceilings.Share]:
         """Of its ceiling, by case."""
         assert self.measurement is not None
-        cases = [*(self.contest.cases[i] for i in self._column), *self.ceilings]
         return {
-            i: case_ceilings.share(self.measurement, cases, column, self.limits) for i, column in self._column.items()
+            i: case_ceilings.share(self.measurement, self._measured, column, self.limits)
+            for i, column in self._column.items()
         }
 
     def _blank(self, case: Case) -> record.Result:
@@ -94,7 +109,7 @@ class Finished:
             problem=asdict(case.problem),
             axes=case.problem.said,
             digests=case.problem.digests() or None,
-            ceiling=case_ceilings.title(case.problem) if case.role == "ceiling" else None,
+            ceiling=case_ceilings.title(case) if case.role == "ceiling" else None,
             variant=case.variant,
             device=case.setting.device,
             threads=case.setting.threads,

@@ -186,7 +186,7 @@ class OpenContest:
             entry.launches = launches(self._device, entry, visit, call, self._captured)
             entry.warm = 0 if entry.call > LONG or entry.cold else WARM
         limits = self._device.limits()
-        if not all(e.call > LONG and e.problem.footprint > limits.usable_cache for e in measured):
+        if not all(e.call > LONG and e.problem.footprint > limits.usable_cache for e in measured or self.entries):
             self.layout.spread()
         cases, asking = range(len(self._cases)), self._bench.speed.asking
         return ContestCost(

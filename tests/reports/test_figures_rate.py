@@ -74,9 +74,10 @@ def test_peaks_of_tensor_cores() -> None:
 
 
 def test_peaks_of_several_threads() -> None:
-    two = tuple(case(8, threads=t, name=f"gemm/m:8/variant:openblas/threads:{t}") for t in (1, 2))
+    shares = {1: 40.0, 2: 20.0}
+    two = tuple(case(8, threads=t, name=f"t{t}", percent_of_ceiling=share) for t, share in shares.items())
     told = words(one(rate.draw(run(Contest("c", "?", "threads", (*two, FMA), ())))))
-    assert "FMA avx2: 5.00 GFLOP/s" in told and "FMA avx2, 2 threads: 10.0 GFLOP/s" in told
+    assert "FMA avx2: 5.00 GFLOP/s" in told and "FMA avx2, 2 × 1 thread: 10.0 GFLOP/s" in told
     assert "1, 2 threads" in told
 
 

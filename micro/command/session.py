@@ -27,7 +27,7 @@ from micro.planning.repeat import Repeat
 from micro.planning.request import Plan
 from micro.worker.evidence import beside
 from micro.worker.process import Workers
-from reports import store
+from reports import next_run, store
 from reports.record import Environment, Note, Run
 from reports.stats import LOOKS
 
@@ -73,7 +73,8 @@ def session(
         evidence = beside(outputs.output) if outputs.output else None
         limits = {device.name: device.limits() for device in devices}
         checks = Checks(workers, until, progress.say, evidence, outputs.keep_wrong)
-        runner = Runner(checks, limits, history, Repeat(module, swept), seed)
+        between = next_run.spreads(file.run.environment)
+        runner = Runner(checks, limits, history, Repeat(module, swept), seed, between)
         yield Session(environment, file, runner, progress)
 
 

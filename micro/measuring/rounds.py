@@ -124,16 +124,25 @@ class Goal:
     at_least: int = 0
 
 
+def affordable(goal: Goal, opened: ContestCost) -> int:
+    """Rounds that the budget pays for."""
+    return goal.rounds or int((goal.seconds - opened.beside) / max(opened.round, 1e-9))
+
+
+def one_look(goal: Goal, opened: ContestCost) -> bool:
+    """Whether all rounds are looked at once: where their number is fixed, or few are affordable."""
+    return goal.rounds is not None or affordable(goal, opened) < stats.FEW
+
+
 def measure(crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: Callable[[str], None]) -> Measurement:
     """Run rounds until the ratio of every pair of cases (baseline, contender) is known: looks double up to
     the budget. Without a pair, ENOUGH rounds are taken."""
     opened = crew.open(60.0 + 2 * goal.seconds)
-    affordable = goal.rounds or int((goal.seconds - opened.beside) / max(opened.round, 1e-9))
-    once = goal.rounds is not None or affordable < stats.FEW
+    once = one_look(goal, opened)
     rounds = _Rounds(crew.cases, pairs, opened, goal.margin, once)
     pace = _Pace(crew, rounds, goal, progress, goal.seconds * (OVERRUN if once else 1))
     stopped = "the most rounds were taken"
-    for wanted in [max(1, affordable)] if once else stats.LOOKS:
+    for wanted in [max(1, affordable(goal, opened))] if once else stats.LOOKS:
         pace.reach(wanted)
         settled = all(judgment.settled(goal.target) for judgment in rounds.judge().values())
         if settled and (pairs or wanted >= ENOUGH):

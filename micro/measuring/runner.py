@@ -19,7 +19,7 @@ from micro.measuring.rounds import Goal, Measurement, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Budget, Case, Contest
 from micro.planning.repeat import Repeat
-from reports import record
+from reports import next_run, record
 
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
@@ -30,13 +30,14 @@ MEMORY_MARGIN = 0.04
 @dataclass(frozen=True)
 class Runner:
     """What all contests of a command share. `limits` are those of each device by its name; `repeat` writes the line
-    that measures a case again."""
+    that measures a case again; `between`: how far runs lie apart here, by path."""
 
     checks: Checks
     limits: Mapping[str, Limits]
     history: History
     repeat: Repeat = field(default_factory=Repeat)
     seed: int = 0
+    between: Mapping[str, next_run.Spread] = field(default_factory=dict)
 
     def run(self, contest: Contest, seconds: float, budget: Budget) -> record.Contest:
         """The contest's record: a result for every case, a comparison for every pair."""
@@ -68,7 +69,7 @@ class Runner:
             self.repeat,
             self.checks.evidence,
         )
-        return finished.to_record(), measurement
+        return next_run.foreseen(finished.to_record(), self.between), measurement
 
     def _slow(self, contest: Contest, measurement: Measurement) -> list[str]:
         """Whether the host is slower than in earlier commands; where it is not, they gain one."""

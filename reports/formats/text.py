@@ -52,7 +52,7 @@ def _last(run: Run, *, attributed: bool) -> Iterator[str]:
     last = [f"{facts.get('device', {}).get('model')}, {facts.get('cores')} cores"]
     if not attributed:
         scopes = list(dict.fromkeys(c.scope for c in run.comparisons)) or ["within this process"]
-        last += [f"intervals hold {', '.join(scopes)}", table.seconds(run)]
+        last += filter(None, (f"intervals hold {', '.join(scopes)}", table.between(run), table.seconds(run)))
     yield f"{'; '.join(last)}."
 
 

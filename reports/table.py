@@ -45,6 +45,7 @@ HEAD = Ratio(
     "of ceiling",
     "worst error",
 )
+WHOLE = (HEAD.ratio, HEAD.next)  # columns whose cells are never broken
 
 
 def comparisons(run: Run) -> Table:

@@ -39,6 +39,12 @@ class Runner:
     seed: int = 0
     between: Mapping[str, next_run.Spread] = field(default_factory=dict)
 
+    def fresh(self, number: int) -> Runner:
+        """With workers that have run nothing yet, in which everything is checked again, and other placements."""
+        self.checks.workers.end()
+        checks = replace(self.checks, outcomes={}, answered=set())
+        return replace(self, checks=checks, seed=self.seed ^ zlib.crc32(f"run {number}".encode()) >> 1)
+
     def run(self, contest: Contest, seconds: float, budget: Budget) -> record.Contest:
         """The contest's record: a result for every case, a comparison for every pair."""
         return self.take(contest, seconds, budget)[0]

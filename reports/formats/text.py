@@ -63,7 +63,8 @@ def _table(console: Console, made: table.Table) -> None:
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=made.title, title_justify="left")
     for i, name in enumerate(made.head):
-        shown.add_column(name, justify="left" if i < 2 else "right", overflow="fold")
+        whole = name in table.WHOLE
+        shown.add_column(name, justify="left" if i < 2 else "right", overflow="fold", no_wrap=whole)
     for row in made.rows:
         shown.add_row(*(Text(cell) for cell in row))
     console.print(shown)

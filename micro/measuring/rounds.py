@@ -114,14 +114,12 @@ def clocks(cases: Sequence[Case], opened: ContestCost) -> tuple[str, ...]:
 @dataclass(frozen=True)
 class Goal:
     """When a contest may stop: after `seconds`, or when every ratio is known to `target` beside `margin`. `rounds`
-    fixes their number instead. `at_least`: go on to so many accepted rounds after the answer is known; the self-test
-    wants them."""
+    fixes their number instead."""
 
     seconds: float
     target: float
     margin: float
     rounds: int | None = None
-    at_least: int = 0
 
 
 def affordable(goal: Goal, opened: ContestCost) -> int:
@@ -151,9 +149,7 @@ def measure(crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: 
         if once or pace.full():
             stopped = "the budget ran out"
             break
-    spent = pace.spent()
-    pace.reach(goal.at_least, math.inf)
-    return rounds.measurement(stopped, spent)
+    return rounds.measurement(stopped, pace.spent())
 
 
 class _Pace:
@@ -181,9 +177,8 @@ class _Pace:
         left, opened = self._limit - time.monotonic(), self._rounds.opened
         return left <= 0 or (self._rounds.accepted >= stats.FEWEST and left < opened.beside + self._took())
 
-    def reach(self, count: int, limit: float | None = None) -> None:
-        """Go on to so many accepted rounds, or until the budget is spent; `limit`: another end than the budget's."""
-        self._limit = self._limit if limit is None else limit
+    def reach(self, count: int) -> None:
+        """Go on to so many accepted rounds, or until the budget is spent."""
         rounds = self._rounds
         most = rounds.taken + REJECTIONS * count
         while (missing := count - rounds.accepted) > 0 and (not rounds.looks or not self.full()):

@@ -47,17 +47,11 @@ class Runner:
 
     def run(self, contest: Contest, seconds: float, budget: Budget) -> record.Contest:
         """The contest's record: a result for every case, a comparison for every pair."""
-        return self.take(contest, seconds, budget)[0]
-
-    def take(
-        self, contest: Contest, seconds: float, budget: Budget, at_least: int = 0
-    ) -> tuple[record.Contest, Measurement | None]:
-        """As `run`, with the measurement behind it; `at_least` rounds go on after the answer is known."""
         began = time.monotonic()
         outcomes = [self._outcome(case) for case in contest.cases]
         setup = time.monotonic() - began
         margin = self._margin(contest, budget)
-        goal = Goal(seconds, budget.target, margin, at_least=at_least)
+        goal = Goal(seconds, budget.target, margin)
         measured: tuple[Crew, Measurement] | None = None
         while self.checks.until == "time" and _alive(outcomes) and measured is None:
             measured = self._measured(contest, outcomes, goal)
@@ -75,7 +69,7 @@ class Runner:
             self.repeat,
             self.checks.evidence,
         )
-        return next_run.foreseen(finished.to_record(), self.between), measurement
+        return next_run.foreseen(finished.to_record(), self.between)
 
     def _slow(self, contest: Contest, measurement: Measurement) -> list[str]:
         """Whether the host is slower than in earlier commands; where it is not, they gain one."""

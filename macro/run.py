@@ -143,6 +143,7 @@ def _measure(plan: Plan, entries: list[Entry], division: str, margin: float, fil
     """Prove, take turns, write the contest down; what stands in the file already is left, or gone on with."""
     from macro.equality import gate
     from macro.timing import results, resume, turns
+    from reports import next_run
 
     said, contest = partial(command.say, quiet), results.contest_name(plan, division)
     named = {results.name(plan, entry): entry for entry in entries}
@@ -155,7 +156,8 @@ def _measure(plan: Plan, entries: list[Entry], division: str, margin: float, fil
         resume.restore(named, taken)
         keep = partial(resume.keep, file, contest, named)
         seconds = turns.take(resume.left(plan, taken), entries, folder, said, keep)
-    file.append(results.contest(plan, entries, division, margin, seconds + resume.spent(taken)))
+    contest_record = results.contest(plan, entries, division, margin, seconds + resume.spent(taken))
+    file.append(next_run.foreseen(contest_record, next_run.spreads(file.run.environment)))
 
 
 def _done(contest: str, names: list[str], taken: Sequence[Round], file: RunFile) -> bool:

@@ -6,13 +6,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kernels.devices import check_name
 from kernels.errors import Unavailable, UsageError
 from micro.command.line import guarded
 from micro.planning.options import Outputs, Parser, outputs_of
-from micro.planning.request import TIME, number
+from micro.planning.request import TIME, number, replicates
 
 BUDGET = "180s"
 
@@ -23,6 +24,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("what", nargs="?", choices=("list", "all"), default="list", help="list, or run all")
     made.add_argument("--device", default="cpu", help="cpu, cuda:0 (default cpu)")
     made.add_argument("--budget", default=BUDGET, metavar="TIME", help=f"time of measuring ({BUDGET})")
+    made.add_argument("--replicate", default="1", metavar="N", help="measure all N times in fresh processes (1)")
     made.add_argument("--part", type=int, choices=(1, 2), help="of a GPU's: what a visit asks first, or then")
     made.add_argument("--small", action="store_true", help="sizes that take no time: a test of the whole")
     made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
@@ -47,9 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return guarded("micro", lambda: mechanisms.show(arguments.mechanisms))
     if arguments.what == "list":
         return guarded("micro", _listed)
-    chosen = (arguments.device, arguments.budget, arguments.small, arguments.part)
-    outputs = outputs_of(vars(arguments))
-    return guarded("micro", lambda: _all(*chosen, outputs))
+    return guarded("micro", lambda: _all(arguments, outputs_of(vars(arguments))))
 
 
 def _listed() -> int:
@@ -64,14 +64,16 @@ def _listed() -> int:
     return 0
 
 
-def _all(device: str, time: str, small: bool, part_of_visit: int | None, outputs: Outputs) -> int:
+def _all(words: argparse.Namespace, outputs: Outputs) -> int:
     from micro.command import everything
 
+    device = words.device
     if outputs.resume and outputs.output is None:
         raise UsageError("--resume: it needs a run file, -o FILE")
     check_name(device)
-    budget = number(time, TIME, "--budget", "180s")
-    todo, failed, known = everything.parts(device, small, part_of_visit), False, 0
+    budget, count = number(words.budget, TIME, "--budget", "180s"), replicates(words.replicate)
+    todo, failed, known = everything.parts(device, words.small, words.part), False, 0
+    todo = [replace(part, plan=replace(part.plan, replicates=count)) for part in todo]
     try:
         for i, (part, run) in enumerate(everything.run(todo, device, budget, outputs), 1):
             print(f"[{i}/{len(todo)}] {part.title}")

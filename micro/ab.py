@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 OURS = {  # options of a benchmark that an arm does not obey
     *("-h", "--help", "-o", "-q", "-v", "--device", "--budget", "--target", "--margin", "--until", "--list", "--why"),
-    *("--profile", "--resume", "--keep-wrong", "--figures"),
+    *("--replicate", "--profile", "--resume", "--keep-wrong", "--figures"),
     *(f"--{kind}" for kind in EXPORTS),
 }
 ABOUT = "Two checkouts or environments against each other: arm a is the baseline, arm b the contender."

@@ -18,7 +18,9 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = Parser(f"python -m micro.{NAME}", description=__doc__, allow_abbrev=False)
     how = made.add_mutually_exclusive_group()
-    how.add_argument("--full", action="store_true", help="five sizes, and again with a spinner on every core")
+    how.add_argument(
+        "--full", action="store_true", help="an hour: every path 20 times, more pairs, a spinner on every core"
+    )
     how.add_argument(
         "--soak",
         nargs="?",
@@ -26,7 +28,9 @@ def parser() -> argparse.ArgumentParser:
         metavar="PARTS",
         help="what takes minutes a figure: rate, elementwise, sweeps, frameworks, explain",
     )
+    how.add_argument("--explain", action="store_true", help="what is promised, how it is tested, and what is not")
     made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    made.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
     made.add_argument("--json", metavar="FILE", help="write the figures as JSON (- is stdout)")
     made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
     return made
@@ -40,15 +44,27 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _asked(arguments: argparse.Namespace) -> Callable[[], int]:
     """What the words ask for, ready to run."""
+    if arguments.explain:
+        return _explain
+    if arguments.resume and not arguments.output:
+        raise UsageError("--resume: it needs a run file, -o FILE")
     if arguments.soak is None:
         from micro.command.selftest import Options, run
 
-        return partial(run, Options(arguments.full, arguments.output, arguments.json, arguments.quiet))
+        words = (arguments.full, arguments.output, arguments.json, arguments.quiet, arguments.resume)
+        return partial(run, Options(*words))
     if arguments.output:
         raise UsageError("-o: --soak keeps no run file; --json FILE keeps its figures")
     from micro.command import soak
 
     return partial(soak.run, arguments.soak, arguments.json)
+
+
+def _explain() -> int:
+    from micro.contests.promises import EXPLAINED
+
+    print(EXPLAINED)
+    return 0
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from reports import stats
+from reports import flat, stats
 from reports.record import Comparison, Contest, Environment, Note, Result, Run
 
 
@@ -131,8 +131,8 @@ def _apart(first: Result, second: Result) -> str | None:
 
 
 def _by_process(result: Result) -> list[float]:
-    """The logarithm of the median of each process."""
+    """The logarithm of the median of each process, of what was accepted."""
     groups: dict[int, list[float]] = {}
-    for process, sample in zip(result.processes, result.samples, strict=True):
-        groups.setdefault(process, []).append(sample)
+    for i in flat.accepted(result):
+        groups.setdefault(result.processes[i], []).append(result.samples[i])
     return [math.log(statistics.median(samples)) for samples in groups.values()]

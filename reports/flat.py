@@ -9,7 +9,7 @@ expression, was replaced wherever it stood.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -42,24 +42,45 @@ COLUMNS = (
     "launches",
     "uses",
     "repeat",
+    "against",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "next_low",
+    "next_high",
+    "verdict",
 )
 SHARED = ("op", "variant", "device", "threads")  # columns of a comparison, where both sides have the same
 
 
 def results(run: Run) -> list[dict[str, Any]]:
-    """A row for each case: base units, `None` where something is unknown or no axis of its operation."""
+    """A row for each case: base units, `None` where something is unknown or no axis of its operation. Its ratio is that
+    of the first comparison in which it is the contender."""
     axes = list(dict.fromkeys(axis for result in run.results for axis in result.problem))
     rows = []
-    for result in run.results:
+    for result, compared in _with_comparisons(run):
         times = result.seconds
         known = {
             "median_seconds": times.median if times else None,
             "low_seconds": times.low if times else None,
             "high_seconds": times.high if times else None,
+            "against": compared.baseline if compared else None,
+            "ratio": compared.ratio if compared else None,
+            "ratio_low": compared.low if compared else None,
+            "ratio_high": compared.high if compared else None,
+            "next_low": compared.next_low if compared else None,
+            "next_high": compared.next_high if compared else None,
+            "verdict": compared.verdict if compared else None,
         }
         row = {name: known[name] if name in known else getattr(result, name) for name in COLUMNS}
         rows.append(row | {_column(axis, COLUMNS): result.problem.get(axis) for axis in axes})
     return rows
+
+
+def _with_comparisons(run: Run) -> Iterator[tuple[Result, Comparison | None]]:
+    for contest in run.contests:
+        first = {comparison.contender: comparison for comparison in reversed(contest.comparisons)}
+        yield from ((x, first.get(x.name) if x.role == "measured" else None) for x in contest.results)
 
 
 def comparisons(run: Run) -> list[dict[str, Any]]:
@@ -75,6 +96,8 @@ def comparisons(run: Run) -> list[dict[str, Any]]:
             first, second = by_name[comparison.baseline], by_name[comparison.contender]
             row = {name: getattr(comparison, name) for name in own}
             row["notes"] = "; ".join(comparison.notes)
+            row["path"] = ", ".join(comparison.path)
+            row["replicates"] = len(comparison.replicates)
             row["baseline_seconds"] = first.seconds.median if first.seconds else None
             row["contender_seconds"] = second.seconds.median if second.seconds else None
             for name in SHARED:

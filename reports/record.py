@@ -88,6 +88,16 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Replicate:
+    """A comparison as one of several runs of its contest saw it, each in processes of its own."""
+
+    ratio: float | None  # time of the contender over time of the baseline
+    low: float | None  # of its 95 % interval; null: unbounded
+    high: float | None  # of its 95 % interval; null: unbounded
+    verdict: str  # of that run alone
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Contender against baseline: time of one use over time of one use."""
 
@@ -106,6 +116,10 @@ class Comparison:
     work_ratio: float = 1.0  # executed FLOP (or bytes) of the contender over the baseline's
     scope: str = "within this process"  # where the interval holds
     notes: tuple[str, ...] = ()  # such as: the ratio itself wanders
+    path: tuple[str, ...] = ()  # how it was timed: wall, cpu, one look, fixed placement, python, threads, lockstep …
+    next_low: float | None = None  # the same command again: its ratio lies above this
+    next_high: float | None = None  # … and below this, 95 times in 100; null: the spread between runs is not known
+    replicates: tuple[Replicate, ...] = ()  # what each of several runs said, where there were several
 
 
 @dataclass(frozen=True)

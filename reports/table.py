@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass
 
-from reports import flat, older, units
+from reports import flat, next_run, older, units
 from reports.record import READS, Comparison, Result, Run
 
 
@@ -26,6 +26,7 @@ class Ratio:
     at: str
     pair: str
     ratio: str
+    next: str
     verdict: str
     contender: str
     baseline: str
@@ -37,12 +38,14 @@ HEAD = Ratio(
     "at",
     "contender / baseline",
     "ratio, 95 % interval",
+    "next run",
     "verdict",
     "contender",
     "baseline",
     "of ceiling",
     "worst error",
 )
+WHOLE = (HEAD.ratio, HEAD.next)  # columns whose cells are never broken
 
 
 def comparisons(run: Run) -> Table:
@@ -58,6 +61,8 @@ def comparisons(run: Run) -> Table:
             rows.append(_ratio(comparison, *pair, home, remarks))
             mixed |= pair[0].precision != pair[1].precision
     needless = {"ceiling"} if all(row.ceiling == "–, –" for row in rows) else set()
+    if all(row.next == "–" for row in rows):
+        needless.add("next")
     if not mixed:  # errors are of interest where a time is bought with them
         needless.add("error")
     head, *cells = ([cell for name, cell in asdict(row).items() if name not in needless] for row in (HEAD, *rows))
@@ -77,6 +82,7 @@ def _ratio(comparison: Comparison, contender: Result, baseline: Result, home: st
         " ".join(word for word in common.split(" ") if word != home),
         f"{first} / {second}",
         units.ratio(comparison.ratio, comparison.low, comparison.high),
+        units.ends(comparison.next_low, comparison.next_high),
         verdict,
         _median(contender),
         _median(baseline),
@@ -224,6 +230,19 @@ def selftest(run: Run) -> tuple[str, ...]:
     told = "; ".join(f"{figure['name']} {figure['found']}" for figure in chosen)
     count = len(held) - len(missed)
     return (f"Self-test here, {known['started'][:10]}: {count} of {len(held)} figures held{rest}. {told}.",)
+
+
+def between(run: Run) -> str | None:
+    """How far runs lie apart on the paths taken, or that it is not known here."""
+    paths = list(dict.fromkeys(name for c in run.comparisons if c.ratio is not None for name in c.path))
+    if not paths or all(c.replicates for c in run.comparisons):
+        return None
+    known = next_run.spreads(run.environment)
+    parts = [f"{path} {100 * known[path].sd:.2g} %" for path in paths if path in known]
+    lacking = [path for path in paths if path not in known]
+    if lacking:
+        parts.append(f"not known here ({', '.join(lacking)}), run micro.selftest{' --full' * bool(parts)}")
+    return f"between runs: {'; '.join(parts)}"
 
 
 def burst(run: Run) -> str | None:

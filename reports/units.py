@@ -49,6 +49,13 @@ def ratio(center: float | None, low: float | None, high: float | None) -> str:
     return f"{center:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
 
 
+def ends(low: float | None, high: float | None) -> str:
+    """`1.009 to 1.017`, as many places as the interval supports; a dash where it is unknown."""
+    if low is None or high is None:
+        return "–"
+    return ratio(math.sqrt(low * high), low, high).partition("[")[2].rstrip("]").replace(", ", " to ")
+
+
 def percent(value: float | None) -> str:
     """Whole per cent, of a number that is a percentage already; a dash where it is unknown."""
     return "–" if value is None else f"{value:.0f} %"

@@ -16,6 +16,7 @@ from macro.timing.turns import Entry, Plan
 from reports import record, stats
 
 FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
+GENERATIONS = "generations"  # the path by which the self-test knows the spread between runs
 PROCESSES = 5  # from so many on an interval holds across processes
 CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}  # as recorded, as blocks have them
 COUNTED = ("system", "blocked", "faults", "voluntary", "involuntary", "peak")
@@ -196,6 +197,7 @@ def _comparison(
         margin,
         margin,
         scope=scope,
+        path=(GENERATIONS,),
     )
     for entry in (a, b):
         if entry.status != "ok" or not entry.blocks:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import IO, Any
+
+from reports import stats
+
+HEAD = ("figure", "found", "promised", "held")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One line: what was found, what is promised, and whether it holds; `busy` says why it need not."""
+    """One line: what was found, what is promised, and whether it holds; `busy` says why it is not judged."""
 
     name: str
     found: str
@@ -18,13 +22,38 @@ class Figure:
     held: bool
     busy: str | None = None
 
+    @property
+    def judgment(self) -> str:
+        """The word of the column `held`."""
+        if not self.promised:
+            return ""
+        return "yes" if self.held else f"not judged: {self.busy}" if self.busy else "NO"
+
     def say(self) -> str:
         verdict = "held" if self.held else f"not judged: {self.busy}" if self.busy else "NOT HELD"
         return f"{self.name}: {self.found}" + (f"; promised {self.promised}: {verdict}" if self.promised else "")
 
 
+def rate(name: str, hits: int, trials: int, least: float, unjudged: str | None = None, most: float = 1.0) -> Figure:
+    """A share that is promised to be at least so much, at most `most`: held where its whole 95 % Wilson interval lies
+    inside. Not judged where that was said before, or where so few trials could not show it whatever they found, unless
+    they show that it is not so."""
+    low, high = stats.wilson(hits, trials)
+    inside, outside = least <= low and (high <= most or most == 1.0), high < least or low > most
+    if unjudged is None and not outside and not _can_show(trials, least, most):
+        unjudged = f"{trials} are too few to show it" if trials else "there are none"
+    promised = f"at least {least:g}" if most == 1.0 else f"{least:g} to {most:g}"
+    return Figure(name, f"{hits} of {trials} [{low:.3f}, {high:.3f}]", promised, inside and not unjudged, unjudged)
+
+
+def _can_show(trials: int, least: float, most: float) -> bool:
+    """Whether the best number of hits of so many trials lies inside for certain."""
+    ends = (stats.wilson(hits, trials) for hits in range(trials + 1))
+    return trials > 0 and any(low >= least and (high <= most or most == 1.0) for low, high in ends)
+
+
 def exit_code(figures: Sequence[Figure]) -> int:
-    """0 where every figure is as promised, or the machine was too busy for it; else 1."""
+    """0 where every figure is as promised or is not judged; else 1."""
     return 0 if all(figure.held or figure.busy for figure in figures) else 1
 
 
@@ -45,3 +74,18 @@ def write(kept: dict[str, Any], path: str | None) -> None:
     elif path:
         with open(path, "w", encoding="utf-8") as stream:
             json.dump(kept, stream)
+
+
+def table(figures: Sequence[Figure], stream: IO[str]) -> None:
+    """All figures with the column `held`, for a person."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in HEAD:
+        shown.add_column(name, overflow="fold")
+    for one in figures:
+        shown.add_row(*map(Text, (one.name, one.found, one.promised, one.judgment)))
+    Console(file=stream, highlight=False, width=None if stream.isatty() else 132).print(shown)

@@ -1,46 +1,40 @@
-"""Runs the pairs of micro/contests/selftest.py and turns them into figures with intervals and promises."""
+"""The self-test from its words to its exit code: pairs of known truth, rivals run after run, the loop's bias."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import state
 from kernels.devices import open_device
 from kernels.ops.fma import Fma
-from micro.command import figure
+from micro.command import figure, generations, known_pairs, rival_runs, spread
 from micro.command.figure import Figure
 from micro.command.session import Session, session
-from micro.contests import selftest
-from micro.measuring import coverage
+from micro.contests import promises, rivals, selftest
+from micro.contests.selftest import Known
 from micro.measuring.rounds import Goal, measure
+from micro.measuring.runner import Runner
 from micro.measuring.workers import Crew
-from micro.planning.contest import Case
+from micro.planning.contest import Case, Contest
 from micro.planning.options import Outputs
 from reports import record, stats
 
-if TYPE_CHECKING:
-    from kernels.ops.gemm import Gemm
-    from kernels.ops.stream import Stream
-
-BUSY = 0.1  # share of contended pairs above which a figure says the machine was too busy for it
-PROMISES = {  # least hits of so many trials: quiet, and with a spinner on every core
-    "identical pairs not called different": (299 / 300, 149 / 150),
-    "identical pairs called same": (145 / 150, 135 / 150),
-    "+5 % called slower": (59 / 60, 58 / 60),
-    "+2 % called slower": (57 / 60, 50 / 60),
-    f"95 % interval at {selftest.FIXED} rounds holds 1": (135 / 150, None),
-}
-SECONDS = {"median": (0.2, 0.5), "worst": (2.0, 2.0)}
-BIAS = {1: 0.005, 10: 0.001, 100: 0.001}
+STEADY = 2048  # rounds of a bias: enough that its interval lies inside what is promised, where the loop keeps it
+SPINNER = """
+import os, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+parent = os.getppid()
+while os.getppid() == parent: pass  # none outlives a killed self-test
+"""
 
 
 @dataclass(frozen=True)
@@ -51,133 +45,129 @@ class Options:
     output: Path | None = None
     json: str | None = None
     quiet: bool = False
-
-
-@dataclass
-class Pair:
-    """A finished pair: its verdict, seconds until it, whether the fixed interval holds 1, contention."""
-
-    kind: str
-    verdict: str
-    seconds: float
-    holds: bool | None
-    contended: bool
+    resume: bool = False
 
 
 def run(options: Options) -> int:
-    """The whole command; its exit code."""
-    phases = 4 if options.full else 3
-    outputs = Outputs(output=options.output, quiet=options.quiet)
+    """The whole command; its exit code. Raises UsageError."""
+    phases = rivals.RUNS[options.full] + (4 if options.full else 3)
+    outputs = Outputs(output=options.output, quiet=options.quiet, resume=options.resume)
     with session("selftest", [open_device("cpu")], phases, outputs) as at:
-        figures = Selftest(at, options.full).figures()
-        at.file.append(record.Note("selftest", {"figures": figure.data(figures)}))
-    _say(figures, at.environment, options.json)
-    return figure.exit_code(figures)
+        test = Selftest(at, options.full)
+        figures = test.figures()
+        found = {"between": test.between, "paths": test.paths}
+        at.file.append(record.Note("selftest", {"figures": figure.data(figures), **found}))
+    return _say(figures, found, at.environment, options.json)
 
 
 class Selftest:
-    """Measures in an open session."""
+    """Measures in an open session; what stands in its file already is taken from there."""
 
     def __init__(self, at: Session, full: bool) -> None:
-        self._file, self._progress, self._runner = at.file, at.progress, at.runner
-        self._full = full
-        self._sizes = selftest.PAIRS + (selftest.MORE if full else ())
+        self._at, self._full = at, full
+        self._known = {contest.contest: contest for contest in at.file.run.contests}
+        chosen = rivals.rivals(open_device("cpu").limits().cores, full)
+        commands = (generations.STUBS, *generations.REAL) if full else ()
+        self._rivals = rival_runs.RivalRuns(chosen, commands, at.runner.seed)
+        self._passes = rivals.RUNS[full]
 
     def figures(self) -> list[Figure]:
+        """Everything, in passes over the whole time."""
         began = time.monotonic()
-        figures = [*self._figures("quiet", 0), *self._biases(), *self._memory()]
+        noisy = self._pilot()
+        quiet = [*selftest.schedule(selftest.FULL if self._full else selftest.QUICK, self._full)]
+        pairs: list[known_pairs.Pair] = []
+        for number in range(self._passes):
+            self._at.progress.begin(f"run {number + 1} of {self._passes} of every pair of rivals")
+            runner = self._at.runner.fresh(number)
+            for done in self._rivals.take(number, self._taker(runner), self._known):
+                self._keep(done)
+            pairs += [self._pair(one, runner) for one in quiet[number :: self._passes]]
+        found = [*known_pairs.figures(pairs, False, self._full, noisy)]
+        found += rival_runs.figures(self._runs, self._pairs, self._spreads, noisy)
+        found += [Figure(text, "", "no failure", False) for text in dict.fromkeys(self._rivals.broken)]
+        rest = self._at.runner.fresh(self._passes)
+        found += [*self._biases(noisy), *self._memory(rest)]
         if self._full:
-            with spinners():
-                figures += self._figures("a spinner on every core", 1)
-        figures += self._coverage()
-        return [*figures, Figure("whole self-test", f"{time.monotonic() - began:.0f} s", "", True)]
+            found += self._spinning(rest)
+        found.append(self._steering())
+        return [*found, Figure("whole self-test", f"{time.monotonic() - began:.0f} s", "", True)]
 
-    def _figures(self, condition: str, column: int) -> list[Figure]:
-        """The pairs of every kind and size, in turn, and what their counts say."""
-        self._progress.begin(f"pairs, {condition}")
-        pairs = [self._pair(*one) for one in self._schedule(column)]
-        share = sum(pair.contended for pair in pairs) / len(pairs)
-        busy = f"{share:.0%} of the pairs were contended" if share > BUSY and column == 0 else None
-        suffix = f" ({condition})"
-        identical = [pair for pair in pairs if pair.kind == "identical"]
-        counted: list[tuple[str, list[bool]]] = [
-            ("identical pairs not called different", [p.verdict in ("same", "unresolved") for p in identical]),
-            ("identical pairs called same", [p.verdict == "same" for p in identical]),
-            ("+5 % called slower", [p.verdict == "slower" for p in pairs if p.kind == "+5 %"]),
-            ("+2 % called slower", [p.verdict == "slower" for p in pairs if p.kind == "+2 %"]),
-        ]
-        if column == 0:
-            name = f"95 % interval at {selftest.FIXED} rounds holds 1"
-            counted.append((name, [bool(p.holds) for p in identical if p.holds is not None]))
-        figures = [self._count(name, hits, column, suffix, busy) for name, hits in counted]
-        if column == 1:  # beside a spinner a small difference may be missed where the result says contended
-            missed = [p for p in pairs if p.kind == "+2 %" and p.verdict != "slower"]
-            marked = sum(p.contended for p in missed)
-            name, counts = "+2 % missed but marked contended" + suffix, f"{marked} of {len(missed)}"
-            figures.append(Figure(name, counts, "all", marked == len(missed)))
-        return [*figures, self._seconds(pairs, column, suffix, busy)]
+    @cached_property
+    def _runs(self) -> list[spread.Runs]:
+        return self._rivals.runs(self._passes, self._known)
 
-    def _schedule(self, column: int) -> Iterator[tuple[str, int, Gemm | Stream, str]]:
-        for kind, count in selftest.PER_SIZE.items():
-            many = count * 2 if self._full and column == 0 and kind == "identical" else count
-            per_size = max(1, round(many * len(selftest.PAIRS) / len(self._sizes)))
-            for number in range(per_size):
-                for _, problem, variant in self._sizes:
-                    yield kind, number, problem, variant
+    @cached_property
+    def _spreads(self) -> dict[str, Any]:
+        return spread.between(self._runs)
 
-    def _pair(self, kind: str, number: int, problem: Gemm | Stream, variant: str) -> Pair:
-        contest = selftest.pair(kind, number, problem, variant)
-        fixed = selftest.FIXED if kind == "identical" else 0
-        done, measurement = self._runner.take(contest, selftest.SECONDS[kind], selftest.BUDGET, at_least=fixed)
-        self._file.append(done)
-        self._progress.say(f"{kind} {number} {problem.name}")
-        contended = any(result.status == "contended" for result in done.results if result.role == "measured")
-        if measurement is None:
-            return Pair(kind, "not comparable", 0.0, None, contended)
-        holds = None
-        x = measurement.logs(0, 1)[: selftest.FIXED]
-        if fixed and len(x) == selftest.FIXED and (interval := stats.interval(x, 0.05)):
-            holds = interval.low <= 1 <= interval.high
-        return Pair(kind, done.comparisons[0].verdict, measurement.seconds, holds, contended)
+    @cached_property
+    def _pairs(self) -> list[spread.PairFigures]:
+        return spread.figures(self._runs, self._spreads)
 
-    def _count(self, name: str, hits: list[bool], column: int, suffix: str, busy: str | None) -> Figure:
-        n, k = len(hits), sum(hits)
-        low, high = stats.wilson(k, n)
-        share = PROMISES[name][column]
-        assert share is not None
-        least = round(share * n - 0.5 + 1e-9) if share < 0.99 else n - max(1, round((1 - share) * n))
-        promised = f"at least {least}"
-        return Figure(name + suffix, f"{k} of {n} [{low:.3f}, {high:.3f}]", promised, k >= least, busy)
+    @property
+    def between(self) -> dict[str, Any]:
+        """How far runs lie apart, by path, as later reports read it."""
+        return {path: asdict(one) for path, one in self._spreads.items()}
 
-    def _seconds(self, pairs: Sequence[Pair], column: int, suffix: str, busy: str | None) -> Figure:
-        took = sorted(pair.seconds for pair in pairs if pair.kind in ("identical", "+5 %"))
-        median, worst = took[len(took) // 2], took[-1]
-        limits = SECONDS["median"][column], SECONDS["worst"][column]
-        held = median <= limits[0] and worst <= limits[1]
-        found = f"median {median:.2f}, worst {worst:.2f}"
-        promised = f"{limits[0]} and {limits[1]:g}"
-        return Figure("seconds a pair, identical and +5 %" + suffix, found, promised, held, busy)
+    @property
+    def paths(self) -> list[dict[str, Any]]:
+        """A row for each path."""
+        return spread.rows(self._pairs, self._spreads)
 
-    def _biases(self) -> Iterator[Figure]:
+    def _taker(self, runner: Runner) -> rival_runs.Take:
+        def take(contest: Contest, seconds: float) -> record.Contest:
+            if contest.name not in self._known:
+                self._at.progress.say(contest.name)
+                self._keep(runner.run(contest, seconds, selftest.BUDGET))
+            return self._known[contest.name]
+
+        return take
+
+    def _keep(self, done: record.Contest) -> None:
+        self._at.file.append(done)
+        self._known[done.contest] = done
+
+    def _pair(self, one: Known, runner: Runner) -> known_pairs.Pair:
+        return known_pairs.finished(one, self._taker(runner)(one.contest, selftest.SECONDS[one.kind]))
+
+    def _pilot(self) -> str | None:
+        """Why nothing quiet is judged, said before anything is measured that is."""
+        self._at.progress.begin("pilot: is it quiet here?")
+        pilot = selftest.schedule({selftest.IDENTICAL: selftest.PILOT}, False, "/pilot")
+        noisy = known_pairs.noisy([self._pair(one, self._at.runner) for one in pilot])
+        if noisy:
+            print(f"micro.selftest: {noisy}: figures of a quiet machine will not be judged", file=sys.stderr)
+        return noisy
+
+    def _spinning(self, runner: Runner) -> Iterator[Figure]:
+        """The pairs of known truth beside a busy process on every core."""
+        self._at.progress.begin("pairs, a spinner on every core")
+        pairs = [*selftest.schedule(selftest.SPINNING, True, "/spinner")]
+        with spinners():
+            found = [self._pair(one, runner) for one in pairs]
+        yield from known_pairs.figures(found, True, self._full, None)
+
+    def _biases(self, noisy: str | None) -> Iterator[Figure]:
         """What the loop adds to a launch of known length."""
         from kernels.devices.cpu import instruction_sets
 
-        self._progress.begin("bias of the loop")
+        self._at.progress.begin("bias of the loop")
         isa = instruction_sets()[-1]
         probe = Case(Fma(isa, 10_000, 1), "c")
         step = self._ratio((probe, replace(probe, role="ceiling")), 64)[1] / 10_000
-        for microseconds, limit in BIAS.items():
+        for microseconds, limit in promises.BIAS.items():
             short, block, launches = selftest.bias(microseconds, isa, step)
-            shown, _ = self._ratio((short, block), 512)
+            shown, _ = self._ratio((short, block), STEADY)
             assert shown is not None
             scale = block.problem.steps / short.problem.steps  # type: ignore[attr-defined]
-            low, mid, high = (100 * (end * scale - 1) for end in (shown.low, shown.center, shown.high))
-            held = low <= 100 * limit and high >= -100 * limit
+            low, mid, high = (end * scale - 1 for end in (shown.low, shown.center, shown.high))
             yield Figure(
                 f"bias of the loop at {microseconds} µs ({launches} launches a visit)",
-                f"{mid:+.3f} % [{low:+.3f}, {high:+.3f}]",
-                f"{100 * limit:g} %",
-                held,
+                f"{100 * mid:+.3f} % [{100 * low:+.3f}, {100 * high:+.3f}]",
+                f"inside ±{100 * limit:g} %",
+                -limit <= low and high <= limit and not noisy,
+                noisy,
             )
         empty = Case(Fma(isa, 1, 1), "c")
         yield Figure("a launch of one multiply-add", f"{1e9 * self._ratio((empty, probe), 64)[1]:.1f} ns", "", True)
@@ -188,51 +178,58 @@ class Selftest:
         """First over second in fixed rounds, and the median seconds of a launch of the first."""
         import numpy as np
 
-        crew = Crew(self._runner.checks.workers, cases, seed=rounds)
+        crew = Crew(self._at.runner.checks.workers, cases, seed=rounds)
         done = measure(crew, [(1, 0)], Goal(10.0, 0.01, 0.01, rounds), lambda text: None)
         crew.close()
         times: Any = done.look.wall[done.accepted]
         return stats.interval(done.logs(1, 0), 0.05), float(np.median(times[:, 0]))
 
-    def _memory(self) -> Iterator[Figure]:
+    def _memory(self, runner: Runner) -> Iterator[Figure]:
         """Identical pairs that main memory bounds: printed, not promised."""
         name, problem, variant = selftest.MEMORY
-        verdicts = []
+        take, verdicts = self._taker(runner), []
         for number in range(4):
-            contest = replace(selftest.pair("identical", number, problem, variant), margin=0.04)
-            done, _ = self._runner.take(contest, 1.0, selftest.BUDGET)
-            self._file.append(done)
-            verdicts.append(done.comparisons[0].verdict)
+            contest = replace(selftest.pair(selftest.IDENTICAL, number, problem, variant), margin=0.04)
+            verdicts.append(take(contest, 1.0).comparisons[0].verdict)
         yield Figure(f"identical pairs of {name}, margin 4 %", ", ".join(verdicts), "", True)
 
-    def _coverage(self) -> Iterator[Figure]:
-        """By simulation: does the interval hold the truth when a contest stops?"""
-        self._progress.begin("coverage at stopping, simulated")
-        trials = 2000 if self._full else 300
-        for kind, promise in coverage.PROMISED.items():
-            found = coverage.worst(kind, trials)
-            error = stats.wilson(round(found * trials), trials)[1]
-            name = f"95 % interval holds the truth at stopping, {kind} noise, simulated"
-            yield Figure(name, f"{found:.3f} of {trials}, at most {error:.3f}", f"{promise}", error >= promise)
+    def _steering(self) -> Figure:
+        """The variables that choose a library's kernels or threads here."""
+        variables = self._at.environment.facts.get("variables") or {}
+        said = ", ".join(f"{name}={value}" for name, value in variables.items()) or "none"
+        return Figure("variables that steer libraries", said, "", True)
 
 
-def _say(figures: list[Figure], environment: record.Environment, json_file: str | None) -> None:
-    out = sys.stderr if json_file == "-" else sys.stdout
-    for one in figures:
-        print(one.say(), file=out)
-    kept = figure.document(environment.started, figures)
-    state.write(f"selftest/{environment.state['machine']}.json", json.dumps(kept))
+def _say(
+    figures: Sequence[Figure], found: dict[str, Any], environment: record.Environment, json_file: str | None
+) -> int:
+    """The table, the document for later reports, `--json`; the exit code."""
+    figure.table(figures, sys.stderr if json_file == "-" else sys.stdout)
+    kept = figure.document(environment.started, figures) | found
+    earlier = environment.state.get("selftest") or {}
+    state.write(f"selftest/{environment.state['machine']}.json", json.dumps(better(kept, earlier)))
     figure.write(kept, json_file)
+    return figure.exit_code(figures)
+
+
+def better(kept: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
+    """The document, with each path's spread from whichever of two self-tests knows it better: a quick one does not
+    undo what a full one found."""
+    between, paths = dict(kept["between"]), {row["path"]: row for row in kept["paths"]}
+    for row in earlier.get("paths", ()):
+        path = row["path"]
+        if path not in between or row["degrees"] > between[path]["degrees"]:
+            between[path], paths[path] = {"sd": row["sd"], "degrees": row["degrees"]}, row
+    return kept | {"between": between, "paths": [*paths.values()]}
 
 
 @contextmanager
 def spinners() -> Iterator[None]:
     """A busy process pinned to every core this one may use."""
-    code = (
-        "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\n"
-        "parent = os.getppid()\nwhile os.getppid() == parent: pass"  # none outlives a killed self-test
-    )
-    busy = [subprocess.Popen([sys.executable, "-c", code, str(core)]) for core in sorted(os.sched_getaffinity(0))]
+    import os
+
+    cores = sorted(os.sched_getaffinity(0))
+    busy = [subprocess.Popen([sys.executable, "-c", SPINNER, str(core)]) for core in cores]
     try:
         yield
     finally:

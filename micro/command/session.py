@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +17,7 @@ from micro.command import environment as machine
 from micro.command import names as command_names
 from micro.command.outputs import open_outputs, say
 from micro.command.progress import Progress
+from micro.measuring import replicates
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks, refuse_size
 from micro.measuring.runner import Runner
@@ -27,7 +28,7 @@ from micro.planning.repeat import Repeat
 from micro.planning.request import Plan
 from micro.worker.evidence import beside
 from micro.worker.process import Workers
-from reports import store
+from reports import next_run, record, store
 from reports.record import Environment, Note, Run
 from reports.stats import LOOKS
 
@@ -73,7 +74,8 @@ def session(
         evidence = beside(outputs.output) if outputs.output else None
         limits = {device.name: device.limits() for device in devices}
         checks = Checks(workers, until, progress.say, evidence, outputs.keep_wrong)
-        runner = Runner(checks, limits, history, Repeat(module, swept), seed)
+        between = next_run.spreads(file.run.environment)
+        runner = Runner(checks, limits, history, Repeat(module, swept), seed, between)
         yield Session(environment, file, runner, progress)
 
 
@@ -133,26 +135,41 @@ def _device(name: str) -> Device:
 def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset()) -> float:
     """All contests that are left, and those that its question asks for after them, into the run file; what
     those before them took is off the budget. Seconds left. `others`: contests of other plans in the same file."""
-    left = _left(plan.contests, at.file.run, at.file.path)
+    left = _left(plan, at.file.run, at.file.path)
 
     def so_far() -> Run:
         return replace(at.file.run, contests=tuple(c for c in at.file.run.contests if c.contest not in others))
 
     if at.progress.contests == len(plan.contests):
-        at.progress.contests = len(left)
+        at.progress.contests = len(left) * plan.replicates
     if left and not plan.outputs.quiet:
         print(_forecast(left, plan.budget), file=sys.stderr, flush=True)
     taken = sum(done.seconds.get("measuring", 0.0) for done in so_far().contests)
-    need = partial(_first_look, limits=at.runner.limits)
+    need = partial(_first_look, limits=at.runner.limits)  # of one run of a contest
     share = sum(map(need, left)) / (sum(map(need, plan.contests)) or 1.0)
     rest = max(plan.budget.seconds - taken, plan.budget.seconds * share)
-    rest = measure_all(at, left, replace(plan.budget, seconds=rest))
-    while (more := _fresh(plan.refine(so_far()), at.file.run)) and rest >= sum(map(need, more)):
-        rest = measure_all(at, more, replace(plan.budget, seconds=rest))
+    rest = _measure(at, left, replace(plan.budget, seconds=rest), plan.replicates)
+    while (more := _fresh(plan.refine(so_far()), at.file.run)) and rest >= plan.replicates * sum(map(need, more)):
+        rest = _measure(at, more, replace(plan.budget, seconds=rest), plan.replicates)
     said = why.answer(plan.why, so_far()) if plan.why else plan.answer(so_far())
     if said and said not in [note.data.get("sentences") for note in at.file.run.notes]:
         at.file.append(Note("answer", {"sentences": said}))
     return rest
+
+
+def _measure(at: Session, contests: Sequence[Contest], budget: Budget, count: int) -> float:
+    """All contests, once or `count` times in fresh processes, each time in another order. Seconds left."""
+    if count == 1:
+        return measure_all(at, contests, budget)
+    left = budget.seconds
+    for number, todo in replicates.passes(contests, count, at.file.run, at.runner.seed):
+        share = replace(budget, seconds=budget.seconds / count * len(todo) / len(contests))
+        fresh = replace(at, runner=at.runner.fresh(number))
+        left -= share.seconds - measure_all(fresh, todo, share, partial(replicates.keep, at.file, number))
+    taken = replicates.taken(at.file.run)
+    for contest in contests:
+        at.file.append(replicates.combined([taken[number, contest.name] for number in range(count)]))
+    return left
 
 
 def name_kernels(at: Session) -> None:
@@ -163,30 +180,40 @@ def name_kernels(at: Session) -> None:
             at.file.append(note)
 
 
-def _left(contests: Sequence[Contest], run: Run, path: Path | None) -> list[Contest]:
+def _left(plan: Plan, run: Run, path: Path | None) -> list[Contest]:
     """The contests that a resumed run file does not hold yet. Raises UsageError."""
-    done = {contest.contest: contest for contest in run.contests}
-    for contest in contests:
-        if (known := done.get(contest.name)) is None:
-            continue
-        names = [result.name for result in known.results if result.role == "measured"]
-        halfway = any(result.status in ("planned", "built", "ran") for result in known.results)
-        if halfway or names != [case.name for case in contest.cases]:
-            how = "stopped by --until" if halfway else "with other cases"
-            raise UsageError(
-                f"-o {path}: it holds {contest.name} {how}, from `{run.environment.command}`: name another file"
-            )
-    return [contest for contest in contests if contest.name not in done]
+    for contest in plan.contests:
+        for known in (*run.contests, *replicates.taken(run).values()):
+            if known.contest == contest.name and (how := _unlike(contest, known, plan.replicates)):
+                said = f"-o {path}: it holds {contest.name} {how}, from `{run.environment.command}`: name another file"
+                raise UsageError(said)
+    done = {contest.contest for contest in run.contests}
+    return [contest for contest in plan.contests if contest.name not in done]
+
+
+def _unlike(contest: Contest, known: record.Contest, count: int) -> str | None:
+    """How a record differs from what is asked; a contest whose runs are not all there has a record of each."""
+    if any(result.status in ("planned", "built", "ran") for result in known.results):
+        return "stopped by --until"
+    if [result.name for result in known.results if result.role == "measured"] != [case.name for case in contest.cases]:
+        return "with other cases"
+    counts = {len(comparison.replicates) for comparison in known.comparisons} - {0, count}
+    return f"of {counts.pop()} runs" if counts else None
 
 
 def _interrupted(plan: Plan, file: store.RunFile) -> str:
     kept = f"they are in {file.path}, --resume goes on" if file.path else "-o FILE would have kept them"
     ended = f"{len(file.run.contests)} of {len(plan.contests)} contests had ended"
+    if plan.replicates > 1:
+        ended += f", {len(replicates.taken(file.run))} of {plan.replicates * len(plan.contests)} runs of them"
     return f"micro.{plan.name}: interrupted; {ended}: {kept}"
 
 
-def measure_all(at: Session, contests: Sequence[Contest], budget: Budget) -> float:
-    """One contest after another; what one leaves over goes to the later ones. Seconds left.
+def measure_all(
+    at: Session, contests: Sequence[Contest], budget: Budget, keep: Callable[[record.Contest], None] | None = None
+) -> float:
+    """One contest after another; what one leaves over goes to the later ones. Seconds left. `keep`: where a finished
+    one goes, the run file unless said.
 
     First each gets what its first look takes, then all share the rest, case by case; a budget too small
     for the first looks is shared in their proportion. Seconds left are negative where the last looks took longer.
@@ -201,7 +228,7 @@ def measure_all(at: Session, contests: Sequence[Contest], budget: Budget) -> flo
         done = at.runner.run(contest, seconds, budget)
         spent += done.seconds["measuring"]
         left = max(budget.seconds - spent, 0.0)
-        at.file.append(done)
+        (keep or at.file.append)(done)
     return budget.seconds - spent
 
 

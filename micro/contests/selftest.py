@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from kernels.ops.fma import Fma
 from kernels.ops.gemm import Gemm
 from kernels.ops.stream import Stream
@@ -15,20 +18,40 @@ PAIRS = (
 )
 MORE = (("128³ blocked", Gemm(128, 128, 128), "blocked"), ("copy 2×8 KiB", Stream("copy", 8 << 10), "c"))
 MEMORY = ("triad 3×16 MiB", Stream("triad", 16 << 20), "c")
-PER_SIZE = {"identical": 50, "+5 %": 20, "+2 %": 20}
-CALLS = {"+5 %": (20, 21), "+2 %": (50, 51)}  # in one launch: the truth is their quotient, exactly
-FIXED = 128  # rounds at which the interval of identical pairs is judged
-SECONDS = {"identical": 1.9, "+5 %": 1.9, "+2 %": 4.0}  # of measuring; a chunk begun in time ends within 2
+IDENTICAL, FIVE, TWO = "identical", "+5 %", "+2 %"
+QUICK = {IDENTICAL: 50, FIVE: 20, TWO: 20}  # of each of PAIRS
+FULL = {IDENTICAL: 150, FIVE: 24, TWO: 24}  # of each of PAIRS and MORE, quiet
+SPINNING = {IDENTICAL: 60, FIVE: 12, TWO: 12}  # the same with a spinner on every core
+PILOT = 2  # identical pairs of each of PAIRS, which say beforehand whether the machine is quiet enough
+CALLS = {FIVE: (20, 21), TWO: (50, 51)}  # in one launch: the truth is their quotient, exactly
+SECONDS = {IDENTICAL: 1.9, FIVE: 1.9, TWO: 4.0}  # of measuring; a chunk begun in time ends within 2
 BUDGET = Budget(seconds=2.0)
 
 
-def pair(kind: str, number: int, problem: Gemm | Stream, variant: str) -> Contest:
+@dataclass(frozen=True)
+class Known:
+    """A contest whose truth is known: its kind, its kernel in words."""
+
+    kind: str
+    kernel: str
+    contest: Contest
+
+
+def pair(kind: str, number: int, problem: Gemm | Stream, variant: str, where: str = "") -> Contest:
     """Two cases of one kernel: identical, or the second with a known share of work more."""
     low, high = CALLS.get(kind, (1, 1))
     names = (f"{variant}*{low}", f"{variant}*{high}" + ("~b" if low == high else ""))
     cases = tuple(Case(problem, name) for name in names)
-    differs = "nothing" if kind == "identical" else f"work: differs ({high} calls for {low})"
-    return Contest(f"{NAME}/{kind}/{number}/{problem.name}", "is the second one slower?", differs, cases)
+    differs = "nothing" if kind == IDENTICAL else f"work: differs ({high} calls for {low})"
+    return Contest(f"{NAME}/{kind}/{number}/{problem.name}{where}", "is the second one slower?", differs, cases)
+
+
+def schedule(counts: dict[str, int], full: bool, where: str = "") -> Iterator[Known]:
+    """All pairs of every kind and size, in turn."""
+    for kind, count in counts.items():
+        for number in range(count):
+            for kernel, problem, variant in PAIRS + (MORE if full else ()):
+                yield Known(kind, kernel, pair(kind, number, problem, variant, where))
 
 
 def bias(microseconds: int, isa: str, step: float) -> tuple[Case, Case, int]:

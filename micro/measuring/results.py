@@ -13,6 +13,7 @@ from kernels.catalog import find
 from kernels.devices import kind_of
 from micro.measuring import ceilings as case_ceilings
 from micro.measuring.checks import Outcome
+from micro.measuring.path import path
 from micro.measuring.rounds import CONTENDED, FOREIGN, Goal, Measurement
 from micro.planning.contest import Case, Contest
 from micro.planning.repeat import Repeat
@@ -213,6 +214,7 @@ class Finished:
         if refusal or m is None:
             return replace(blank, reason=refusal or f"nothing was timed: --until {self.until}")
         judged = m.judgments[self._column[a], self._column[b]]
+        blank = replace(blank, path=self._path(m, a, b))
         reason = judged.reason or (m.stopped if judged.verdict == "unresolved" else None)
         if judged.shown is None:
             return replace(blank, verdict="unresolved", reason=f"{judged.reason}; {m.stopped}")
@@ -222,6 +224,10 @@ class Finished:
             notes = (*notes, f"the ratio itself wanders: lag-1 autocorrelation {shown.lag1:.2f}")
         known = replace(blank, ratio=shown.center, low=shown.low, high=shown.high)
         return replace(known, verdict=judged.verdict, reason=reason, notes=notes)
+
+    def _path(self, measurement: Measurement, a: int, b: int) -> tuple[str, ...]:
+        alive = [self.contest.cases[i] for i in self._column]
+        return path(alive, measurement, self.goal, (self._column[a], self._column[b]))
 
     def _incomparable(self, a: int, b: int) -> str | None:
         """Why one of two cases has no time."""

@@ -138,26 +138,33 @@ def rejects(case: Case, clock: str, visit: float) -> bool:
 @dataclass(frozen=True)
 class Goal:
     """When a contest may stop: after `seconds`, or when every ratio is known to `target` beside `margin`. `rounds`
-    fixes their number instead. `at_least`: go on to so many accepted rounds after the answer is known; the self-test
-    wants them."""
+    fixes their number instead."""
 
     seconds: float
     target: float
     margin: float
     rounds: int | None = None
-    at_least: int = 0
+
+
+def affordable(goal: Goal, opened: ContestCost) -> int:
+    """Rounds that the budget pays for."""
+    return goal.rounds or int((goal.seconds - opened.beside) / max(opened.round, 1e-9))
+
+
+def one_look(goal: Goal, opened: ContestCost) -> bool:
+    """Whether all rounds are looked at once: where their number is fixed, or few are affordable."""
+    return goal.rounds is not None or affordable(goal, opened) < stats.FEW
 
 
 def measure(crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: Callable[[str], None]) -> Measurement:
     """Run rounds until the ratio of every pair of cases (baseline, contender) is known: looks double up to
     the budget. Without a pair, ENOUGH rounds are taken."""
     opened = crew.open(60.0 + 2 * goal.seconds)
-    affordable = goal.rounds or int((goal.seconds - opened.beside) / max(opened.round, 1e-9))
-    once = goal.rounds is not None or affordable < stats.FEW
+    once = one_look(goal, opened)
     rounds = _Rounds(crew.cases, pairs, opened, goal.margin, once)
     pace = _Pace(crew, rounds, goal, progress, goal.seconds * (OVERRUN if once else 1))
     stopped = "the most rounds were taken"
-    for wanted in [max(1, affordable)] if once else stats.LOOKS:
+    for wanted in [max(1, affordable(goal, opened))] if once else stats.LOOKS:
         pace.reach(wanted)
         settled = all(judgment.settled(goal.target) for judgment in rounds.judge().values())
         if settled and (pairs or wanted >= ENOUGH):
@@ -166,9 +173,7 @@ def measure(crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: 
         if once or pace.full():
             stopped = "the budget ran out"
             break
-    spent = pace.spent()
-    pace.reach(goal.at_least, math.inf)
-    return rounds.measurement(stopped, spent)
+    return rounds.measurement(stopped, pace.spent())
 
 
 class _Pace:
@@ -196,9 +201,8 @@ class _Pace:
         left, opened = self._limit - time.monotonic(), self._rounds.opened
         return left <= 0 or (self._rounds.accepted >= stats.FEWEST and left < opened.beside + self._took())
 
-    def reach(self, count: int, limit: float | None = None) -> None:
-        """Go on to so many accepted rounds, or until the budget is spent; `limit`: another end than the budget's."""
-        self._limit = self._limit if limit is None else limit
+    def reach(self, count: int) -> None:
+        """Go on to so many accepted rounds, or until the budget is spent."""
         rounds = self._rounds
         most = rounds.taken + REJECTIONS * count
         while (missing := count - rounds.accepted) > 0 and (not rounds.looks or not self.full()):

@@ -19,7 +19,7 @@ from micro.measuring.rounds import Goal, Measurement, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Budget, Case, Contest
 from micro.planning.repeat import Repeat
-from reports import record
+from reports import next_run, record
 
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
@@ -30,27 +30,28 @@ MEMORY_MARGIN = 0.04
 @dataclass(frozen=True)
 class Runner:
     """What all contests of a command share. `limits` are those of each device by its name; `repeat` writes the line
-    that measures a case again."""
+    that measures a case again; `between`: how far runs lie apart here, by path."""
 
     checks: Checks
     limits: Mapping[str, Limits]
     history: History
     repeat: Repeat = field(default_factory=Repeat)
     seed: int = 0
+    between: Mapping[str, next_run.Spread] = field(default_factory=dict)
+
+    def fresh(self, number: int) -> Runner:
+        """With workers that have run nothing yet, in which everything is checked again, and other placements."""
+        self.checks.workers.end()
+        checks = replace(self.checks, outcomes={}, answered=set())
+        return replace(self, checks=checks, seed=self.seed ^ zlib.crc32(f"run {number}".encode()) >> 1)
 
     def run(self, contest: Contest, seconds: float, budget: Budget) -> record.Contest:
         """The contest's record: a result for every case, a comparison for every pair."""
-        return self.take(contest, seconds, budget)[0]
-
-    def take(
-        self, contest: Contest, seconds: float, budget: Budget, at_least: int = 0
-    ) -> tuple[record.Contest, Measurement | None]:
-        """As `run`, with the measurement behind it; `at_least` rounds go on after the answer is known."""
         began = time.monotonic()
         outcomes = [self._outcome(case) for case in contest.cases]
         setup = time.monotonic() - began
         margin = self._margin(contest, budget)
-        goal = Goal(seconds, budget.target, margin, at_least=at_least)
+        goal = Goal(seconds, budget.target, margin)
         measured: tuple[Crew, Measurement] | None = None
         while self.checks.until == "time" and _alive(outcomes) and measured is None:
             measured = self._measured(contest, outcomes, goal)
@@ -68,7 +69,7 @@ class Runner:
             self.repeat,
             self.checks.evidence,
         )
-        return finished.to_record(), measurement
+        return next_run.foreseen(finished.to_record(), self.between)
 
     def _slow(self, contest: Contest, measurement: Measurement) -> list[str]:
         """Whether the host is slower than in earlier commands; where it is not, they gain one."""

@@ -54,6 +54,7 @@ class Options:
     budget: str | None
     target: str
     margin: str | None
+    replicate: str
     only: str | None
     without: str | None
     why: bool
@@ -168,6 +169,7 @@ def _add_settings(how: argparse._ArgumentGroup) -> None:
         ("--budget", None, "TIME", "time of measuring for the whole command, such as 20s"),
         ("--target", "1%", "SHARE", "half-width of a ratio to stop at (1%%)"),
         ("--margin", None, "SHARE", "smallest difference that is one (the target; DRAM 4%%)"),
+        ("--replicate", "1", "N", "measure all N times in fresh processes; the spread is in the intervals (1)"),
         ("--only", None, "REGEX", "only contests whose name holds this"),
     ):
         how.add_argument(option, default=default, metavar=metavar, help=about)

@@ -36,8 +36,8 @@ TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 @dataclass(frozen=True)
 class Plan:
     """A command, ready to be measured. `devices` are those to be opened, the first of them the one the run is told by;
-    `swept` are the axes that a line which repeats a case names; `answer` and `refine` are those of its question; `why`:
-    the contest that is to be explained."""
+    `swept` are the axes that a line which repeats a case names; `replicates`: how often all is measured; `answer` and
+    `refine` are those of its question; `why`: the contest that is to be explained."""
 
     name: str
     contests: tuple[Contest, ...]
@@ -49,6 +49,7 @@ class Plan:
     answer: Callable[[Run], list[str]] = lambda run: []
     refine: Callable[[Run], list[Contest]] = lambda run: []
     why: str | None = None
+    replicates: int = 1
 
 
 def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
@@ -69,6 +70,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
         benchmark.swept,
         options.until,
         options.outputs,
+        replicates=_replicates(options),
     )
     if options.why:
         explained = why.contest(asked, list(contests))
@@ -248,6 +250,21 @@ def _chosen(contests: list[Contest], options: Options) -> list[Contest]:
     if not contests:
         raise UsageError("nothing is left to measure: widen --only, --not or the axes (--list shows the plan)")
     return contests
+
+
+def replicates(text: str) -> int:
+    """How often all is measured. Raises UsageError."""
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"--replicate {text}: give a whole number; reports compare wants 5 or more")
+    return int(text)
+
+
+def _replicates(options: Options) -> int:
+    count = replicates(options.replicate)
+    for option, given in (("--until", options.until != "time"), ("--profile", options.profile is not None)):
+        if count > 1 and given:
+            raise UsageError(f"--replicate {count}: with {option} nothing is timed; leave one of the two out")
+    return count
 
 
 def _budget(options: Options, question: Question | None) -> Budget:

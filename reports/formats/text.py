@@ -52,7 +52,7 @@ def _last(run: Run, *, attributed: bool) -> Iterator[str]:
     last = [f"{facts.get('device', {}).get('model')}, {facts.get('cores')} cores"]
     if not attributed:
         scopes = list(dict.fromkeys(c.scope for c in run.comparisons)) or ["within this process"]
-        last += [f"intervals hold {', '.join(scopes)}", table.seconds(run)]
+        last += filter(None, (f"intervals hold {', '.join(scopes)}", table.between(run), table.seconds(run)))
     yield f"{'; '.join(last)}."
 
 
@@ -63,7 +63,8 @@ def _table(console: Console, made: table.Table) -> None:
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=made.title, title_justify="left")
     for i, name in enumerate(made.head):
-        shown.add_column(name, justify="left" if i < 2 else "right", overflow="fold")
+        whole = name in table.WHOLE
+        shown.add_column(name, justify="left" if i < 2 else "right", overflow="fold", no_wrap=whole)
     for row in made.rows:
         shown.add_row(*(Text(cell) for cell in row))
     console.print(shown)

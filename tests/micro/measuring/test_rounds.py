@@ -125,12 +125,6 @@ def test_a_fixed_number_of_rounds() -> None:
     assert len(taken(rounds=3).times) == 3
 
 
-def test_going_on_changes_neither_verdict_nor_reason() -> None:
-    m = taken(1.05, at_least=100)
-    assert len(m.times) == 100
-    assert m.stopped == "the answer is known"
-
-
 def lossy(lost: Callable[[int], Sequence[float]], opened: ContestCost = SHORT, **more: Any) -> Measurement:
     """Rounds of two cases, the second 20 % slower, that lose what `lost` says."""
     count = len(opened.visits)

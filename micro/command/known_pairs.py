@@ -1,0 +1,88 @@
+"""What the pairs of known truth say: false alarms, detection, intervals that hold the truth, seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from micro.command.figure import Figure, rate
+from micro.contests.promises import FIVE, HOLDS, KERNEL, NOISY, NOT_DIFFERENT, RATES, SAME, SECONDS, TWO
+from micro.contests.selftest import FIVE as FIVE_MORE
+from micro.contests.selftest import IDENTICAL, Known
+from micro.contests.selftest import TWO as TWO_MORE
+from reports import record, stats
+
+SUFFIX = " (quiet)", " (a spinner on every core)"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A finished pair: its verdict, seconds until it, whether the interval shown holds 1, contention."""
+
+    kind: str
+    kernel: str
+    verdict: str
+    seconds: float
+    holds: bool | None
+    contended: bool
+
+
+def finished(known: Known, done: record.Contest) -> Pair:
+    """What its record says."""
+    contended = any(result.status == "contended" for result in done.results if result.role == "measured")
+    (one,) = done.comparisons
+    holds = None if one.low is None or one.high is None else one.low <= 1 <= one.high
+    return Pair(known.kind, known.kernel, one.verdict, done.seconds["measuring"], holds, contended)
+
+
+def noisy(pilot: Sequence[Pair]) -> str | None:
+    """Why nothing quiet is judged on this machine now: by lost time and canaries, before there is any verdict."""
+    lost = sum(pair.contended for pair in pilot)
+    return f"{lost} of {len(pilot)} pilot contests were contended" if lost > NOISY * len(pilot) else None
+
+
+def figures(pairs: Sequence[Pair], spinning: bool, full: bool, unjudged: str | None) -> Iterator[Figure]:
+    """Of the pairs of one condition; of the quiet one those count that were not contended."""
+    counted = pairs if spinning else [pair for pair in pairs if not pair.contended]
+    if not spinning:
+        yield Figure("pairs that were quiet", f"{len(counted)} of {len(pairs)}", "", True)
+    identical = [pair for pair in counted if pair.kind == IDENTICAL]
+    hits = {
+        NOT_DIFFERENT: [pair.verdict in ("same", "unresolved") for pair in identical],
+        SAME: [pair.verdict == "same" for pair in identical],
+        FIVE: [pair.verdict == "slower" for pair in counted if pair.kind == FIVE_MORE],
+        TWO: [pair.verdict == "slower" for pair in counted if pair.kind == TWO_MORE],
+        HOLDS: [bool(pair.holds) for pair in identical],
+    }
+    for name, least in RATES[spinning].items():
+        yield rate(name + SUFFIX[spinning], sum(hits[name]), len(hits[name]), least, unjudged)
+    if spinning:  # there a small difference may be missed where the result says contended
+        missed = [pair for pair in pairs if pair.kind == TWO_MORE and pair.verdict != "slower"]
+        marked = sum(pair.contended for pair in missed)
+        name = "+2 % missed but marked contended" + SUFFIX[1]
+        yield Figure(name, f"{marked} of {len(missed)}", "all", marked == len(missed))
+    else:
+        yield from _kernels(identical, full, unjudged)
+    yield _seconds(pairs, spinning, unjudged)
+
+
+def _kernels(identical: Sequence[Pair], full: bool, unjudged: str | None) -> Iterator[Figure]:
+    """Intervals that hold 1, kernel by kernel, the worst first, which alone is promised."""
+    kernels = [[pair for pair in identical if pair.kernel == kernel] for kernel in {x.kernel for x in identical}]
+    found = sorted((sum(bool(x.holds) for x in pairs) / len(pairs), pairs[0].kernel, pairs) for pairs in kernels)
+    for i, (_, kernel, pairs) in enumerate(found):
+        name, held = f"intervals that hold 1, {kernel}{', the worst' * (i == 0)}", sum(bool(x.holds) for x in pairs)
+        if full and i == 0:
+            yield rate(name, held, len(pairs), KERNEL, unjudged)
+        else:
+            low, high = stats.wilson(held, len(pairs))
+            yield Figure(name, f"{held} of {len(pairs)} [{low:.3f}, {high:.3f}]", "", True)
+
+
+def _seconds(pairs: Sequence[Pair], spinning: bool, unjudged: str | None) -> Figure:
+    took = sorted(pair.seconds for pair in pairs if pair.kind in (IDENTICAL, FIVE_MORE))
+    median, worst = took[len(took) // 2], took[-1]
+    limits = SECONDS["median"][spinning], SECONDS["worst"][spinning]
+    held = median <= limits[0] and worst <= limits[1] and not unjudged
+    name = "seconds a pair, identical and +5 %" + SUFFIX[spinning]
+    return Figure(name, f"median {median:.2f}, worst {worst:.2f}", f"{limits[0]:g} and {limits[1]:g}", held, unjudged)

@@ -1,0 +1,110 @@
+"""The rivals of every path, run after run, in shuffled order, and what their runs say together."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from micro.command import generations
+from micro.command.figure import Figure, rate
+from micro.command.generations import Generations
+from micro.command.spread import FEWEST, LEAST, MOST, WIDEST, PairFigures, Runs, certainly_below
+from micro.contests.rivals import Rival
+from micro.measuring.path import GENERATIONS
+from micro.planning.contest import Contest
+from reports import record, stats
+from reports.next_run import Spread
+
+Take = Callable[[Contest, float], record.Contest]  # a contest and its seconds, measured or out of the run file
+
+
+@dataclass(frozen=True)
+class RivalRuns:
+    """Of these rivals and commands; `broken`: commands that failed, and how."""
+
+    rivals: Sequence[Rival]
+    commands: Sequence[Generations]
+    seed: int
+    broken: list[str] = field(default_factory=list)
+
+    def take(self, number: int, take: Take, known: Mapping[str, record.Contest]) -> Iterator[record.Contest]:
+        """Run `number` of every pair, in an order of its own; of commands those that the file does not hold, which
+        are still to be written."""
+        todo: list[Rival | Generations] = [*self.rivals, *(x for x in self.commands if number < x.runs)]
+        for one in random.Random(f"{self.seed} {number}").sample(todo, len(todo)):
+            if isinstance(one, Rival):
+                take(one.contest(number), one.seconds)
+            elif one.contest(number) not in known:
+                try:
+                    yield generations.run(one, number)
+                except subprocess.CalledProcessError as error:
+                    self.broken.append(f"macro run of {one.name} ended with exit code {error.returncode}")
+
+    def runs(self, count: int, known: Mapping[str, record.Contest]) -> list[Runs]:
+        """Of each pair, those that are in the file."""
+        found = []
+        for rival in self.rivals:
+            seen = [known[name].comparisons[0] for i in range(count) if (name := rival.contest(i).name) in known]
+            found.append(_runs(rival.path, rival.name, rival.twin, seen, rival.took))
+        for command in self.commands:
+            contests = [known[name] for i in range(command.runs) if (name := command.contest(i)) in known]
+            for i, pair in enumerate(command.pairs):
+                seen = [contest.comparisons[i] for contest in contests]
+                found.append(_runs(GENERATIONS, pair, False, seen, lambda path: path == (GENERATIONS,)))
+        return found
+
+
+def _runs(
+    path: str, pair: str, twin: bool, seen: Sequence[record.Comparison], took: Callable[[tuple[str, ...]], bool]
+) -> Runs:
+    intervals = tuple(
+        stats.Interval(x.ratio, x.low, x.high, 0.0)
+        for x in seen
+        if x.ratio is not None and x.low is not None and x.high is not None and took(x.path)
+    )
+    return Runs(path, pair, twin, intervals, len(seen) - len(intervals))
+
+
+def figures(
+    runs: Sequence[Runs], pairs: Sequence[PairFigures], known: Mapping[str, Spread], unjudged: str | None
+) -> Iterator[Figure]:
+    """A line for each path, its worst pair in it; then what is promised of all of them, of rivals alone."""
+    rivals = [one for one in pairs if not one.twin]
+    for path, spread in known.items():
+        yield _path([one for one in rivals if one.path == path], path, spread)
+    for path in dict.fromkeys(one.path for one in runs if one.path not in known):
+        lost = sum(one.strayed for one in runs if one.path == path)
+        yield Figure(f"between runs, {path}", f"not known: {lost} runs took another path or had no ratio", "", True)
+    if rivals:
+        yield from _promised(rivals, unjudged)
+
+
+def _path(pairs: Sequence[PairFigures], path: str, spread: Spread) -> Figure:
+    worst, count = pairs[0], sum(one.runs for one in pairs)
+    held, inside = sum(one.holding for one in pairs), sum(one.inside for one in pairs)
+    strayed = sum(one.strayed for one in pairs)
+    apart = f"; {strayed} runs took another path or had no ratio" if strayed else ""
+    return Figure(
+        f"between runs, {path}",
+        f"sd {100 * spread.sd:.2g} %; intervals that hold the mean of the other runs: worst {worst.pair} "
+        f"{worst.holding} of {worst.runs}, all {held} of {count}; next runs inside {inside} of "
+        f"{count - len(pairs)}{apart}",
+        "",
+        True,
+    )
+
+
+def _promised(rivals: Sequence[PairFigures], unjudged: str | None) -> Iterator[Figure]:
+    steps = sum(one.runs - 1 for one in rivals)
+    few = min(one.runs for one in rivals) <= FEWEST
+    why = unjudged or (f"{FEWEST} runs of a pair are too few" if few else None)
+    yield rate("next runs where they were expected", sum(x.inside for x in rivals), steps, LEAST, why, MOST)
+    worst = min(rivals, key=lambda one: one.inside / (one.runs - 1))
+    below = certainly_below(rivals)
+    said = f"worst {worst.path}, {worst.pair}: {worst.inside} of {worst.runs - 1}; {len(below)} certainly less"
+    yield Figure("… of each pair", said, f"none certainly below {LEAST:g}", not below and not why, why)
+    width = sorted(one.width for one in rivals)[len(rivals) // 2]
+    name = "… width, in standard deviations from one run to the next"
+    yield Figure(name, f"median {width:.2f}", f"{WIDEST:g}", width <= WIDEST and not why, why)

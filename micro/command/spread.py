@@ -1,0 +1,148 @@
+"""What runs of the same pairs say: how many intervals hold the mean of the others, how far runs lie apart, and how
+often the next run lies where it was to be expected. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean, median
+from typing import Any
+
+from reports import next_run, stats
+from reports.next_run import Spread
+
+LEAST, MOST = 0.93, 0.98  # share of next runs inside, of all pairs together; of no pair certainly below the least
+WIDEST = 5.0  # median width of what is foreseen, in standard deviations from one run to the next
+FEWEST = 3  # runs of a pair that say anything
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Of one pair on one path, in the order taken. `strayed`: how many took another path or had no ratio."""
+
+    path: str
+    pair: str
+    twin: bool
+    intervals: tuple[stats.Interval, ...]
+    strayed: int = 0
+
+    @property
+    def logs(self) -> list[float]:
+        return [math.log(one.center) for one in self.intervals]
+
+    @property
+    def square(self) -> float:
+        """Sum of squares around their mean."""
+        middle = fmean(self.logs)
+        return sum((x - middle) ** 2 for x in self.logs)
+
+    @property
+    def holding(self) -> int:
+        """Intervals that hold the mean of all other runs."""
+        total, n = sum(self.logs), len(self.intervals)
+        means = [math.exp((total - x) / (n - 1)) for x in self.logs]
+        return sum(one.low <= mean <= one.high for one, mean in zip(self.intervals, means, strict=True))
+
+    @property
+    def step(self) -> float:
+        """Standard deviation from one run to the next, of the log ratio."""
+        steps = [b - a for a, b in zip(self.logs, self.logs[1:], strict=False)]
+        return math.sqrt(fmean(x * x for x in steps))
+
+    def foreseen(self, spread: Spread) -> list[tuple[float, float]]:
+        """What each run but the last would have said of the next one."""
+        return [next_run.next_run(one, spread.sd, spread.degrees) for one in self.intervals[:-1]]
+
+    def inside(self, spread: Spread) -> int:
+        """How many runs lie where the run before them said."""
+        pairs = zip(self.foreseen(spread), self.intervals[1:], strict=True)
+        return sum(low <= one.center <= high for (low, high), one in pairs)
+
+
+def between(pairs: Sequence[Runs]) -> dict[str, Spread]:
+    """By path, over its rivals: the variance of a run around its pair's mean, less what its interval tells."""
+    found = {}
+    for path in dict.fromkeys(runs.path for runs in pairs):
+        rivals = [runs for runs in pairs if runs.path == path and not runs.twin and len(runs.intervals) >= FEWEST]
+        degrees = sum(len(runs.intervals) - 1 for runs in rivals)
+        if degrees:
+            total = sum(runs.square for runs in rivals) / degrees
+            own = fmean(next_run.standard_error(x.low, x.high) ** 2 for runs in rivals for x in runs.intervals)
+            found[path] = Spread(math.sqrt(max(total - own, 0.0)), degrees)
+    return found
+
+
+@dataclass(frozen=True)
+class PairFigures:
+    """One pair: intervals that hold the mean of the other runs, next runs inside, the width of what was foreseen in
+    standard deviations from one run to the next."""
+
+    path: str
+    pair: str
+    twin: bool
+    runs: int
+    strayed: int
+    holding: int
+    inside: int
+    sd: float
+    width: float
+
+
+def figures(pairs: Sequence[Runs], known: dict[str, Spread]) -> list[PairFigures]:
+    """Of every pair that has enough runs, the worst of its path first."""
+    found = [_figures(runs, known[runs.path]) for runs in pairs if runs.path in known and len(runs.intervals) >= FEWEST]
+    order = list(dict.fromkeys(runs.path for runs in pairs))
+    return sorted(found, key=lambda one: (order.index(one.path), one.holding / one.runs, one.inside / one.runs))
+
+
+def _figures(runs: Runs, spread: Spread) -> PairFigures:
+    widths = [math.log(high / low) for low, high in runs.foreseen(spread)]
+    return PairFigures(
+        runs.path,
+        runs.pair,
+        runs.twin,
+        len(runs.intervals),
+        runs.strayed,
+        runs.holding,
+        runs.inside(spread),
+        math.sqrt(runs.square / (len(runs.intervals) - 1)),
+        median(widths) / runs.step if runs.step else math.inf,
+    )
+
+
+def certainly_below(found: Sequence[PairFigures], least: float = LEAST) -> list[PairFigures]:
+    """Pairs whose share of next runs inside is certainly less, all of them together wrong in one of twenty such tests
+    (Holm 1979)."""
+    from scipy.special import bdtr
+
+    ordered = sorted(found, key=lambda one: float(bdtr(one.inside, one.runs - 1, least)))
+    below = []
+    for i, one in enumerate(ordered):
+        if float(bdtr(one.inside, one.runs - 1, least)) > 0.05 / (len(ordered) - i):
+            break
+        below.append(one)
+    return below
+
+
+def rows(found: Sequence[PairFigures], known: dict[str, Spread]) -> list[dict[str, Any]]:
+    """A row for each path, for tables and for records: its worst pair, and its pairs."""
+    told = []
+    for path, spread in known.items():
+        pairs = [one for one in found if one.path == path and not one.twin]
+        if pairs:
+            count = sum(one.runs for one in pairs)
+            told.append(
+                {
+                    "path": path,
+                    "runs": count,
+                    "sd": spread.sd,
+                    "degrees": spread.degrees,
+                    "holding": sum(one.holding for one in pairs),
+                    "inside": sum(one.inside for one in pairs),
+                    "steps": count - len(pairs),
+                    "width": median(one.width for one in pairs),
+                    "pairs": [asdict(one) for one in found if one.path == path],
+                }
+            )
+    return told

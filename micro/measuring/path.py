@@ -1,0 +1,34 @@
+"""How a comparison was timed, in the words by which the self-test knows the spread between runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kernels.catalog import find
+from micro.measuring.rounds import Goal, Measurement, one_look
+from micro.planning.contest import Case
+from micro.worker.process import Workers
+
+WALL, CPU, ONE_LOOK, FIXED = "wall", "cpu", "one look", "fixed placement"
+PYTHON, THREADS, LOCKSTEP = "python", "threads", "lockstep"
+GENERATIONS = "generations"  # of processes, as `macro run` has them
+
+
+def path(cases: Sequence[Case], measurement: Measurement, goal: Goal, pair: tuple[int, int]) -> tuple[str, ...]:
+    """Of a pair of the measured cases, by their places in the measurement: its clocks, then what else sets it apart."""
+    return tuple(dict.fromkeys(_words(cases, measurement, goal, pair)))
+
+
+def _words(cases: Sequence[Case], m: Measurement, goal: Goal, pair: tuple[int, int]) -> Iterator[str]:
+    yield from (m.clocks[i] for i in pair)
+    if one_look(goal, m.opened):
+        yield ONE_LOOK
+    places = m.look.places[:, list(pair)]
+    if len(places) > 1 and (places == places[0]).all():
+        yield FIXED
+    if any(find(cases[i].problem.op, cases[i].variant).python for i in pair):
+        yield PYTHON
+    if any(case.setting.threads > 1 for case in cases):
+        yield THREADS
+    if len({Workers.key(case) for case in cases}) > 1:
+        yield LOCKSTEP

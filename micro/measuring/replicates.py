@@ -1,0 +1,150 @@
+"""Several runs of one contest, each in fresh processes, as one: all samples, and what the spread between runs says.
+
+Works on records alone, so that runs out of a resumed file count like those just made.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from reports import flat, next_run, record, stats
+
+if TYPE_CHECKING:
+    from micro.planning.contest import Contest
+    from reports.store import RunFile
+
+TOPIC = "replicate"
+GRAVEST = ("wrong", "failed", "skipped", "planned", "built", "ran")  # statuses without a time
+OTHER_CLOCK = "timed by another clock in some of its runs"
+
+
+def passes(contests: Sequence[Contest], count: int, run: record.Run, seed: int) -> Iterator[tuple[int, list[Contest]]]:
+    """So many times all contests, each time in another order: the number of the pass, and what the file lacks of it."""
+    known = taken(run)
+    for number in range(count):
+        todo = [contest for contest in contests if (number, contest.name) not in known]
+        if todo:
+            yield number, random.Random(seed * 1000 + number).sample(todo, len(todo))
+
+
+def keep(file: RunFile, number: int, done: record.Contest) -> None:
+    """Append one run of a contest to the file, as a note: the contest's own line comes when all its runs are there."""
+    file.append(record.Note(TOPIC, {"number": number, "contest": done}))
+
+
+def taken(run: record.Run) -> dict[tuple[int, str], record.Contest]:
+    """The runs that a file holds, by number and contest."""
+    import msgspec
+
+    found = {}
+    for note in run.notes:
+        if note.topic == TOPIC:
+            one = msgspec.convert(note.data["contest"], record.Contest, from_attributes=True)
+            found[int(note.data["number"]), one.contest] = one
+    return found
+
+
+def combined(runs: Sequence[record.Contest]) -> record.Contest:
+    """One record of several runs of a contest; `processes` of a sample is the number of its run."""
+    last = runs[-1]
+    seconds = {key: sum(run.seconds.get(key, 0.0) for run in runs) for key in last.seconds}
+    rows = [[by_name[x.name] for by_name in map(_by_name, runs) if x.name in by_name] for x in last.results]
+    results = tuple(_result(row) for row in rows if len(row) == len(runs))
+    comparisons = tuple(_comparison(runs, i) for i in range(len(last.comparisons)))
+    return replace(last, results=results, comparisons=comparisons, seconds=seconds)
+
+
+def _by_name(run: record.Contest) -> dict[str, record.Result]:
+    return {result.name: result for result in run.results}
+
+
+def _result(runs: Sequence[record.Result]) -> record.Result:
+    """A case that had no time in one of its runs has none."""
+    for status in GRAVEST:
+        for result in runs:
+            if result.status == status:
+                return result
+    timed = [(result, result.seconds.median) for result in runs if result.seconds is not None]
+    middle, low, high = stats.order_interval(_array([median for _, median in timed]))
+    first, once = timed[0]
+    warnings = dict.fromkeys(text for result in runs for text in result.warnings)
+    if len({result.clock for result in runs}) > 1:
+        warnings[OTHER_CLOCK] = None
+    percents = [x.percent_of_ceiling for x in runs if x.percent_of_ceiling is not None]
+    starts = [sum(len(x.samples) for x in runs[:i]) for i in range(len(runs))]
+    return replace(
+        first,
+        status=next((x for x in ("contended", "unreliable") if any(r.status == x for r in runs)), "ok"),
+        seconds=record.Seconds(middle, _known(low), _known(high), stats.SHOWN),
+        flops_per_second=None if first.flops_per_second is None else first.flops_per_second * once / middle,
+        bytes_per_second=None if first.bytes_per_second is None else first.bytes_per_second * once / middle,
+        percent_of_ceiling=statistics.median(percents) if percents else None,
+        error=max((x.error for x in runs if x.error is not None), default=None),
+        samples=tuple(s for x in runs for s in x.samples),
+        wall_samples=tuple(s for x in runs for s in x.wall_samples),
+        rounds=tuple(start + r for start, x in zip(starts, runs, strict=True) for r in x.rounds),
+        rejected=tuple(start + r for start, x in zip(starts, runs, strict=True) for r in x.rejected),
+        placements=tuple(p for x in runs for p in x.placements),
+        processes=tuple(i for i, x in enumerate(runs) for _ in x.samples),
+        faults=sum(x.faults or 0 for x in runs),
+        canary=_canary(runs),
+        warnings=tuple(warnings),
+    )
+
+
+def _canary(runs: Sequence[record.Result]) -> dict[str, Any]:
+    """Of each canary what it took in all runs."""
+    names = dict.fromkeys(name for x in runs for name in x.canary or {})
+    return {name: [s for x in runs for s in (x.canary or {}).get(name, ())] for name in names}
+
+
+def _comparison(runs: Sequence[record.Contest], i: int) -> record.Comparison:
+    """What the runs say together; each one's own beside it."""
+    alone = [run.comparisons[i] for run in runs]
+    last = alone[-1]
+    blank = replace(
+        last,
+        ratio=None,
+        low=None,
+        high=None,
+        verdict="not comparable",
+        scope=f"across {len(runs)} processes",
+        notes=tuple(text for text in last.notes if all(text in one.notes for one in alone)),
+        path=tuple(dict.fromkeys(name for one in alone for name in one.path)),
+        next_low=None,
+        next_high=None,
+        replicates=tuple(record.Replicate(one.ratio, one.low, one.high, one.verdict) for one in alone),
+    )
+    for one in alone:
+        if one.verdict == "not comparable":
+            return replace(blank, reason=one.reason)
+    judged = stats.nested([_logs(run, last.baseline, last.contender) for run in runs], last.margin)
+    reason = judged.reason or (runs[-1].stopped if judged.verdict == "unresolved" else None)
+    told = replace(blank, verdict=judged.verdict, reason=reason)
+    if judged.shown is None:
+        return told
+    low, high = next_run.of_replicates([one.ratio for one in alone if one.ratio is not None]) or (None, None)
+    shown = judged.shown
+    return replace(told, ratio=shown.center, low=shown.low, high=shown.high, next_low=low, next_high=high)
+
+
+def _logs(run: record.Contest, baseline: str, contender: str) -> Any:
+    """Logarithms of the ratio in each accepted round."""
+    by_name = _by_name(run)
+    first, second = by_name[baseline], by_name[contender]
+    return _array([math.log(second.samples[i] / first.samples[i]) for i in flat.accepted(first)])
+
+
+def _array(values: Sequence[float]) -> Any:
+    import numpy as np
+
+    return np.array(values)
+
+
+def _known(value: float) -> float | None:
+    return value if value == value else None

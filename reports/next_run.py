@@ -1,0 +1,80 @@
+"""What the same command will show next time: a prediction interval beside the interval of this run.
+
+An interval holds for the run that made it. Another run has other processes, other minutes and an error of its own; how
+far runs lie apart is measured by `python -m micro.selftest`, for each way in which a contest is timed (its path).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from reports import stats
+from reports.record import Comparison, Contest, Environment
+
+LEVEL = 0.975  # of each end of a 95 % interval
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Between runs on one path of one machine: the standard deviation of the log ratio beyond what the intervals tell,
+    and how well it is known."""
+
+    sd: float
+    degrees: float
+
+
+def spreads(environment: Environment) -> dict[str, Spread]:
+    """By path, those that the last self-tests of this machine found; a document of another make has none."""
+    known = (environment.state.get("selftest") or {}).get("between") or {}
+    try:
+        return {str(path): Spread(float(one["sd"]), float(one["degrees"])) for path, one in known.items()}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return {}
+
+
+def standard_error(low: float, high: float) -> float:
+    """Of the logarithm of a ratio, from the ends of its 95 % interval, as if it were a normal one: too much where few
+    rounds or several looks made it wider."""
+    return math.log(high / low) / 2 / stats.quantile(math.inf, LEVEL)
+
+
+def next_run(interval: stats.Interval, between_sd: float, degrees: float) -> tuple[float, float]:
+    """Ends between which the next run's ratio lies 95 times in 100: both runs have their own standard error, and each
+    lies somewhere among all runs."""
+    error = standard_error(interval.low, interval.high)
+    half = stats.quantile(degrees, LEVEL) * math.sqrt(2 * (error**2 + between_sd**2))
+    return interval.center * math.exp(-half), interval.center * math.exp(half)
+
+
+def of_replicates(ratios: Sequence[float]) -> tuple[float, float] | None:
+    """The same from the ratios of several runs, by their own spread: where one more of them would lie. None of one."""
+    n = len(ratios)
+    if n < 2:
+        return None
+    logs = [math.log(ratio) for ratio in ratios]
+    center = sum(logs) / n
+    spread = sum((x - center) ** 2 for x in logs) / (n - 1)
+    half = stats.quantile(n - 1, LEVEL) * math.sqrt(spread * (1 + 1 / n))
+    return math.exp(center - half), math.exp(center + half)
+
+
+def between(path: Sequence[str], known: Mapping[str, Spread]) -> Spread | None:
+    """Of a comparison: the widest of the paths it took; None where one of them has not been measured."""
+    if not path or any(name not in known for name in path):
+        return None
+    return max((known[name] for name in path), key=lambda one: one.sd * stats.quantile(one.degrees, LEVEL))
+
+
+def foreseen(contest: Contest, known: Mapping[str, Spread]) -> Contest:
+    """The contest, each comparison with what the next run will show where that is known."""
+    return replace(contest, comparisons=tuple(_foreseen(one, known) for one in contest.comparisons))
+
+
+def _foreseen(one: Comparison, known: Mapping[str, Spread]) -> Comparison:
+    spread = between(one.path, known)
+    if spread is None or one.next_low is not None or one.ratio is None or one.low is None or one.high is None:
+        return one
+    low, high = next_run(stats.Interval(one.ratio, one.low, one.high, 0.0), spread.sd, spread.degrees)
+    return replace(one, next_low=low, next_high=high)

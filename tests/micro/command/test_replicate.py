@@ -1,0 +1,217 @@
+"""`--replicate n`: the same contests in fresh processes, together in one record; on the fake device."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.errors import UsageError
+from micro.measuring import replicates
+from micro.worker.process import Workers
+from reports import compare, stats, store
+from reports.record import Comparison, Contest, Note, Result, Seconds
+from reports.store import RunFile
+from tests.conftest import Ran
+
+WORDS = (
+    "--m",
+    "8,16",
+    "--n",
+    "8",
+    "--k",
+    "8",
+    "--variant",
+    "openblas,naive",
+    "--device",
+    "fake",
+    "--budget",
+    "1s",
+    "-q",
+)
+FAST, SLOW = "gemm/m:8/n:8/k:8/variant:a/threads:1", "gemm/m:8/n:8/k:8/variant:b/threads:1"
+
+
+def result(name: str, samples: Sequence[float], **changes: Any) -> Result:
+    middle = float(np.median(samples))
+    plain = Result(
+        name,
+        "c",
+        "measured",
+        "gemm",
+        {"m": 8},
+        name[-11],
+        "cpu",
+        1,
+        "ok",
+        clock="wall",
+        seconds=Seconds(middle, None, None, 0.95),
+        flops_per_second=1000 / middle,
+        samples=tuple(samples),
+        rounds=tuple(range(len(samples))),
+        canary={"fma": [2e-5]},
+        faults=1,
+    )
+    return replace(plain, **changes)
+
+
+def one(about: float, rounds: int = 16, **changes: Any) -> Contest:
+    """A run in which the second case takes `about` times what the first takes, give or take 0.1 %."""
+    wobble = np.exp(np.random.default_rng(round(about * 1e6)).normal(0, 0.001, rounds))
+    results = result(FAST, [1e-6] * rounds), result(SLOW, (1e-6 * about * wobble).tolist())
+    told = Comparison(
+        "c", "variant", FAST, SLOW, about, 0.99 * about, 1.01 * about, 0.95, "slower", None, 0.01, 0.01, path=("wall",)
+    )
+    return Contest("c", "?", "variant", results, (replace(told, **changes),), {"measuring": 1.0, "setup": 0.5}, "done")
+
+
+RATIOS = (1.10, 1.14, 1.08, 1.12, 1.11)
+
+
+def test_the_spread_between_runs_is_in_the_interval() -> None:
+    """0.1 % within a run, 2 % between them."""
+    found = replicates.combined([one(ratio) for ratio in RATIOS])
+    (told,) = found.comparisons
+    logs = np.log(RATIOS)
+    assert told.ratio == pytest.approx(math.exp(logs.mean()), abs=1e-3)
+    half = 2.776 * logs.std(ddof=1) / math.sqrt(5)
+    assert told.low is not None and math.log(told.ratio / told.low) == pytest.approx(half, rel=0.1)
+    assert (told.verdict, told.scope, told.path) == ("slower", "across 5 processes", ("wall",))
+    assert [x.ratio for x in told.replicates] == list(RATIOS)
+    assert told.next_low is not None and told.next_low < min(RATIOS) < told.low < told.ratio
+    assert found.seconds == {"measuring": 5.0, "setup": 2.5}
+
+
+def test_samples_of_all_runs_are_kept_with_their_process() -> None:
+    runs = [one(1.1, 16), one(1.2, 8)]
+    runs[1] = replace(runs[1], results=tuple(replace(x, rejected=(3,)) for x in runs[1].results))
+    fast, slow = replicates.combined(runs).results
+    assert slow.processes == (0,) * 16 + (1,) * 8
+    assert slow.samples == runs[0].results[1].samples + runs[1].results[1].samples
+    assert (slow.rounds, slow.rejected) == (tuple(range(24)), (19,))
+    assert (fast.faults, fast.canary) == (2, {"fma": [2e-5, 2e-5]})
+    assert slow.seconds is not None and slow.seconds.median == pytest.approx(1.15e-6, rel=0.01)
+    assert slow.flops_per_second == pytest.approx(1000 / slow.seconds.median)
+    assert (slow.seconds.low, slow.seconds.high) == (None, None), "of two runs nothing is known of their median"
+
+
+def test_rejected_rounds_do_not_count() -> None:
+    runs = [one(1.1), one(1.1)]
+    spoilt = (5.0,) * 8 + runs[0].results[1].samples[8:]
+    runs[0] = replace(runs[0], results=(runs[0].results[0], replace(runs[0].results[1], samples=spoilt)))
+    runs[0] = replace(runs[0], results=tuple(replace(x, rejected=tuple(range(8))) for x in runs[0].results))
+    assert replicates.combined(runs).comparisons[0].ratio == pytest.approx(1.1, rel=0.01)
+
+
+@pytest.mark.parametrize(("status", "reason"), [("wrong", "off by 3"), ("failed", "crashes"), ("skipped", "not here")])
+def test_a_case_without_a_time_in_one_run_has_none(status: Any, reason: str) -> None:
+    without = replace(one(1.1).results[1], status=status, reason=reason, seconds=None, samples=(), rounds=())
+    broken = one(1.1, ratio=None, low=None, high=None, verdict="not comparable", reason=f"{SLOW} {status}: {reason}")
+    broken = replace(broken, results=(broken.results[0], without))
+    found = replicates.combined([one(1.1), broken, one(1.1)])
+    assert (found.results[1].status, found.results[1].reason, found.results[1].seconds) == (status, reason, None)
+    (told,) = found.comparisons
+    assert (told.ratio, told.verdict, told.reason) == (None, "not comparable", f"{SLOW} {status}: {reason}")
+    assert [x.ratio for x in told.replicates] == [1.1, None, 1.1]
+
+
+def test_status_warnings_and_clocks_of_all_runs() -> None:
+    busy = one(1.1)
+    busy = replace(
+        busy, results=tuple(replace(x, status="contended", warnings=("late",), clock="cpu") for x in busy.results)
+    )
+    found = replicates.combined([one(1.1), busy]).results[0]
+    assert (found.status, found.warnings) == ("contended", ("late", replicates.OTHER_CLOCK))
+
+
+def test_too_few_rounds_have_no_interval() -> None:
+    (told,) = replicates.combined([one(1.1, 4), one(1.1, 16)]).comparisons
+    assert (told.ratio, told.verdict) == (None, "unresolved") and str(stats.FEWEST) in (told.reason or "")
+
+
+def test_every_pass_has_another_order_and_fresh_workers(
+    gemm: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = []
+    monkeypatch.setattr(Workers, "end", lambda self, end=Workers.end: (ended.append(len(self._alive)), end(self)))
+    path = tmp_path / "run.jsonl"
+    words = [*WORDS[:1], "8,16,24,32", *WORDS[2:]]
+    assert gemm(*words, "--replicate", "3", "-o", str(path)).code == 0
+    run = store.read(path)
+    taken = [(note.data["number"], note.data["contest"]["contest"]) for note in run.notes if note.topic == "replicate"]
+    names = [contest.contest for contest in run.contests]
+    assert len(names) == 4 and len(taken) == 12
+    orders = [[name for number, name in taken if number == i] for i in range(3)]
+    assert all(sorted(order) == sorted(names) for order in orders) and len({tuple(x) for x in orders}) > 1
+    assert len(ended) >= 3 and all(count == 1 for count in ended[1:3]), "one worker, which the pass began"
+    for contest in run.contests:
+        assert {p for x in contest.results for p in x.processes} == {0, 1, 2}
+        assert len(contest.comparisons[0].replicates) == 3
+        starts = [x.samples[0] for x in contest.results if x.role == "measured"]
+        assert len(set(starts)) == 2
+
+
+def test_a_killed_run_goes_on(gemm: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What had ended is not measured again."""
+    path, append = tmp_path / "run.jsonl", RunFile.append
+    words = (*WORDS, "--replicate", "3", "-o", str(path))
+
+    def stop(self: RunFile, record: Contest | Note) -> None:
+        if len(self.run.notes) == 4:
+            raise KeyboardInterrupt
+        append(self, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFile, "append", stop)
+        ran = gemm(*words)
+    assert ran.code == 130 and "0 of 2 contests had ended, 4 of 6 runs of them" in ran.err
+    before = path.read_bytes()
+    assert gemm(*words, "--resume").code == 0
+    assert path.read_bytes().startswith(before)
+    run = store.read(path)
+    numbers = [note.data["number"] for note in run.notes if note.topic == "replicate"]
+    assert numbers == [0, 0, 1, 1, 2, 2] and len(run.contests) == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "says"), [(("--replicate", "2"), "of 3 runs"), ((), "of 3 runs"), (("--variant", "naive"), "other cases")]
+)
+def test_a_file_of_another_number_is_refused(
+    gemm: Callable[..., Ran], tmp_path: Path, more: Sequence[str], says: str
+) -> None:
+    path = str(tmp_path / "run.jsonl")
+    assert gemm(*WORDS, "--replicate", "3", "-o", path).code == 0
+    again = gemm(*WORDS, *more, "-o", path, "--resume")
+    assert again.code == 2 and says in again.err
+
+
+@pytest.mark.parametrize("words", [("0",), ("two",), ("2", "--until", "check")])
+def test_what_cannot_be_repeated_is_usage(gemm: Callable[..., Ran], words: Sequence[str]) -> None:
+    ran = gemm(*WORDS, "--replicate", *words)
+    assert ran.code == 2 and ran.err.startswith(f"micro.gemm: --replicate {words[0]}")
+
+
+def test_two_files_of_five_runs_have_verdicts(gemm: Callable[..., Ran], tmp_path: Path) -> None:
+    """Of four none."""
+    for count, verdicts in (("5", {"same"}), ("4", {"not comparable"})):
+        paths = [tmp_path / f"{letter}{count}.jsonl" for letter in "ab"]
+        for path in paths:
+            assert gemm(*WORDS, "--replicate", count, "-o", str(path)).code == 0
+        both = compare.runs(*map(store.read, paths), 0.02)
+        assert {c.verdict for c in both.comparisons} == verdicts
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def test_from_python(light_fake: None, own_state: Path) -> None:
+    import micro
+
+    run = micro.measure(micro.plan("gemm", m=8, n=8, k=8, variant=["openblas", "naive"], device="fake", replicate=2))
+    assert len(run.comparisons[0].replicates) == 2
+    with pytest.raises(UsageError, match="--replicate 0"):
+        micro.plan("gemm", replicate=0)

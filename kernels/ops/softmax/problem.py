@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels.directions import direction
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import SPECIAL, Evidence, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +27,8 @@ class Softmax(Problem):
 
     `before`: the network's last layer is itself a softmax or log-softmax, and the loss applies its own to that.
     After a log-softmax it changes nothing but the work: log-softmax is idempotent.
+
+    A row with a NaN in it has NaN for its whole gradient. Of its loss nothing is asked: a logarithm by bits knows none.
     """
 
     op: ClassVar[str] = "softmax"
@@ -50,6 +53,14 @@ class Softmax(Problem):
     @property
     def bytes(self) -> float:
         return float(self.footprint)
+
+    @property
+    def summed(self) -> int:
+        return self.classes
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {"x": (math.nan,)} if self.want == "step" else {}
 
     def operands(self) -> tuple[Operand, ...]:
         shape = (self.batch, self.classes)
@@ -92,6 +103,15 @@ class Softmax(Problem):
         if self.before == "softmax":
             gradient = q * (gradient - (gradient * q).sum(axis=1, keepdims=True))
         return {"dx": gradient, "loss": loss}
+
+    def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
+        import numpy as np
+
+        compared = super().compare(x, got, u, probe)
+        if probe != SPECIAL:
+            return compared
+        lost = np.isnan(x["x"]).any(axis=1)
+        return [replace(e, error=np.where(lost, 0.0, e.error)) if e.operand == "loss" else e for e in compared]
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """An exponential is off by its argument's own rounding: u times how far below the top it lies."""

@@ -232,11 +232,16 @@ class Problem:
         filled = {x.name: self.indices(x, rng) if x.below or x.own else _random(rng, x, data) for x in read}
         if probe == GRADED:
             _grade(filled, [(x, self.graded[x.name]) for x in read if x.name in self.graded], rng)
-        if probe == SPECIAL:
-            for name, values in self.special.items():
-                places = rng.choice(filled[name].size, min(len(values), filled[name].size), replace=False)
-                filled[name].flat[places] = values[: len(places)]
         return filled
+
+    def specialized(self, x: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+        """Inputs with the elements of the special probe at random places."""
+        found = dict(x)
+        for name, values in self.special.items():
+            found[name] = x[name].copy()
+            places = rng.choice(x[name].size, min(len(values), x[name].size), replace=False)
+            found[name].flat[places] = values[: len(places)]
+        return found
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
         """What an input of whole numbers, or of values of its own, holds in the check and in every round: uniform over

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,8 @@ from kernels.problem import GRADED, SPECIAL
 from micro.worker import fences, process_state
 from micro.worker.evidence import Found
 from micro.worker.guards import GUARD as GUARD
-from micro.worker.guards import HARMLESS, Fenced
 from micro.worker.guards import Bench as Bench
+from micro.worker.guards import Fenced
 from micro.worker.turns import Drawn, another, moved, swapped, turns
 from micro.worker.turns import Turn as Turn
 
@@ -94,7 +95,8 @@ def check(
         for name in ("end", "start"):
             beside = Fenced(device, problem, stretches, behind=name == "end")
             places[name] = Place(beside, bind(beside.views).call)
-    with fences.watched(stretches, asked.cell):
+    passed = Passed(0.0, np.inf)
+    with unchanged(), fences.watched(stretches, asked.cell):
         made = turns(problem, variant, asked.data, fenced)
         passed = judge(places, variant, np.random.default_rng(seed), made, asked.drawn)
     left = tuple(sorted((Counter(process_state.threads()) - Counter(threads)).elements()))
@@ -118,7 +120,8 @@ def judge(
     made: Sequence[Turn],
     drawn: Drawn | None = None,
 ) -> Passed:
-    """The calls one after another. After each the process must be as it was before."""
+    """The calls one after another. Raises LeftChanged where one leaves floating point changed, by which the next would
+    be judged."""
     import numpy as np
 
     inputs = _Inputs(places["guarded"].bench.problem, variant, rng, drawn)
@@ -151,8 +154,7 @@ class _Inputs:
     def of(self, turn: Turn) -> tuple[dict[str, Array], dict[str, Array]]:
         """The inputs of a call, and what they were before the change, if there is one."""
         if turn.probe not in self._known:
-            x = self._drawn(turn.probe) if self._drawn else self._problem.fill(self._rng, turn.probe) | self._kept
-            self._known[turn.probe] = x
+            self._known[turn.probe] = x = self._fresh(turn.probe)
             self._kept = {name: x[name] for name in self._variant.constant}
         x = self._known[turn.probe]
         if not turn.changed or turn.before:
@@ -160,6 +162,11 @@ class _Inputs:
         changed = moved(x, another(self._problem, x, self._variant.constant, self._rng))
         self._known[turn.probe] = changed
         return changed, x
+
+    def _fresh(self, probe: str) -> dict[str, Array]:
+        if probe == SPECIAL:  # of what is there already: to draw it would cost more than to call
+            return self._problem.specialized(next(iter(self._known.values())), self._rng) | self._kept
+        return self._drawn(probe) if self._drawn else self._problem.fill(self._rng, probe) | self._kept
 
 
 def _called(place: Place, turn: Turn, x: dict[str, Array]) -> dict[str, Array]:
@@ -170,18 +177,30 @@ def _called(place: Place, turn: Turn, x: dict[str, Array]) -> dict[str, Array]:
     if turn.place != "guarded":  # what lies at the other end of the same pages was written since
         bench.mark()
     bench.load(x)
-    before = process_state.take()
+    before = process_state.floating()
     with np.errstate(all="ignore" if turn.probe == SPECIAL else None):
         place.call()
         got = bench.answer()
-    refuse_changes(before)
+    if before != process_state.floating():
+        raise LeftChanged
     return got
 
 
-def refuse_changes(before: process_state.ProcessState) -> None:
-    """Raise WrongResult where the process is not as it was, after it has been put back: its rivals are not to blame."""
-    if changes := process_state.state_changes(before, process_state.take()):
+class LeftChanged(Exception):
+    """A call left floating point otherwise than it was."""
+
+
+@contextmanager
+def unchanged() -> Iterator[None]:
+    """Raises WrongResult where the process is not as it was, after putting it back: its rivals are not to blame."""
+    before = process_state.take()
+    try:
+        with suppress(LeftChanged):  # no later call is judged by that
+            yield
+    finally:
+        after = process_state.take()
         process_state.restore(before)
+    if changes := process_state.state_changes(before, after):
         raise WrongResult("; ".join(changes))
 
 
@@ -209,7 +228,7 @@ def _of_beyond(place: Place, answer: Answer) -> str | None:
         return None
     if any(np.isnan(x).any() for x in answer.x.values()):
         return None
-    place.bench.mark(HARMLESS)
+    place.bench.mark(harmless=True)
     place.bench.load(answer.x)
     place.call()
     again = place.bench.answer()

@@ -71,19 +71,24 @@ def _numbers() -> Any:
     return (ctypes.c_int32 * len(SIGNALS))(*(getattr(signal, name) for name in SIGNALS))
 
 
+def floating() -> tuple[int, int, int]:
+    """Rounding, flushing and traps of this thread."""
+    found = _Floating()
+    if (library := _library()) is not None:
+        library.state_floating(ctypes.byref(found))
+    return found.rounding, found.flushes, found.traps
+
+
 def take() -> ProcessState:
     """As it is now."""
-    floating, handlers = _Floating(), (_Handler * len(SIGNALS))()
+    handlers = (_Handler * len(SIGNALS))()
     if (library := _library()) is not None:
-        library.state_floating(ctypes.byref(floating))
         library.state_handlers(_numbers(), ctypes.c_int64(len(SIGNALS)), handlers)
     python = map(signal.getsignal, _numbers())
     mask = os.umask(0o77)
     os.umask(mask)
     return ProcessState(
-        floating.rounding,
-        floating.flushes,
-        floating.traps,
+        *floating(),
         tuple((one.function, one.flags, said) for one, said in zip(handlers, python, strict=True)),
         tuple(name for name in TIMERS if signal.getitimer(getattr(signal, name))[0]),
         _folder(),

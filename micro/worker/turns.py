@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Place: TypeAlias = Literal["guarded", "end", "start"]
 CALLS = 8  # of a kernel whose answers are cheap to judge
-EASY_FLOPS, EASY_BYTES = 3e7, 1 << 20  # up to here they are
+EASY_FLOPS, EASY_BYTES = 1.5e7, 1 << 20  # up to here they are
 DEAR_FLOPS = 10e9  # from here on a launch more costs as much as all the rest
 LEAST_CHANGE, MOST_CHANGE = 4.0, 256.0  # by how much an element changes; a long sum would hide a small change
 PER_ELEMENT = 2.0**-18  # … of so many elements
@@ -66,16 +66,17 @@ def turns(problem: Problem, variant: Variant[Any], data: str, fenced: bool) -> l
 
 def asked(problem: Problem, variant: Variant[Any], data: str) -> list[str]:
     """The probes of a problem: its own; of the data that is timed; of rows that differ in size, and of numbers that are
-    none, which a kernel is not asked that says that its error grows: it mixes rows. Of a problem that is not easy the
-    graded one takes the place of the sparse one, whose terms it has, and there is none of numbers that are none."""
+    none, which a kernel is not asked that says that its error grows: it mixes rows. A graded one takes the place of a
+    sparse one, whose terms it has. Of a problem that is not easy no other is graded, and no number is none."""
     own, apart = list(problem.probes), variant.growth == 1
-    graded, special = [GRADED] * bool(apart and problem.graded), [SPECIAL] * bool(apart and problem.special)
     timed = [data] if data != "normal" else []
-    if problem.flops <= EASY_FLOPS and problem.footprint <= EASY_BYTES:
-        return [*own, *graded, *timed, *special]
+    graded = apart and bool(problem.graded)
     if graded and "sparse" in own:
         own[own.index("sparse")] = GRADED
-    return [*own, *timed]
+    if problem.flops > EASY_FLOPS or problem.footprint > EASY_BYTES:
+        return [*own, *timed]
+    alone = [GRADED] if graded and GRADED not in own else []
+    return [*own, *alone, *timed, *([SPECIAL] if apart and problem.special else [])]
 
 
 def _placed(whole: Sequence[Turn], fenced: bool) -> list[Turn]:

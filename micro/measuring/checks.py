@@ -58,8 +58,8 @@ class Outcome:
 @dataclass(frozen=True)
 class Checks:
     """The outcomes of a command's cases. `until`: the last step that is taken; `evidence`: the folder for what wrong
-    kernels leave, their operands too where `keep_wrong`; `answered`: who has answered what to whom; `checked_in`: where a case was
-    found right."""
+    kernels leave, their operands too where `keep_wrong`; `answered`: who has answered what to whom; `checked_in`: where
+    a case was found right."""
 
     workers: Workers
     until: str = "time"

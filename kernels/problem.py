@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from kernels.dtypes import BYTES, DATA, STORED, decode, drawn
+from kernels import bounds
+from kernels.dtypes import BYTES, DATA, STORED, decode, drawn, rounded
 from kernels.errors import UsageError
 from kernels.places import every
 
@@ -104,6 +105,7 @@ def plain(value: object) -> str:
     return str(value)
 
 
+GRADED, SPECIAL = "graded", "special"  # probes beside those that an operation names: see its properties of these names
 NUMBERS = (1 << 20) + 61  # drawn for one array; a longer one repeats them, at no round distance
 
 
@@ -112,6 +114,16 @@ def _random(rng: np.random.Generator, x: Operand, data: str) -> Array:
 
     some = decode(drawn(rng, min(math.prod(x.shape), NUMBERS), x.dtype, data))
     return np.resize(np.abs(some, out=some) if x.nonnegative else some, x.shape)
+
+
+def _grade(filled: dict[str, Array], graded: Sequence[tuple[Operand, int]], rng: np.random.Generator) -> None:
+    """Multiply rows, counted along an axis, by powers of ten."""
+    import numpy as np
+
+    for x, along in graded:
+        sizes = [extent if axis == along else 1 for axis, extent in enumerate(x.shape)]
+        powers = 10 ** rng.uniform(-bounds.GRADES, bounds.GRADES, sizes)
+        filled[x.name] = rounded(filled[x.name] * powers.astype(np.float32), x.dtype)
 
 
 class Inputs(dict[str, "Array"]):
@@ -180,6 +192,23 @@ class Problem:
         return "fp32"
 
     @property
+    def summed(self) -> int:
+        """Of the longest sum that an output is."""
+        return 1
+
+    @property
+    def graded(self) -> Mapping[str, int]:
+        """Inputs whose rows differ in size by 10^±6 in one probe, and the axis along which they are counted: a kernel
+        that computes on a grid of fixed steps loses the small ones. Empty where one answer is made of several rows."""
+        return {}
+
+    @property
+    def special(self) -> Mapping[str, tuple[float, ...]]:
+        """Inputs of which one probe has elements that are no finite numbers, and which: where libraries agree on what
+        then is right."""
+        return {}
+
+    @property
     def flops(self) -> float:
         """Nominal floating-point operations."""
         raise NotImplementedError
@@ -203,7 +232,19 @@ class Problem:
         what is the operation's own."""
         read = [x for x in self.operands() if x.role != "out"]
         data = probe if probe in DATA else "normal"
-        return {x.name: self.indices(x, rng) if x.below or x.own else _random(rng, x, data) for x in read}
+        filled = {x.name: self.indices(x, rng) if x.below or x.own else _random(rng, x, data) for x in read}
+        if probe == GRADED:
+            _grade(filled, [(x, self.graded[x.name]) for x in read if x.name in self.graded], rng)
+        return filled
+
+    def specialized(self, x: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+        """Inputs with the elements of the special probe at random places."""
+        found = dict(x)
+        for name, values in self.special.items():
+            found[name] = x[name].copy()
+            places = rng.choice(x[name].size, min(len(values), x[name].size), replace=False)
+            found[name].flat[places] = values[: len(places)]
+        return found
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
         """What an input of whole numbers, or of values of its own, holds in the check and in every round: uniform over
@@ -227,14 +268,26 @@ class Problem:
         """The answer against the truth, output by output; an operation whose reference is too dear overrides it."""
         import numpy as np
 
+        if probe == SPECIAL:
+            with np.errstate(all="ignore"):
+                return self._compare_special(x, got, u)
         want = once(x, "reference", lambda: self.reference(x))
         bound = once(x, ("bound", u), lambda: self.bound(x, want, u))
+        if (slack := bounds.wider(probe, self.summed)) > 1:
+            bound = {name: slack * array for name, array in bound.items()}
         evidence = []
         for name in want:
             # In place where no other rival needs it: fresh pages cost more than the arithmetic.
             error = np.subtract(got[name], want[name], out=None if isinstance(x, Inputs) else want[name])
             evidence.append(Evidence(name, probe, np.abs(error, out=error), bound[name]))
         return evidence
+
+    def _compare_special(self, x: Arrays, got: Arrays, u: float) -> list[Evidence]:
+        """Not a number where that is right, an infinity of the right sign where that is."""
+        want = self.reference(x)
+        bound = self.bound(x, want, u)
+        judged = {name: bounds.judged(got[name], want[name], abs(got[name] - want[name]), bound[name]) for name in want}
+        return [Evidence(name, SPECIAL, *both) for name, both in judged.items()]
 
     def digests(self) -> dict[str, str]:
         """Of each field that is data, as a pattern or a file of lengths: the digest of what its name stands for."""

@@ -83,8 +83,9 @@ class Witness:
         """Raises WrongResult where an output is not what it has to be."""
 
         problem = self.excerpt.problem
+        probe = self.entry.data if self.entry.data != "normal" else "dense"
         got = {x.name: decode(self.kept[x.name]).reshape(x.shape) for x in problem.outputs}
-        for evidence in problem.compare(self.x, got, self.entry.variant.u(problem), "dense"):
+        for evidence in problem.compare(self.x, got, self.entry.variant.u(problem), probe):
             bad = ~(evidence.error <= evidence.bound)  # NaN is bad
             if bad.any():
                 error = WrongResult(self._reason(got[evidence.operand], evidence, int(bad.sum())))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from kernels import places
+from kernels import bounds, places
 from kernels.directions import direction
 from kernels.errors import UsageError
 from kernels.problem import Excerpt, Operand, Problem, axis
@@ -15,14 +16,15 @@ if TYPE_CHECKING:
 
     from kernels.problem import Array, Arrays
 
-LIMIT = 16.0  # unit roundoffs of |A||B|, as for a product
+LIMIT = 16.0  # unit roundoffs of a sum, as for a product
 
 
 @dataclass(frozen=True)
 class BiasAct(Problem):
     """forward: y = max(x + b, 0), rows × cols, b a row; with `terms`, x is the product of a, rows × terms, and w,
     terms × cols. dgrad: from x, what the forward gave, and dy: dx is dy where x > 0, db, the gradient of b,
-    its sums down the columns, which a library's epilogue gives with it."""
+    its sums down the columns, which a library's epilogue gives with it. An infinity stays one, or becomes 0 where it is
+    negative; of what the maximum makes of a NaN nothing is asked."""
 
     op: ClassVar[str] = "biasact"
 
@@ -47,6 +49,18 @@ class BiasAct(Problem):
     @property
     def bytes(self) -> float:
         return float(self.footprint)
+
+    @property
+    def summed(self) -> int:
+        return self.terms or self.rows
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"a" if self.terms else "x": 0} if self.phase == "forward" else {}
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {} if self.phase == "dgrad" or self.terms else {"x": (math.inf, -math.inf)}
 
     def operands(self) -> tuple[Operand, ...]:
         shape = (self.rows, self.cols)
@@ -91,6 +105,6 @@ class BiasAct(Problem):
             size = np.abs(want["dx"])
             return {"dx": np.zeros_like(size), "db": LIMIT * u * size.sum(axis=0, keepdims=True)}
         if self.terms:
-            size = np.abs(x["a"]).astype("f8") @ np.abs(x["w"])
-            return {"y": LIMIT * u * (size + np.abs(x["b"]))}
+            size = np.abs(x["a"]).astype("f8") @ np.abs(x["w"]) + np.abs(x["b"])
+            return {"y": bounds.product(size, want["y"], u, self.terms)}
         return {"y": 2 * u * (np.abs(x["x"]).astype("f8") + np.abs(x["b"]))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,7 +23,8 @@ KINDS = ("f64-f32", "f32-f32", "f32-bf16", "bf16-f32", "clear", "fill")
 class Cast(Problem):
     """y = x in another type; clear: y = 0; fill: y = 1.5, neither of which reads anything.
 
-    Operands have no type of 8 bytes: a double is two words of x, as it lies in memory.
+    Operands have no type of 8 bytes: a double is two words of x, as it lies in memory. NaN stays NaN, as infinity
+    stays what it is.
     """
 
     op: ClassVar[str] = "cast"
@@ -47,6 +49,14 @@ class Cast(Problem):
     @property
     def bytes(self) -> float:
         return float(self.footprint)
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {} if self.types is None or self.types[0] == "f64" else {"x": 1}
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {} if self.types is None or self.types[0] == "f64" else {"x": (math.nan, math.inf)}
 
     def operands(self) -> tuple[Operand, ...]:
         names = {"f32": "fp32", "bf16": "bf16"}

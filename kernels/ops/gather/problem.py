@@ -29,6 +29,8 @@ class Gather(Problem):
     and for all kernels, so that one may hold them as one-hot rows instead. No row is named twice: sorting and summing
     repeated ones is another question.
 
+    Of a NaN in the table nothing is asked: a product with one-hot rows multiplies it by zeros.
+
     A pass over the whole table, with a gradient of zeros in rows that were not named, leaves those as they are,
     and so it is the same step. Adam is no rule of these two: its moments decay in those rows too.
     """
@@ -66,6 +68,10 @@ class Gather(Problem):
         """Their numbers, and rows that are named alone: read and written; a gradient read, table and state read and
         written."""
         return 8.0 * self.batch + (8.0 if self.does == "lookup" else 12.0 + 8.0 * self.squares) * self.named
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"table": 0} if self.does == "lookup" else {}
 
     def operands(self) -> tuple[Operand, ...]:
         few, table = (self.batch, self.width), (self.rows, self.width)

@@ -62,6 +62,10 @@ class Norm(Problem):
     def bytes(self) -> float:
         return float(self.footprint)
 
+    @property
+    def summed(self) -> int:
+        return self.images * self.size**2
+
     def operands(self) -> tuple[Operand, ...]:
         shape, row = (self.images, self.channels, self.size**2), (1, self.channels)
         gain = () if self.method == "lrn" else (Operand("scale", row, "in"), Operand("shift", row, "in"))

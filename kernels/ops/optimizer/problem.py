@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -31,6 +32,8 @@ class Optimizer(Problem):
     finds a negative second moment where an earlier one left a parameter. Parameters grow by as much in each
     launch, those of decay by one part in 80 000: neither reaches infinity in the launches of a run, and what
     decays, decays towards the gradient or its square, not to denormal numbers.
+
+    A NaN of the gradient goes to its parameter and state; not where it is clipped, on which libraries do not agree.
     """
 
     op: ClassVar[str] = "optimizer"
@@ -67,6 +70,14 @@ class Optimizer(Problem):
     @property
     def bytes(self) -> float:
         return float(rules.RULES[self.rule].bytes * self.count)
+
+    @property
+    def summed(self) -> int:
+        return self.count if self.rule == "norm" else 1
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {} if self.rule in ("clip", "norm") else {"g": (math.nan,)}
 
     def operands(self) -> tuple[Operand, ...]:
         shape = (self.count,)

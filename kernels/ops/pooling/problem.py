@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,6 +23,9 @@ STRIDE = 2
 class Pooling(Problem):
     """y = pool(x), no padding, windows that fit alone; a step adds dx, the gradient of x, from dy, that of y.
     It goes to the first of equal maxima, row by row. Which they were a kernel keeps as it likes: libraries differ.
+
+    A maximum of a window with an infinity is infinite; what it is of a NaN libraries do not agree on. An average with a
+    NaN is NaN.
 
     `relu`: y = max(pool(x), 0), which is pool(max(x, 0)) where pool is the maximum: one answer, whichever is first.
     """
@@ -71,6 +75,14 @@ class Pooling(Problem):
         if self.layout == "nhwc":
             return (self.images, edge, edge, self.channels)
         return (self.images, self.channels, edge, edge)
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"x": 0}
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {"x": (math.inf,) if self.pool == "max" else (math.nan,)}
 
     def operands(self) -> tuple[Operand, ...]:
         x, y = Operand("x", self.shape(self.size), "in"), Operand("y", self.shape(self.edge), "out")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels import places
 from kernels.directions import direction
-from kernels.problem import Excerpt, Operand, Problem, axis
+from kernels.problem import SPECIAL, Evidence, Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +28,8 @@ class Softmax(Problem):
 
     `before`: the network's last layer is itself a softmax or log-softmax, and the loss applies its own to that.
     After a log-softmax it changes nothing but the work: log-softmax is idempotent.
+
+    A row with a NaN in it has NaN for its whole gradient. Of its loss nothing is asked: a logarithm by bits knows none.
     """
 
     op: ClassVar[str] = "softmax"
@@ -51,6 +54,14 @@ class Softmax(Problem):
     @property
     def bytes(self) -> float:
         return float(self.footprint)
+
+    @property
+    def summed(self) -> int:
+        return self.classes
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {"x": (math.nan,)} if self.want == "step" else {}
 
     def operands(self) -> tuple[Operand, ...]:
         shape = (self.batch, self.classes)
@@ -99,6 +110,15 @@ class Softmax(Problem):
         if self.before == "softmax":
             gradient = q * (gradient - (gradient * q).sum(axis=1, keepdims=True))
         return {"dx": gradient, "loss": loss}
+
+    def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
+        import numpy as np
+
+        compared = super().compare(x, got, u, probe)
+        if probe != SPECIAL:
+            return compared
+        lost = np.isnan(x["x"]).any(axis=1)
+        return [replace(e, error=np.where(lost, 0.0, e.error)) if e.operand == "loss" else e for e in compared]
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """An exponential is off by its argument's own rounding: u times how far below the top it lies."""

@@ -21,7 +21,8 @@ class Spmm(Problem):
     """C = W·B, row-major: W m×k of which a share `density` is not zero, at random places, B k×n, C m×n.
 
     W is no operand: like the weights of a network it is there before, in whatever form a kernel likes, and
-    the same for all. FLOPs are those of its non-zeros; a dense product executes more.
+    the same for all. FLOPs are those of its non-zeros; a dense product executes more. Of a NaN in B nothing is asked: a
+    dense product multiplies it by zeros, a sparse one does not.
     """
 
     op: ClassVar[str] = "spmm"
@@ -43,6 +44,14 @@ class Spmm(Problem):
     def bytes(self) -> float:
         """B once, C once, W as CSR: a value and a 32-bit column for each, a row pointer a row."""
         return 4.0 * (self.k * self.n + self.m * self.n) + 8.0 * self.nonzeros + 4.0 * (self.m + 1)
+
+    @property
+    def summed(self) -> int:
+        return self.k
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"b": 1}
 
     def operands(self) -> tuple[Operand, ...]:
         return Operand("b", (self.k, self.n), "in"), Operand("c", (self.m, self.n), "out")

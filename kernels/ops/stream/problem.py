@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,7 +19,8 @@ SCALE = 3.0
 
 @dataclass(frozen=True)
 class Stream(Problem):
-    """read: y = sum(a); copy: y = a; triad: y = a + 3·b. `size` is the length of each array in bytes."""
+    """read: y = sum(a); copy: y = a; triad: y = a + 3·b. `size` is the length of each array in bytes. A NaN or an
+    infinity is copied and added as IEEE 754 says; a sum with a NaN in it is one."""
 
     op: ClassVar[str] = "stream"
 
@@ -36,6 +38,20 @@ class Stream(Problem):
     @property
     def bytes(self) -> float:
         return {"read": 4.0, "copy": 8.0, "triad": 12.0}[self.kind] * self.count
+
+    @property
+    def summed(self) -> int:
+        return self.count if self.kind == "read" else 1
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {} if self.kind == "read" else {"a": 1, "b": 1}
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        if self.kind == "triad":
+            return {"a": (math.nan,), "b": (-math.inf,)}
+        return {"a": (math.nan,) if self.kind == "read" else (math.nan, math.inf)}
 
     def operands(self) -> tuple[Operand, ...]:
         row = (1, self.count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Transpose(Problem):
-    """y[j, i] = x[i, j]: x is rows × cols, y is cols × rows. Nothing is computed, so the answer is exact."""
+    """y[j, i] = x[i, j]: x is rows × cols, y is cols × rows. Nothing is computed, so the answer is exact,
+    a NaN included."""
 
     op: ClassVar[str] = "transpose"
 
@@ -30,6 +32,14 @@ class Transpose(Problem):
     @property
     def bytes(self) -> float:
         return 8.0 * self.rows * self.cols
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"x": 0}
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {"x": (math.nan, math.inf)}
 
     def operands(self) -> tuple[Operand, ...]:
         return Operand("x", (self.rows, self.cols), "in"), Operand("y", (self.cols, self.rows), "out")

@@ -299,6 +299,17 @@ def test_what_a_kernel_waits_of_its_own_accord_is_its_time(own_state: Path, call
         assert "waited of its own accord for 30% of its time, which counts" in result.warnings
 
 
+def test_what_the_hypervisor_stole_of_a_look_is_no_wait(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth; it is lost."""
+    seconds = iter(range(1000))
+    monkeypatch.setattr(counters.Counters, "now", lambda: Counters(clock=(s := next(seconds)), stolen=0.1 * s))
+    told = run(Local(Host(Sleeper(lambda name, problem: 5e-3), 0)), CONTEST, seconds=0.3)
+    for result in measured(told):
+        assert result.status == "contended"
+        assert result.seconds is not None and result.seconds.median == pytest.approx(0.9 * 5e-3, rel=0.02)
+        assert result.waits == pytest.approx(2 / 9, abs=0.01)
+
+
 class Opening(Host):
     """A contest costs what `more` says."""
 

@@ -16,7 +16,8 @@ from kernels.devices.fake import Fake
 from kernels.launch import Setting
 from kernels.ops.gemm.problem import Gemm
 from micro.measuring import canary_history
-from micro.measuring.rounds import ENOUGH, Goal, Measurement, clocks, measure
+from micro.measuring.clocks import clocks
+from micro.measuring.rounds import ENOUGH, Goal, Measurement, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case, Contest
 from micro.worker import canaries, counters

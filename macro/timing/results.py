@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -63,8 +63,14 @@ def _escaped(word: str) -> str:
 
 
 def clock(entry: Entry) -> str:
-    """Processor time of one thread, with its waits (`times`); the wall of several."""
-    return "cpu" if entry.setting.threads == 1 else "wall"
+    """Processor time of one thread, with its waits (`times`); the wall of several, and where the system does not tell
+    waits from losses."""
+    return "cpu" if entry.setting.threads == 1 and _queues(entry) else "wall"
+
+
+def _queues(entry: Entry) -> bool:
+    """Whether its system says what a process is queued for; a run from before this was asked did."""
+    return bool(entry.identity.get("run_delay", True))
 
 
 def times(entry: Entry) -> list[float]:
@@ -102,8 +108,15 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
         setup_seconds=median(entry.setup),
         step=step,
         canary={what: [block[word] for block in blocks] for what, word in CANARY.items()},
-        warnings=(f"contended: others kept {step['foreign_cores']:.2f} cores busy",) if contended else (),
+        warnings=tuple(_warnings(entry, step, contended)),
     )
+
+
+def _warnings(entry: Entry, step: dict[str, float], contended: bool) -> Iterator[str]:
+    if contended:
+        yield f"contended: others kept {step['foreign_cores']:.2f} cores busy"
+    if entry.setting.threads == 1 and not _queues(entry):
+        yield "this system does not tell how long a process is queued: its times are the wall's"
 
 
 def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:

@@ -24,18 +24,24 @@ def now():
     return int(time.monotonic() * 1e9)
 
 
+def run_delay(folder="/proc/self/task"):
+    """Nanoseconds that all threads of this process were queued for so far; None where this system does not tell."""
+    ran = delay = 0
+    for task in os.listdir(folder) if os.path.isdir(folder) else ():
+        try:
+            with open("%s/%s/schedstat" % (folder, task)) as stream:
+                words = [int(word) for word in stream.read().split()[:2]]
+            ran, delay = ran + words[0], delay + words[1]
+        except (OSError, IndexError, ValueError):  # a thread that has just ended
+            continue
+    return delay if ran else None
+
+
 def blocked(since=None):
     """What a step waited of its own accord: wall less processor time less what all threads were queued for, as
     micro/worker/run_queue.py has it. Without `since` the clocks themselves; with them, nanoseconds: 0 where the calling
     thread never gave its core up, all that was not run where this system does not tell what is queued for."""
-    delay = 0
-    try:
-        for task in os.listdir("/proc/self/task"):
-            with open("/proc/self/task/%s/schedstat" % task) as stream:
-                delay += int(stream.read().split()[1])
-    except (OSError, IndexError, ValueError):
-        delay = None
-    clocks = (now(), int(time.process_time() * 1e9), delay, resource.getrusage(THREAD).ru_nvcsw)
+    clocks = (now(), int(time.process_time() * 1e9), run_delay(), resource.getrusage(THREAD).ru_nvcsw)
     return clocks if since is None else waited(since, clocks)
 
 

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kernels.catalog import find
-from micro.measuring.rounds import CONTENDED, CPU_CLOCK, LOST
+from micro.measuring.clocks import CPU_CLOCK
+from micro.measuring.rounds import CONTENDED, LOST
 from micro.planning.contest import parse
 from reports import compare, record, stats, units
 

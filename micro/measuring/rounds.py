@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kernels.devices import kind_of
+from micro.measuring.clocks import clocks, rejects
 from micro.measuring.workers import Crew, stack
 from micro.planning.contest import Case
 from micro.worker.messages import ContestCost, RoundBatch
@@ -17,8 +17,6 @@ from reports import stats
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-CPU_CLOCK = 1e-3  # seconds of its shortest visit from which a contest of one thread is timed by the processor's clock
-ALWAYS = 4e-3  # and of its longest: a neighbor stops such a visit in every round, as often as it is taken
 LOST = 0.01  # share of a visit lost to others that rejects its round, where the wall is its clock
 FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
 CONTENDED = 0.2  # share of rounds rejected, or of time lost, that marks a result
@@ -100,39 +98,6 @@ class Measurement:
             )
         if look.unheld and look.unheld[case]:
             yield "one launch of it is more kernels than a held stream takes: its time includes its caller's launching"
-
-
-def clocks(cases: Sequence[Case], opened: ContestCost) -> tuple[str, ...]:
-    """One clock a contest, chosen once from the calibrated visits of what is compared in it, and by its bounds as well:
-    the wall where visits are shorter than a millisecond, where the CPU clock's half microsecond would show; else
-    processor time of the whole process and its own waits, which a busy neighbor does not move. A contest with a visit
-    that a neighbor stops in every round takes that, however short its shortest is: there are times between them.
-    With several threads the wall, and also where this system does not tell waits from losses. What a device with a
-    clock of its own does is timed by that; what a call costs its caller, by the wall."""
-    measured = [
-        visit
-        for case, visit in zip(cases, opened.visits, strict=True)
-        if case.role == "measured" and not kind_of(case.setting.device).own_clock
-    ]
-    several = any(case.setting.threads > 1 for case in cases)
-    long = bool(measured) and (min(measured) >= CPU_CLOCK or max(measured) >= ALWAYS)
-    processor = "cpu" if long and opened.queues and not several else "wall"
-
-    def clock(case: Case) -> str:
-        device = kind_of(case.setting.device)
-        if device.own_clock:
-            return "wall" if case.problem.on_host else device.clock
-        return processor
-
-    return tuple(map(clock, cases))
-
-
-def rejects(case: Case, clock: str, visit: float) -> bool:
-    """Whether a round is rejected for what this case's visit lost: where it is timed by the wall, but for visits that a
-    neighbor stops in every round, and whatever a device's own clock timed."""
-    if case.role != "measured" or case.setting.threads > 1:
-        return False
-    return kind_of(case.setting.device).own_clock or (clock == "wall" and visit < ALWAYS)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TOLD = 1e-3  # seconds: the second call that takes as long tells enough of it
 EMPTY = 10_000  # launches of nothing in a visit
 MOST = 100_000  # launches of a calibrating visit
-AGAIN = 5e-3  # seconds: calls that take less are calibrated by the median of several visits
+AGAIN = 2e-3  # seconds: calls that take less are calibrated by the median of several visits
 RAMP, ALIKE, MEDIAN = 2.0, 0.01, 4  # seconds at most until three medians of so many visits are alike
 Pilot: TypeAlias = "Callable[[Timed, int], visits.Timed]"  # so many visits of an entry at one place, not captured
 

@@ -133,7 +133,7 @@ int64_t queue_begin(void)
     return gave_up();
 }
 
-/* After it, seconds that it can have lost to the run queue and to the hypervisor. A thread that never gave its core up
+/* After it, seconds that it can have lost to the run queue, interrupts and the hypervisor. A thread that never gave its core up
  * lost whatever it did not run: infinitely many. Neither is more known where the system does not tell. */
 double queue_end(int64_t before)
 {

@@ -158,6 +158,18 @@ def test_where_the_system_tells_no_queueing_all_that_was_not_run_is_waiting(reco
     assert recorder.waited((0, 0, 1, 0), (10, 4, 3, 1)) == 4
 
 
+@pytest.mark.parametrize(
+    ("lines", "delay"), [(["5 7 1", "1 30 2"], 37), (["5 0 1"], 0), (["0 0 0"], None), ([""], None), ([], None)]
+)
+def test_what_its_threads_are_queued_for(
+    recorder: ModuleType, tmp_path: Path, lines: list[str], delay: int | None
+) -> None:
+    for number, line in enumerate(lines):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "schedstat").write_text(line)
+    assert recorder.run_delay(str(tmp_path)) == delay
+
+
 def test_a_replay_times_each_call_and_says_what_it_was(recorder: ModuleType) -> None:
     made: list[str] = []
     calls = [(["a"], "gemm", lambda: made.append("a")), (["b"], "free", lambda: made.append("b"))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,8 @@ from kernels.devices.fake import Fake
 from kernels.launch import Setting
 from kernels.ops.gemm.problem import Gemm
 from micro.measuring import canary_history
-from micro.measuring.rounds import ENOUGH, Goal, Measurement, clocks, measure
+from micro.measuring.clocks import clocks
+from micro.measuring.rounds import ENOUGH, Goal, Measurement, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case, Contest
 from micro.worker import canaries, counters
@@ -272,6 +274,62 @@ def test_a_result_is_contended_above_a_fifth(own_state: Path, period: int, statu
         assert set(result.rejected) <= set(result.rounds)
     assert measured(told)[0].rejected or period == 41
     assert told.comparisons[0].verdict == "same"  # contention costs neither time nor verdict
+
+
+class Sleeper(Fake):
+    """Three tenths of each visit it waits, and nobody takes anything."""
+
+    def between(self, start: Any, end: Any) -> Elapsed:
+        wall = super().between(start, end).wall
+        return Elapsed(wall, 0.7 * wall, 0.0)
+
+
+@pytest.mark.parametrize(("call", "clock"), [(CALL, "wall"), (5e-3, "cpu")])
+def test_what_a_kernel_waits_of_its_own_accord_is_its_time(own_state: Path, call: float, clock: str) -> None:
+    told = run(Local(Host(Sleeper(lambda name, problem: call), 0)), CONTEST, seconds=0.3)
+    for result in measured(told):
+        assert (result.status, result.clock, result.rejected) == ("ok", clock, ())
+        assert result.seconds is not None and result.seconds.median == pytest.approx(call, rel=0.02)
+        assert result.waits == pytest.approx(0.3, abs=0.01)
+        assert "waited of its own accord for 30% of its time, which counts" in result.warnings
+
+
+def test_what_the_hypervisor_stole_of_a_look_is_no_wait(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth; it is lost."""
+    seconds = iter(range(1000))
+    monkeypatch.setattr(counters.Counters, "now", lambda: Counters(clock=(s := next(seconds)), stolen=0.1 * s))
+    told = run(Local(Host(Sleeper(lambda name, problem: 5e-3), 0)), CONTEST, seconds=0.3)
+    for result in measured(told):
+        assert result.status == "contended"
+        assert result.seconds is not None and result.seconds.median == pytest.approx(0.9 * 5e-3, rel=0.02)
+        assert result.waits == pytest.approx(2 / 9, abs=0.01)
+
+
+class Opening(Host):
+    """A contest costs what `more` says."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(Fake(lambda name, problem: CALL), 0)
+        self.more = more
+
+    def settle(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
+        return replace(super().settle(calls, visit), **self.more)
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.0, ""), (0.004, ""), (0.006, "1 %"), (0.03, "5 %"), (2.0, "100 %")])
+def test_very_short_calls_say_what_of_them_is_the_loop(own_state: Path, share: float, said: str) -> None:
+    told = run(Local(Opening(loop=share * CALL)), CONTEST, seconds=0.3)
+    assert told.loop == (share * CALL or None)
+    notes = [note for note in told.comparisons[0].notes if "throughput" in note]
+    assert len(notes) == bool(said) and all(f"up to {said} of the shorter one" in note for note in notes)
+
+
+@pytest.mark.parametrize("queues", [True, False])
+def test_a_system_without_run_delays_is_told(own_state: Path, queues: bool) -> None:
+    told = run(Local(Opening(queues=queues)), CONTEST, seconds=0.3)
+    for result in measured(told):
+        assert result.clock == "wall"
+        assert any("how long a process is queued" in warning for warning in result.warnings) != queues
 
 
 def test_a_throttled_run_is_contended(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

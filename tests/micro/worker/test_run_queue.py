@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from micro.worker import run_queue
+from micro.worker import counters, run_queue
 from micro.worker.run_queue import charged, stolen
 from tests.conftest import load
 
@@ -134,6 +134,32 @@ def test_who_waits_for_another_thread_gives_its_core_up() -> None:
     done.wait()
     assert queue.queue_begin() > before
     run_queue.close_tasks()
+
+
+@pytest.mark.parametrize(("line", "told"), [("1034 7 2", True), ("1034 0 2", True), ("0 0 0", False), ("", False)])
+def test_a_system_says_once_whether_it_tells(tmp_path: Path, line: str, told: bool) -> None:
+    assert not run_queue.told(str(tmp_path / "missing"))
+    (tmp_path / "schedstat").write_text(line)
+    assert run_queue.told(str(tmp_path / "schedstat")) is told
+
+
+STAT = """cpu  100 0 100 1000 0 0 0 90 0 0
+cpu0 50 0 50 500 0 0 0 70 0 0
+cpu1 50 0 50 500 0 0 0 5 0 0
+cpu10 0 0 0 0 0 0 0 15 0 0
+intr 5
+"""
+
+
+@pytest.mark.parametrize(("cores", "stolen"), [({1}, 5), ({0, 10}, 42.5), ({3}, 0)])
+def test_what_was_stolen_is_of_the_cores_it_may_run_on(
+    monkeypatch: pytest.MonkeyPatch, cores: set[int], stolen: float
+) -> None:
+    monkeypatch.setattr(counters, "_text", lambda path: STAT)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: cores)
+    monkeypatch.setattr("os.sysconf", lambda name: 100)
+    found = counters.Counters.now()
+    assert (found.steal, found.stolen, found.busy) == (0.9, stolen / 100, 2.0)
 
 
 @pytest.mark.parametrize("line", ["0 0 0", "", "none"])

@@ -53,11 +53,11 @@ class Result:
     blas: str | None = None  # the call made, in the library's own column-major terms
     clock: str | None = None  # of samples: cpu (of the process, with its own waits), wall, the device's (event: CUDA's)
     seconds: Seconds | None = None  # of one use
-    flops_per_second: float | None = None  # nominal FLOP over the median
-    bytes_per_second: float | None = None  # nominal bytes over the median
+    flops_per_second: float | None = None  # nominal FLOP over the median; of a ceiling without what others took of it
+    bytes_per_second: float | None = None  # nominal bytes over the median; of a ceiling the same
     work: dict[str, float] | None = None  # really executed: flops, bytes
     percent_of_ceiling: float | None = None  # of the nearer of its two ceilings
-    ceiling: str | None = None  # which one, `read …` of bytes a second; of a ceiling: its own name
+    ceiling: str | None = None  # which one, `read …` of bytes a second, `…, 2 threads`; of a ceiling: its own name
     samples: tuple[float, ...] = ()  # seconds of one use, every visit in the order taken, rejected ones too
     wall_samples: tuple[float, ...] = ()  # the same by the wall, where the samples are processor time
     rounds: tuple[int, ...] = ()  # round of each sample

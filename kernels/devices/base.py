@@ -36,7 +36,7 @@ class Limits:
 
     @property
     def usable_cache(self) -> int:
-        """The last level, 64 MiB at most: a cloud machine reports caches it must share."""
+        """The last level, 64 MiB at most: a cloud machine reports caches it must share. No ceiling hangs on it."""
         return min(self.caches[-1] if self.caches else 32 << 20, 64 << 20)
 
 

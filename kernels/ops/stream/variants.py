@@ -30,8 +30,18 @@ class Argument(ctypes.Structure):
     _fields_ = (("a", ctypes.c_void_p), ("b", ctypes.c_void_p), ("y", ctypes.c_void_p), ("count", ctypes.c_int64))
 
 
-SLICE, LAUNCH = 256 << 10, 16 << 20  # bytes that a thread reads at a time, and in a launch, at least
+PASS = 1 << 20  # bytes that a launch reads, at least: a little many times, beside which summing it up is 1 %
+SLICE, LAUNCH = 256 << 10, 16 << 20  # bytes that a thread of several reads in turn, and in a launch, at least
 APART = 16  # numbers of float64 from one thread's sum to the next, in stream.c
+
+
+class Read(ctypes.Structure):
+    """What stream_read takes."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("a", "y")),
+        *((name, ctypes.c_int64) for name in ("count", "again")),
+    )
 
 
 class Shared(ctypes.Structure):
@@ -52,7 +62,7 @@ def _read_by_several(problem: Stream, threads: int) -> Bind:
     own = -(-problem.count // threads)
     slices = max(1, 4 * own // SLICE)
     length = -(-own // slices)
-    again = max(1, SLICE // (4 * length))
+    again = max(1, PASS // (4 * length)) if slices == 1 else 1
     passes = max(1, -(-LAUNCH // (4 * own * again)))
     names = ("stream_read_part", "stream_read_done")
     part, done = (build.address(SOURCE, name) for name in names)
@@ -66,9 +76,18 @@ def _read_by_several(problem: Stream, threads: int) -> Bind:
     return bind
 
 
+def _read(problem: Stream) -> Bind:
+    function, again = build.address(SOURCE, "stream_read"), max(1, PASS // problem.size)
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        return launch(function, Read(count=problem.count, again=again), ("a", "y"), buffers, uses=again)
+
+    return bind
+
+
 def prepare(problem: Stream, device: object, setting: Setting) -> Bind:
-    if setting.threads > 1 and problem.kind == "read":
-        return _read_by_several(problem, setting.threads)
+    if problem.kind == "read":
+        return _read(problem) if setting.threads == 1 else _read_by_several(problem, setting.threads)
     function = build.address(SOURCE, f"stream_{problem.kind}")
     names = [operand.name for operand in problem.operands()]
 

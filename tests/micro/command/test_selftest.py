@@ -29,7 +29,9 @@ from reports import record, stats, store
 from reports.next_run import Spread
 from reports.record import Comparison
 from reports.store import RunFile, Unwritable
-from tests.conftest import Ran
+from tests.conftest import Ran, load
+
+ROOT = Path(__file__).parents[3]
 
 # What a rate says of itself.
 
@@ -412,3 +414,14 @@ def test_contest_names_are_as_before() -> None:
     """Run files of before name them so."""
     first = next(pairs_of.schedule(pairs_of.QUICK, False)).contest.name
     assert first == "selftest/identical/0/gemm/m:64/n:64/k:64"
+
+
+def test_the_page_has_a_row_for_each_path_its_worst_pair_in_it() -> None:
+    made = [scattered(0.01, 0.001, 20, seed) for seed in range(5)]
+    known = spread.between(made)
+    rows = spread.rows(spread.figures(made, known), known)
+    head, _, row = [*load(ROOT / "docs/generate.py")._paths(rows)][1:]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    worst = rows[0]["pairs"][0]
+    assert cells[:2] == ["wall", "100 of 5 pairs"] and cells[3] == f"{worst['pair']}: {worst['holding']} of 20"
+    assert head.count("|") == row.count("|")

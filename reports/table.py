@@ -243,7 +243,8 @@ def between(run: Run) -> str | None:
     parts = [f"{path} {100 * known[path].sd:.2g} %" for path in paths if path in known]
     lacking = [path for path in paths if path not in known]
     if lacking:
-        parts.append(f"not known here ({', '.join(lacking)}), run micro.selftest{' --full' * bool(parts)}")
+        remedy = f", run micro.selftest{' --full' * bool(known)}" if set(lacking) <= set(next_run.PATHS) else ""
+        parts.append(f"not known here ({', '.join(lacking)}){remedy}")
     return f"between runs: {'; '.join(parts)}"
 
 

@@ -12,10 +12,9 @@ from micro.command.figure import Figure, rate
 from micro.command.generations import Generations
 from micro.command.spread import FEWEST, LEAST, MOST, WIDEST, PairFigures, Runs, certainly_below
 from micro.contests.rivals import Rival
-from micro.measuring.path import GENERATIONS
 from micro.planning.contest import Contest
 from reports import record, stats
-from reports.next_run import Spread
+from reports.next_run import GENERATIONS, Spread
 
 Take = Callable[[Contest, float], record.Contest]  # a contest and its seconds, measured or out of the run file
 

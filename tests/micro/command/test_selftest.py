@@ -22,9 +22,9 @@ from micro.command.known_pairs import Pair
 from micro.command.spread import PairFigures, Runs
 from micro.contests import promises, rivals
 from micro.contests import selftest as pairs_of
-from micro.measuring import path as paths
 from micro.measuring.runner import Runner
 from micro.planning.contest import Contest
+from reports import next_run as paths
 from reports import record, stats, store
 from reports.next_run import Spread
 from reports.record import Comparison
@@ -357,6 +357,7 @@ def test_a_stopped_one_goes_on(
         patch.setattr(RunFile, "append", stop)
         ran, _ = selftested(capsys, in_process, "-o", str(path))
     assert ran.code == (130 if error is KeyboardInterrupt else 1)
+    assert "--resume" in ran.err or error is not KeyboardInterrupt
     finished = [contest.contest for contest in store.read(path).contests]
     assert len(finished) == 100
     made.clear()

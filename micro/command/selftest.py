@@ -144,8 +144,11 @@ class Selftest:
     def _pilot(self) -> str | None:
         """Why nothing quiet is judged, said before anything is measured that is."""
         self._at.progress.begin("pilot: is it quiet here?")
-        pilot = selftest.schedule({selftest.IDENTICAL: selftest.PILOT}, False, "/pilot")
-        noisy = known_pairs.noisy([self._pair(one, self._at.runner) for one in pilot])
+        pilot, take = (
+            selftest.schedule({selftest.IDENTICAL: selftest.PILOT}, False, "/pilot"),
+            self._taker(self._at.runner),
+        )
+        noisy = known_pairs.noisy([take(one.contest, selftest.SECONDS[one.kind]) for one in pilot])
         if noisy:
             print(f"micro.selftest: {noisy}: figures of a quiet machine will not be judged", file=sys.stderr)
         return noisy

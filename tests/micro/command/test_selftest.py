@@ -107,10 +107,19 @@ def test_without_quiet_pairs_nothing_is_judged() -> None:
     assert figure.exit_code(made) == 0
 
 
+def pilot(lost: int, warning: str = "") -> record.Contest:
+    """Of two cases, 64 rounds, so many of them lost."""
+    case = record.Result("a", "c", "measured", "gemm", {}, "openblas", "cpu", 1, "planned", rounds=tuple(range(64)))
+    case = replace(case, rejected=tuple(range(lost)), warnings=(warning,) if warning else ())
+    return record.Contest("c", "?", "x", (case, replace(case, name="b"), replace(case, role="ceiling")), ())
+
+
 def test_the_pilot_decides_before_there_is_a_verdict() -> None:
-    assert known_pairs.noisy([pair()] * 3 + [pair(contended=True)] * 3) is None
-    why = known_pairs.noisy([pair(verdict="slower")] * 2 + [pair(contended=True)] * 4)
-    assert why == "4 of 6 pilot contests were contended"
+    """By lost time over all its rounds, or by a canary."""
+    assert known_pairs.noisy([pilot(12), pilot(0)]) is None
+    why = known_pairs.noisy([pilot(12), pilot(3)])
+    assert why == "12% of the pilot's rounds lost time to others"
+    assert known_pairs.noisy([pilot(0), pilot(0, "contended: slow host: it took 9% more")]) is not None
     made = [*known_pairs.figures([pair(verdict="slower")] * 300, False, True, why)]
     assert {one.judgment for one in made if one.promised} == {f"not judged: {why}"}
 
@@ -158,10 +167,16 @@ def test_the_spread_is_what_lies_beyond_the_intervals(between: float, own: float
     assert found["wall"].degrees == 5 * 399
 
 
-def test_twins_and_pairs_of_two_runs_tell_nothing_of_rivals() -> None:
-    twins, few = scattered(0.1, 0.001, twin=True), scattered(0.1, 0.001, 2)
-    assert spread.between([twins, few]) == {}
-    assert spread.between([scattered(0.01, 0.001), twins, few])["wall"].degrees == 19
+def test_twins_and_single_runs_tell_nothing_of_rivals() -> None:
+    twins, single = scattered(0.1, 0.001, twin=True), scattered(0.1, 0.001, 1)
+    assert spread.between([twins, single]) == {}
+    assert spread.between([scattered(0.01, 0.001), twins, single])["wall"].degrees == 19
+
+
+def test_two_runs_of_one_pair_are_too_few() -> None:
+    """One degree of freedom: 12.7 times its spread."""
+    assert spread.between([scattered(0.01, 0.001, 2)]) == {}
+    assert spread.between([scattered(0.01, 0.001, 2, 1), scattered(0.01, 0.001, 2, 2)])["wall"].degrees == 2
 
 
 @pytest.mark.parametrize(("between", "own"), [(0.02, 0.001), (0.003, 0.003), (0.001, 0.01)])
@@ -213,7 +228,14 @@ def test_three_runs_show_nothing() -> None:
     made = [scattered(0.01, 0.004, 3, seed) for seed in range(10)]
     known = spread.between(made)
     told = [*rival_runs.figures(made, spread.figures(made, known), known, None)]
-    assert all(one.judgment.startswith("not judged") for one in told[1:])
+    assert all(one.judgment.startswith("not judged: fewer than 5 runs") for one in told[1:])
+
+
+def test_pairs_of_few_runs_are_left_out_of_what_is_judged() -> None:
+    made = [scattered(0.01, 0.004, 20, seed) for seed in range(40)] + [scattered(0.5, 0.004, 2, 99)]
+    known = {"wall": spread.between(made[:40])["wall"]}
+    told = [*rival_runs.figures(made, spread.figures(made, known), known, None)]
+    assert [one.judgment for one in told[1:]] == ["yes", "yes", "yes"]
 
 
 # Which pairs there are.
@@ -292,7 +314,8 @@ def made(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> Iterator[list[str]
             contest.name, "x", first, second, ratio, 0.999 * ratio, 1.001 * ratio, 0.95, verdict, None, 0.01, 0.01
         )
         told = replace(told, path=(took,))
-        return record.Contest(contest.name, "?", "x", (), (told,), {"measuring": 0.1})
+        results = pilot(0).results[:2]
+        return record.Contest(contest.name, "?", "x", results, (told,), {"measuring": 0.1})
 
     monkeypatch.setattr(Runner, "run", run)
     monkeypatch.setattr(rivals, "QUICK", rivals.QUICK | {paths.FIXED: 1})
@@ -372,16 +395,16 @@ def test_a_stopped_one_goes_on(
 def test_what_was_too_noisy_is_said_before(
     made: list[str], capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finished, seen = known_pairs.finished, []
+    asked: list[int] = []
 
-    def busy(known: Any, done: record.Contest) -> Pair:
-        seen.append(known.contest.name)
-        return replace(finished(known, done), contended=True)
+    def busy(pilot: Sequence[record.Contest]) -> str:
+        asked.extend((len(pilot), len(made)))
+        return "it is busy"
 
-    monkeypatch.setattr(known_pairs, "finished", busy)
+    monkeypatch.setattr(known_pairs, "noisy", busy)
     ran, told = selftested(capsys, in_process)
-    assert "6 of 6 pilot contests were contended" in ran.err.splitlines()[0]
-    assert all("pilot" in name for name in seen[:6])
+    assert asked == [12, 12], "before anything else was measured"
+    assert ran.err.splitlines()[0] == "micro.selftest: it is busy: figures of a quiet machine will not be judged"
     assert ran.code == 0 and all(one["busy"] for one in told["figures"] if one["promised"])
 
 

@@ -7,11 +7,17 @@ import io
 import re
 import sys
 import tokenize
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reports.record import Run
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-SELFTEST = ROOT / "reports/reference/selftest-full-without-samples.jsonl"
+SELFTESTS = "reports/reference/selftest*.jsonl"  # complete runs: added to, never exchanged
+SIMULATED = "simulated"  # a figure of older files that is none: constants of the code, which tests ask now
 KINDS = {"Environment": "environment", "Contest": "contest", "Note": "note"}
 
 
@@ -42,15 +48,54 @@ def _class(node: ast.ClassDef, comments: dict[int, str]) -> str:
 
 
 def method() -> str:
-    """docs/method.md with the measured error rates between its marks."""
+    """docs/method.md with the measured error rates between its marks: every self-test that is kept, the first one
+    first."""
     from reports import store
 
-    (figures,) = [note.data["figures"] for note in store.read(SELFTEST).notes if note.topic == "selftest"]
-    rows = ["| figure | found | promised |", "|---|---|---|"]
-    rows += [f"| {f['name']} | {f['found']} | {f['promised']} |" for f in figures if f["promised"]]
+    runs = sorted((store.read(path) for path in ROOT.glob(SELFTESTS)), key=lambda run: run.environment.started)
+    said = "\n\n".join(_selftest(run) for run in runs)
     text = (ROOT / "docs/method.md").read_text("utf-8")
-    table = "<!-- figures -->\n" + "\n".join(rows) + "\n<!-- end -->"
-    return re.sub(r"<!-- figures -->.*<!-- end -->", lambda _: table, text, flags=re.S)
+    return re.sub(
+        r"<!-- figures -->.*<!-- end -->", lambda _: f"<!-- figures -->\n{said}\n<!-- end -->", text, flags=re.S
+    )
+
+
+def _selftest(run: Run) -> str:
+    """Where it ran, its figures, and its paths where it measured them."""
+    facts = run.environment.facts
+    (data,) = [note.data for note in run.notes if note.topic == "selftest"]
+    variables = ", ".join(f"`{name}={value}`" for name, value in (facts.get("variables") or {}).items()) or "none"
+    where = f"{facts['device']['model']}, {facts['cores']} cores, commit {facts['commit']}"
+    lines = [
+        f"{run.environment.started[:10]}, {where}; variables that steer libraries: {variables}.",
+        "",
+        "| figure | found | promised | held |",
+        "|---|---|---|---|",
+    ]
+    for one in data["figures"]:
+        if one["promised"] and not one["name"].endswith(SIMULATED):
+            held = "yes" if one["held"] else f"not judged: {one['busy']}" if one["busy"] else "**no**"
+            lines.append(f"| {one['name']} | {one['found']} | {one['promised']} | {held} |")
+    return "\n".join([*lines, *_paths(data.get("paths", ()))])
+
+
+def _paths(paths: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """A row for each path, its worst pair in it."""
+    if not paths:
+        return
+    yield ""
+    head = "path", "runs", "sd between runs", "hold the mean of the others: worst pair", "all"
+    yield f"| {' | '.join(head)} | next runs inside: worst pair | all |"
+    yield "|---|---|---|---|---|---|---|"
+    for row in paths:
+        pairs = [pair for pair in row["pairs"] if not pair["twin"]]
+        worst = min(pairs, key=lambda pair: pair["holding"] / pair["runs"])
+        least = min(pairs, key=lambda pair: pair["inside"] / (pair["runs"] - 1))
+        yield (
+            f"| {row['path']} | {row['runs']} of {len(pairs)} pairs | {100 * row['sd']:.2g} % "
+            f"| {worst['pair']}: {worst['holding']} of {worst['runs']} | {row['holding']} of {row['runs']} "
+            f"| {least['pair']}: {least['inside']} of {least['runs'] - 1} | {row['inside']} of {row['steps']} |"
+        )
 
 
 PAGES = {"record.md": record, "method.md": method}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from reports import flat, stats
+from reports import flat, next_run, stats
 from reports.record import Comparison, Contest, Environment, Note, Result, Run
 
 
@@ -53,6 +53,8 @@ def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
     said = [f"a: {first.environment.command} ({first.environment.started})"]
     said += [f"b: {second.environment.command} ({second.environment.started})"]
     said.append("Between them differ: " + ("; ".join(changed) if changed else "nothing that is recorded") + ".")
+    inside, foreseen = next_run.expected(first.comparisons, second.comparisons)
+    said += [f"Ratios of b where a said that the next run's would lie: {inside} of {foreseen}."] if foreseen else []
     missing = len(_measured(first)) + len(_measured(second)) - 2 * len(pairs)
     said += [f"{missing} cases are in one of them only."] if missing else []
     damaged = tuple(dict.fromkeys((*first.damaged, *second.damaged)))

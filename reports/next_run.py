@@ -14,6 +14,11 @@ from reports import stats
 from reports.record import Comparison, Contest, Environment
 
 LEVEL = 0.975  # of each end of a 95 % interval
+# The paths that the self-test measures: clocks, then what else sets a contest apart.
+WALL, CPU, ONE_LOOK, FIXED = "wall", "cpu", "one look", "fixed placement"
+PYTHON, THREADS, LOCKSTEP = "python", "threads", "lockstep"
+GENERATIONS = "generations"  # of processes, as `macro run` has them
+PATHS = (WALL, CPU, ONE_LOOK, FIXED, PYTHON, THREADS, LOCKSTEP, GENERATIONS)
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,18 @@ def of_replicates(ratios: Sequence[float]) -> tuple[float, float] | None:
     spread = sum((x - center) ** 2 for x in logs) / (n - 1)
     half = stats.quantile(n - 1, LEVEL) * math.sqrt(spread * (1 + 1 / n))
     return math.exp(center - half), math.exp(center + half)
+
+
+def expected(first: Sequence[Comparison], second: Sequence[Comparison]) -> tuple[int, int]:
+    """Of the ratios that a first run foresaw and a second one has, how many lie where they should, and how many there
+    are."""
+    again = {(one.contest, one.baseline, one.contender): one.ratio for one in second}
+    hits = []
+    for one in first:
+        ratio = again.get((one.contest, one.baseline, one.contender))
+        if ratio is not None and one.next_low is not None and one.next_high is not None:
+            hits.append(one.next_low <= ratio <= one.next_high)
+    return sum(hits), len(hits)
 
 
 def between(path: Sequence[str], known: Mapping[str, Spread]) -> Spread | None:

@@ -223,13 +223,15 @@ def selftest(run: Run) -> tuple[str, ...]:
     known = run.environment.state.get("selftest")
     if not known:
         return ("No self-test in this environment yet: python -m micro.selftest (a minute or two).",)
-    held = [figure for figure in known["figures"] if figure["promised"]]
-    missed = [figure["name"] for figure in held if not figure["held"]]
-    rest = "" if not missed else "; not held: " + ", ".join(missed)
+    promised = [figure for figure in known["figures"] if figure["promised"]]
+    judged = [figure for figure in promised if figure["held"] or not figure.get("busy")]
+    missed = [figure["name"] for figure in judged if not figure["held"]]
+    rest = f", {len(promised) - len(judged)} not judged" if len(judged) < len(promised) else ""
+    rest += "; not held: " + ", ".join(missed) if missed else ""
     chosen = (figure for figure in known["figures"] if figure["name"].startswith(("identical pairs not", "+5")))
     told = "; ".join(f"{figure['name']} {figure['found']}" for figure in chosen)
-    count = len(held) - len(missed)
-    return (f"Self-test here, {known['started'][:10]}: {count} of {len(held)} figures held{rest}. {told}.",)
+    count = len(judged) - len(missed)
+    return (f"Self-test here, {known['started'][:10]}: {count} of {len(judged)} figures held{rest}. {told}.",)
 
 
 def between(run: Run) -> str | None:
@@ -241,7 +243,8 @@ def between(run: Run) -> str | None:
     parts = [f"{path} {100 * known[path].sd:.2g} %" for path in paths if path in known]
     lacking = [path for path in paths if path not in known]
     if lacking:
-        parts.append(f"not known here ({', '.join(lacking)}), run micro.selftest{' --full' * bool(parts)}")
+        remedy = f", run micro.selftest{' --full' * bool(known)}" if set(lacking) <= set(next_run.PATHS) else ""
+        parts.append(f"not known here ({', '.join(lacking)}){remedy}")
     return f"between runs: {'; '.join(parts)}"
 
 

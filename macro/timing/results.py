@@ -13,10 +13,9 @@ from typing import Any
 
 from macro.timing.peak import UNIT
 from macro.timing.turns import Entry, Plan
-from reports import record, stats
+from reports import next_run, record, stats
 
 FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
-GENERATIONS = "generations"  # the path by which the self-test knows the spread between runs
 PROCESSES = 5  # from so many on an interval holds across processes
 CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}  # as recorded, as blocks have them
 COUNTED = ("system", "blocked", "faults", "voluntary", "involuntary", "peak")
@@ -210,7 +209,7 @@ def _comparison(
         margin,
         margin,
         scope=scope,
-        path=(GENERATIONS,),
+        path=(next_run.GENERATIONS,),
     )
     for entry in (a, b):
         if entry.status != "ok" or not entry.blocks:

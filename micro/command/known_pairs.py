@@ -35,10 +35,13 @@ def finished(known: Known, done: record.Contest) -> Pair:
     return Pair(known.kind, known.kernel, one.verdict, done.seconds["measuring"], holds, contended)
 
 
-def noisy(pilot: Sequence[Pair]) -> str | None:
-    """Why nothing quiet is judged on this machine now: by lost time and canaries, before there is any verdict."""
-    lost = sum(pair.contended for pair in pilot)
-    return f"{lost} of {len(pilot)} pilot contests were contended" if lost > NOISY * len(pilot) else None
+def noisy(pilot: Sequence[record.Contest]) -> str | None:
+    """Why nothing quiet is judged on this machine now: by lost time and canaries, whatever the verdicts are."""
+    results = [result for done in pilot for result in done.results if result.role == "measured"]
+    if slow := [text for result in results for text in result.warnings if "slow host" in text]:
+        return slow[0]
+    rounds, lost = (sum(len(x) for x in many) for many in zip(*((r.rounds, r.rejected) for r in results), strict=True))
+    return f"{lost / rounds:.0%} of the pilot's rounds lost time to others" if lost > NOISY * rounds else None
 
 
 def figures(pairs: Sequence[Pair], spinning: bool, full: bool, unjudged: str | None) -> Iterator[Figure]:

@@ -6,16 +6,16 @@ import random
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from micro.command import generations
 from micro.command.figure import Figure, rate
 from micro.command.generations import Generations
-from micro.command.spread import FEWEST, LEAST, MOST, WIDEST, PairFigures, Runs, certainly_below
+from micro.command.spread import ENOUGH, LEAST, MOST, WIDEST, PairFigures, Runs, certainly_below
 from micro.contests.rivals import Rival
-from micro.measuring.path import GENERATIONS
 from micro.planning.contest import Contest
 from reports import record, stats
-from reports.next_run import Spread
+from reports.next_run import GENERATIONS, Spread
 
 Take = Callable[[Contest, float], record.Contest]  # a contest and its seconds, measured or out of the run file
 
@@ -97,14 +97,15 @@ def _path(pairs: Sequence[PairFigures], path: str, spread: Spread) -> Figure:
 
 
 def _promised(rivals: Sequence[PairFigures], unjudged: str | None) -> Iterator[Figure]:
-    steps = sum(one.runs - 1 for one in rivals)
-    few = min(one.runs for one in rivals) <= FEWEST
-    why = unjudged or (f"{FEWEST} runs of a pair are too few" if few else None)
-    yield rate("next runs where they were expected", sum(x.inside for x in rivals), steps, LEAST, why, MOST)
-    worst = min(rivals, key=lambda one: one.inside / (one.runs - 1))
-    below = certainly_below(rivals)
+    enough = [one for one in rivals if one.runs >= ENOUGH]
+    why = unjudged or (None if enough else f"fewer than {ENOUGH} runs of each pair")
+    judged = enough or rivals
+    steps = sum(one.runs - 1 for one in judged)
+    yield rate("next runs where they were expected", sum(x.inside for x in judged), steps, LEAST, why, MOST)
+    worst = min(judged, key=lambda one: one.inside / (one.runs - 1))
+    below = certainly_below(judged)
     said = f"worst {worst.path}, {worst.pair}: {worst.inside} of {worst.runs - 1}; {len(below)} certainly less"
     yield Figure("… of each pair", said, f"none certainly below {LEAST:g}", not below and not why, why)
-    width = sorted(one.width for one in rivals)[len(rivals) // 2]
+    width = median(one.width for one in judged)
     name = "… width, in standard deviations from one run to the next"
     yield Figure(name, f"median {width:.2f}", f"{WIDEST:g}", width <= WIDEST and not why, why)

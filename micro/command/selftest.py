@@ -26,7 +26,7 @@ from micro.measuring.runner import Runner
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case, Contest
 from micro.planning.options import Outputs
-from reports import record, stats
+from reports import record, stats, store
 
 STEADY = 2048  # rounds of a bias: enough that its interval lies inside what is promised, where the loop keeps it
 SPINNER = """
@@ -54,10 +54,20 @@ def run(options: Options) -> int:
     outputs = Outputs(output=options.output, quiet=options.quiet, resume=options.resume)
     with session("selftest", [open_device("cpu")], phases, outputs) as at:
         test = Selftest(at, options.full)
-        figures = test.figures()
+        try:
+            figures = test.figures()
+        except (KeyboardInterrupt, SystemExit) as stop:
+            print(f"micro.selftest: interrupted; {_kept(at.file)}", file=sys.stderr)
+            return 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
         found = {"between": test.between, "paths": test.paths}
         at.file.append(record.Note("selftest", {"figures": figure.data(figures), **found}))
     return _say(figures, found, at.environment, options.json)
+
+
+def _kept(file: store.RunFile) -> str:
+    """What a stopped one has kept."""
+    count = len(file.run.contests)
+    return f"{count} contests are in {file.path}, --resume goes on" if file.path else "-o FILE would have kept it"
 
 
 class Selftest:
@@ -134,8 +144,11 @@ class Selftest:
     def _pilot(self) -> str | None:
         """Why nothing quiet is judged, said before anything is measured that is."""
         self._at.progress.begin("pilot: is it quiet here?")
-        pilot = selftest.schedule({selftest.IDENTICAL: selftest.PILOT}, False, "/pilot")
-        noisy = known_pairs.noisy([self._pair(one, self._at.runner) for one in pilot])
+        pilot, take = (
+            selftest.schedule({selftest.IDENTICAL: selftest.PILOT}, False, "/pilot"),
+            self._taker(self._at.runner),
+        )
+        noisy = known_pairs.noisy([take(one.contest, selftest.SECONDS[one.kind]) for one in pilot])
         if noisy:
             print(f"micro.selftest: {noisy}: figures of a quiet machine will not be judged", file=sys.stderr)
         return noisy

@@ -14,7 +14,8 @@ from reports.next_run import Spread
 
 LEAST, MOST = 0.93, 0.98  # share of next runs inside, of all pairs together; of no pair certainly below the least
 WIDEST = 5.0  # median width of what is foreseen, in standard deviations from one run to the next
-FEWEST = 3  # runs of a pair that say anything
+FEWEST, ENOUGH = 2, 5  # runs of a pair that say anything; that are judged
+DEGREES = 2  # of freedom, below which a spread is not known
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def between(pairs: Sequence[Runs]) -> dict[str, Spread]:
     for path in dict.fromkeys(runs.path for runs in pairs):
         rivals = [runs for runs in pairs if runs.path == path and not runs.twin and len(runs.intervals) >= FEWEST]
         degrees = sum(len(runs.intervals) - 1 for runs in rivals)
-        if degrees:
+        if degrees >= DEGREES:
             total = sum(runs.square for runs in rivals) / degrees
             own = fmean(next_run.standard_error(x.low, x.high) ** 2 for runs in rivals for x in runs.intervals)
             found[path] = Spread(math.sqrt(max(total - own, 0.0)), degrees)

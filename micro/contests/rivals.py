@@ -14,8 +14,8 @@ from kernels.launch import Setting
 from kernels.ops.gemm import Gemm
 from kernels.ops.stream import Stream
 from micro.contests.selftest import NAME
-from micro.measuring.path import CPU, FIXED, LOCKSTEP, ONE_LOOK, PYTHON, THREADS, WALL
 from micro.planning.contest import Case, Contest
+from reports.next_run import CPU, FIXED, LOCKSTEP, ONE_LOOK, PYTHON, THREADS, WALL
 
 BASE = {WALL, CPU}  # a pair of theirs takes no other path beside
 TWO = Setting(threads=2)

@@ -22,7 +22,7 @@ IDENTICAL, FIVE, TWO = "identical", "+5 %", "+2 %"
 QUICK = {IDENTICAL: 50, FIVE: 20, TWO: 20}  # of each of PAIRS
 FULL = {IDENTICAL: 150, FIVE: 24, TWO: 24}  # of each of PAIRS and MORE, quiet
 SPINNING = {IDENTICAL: 60, FIVE: 12, TWO: 12}  # the same with a spinner on every core
-PILOT = 2  # identical pairs of each of PAIRS, which say beforehand whether the machine is quiet enough
+PILOT = 4  # identical pairs of each of PAIRS, which say beforehand whether the machine is quiet enough
 CALLS = {FIVE: (20, 21), TWO: (50, 51)}  # in one launch: the truth is their quotient, exactly
 SECONDS = {IDENTICAL: 1.9, FIVE: 1.9, TWO: 4.0}  # of measuring; a chunk begun in time ends within 2
 BUDGET = Budget(seconds=2.0)

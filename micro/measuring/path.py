@@ -8,10 +8,7 @@ from kernels.catalog import find
 from micro.measuring.rounds import Goal, Measurement, one_look
 from micro.planning.contest import Case
 from micro.worker.process import Workers
-
-WALL, CPU, ONE_LOOK, FIXED = "wall", "cpu", "one look", "fixed placement"
-PYTHON, THREADS, LOCKSTEP = "python", "threads", "lockstep"
-GENERATIONS = "generations"  # of processes, as `macro run` has them
+from reports.next_run import FIXED, LOCKSTEP, ONE_LOOK, PYTHON, THREADS
 
 
 def path(cases: Sequence[Case], measurement: Measurement, goal: Goal, pair: tuple[int, int]) -> tuple[str, ...]:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reports import flat, formats, next_run, stats, table
+from reports import compare, flat, formats, next_run, stats, table
 from reports.next_run import Spread
-from reports.record import Replicate, Run
+from reports.record import Comparison, Contest, Replicate, Run
 from tests.reports import made
 
 Z = 1.959964
@@ -93,7 +93,8 @@ def test_it_stands_beside_the_interval() -> None:
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        (("cpu",), "between runs: not known here (cpu), run micro.selftest"),
+        (("cpu",), "between runs: not known here (cpu), run micro.selftest --full"),
+        (("event",), "between runs: not known here (event)"),
         (("wall", "threads"), "between runs: wall 1 %; not known here (threads), run micro.selftest --full"),
         ((), None),
     ],
@@ -103,6 +104,26 @@ def test_where_it_is_not_known_it_is_said(path: tuple[str, ...], says: str | Non
     assert run.comparisons[0].next_low is None
     assert "next run" not in table.comparisons(run).head
     assert table.between(run) == says
+
+
+def test_without_a_self_test_the_quick_one_is_named() -> None:
+    assert table.between(made.run(made.contest(8, path=("cpu",)))) == (
+        "between runs: not known here (cpu), run micro.selftest"
+    )
+
+
+@pytest.mark.parametrize(("ratio", "inside"), [(1.5, 1), (1.4, 1), (1.3, 0), (1.7, 0)])
+def test_two_runs_are_held_against_what_the_first_foresaw(ratio: float, inside: int) -> None:
+    first = told()
+    second = replace(first, contests=tuple(replace(c, comparisons=(again(c, ratio),)) for c in first.contests))
+    (note,) = compare.runs(first, second).notes
+    assert f"Ratios of b where a said that the next run's would lie: {inside} of 1." in note.data["sentences"]
+    (without,) = compare.runs(told(("cpu",)), second).notes
+    assert not [one for one in without.data["sentences"] if one.startswith("Ratios of b")]
+
+
+def again(contest: Contest, ratio: float) -> Comparison:
+    return replace(contest.comparisons[0], ratio=ratio)
 
 
 def test_replicates_are_not_told_over() -> None:

@@ -22,14 +22,16 @@ from micro.command.known_pairs import Pair
 from micro.command.spread import PairFigures, Runs
 from micro.contests import promises, rivals
 from micro.contests import selftest as pairs_of
-from micro.measuring import path as paths
 from micro.measuring.runner import Runner
 from micro.planning.contest import Contest
+from reports import next_run as paths
 from reports import record, stats, store
 from reports.next_run import Spread
 from reports.record import Comparison
 from reports.store import RunFile, Unwritable
-from tests.conftest import Ran
+from tests.conftest import Ran, load
+
+ROOT = Path(__file__).parents[3]
 
 # What a rate says of itself.
 
@@ -105,10 +107,19 @@ def test_without_quiet_pairs_nothing_is_judged() -> None:
     assert figure.exit_code(made) == 0
 
 
+def pilot(lost: int, warning: str = "") -> record.Contest:
+    """Of two cases, 64 rounds, so many of them lost."""
+    case = record.Result("a", "c", "measured", "gemm", {}, "openblas", "cpu", 1, "planned", rounds=tuple(range(64)))
+    case = replace(case, rejected=tuple(range(lost)), warnings=(warning,) if warning else ())
+    return record.Contest("c", "?", "x", (case, replace(case, name="b"), replace(case, role="ceiling")), ())
+
+
 def test_the_pilot_decides_before_there_is_a_verdict() -> None:
-    assert known_pairs.noisy([pair()] * 3 + [pair(contended=True)] * 3) is None
-    why = known_pairs.noisy([pair(verdict="slower")] * 2 + [pair(contended=True)] * 4)
-    assert why == "4 of 6 pilot contests were contended"
+    """By lost time over all its rounds, or by a canary."""
+    assert known_pairs.noisy([pilot(12), pilot(0)]) is None
+    why = known_pairs.noisy([pilot(12), pilot(3)])
+    assert why == "12% of the pilot's rounds lost time to others"
+    assert known_pairs.noisy([pilot(0), pilot(0, "contended: slow host: it took 9% more")]) is not None
     made = [*known_pairs.figures([pair(verdict="slower")] * 300, False, True, why)]
     assert {one.judgment for one in made if one.promised} == {f"not judged: {why}"}
 
@@ -156,10 +167,16 @@ def test_the_spread_is_what_lies_beyond_the_intervals(between: float, own: float
     assert found["wall"].degrees == 5 * 399
 
 
-def test_twins_and_pairs_of_two_runs_tell_nothing_of_rivals() -> None:
-    twins, few = scattered(0.1, 0.001, twin=True), scattered(0.1, 0.001, 2)
-    assert spread.between([twins, few]) == {}
-    assert spread.between([scattered(0.01, 0.001), twins, few])["wall"].degrees == 19
+def test_twins_and_single_runs_tell_nothing_of_rivals() -> None:
+    twins, single = scattered(0.1, 0.001, twin=True), scattered(0.1, 0.001, 1)
+    assert spread.between([twins, single]) == {}
+    assert spread.between([scattered(0.01, 0.001), twins, single])["wall"].degrees == 19
+
+
+def test_two_runs_of_one_pair_are_too_few() -> None:
+    """One degree of freedom: 12.7 times its spread."""
+    assert spread.between([scattered(0.01, 0.001, 2)]) == {}
+    assert spread.between([scattered(0.01, 0.001, 2, 1), scattered(0.01, 0.001, 2, 2)])["wall"].degrees == 2
 
 
 @pytest.mark.parametrize(("between", "own"), [(0.02, 0.001), (0.003, 0.003), (0.001, 0.01)])
@@ -211,7 +228,14 @@ def test_three_runs_show_nothing() -> None:
     made = [scattered(0.01, 0.004, 3, seed) for seed in range(10)]
     known = spread.between(made)
     told = [*rival_runs.figures(made, spread.figures(made, known), known, None)]
-    assert all(one.judgment.startswith("not judged") for one in told[1:])
+    assert all(one.judgment.startswith("not judged: fewer than 5 runs") for one in told[1:])
+
+
+def test_pairs_of_few_runs_are_left_out_of_what_is_judged() -> None:
+    made = [scattered(0.01, 0.004, 20, seed) for seed in range(40)] + [scattered(0.5, 0.004, 2, 99)]
+    known = {"wall": spread.between(made[:40])["wall"]}
+    told = [*rival_runs.figures(made, spread.figures(made, known), known, None)]
+    assert [one.judgment for one in told[1:]] == ["yes", "yes", "yes"]
 
 
 # Which pairs there are.
@@ -290,7 +314,8 @@ def made(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> Iterator[list[str]
             contest.name, "x", first, second, ratio, 0.999 * ratio, 1.001 * ratio, 0.95, verdict, None, 0.01, 0.01
         )
         told = replace(told, path=(took,))
-        return record.Contest(contest.name, "?", "x", (), (told,), {"measuring": 0.1})
+        results = pilot(0).results[:2]
+        return record.Contest(contest.name, "?", "x", results, (told,), {"measuring": 0.1})
 
     monkeypatch.setattr(Runner, "run", run)
     monkeypatch.setattr(rivals, "QUICK", rivals.QUICK | {paths.FIXED: 1})
@@ -355,6 +380,7 @@ def test_a_stopped_one_goes_on(
         patch.setattr(RunFile, "append", stop)
         ran, _ = selftested(capsys, in_process, "-o", str(path))
     assert ran.code == (130 if error is KeyboardInterrupt else 1)
+    assert "--resume" in ran.err or error is not KeyboardInterrupt
     finished = [contest.contest for contest in store.read(path).contests]
     assert len(finished) == 100
     made.clear()
@@ -369,16 +395,16 @@ def test_a_stopped_one_goes_on(
 def test_what_was_too_noisy_is_said_before(
     made: list[str], capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finished, seen = known_pairs.finished, []
+    asked: list[int] = []
 
-    def busy(known: Any, done: record.Contest) -> Pair:
-        seen.append(known.contest.name)
-        return replace(finished(known, done), contended=True)
+    def busy(pilot: Sequence[record.Contest]) -> str:
+        asked.extend((len(pilot), len(made)))
+        return "it is busy"
 
-    monkeypatch.setattr(known_pairs, "finished", busy)
+    monkeypatch.setattr(known_pairs, "noisy", busy)
     ran, told = selftested(capsys, in_process)
-    assert "6 of 6 pilot contests were contended" in ran.err.splitlines()[0]
-    assert all("pilot" in name for name in seen[:6])
+    assert asked == [12, 12], "before anything else was measured"
+    assert ran.err.splitlines()[0] == "micro.selftest: it is busy: figures of a quiet machine will not be judged"
     assert ran.code == 0 and all(one["busy"] for one in told["figures"] if one["promised"])
 
 
@@ -412,3 +438,14 @@ def test_contest_names_are_as_before() -> None:
     """Run files of before name them so."""
     first = next(pairs_of.schedule(pairs_of.QUICK, False)).contest.name
     assert first == "selftest/identical/0/gemm/m:64/n:64/k:64"
+
+
+def test_the_page_has_a_row_for_each_path_its_worst_pair_in_it() -> None:
+    made = [scattered(0.01, 0.001, 20, seed) for seed in range(5)]
+    known = spread.between(made)
+    rows = spread.rows(spread.figures(made, known), known)
+    head, _, row = [*load(ROOT / "docs/generate.py")._paths(rows)][1:]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    worst = rows[0]["pairs"][0]
+    assert cells[:2] == ["wall", "100 of 5 pairs"] and cells[3] == f"{worst['pair']}: {worst['holding']} of 20"
+    assert head.count("|") == row.count("|")

@@ -166,7 +166,8 @@ def compiled(
     wall, cpu, queued = np.empty((3, len(which)))
     pointer, queue = ctypes.c_void_p, run_queue.library()
     STOP.value = 0
-    run_queue.open_tasks()
+    if not threaded:
+        run_queue.open_tasks()
     cost = _library().clock_cost()
     _library().run_look(
         ctypes.byref(table),

@@ -47,7 +47,8 @@ def method() -> str:
 
     (figures,) = [note.data["figures"] for note in store.read(SELFTEST).notes if note.topic == "selftest"]
     rows = ["| figure | found | promised |", "|---|---|---|"]
-    rows += [f"| {f['name']} | {f['found']} | {f['promised']} |" for f in figures if f["promised"]]
+    measured = [f for f in figures if f["promised"] and not f["name"].endswith("simulated")]  # that is a test now
+    rows += [f"| {f['name']} | {f['found']} | {f['promised']} |" for f in measured]
     text = (ROOT / "docs/method.md").read_text("utf-8")
     table = "<!-- figures -->\n" + "\n".join(rows) + "\n<!-- end -->"
     return re.sub(r"<!-- figures -->.*<!-- end -->", lambda _: table, text, flags=re.S)

@@ -18,7 +18,7 @@ READS = "read "  # how the name of a ceiling in bytes a second begins
 
 @dataclass(frozen=True)
 class Seconds:
-    """Time of one use: median and its distribution-free interval."""
+    """Time of one use: median and its interval, from order statistics, in rounds that hang together."""
 
     median: float  # seconds
     low: float | None  # lower end; null: unbounded
@@ -104,6 +104,8 @@ class Comparison:
     work_ratio: float = 1.0  # executed FLOP (or bytes) of the contender over the baseline's
     scope: str = "within this process"  # where the interval holds
     notes: tuple[str, ...] = ()  # such as: the ratio itself wanders
+    interval: str | None = None  # what it is over, and how their mean is trimmed; null: none, or an older file
+    p: float | None = None  # smallest error at which the verdict would stand, its looks counted; null: as above
 
 
 @dataclass(frozen=True)

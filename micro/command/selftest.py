@@ -20,7 +20,6 @@ from micro.command import figure
 from micro.command.figure import Figure
 from micro.command.session import Session, session
 from micro.contests import selftest
-from micro.measuring import coverage
 from micro.measuring.rounds import Goal, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case
@@ -89,7 +88,6 @@ class Selftest:
         if self._full:
             with spinners():
                 figures += self._figures("a spinner on every core", 1)
-        figures += self._coverage()
         return [*figures, Figure("whole self-test", f"{time.monotonic() - began:.0f} s", "", True)]
 
     def _figures(self, condition: str, column: int) -> list[Figure]:
@@ -204,16 +202,6 @@ class Selftest:
             self._file.append(done)
             verdicts.append(done.comparisons[0].verdict)
         yield Figure(f"identical pairs of {name}, margin 4 %", ", ".join(verdicts), "", True)
-
-    def _coverage(self) -> Iterator[Figure]:
-        """By simulation: does the interval hold the truth when a contest stops?"""
-        self._progress.begin("coverage at stopping, simulated")
-        trials = 2000 if self._full else 300
-        for kind, promise in coverage.PROMISED.items():
-            found = coverage.worst(kind, trials)
-            error = stats.wilson(round(found * trials), trials)[1]
-            name = f"95 % interval holds the truth at stopping, {kind} noise, simulated"
-            yield Figure(name, f"{found:.3f} of {trials}, at most {error:.3f}", f"{promise}", error >= promise)
 
 
 def _say(figures: list[Figure], environment: record.Environment, json_file: str | None) -> None:

@@ -191,11 +191,8 @@ class Finished:
         if judged.shown is None:
             return replace(blank, verdict="unresolved", reason=f"{judged.reason}; {m.stopped}")
         shown = judged.shown
-        notes = blank.notes
-        if shown.lag1 > stats.WANDERS:
-            notes = (*notes, f"the ratio itself wanders: lag-1 autocorrelation {shown.lag1:.2f}")
-        known = replace(blank, ratio=shown.center, low=shown.low, high=shown.high)
-        return replace(known, verdict=judged.verdict, reason=reason, notes=notes)
+        known = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
+        return replace(known, verdict=judged.verdict, reason=reason, notes=(*blank.notes, *judged.notes))
 
     def _incomparable(self, a: int, b: int) -> str | None:
         """Why one of two cases has no time."""

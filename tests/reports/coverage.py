@@ -98,7 +98,7 @@ class Estimates:
 
 def _winsorized(x: Floats, trimmed: float) -> tuple[Floats, Floats, int]:
     n = x.shape[-1]
-    k = max(1, int(n * trimmed))
+    k = max(1, int(n * trimmed)) if trimmed else 0
     ordered = np.sort(x, axis=-1)
     return ordered[..., k : n - k].mean(axis=-1), np.clip(x, ordered[..., [k]], ordered[..., [n - k - 1]]), n - 2 * k
 

@@ -58,11 +58,23 @@ def bounding(op: str, kernels: str) -> str:
     raise UsageError(f"{op}: no row for {kernels} is a ceiling")
 
 
+TIMES = r"(.+)\*(\d+)(~\w+)?"
+
+
+def is_user(op: str, name: str) -> bool:
+    """Whether a variant's name is that of a user's own kernel, and not of the tables."""
+    single = re.fullmatch(TIMES, name)
+    one = single[1] if single else name
+    family = one.partition(":")[0]
+    known = (family in table.FAMILIES or one in {row.name for row in table.VARIANTS} for table in _tables(op))
+    return ":" in one and not any(known)
+
+
 @functools.cache
 def find(op: str, name: str) -> Variant[Any]:
     """A variant by name: a row; `family:parameter`; `row*20`, twenty calls as one launch, `row*20~b` its twin;
     or the user's own, `module:NAME` or `file.py:NAME`. Raises UsageError."""
-    if times := re.fullmatch(r"(.+)\*(\d+)(~\w+)?", name):
+    if times := re.fullmatch(TIMES, name):
         from kernels import repeated  # here and below: most names need neither, and a command starts without them
 
         return repeated.repeated(find(op, times[1]), int(times[2]), name)

@@ -34,6 +34,7 @@ STORED = {  # as NumPy calls what lies in memory
 LEAST = {"int32": -(2.0**31), "int64": -(2.0**63)}
 SPREAD = 32.0  # of normal numbers that become whole ones of eight bits
 DATA = ("normal", "uniform", "integers", "zeros")  # what operands are drawn from
+MAGNITUDES = "magnitudes"  # normal numbers without their sign: of operands that have none, when "normal" is asked for
 NOT_A_NUMBER = 0x7FC0  # bfloat16's
 
 
@@ -74,9 +75,9 @@ def decode(x: Array) -> Array:
     return x.astype(np.float32)
 
 
-def drawn(seed: int, count: int, dtype: str, data: str = "normal") -> Array:
-    """So many random numbers as they lie in memory: standard normal, uniform in [0, 1), whole from −8 to 8;
-    or zeros."""
+def drawn(seed: Any, count: int, dtype: str, data: str = "normal") -> Array:
+    """So many random numbers as they lie in memory: standard normal, with their sign or without; uniform in [0, 1);
+    whole from −8 to 8; or zeros. `seed`: or a generator."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -85,6 +86,8 @@ def drawn(seed: int, count: int, dtype: str, data: str = "normal") -> Array:
     if data == "integers":
         return encode(rng.integers(-8, 8, count, endpoint=True).astype(np.float32), dtype)
     some = rng.random(count, np.float32) if data == "uniform" else rng.standard_normal(count, np.float32)
+    if data == MAGNITUDES:
+        np.abs(some, out=some)
     return encode(some * spread(dtype), dtype)
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from kernels.dtypes import BYTES, STORED, rounded, spread
+from kernels import bounds
+from kernels.dtypes import BYTES, DATA, STORED, decode, drawn, rounded
 from kernels.errors import UsageError
+from kernels.places import every
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from kernels.places import Places
 
     Array: TypeAlias = NDArray[Any]
     Arrays: TypeAlias = Mapping[str, Array]
@@ -23,7 +27,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Operand:
     """One array of a problem: row-major, `shape` in elements, `ld` elements from a row to the next. `below`: of labels,
-    indices and lengths, inputs of whole numbers from 0 on, the first that is too large; 0 of every other."""
+    indices and lengths, inputs of whole numbers from 0 on, the first that is too large; 0 of every other.
+    `nonnegative`: of second moments and other sums of squares, drawn without a sign, checked and timed.
+    `own`: an input whose values the operation alone can draw (`indices`), as rows of which one element is 1."""
 
     name: str
     shape: tuple[int, ...]
@@ -31,6 +37,8 @@ class Operand:
     dtype: str = "fp32"
     pad: int = 0
     below: int = 0
+    nonnegative: bool = False
+    own: bool = False
 
     @property
     def ld(self) -> int:
@@ -97,14 +105,25 @@ def plain(value: object) -> str:
     return str(value)
 
 
-NORMALS = (1 << 20) + 61  # drawn for one array; a longer one repeats them, at no round distance
+GRADED, SPECIAL = "graded", "special"  # probes beside those that an operation names: see its properties of these names
+NUMBERS = (1 << 20) + 61  # drawn for one array; a longer one repeats them, at no round distance
 
 
-def _normal(rng: np.random.Generator, x: Operand) -> Array:
+def _random(rng: np.random.Generator, x: Operand, data: str) -> Array:
     import numpy as np
 
-    drawn = rng.standard_normal(min(math.prod(x.shape), NORMALS), np.float32)
-    return np.resize(rounded(drawn * spread(x.dtype), x.dtype), x.shape)
+    some = decode(drawn(rng, min(math.prod(x.shape), NUMBERS), x.dtype, data))
+    return np.resize(np.abs(some, out=some) if x.nonnegative else some, x.shape)
+
+
+def _grade(filled: dict[str, Array], graded: Sequence[tuple[Operand, int]], rng: np.random.Generator) -> None:
+    """Multiply rows, counted along an axis, by powers of ten."""
+    import numpy as np
+
+    for x, along in graded:
+        sizes = [extent if axis == along else 1 for axis, extent in enumerate(x.shape)]
+        powers = 10 ** rng.uniform(-bounds.GRADES, bounds.GRADES, sizes)
+        filled[x.name] = rounded(filled[x.name] * powers.astype(np.float32), x.dtype)
 
 
 class Inputs(dict[str, "Array"]):
@@ -173,6 +192,23 @@ class Problem:
         return "fp32"
 
     @property
+    def summed(self) -> int:
+        """Of the longest sum that an output is."""
+        return 1
+
+    @property
+    def graded(self) -> Mapping[str, int]:
+        """Inputs whose rows differ in size by 10^±6 in one probe, and the axis along which they are counted: a kernel
+        that computes on a grid of fixed steps loses the small ones. Empty where one answer is made of several rows."""
+        return {}
+
+    @property
+    def special(self) -> Mapping[str, tuple[float, ...]]:
+        """Inputs of which one probe has elements that are no finite numbers, and which: where libraries agree on what
+        then is right."""
+        return {}
+
+    @property
     def flops(self) -> float:
         """Nominal floating-point operations."""
         raise NotImplementedError
@@ -192,13 +228,28 @@ class Problem:
         return tuple(x for x in self.operands() if x.role != "in")
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        """Fresh host arrays for every operand that is read: normal random unless the probe says else, or indices."""
+        """Fresh host arrays for every operand that is read: normal random unless the probe is a name of other data, or
+        what is the operation's own."""
         read = [x for x in self.operands() if x.role != "out"]
-        return {x.name: self.indices(x, rng) if x.below else _normal(rng, x) for x in read}
+        data = probe if probe in DATA else "normal"
+        filled = {x.name: self.indices(x, rng) if x.below or x.own else _random(rng, x, data) for x in read}
+        if probe == GRADED:
+            _grade(filled, [(x, self.graded[x.name]) for x in read if x.name in self.graded], rng)
+        return filled
+
+    def specialized(self, x: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+        """Inputs with the elements of the special probe at random places."""
+        found = dict(x)
+        for name, values in self.special.items():
+            found[name] = x[name].copy()
+            places = rng.choice(x[name].size, min(len(values), x[name].size), replace=False)
+            found[name].flat[places] = values[: len(places)]
+        return found
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
-        """What an input of whole numbers holds, in the check and in every round: uniform over what it may hold, the
-        first and the last of them somewhere, at which a kernel may be wrong; unless an operation overrides it."""
+        """What an input of whole numbers, or of values of its own, holds in the check and in every round: uniform over
+        what it may hold, the first and the last of them somewhere, at which a kernel may be wrong; unless an operation
+        overrides it."""
         drawn = rng.integers(x.below, size=x.shape, dtype=STORED[x.dtype])
         if drawn.size > 2:
             drawn.flat[rng.choice(drawn.size, 2, replace=False)] = 0, x.below - 1
@@ -217,8 +268,13 @@ class Problem:
         """The answer against the truth, output by output; an operation whose reference is too dear overrides it."""
         import numpy as np
 
+        if probe == SPECIAL:
+            with np.errstate(all="ignore"):
+                return self._compare_special(x, got, u)
         want = once(x, "reference", lambda: self.reference(x))
         bound = once(x, ("bound", u), lambda: self.bound(x, want, u))
+        if (slack := bounds.wider(probe, self.summed)) > 1:
+            bound = {name: slack * array for name, array in bound.items()}
         evidence = []
         for name in want:
             # In place where no other rival needs it: fresh pages cost more than the arithmetic.
@@ -226,9 +282,21 @@ class Problem:
             evidence.append(Evidence(name, probe, np.abs(error, out=error), bound[name]))
         return evidence
 
+    def _compare_special(self, x: Arrays, got: Arrays, u: float) -> list[Evidence]:
+        """Not a number where that is right, an infinity of the right sign where that is."""
+        want = self.reference(x)
+        bound = self.bound(x, want, u)
+        judged = {name: bounds.judged(got[name], want[name], abs(got[name] - want[name]), bound[name]) for name in want}
+        return [Evidence(name, SPECIAL, *both) for name, both in judged.items()]
+
     def digests(self) -> dict[str, str]:
         """Of each field that is data, as a pattern or a file of lengths: the digest of what its name stands for."""
         return {}
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        """What a witness of a timed launch looks at: all of it, or a part anywhere that is a problem of its own; an
+        operation whose float64 reference would take longer than a millisecond or two overrides it."""
+        return Excerpt(self, {x.name: every(x.shape) for x in self.operands()})
 
     @property
     def footprint(self) -> int:
@@ -253,3 +321,14 @@ class Problem:
             if there != room:
                 return (there > room) == (other > value)
         return False
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Part of a problem that is a `problem` of the same operation. `places`: for each operand of the whole the places
+    along each of its axes, ascending, whose outer product is that operand of the part; `given`: what stands in place
+    of inputs that are numbered otherwise there."""
+
+    problem: Problem
+    places: Mapping[str, Places]
+    given: Arrays = dataclasses.field(default_factory=dict)

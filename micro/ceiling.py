@@ -14,7 +14,8 @@ from kernels.catalog import bounding
 from kernels.devices import kind_of
 from kernels.errors import UsageError
 from kernels.launch import Setting
-from kernels.ops.fma import Fma
+from kernels.ops.fma.fastest import peak_of
+from kernels.ops.mma.problem import CORE
 from kernels.ops.stream import Stream
 from micro.command.line import guarded, listed
 from micro.measuring import ceilings as case_ceilings
@@ -27,35 +28,64 @@ if TYPE_CHECKING:
     from kernels.problem import Problem
     from reports.record import Run
 
-LANES, STEPS = 16, 16384  # as many operations for every instruction set: fewer steps of wider vectors
+# As many operations for every instruction set: fewer steps of wider vectors and of more chains. Of AVX-512 16,380.
+NUMBERS = 2340 * 16 * 14 * 8
+TEAM = 8  # times as many for several threads, which are started in a microsecond
 BUDGET = Budget(seconds=10.0, target=0.02)
+OPERATIONS = "work: differs (operations a second are compared)"
 
 
-def contests(device: str, limits: Limits) -> list[Contest]:
-    """One between the instruction sets, or a GPU's units; one between read, copy and triad at each level."""
-    setting, known = Setting(device=device), kind_of(device)
-    if not known.ceilings:
-        raise UsageError(f"--device {device}: nothing is known that no kernel of it can beat")
-    peak = _units(setting, known, limits) if known.whole else _instruction_sets(setting, known)
-    found = [peak] if peak.cases else []
+def contests(device: str, limits: Limits, threads: int = 1) -> list[Contest]:
+    """One between the instruction sets, or a GPU's units; one between read, copy and triad at each level, of several
+    threads of reads alone, as many of each instruction set and level at once."""
+    setting, known = Setting(threads, device=device), kind_of(device)
+    _refuse(known, device, limits, threads)
+    found = [_units(setting, known, limits)] if known.whole else _of_cores(setting, known, limits)
+    found = [contest for contest in found if contest.cases]
     if "stream" not in known.ceilings:
         return found
     stream = bounding("stream", known.kernels)
+    traffic = (("read", 1), ("copy", 2), ("triad", 3))
     for working_set in levels(limits.caches, limits.usable_cache):
         cases = tuple(
-            Case(Stream(traffic, working_set // arrays // 64 * 64), stream, setting)
-            for traffic, arrays in (("read", 1), ("copy", 2), ("triad", 3))
+            Case(Stream(kind, working_set // arrays // 64 * 64), stream, setting)
+            for kind, arrays in (traffic if threads == 1 else traffic[:1])
         )
         name, question = f"bandwidth/{working_set}", f"how fast is traffic within {working_set} bytes?"
         found.append(Contest(name, question, "work: differs (bytes a second are compared)", cases))
     return found
 
 
-def _instruction_sets(setting: Setting, known: Kind) -> Contest:
-    """A core's, against each other."""
-    fmas = [Fma(isa) for isa in known.isas()] if "fma" in known.ceilings else []
-    cases = tuple(Case(Fma(x.isa, STEPS * LANES // x.lanes), bounding(x.op, known.kernels), setting) for x in fmas)
-    return Contest("peak", "how fast are multiply-adds?", "isa", cases)
+def _refuse(known: Kind, device: str, limits: Limits, threads: int) -> None:
+    """Raise UsageError for what there is no ceiling of."""
+    if not known.ceilings:
+        raise UsageError(f"--device {device}: nothing is known that no kernel of it can beat")
+    if threads > 1 and "threads" in known.refuses:
+        raise UsageError(f"--threads {threads}: {device} does not obey it: {known.refuses['threads']}")
+    if not 1 <= threads <= limits.cores:
+        raise UsageError(f"--threads {threads}: each has a core of its own, and there are {limits.cores}")
+
+
+def _of_cores(setting: Setting, known: Kind, limits: Limits) -> list[Contest]:
+    """Instruction sets against each other, and those of coarser numbers."""
+    threads = setting.threads
+    fmas = [peak_of(isa) for isa in known.isas()] if "fma" in known.ceilings else []
+    steps = NUMBERS * (1 if threads == 1 else TEAM)
+    alike = [peak_of(x.isa, steps // (x.lanes * x.chains), threads) for x in fmas]
+    coarse = [
+        x
+        for dtype in CORE
+        if "mma" in known.ceilings
+        for x in case_ceilings.coarse_peaks(dtype, known, limits, threads)
+    ]
+    return [
+        Contest("peak", "how fast are multiply-adds?", "isa", _cases(alike, known, setting)),
+        Contest("coarse", "how fast are products of coarser numbers?", OPERATIONS, _cases(coarse, known, setting)),
+    ]
+
+
+def _cases(problems: Sequence[Problem], known: Kind, setting: Setting) -> tuple[Case, ...]:
+    return tuple(Case(x, bounding(x.op, known.kernels), setting) for x in problems)
 
 
 def _units(setting: Setting, known: Kind, limits: Limits) -> Contest:
@@ -63,8 +93,7 @@ def _units(setting: Setting, known: Kind, limits: Limits) -> Contest:
     problems: list[Problem] = [case_ceilings.peak(known, limits)] if "fma" in known.ceilings else []
     for dtype in case_ceilings.COARSE if "mma" in known.ceilings else ():
         problems += case_ceilings.tensor_peaks(dtype, limits)
-    cases = tuple(Case(x, bounding(x.op, known.kernels), setting) for x in problems)
-    return Contest("peak", "how fast are products?", "work: differs (operations a second are compared)", cases)
+    return Contest("peak", "how fast are products?", OPERATIONS, _cases(problems, known, setting))
 
 
 def levels(caches: Sequence[int], usable: int) -> list[int]:
@@ -98,6 +127,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = Parser("python -m micro.ceiling", description=__doc__, allow_abbrev=False)
     made.add_argument("--device", default=ceilings.CPU, metavar="NAME", help="cpu, or a GPU: cuda:0")
+    made.add_argument("--threads", type=int, default=1, metavar="N", help="so many at once, a core each")
     made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     made.add_argument("--list", action="store_true", help="print the plan and stop")
     made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
@@ -107,21 +137,23 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code; 1 where a kernel failed."""
     values = vars(parser().parse_args(argv))
-    return guarded("micro.ceiling", lambda: _run(values["device"], outputs_of(values), listing=values["list"]))
+    wanted = values["device"], values["threads"]
+    return guarded("micro.ceiling", lambda: _run(*wanted, outputs_of(values), listing=values["list"]))
 
 
-def _run(name: str, outputs: Outputs, listing: bool) -> int:
+def _run(name: str, threads: int, outputs: Outputs, listing: bool) -> int:
     from kernels.devices import open_device
     from micro.command.session import measure_all, session
 
     device = open_device(name)
-    asked = contests(device.name, device.limits())
+    asked = contests(device.name, device.limits(), threads)
     if listing:
         return listed(asked)
     with session("ceiling", [device], len(asked), outputs) as at:
         measure_all(at, asked, BUDGET)
     found = collect(at.file.run)
-    ceilings.save(found, device.name)
+    if threads == 1:  # what is kept, for the doctor and for --why, is of one
+        ceilings.save(found, device.name)
     for line in say(found):
         print(line)
     return 1 if any(result.status in ("wrong", "failed") for result in at.file.run.results) else 0

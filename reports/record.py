@@ -51,13 +51,13 @@ class Result:
     kernel: str | None = None  # version and kernel family as the library tells, or file and digest
     isa_observed: str | None = None  # instruction set the kernel really uses
     blas: str | None = None  # the call made, in the library's own column-major terms
-    clock: str | None = None  # of samples: cpu (of the thread, with a step's waits), wall, the device's (event: CUDA's)
+    clock: str | None = None  # of samples: cpu (of the process, with its own waits), wall, the device's (event: CUDA's)
     seconds: Seconds | None = None  # of one use
-    flops_per_second: float | None = None  # nominal FLOP over the median
-    bytes_per_second: float | None = None  # nominal bytes over the median
+    flops_per_second: float | None = None  # nominal FLOP over the median; of a ceiling without what others took of it
+    bytes_per_second: float | None = None  # nominal bytes over the median; of a ceiling the same
     work: dict[str, float] | None = None  # really executed: flops, bytes
     percent_of_ceiling: float | None = None  # of the nearer of its two ceilings
-    ceiling: str | None = None  # which one, `read …` of bytes a second; of a ceiling: its own name
+    ceiling: str | None = None  # which one, `read …` of bytes a second, `…, 2 threads`; of a ceiling: its own name
     samples: tuple[float, ...] = ()  # seconds of one use, every visit in the order taken, rejected ones too
     wall_samples: tuple[float, ...] = ()  # the same by the wall, where the samples are processor time
     rounds: tuple[int, ...] = ()  # round of each sample
@@ -76,7 +76,9 @@ class Result:
     identity: dict[str, Any] | None = None  # of a framework: version, libraries, threads, flags, affinity
     step: dict[str, float] | None = None  # of a framework: system seconds, faults, switches, peak bytes …
     axes: dict[str, str] | None = None  # by axis: word (its value needs no name) or bytes; null: an older file
+    witnesses: int = 0  # visits of which a timed launch was compared with float64, at its place and on its data
     digests: dict[str, str] | None = None  # of fields that are data, by field; null: it has none
+    waits: float | None = None  # share of its time that it waited of its own accord, which counts
 
     def __post_init__(self) -> None:
         if (self.seconds is not None) != (self.status in TIMED):
@@ -129,12 +131,13 @@ class Contest:
     differs: str  # the one thing in which its cases differ; begins `work: differs` where work does
     results: tuple[Result, ...]  # every case, skipped and failed ones too
     comparisons: tuple[Comparison, ...]  # every pair
-    seconds: dict[str, float] = field(default_factory=dict)  # spent: measuring, setup
+    seconds: dict[str, float] = field(default_factory=dict)  # spent: measuring, setup, and of measuring witnessing
     stopped: str | None = None  # why the rounds ended
     system: dict[str, float] = field(
         default_factory=dict
     )  # what others took, see micro/worker/counters.py; a GPU's clocks at the end
     kind: str = "contest"  # contest
+    loop: float | None = None  # seconds of the measuring loop between two launches, where calls are short
 
 
 @dataclass(frozen=True)

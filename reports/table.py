@@ -263,6 +263,11 @@ def burst(run: Run) -> str | None:
 
 
 def seconds(run: Run) -> str:
-    """Time of measuring, and of everything before it."""
-    parts = {key: sum(c.seconds.get(key, 0.0) for c in run.contests) for key in ("measuring", "setup")}
-    return f"measured {parts['measuring']:.1f} s; prepared and checked {parts['setup']:.1f} s"
+    """Time of measuring, with what was compared meanwhile, and of everything before it."""
+    names = ("measuring", "setup", "witnessing")
+    measuring, setup, witnessing = (sum(c.seconds.get(name, 0.0) for c in run.contests) for name in names)
+    compared = ""
+    if witnesses := sum(result.witnesses for result in run.results):
+        share = f", {witnessing / measuring:.1%} of it" if measuring else ""
+        compared = f"; {witnesses} timed visits compared with float64{share}"
+    return f"measured {measuring:.1f} s{compared}; prepared and checked {setup:.1f} s"

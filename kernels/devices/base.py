@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -35,16 +36,18 @@ class Limits:
 
     @property
     def usable_cache(self) -> int:
-        """The last level, 64 MiB at most: a cloud machine reports caches it must share."""
+        """The last level, 64 MiB at most: a cloud machine reports caches it must share. No ceiling hangs on it."""
         return min(self.caches[-1] if self.caches else 32 << 20, 64 << 20)
 
 
 @dataclass(frozen=True, slots=True)
 class Elapsed:
-    """Seconds between two marks: by the wall, and of processor time where that is known, else NaN."""
+    """Seconds between two marks: by the wall, and of the process' processor time where that is known, else NaN.
+    `queued`: how many others can have taken of what it did not run; infinite where it never gave its core up."""
 
     wall: float
     cpu: float
+    queued: float = math.inf
 
 
 class Row(Protocol):

@@ -33,7 +33,7 @@ def open_device(index: str = "") -> Cpu:
 
 
 class Cpu:
-    """Memory is a byte array; marks are the wall clock and this thread's processor time."""
+    """Memory is a byte array; marks are the wall clock and this process' processor time."""
 
     kind: Kind
     name = "cpu"
@@ -77,7 +77,7 @@ class Cpu:
         pass
 
     def mark(self) -> tuple[int, int]:
-        return time.perf_counter_ns(), time.thread_time_ns()
+        return time.perf_counter_ns(), time.process_time_ns()
 
     def passed(self, mark: tuple[int, int]) -> bool:
         return True
@@ -124,9 +124,18 @@ class Cpu:
         }
 
     def limits(self) -> Limits:
-        return Limits(_memory(), cores(), _caches())
+        return Limits(_memory(), cores(), _caches(), features=features())
 
 
+# Instructions that multiply coarser numbers, by the names of kernels/ops/fma and kernels/ops/mma, and their flags.
+COARSE = {
+    "avx512fp16": "avx512_fp16",
+    "avx512bf16": "avx512_bf16",
+    "avx512vnni": "avx512_vnni",
+    "avxvnni": "avx_vnni",
+    "amxbf16": "amx_bf16",
+    "amxint8": "amx_int8",
+}
 FLAG = {"sse": "sse4_2", "avx": "avx", "avx2": "avx2", "avx512": "avx512f"}
 
 
@@ -146,11 +155,17 @@ def instruction_sets() -> tuple[str, ...]:
     return tuple(name for name, flag in FLAG.items() if flag in flags) or ("native",)
 
 
+def features() -> tuple[str, ...]:
+    """The instructions of coarser numbers that this processor has, and the system lets a process use."""
+    flags = _cpuinfo().get("flags", "").split()
+    return tuple(name for name, flag in COARSE.items() if flag in flags)
+
+
 KIND = Kind(
     "cpu",
     "cpu",
     "cpu",
-    ceilings=("fma", "stream"),
+    ceilings=("fma", "mma", "stream"),
     isas=lambda: instruction_sets(),  # by its name each time, so that a test can replace it
     dtypes=("fp32", "bf16", "int8"),
     profiler="perf",

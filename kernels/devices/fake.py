@@ -118,7 +118,8 @@ class Fake(Cpu):
         return twin
 
     def _answer(self, problem: Problem, buffers: Sequence[Array]) -> None:
-        fresh = {x.ctypes.data for x in buffers} & self._fresh
+        ranges = [(x.ctypes.data, x.ctypes.data + x.shape[0] * x.strides[0]) for x in buffers]
+        fresh = {address for address in self._fresh if any(first <= address < last for first, last in ranges)}
         if fresh:
             self._fresh -= fresh
             views = dict(zip((o.name for o in problem.operands()), buffers, strict=True))

@@ -1,48 +1,53 @@
-"""This core's multiply-adds a second, in the widest instructions it has: what nothing in a step can beat."""
+"""This machine's multiply-adds a second, in the fastest instructions it has: what nothing in a step can beat."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from statistics import median
 
-from kernels.catalog import find
-from kernels.devices.cpu import instruction_sets, open_device
-from kernels.errors import SuiteError
-from kernels.launch import Setting
+from kernels.devices.cpu import instruction_sets
 from kernels.ops.fma import Fma
+from kernels.ops.fma.fastest import fastest, peak_of, prepared, seconds
 
-CALLS = 20  # of a look, a tenth of a millisecond each; the best counts
 UNIT = 1e9  # FLOP
+LOOK = 0.1  # seconds of a look's bursts, about
+FEWEST, MOST = 5, 50  # bursts of a look
+SHORTEST, LONGEST, TOGETHER = 1e-3, 0.1, 5e-3  # seconds of a burst; of several threads at most
+STEPS = 1 << 17  # of the burst that tells how many a longer one has: 0.3 ms
 
 
 class Peak:
-    """The kernel, prepared once. A look at it takes a turn in every round."""
+    """The kernel, found once, on so many `threads`, or on one where there are no cores for them. A look at it takes a
+    turn in every round. Its bursts are as long as a product of the step: for less than that a core may run at a clock
+    that it cannot keep."""
 
-    def __init__(self) -> None:
-        self._problem = Fma(instruction_sets()[-1])
-        self._call = _prepared(self._problem)
+    def __init__(self, threads: int = 1) -> None:
+        isa = fastest(instruction_sets())
+        tries = dict.fromkeys((threads, 1))
+        calls = {count: call for count in tries if (call := prepared(peak_of(isa, STEPS, count)))}
+        self.threads = next(iter(calls), 1)
+        self._problem, self._call = peak_of(isa, STEPS, self.threads), calls.get(self.threads)
+        self._clock = time.thread_time if self.threads == 1 else time.perf_counter
 
-    def look(self) -> float | None:
-        """Seconds of processor time that UNIT takes now; None where it cannot be told."""
+    def look(self, product: float) -> float | None:
+        """Seconds that UNIT takes one thread now, while as many as there are work, in bursts of about `product`
+        seconds; None where it cannot be told. Of one thread the median, by its processor time. Of several the fastest,
+        by the wall, and none is long: what stops one of them stops all, and no clock tells that."""
         if self._call is None:
             return None
         self._call()
-        return min(_seconds(self._call) for _ in range(CALLS)) * UNIT / self._problem.flops
+        wanted = min(max(product, SHORTEST), LONGEST if self.threads == 1 else TOGETHER)
+        problem, call = self._burst(wanted / seconds(self._call, self._clock))
+        count = round(min(max(LOOK / wanted, FEWEST), MOST))
+        bursts = [seconds(call, self._clock) for _ in range(count)]
+        took = median(bursts) if self.threads == 1 else min(bursts)
+        return took * UNIT * self.threads / problem.flops
 
-
-def _prepared(problem: Fma) -> Callable[[], object] | None:
-    device = open_device()
-    try:
-        bind = find("fma", "c").prepare(problem, device, Setting())
-    except SuiteError:
-        return None
-    blocks = [device.allocate(x.nbytes) for x in problem.operands()]
-    for block in blocks:
-        device.scatter(block, 1)
-    return bind([device.view(b, 0, x) for b, x in zip(blocks, problem.operands(), strict=True)]).call
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    start = time.thread_time()
-    call()
-    return max(time.thread_time() - start, 1e-9)
+    def _burst(self, times: float) -> tuple[Fma, Callable[[], object]]:
+        """So many times as long as that of STEPS."""
+        problem = replace(self._problem, steps=STEPS * max(1, round(times)))
+        call = prepared(problem)
+        assert call is not None  # it is the same kernel
+        return problem, call

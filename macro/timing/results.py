@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -62,8 +62,14 @@ def _escaped(word: str) -> str:
 
 
 def clock(entry: Entry) -> str:
-    """Processor time of one thread, with its waits (`times`); the wall of several."""
-    return "cpu" if entry.setting.threads == 1 else "wall"
+    """Processor time of one thread, with its waits (`times`); the wall of several, and where the system does not tell
+    waits from losses."""
+    return "cpu" if entry.setting.threads == 1 and _queues(entry) else "wall"
+
+
+def _queues(entry: Entry) -> bool:
+    """Whether its system says what a process is queued for; a run from before this was asked did."""
+    return bool(entry.identity.get("run_delay", True))
 
 
 def times(entry: Entry) -> list[float]:
@@ -91,7 +97,7 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
         flops_per_second=flops / middle,
         work={"flops": flops},
         percent_of_ceiling=percent,
-        ceiling="FMA peak" if percent else None,
+        ceiling=_peak(entry) if percent else None,
         samples=tuple(taken),
         wall_samples=tuple(block["wall"] for block in blocks) if clock(entry) == "cpu" else (),
         rounds=tuple(number for _, number, _ in entry.blocks),
@@ -101,8 +107,15 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
         setup_seconds=median(entry.setup),
         step=step,
         canary={what: [block[word] for block in blocks] for what, word in CANARY.items()},
-        warnings=(f"contended: others kept {step['foreign_cores']:.2f} cores busy",) if contended else (),
+        warnings=tuple(_warnings(entry, step, contended)),
     )
+
+
+def _warnings(entry: Entry, step: dict[str, float], contended: bool) -> Iterator[str]:
+    if contended:
+        yield f"contended: others kept {step['foreign_cores']:.2f} cores busy"
+    if entry.setting.threads == 1 and not _queues(entry):
+        yield "this system does not tell how long a process is queued: its times are the wall's"
 
 
 def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:
@@ -153,8 +166,17 @@ def _homeless(identity: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def _peak(entry: Entry) -> str:
+    """What a step is a share of: of several threads at once, or where that was not measured of one so many times."""
+    threads, together = entry.setting.threads, entry.blocks[-1][2].get("fma_threads", 1)
+    if threads == 1:
+        return "FMA peak"
+    return f"FMA peak, {threads} threads" if together == threads else f"FMA peak, {threads} × 1 thread"
+
+
 def _percent(entry: Entry, flops: float) -> float | None:
-    """Of the FMA peak, each round by its own; the median. None where a peak is not known."""
+    """Of the FMA peak, of which each of the threads has its part, each round by its own; the median. None where a peak
+    is not known."""
     peaks = [block["fma"] for _, _, block in entry.blocks]
     if None in peaks:
         return None

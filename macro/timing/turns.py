@@ -86,7 +86,8 @@ def take(
 ) -> float:
     """Fill the entries; seconds that the rounds took. An entry that fails is out, the others go on. `keep` is called
     when a round has ended."""
-    files, peak = job_files.write_arrays(plan.network, plan.batch, folder), Peak()
+    threads = max((entry.setting.threads for entry in entries), default=1)
+    files, peak = job_files.write_arrays(plan.network, plan.batch, folder), Peak(threads)
     spent: dict[int, float] = {}
     for generation in range(plan.first, plan.first + plan.generations):
         order = random.Random(plan.seed * 1000 + generation)
@@ -155,7 +156,7 @@ def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> 
     found, fma = [], None
     for entry in order.sample([*alive, None], len(alive) + 1):
         if entry is None:
-            fma = peak.look()
+            fma = peak.look(_product(plan, alive))
             continue
         assert entry.process is not None
         patience = max(HANGS, 20 * entry.count * (entry.blocks[-1][2]["wall"] if entry.blocks else 1.0))
@@ -167,7 +168,14 @@ def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> 
             alive.remove(entry)
             continue
         found.append((entry, _block(reply)))
-    return [(entry, {**block, "fma": fma}) for entry, block in found]
+    return [(entry, {**block, "fma": fma, "fma_threads": peak.threads}) for entry, block in found]
+
+
+def _product(plan: Plan, alive: Sequence[Entry]) -> float:
+    """Seconds that a product of a step takes, of whoever is fastest: the step's, shared among its products."""
+    steps = [x.blocks[-1][2]["wall"] if x.blocks else BLOCK / x.count for x in alive]
+    products = sum(len(layer.problems(plan.batch, plan.phase)) for layer in plan.network.layers)
+    return min(steps, default=0.0) / max(1, products)
 
 
 def _block(reply: dict[str, Any]) -> dict[str, Any]:

@@ -157,8 +157,10 @@ def steps(call, count):
 
 
 def observed():
-    """What the framework's own words may leave out: variables, threads alive by name, libraries, huge pages."""
+    """What the framework's own words may leave out: variables, threads alive by name, libraries, huge pages, whether
+    the system tells what these are queued for."""
     told = {"variables": dict((k, v) for k, v in sorted(os.environ.items()) if TOLD.match(k))}
+    told["run_delay"] = recorder.run_delay() is not None
     try:
         names = []
         for task in os.listdir("/proc/self/task"):

@@ -13,6 +13,7 @@ import resource
 import select
 import time
 
+THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)  # Linux alone tells of one
 CALIBRATE = "kernelgap calibration"  # an annotation whose monotonic start is known
 PATIENCE = 5.0  # seconds that perf has to answer
 LOSSES = ("loss", "compile_loss", "sparse_categorical_crossentropy")  # scopes: ours, Keras's, its function's
@@ -23,22 +24,33 @@ def now():
     return int(time.monotonic() * 1e9)
 
 
+def run_delay(folder="/proc/self/task"):
+    """Nanoseconds that all threads of this process were queued for so far; None where this system does not tell."""
+    ran = delay = 0
+    for task in os.listdir(folder) if os.path.isdir(folder) else ():
+        try:
+            with open("%s/%s/schedstat" % (folder, task)) as stream:
+                words = [int(word) for word in stream.read().split()[:2]]
+            ran, delay = ran + words[0], delay + words[1]
+        except (OSError, IndexError, ValueError):  # a thread that has just ended
+            continue
+    return delay if ran else None
+
+
 def blocked(since=None):
-    """What a step waited of its own accord: wall less processor time less what all threads waited for a core.
-    Without `since` the clocks themselves; with them, nanoseconds, 0 where nothing was given up freely."""
-    delay = 0
-    try:
-        for task in os.listdir("/proc/self/task"):
-            with open("/proc/self/task/%s/schedstat" % task) as stream:
-                delay += int(stream.read().split()[1])
-    except (OSError, IndexError, ValueError):
-        delay = None
-    clocks = (now(), int(time.process_time() * 1e9), delay, resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw)
-    if since is None:
-        return clocks
-    if delay is None or since[2] is None or clocks[3] == since[3]:
-        return 0
-    return max(0, (clocks[0] - since[0]) - (clocks[1] - since[1]) - (delay - since[2]))
+    """What a step waited of its own accord: wall less processor time less what all threads were queued for, as
+    micro/worker/run_queue.py has it. Without `since` the clocks themselves; with them, nanoseconds: 0 where the calling
+    thread never gave its core up, all that was not run where this system does not tell what is queued for."""
+    clocks = (now(), int(time.process_time() * 1e9), run_delay(), resource.getrusage(THREAD).ru_nvcsw)
+    return clocks if since is None else waited(since, clocks)
+
+
+def waited(since, until):
+    """Nanoseconds between two readings of the clocks of `blocked`."""
+    wall, cpu = (until[i] - since[i] for i in (0, 1))
+    if None in (since[2], until[2]):
+        return max(0, wall - cpu)
+    return 0 if since[3] == until[3] else max(0, wall - cpu - (until[2] - since[2]))
 
 
 class Steps(object):

@@ -26,7 +26,10 @@ def answer(name: str, run: Run) -> list[str]:
 def _rate(result: Result) -> str:
     assert result.seconds is not None
     if result.ceiling is None:
-        return f"{result.name} takes {units.seconds(result.seconds.median)}: it does no work that anything bounds."
+        known = "it does no work that anything bounds"
+        if result.flops_per_second:
+            known = f"no ceiling of {result.precision} arithmetic is known here"
+        return f"{result.name} takes {units.seconds(result.seconds.median)}: {known}."
     rate = units.scaled(result.flops_per_second or 0.0, "FLOP/s")
     near = (result.percent_of_ceiling or 0) / 100
     rest = "there is little left to gain" if near >= BOUND else f"a factor of {1 / max(near, 1e-9):.2g} is left"

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kernels.catalog import find
-from micro.measuring.rounds import CONTENDED, CPU_CLOCK, LOST
+from micro.measuring.clocks import CPU_CLOCK
+from micro.measuring.rounds import CONTENDED, LOST
 from micro.planning.contest import parse
 from reports import compare, record, stats, units
 
@@ -35,13 +36,15 @@ class Case:
     lost: list[float] = field(default_factory=list)
     launches: int = 1
     visit: float = 0.0
+    queues: bool = True
     seconds: float = 0.0
     about: list[dict[str, Any]] = field(default_factory=list)
     failed: dict[str, tuple[str, str]] = field(default_factory=dict)  # arm: kind, reason
 
     @property
     def clock(self) -> str:
-        return "cpu" if self.visit >= CPU_CLOCK * 0.9 and parse(self.name).setting.threads == 1 else "wall"
+        long = self.visit >= CPU_CLOCK * 0.9
+        return "cpu" if long and self.queues and parse(self.name).setting.threads == 1 else "wall"
 
     @property
     def times(self) -> list[list[list[float]]]:

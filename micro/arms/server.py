@@ -74,7 +74,12 @@ class Arm:
     def settle(self, calls: list[float], visit: float) -> dict[str, Any]:
         """Launches of a visit, and seconds of a visit and of a round."""
         opened = self._host.settle([calls], visit)
-        return {"launches": opened.launches[0], "visit": opened.visits[0], "round": opened.round}
+        return {
+            "launches": opened.launches[0],
+            "visit": opened.visits[0],
+            "round": opened.round,
+            "queues": opened.queues,
+        }
 
     def look(self, first: int, rounds: int, canary: bool) -> dict[str, Any]:
         """Seconds of a use in each round, by the wall and by the processor's clock."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.state import folder as state_folder
 from kernels.steering import STEERING, variables
+from micro.worker import run_queue
 from reports.record import Environment
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def environment(devices: Sequence[Device], command: str) -> Environment:
         "load": os.getloadavg(),
         "pressure": _read("/proc/pressure/cpu"),
         "megahertz": _clock(),
+        "run_delay": run_queue.told(),
         "selftest": _selftest(machine),
         "devices": {one.name: one.kind.to_record() for one in devices},
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,7 +10,9 @@ from kernels import devices
 from kernels.catalog import bounding, find
 from kernels.launch import Setting
 from kernels.ops.fma import Fma
+from kernels.ops.fma.fastest import fastest, peak_of
 from kernels.ops.mma import Mma
+from kernels.ops.mma.problem import CORE, GPU
 from kernels.ops.stream import Stream
 from micro.planning.contest import Case
 from reports import stats, units
@@ -30,40 +32,55 @@ COVERED = 4  # caches that a GPU's read takes to show its memory rather than its
 # Of a GPU's multiply-adds: 655,000 clocks (kernels/ops/fma/fma.cu), 0.33 ms at 2 GHz. A start of 2 µs is 0.6 % of
 # them; of 4096 steps it was 2 %.
 STEPS = 16384
+# Of a core's, by several threads: 0.3 ms at 3.5 GHz, of which their start, a microsecond, is 0.3 %.
+TEAM_STEPS = 8 * STEPS
+AROUND = 4  # rounds before and after one in which a ceiling of several threads has its fastest visit
 # Of tensor cores: mma.sync 0.5 ms and wgmma 0.6 ms on an H100 at 1.8 GHz, of which writing the sums is 1 %.
 TENSOR_STEPS = {"mma": 8192, "wgmma": 4096}
+CORE_STEPS = 8192  # of a core's: 16 chains, one or two a cycle: 20 to 40 µs
 COARSE = ("tf32", "bf16", "fp16")  # what tensor cores multiply here
+# Of x86 without an instruction for them these are multiplied as single precision. Bytes are not: three instructions of
+# AVX2 multiply and add 32 of them, as many multiply-adds 24 floats. What other processors have is not known.
+WIDENED = ("tf32", "bf16", "fp16")
 
 
 def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
-    """Of each device: multiply-adds on all its lanes, products of the types that its tensor cores are asked for, and
-    a read of each working set."""
-    found = []
-    for device in dict.fromkeys(case.setting.device for case in measured):
-        own = [case for case in measured if case.setting.device == device and not _for_its_caller(case)]
+    """Of each device, and of each number of threads on it: multiply-adds on all its lanes, products of the coarser
+    types that are asked for, and a read of each working set."""
+    found: dict[Case, None] = {}
+    for device, threads in dict.fromkeys((case.setting.device, case.setting.threads) for case in measured):
+        alike = [case for case in measured if (case.setting.device, case.setting.threads) == (device, threads)]
+        own = [case for case in alike if not _for_its_caller(case)]
         if not own:
             continue
-        setting, known = Setting(own[0].setting.threads, device=device), devices.kind_of(device)
+        known, many = devices.kind_of(device), _threads(threads, limits[device])
         sizes = dict.fromkeys(_working_set(case.problem) for case in own)
         coarse = dict.fromkeys(_computes(case) for case in own)
         problems: list[Problem] = [
-            *([peak(known, limits[device])] if "fma" in known.ceilings else []),
-            *(x for dtype in coarse if dtype in COARSE for x in tensor_peaks(dtype, limits[device])),
+            *([peak(known, limits[device], many)] if "fma" in known.ceilings else []),
+            *(x for dtype in coarse for x in coarse_peaks(dtype, known, limits[device], many)),
             *(Stream("read", size) for size in sizes),
         ]
+        setting = Setting(many, device=device)
         bounds = [problem for problem in problems if problem.op in known.ceilings]
-        found += [Case(problem, bounding(problem.op, known.kernels), setting, "ceiling") for problem in bounds]
-    return found
+        found |= {Case(problem, bounding(problem.op, known.kernels), setting, "ceiling"): None for problem in bounds}
+    return list(found)
 
 
-def title(problem: Problem) -> str:
-    """What a ceiling is called: `FMA avx2`, `tensor cores bf16, wgmma`, `read 4 MiB`."""
-    bound: Any = problem
+def _threads(threads: int, limits: Limits) -> int:
+    """Of a ceiling: as many as the case has, each on a core of its own; one where there are not so many cores."""
+    return threads if threads <= limits.cores else 1
+
+
+def title(ceiling: Case) -> str:
+    """What a ceiling is called: `FMA avx2, 2 threads`, `tensor cores bf16, wgmma`, `read 4 MiB`."""
+    bound: Any = ceiling.problem
+    several = f", {ceiling.setting.threads} threads" if ceiling.setting.threads > 1 else ""
     if bound.op == "fma":
-        return f"FMA {bound.isa}"
+        return f"FMA {bound.isa}{several}"
     if bound.op == "mma":
-        return f"tensor cores {bound.dtype}, {bound.unit}"
-    return f"read {units.binary(bound.size)}"
+        return f"{'tensor cores ' if bound.unit in GPU else ''}{bound.dtype}, {bound.unit}{several}"
+    return f"read {units.binary(bound.size)}{several}"
 
 
 def _for_its_caller(case: Case) -> bool:
@@ -71,9 +88,13 @@ def _for_its_caller(case: Case) -> bool:
     return case.problem.on_host and devices.kind_of(case.setting.device).own_clock
 
 
-def peak(known: Kind, limits: Limits) -> Fma:
-    """Multiply-adds in registers, by the widest instructions of a core or on all multiprocessors of a GPU."""
-    return Fma(known.isas()[-1], STEPS, processors=limits.cores if known.whole else 1)
+def peak(known: Kind, limits: Limits, threads: int = 1) -> Fma:
+    """Multiply-adds in registers, by the fastest instructions of a core or on all multiprocessors of a GPU; by several
+    threads so many of each that starting them is little of it."""
+    sets = known.isas()
+    if known.whole:
+        return peak_of(sets[-1], STEPS, limits.cores)
+    return peak_of(sets[-1] if known.scripted else fastest(sets), STEPS if threads == 1 else TEAM_STEPS, threads)
 
 
 def tensor_peaks(dtype: str, limits: Limits) -> list[Mma]:
@@ -82,9 +103,17 @@ def tensor_peaks(dtype: str, limits: Limits) -> list[Mma]:
     return [Mma(dtype, unit, TENSOR_STEPS[unit], limits.cores) for unit in units]
 
 
+def coarse_peaks(dtype: str, known: Kind, limits: Limits, threads: int = 1) -> list[Mma]:
+    """Products of a coarser type by each instruction that the device has for it."""
+    if known.whole:
+        return tensor_peaks(dtype, limits) if dtype in COARSE else []
+    return [Mma(dtype, unit, CORE_STEPS, threads) for unit in CORE.get(dtype, ()) if unit in limits.features]
+
+
 def doubtful(case: Case) -> bool:
-    """Whether a ceiling is to be checked before it is one. Kernels of tensor cores are of few devices, and none has
-    run on all; one that is wrong must not bound anything, one that does not compile not cost a contest."""
+    """Whether a ceiling is to be checked before it is one. Kernels of tensor cores, and of a core's coarse types, are
+    of few devices, and none has run on all; one that is wrong must not bound anything, one that does not compile not
+    cost a contest."""
     return case.problem.op == "mma"
 
 
@@ -113,7 +142,7 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limit
     case = all_cases[index]
     problem: Any = case.problem
     times: Any = measurement.times[measurement.accepted]
-    bounds = _bounds(case, all_cases, measurement.undisturbed[measurement.accepted])
+    bounds = _bounds(case, all_cases, measurement, limits[case.setting.device].features)
     if not bounds:
         return Share(None, None, None)
     nominal = {
@@ -162,36 +191,65 @@ def _brought(problem: Problem) -> float:
     return problem.bytes * whole / (whole + sizes["inout"]) if whole else 0.0
 
 
-def _bounds(case: Case, all_cases: Sequence[Case], times: Any) -> Bounds:
-    """What bounds a case, by name: FLOP/s or bytes/s of each round, on as many threads as it has. Of tensor cores the
-    instruction that was faster."""
+def took(measurement: Measurement, all_cases: Sequence[Case], index: int) -> Array:
+    """Seconds of a ceiling in each accepted round, without what it lost to others. Of several threads no clock tells
+    that: the time of the others is known to a tick of the system. There it is the fastest of the visits around, as
+    what stops one thread stops them all, and makes no visit faster."""
+    import numpy as np
+
+    if all_cases[index].setting.threads == 1:
+        return np.asarray(measurement.undisturbed[measurement.accepted][:, index])
+    wall: Any = measurement.look.wall[measurement.accepted][:, index]
+    least: Array = np.array([wall[max(0, i - AROUND) : i + AROUND + 1].min() for i in range(len(wall))])
+    return least
+
+
+def _bounds(case: Case, all_cases: Sequence[Case], measurement: Measurement, features: Collection[str]) -> Bounds:
+    """What bounds a case, by name: FLOP/s or bytes/s of each round, on as many threads as it has. Of several
+    instructions for a coarse type the one that was faster; where there is none, multiply-adds in its place."""
     import numpy as np
 
     found: Bounds = {}
-    tensor: Bounds = {}
-    precision, size = _computes(case), _working_set(case.problem)
-    for i, other in enumerate(all_cases):
+    coarse: Bounds = {}
+    single: Bounds = {}
+    precision, size, own = _computes(case), _working_set(case.problem), _of(case, all_cases)
+    units = {x.problem.unit for _, x in own if isinstance(x.problem, Mma)}
+    missing = any(unit in features and unit not in units for unit in CORE.get(precision, ()))
+    for i, other in own:
         bound: Any = other.problem
-        if other.role != "ceiling" or other.setting.device != case.setting.device:
-            continue
-        name, share = title(bound), case.setting.threads / times[:, i]
-        if bound.op == "fma" and precision == "fp32":  # coarser arithmetic has units of its own
-            found[name] = ("flops", bound.flops * share)
+        times = case.setting.threads // other.setting.threads
+        name = title(other) + (f", {times} × 1 thread" if times > 1 else "")
+        share = times / took(measurement, all_cases, i)
+        if bound.op == "fma" and (bound.isa != "native" or precision == "fp32"):
+            single[name] = ("flops", bound.flops * share)
         elif bound.op == "mma" and bound.dtype == precision:
-            tensor[name] = ("flops" if _certain(bound, case) else "shown", bound.flops * share)
+            coarse[name] = ("flops" if _certain(bound, case) and not missing else "shown", bound.flops * share)
         elif bound.op == "stream" and bound.size == size:
             found[name] = ("bytes", bound.bytes * share)
-    if tensor:
-        fastest = max(tensor, key=lambda name: float(np.median(tensor[name][1])))
-        found[fastest] = tensor[fastest]
+    if coarse:
+        quickest = max(coarse, key=lambda name: float(np.median(coarse[name][1])))
+        found[quickest] = coarse[quickest]
+    elif precision == "fp32":
+        found |= single
+    elif precision in WIDENED and not devices.kind_of(case.setting.device).whole:
+        found |= {f"{name} in place of {precision}": ("shown", rates) for name, (_, rates) in single.items()}
     return found
 
 
+def _of(case: Case, all_cases: Sequence[Case]) -> list[tuple[int, Case]]:
+    """The ceilings of a case's device and number of threads; where none of these was measured, those of one thread,
+    which so many of them may not reach together."""
+    here = [(i, x) for i, x in enumerate(all_cases) if x.role == "ceiling" and x.setting.device == case.setting.device]
+    own = [(i, x) for i, x in here if x.setting.threads == case.setting.threads]
+    return own or [(i, x) for i, x in here if x.setting.threads == 1]
+
+
 def _certain(bound: Mma, case: Case) -> bool:
-    """Whether nothing can beat these tensor cores: wgmma is all that Hopper's have, where mma.sync reaches six tenths;
-    what later devices have beyond mma.sync is not written here. Zeros and other easy numbers run at a higher clock
-    than the ceiling's."""
-    return bound.unit == "wgmma" and case.setting.data == "normal"
+    """Whether nothing can beat it. Of tensor cores: wgmma is all that Hopper's have, where mma.sync reaches six tenths;
+    what later devices have beyond mma.sync is not written here. Of a core every instruction that it has is, and
+    none is certain where one of them could not be measured. Zeros and other easy numbers run at a higher clock than
+    the ceiling's."""
+    return bound.unit != "mma" and case.setting.data == "normal"
 
 
 def _firm(case: Case, kind: str, limits: Mapping[str, Limits]) -> bool:

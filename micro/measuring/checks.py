@@ -58,7 +58,8 @@ class Outcome:
 @dataclass(frozen=True)
 class Checks:
     """The outcomes of a command's cases. `until`: the last step that is taken; `evidence`: the folder for what wrong
-    kernels leave, their operands too where `keep_wrong`; `answered`: who has answered what to whom."""
+    kernels leave, their operands too where `keep_wrong`; `answered`: who has answered what to whom; `checked_in`: where
+    a case was found right."""
 
     workers: Workers
     until: str = "time"
@@ -66,13 +67,20 @@ class Checks:
     evidence: Path | None = None
     keep_wrong: bool = False
     outcomes: dict[Case, Outcome] = field(default_factory=dict)
+    checked_in: dict[Case, Client] = field(default_factory=dict)
     answered: set[tuple[Client, str, str]] = field(default_factory=set)  # worker, operation, provider
 
     def outcome(self, case: Case, seed: int) -> Outcome:
-        """Prepare, launch, check, once; whatever a kernel does costs its case alone."""
-        if case not in self.outcomes:
+        """Prepare, launch, check, once in each worker: what was right in one that has died need not be in the next.
+        Whatever a kernel does costs its case alone."""
+        if case not in self.outcomes or not self.holds(case):
             self.outcomes[case] = self._checked(case, seed)
         return self.outcomes[case]
+
+    def holds(self, case: Case) -> bool:
+        """Whether what is known of a case is so in the worker that would time it."""
+        worker = self.checked_in.get(case)
+        return worker is None or worker is self.workers.get(self.workers.key(case))
 
     def _checked(self, case: Case, seed: int) -> Outcome:
         if case.skip:
@@ -89,6 +97,7 @@ class Checks:
             check = Check(case, seed, self.evidence, self.keep_wrong)
             passed = ask(self.workers.get(key), check, self._patience(case, prepared))
             self.answered.add(self._question(case))
+            self.checked_in[case] = self.workers.get(key)
             return Outcome("ran", None, prepared, passed)
         except WrongResult as error:
             return Outcome("wrong", str(error), prepared)

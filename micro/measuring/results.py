@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find
@@ -21,6 +22,11 @@ from reports import record, stats
 
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
+
+
+WAITS = 0.01  # of its time: a case that waits more says so
+LOOP = 0.005  # of the shorter of two calls: a loop that is more is told
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # shares of a call in which it is told
 
 
 @dataclass(frozen=True)
@@ -50,9 +56,10 @@ class Finished:
             self.contest.differs,
             self.results(),
             tuple(self._comparison(a, b) for a, b in self.contest.comparisons),
-            {"measuring": m.seconds if m else 0.0, "setup": self.setup},
+            {"measuring": m.seconds if m else 0.0, "setup": self.setup, "witnessing": m.look.witnessing if m else 0.0},
             stopped=m.stopped if m else None,
             system=asdict(m.look.counters) | m.look.state if m else {},
+            loop=m.opened.loop or None if m else None,
         )
 
     def results(self) -> tuple[record.Result, ...]:
@@ -61,8 +68,22 @@ class Finished:
         if self.measurement is None:
             return tuple(cases)
         first = len(self._column)
-        bounds = [self._timed(self._blank(x), first + i, x, ()) for i, x in enumerate(self.ceilings)]
+        bounds = [self._bound(x, first + i) for i, x in enumerate(self.ceilings)]
         return (*cases, *bounds)
+
+    def _bound(self, case: Case, at: int) -> record.Result:
+        """A ceiling's: its rates are those of which cases are told as shares."""
+        assert self.measurement is not None
+        timed, cases = self._timed(self._blank(case), at, case, ()), self._measured
+        seconds = float(median(case_ceilings.took(self.measurement, cases, at)))
+        return replace(
+            timed, flops_per_second=case.problem.flops / seconds, bytes_per_second=case.problem.bytes / seconds
+        )
+
+    @property
+    def _measured(self) -> list[Case]:
+        """The columns of the measurement."""
+        return [*(self.contest.cases[i] for i in self._column), *self.ceilings]
 
     @cached_property
     def _column(self) -> dict[int, int]:
@@ -74,9 +95,9 @@ class Finished:
     def _shares(self) -> dict[int, case_ceilings.Share]:
         """Of its ceiling, by case."""
         assert self.measurement is not None
-        cases = [*(self.contest.cases[i] for i in self._column), *self.ceilings]
         return {
-            i: case_ceilings.share(self.measurement, cases, column, self.limits) for i, column in self._column.items()
+            i: case_ceilings.share(self.measurement, self._measured, column, self.limits)
+            for i, column in self._column.items()
         }
 
     def _blank(self, case: Case) -> record.Result:
@@ -89,7 +110,7 @@ class Finished:
             problem=asdict(case.problem),
             axes=case.problem.said,
             digests=case.problem.digests() or None,
-            ceiling=case_ceilings.title(case.problem) if case.role == "ceiling" else None,
+            ceiling=case_ceilings.title(case) if case.role == "ceiling" else None,
             variant=case.variant,
             device=case.setting.device,
             threads=case.setting.threads,
@@ -138,6 +159,9 @@ class Finished:
             own_clock = m.clocks[at] == kind_of(case.setting.device).clock
             why = "were rejected" if own_clock else "lost more than 1 % of their time to others"
             warnings = (*warnings, f"{lost:.0%} of its rounds {why}")
+        waits = m.waits(at)
+        if waits > WAITS:
+            warnings = (*warnings, f"waited of its own accord for {waits:.0%} of its time, which counts")
         warnings = (*warnings, *m.holds(at))
         return replace(
             blank,
@@ -154,8 +178,10 @@ class Finished:
             rejected=tuple(int(r) for r in m.rejected.nonzero()[0]),
             launches=(m.look.launches or m.opened.launches)[at],
             faults=m.look.faults,
+            witnesses=m.look.witnesses[at] if m.look.witnesses else 0,
             canary=dict(m.canary),
             warnings=warnings,
+            waits=waits if case.setting.threads == 1 and not kind_of(case.setting.device).own_clock else None,
         )
 
     @cached_property
@@ -193,7 +219,7 @@ class Finished:
         if judged.shown is None:
             return replace(blank, verdict="unresolved", reason=f"{judged.reason}; {m.stopped}")
         shown = judged.shown
-        notes = blank.notes
+        notes = (*blank.notes, *_loop(m, self._column[a], self._column[b]))
         if shown.lag1 > stats.WANDERS:
             notes = (*notes, f"the ratio itself wanders: lag-1 autocorrelation {shown.lag1:.2f}")
         known = replace(blank, ratio=shown.center, low=shown.low, high=shown.high)
@@ -224,10 +250,26 @@ def disturbed(m: Measurement, threads: int) -> Iterator[str]:
         yield f"contended: its clock was held down for heat, for {hot:.2g} s"
     if capped := slowed.get("power", 0.0):
         yield f"its clock was held down by its power limit, for {capped:.2g} s"
+    if not m.opened.queues and threads == 1 and "wall" in m.clocks:
+        yield "this system does not tell how long a process is queued: times are the wall's, losses and waits as one"
     if counters.moved:
         yield "contended: the cores it may run on were changed while it was measured"
     if threads > 1 and counters.foreign > FOREIGN:
         yield f"contended: others kept {counters.foreign:.2f} cores busy"
+
+
+def _loop(m: Measurement, *columns: int) -> Iterator[str]:
+    """That a ratio of very short calls is one of throughput, and how much of them is not theirs."""
+    import numpy as np
+
+    shortest = float(np.median(m.times[m.accepted][:, columns], axis=0).min())
+    share = m.opened.loop / shortest
+    if share >= LOOP:
+        most = next((step for step in STEPS if share <= step), 1.0)
+        yield (
+            f"calls back to back, which overlap: throughput, no latency; up to {100 * most:g} % of the shorter one is "
+            "the loop between them, which draws the ratio towards 1"
+        )
 
 
 def _work_ratio(first: Case, second: Case) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kernels.devices import kind_of
+from micro.measuring.clocks import clocks, rejects
 from micro.measuring.workers import Crew, stack
 from micro.planning.contest import Case
 from micro.worker.messages import ContestCost, RoundBatch
@@ -17,8 +17,7 @@ from reports import stats
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-CPU_CLOCK = 1e-3  # seconds of a visit from which one thread is timed by its own clock
-LOST = 0.01  # share of a visit lost to others that rejects its round, below CPU_CLOCK
+LOST = 0.01  # share of a visit lost to others that rejects its round, where the wall is its clock
 FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
 CONTENDED = 0.2  # share of rounds rejected, or of time lost, that marks a result
 BREATH = 0.5  # seconds between two signs of life
@@ -43,7 +42,7 @@ class Measurement:
 
     @property
     def times(self) -> Array:
-        """Seconds of one use, each case by its clock."""
+        """Seconds of one use, by the contest's clock: the wall, or processor time and what was waited."""
         import numpy as np
 
         return np.where([clock == "cpu" for clock in self.clocks], self.look.cpu, self.look.wall)
@@ -77,6 +76,11 @@ class Measurement:
         """Share of this case's rounds that were rejected or lost more than a hundredth of their time."""
         return float((self.rejected | (self.look.lost[:, case] > LOST)).mean())
 
+    def waits(self, case: int) -> float:
+        """Share of its time that a case waited of its own accord; it counts."""
+        took = float(self.times[:, case].sum())
+        return self.look.waits[case] / took if self.look.waits and took else 0.0
+
     @property
     def canary_medians(self) -> dict[str, float]:
         """Seconds of each canary."""
@@ -94,21 +98,6 @@ class Measurement:
             )
         if look.unheld and look.unheld[case]:
             yield "one launch of it is more kernels than a held stream takes: its time includes its caller's launching"
-
-
-def clocks(cases: Sequence[Case], opened: ContestCost) -> tuple[str, ...]:
-    """Wall below a millisecond, where the CPU clock's half microsecond would show; above it processor time,
-    which a busy neighbor does not move. With several threads in the contest the wall for all. What a device with a
-    clock of its own does is timed by that; what a call costs its caller, by the wall."""
-    several = any(case.setting.threads > 1 for case in cases)
-
-    def clock(case: Case, visit: float) -> str:
-        device = kind_of(case.setting.device)
-        if device.own_clock:
-            return "wall" if case.problem.on_host else device.clock
-        return "cpu" if visit >= CPU_CLOCK and not several else "wall"
-
-    return tuple(map(clock, cases, opened.visits))
 
 
 @dataclass(frozen=True)
@@ -199,6 +188,7 @@ class _Rounds:
     ) -> None:
         self.cases, self.pairs, self.opened, self.margin, self.once = cases, pairs, opened, margin, once
         self.clocks = clocks(cases, opened)
+        self._rejecting = list(map(rejects, cases, self.clocks, opened.visits))
         self.looks: list[RoundBatch] = []
         self.canary: dict[str, list[float]] = {}
         self.judgments: dict[tuple[int, int], stats.Judgment] = {}
@@ -212,15 +202,10 @@ class _Rounds:
         return sum(int((~self.rejected(look)).sum()) for look in self.looks)
 
     def rejected(self, look: RoundBatch) -> Array:
-        """Rounds in which a visit timed by the wall lost more than a hundredth of its time, or a GPU held its
-        clock down."""
+        """Rounds in which a visit lost more than a hundredth of its time, or a GPU held its clock down."""
         import numpy as np
 
-        short = [
-            clock != "cpu" and case.setting.threads == 1 and case.role == "measured"
-            for clock, case in zip(self.clocks, self.cases, strict=True)
-        ]
-        lost: Array = look.lost[:, short]
+        lost: Array = look.lost[:, self._rejecting]
         found: Any = (lost > LOST).any(axis=1)
         return np.asarray(found)
 

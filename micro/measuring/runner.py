@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kernels.devices import kind_of
-from kernels.errors import KernelError, Unavailable
+from kernels.errors import KernelError, Unavailable, WrongResult
 from micro.measuring import ceilings as case_ceilings
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks, Outcome
@@ -53,7 +53,7 @@ class Runner:
         margin = self._margin(contest, budget)
         goal = Goal(seconds, budget.target, margin)
         measured: tuple[Crew, Measurement] | None = None
-        while self.checks.until == "time" and _alive(outcomes) and measured is None:
+        while self.checks.until == "time" and self._checked_again(contest, outcomes) and measured is None:
             measured = self._measured(contest, outcomes, goal)
         crew, measurement = measured or (None, None)
         finished = Finished(
@@ -81,6 +81,14 @@ class Runner:
         self.history.remember(measurement.canary_medians)
         return []
 
+    def _checked_again(self, contest: Contest, outcomes: list[Outcome]) -> list[int]:
+        """Those that are right and still run, each in the worker that is to time it: what was checked in one that died
+        is checked again, as often as one dies of that."""
+        while stale := [i for i in _alive(outcomes) if not self.checks.holds(contest.cases[i])]:
+            for i in stale:
+                outcomes[i] = self._outcome(contest.cases[i])
+        return _alive(outcomes)
+
     def _outcome(self, case: Case) -> Outcome:
         return self.checks.outcome(case, zlib.crc32(case.problem.drawn.name.encode()) ^ self.seed)
 
@@ -95,6 +103,8 @@ class Runner:
             measurement = measure(crew, _renumbered(contest, alive), goal, self.checks.progress)
         except (KernelError, Unavailable, MemoryError) as error:
             failed = Outcome("failed", f"while it was timed: {error}")
+            if isinstance(error, WrongResult):
+                failed = Outcome("wrong", str(error))
             if crew.culprit >= len(survivors):  # it bounds nothing from now on
                 self.checks.outcomes[crew.cases[crew.culprit]] = failed
             else:  # where none can be named, all fail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernels.devices import kind_of
 from kernels.errors import KernelError, Unavailable
@@ -13,6 +14,10 @@ from micro.worker.messages import Close, ContestCost, Look, Message, Open, R, Ro
 from micro.worker.placement import orders
 from micro.worker.process import Workers
 
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+N = TypeVar("N", int, float)
 FINE = 60e-9  # seconds between two readings of a clock, a thousandth of VISIT: with more a visit is ACROSS
 CLOCKS = ("sm_megahertz", "sm_megahertz_least", "sm_megahertz_most")  # of a device's state
 
@@ -23,15 +28,17 @@ class Crew:
 
     def __init__(self, workers: Workers, cases: Sequence[Case], seed: int) -> None:
         self._workers, self.cases, self._seed = workers, tuple(cases), seed
-        # A ceiling has no thread pool: it is visited where the first case of its device lives.
-        home = {case.setting.device: workers.key(case) for case in reversed(cases) if case.role == "measured"}
-        keys = [workers.key(case) if case.role == "measured" else home[case.setting.device] for case in cases]
-        self._keys = list(dict.fromkeys(keys))
-        kinds = {key: kind_of(case.setting.device) for key, case in zip(keys, cases, strict=True)}
+        measured = [workers.key(case) for case in cases if case.role == "measured"]
+        self._home = [workers.key(case) if _apart(case) else _home(workers, case, cases) for case in cases]
+        self._keys = list(dict.fromkeys(measured))  # in these a ceiling of one thread is at home, too
+        self._teams = [key for key in dict.fromkeys(self._home) if key not in self._keys]
+        # What is opened in each worker: a contest's cases in all that measure it, laid out alike; else its own.
+        together = [i for i, key in enumerate(self._home) if key in self._keys]
+        self._opened = dict.fromkeys(self._keys, together)
+        self._opened |= {key: [i for i, home in enumerate(self._home) if home == key] for key in self._teams}
+        kinds = {key: kind_of(case.setting.device) for key, case in zip(self._home, cases, strict=True)}
         self._coarse = any(one.tick > FINE for one in kinds.values())
         self._sticky = {key for key, one in kinds.items() if one.sticky}
-        self._mine = {key: [k == key for k in keys] for key in self._keys}
-        self._home = keys
         self.culprit = -1
 
     @property
@@ -39,23 +46,38 @@ class Crew:
         return len(self._keys) > 1
 
     def open(self, patience: float) -> ContestCost:
-        opened = [self._ask(key, Open(self.cases, tuple(self._mine[key]), self._seed), patience) for key in self._keys]
-        calls = [opened[self._keys.index(key)][i] for i, key in enumerate(self._home)]
+        calls: dict[int, list[float]] = {}
+        for key, opened in self._opened.items():
+            cases, mine = tuple(self.cases[i] for i in opened), tuple(self._home[i] == key for i in opened)
+            answers = self._ask(key, Open(cases, mine, self._seed), patience)
+            calls |= {i: answer for i, answer, own in zip(opened, answers, mine, strict=True) if own}
         visit = ACROSS if self.lockstep or self._coarse else VISIT
-        settled = {key: self._ask(key, Settle(calls, visit), patience) for key in self._keys}
-        own = list(enumerate(self._home))  # what a worker says of its own cases: only it has launched them
-        return ContestCost(
-            tuple(settled[key].launches[i] for i, key in own),
-            tuple(settled[key].visits[i] for i, key in own),
-            max(one.round for one in settled.values()),
-            max(one.beside for one in settled.values()),
+        settled = {
+            key: self._ask(key, Settle([calls[i] for i in opened], visit), patience)
+            for key, opened in self._opened.items()
+        }
+        own = [(settled[key], self._opened[key].index(i)) for i, key in enumerate(self._home)]
+        return ContestCost(  # what a worker says of its own cases: only it has launched them
+            tuple(cost.launches[at] for cost, at in own),
+            tuple(cost.visits[at] for cost, at in own),
+            max(settled[key].round for key in self._keys) + sum(settled[key].round for key in self._teams),
+            max(settled[key].beside for key in self._keys),
+            max(settled[key].loop for key in self._keys),
+            all(settled[key].queues for key in self._keys),
         )
 
     def look(self, first: int, rounds: int, patience: float) -> RoundBatch:
-        """Rounds `first` to `first + rounds`."""
-        if not self.lockstep:
-            return self._ask(self._keys[0], Look(first, rounds), patience)
-        return stack([self._round(first + i, patience, canary=i == 0) for i in range(rounds)])
+        """Rounds `first` to `first + rounds`. Teams of threads, which are ceilings alone, have theirs behind those of a
+        single worker, so that no visit of a case follows another worker's."""
+        if self.lockstep:
+            return stack([self._round(first + i, patience, canary=i == 0) for i in range(rounds)])
+        total = self._look(self._keys[0], Look(first, rounds), patience)
+        for key in self._teams:
+            total = _joined(total, self._look(key, Look(first, rounds, canary=False), patience))
+        return total
+
+    def _look(self, key: tuple[object, ...], request: Look, patience: float) -> RoundBatch:
+        return _widened(self._ask(key, request, patience), self._opened[key], len(self.cases))
 
     def _round(self, number: int, patience: float, canary: bool) -> RoundBatch:
         """Every case once, in random order, each in its worker while the others block on their pipes."""
@@ -64,33 +86,35 @@ class Crew:
         import numpy as np
 
         total: RoundBatch | None = None
-        for case in orders(self._seed, number, 1, len(self.cases))[0]:
-            sings = canary and total is None
-            one = self._ask(self._home[case], Look(number, 1, int(case), sings), patience)
+        order = orders(self._seed, number, 1, len(self.cases))[0]
+        sings = next(case for case in order if self._home[case] in self._keys) if canary else None
+        for case in order:
+            key = self._home[case]
+            one = self._look(key, Look(number, 1, self._opened[key].index(case), bool(case == sings)), patience)
             if total is None:
                 total = one
                 continue
-            mine = [home == self._home[case] for home in self._home]
+            mine = [home == key for home in self._home]
             total = replace(
-                total,
-                wall=total.wall + one.wall,
-                cpu=total.cpu + one.cpu,
-                lost=total.lost + one.lost,
+                _joined(total, one),
+                canary=total.canary | one.canary,
                 places=np.where(mine, one.places, total.places),
                 counters=total.counters + one.counters,
                 faults=total.faults + one.faults,
                 seconds=total.seconds + one.seconds,
                 state=total.state | one.state,
                 launches=tuple(b if own else a for a, b, own in zip(total.launches, one.launches, mine, strict=True)),
-                unheld=tuple(map(max, total.unheld, one.unheld)),
-                broken=added(total.broken, one.broken),
                 slowed=_summed(total.slowed, one.slowed),
+                witnesses=tuple(
+                    b if own else a for a, b, own in zip(total.witnesses, one.witnesses, mine, strict=True)
+                ),
+                witnessing=total.witnessing + one.witnessing,
             )
         assert total is not None
         return total
 
     def close(self) -> None:
-        for key in self._keys:
+        for key in self._opened:
             self._ask(key, Close(), 60.0)
 
     def _ask(self, key: tuple[object, ...], request: Message[R], patience: float) -> R:
@@ -98,11 +122,75 @@ class Crew:
         try:
             return ask(worker, request, patience)
         except (KernelError, Unavailable) as error:
-            self.culprit = worker.running()
+            running = worker.running()
+            self.culprit = self._opened[key][running] if running >= 0 else running
             # What such a device has refused once it may refuse from then on, to whoever comes next in this process.
             if isinstance(error, Died) or (isinstance(error, KernelError) and key in self._sticky):
                 self._workers.drop(key)
             raise
+
+
+def _apart(case: Case) -> bool:
+    """Whether its worker is its own: of what is measured, and of the team of threads that a ceiling may be, beside
+    which no other pool of the process spins."""
+    return case.role == "measured" or case.setting.threads > 1
+
+
+def _home(workers: Workers, ceiling: Case, cases: Sequence[Case]) -> tuple[object, ...]:
+    """Where a ceiling of one thread is visited: with the first case of its device, of one thread if there is such."""
+    near = [x for x in cases if x.role == "measured" and x.setting.device == ceiling.setting.device]
+    return workers.key(min(near, key=lambda case: case.setting.threads))
+
+
+def _widened(batch: RoundBatch, columns: Sequence[int], width: int) -> RoundBatch:
+    """A worker's rounds with all cases of the contest: nothing of those that were not opened there."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    if len(columns) == width:
+        return batch
+
+    def wide(narrow: Array) -> Array:
+        made = np.zeros((len(narrow), width), narrow.dtype)
+        made[:, columns] = narrow
+        return made
+
+    def spread(narrow: Sequence[Any]) -> tuple[Any, ...]:
+        known = dict(zip(columns, narrow, strict=True)) if narrow else {}
+        return tuple(known.get(i, 0) for i in range(width)) if known else ()
+
+    return replace(
+        batch,
+        wall=wide(batch.wall),
+        cpu=wide(batch.cpu),
+        lost=wide(batch.lost),
+        places=wide(batch.places),
+        launches=spread(batch.launches),
+        broken=spread(batch.broken),
+        unheld=spread(batch.unheld),
+        witnesses=spread(batch.witnesses),
+        waits=spread(batch.waits),
+    )
+
+
+def _joined(first: RoundBatch, other: RoundBatch) -> RoundBatch:
+    """Visits of the same rounds in two workers. What the system told beside is the first one's: in the look of a team
+    the pool of the other may still spin, which is nobody else's load."""
+    from dataclasses import replace
+
+    return replace(
+        first,
+        wall=first.wall + other.wall,
+        cpu=first.cpu + other.cpu,
+        lost=first.lost + other.lost,
+        places=first.places + other.places,
+        launches=added(first.launches, other.launches),
+        unheld=tuple(map(max, first.unheld, other.unheld)),
+        broken=added(first.broken, other.broken),
+        witnesses=added(first.witnesses, other.witnesses),
+        waits=added(first.waits, other.waits),
+    )
 
 
 def stack(looks: Sequence[RoundBatch]) -> RoundBatch:
@@ -124,11 +212,14 @@ def stack(looks: Sequence[RoundBatch]) -> RoundBatch:
             added(whole.broken, look.broken),
             look.unheld,
             _summed(whole.slowed, look.slowed),
+            look.witnesses,
+            whole.witnessing + look.witnessing,
+            added(whole.waits, look.waits),
         )
     return whole
 
 
-def added(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+def added(first: Sequence[N], second: Sequence[N]) -> tuple[N, ...]:
     return tuple(a + b for a, b in zip(first, second, strict=True))
 
 

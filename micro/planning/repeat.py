@@ -25,7 +25,8 @@ class Repeat:
             return "python -m micro.selftest"
         # Of multiply-adds --isa is an axis, everyone else's a setting.
         if case.role == "ceiling" or self.command == "ceiling" or case.problem.op in ("fma", "mma"):
-            return "python -m micro.ceiling" + (device if kind_of(case.setting.device).own_clock else "")
+            threads = f" --threads {case.setting.threads}" if case.setting.threads > 1 else ""
+            return "python -m micro.ceiling" + threads + (device if kind_of(case.setting.device).own_clock else "")
         words = [f"python -m micro.{self.command}", *self._axes(case)]
         words.append(f"--variant {shlex.quote(case.variant)} --threads {case.setting.threads}")
         values, defaults = asdict(case.setting), asdict(Setting())

@@ -21,7 +21,7 @@ from kernels.ops.gemm import Gemm
 from kernels.ops.launch import Calls
 from kernels.ops.mma import Mma
 from kernels.ops.mma.cuda import ARCHS
-from kernels.ops.mma.problem import TILES
+from kernels.ops.mma.problem import GPU
 from kernels.ops.optimizer import Optimizer
 from kernels.ops.softmax import Softmax
 from kernels.ops.stream import Stream
@@ -59,7 +59,7 @@ SMALL = (
     Own("transpose_tiled", "cuda-tiled", Transpose(129, 70)),
     *(Own(f"stream_{kind}", OURS, Stream(kind, 4 * 40003)) for kind in ("read", "copy", "triad")),
     Own("fma_chains10", OURS, Fma(KIND.isas()[-1], 131, processors=2)),
-    *(Own(f"{unit}_{dtype}", OURS, Mma(dtype, unit, 7, 2)) for unit in TILES for dtype in TYPES),
+    *(Own(f"{unit}_{dtype}", OURS, Mma(dtype, unit, 7, 2)) for unit in GPU for dtype in TYPES),
     *(Own(f"launch_{kernel}", "cupy-kernel", Calls(kernel, 2)) for kernel in ("empty", "gemm")),
     *(Own(f"optimizer_{rule}", OURS, Optimizer(rule, 3, 1027)) for rule in ("sgd", "momentum", "adam")),
     *(_activation(f"{kind}_{phase}", 4099) for phase in PHASES for kind in KINDS),

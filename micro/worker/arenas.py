@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kernels.dtypes import STORED, stored_as
+from kernels.dtypes import MAGNITUDES, STORED, stored_as
 from kernels.errors import LaunchError
 from micro.worker import placement
 from reports import units
@@ -43,9 +43,11 @@ class Placed:
 
 def arena(operand: Operand, data: str) -> Arena:
     """Inputs lie apart from outputs, and each element type and kind of data in an arena of its own. So do indices,
-    which are the problem's own."""
-    if operand.below:
+    and other values that are the problem's own."""
+    if operand.below or operand.own:
         return INDICES, operand.dtype, INDICES
+    if operand.nonnegative and data in ("normal", "integers"):
+        data = MAGNITUDES
     return "in" if operand.role == "in" else "out", stored_as(STORED[operand.dtype]), data
 
 

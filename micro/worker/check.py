@@ -1,35 +1,39 @@
 """The answer against float64, before any timing; a wrong kernel has no time.
 
-Fresh random inputs for every probe, outputs poisoned with NaN, guard lines around every operand. A wrong
-answer is told by what is wrong with it, because that is what its author needs.
+Fresh random inputs for every probe, outputs poisoned with NaN, guards of NaN around every operand, in some calls pages
+that cannot be read. A wrong answer is told by what is wrong with it, because that is what its author needs.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kernels.dtypes import BYTES, STORED, decode
+from kernels.dtypes import DATA
 from kernels.errors import LaunchError, WrongResult
-from kernels.problem import Inputs
+from kernels.problem import GRADED, SPECIAL
+from micro.worker import fences, process_state
 from micro.worker.evidence import Found
-from micro.worker.placement import lines
+from micro.worker.guards import GUARD as GUARD
+from micro.worker.guards import Bench as Bench
+from micro.worker.guards import Fenced
+from micro.worker.turns import Drawn, another, moved, swapped, turns
+from micro.worker.turns import Turn as Turn
 
 if TYPE_CHECKING:
     import numpy as np
 
     from kernels.devices.base import Device
     from kernels.launch import Bind
-    from kernels.problem import Array, Evidence, Operand, Problem
+    from kernels.problem import Array, Evidence, Problem
     from kernels.variant import Variant
 
-GUARD = 4  # of the units that operands are aligned to
-MARK = 0xA5  # the guards' byte
 LATE = 0.3  # seconds given to an answer that was not there when its call returned
-BEFORE = "before"  # a launch that is not compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,186 +42,229 @@ class Passed:
 
     error: float
     bound: float
+    threads: tuple[str, ...] = ()  # names of those that are there since: a library's pool is no fault
 
 
-class Bench:
-    """Operands of one problem with guards around each, apart from the arenas of the measurement."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a check is asked beside the probes: inputs `drawn` for all rivals, the `data` that are timed, and the
+    address of the cell that names what is under way, for a crash at a fence; 0 where nobody watches."""
 
-    def __init__(self, device: Device, problem: Problem) -> None:
-        self.device, self.problem = device, problem
-        unit = device.kind.alignment
-        sizes = [(GUARD + lines(x.nbytes, unit)) * unit for x in problem.operands()]
-        self.block = device.allocate(sum(sizes) + GUARD * unit)
-        self.block[:] = MARK
-        offsets = [sum(sizes[:i]) + GUARD * unit for i in range(len(sizes))]
-        self._places = list(zip(offsets, problem.operands(), strict=True))
-        self.views = self.at(0)
-        ends = [offset + x.nbytes for offset, x in self._places]
-        between = zip([0, *ends], [*offsets, self.block.size], strict=True)
-        self.guards = [self.block[end:start] for end, start in between]
-        self.paddings = [self._padding(offset, x) for offset, x in self._places if x.pad]
-        self._point()
-
-    def _point(self) -> None:
-        """Indices that may be followed, for a kernel that is launched before anything was loaded."""
-        import numpy as np
-
-        for operand, view in zip(self.problem.operands(), self.views, strict=True):
-            if operand.below:
-                self.device.put(view, self.problem.indices(operand, np.random.default_rng(0)))
-
-    def at(self, shift: int) -> list[Any]:
-        """The operands, or what lies so many bytes behind them, within the guards."""
-        return [self.device.view(self.block, offset + shift, x) for offset, x in self._places]
-
-    def _padding(self, offset: int, x: Operand) -> tuple[Any, Array]:
-        """What lies between the rows of an operand and behind the last, and what each of its elements is."""
-        row = x.shape[-1]
-        between = replace(x, shape=(*x.shape[:-1], x.pad), pad=row)
-        return self.device.view(self.block, offset + row * BYTES[x.dtype], between), _marked(x.dtype)
-
-    def load(self, x: dict[str, Array]) -> None:
-        """Put the inputs; poison the outputs."""
-        import numpy as np
-
-        for operand, view in zip(self.problem.operands(), self.views, strict=True):
-            self.device.put(view, x[operand.name] if operand.role != "out" else np.full(1, np.nan, "f4"))
-
-    def answer(self) -> dict[str, Array]:
-        """The outputs, on the host, by name."""
-        self.device.sync()
-        written = zip(self.problem.operands(), self.views, strict=True)
-        return {operand.name: self.device.get(view) for operand, view in written if operand.role != "in"}
-
-    def refuse_strays(self, x: dict[str, Array]) -> None:
-        """Raise where the kernel wrote to its inputs or beyond its operands."""
-        import numpy as np
-
-        kept = [(guard == MARK).all() for guard in self.guards]
-        kept += [(self.device.get(padding) == marked).all() for padding, marked in self.paddings]
-        if not all(kept):
-            raise WrongResult("writes outside its operands")
-        for operand, view in zip(self.problem.operands(), self.views, strict=True):
-            if operand.role == "in" and not np.array_equal(self.device.get(view), x[operand.name]):
-                raise WrongResult(f"changes its input {operand.name}")
+    drawn: Drawn | None = None
+    data: str = "normal"
+    cell: int = 0
 
 
-def _marked(dtype: str) -> Array:
-    """An element all of whose bytes are MARK."""
-    import numpy as np
+@dataclass(frozen=True)
+class Place:
+    """A kernel bound to operands."""
 
-    return decode(np.full(BYTES[dtype], MARK, np.uint8).view(STORED[dtype]))
+    bench: Bench
+    call: Callable[[], object]
 
 
-@dataclass
-class Drawn:
-    """A problem's probes, drawn when they are asked for and then kept: rivals on a device whose references take longer
-    than its launches are checked on the same inputs."""
+@dataclass(frozen=True)
+class Answer:
+    """Of one call: its inputs, what they were before an element of each was changed, the outputs, those of the call
+    before it."""
 
-    problem: Problem
-    seed: int
-    probes: dict[str, Inputs] = field(default_factory=dict)
-
-    def __call__(self, probe: str) -> Inputs:
-        import numpy as np
-
-        if probe not in self.probes:
-            rng = np.random.default_rng((self.seed, len(self.probes)))
-            self.probes[probe] = Inputs(self.problem.fill(rng, probe))
-        return self.probes[probe]
+    x: dict[str, Array]
+    before: dict[str, Array]
+    got: dict[str, Array]
+    earlier: dict[str, Array]
 
 
 def check(
-    device: Device, problem: Problem, variant: Variant[Any], bind: Bind, seed: int, drawn: Drawn | None = None
+    device: Device, problem: Problem, variant: Variant[Any], bind: Bind, seed: int, asked: Asked | None = None
 ) -> tuple[Passed, float]:
-    """Launch once for each probe, on fresh inputs by the seed or on what is `drawn`, and compare; also seconds of the
-    last launch.
+    """Make the calls of `turns`, on fresh inputs by the seed or on what is drawn, and compare; also seconds of the last
+    launch on operands side by side.
 
     Raises WrongResult with the way in which it is wrong.
     """
     import numpy as np
 
+    asked, threads = asked or Asked(), process_state.threads()
     bench = Bench(device, problem)
     bind(bench.at(device.kind.alignment))  # a kernel that keeps to the first operands it was given answers there
-    launch = bind(bench.views)
-    took = 0.0
+    took = [0.0]
+    places = {"guarded": Place(bench, _timed(device, bind(bench.views).call, took))}
+    fenced = fences.fits(device, problem)
+    stretches = [fences.Stretch(x.nbytes) for x in problem.operands()] if fenced else []
+    if fenced:
+        for name in ("end", "start"):
+            beside = Fenced(device, problem, stretches, behind=name == "end")
+            places[name] = Place(beside, bind(beside.views).call)
+    passed = Passed(0.0, np.inf)
+    with unchanged(), fences.watched(stretches, asked.cell):
+        made = turns(problem, variant, asked.data, fenced)
+        passed = judge(places, variant, np.random.default_rng(seed), made, asked.drawn)
+    left = tuple(sorted((Counter(process_state.threads()) - Counter(threads)).elements()))
+    return replace(passed, threads=left), took[0]
 
-    def call() -> None:
-        nonlocal took
+
+def _timed(device: Device, call: Callable[[], object], took: list[float]) -> Callable[[], None]:
+    def run() -> None:
         start = time.perf_counter()
-        launch.call()
+        call()
         device.sync()
-        took = time.perf_counter() - start
+        took[0] = time.perf_counter() - start
 
-    # One probe alone would let an answer pass that is kept from the first launch.
-    probes = problem.probes if len(problem.probes) > 1 else (BEFORE, *problem.probes)
-    passed = judge(bench, call, variant, np.random.default_rng(seed), probes, drawn)
-    return passed, took
+    return run
 
 
 def judge(
-    bench: Bench,
-    call: Callable[[], object],
+    places: Mapping[str, Place],
     variant: Variant[Any],
     rng: np.random.Generator,
-    probes: Any,
+    made: Sequence[Turn],
     drawn: Drawn | None = None,
 ) -> Passed:
-    """The probes one after another through one bound call."""
+    """The calls one after another. Raises LeftChanged where one leaves floating point changed, by which the next would
+    be judged."""
     import numpy as np
 
+    inputs = _Inputs(places["guarded"].bench.problem, variant, rng, drawn)
     worst = Passed(0.0, np.inf)
     earlier: dict[str, Array] = {}
-    kept: dict[str, Array] = {}
-    for probe in probes:
-        shared = drawn is not None and not variant.constant
-        x: dict[str, Array] = drawn(probe) if drawn and shared else bench.problem.fill(rng, probe) | kept
-        kept = {name: x[name] for name in variant.constant}
-        bench.load(x)
-        call()
-        got = bench.answer()
-        if probe != BEFORE:
-            worst = _compared(bench, variant, probe, (x, got, earlier), worst)
-            bench.refuse_strays(x)
+    for turn in made:
+        place = places[turn.place]
+        x, before = inputs.of(turn)
+        if turn.before:
+            with swapped(x, another(place.bench.problem, x, variant.constant, rng)):
+                got = _called(place, turn, x)
+        else:
+            got = _called(place, turn, x)
+        if turn.judged:
+            worst = _compared(place, variant, turn.probe, Answer(x, before, got, earlier), worst)
+            place.bench.refuse_strays(x)
         earlier = got
     return worst
 
 
-def _compared(
-    bench: Bench,
-    variant: Variant[Any],
-    probe: str,
-    launch: tuple[dict[str, Array], dict[str, Array], dict[str, Array]],
-    worst: Passed,
-) -> Passed:
-    """The worse of what is known and of every output of a launch: its inputs, its answer, the answer before it."""
-    x, got, earlier = launch
-    compared = bench.problem.compare(x, got, variant.u(bench.problem), probe)
-    if unseen := got.keys() - {evidence.operand for evidence in compared}:
+class _Inputs:
+    """Of one check: by probe, constant ones the same in all; a changed one is the probe's from then on."""
+
+    def __init__(self, problem: Problem, variant: Variant[Any], rng: np.random.Generator, drawn: Drawn | None) -> None:
+        self._problem, self._variant, self._rng = problem, variant, rng
+        self._drawn = drawn if drawn and not variant.constant else None
+        self._known: dict[str, dict[str, Array]] = {}
+        self._kept: dict[str, Array] = {}
+
+    def of(self, turn: Turn) -> tuple[dict[str, Array], dict[str, Array]]:
+        """The inputs of a call, and what they were before the change, if there is one."""
+        if turn.probe not in self._known:
+            self._known[turn.probe] = x = self._fresh(turn.probe)
+            self._kept = {name: x[name] for name in self._variant.constant}
+        x = self._known[turn.probe]
+        if not turn.changed or turn.before:
+            return x, {}
+        changed = moved(x, another(self._problem, x, self._variant.constant, self._rng))
+        self._known[turn.probe] = changed
+        return changed, x
+
+    def _fresh(self, probe: str) -> dict[str, Array]:
+        if probe == SPECIAL:  # of what is there already: to draw it would cost more than to call
+            return self._problem.specialized(next(iter(self._known.values())), self._rng) | self._kept
+        return self._drawn(probe) if self._drawn else self._problem.fill(self._rng, probe) | self._kept
+
+
+def _called(place: Place, turn: Turn, x: dict[str, Array]) -> dict[str, Array]:
+    """The answer to these inputs. Raises WrongResult where the kernel leaves its process another one."""
+    import numpy as np
+
+    bench = place.bench
+    if turn.place != "guarded":  # what lies at the other end of the same pages was written since
+        bench.mark()
+    bench.load(x)
+    before = process_state.floating()
+    with np.errstate(all="ignore" if turn.probe == SPECIAL else None):
+        place.call()
+        got = bench.answer()
+    if before != process_state.floating():
+        raise LeftChanged
+    return got
+
+
+class LeftChanged(Exception):
+    """A call left floating point otherwise than it was."""
+
+
+@contextmanager
+def unchanged() -> Iterator[None]:
+    """Raises WrongResult where the process is not as it was, after putting it back: its rivals are not to blame."""
+    before = process_state.take()
+    try:
+        with suppress(LeftChanged):  # no later call is judged by that
+            yield
+    finally:
+        after = process_state.take()
+        process_state.restore(before)
+    if changes := process_state.state_changes(before, after):
+        raise WrongResult("; ".join(changes))
+
+
+def _compared(place: Place, variant: Variant[Any], probe: str, answer: Answer, worst: Passed) -> Passed:
+    """The worse of what is known and of every output of a call."""
+    bench, u = place.bench, variant.u(place.bench.problem)
+    compared = bench.problem.compare(answer.x, answer.got, u, probe)
+    if unseen := answer.got.keys() - {evidence.operand for evidence in compared}:
         raise LaunchError(f"the check of {bench.problem.op} says nothing of {', '.join(sorted(unseen))}")
     for evidence in compared:
         try:
-            worst = _weigh(bench, x, got, evidence, earlier, worst)
+            worst = _weigh(place, answer, evidence, worst)
         except WrongResult as error:
-            error.found = Found(probe, x, got, evidence)
-            raise
+            refused = WrongResult(_of_copies(bench.problem, answer, evidence, u) or str(error))
+            refused.found = Found(probe, answer.x, answer.got, evidence)
+            raise refused from None
     return worst
 
 
-def _weigh(
-    bench: Bench,
-    x: dict[str, Array],
-    got: dict[str, Array],
-    evidence: Evidence,
-    earlier: dict[str, Array],
-    worst: Passed,
-) -> Passed:
+def _of_beyond(place: Place, answer: Answer) -> str | None:
+    """Whether an answer that is no number is another one where the guards hold zeros."""
+    import numpy as np
+
+    if not any(np.isnan(got).any() for got in answer.got.values()):
+        return None
+    if any(np.isnan(x).any() for x in answer.x.values()):
+        return None
+    place.bench.mark(harmless=True)
+    place.bench.load(answer.x)
+    place.call()
+    again = place.bench.answer()
+    place.bench.mark()
+    same = (np.array_equal(np.isnan(got), np.isnan(again[name])) for name, got in answer.got.items())
+    return None if all(same) else "reads beyond its operands: its answer depends on what lies there"
+
+
+def _of_copies(problem: Problem, answer: Answer, evidence: Evidence, u: float) -> str | None:
+    """Which input an output is right for as it was before one of its elements was changed, if that explains it."""
+    output = evidence.operand
+    if not answer.before or _repeated(answer.got[output], answer.earlier.get(output)):
+        return None
+    for name, array in answer.before.items():
+        if array is answer.x[name]:
+            continue
+        compared = problem.compare(answer.x | {name: array}, answer.got, u, evidence.test)
+        if all((e.error <= e.bound).all() for e in compared if e.operand == output):
+            where = f"{output}: " if len(problem.outputs) > 1 else ""
+            return f"{where}keeps a copy of its input {name}: a changed element is not in its answer"
+    return None
+
+
+def _repeated(got: Array, earlier: Array | None) -> bool:
+    import numpy as np
+
+    return earlier is not None and np.array_equal(got, earlier)
+
+
+def _weigh(place: Place, answer: Answer, evidence: Evidence, worst: Passed) -> Passed:
     """The worse of what is known and this comparison, relative to what is allowed."""
     import numpy as np
 
     fits = evidence.error <= evidence.bound  # NaN does not fit
     if not fits.all():
-        raise WrongResult(explain(bench, x, got, evidence, earlier))
+        raise WrongResult(explain(place, answer, evidence))
     share = np.divide(evidence.error, evidence.bound, out=evidence.error, where=evidence.bound > 0)
     at = np.unravel_index(np.argmax(share), share.shape)
     bound = float(evidence.bound[at])
@@ -226,31 +273,31 @@ def _weigh(
     return worst if known and here.error * worst.bound <= worst.error * here.bound else here
 
 
-def explain(
-    bench: Bench, x: dict[str, Array], got: dict[str, Array], evidence: Evidence, earlier: dict[str, Array]
-) -> str:
+def explain(place: Place, answer: Answer, evidence: Evidence) -> str:
     """In which way an output is wrong, the most telling way first; with its name where there are several."""
     name = evidence.operand
-    reason = _explain(bench, x, got[name], evidence, earlier.get(name))
-    return f"{name}: {reason}" if len(bench.problem.outputs) > 1 else reason
+    reason = _explain(place, answer, evidence)
+    return f"{name}: {reason}" if len(place.bench.problem.outputs) > 1 else reason
 
 
-def _explain(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, earlier: Array | None) -> str:
+def _explain(place: Place, answer: Answer, evidence: Evidence) -> str:
     import numpy as np
 
-    name, bad = evidence.operand, ~(evidence.error <= evidence.bound)  # NaN is bad too
-    if reason := _unwritten(bench, x, name, got, bad):
+    problem, name = place.bench.problem, evidence.operand
+    got, earlier = answer.got[name], answer.earlier.get(name)
+    bad = ~(evidence.error <= evidence.bound)  # NaN is bad too
+    if reason := _swallowed(problem, answer.x, got, evidence) or _unwritten(place, answer, name, bad):
         return reason
     if np.isnan(got).any():
-        return f"not a number at {_first(np.isnan(got))}"
+        return _of_beyond(place, answer) or f"not a number at {_first(np.isnan(got))}"
     if np.isinf(got).any():
         return f"infinite at {_first(np.isinf(got))}"
     if not got.any():
         return "answers zeros"
-    if earlier is not None and np.array_equal(got, earlier):
+    if _repeated(got, earlier):
         return "repeats its answer to earlier inputs"
-    if evidence.test in bench.problem.probes:
-        pattern = _shape_of_error(bench.problem.reference(x)[name], got, evidence.bound)
+    if evidence.test in (*problem.probes, GRADED, *DATA):
+        pattern = _shape_of_error(problem.reference(answer.x)[name], got, evidence.bound)
         if pattern:
             return pattern
     with np.errstate(over="ignore"):  # a bound of zero
@@ -261,15 +308,33 @@ def _explain(bench: Bench, x: dict[str, Array], got: Array, evidence: Evidence, 
     )
 
 
-def _unwritten(bench: Bench, x: dict[str, Array], name: str, got: Array, bad: Array) -> str | None:
+def _swallowed(problem: Problem, x: dict[str, Array], got: Array, evidence: Evidence) -> str | None:
+    """Where a number stands in place of a NaN or an infinity."""
+    import numpy as np
+
+    if evidence.test != SPECIAL:
+        return None
+    with np.errstate(all="ignore"):
+        want = problem.reference(x)[evidence.operand]
+    lost = ~np.isfinite(want) & np.isfinite(got)
+    if not lost.any():
+        return None
+    what = "a NaN" if np.isnan(want[lost]).any() else "an infinity"
+    return f"swallows {what} of its inputs: a number at {_first(lost)}"
+
+
+def _unwritten(place: Place, answer: Answer, name: str, bad: Array) -> str | None:
     """What was not written that should have been: an old value may be the right one."""
+    x, got = answer.x, answer.got[name]
     untouched = _untouched(x, name, got)
     empty = untouched & bad if bad.shape == got.shape else untouched
     if not empty.any():
         return None
     time.sleep(LATE)
-    if _untouched(x, name, bench.answer()[name]).sum() < untouched.sum():
+    if _untouched(x, name, place.bench.answer()[name]).sum() < untouched.sum():
         return "returns before it is done: its output was still being written"
+    if reason := _of_beyond(place, answer):
+        return reason
     if untouched.all():
         return "writes nothing: every output is as it was"
     return f"leaves {empty.sum()} of {got.size} outputs unwritten, first at {_first(empty)}"

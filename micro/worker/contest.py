@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import resource
 import time
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,17 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find
 from kernels.devices import kind_of
-from kernels.errors import Unavailable
+from kernels.errors import Unavailable, WrongResult
 from micro.planning.contest import Case
 from micro.planning.protocol import LONG, VISIT, WARM
-from micro.worker import placement, visits
+from micro.worker import placement, run_queue, visits
 from micro.worker.arenas import ROOM, Arenas, together
-from micro.worker.calibration import calibrated, ramp
+from micro.worker.calibration import calibrated, loop_seconds, ramp
 from micro.worker.canaries import canaries
-from micro.worker.counters import Counters
+from micro.worker.counters import Counters, page_faults
 from micro.worker.layout import Layout
 from micro.worker.messages import ContestCost, RoundBatch
 from micro.worker.timed import UNTOLD, Timed, launches, told
+from micro.worker.watch import Watch
+from micro.worker.witness import Witness, watched
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 CANARIES, STEPWISE = 8, 3  # of each small one at the start of a look; where a visit takes milliseconds
 COLD_SHARE = 4  # cold operands rotate through so many last-level caches
+DEAR = 1e6  # operations or bytes whose reference takes long
+SHORT = 1e-6  # seconds of a call of which the loop around it is more than a few thousandths
 HOT = 0.01  # share of a look's time with the clock held down for heat that rejects the look
 
 
@@ -81,6 +84,7 @@ class OpenContest:
         least = together(entry.problem for entry in self._canaries)
         own = self._own()
         self.layout = Layout(bench.arenas, self.entries, (*own, *self._canaries), least, seed)
+        self.watch = Watch(self._device, self.layout, self._seen(), bench.under_way)
         if own and not self._device.kind.compiled:
             self._warm_up(own)
 
@@ -113,6 +117,18 @@ class OpenContest:
 
     def _own(self) -> list[Timed]:
         return [entry for entry in self.entries if self._mine[entry.case]]
+
+    def _seen(self) -> list[int]:
+        """The cases whose timed answers are looked at: not ceilings, nor parts of a launch that are timed one by one;
+        and of a device of a script, which answers with the reference, those whose reference takes no time."""
+        scripted = self._device.kind.scripted
+        return [
+            i
+            for i, case in enumerate(self._cases)
+            if case.role == "measured"
+            and len(self._of(i)) == 1
+            and not (scripted and max(case.problem.flops, case.problem.footprint) > DEAR)
+        ]
 
     def _of(self, case: int) -> list[Timed]:
         return [entry for entry in self.entries if entry.case == case]
@@ -170,7 +186,7 @@ class OpenContest:
             entry.launches = launches(self._device, entry, visit, call, self._captured)
             entry.warm = 0 if entry.call > LONG or entry.cold else WARM
         limits = self._device.limits()
-        if not all(e.call > LONG and e.problem.footprint > limits.usable_cache for e in measured):
+        if not all(e.call > LONG and e.problem.footprint > limits.usable_cache for e in measured or self.entries):
             self.layout.spread()
         cases, asking = range(len(self._cases)), self._bench.speed.asking
         return ContestCost(
@@ -178,12 +194,20 @@ class OpenContest:
             tuple(max(e.call * e.launches for e in self._of(i)) for i in cases),
             sum(e.call * (e.launches + e.warm) + limits.visit for e in self.entries),
             0.0 if self._device.kind.compiled else limits.visit * STEPWISE * len(self._canaries) + asking,
+            loop_seconds(self._bench.cell) if self._device.kind.compiled and fastest < SHORT else 0.0,
+            run_queue.told(),
         )
 
     def visit(
-        self, entries: Sequence[Timed], which: Sequence[int], offsets: Sequence[Array], captured: bool
+        self,
+        entries: Sequence[Timed],
+        which: Sequence[int],
+        offsets: Sequence[Array],
+        captured: bool,
+        turns: Sequence[Sequence[int]] | None = None,
+        witnesses: Sequence[Witness] = (),
     ) -> visits.Timed:
-        """Visits in this order: `which` of the entries, and where its operands lie."""
+        """Visits in this order: `which` of the entries, and where its operands lie; which sets of cold ones."""
         import numpy as np
 
         plan = visits.Visits(
@@ -198,55 +222,78 @@ class OpenContest:
         )
         if self._device.kind.compiled:
             keep: list[Any] = []
-            places = [self.layout.addresses(entries[w], o, keep) for w, o in zip(which, offsets, strict=True)]
-            plan = replace(plan, places=places)
-            return visits.compiled([e.entry for e in entries], plan, self._bench.cell, self._threaded)
+            turns = turns or [self.layout.turns(entries[w]) for w in which]
+            visited = zip(which, offsets, turns, strict=True)
+            plan = replace(plan, places=[self.layout.addresses(entries[w], o, t, keep) for w, o, t in visited])
+            timed = [e.entry for e in entries]
+            return visits.compiled(timed, plan, self._bench.cell, self._threaded, watched(witnesses))
         bound = [self.layout.bound(entries[w], o) for w, o in zip(which, offsets, strict=True)]
         if not captured:  # rivals are called the same way
             bound = [replace(launch, capturable=False) for launch in bound]
-        times = visits.stepwise(self._device, [[launch] for launch in bound], plan, self._bench.cell)
+        launches = [[launch] for launch in bound]
+        times = visits.stepwise(self._device, launches, plan, self._bench.cell, {one.visit: one for one in witnesses})
         return told(self._device, entries, which, times, self._bench.speed.overhead)
 
     def look(self, first: int, rounds: int, only: int | None, canary: bool) -> RoundBatch:
         """Every case once a round, in fresh random order; `only` one case where workers take turns."""
-        began, faults, counters = time.perf_counter(), _faults(), Counters.now()
+        began, faults, counters, watch = time.perf_counter(), page_faults(), Counters.now(), self.watch
+        cost = watch.seconds, watch.faults
         table = self.layout.draw(first, rounds)
         entries = [e for e in self._own() if only is None or e.case == only]
         order = placement.orders(self._seed, first, rounds, len(entries))
         columns = [self.layout.columns(e) for e in entries]
         offsets = [table[r, columns[e]] for r in range(rounds) for e in order[r]]
+        which = order.ravel().tolist()
+        turns = [self.layout.turns(entries[w]) for w in which]
+        witnesses = watch.draw(entries, which, offsets, turns, first)
         medians = self._canary_medians() if canary else {}
-        times = self.visit(entries, order.ravel().tolist(), offsets, self._captured)
-        batch = self._gathered(entries, order, times, table)
+        times = self.visit(entries, which, offsets, self._captured, turns, witnesses)
+        spent = Counters.now() - counters
+        watch.judge(witnesses, self._wrong)
+        batch = self._gathered(entries, order, times, table, spent.stolen / spent.clock if spent.clock else 0.0)
         slowed = self._bench.speed.slowed()
         if slowed.get("thermal", 0.0) > HOT * (time.perf_counter() - began):
             batch.lost[:] = 1.0
+        seconds = time.perf_counter() - began
+        watch.timed(seconds - (watch.seconds - cost[0]))
         return replace(
             batch,
             canary=medians,
-            counters=replace(Counters.now() - counters, moved=int(_cores() != self._cores)),
-            faults=_faults() - faults,
-            seconds=time.perf_counter() - began,
+            counters=replace(spent, moved=int(_cores() != self._cores)),
+            faults=page_faults() - faults - (watch.faults - cost[1]),
+            seconds=seconds,
+            witnesses=tuple(watch.made.get(case, 0) for case in range(len(self._cases))),
+            witnessing=watch.seconds - cost[0],
             state=self._bench.speed.state,
             slowed=slowed,
         )
 
-    def _gathered(self, entries: Sequence[Timed], order: Array, times: visits.Timed, table: Array) -> RoundBatch:
-        """Visits in the order taken to rounds × cases: parts are summed, the share lost is the worst part's."""
+    def _wrong(self, case: int, error: WrongResult) -> None:
+        self._bench.kernels.leave(self._cases[case], error)
+
+    def _gathered(
+        self, entries: Sequence[Timed], order: Array, times: visits.Timed, table: Array, stolen: float
+    ) -> RoundBatch:
+        """Visits in the order taken to rounds × cases: parts are summed, the share lost is the worst part's. `stolen`:
+        share of the look that the hypervisor took."""
         import numpy as np
+
+        taken = run_queue.stolen(times.wall, times.waited, stolen)
 
         shape = (len(order), len(self._cases))
         wall, cpu, lost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        broken = [0] * len(self._cases)
+        broken, waits = [0] * len(self._cases), [0.0] * len(self._cases)
         positions = np.argsort(order, axis=1) + np.arange(len(order))[:, None] * len(entries)
         for i, entry in enumerate(entries):
             at = positions[:, i]  # an entry's visit in each round
-            wall[:, entry.case] += times.wall[at] / times.launches[at] / entry.uses
-            cpu[:, entry.case] += times.cpu[at] / times.launches[at] / entry.uses
+            uses = times.launches[at] * entry.uses
+            wall[:, entry.case] += times.wall[at] / uses
+            cpu[:, entry.case] += (times.cpu - taken)[at] / uses
             broken[entry.case] += int(times.broke[at].sum())
             if self._cases[entry.case].setting.threads == 1:
                 # Threads need not all work all the time: others' load beside several is told by the counters.
-                lost[:, entry.case] = np.maximum(lost[:, entry.case], times.lost[at])
+                lost[:, entry.case] = np.maximum(lost[:, entry.case], (times.lost + taken / times.wall)[at])
+                waits[entry.case] += float(((times.waited - taken)[at] / uses).sum())
         cases = range(len(self._cases))
         firsts = [self.layout.owners.index(self._of(case)[0]) for case in cases]
         return RoundBatch(
@@ -260,6 +307,7 @@ class OpenContest:
             0.0,
             launches=tuple(max(e.launches for e in self._of(case)) for case in cases),
             broken=tuple(broken),
+            waits=tuple(waits),
             unheld=tuple(any(e.unheld for e in self._of(case)) for case in cases),
         )
 
@@ -276,11 +324,6 @@ class OpenContest:
             times = self.visit([entry], [0] * count, [offset] * count, self._captured)
             medians[entry.problem.name] = float(np.median(times.wall if np.isnan(times.cpu).any() else times.cpu))
         return medians
-
-
-def _faults() -> int:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_minflt + usage.ru_majflt
 
 
 def _cores() -> frozenset[int]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -11,7 +13,8 @@ from pathlib import Path
 @dataclass(frozen=True, slots=True)
 class Counters:
     """Running totals, or the difference of two. Seconds, but for `throttled`, which counts periods, and
-    `moved`, which counts looks during which the process lost or gained cores."""
+    `moved`, which counts looks during which the process lost or gained cores. `steal`: of the whole machine; `stolen`:
+    of a core on which this process may run."""
 
     clock: float = 0.0
     busy: float = 0.0
@@ -20,12 +23,14 @@ class Counters:
     pressure: float = 0.0
     throttled: int = 0
     moved: int = 0
+    stolen: float = 0.0
 
     @classmethod
     def now(cls) -> Counters:
         tick = os.sysconf("SC_CLK_TCK")
-        words = [int(x) for x in _first(Path("/proc/stat")).split()[1:9]] or [0] * 8
-        user, nice, system, _, _, irq, softirq, steal = words
+        lines = _text(Path("/proc/stat")).splitlines()
+        user, nice, system, _, _, irq, softirq, steal = _ticks(lines, "cpu")
+        own = [_ticks(lines, f"cpu{core}")[-1] for core in _own_cores()]
         return cls(
             time.perf_counter(),
             (user + nice + system + irq + softirq) / tick,
@@ -33,6 +38,8 @@ class Counters:
             steal / tick,
             _pressure(),
             _throttled(),
+            0,
+            sum(own) / max(1, len(own)) / tick,
         )
 
     def __sub__(self, other: Counters) -> Counters:
@@ -47,16 +54,26 @@ class Counters:
         return max(0.0, self.busy - self.own) / self.clock if self.clock else 0.0
 
 
-def _first(path: Path) -> str:
+def _text(path: Path) -> str:
     try:
-        return path.read_text().partition("\n")[0]
+        return path.read_text()
     except OSError:
         return ""
 
 
+def _ticks(lines: Sequence[str], name: str) -> list[int]:
+    """Of a line of /proc/stat: user, nice, system, idle, waiting, interrupts, soft ones, stolen; zeros without one."""
+    words: list[str] = next((line.split() for line in lines if line.startswith(f"{name} ")), [])
+    return [int(word) for word in words[1:9]] or [0] * 8
+
+
+def _own_cores() -> list[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
 def _pressure() -> float:
     """Seconds some task waited for a processor (PSI)."""
-    words = _first(Path("/proc/pressure/cpu")).split("total=")
+    words = _text(Path("/proc/pressure/cpu")).partition("\n")[0].split("total=")
     return int(words[1]) * 1e-6 if len(words) > 1 else 0.0
 
 
@@ -69,3 +86,9 @@ def _throttled() -> int:
         except OSError:
             continue
     return 0
+
+
+def page_faults() -> int:
+    """Of this process so far."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_minflt + usage.ru_majflt

@@ -28,6 +28,7 @@ class Host:
         self.kernels = Kernels(device)
         self._spare = ctypes.c_int32(-1)
         self.bench = Bench(self.kernels, Arenas(device), Speed(device), cell or ctypes.addressof(self._spare), {})
+        self.kernels.cell = self.bench.cell
         self.contest: OpenContest | None = None
 
     def running(self) -> int:

@@ -8,14 +8,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels.catalog import find
+from kernels.catalog import find, is_user
 from kernels.errors import Unavailable, WrongResult
 from kernels.isa import refusal as refuse_isa
 from kernels.variant import Variant
 from micro.planning.contest import Case
 from micro.worker import check as checking
 from micro.worker import evidence as worker_evidence
+from micro.worker import process_state
 from micro.worker.messages import PreparedCase
+from micro.worker.turns import Drawn
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -23,6 +25,15 @@ if TYPE_CHECKING:
     from kernels.problem import Problem
 
 KEPT = 4 << 30  # bytes of operands of problems whose inputs are kept for the next rival
+
+
+def refuse_uses(case: Case, uses: object) -> None:
+    """Raise WrongResult where a launch says of itself what cannot be: its time is divided by it. More than one use is
+    believed of the tables' rows alone, whose sources are here: no answer tells how often it was found."""
+    if type(uses) is not int or uses < 1:
+        raise WrongResult(f"claims {uses} uses of one call: a whole number, at least 1, or none is said")
+    if uses > 1 and is_user(case.problem.op, case.variant):
+        raise WrongResult(f"claims {uses} uses of one call: of a user's kernel one call is one use")
 
 
 class Kernels:
@@ -33,22 +44,30 @@ class Kernels:
         self._binds: dict[Case, list[tuple[Variant[Any], Bind, int]]] = {}
         self._whole: dict[Case, Bind] = {}
         self._pilot: dict[Case, float] = {}
-        self._drawn: dict[tuple[Problem, int], checking.Drawn] = {}
+        self._evidence: dict[Case, tuple[int, Path | None, bool]] = {}
+        self._drawn: dict[tuple[Problem, int], Drawn] = {}
+        self.cell = 0  # address of the cell that names what is under way; 0: nobody watches it
 
     def prepare(self, case: Case) -> PreparedCase:
         """Compile, plan, pack, allocate. Raises whatever the kernel raises."""
-        began = time.perf_counter()
+        began, before = time.perf_counter(), process_state.take()
         variant = self.device.adopt(find(case.problem.op, case.variant))
         whole = variant.prepare(case.problem, self.device, case.setting)
         self._whole[case] = whole
         bench = checking.Bench(self.device, case.problem)
         launch = whole(bench.views)
+        refuse_uses(case, launch.uses)
         self._binds[case] = [(variant, whole, launch.uses)]
         if parts := variant.parts(case.problem):
             self._binds[case] = [
                 (part, part.prepare(case.problem, self.device, case.setting), uses) for part, uses in parts
             ]
         kernel, isa = variant.kernel()
+        loaded = process_state.take()
+        expected = process_state.but_for_loading(before, loaded)
+        process_state.restore(before)
+        if changes := process_state.state_changes(expected, loaded):
+            raise WrongResult("; ".join(changes))
         if refusal := refuse_isa(case.setting.isa, kernel, isa):
             raise Unavailable(refusal)
         return PreparedCase(time.perf_counter() - began, launch.uses, launch.workspace, kernel, isa)
@@ -60,23 +79,30 @@ class Kernels:
         if case not in self._whole:
             self.prepare(case)
         bind = self._whole[case]
+        self._evidence[case] = seed, evidence, keep
         if evidence is not None:
             worker_evidence.clear(evidence, case)
         drawn = None if self.device.kind.compiled else self._inputs(case.problem.drawn, seed)
         try:
-            passed, self._pilot[case] = checking.check(self.device, case.problem, variant, bind, seed, drawn)
+            asked = checking.Asked(drawn, case.setting.data, self.cell)
+            passed, self._pilot[case] = checking.check(self.device, case.problem, variant, bind, seed, asked)
         except WrongResult as error:
-            if evidence is not None and error.found is not None:
-                with suppress(OSError):  # no room for it: the kernel is wrong all the same
-                    worker_evidence.write(evidence, case, seed, str(error), error.found, keep)
+            self.leave(case, error)
             raise
         return passed
 
-    def _inputs(self, problem: Problem, seed: int) -> checking.Drawn:
+    def leave(self, case: Case, error: WrongResult) -> None:
+        """The evidence of an answer that is wrong, in the folder that was given when it was checked."""
+        seed, folder, keep = self._evidence.get(case, (0, None, False))
+        if folder is not None and error.found is not None:
+            with suppress(OSError):  # no room for it: the kernel is wrong all the same
+                worker_evidence.write(folder, case, seed, str(error), error.found, keep)
+
+    def _inputs(self, problem: Problem, seed: int) -> Drawn:
         """The problem's, as its rivals before had them; of the problems asked for last as many as KEPT bytes hold."""
-        found = self._drawn.pop((problem, seed), None) or checking.Drawn(problem, seed)
+        found = self._drawn.pop((problem, seed), None) or Drawn(problem, seed)
         self._drawn[problem, seed] = found
-        many = max(2, len(problem.probes))  # one of a single probe's comes before it
+        many = max(2, len(problem.probes))
         while len(self._drawn) > 1 and sum(each[0].footprint for each in self._drawn) * many > KEPT:
             del self._drawn[next(iter(self._drawn))]
         return found

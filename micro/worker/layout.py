@@ -55,20 +55,28 @@ class Layout:
 
     def bound(self, entry: Timed, offsets: Array, turn: int = 0) -> Launch:
         """The launch at a placement; of cold operands the one of that turn."""
+        return entry.bind(self.views(entry, offsets, turn))
+
+    def views(self, entry: Timed, offsets: Array, turn: int = 0) -> list[Any]:
+        """The operands at a placement; cold ones of that turn."""
         views = []
         for operand, offset in zip(entry.problem.operands(), offsets, strict=True):
             shift = turn * operand.nbytes if operand.name in entry.cold else 0
             views.append(self._arenas.view(operand, int(offset) + shift, entry.data))
-        return entry.bind(views)
+        return views
 
-    def addresses(self, entry: Timed, offsets: Array, keep: list[Any]) -> Array:
+    def turns(self, entry: Timed) -> list[int]:
+        """Of a visit's launches, where each has its own; else one for all."""
+        if entry.sets == 1:
+            return [0]
+        turns = [(entry.turn + i) % entry.sets for i in range(entry.launches)]
+        entry.turn += entry.launches
+        return turns
+
+    def addresses(self, entry: Timed, offsets: Array, turns: Sequence[int], keep: list[Any]) -> Array:
         """What the compiled loop writes into an entry's slots for a visit: a row for each of its placements."""
         import numpy as np
 
-        turns = [0]
-        if entry.sets > 1:
-            turns = [(entry.turn + i) % entry.sets for i in range(entry.launches)]
-            entry.turn += entry.launches
         if entry.entry is None:
             entry.launch = self.bound(entry, offsets)
             entry.entry = entry.launch.entry or visits.python_entry(entry.launch)

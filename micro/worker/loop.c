@@ -1,8 +1,12 @@
 /* A whole look in one call: every visit of every round in the order and at the placements handed in,
  * with nothing between the launches but the loop. */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
+
+#define OWN CLOCK_PROCESS_CPUTIME_ID
 
 /* A case: function(argument). slots: byte offsets in the argument at which the operands' addresses
  * stand. step: 0 where all launches of a visit share one placement; slots where each takes the next. */
@@ -28,37 +32,95 @@ static void place(const entry *e, const int64_t *addresses)
         *(int64_t *)(e->argument + e->slots[i]) = addresses[i];
 }
 
-static void rotate(const entry *e, const int64_t *addresses)
+/* Bytes that are moved while the clock stands. */
+typedef struct {
+    const void *from;
+    void *to;
+    int64_t nbytes;
+} copy;
+
+/* A launch of a visit whose answer is looked at: what is written before it, what is kept behind it. */
+typedef struct {
+    int64_t visit, launch;
+    const copy *before, *behind;
+    int64_t before_count, behind_count;
+} witness;
+
+static void move(const copy *c, int64_t count)
 {
-    for (int64_t i = 0; i < e->launches; i++, addresses += e->step) {
-        place(e, addresses);
-        e->function(e->argument);
-    }
+    for (int64_t i = 0; i < count; i++) memcpy(c[i].to, c[i].from, (size_t)c[i].nbytes);
 }
 
-/* wall, cpu: seconds of each visit, all its launches together. The processor-time clock is a system
- * call of half a microsecond and brackets the wall clock. process: time of all threads, not this one.
- * running: the label of the
- * entry under way, for whoever must say which one crashed. stop: set by an entry that cannot go on. */
-void run_look(const entry *entries, int64_t visits, const int32_t *which, const int64_t *start,
-              const int64_t *addresses, double *wall, double *cpu, int32_t process,
-              volatile int32_t *running, const volatile int32_t *stop)
+typedef struct {
+    double wall, cpu;
+} span;
+
+/* Launches first … last − 1 of a visit. The processor-time clock is a system call of half a microsecond and
+ * brackets the wall clock; it is of all threads of the process, since a kernel's helper is the kernel. */
+static void timed(const entry *e, const int64_t *addresses, int64_t first, int64_t last, span *s)
 {
-    clockid_t own = process ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID;
+    double own0 = seconds(OWN), wall0 = seconds(CLOCK_MONOTONIC);
+    if (e->step)
+        for (int64_t i = first; i < last; i++) {
+            place(e, addresses + i * e->step);
+            e->function(e->argument);
+        }
+    else
+        for (int64_t i = first; i < last; i++) e->function(e->argument);
+    double wall1 = seconds(CLOCK_MONOTONIC), own1 = seconds(OWN);
+    s->wall += wall1 - wall0;
+    s->cpu += own1 - own0;
+}
+
+/* What a launch of nothing costs is the loop's own. */
+void nothing(void *argument)
+{
+    (void)argument;
+}
+
+/* Seconds that a visit of nothing takes longer by the processor-time clock than by the wall, at least. */
+double clock_cost(void)
+{
+    double least = 1;
+    for (int i = 0; i < 8; i++) {
+        double own0 = seconds(OWN), wall0 = seconds(CLOCK_MONOTONIC);
+        double wall1 = seconds(CLOCK_MONOTONIC), own1 = seconds(OWN);
+        double cost = (own1 - own0) - (wall1 - wall0);
+        least = cost < least ? cost : least;
+    }
+    return least;
+}
+
+/* wall, cpu: seconds of each visit, all its launches together. queued: what a visit can have lost to others, by
+ * `begin` and `end` of run_queue.c; none where the contest has several threads. running: the label of the entry
+ * under way, for whoever must say which one crashed. stop: set by an entry that cannot go on. witnesses: by visit
+ * and launch, ascending; the last one stands at a visit that is none. */
+void run_look(const entry *entries, int64_t visits, const int32_t *which, const int64_t *start,
+              const int64_t *addresses, double *wall, double *cpu, double *queued, int64_t (*begin)(void),
+              double (*end)(int64_t), volatile int32_t *running, const volatile int32_t *stop, const witness *w)
+{
     for (int64_t v = 0; v < visits; v++) {
         const entry *e = entries + which[v];
+        const int64_t *at = addresses + start[v];
+        span s = {0, 0};
         *running = (int32_t)e->label;
-        place(e, addresses + start[v]);
+        place(e, at);
+        if (begin) begin();
         for (int64_t i = 0; i < e->warm; i++) e->single(e->argument + e->single_offset);
-        double own0 = seconds(own), wall0 = seconds(CLOCK_MONOTONIC);
-        if (e->step)
-            rotate(e, addresses + start[v]);
-        else
-            for (int64_t i = 0; i < e->launches; i++) e->function(e->argument);
-        double wall1 = seconds(CLOCK_MONOTONIC), own1 = seconds(own);
+        int64_t before = begin ? begin() : 0; /* reads again where these took long */
+        int64_t done = 0;
+        for (; w->visit == v; w++) {
+            if (w->launch > done) timed(e, at, done, w->launch, &s);
+            move(w->before, w->before_count);
+            timed(e, at, w->launch, w->launch + 1, &s);
+            move(w->behind, w->behind_count);
+            done = w->launch + 1;
+        }
+        if (done < e->launches) timed(e, at, done, e->launches, &s);
         if (*stop) return;
-        wall[v] = wall1 - wall0;
-        cpu[v] = own1 - own0;
+        wall[v] = s.wall;
+        cpu[v] = s.cpu;
+        queued[v] = end && wall[v] > cpu[v] ? end(before) : INFINITY;
     }
     *running = -1;
 }

@@ -136,20 +136,26 @@ class PreparedCase:
 @dataclass(frozen=True, slots=True)
 class ContestCost:
     """What a contest will cost, case by case: launches in a visit and its seconds; and seconds of a round, and of what
-    a look does beside its rounds."""
+    a look does beside its rounds; of the compiled loop between two launches, where calls are so short that it tells.
+    `queues`: this system says what a process is queued for."""
 
     launches: tuple[int, ...]
     visits: tuple[float, ...]
     round: float
     beside: float = 0.0
+    loop: float = 0.0
+    queues: bool = True
 
 
 @dataclass(frozen=True)
 class RoundBatch:
-    """Rounds × cases: seconds of one use, share of the visit lost, place of the first operand. `launches`: of a visit,
-    case by case, at its end, `unheld` whose stream was not held; `broken`: visits of each whose hold broke. `state`:
-    the multiprocessors' clock at its end; of a worker's first contest temperature and power, too, as it began;
-    `slowed`: seconds for which its clock was held down, by cause."""
+    """Rounds × cases: seconds of one use by the wall and by the processor's clock, with its own waits; share of the
+    visit lost to others; place of the first operand. `launches`: of a visit, case by case, at its end, `unheld` whose
+    stream was not held; `broken`: visits of each whose hold broke. `state`: the multiprocessors' clock at its end; of a
+    worker's first contest temperature and power, too, as it began; `slowed`: seconds for which its clock was held
+    down, by cause; `witnesses`: visits of each case, of the contest so far, whose answers were looked at,
+    `witnessing`: seconds of these rounds that they took; `waits`: seconds of a use that each case waited of its own
+    accord, all rounds together."""
 
     wall: Array
     cpu: Array
@@ -164,3 +170,6 @@ class RoundBatch:
     broken: tuple[int, ...] = ()
     unheld: tuple[bool, ...] = ()
     slowed: dict[str, float] = field(default_factory=dict)
+    witnesses: tuple[int, ...] = ()
+    witnessing: float = 0.0
+    waits: tuple[float, ...] = ()

@@ -22,6 +22,7 @@ from kernels.catalog import find
 from kernels.devices import kind_of, open_device
 from kernels.errors import BuildError, LaunchError, SuiteError, Unavailable, WrongResult, said
 from micro.planning.contest import Case
+from micro.worker import fences
 from micro.worker.client import Client, Died, Local
 from micro.worker.host import Host
 from micro.worker.messages import Close, Message, Open, R
@@ -109,7 +110,8 @@ class Worker:
             self._process.wait(CLOSE)
         code = self._process.returncode
         self.close()
-        return ended(code)
+        died = ended(code)
+        return Died(f"{died}: it reads or writes beyond its operands") if self.running() == fences.BEYOND else died
 
     def running(self) -> int:
         return self._running if self._cell.closed else self._read_cell()

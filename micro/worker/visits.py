@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kernels import build
 from kernels.devices.base import Elapsed
+from kernels.errors import Unavailable
 from kernels.launch import Entry, Launch
+from micro.worker import run_queue
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -44,12 +49,14 @@ class Visits:
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of each visit, all its launches together; the share of it that was lost to others; its launches; whether
-    its hold broke: the device had begun before everything was enqueued, and waited for its caller in between."""
+    """Seconds of each visit, all its launches together, by the wall and by the processor's clock; the share of the
+    wall's that was lost to others; what it waited of its own accord, which is in both; its launches; whether its hold
+    broke: the device had begun before everything was enqueued, and waited for its caller in between."""
 
     wall: Array
     cpu: Array
     lost: Array
+    waited: Array
     launches: Array
     broke: Array
 
@@ -69,6 +76,38 @@ class _Callable(ctypes.Structure):
     _fields_ = (("callable", ctypes.c_void_p), ("stop", ctypes.c_void_p))
 
 
+class _Witness(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("visit", "launch")),
+        *((name, ctypes.c_void_p) for name in ("before", "behind")),
+        *((name, ctypes.c_int64) for name in ("before_count", "behind_count")),
+    )
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A launch of a visit whose answer is looked at. `before` and `behind`: addresses from and to and bytes, [n, 3], of
+    what is written before it and kept behind it."""
+
+    visit: int
+    launch: int
+    before: Array
+    behind: Array
+
+
+class Stepped(Protocol):
+    """A visit of a device without a compiled loop whose answer is looked at. `once`: one launch is all of it."""
+
+    @property
+    def once(self) -> bool: ...
+
+    def write(self) -> None:
+        """Before it is held."""
+
+    def keep(self) -> None:
+        """When it is done."""
+
+
 ALONE = 2  # single launches that break their hold until the case is held no more
 STOP = ctypes.c_int32(0)  # set by a Python launch that raised
 
@@ -80,15 +119,25 @@ def python_entry(launch: Launch) -> Entry:
 
 
 @functools.cache
-def _runner() -> Any:
+def _library() -> Any:
     # PyDLL: entries may call Python, and an error they leave is raised when the look returns.
-    function = ctypes.PyDLL(str(build.shared(SOURCE))).run_look
-    function.restype = None
-    return function
+    loaded = ctypes.PyDLL(str(build.shared(SOURCE)))
+    loaded.run_look.restype, loaded.clock_cost.restype = None, ctypes.c_double
+    return loaded
 
 
-def compiled(entries: Sequence[Entry], visits: Visits, running: int, process: bool) -> Timed:
-    """The look in loop.c. `running`: address of the 32-bit cell that names the case under way."""
+def nothing() -> Entry:
+    """The entry of a launch that does nothing: what it takes is the loop's own."""
+    function = ctypes.cast(_library().nothing, ctypes.c_void_p).value
+    assert function is not None
+    return Entry(function, _Callable(), ())
+
+
+def compiled(
+    entries: Sequence[Entry], visits: Visits, running: int, threaded: bool, watched: Sequence[Watched] = ()
+) -> Timed:
+    """The look in loop.c. `running`: address of the 32-bit cell that names the case under way; `threaded`: kernels have
+    several threads, which wait for each other; `watched`: by visit and launch, ascending."""
     import numpy as np
 
     slots = [np.array(entry.slots, np.int64) for entry in entries]
@@ -111,10 +160,12 @@ def compiled(entries: Sequence[Entry], visits: Visits, running: int, process: bo
     lengths = [len(place) for place in visits.places]
     start = np.cumsum([0, *lengths[:-1]], dtype=np.int64)
     addresses = np.concatenate(visits.places).astype(np.int64) if visits.places else np.zeros(0, np.int64)
-    wall, cpu = np.empty(len(which)), np.empty(len(which))
-    pointer = ctypes.c_void_p
+    wall, cpu, queued = np.empty((3, len(which)))
+    pointer, queue = ctypes.c_void_p, run_queue.library()
     STOP.value = 0
-    _runner()(
+    run_queue.open_tasks()
+    cost = _library().clock_cost()
+    _library().run_look(
         ctypes.byref(table),
         ctypes.c_int64(len(which)),
         pointer(which.ctypes.data),
@@ -122,16 +173,39 @@ def compiled(entries: Sequence[Entry], visits: Visits, running: int, process: bo
         pointer(addresses.ctypes.data),
         pointer(wall.ctypes.data),
         pointer(cpu.ctypes.data),
-        ctypes.c_int32(process),
+        pointer(queued.ctypes.data),
+        None if threaded else queue.queue_begin,
+        None if threaded else queue.queue_end,
         pointer(running),
         ctypes.byref(STOP),
+        ctypes.byref(_witnesses(watched)),
     )
-    return Timed(wall, cpu, 1 - cpu / wall, np.array(visits.launches)[which], np.zeros(len(which), bool))
+    run_queue.close_tasks()
+    found = run_queue.charged(wall, np.maximum(cpu - cost, 0.0), queued)
+    launched = np.array(visits.launches)[which]
+    return Timed(wall, found.took, found.lost / wall, found.waited, launched, np.zeros(len(which), bool))
 
 
-def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visits, running: int) -> Timed:
+def _witnesses(watched: Sequence[Watched]) -> ctypes.Array[_Witness]:
+    """With one behind the last that stands at no visit."""
+    table = (_Witness * (len(watched) + 1))()
+    for i, one in enumerate(watched):
+        table[i] = _Witness(
+            one.visit, one.launch, one.before.ctypes.data, one.behind.ctypes.data, len(one.before), len(one.behind)
+        )
+    table[len(watched)].visit = -1
+    return table
+
+
+def stepwise(
+    device: Device,
+    launches: Sequence[Sequence[Launch]],
+    visits: Visits,
+    running: int,
+    watched: Mapping[int, Stepped] = MappingProxyType({}),
+) -> Timed:
     """The look call by call, for devices without a compiled loop. `launches[v]` are visit v's, one a placement.
-    `running`: address of the 32-bit cell that names the case under way.
+    `running`: address of the 32-bit cell that names the case under way; `watched`: by visit.
 
     The order of a visit: two launches to warm up (or a flush), then everything is enqueued behind a held
     stream, so that no launch gap falls between the two marks. A case whose hold broke makes half as many
@@ -141,9 +215,10 @@ def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visit
     import numpy as np
 
     cell = ctypes.c_int32.from_address(running)
-    wall, cpu, lost = np.empty((3, len(visits.which)))
+    wall, cpu, queued = np.empty((3, len(visits.which)))
     made, broke = np.empty(len(visits.which), np.int64), np.zeros(len(visits.which), bool)
     holds, host_clock = device.kind.visit == "held", device.kind.own_clock and not device.kind.scripted
+    queue = _queue() if host_clock and any(visits.on_host) else None
     alone = [0] * len(visits.launches)
     launched, unheld = list(visits.launches), list(visits.unheld or [False] * len(visits.launches))
     for v, case in enumerate(visits.which):
@@ -151,22 +226,26 @@ def stepwise(device: Device, launches: Sequence[Sequence[Launch]], visits: Visit
         bound = launches[v]
         for _ in range(visits.warm[case]):
             bound[0].call()
+        if v in watched:
+            watched[v].write()
         if visits.cold[case]:
             device.flush()
         device.sync()
-        made[v] = launched[case]
-        run = device.repeat(bound[0], launched[case])
+        made[v] = 1 if v in watched and watched[v].once else launched[case]
+        run = device.repeat(bound[0], int(made[v]))
         if host_clock and bool(visits.on_host) and visits.on_host[case]:
-            elapsed = _called(device, run)
+            elapsed = _called(device, run, queue)
         else:
             elapsed, broke[v] = held(device, run, hold=holds and not unheld[case])
         if broke[v]:
             alone[case] += launched[case] == 1
             unheld[case], launched[case] = alone[case] >= ALONE, max(1, launched[case] // 2)
-        wall[v], cpu[v] = elapsed.wall, elapsed.cpu
-        lost[v] = 0.0 if np.isnan(elapsed.cpu) else 1 - cpu[v] / wall[v]
+        wall[v], cpu[v], queued[v] = elapsed.wall, elapsed.cpu, elapsed.queued
+        if v in watched:
+            watched[v].keep()
     cell.value = -1
-    return Timed(wall, cpu, lost, made, broke)
+    found = run_queue.charged(wall, cpu, queued)
+    return Timed(wall, found.took, found.lost / wall, found.waited, made, broke)
 
 
 def held(device: Device, run: Callable[[], object], hold: bool = True) -> tuple[Elapsed, bool]:
@@ -187,10 +266,19 @@ def held(device: Device, run: Callable[[], object], hold: bool = True) -> tuple[
     return device.between(start, end), broke
 
 
-def _called(device: Device, run: Callable[[], object]) -> Elapsed:
+def _queue() -> Any:
+    """What tells how long this process is queued, open; None where nothing can compile it."""
+    with suppress(Unavailable):
+        run_queue.open_tasks()
+        return run_queue.library()
+
+
+def _called(device: Device, run: Callable[[], object], queue: Any) -> Elapsed:
     """What its caller takes to enqueue it, while the device works on."""
-    wall, cpu = time.perf_counter_ns(), time.thread_time_ns()
+    before = queue.queue_begin() if queue else 0
+    wall, cpu = time.perf_counter_ns(), time.process_time_ns()
     run()
-    ended = time.perf_counter_ns(), time.thread_time_ns()
+    ended = time.perf_counter_ns(), time.process_time_ns()
+    queued = queue.queue_end(before) if queue else math.inf
     device.sync()
-    return Elapsed((ended[0] - wall) * 1e-9, (ended[1] - cpu) * 1e-9)
+    return Elapsed((ended[0] - wall) * 1e-9, (ended[1] - cpu) * 1e-9, queued)

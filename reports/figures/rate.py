@@ -45,11 +45,11 @@ class Rate:
 
 @dataclass(frozen=True)
 class Rates:
-    """What goes on one picture: bytes or operations a second, and the peaks of arithmetic of one thread."""
+    """What goes on one picture: bytes or operations a second, and the peaks of arithmetic by name and threads."""
 
     unit: str
     rates: tuple[Rate, ...]
-    peaks: dict[str, float]
+    peaks: dict[tuple[str, int], float]
     looks: dict[str, _style.Look]
 
     @property
@@ -58,13 +58,10 @@ class Rates:
         return max(*(max(x.value, x.ceiling or 0.0) for x in self.rates), *peaks, 0.0)
 
     def peaks_of(self, rates: Sequence[Rate], most: int) -> dict[str, float]:
-        """For the numbers of threads that ran; none where there are more than that many."""
-        counts = sorted({x.result.threads for x in rates})
-        return {
-            name + (f", {count} threads" if count > 1 else ""): count * rate
-            for name, rate in self.peaks.items()
-            for count in (counts if len(counts) <= most else ())
-        }
+        """Of the numbers of threads that ran; none where there are more than that many."""
+        counts = {x.result.threads for x in rates}
+        few = len(counts) <= most
+        return {name: rate for (name, count), rate in self.peaks.items() if few and count in counts}
 
     @property
     def power(self) -> float:
@@ -85,7 +82,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         rates = tuple(rate for x in timed if (rate := _rate(x, lean)))
         if not rates:
             continue
-        told = Rates("B/s" if lean else "FLOP/s", rates, {} if lean else _peaks(group), looks)
+        told = Rates("B/s" if lean else "FLOP/s", rates, {} if lean else _peaks(group, rates), looks)
         words = [group.question, _groups.size(group), _style.where(run)]
         if any(x.ceiling for x in rates):
             words.insert(0, "How near to the ceiling does each case come?")
@@ -107,15 +104,39 @@ def _rate(x: Result, lean: bool) -> Rate | None:
     return Rate(x, value, (ends[0], ends[1]), 100 * value / x.percent_of_ceiling if x.percent_of_ceiling else None)
 
 
-def _peaks(group: _groups.Group) -> dict[str, float]:
-    """Multiply-adds of one thread, and tensor cores, measured in the contests' own rounds."""
-    found: dict[str, list[float]] = {}
-    for contest in group.contests:
-        for x in contest.results:
-            if x.role == "ceiling" and x.flops_per_second and not older.ceiling(x).startswith(READS):
-                one = x.flops_per_second / x.threads
-                found.setdefault(older.ceiling(x), []).append(one)
-    return {name: statistics.median(rates) for name, rates in found.items()}
+def _peaks(group: _groups.Group, rates: Sequence[Rate]) -> dict[tuple[str, int], float]:
+    """Multiply-adds and tensor cores, by name and number of threads. Where cases are shares of one its line is the
+    median of their own ticks, so that these agree with it; else what was measured in the contests' own rounds."""
+    bounds = [
+        (x, name)
+        for contest in group.contests
+        for x in contest.results
+        if x.role == "ceiling" and x.flops_per_second and not (name := older.ceiling(x)).startswith(READS)
+    ]
+    teams = {x.threads for x, name in bounds if x.threads > 1 and _by_all(name)}
+    found: dict[tuple[str, int], list[float]] = {}
+    for x, name in bounds:
+        own = x.threads in teams and _by_all(name)
+        for count in [x.threads] if own else {rate.result.threads for rate in rates} - teams:
+            rate = (x.flops_per_second or 0.0) * (1 if own else count)
+            found.setdefault((_of_threads(name, count), count), []).append(rate)
+    ticks: dict[tuple[str, int], list[float]] = {}
+    for one in rates:
+        if one.ceiling and one.result.ceiling and not one.by_reads:
+            key = _of_threads(one.result.ceiling, one.result.threads), one.result.threads
+            ticks.setdefault(key, []).append(one.ceiling)
+    return {key: statistics.median(ticks.get(key, measured)) for key, measured in found.items()}
+
+
+def _by_all(ceiling: str) -> bool:
+    """Whether it was measured by as many threads as the case has, as its name tells."""
+    return ceiling.endswith(" threads")
+
+
+def _of_threads(ceiling: str, count: int) -> str:
+    """Its name: of one thread's, as all are of older files, how many times it counts."""
+    plain = count == 1 or ceiling.endswith((" threads", " 1 thread"))
+    return ceiling if plain else f"{ceiling}, {count} × 1 thread"
 
 
 def _frame(axes: Axes, told: Rates, peaks: dict[str, float], upright: bool) -> None:

@@ -41,7 +41,7 @@ def _sections(run: Run) -> Iterator[str]:
     for title, lines in ((RAN, table.kernels(run)), (CEILINGS, table.ceilings(run)), (WRONG, table.troubles(run))):
         if lines:
             yield title
-            yield from (f"  {line}" for line in ([", ".join(lines)] if title == CEILINGS else lines))
+            yield from (f"  {line}" for line in (["; ".join(lines)] if title == CEILINGS else lines))
 
 
 def _last(run: Run, *, attributed: bool) -> Iterator[str]:

@@ -76,7 +76,8 @@ def once(device: Cuda, row: Variant[Any], problem: Problem, data: str = "normal"
         launch = bind(bench.views)
         if launch.capturable:
             replay = device.captured(launch, 1)
-            check.judge(bench, replay, row, np.random.default_rng(seed + 1), problem.probes)
+            made = list(map(check.Turn, problem.probes))
+            check.judge({"guarded": check.Place(bench, replay)}, row, np.random.default_rng(seed + 1), made)
     except Exception as error:
         if not REAL:
             device.cp.queue.clear()  # the next one begins anew

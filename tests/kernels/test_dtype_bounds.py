@@ -131,7 +131,7 @@ def test_its_entries_alone_tell_a_narrow_sum(dtype: str) -> None:
     x = what.fill(np.random.default_rng(3))
     for product, fits in ((honest, True), (split, True), (narrow, False)):
         got = rounded(product(dtype, x["a"], x["b"]), dtype)
-        found = what._entries(x, got, UNIT_ROUNDOFF[dtype])
+        found = what._entries(x, got, UNIT_ROUNDOFF[dtype], np.random.default_rng(1))
         assert bool((found.error <= found.bound).all()) == fits
 
 

@@ -62,7 +62,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(turns, "BLOCK", 0.1)
         patch.setattr(watch, "BLOCK", 0.1)
         patch.setattr(perf, "missing", lambda: "not in this test")
-        patch.setattr(Peak, "look", lambda self: 1 / 64)
+        patch.setattr(Peak, "look", lambda self, product: 1 / 64)
         patch.delenv("COLUMNS", raising=False)
         for name in [name for name in os.environ if name.startswith(STEERING)]:
             patch.delenv(name)

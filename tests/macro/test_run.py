@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,6 +126,23 @@ def test_what_a_step_sleeps_is_in_its_time(command: Callable[..., Ran], tmp_path
     (result,) = store.read(tmp_path / "run.jsonl").results
     assert result.clock == "cpu" and result.step is not None and result.step["blocked"] > 0.02
     assert min(result.samples) > 0.02
+
+
+def test_where_the_system_tells_no_queueing_steps_are_timed_by_the_wall(
+    command: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = turns.begin
+
+    def begin(plan: Plan, entry: Entry, *rest: Any) -> Any:
+        process = begun(plan, entry, *rest)
+        entry.identity["run_delay"] = False
+        return process
+
+    monkeypatch.setattr(turns, "begin", begin)
+    command("--frameworks", "numpy", "--runs", "1")
+    (result,) = store.read(tmp_path / "run.jsonl").results
+    assert result.clock == "wall" and not result.wall_samples
+    assert result.warnings[-1] == "this system does not tell how long a process is queued: its times are the wall's"
 
 
 def test_the_peak_of_memory_is_the_process_own(command: Callable[..., Ran], tmp_path: Path) -> None:

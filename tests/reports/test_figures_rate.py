@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -74,10 +75,43 @@ def test_peaks_of_tensor_cores() -> None:
 
 
 def test_peaks_of_several_threads() -> None:
-    two = tuple(case(8, threads=t, name=f"gemm/m:8/variant:openblas/threads:{t}") for t in (1, 2))
+    shares = {1: 40.0, 2: 20.0}
+    two = tuple(case(8, threads=t, name=f"t{t}", percent_of_ceiling=share) for t, share in shares.items())
     told = words(one(rate.draw(run(Contest("c", "?", "threads", (*two, FMA), ())))))
-    assert "FMA avx2: 5.00 GFLOP/s" in told and "FMA avx2, 2 threads: 10.0 GFLOP/s" in told
+    assert "FMA avx2: 5.00 GFLOP/s" in told and "FMA avx2, 2 × 1 thread: 10.0 GFLOP/s" in told
     assert "1, 2 threads" in told
+
+
+def test_a_line_of_several_threads_stands_where_their_ticks_do() -> None:
+    """What two threads reach at once is no twice of one; it is told by the shares and by the ceiling alike."""
+    first = case(8, threads=1, name="t1", percent_of_ceiling=40.0)
+    two = case(8, threads=2, name="t2", percent_of_ceiling=25.0, ceiling="FMA avx2, 2 threads")
+    team = replace(FMA, name="fma2", threads=2, ceiling="FMA avx2, 2 threads", flops_per_second=8.2e9)
+    alone = replace(FMA, ceiling="FMA avx2")
+    figure = one_of(Contest("c", "?", "threads", (first, two, alone, team), ()))
+    (axes,) = figure.axes
+    assert "FMA avx2: 5.00 GFLOP/s" in words(figure) and "FMA avx2, 2 threads: 8.00 GFLOP/s" in words(figure)
+    assert "×" not in words(figure)
+    verticals = {x.get_xdata()[0] for x in axes.lines if list(x.get_xdata()) == [x.get_xdata()[0]] * 2}
+    ticks = {x.get_xdata()[0] for x in marks(axes, "|")}
+    assert ticks == verticals == {5e9, 8e9}
+
+
+def test_a_line_that_no_case_is_a_share_of_is_what_was_measured() -> None:
+    two = case(8, threads=2, name="t2", percent_of_ceiling=50.0, ceiling="read 4 KiB, 2 threads")
+    team = replace(FMA, name="fma2", threads=2, ceiling="FMA avx2, 2 threads", flops_per_second=8.2e9)
+    told = words(one_of(Contest("c", "?", "threads", (two, team), ())))
+    assert "FMA avx2, 2 threads: 8.20 GFLOP/s" in told
+
+
+def test_more_threads_than_cores_are_drawn_as_so_many_times_one() -> None:
+    four = case(8, threads=4, name="t4", percent_of_ceiling=None, ceiling=None)
+    told = words(one_of(Contest("c", "?", "threads", (four, replace(FMA, ceiling="FMA avx2")), ())))
+    assert "FMA avx2, 4 × 1 thread: 20.0 GFLOP/s" in told
+
+
+def one_of(made: Contest) -> Any:
+    return one(rate.draw(run(made)))
 
 
 def test_of_many_cases_those_near_their_ceiling_are_left_out() -> None:

@@ -56,6 +56,7 @@ class Script:
     facts: dict[str, dict[str, Any]] = field(default_factory=lambda: {"a": {}, "b": {}})
     round: float = 1.0
     visit: float = 1e-3
+    settled: dict[str, Any] = field(default_factory=dict)  # what else an arm says then
     journal: list[Request] = field(default_factory=list)
     made: list[ScriptedArm] = field(default_factory=list)
 
@@ -111,7 +112,7 @@ class ScriptedArm:
         return {"calls": list(CALLS[self.letter])}
 
     def _settle(self, calls: Sequence[float], visit: float) -> dict[str, Any]:
-        return {"launches": 7, "visit": self._script.visit, "round": self._script.round}
+        return {"launches": 7, "visit": self._script.visit, "round": self._script.round, **self._script.settled}
 
     def _look(self, first: int, rounds: int, canary: bool) -> dict[str, Any]:
         ratio = self._script.ratio(self._case, self._pair) if self.letter == "b" else 1.0

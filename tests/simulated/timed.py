@@ -35,6 +35,7 @@ from micro.worker.host import Host
 from micro.worker.kernels import Kernels
 from micro.worker.messages import Message, R
 from micro.worker.process import Workers
+from micro.worker.watch import Watch
 from tests.simulated.fake_cupy import FakeCupy
 
 SEED = Gemm(1024, 2048, 26752)
@@ -56,6 +57,7 @@ class Costs:
     first: float = 0.0  # of what a row compiles or loads only when it is called for the first time in a process
     reference: float = 3.0  # of the seed's product: filled, put, compared; others by their bytes
     nvml: float = 20e-3  # a call
+    witness: float = 3e-3  # half of one: copies of a part, its float64 answer
     naming: float = 0.3  # a case under the profiler
 
 
@@ -182,6 +184,36 @@ class TimedKernels(Kernels):
         return checking.Passed(0.0, 1.0)
 
 
+@dataclasses.dataclass(frozen=True)
+class TimedWitness:
+    """Small copies, some milliseconds of float64 before and behind; an answer is right."""
+
+    device: Timed
+    entry: Any
+    visit: int
+    once: bool
+
+    def write(self) -> None:
+        self.device.wait(self.device.costs.witness)
+
+    def keep(self) -> None:
+        self.device.wait(self.device.costs.witness)
+
+    def judge(self) -> None:
+        pass
+
+
+class TimedWatch(Watch):
+    def __init__(self, device: Timed, watch: Watch) -> None:
+        super().__init__(device, watch.layout, watch.seen, watch.under_way)
+        self._timed = device
+
+    def _visit(self, visit: int, entry: Any, offsets: Any, turns: Sequence[int]) -> Any:
+        self.made[entry.case] = self.made.get(entry.case, 0) + 1
+        once = any(x.role == "inout" for x in entry.problem.operands())
+        yield TimedWitness(self._timed, entry, visit, once)
+
+
 class TimedContest(OpenContest):
     """The work of a visit takes time."""
 
@@ -189,11 +221,12 @@ class TimedContest(OpenContest):
         device: Any = bench.device
         device.wait(device.costs.contest)
         super().__init__(bench, cases, mine, seed)
+        self.watch = TimedWatch(device, self.watch)
 
-    def visit(self, entries: Any, which: Any, offsets: Any, captured: bool) -> Any:
+    def visit(self, entries: Any, which: Any, *more: Any, **named: Any) -> Any:
         device: Any = self._device
         device.wait(device.costs.visit * len(which))
-        return super().visit(entries, which, offsets, captured)
+        return super().visit(entries, which, *more, **named)
 
 
 class TimedHost(Host):

@@ -283,6 +283,10 @@ class Forgetful(Problem):
 
     count: int = axis("elements", low=1)
 
+    @property
+    def flops(self) -> float:
+        return float(self.count)
+
     def operands(self) -> tuple[Operand, ...]:
         row = (self.count,)
         return Operand("x", row, "in"), Operand("y", row, "out"), Operand("z", row, "out")

@@ -32,7 +32,7 @@ ODD = Gemm(7, 9, 13, "nt")  # no operand ends with a cache line
 ADDS = Gemm(17, 23, 33, "tn", alpha=2.5, beta=0.5, ld_pad=3)
 ALLOWS = "times what its precision allows"
 OFF = f"^dense probe: .* {ALLOWS}"
-PAST_DENSE = f"^(dense|sparse) probe: .* {ALLOWS}"
+PAST_DENSE = f"^(dense|sparse|graded) probe: .* {ALLOWS}"
 UNTOUCHED = "^writes nothing: every output is as it was$"
 OUTSIDE = "^writes outside its operands$"
 LATE = "^returns before it is done"
@@ -113,7 +113,7 @@ def test_lost_precision_is_refused_at_every_k(name: str, k: int) -> None:
 @pytest.mark.parametrize("k", [1024, 26752])
 def test_split_bf16_needs_the_sparse_probe(k: int) -> None:
     """Over many terms its losses average out; over sixteen they do not."""
-    with pytest.raises(WrongResult, match=f"^sparse probe: .* {ALLOWS}"):
+    with pytest.raises(WrongResult, match=f"^(sparse|graded) probe: .* {ALLOWS}"):
         check(wrong("SPLIT_BF16"), Gemm(8, 8, k))
 
 

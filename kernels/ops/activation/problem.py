@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.directions import direction
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +23,8 @@ SMALLEST = 2.0**-126  # below it results may be flushed to zero
 class Activation(Problem):
     """forward: y = f(x); dgrad: y = dy · f′, x being the forward's result. In place, y is the last input too.
 
-    Counted as one operation an element, whatever f: by traffic they are all alike.
+    Counted as one operation an element, whatever f: by traffic they are all alike. sigmoid, tanh and exp of a NaN are
+    NaN; of what ReLU makes of one nothing is asked, as libraries do not agree.
     """
 
     op: ClassVar[str] = "activation"
@@ -44,6 +47,14 @@ class Activation(Problem):
         """What is read, in order; in place the last of them is y."""
         names = ("x",) if self.phase == "forward" else ("x", "dy")
         return names if self.place == "out" else (*names[:-1], "y")
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"x": 1} if (self.kind, self.phase, self.place) == ("relu", "forward", "out") else {}
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {} if self.kind == "relu" or self.phase != "forward" else {self.sources[-1]: (math.nan,)}
 
     def operands(self) -> tuple[Operand, ...]:
         row = (1, self.count)
@@ -75,6 +86,10 @@ class Activation(Problem):
             return (y > 0).astype("f8")
         slope: Array = {"sigmoid": y * (1 - y), "tanh": 1 - y * y, "exp": y}[self.kind]
         return slope
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        row = (*places.every((1,)), places.elements(rng, self.count))
+        return Excerpt(replace(self, count=len(row[1])), {x.name: row for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         last = x[self.sources[-1]].astype("f8")

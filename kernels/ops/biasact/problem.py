@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import bounds, places
 from kernels.directions import direction
 from kernels.errors import UsageError
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
 
     from kernels.problem import Array, Arrays
 
-LIMIT = 16.0  # unit roundoffs of |A||B|, as for a product
+LIMIT = 16.0  # unit roundoffs of a sum, as for a product
 
 
 @dataclass(frozen=True)
 class BiasAct(Problem):
     """forward: y = max(x + b, 0), rows × cols, b a row; with `terms`, x is the product of a, rows × terms, and w,
     terms × cols. dgrad: from x, what the forward gave, and dy: dx is dy where x > 0, db, the gradient of b,
-    its sums down the columns, which a library's epilogue gives with it."""
+    its sums down the columns, which a library's epilogue gives with it. An infinity stays one, or becomes 0 where it is
+    negative; of what the maximum makes of a NaN nothing is asked."""
 
     op: ClassVar[str] = "biasact"
 
@@ -47,6 +50,18 @@ class BiasAct(Problem):
     def bytes(self) -> float:
         return float(self.footprint)
 
+    @property
+    def summed(self) -> int:
+        return self.terms or self.rows
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"a" if self.terms else "x": 0} if self.phase == "forward" else {}
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {} if self.phase == "dgrad" or self.terms else {"x": (math.inf, -math.inf)}
+
     def operands(self) -> tuple[Operand, ...]:
         shape = (self.rows, self.cols)
         if self.phase == "dgrad":
@@ -65,6 +80,15 @@ class BiasAct(Problem):
             x["x"] = np.maximum(x["x"], 0)
         return x
 
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        rows, cols = places.tile(rng, self.rows, self.cols, max(1, self.terms))
+        if self.phase == "dgrad":  # sums are down whole columns
+            rows, cols = places.every((self.rows,))[0], places.rows(rng, self.cols, self.rows)
+        one, terms = places.every((1, self.terms))
+        of = {"a": (rows, terms), "w": (terms, cols), "b": (one, cols), "db": (one, cols)}
+        part = replace(self, rows=len(rows), cols=len(cols))
+        return Excerpt(part, {x.name: of.get(x.name, (rows, cols)) for x in self.operands()})
+
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
 
@@ -81,6 +105,6 @@ class BiasAct(Problem):
             size = np.abs(want["dx"])
             return {"dx": np.zeros_like(size), "db": LIMIT * u * size.sum(axis=0, keepdims=True)}
         if self.terms:
-            size = np.abs(x["a"]).astype("f8") @ np.abs(x["w"])
-            return {"y": LIMIT * u * (size + np.abs(x["b"]))}
+            size = np.abs(x["a"]).astype("f8") @ np.abs(x["w"]) + np.abs(x["b"])
+            return {"y": bounds.product(size, want["y"], u, self.terms)}
         return {"y": 2 * u * (np.abs(x["x"]).astype("f8") + np.abs(x["b"]))}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from kernels.problem import Operand, Problem, axis
+from kernels import places
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +23,8 @@ KINDS = ("f64-f32", "f32-f32", "f32-bf16", "bf16-f32", "clear", "fill")
 class Cast(Problem):
     """y = x in another type; clear: y = 0; fill: y = 1.5, neither of which reads anything.
 
-    Operands have no type of 8 bytes: a double is two words of x, as it lies in memory.
+    Operands have no type of 8 bytes: a double is two words of x, as it lies in memory. NaN stays NaN, as infinity
+    stays what it is.
     """
 
     op: ClassVar[str] = "cast"
@@ -47,6 +50,14 @@ class Cast(Problem):
     def bytes(self) -> float:
         return float(self.footprint)
 
+    @property
+    def graded(self) -> dict[str, int]:
+        return {} if self.types is None or self.types[0] == "f64" else {"x": 1}
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {} if self.types is None or self.types[0] == "f64" else {"x": (math.nan, math.inf)}
+
     def operands(self) -> tuple[Operand, ...]:
         names = {"f32": "fp32", "bf16": "bf16"}
         if self.types is None:
@@ -65,6 +76,13 @@ class Cast(Problem):
         words = rng.standard_normal(self.values).view(np.uint32)
         words[::2] &= np.uint32(SIGN_AND_FRACTION)
         return {"x": words.view(np.float32)[None]}
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        one, some = places.every((1,))[0], places.elements(rng, self.values)
+        words = (2 * some[:, None] + places.every((2,))[0]).ravel()
+        double = self.types is not None and self.types[0] == "f64"
+        of = {"x": (one, words if double else some), "y": (one, some)}
+        return Excerpt(replace(self, values=len(some)), {x.name: of[x.name] for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

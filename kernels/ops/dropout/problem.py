@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.errors import UsageError
-from kernels.problem import Evidence, Operand, Problem, axis
+from kernels.problem import Evidence, Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from kernels.problem import Array, Arrays
 
 FROM = {"y": "x", "dx": "dy"}
@@ -43,9 +46,17 @@ class Dropout(Problem):
     def bytes(self) -> float:
         return 16.0 * self.units
 
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"x": 1, "dy": 1}
+
     def operands(self) -> tuple[Operand, ...]:
         row = (1, self.units)
         return Operand("x", row, "in"), Operand("dy", row, "in"), Operand("y", row, "out"), Operand("dx", row, "out")
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        row = (*places.every((1,)), places.elements(rng, self.units))
+        return Excerpt(replace(self, units=len(row[1])), {x.name: row for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         """With a mask of NumPy's."""

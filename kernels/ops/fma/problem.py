@@ -1,10 +1,13 @@
-"""Multiply-adds in registers. Ten chains reach the peak; one chain is a delay of known length."""
+"""Multiply-adds in registers. Enough chains reach the peak; one chain is a delay of known length."""
 
 from __future__ import annotations
 
+import math
+import platform
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels.dtypes import BYTES
 from kernels.errors import UsageError
 from kernels.problem import Operand, Problem, axis
 
@@ -19,9 +22,15 @@ ISA = {
     "avx2": (8, ("-march=x86-64-v3",)),
     "avx512": (16, ("-march=x86-64-v4",)),
     "native": (4, ()),
+    "avx512fp16": (32, ("-march=x86-64-v4", "-mavx512fp16")),
     "cuda": (512, ()),
 }
-CHAINS = 10  # latency 4, two a cycle: eight would just do
+HALF = ("avx512fp16",)  # whose numbers are of half precision
+CHAINS = 10  # of x86: latency 4, two a cycle, so that eight would just do
+# Chains with which each reaches its peak anywhere: sixteen for four multiply-adds a cycle of latency 4 (Neoverse V1),
+# where they and two constants have registers; else as many as have.
+PEAK = {"sse": 14, "avx": 14, "avx2": 14, "avx512": 16, "native": 16, "avx512fp16": 16, "cuda": CHAINS}
+PASSES, LEAST = 64, 1024  # slices of each thread of several, which one that is late leaves to others; steps of one
 
 
 @dataclass(frozen=True)
@@ -32,19 +41,20 @@ class Fma(Problem):
 
     isa: str = axis("instruction set", choices=tuple(ISA))
     steps: int = axis("multiply-adds in each chain", 16384, low=1)
-    chains: int = axis("independent chains: 10 for the peak, 1 for a delay", CHAINS, low=1)
-    processors: int = axis("multiprocessors at work, of cuda", 1, low=1)
+    chains: int = axis("independent chains: 10 or more for the peak, 1 for a delay", CHAINS, low=1)
+    processors: int = axis("multiprocessors at work, of cuda; else cores, a thread on each", 1, low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.chains not in (1, CHAINS):
-            raise UsageError(f"--chains {self.chains}: there are 1 and {CHAINS}")
-        if self.processors != 1 and self.isa != "cuda":
-            raise UsageError(f"--processors {self.processors}: --isa {self.isa} has 1, only cuda more")
+        there = tuple(dict.fromkeys((1, CHAINS, PEAK[self.isa])))
+        if self.chains not in there:
+            raise UsageError(f"--chains {self.chains}: of --isa {self.isa} there are {', '.join(map(str, there))}")
+        if self.processors != 1 and self.chains != PEAK[self.isa]:
+            raise UsageError(f"--processors {self.processors}: several take the chains of a peak, {PEAK[self.isa]}")
 
     @property
     def lanes(self) -> int:
-        """Floats in a register, or CUDA threads in all: each has its own chains."""
+        """Numbers in a register of each thread, or CUDA threads in all: each has its own chains."""
         return ISA[self.isa][0] * self.processors
 
     @property
@@ -52,16 +62,38 @@ class Fma(Problem):
         return 2.0 * self.steps * self.chains * self.lanes
 
     @property
+    def precision(self) -> str:
+        return "fp16" if self.isa in HALF else "fp32"
+
+    @property
+    def slice(self) -> int:
+        """Steps of a slice, of which each of several threads has `passes`. After one of LEAST steps x is as after any
+        number of them, so that it does not matter who does how many."""
+        return self.steps // self.passes
+
+    @property
+    def passes(self) -> int:
+        parts = math.gcd(self.steps, PASSES)
+        return parts if self.steps >= LEAST * parts else 1
+
+    @property
     def bytes(self) -> float:
-        return 12.0 * self.chains * self.lanes
+        return 3.0 * BYTES[self.precision] * self.chains * self.lanes
 
     def operands(self) -> tuple[Operand, ...]:
-        return (Operand("d", (1, self.lanes), "in"), Operand("x", (self.chains, self.lanes), "inout"))
+        dtype = self.precision
+        return (Operand("d", (1, self.lanes), "in", dtype), Operand("x", (self.chains, self.lanes), "inout", dtype))
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         fixed = 2.0 * x["d"].astype("f8")
         start: Array = x["x"].astype("f8")
-        return {"x": fixed + (start - fixed) * 0.5 ** float(min(self.steps, 1000))}
+        return {"x": fixed + (start - fixed) * 0.5 ** float(min(self._halvings, 1000))}
+
+    @property
+    def _halvings(self) -> int:
+        """Where two steps are x - x/2 and x + d, half as many: fma.c says where."""
+        in_pairs = self.isa != "cuda" and platform.machine() == "aarch64"
+        return self.steps - self.steps // 2 if in_pairs else self.steps
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         import numpy as np

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build, grid
-from kernels.launch import Bind, Launch
+from kernels import build, grid, team
+from kernels.errors import Unavailable
+from kernels.launch import Bind, Launch, Setting
 from kernels.libs import cuda as cuda_library
 from kernels.native import launch
 from kernels.ops.fma import cuda
@@ -25,8 +26,17 @@ class Argument(ctypes.Structure):
     _fields_ = (("d", ctypes.c_void_p), ("x", ctypes.c_void_p), ("steps", ctypes.c_int64))
 
 
-def prepare(problem: Fma, device: object, setting: object) -> Bind:
-    function = build.address(SOURCE, f"fma_chains{problem.chains}", ISA[problem.isa][1])
+class Shared(ctypes.Structure):
+    """What fma_part takes."""
+
+    _fields_ = (*team.PLAN, *Argument._fields_)
+
+
+def prepare(problem: Fma, device: object, setting: Setting) -> Bind:
+    flags = ISA[problem.isa][1]
+    if problem.processors > 1:
+        return _by_several(problem, setting, flags)
+    function = build.address(SOURCE, f"fma_chains{problem.chains}", flags)
 
     def bind(buffers: Sequence[Array]) -> Launch:
         return launch(function, Argument(steps=problem.steps), ("d", "x"), buffers)
@@ -34,10 +44,24 @@ def prepare(problem: Fma, device: object, setting: object) -> Bind:
     return bind
 
 
-def accepts(problem: Fma) -> str | None:
-    from kernels.devices.cpu import instruction_sets
+def _by_several(problem: Fma, setting: Setting, flags: tuple[str, ...]) -> Bind:
+    """A thread on each core. Raises Unavailable."""
+    if setting.threads != problem.processors:
+        raise Unavailable(f"{problem.name} takes {problem.processors} threads: --threads {problem.processors}")
+    function, members = build.address(SOURCE, "fma_part", flags), team.gather(problem.processors)
 
-    return None if problem.isa in instruction_sets() else f"this processor has no {problem.isa}"
+    def bind(buffers: Sequence[Array]) -> Launch:
+        argument = Shared(function, None, problem.processors, 1, problem.passes, steps=problem.slice)
+        return team.shared(members, argument, ("d", "x"), buffers)
+
+    return bind
+
+
+def accepts(problem: Fma) -> str | None:
+    from kernels.devices.cpu import features, instruction_sets
+
+    here = (*instruction_sets(), *features())
+    return None if problem.isa in here else f"this processor has no {problem.isa}"
 
 
 def on_gpu(problem: Fma) -> str | None:

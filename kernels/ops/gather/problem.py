@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.errors import UsageError
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 # The step climbs: of data in [0, 1) no table turns into a negative sum of squares.
 RATE, EPSILON = -0.125, 1e-8
+NAMED = 64  # rows that a witness looks at
 LIMIT = 16.0  # unit roundoffs of a step
 
 
@@ -26,6 +28,8 @@ class Gather(Problem):
     Which rows is told by ids, int64: what PyTorch takes and NumPy and CuPy index with. They are the same in every round
     and for all kernels, so that one may hold them as one-hot rows instead. No row is named twice: sorting and summing
     repeated ones is another question.
+
+    Of a NaN in the table nothing is asked: a product with one-hot rows multiplies it by zeros.
 
     A pass over the whole table, with a gradient of zeros in rows that were not named, leaves those as they are,
     and so it is the same step. Adam is no rule of these two: its moments decay in those rows too.
@@ -65,13 +69,17 @@ class Gather(Problem):
         written."""
         return 8.0 * self.batch + (8.0 if self.does == "lookup" else 12.0 + 8.0 * self.squares) * self.named
 
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"table": 0} if self.does == "lookup" else {}
+
     def operands(self) -> tuple[Operand, ...]:
         few, table = (self.batch, self.width), (self.rows, self.width)
         ids = Operand("ids", (self.batch,), "in", "int64", below=self.rows)
         if self.does == "lookup":
             # A ceiling takes inputs to be read whole; of the table a few rows are, so it stands with the outputs.
             return ids, Operand("y", few, "out"), Operand("table", table, "inout")
-        v = (Operand("v", table, "inout"),) if self.squares else ()
+        v = (Operand("v", table, "inout", nonnegative=True),) if self.squares else ()
         return ids, Operand("g", few, "in"), Operand("w", table, "inout"), *v
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
@@ -94,6 +102,20 @@ class Gather(Problem):
         if self.squares:
             np.abs(x["v"], out=x["v"])
         return x
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        """Some named rows and some others; there they have other numbers."""
+        import numpy as np
+
+        ids = self.ids()
+        batch = places.blocks(rng, self.batch, NAMED)
+        others = rng.integers(self.rows, size=len(batch))
+        table = np.union1d(ids[batch], np.setdiff1d(others, ids))
+        columns = places.every((self.width,))[0]
+        of = {"ids": (batch,), "y": (batch, columns), "g": (batch, columns)}
+        part = replace(self, rows=len(table), batch=len(batch))
+        where = {x.name: of.get(x.name, (table, columns)) for x in self.operands()}
+        return Excerpt(part, where, {"ids": np.searchsorted(table, ids[batch])})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

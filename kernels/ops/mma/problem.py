@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,18 +16,31 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
 # Of each unit the rows of c that a multiprocessor has, and its columns: mma.sync by eight warps of 32 × 32, of
-# which each holds eight tiles of 16 × 8; wgmma by two warpgroups of 64 × 256.
-TILES = {"mma": (8 * 32, 32), "wgmma": (2 * 64, 256)}
-ROW = 32  # bytes of a row of a and of b: one instruction's depth, of whatever type
-BITS = {"tf32": 11, "bf16": 8, "fp16": 11}  # of a significand, the leading one among them
+# which each holds eight tiles of 16 × 8; wgmma by two warpgroups of 64 × 256. Of a processor's core what mma.c holds.
+TILES = {
+    "mma": (8 * 32, 32),
+    "wgmma": (2 * 64, 256),
+    "avx512bf16": (4 * 16, 4),
+    "avx512vnni": (4 * 16, 4),
+    "avxvnni": (6 * 8, 2),
+    "amxbf16": (2 * 16, 2 * 16),
+    "amxint8": (2 * 16, 2 * 16),
+}
+# Bytes of a row of a and of b: one instruction's depth, of whatever type.
+ROW = {"mma": 32, "wgmma": 32, "avx512bf16": 4, "avx512vnni": 4, "avxvnni": 4, "amxbf16": 64, "amxint8": 64}
+GPU = ("mma", "wgmma")
+CORE = {"bf16": ("avx512bf16", "amxbf16"), "int8": ("avxvnni", "avx512vnni", "amxint8")}
+UNSIGNED = ("avx512vnni", "avxvnni")  # whose a is of bytes without a sign
+BITS = {"tf32": 11, "bf16": 8, "fp16": 11, "int8": 7}  # of a significand, the leading one among them
 EXACT = 2**24  # whole numbers up to here are exact in float32, and so are their sums, however it rounds
+WHOLE = 2**31 - 1  # up to here in int32
 UNIT = 2.0**-23  # a unit in the last place, of the largest addend: what a truncation may lose
 
 
 @dataclass(frozen=True)
 class Mma(Problem):
-    """c = steps · a·bᵀ, `steps` accumulations of the same product from zero, in float32. Each row of c has its own
-    row of a; b is common.
+    """c = steps · a·bᵀ, `steps` accumulations of the same product from zero, in float32, of int8 in int32. Each row of
+    c has its own row of a; b is common.
 
     Checked three times. Two probes are of whole numbers of which no sum exceeds 2²⁴: nothing is rounded, the answer
     must be exact, and a step too many shows. "whole": small ones, all of a row multiplied; "bits": every bit of a's
@@ -37,20 +51,22 @@ class Mma(Problem):
     op: ClassVar[str] = "mma"
     probes: ClassVar[tuple[str, ...]] = ("dense", "whole", "bits")
 
-    dtype: str = axis("element type of a and b", choices=("tf32", "bf16", "fp16"))
-    unit: str = axis("mma: mma.sync, a warp's; wgmma: a warpgroup's, of Hopper", choices=tuple(TILES))
+    dtype: str = axis("element type of a and b", choices=("tf32", "bf16", "fp16", "int8"))
+    unit: str = axis("mma: mma.sync, a warp's; wgmma: a warpgroup's, of Hopper; else a core's", choices=tuple(TILES))
     steps: int = axis("products that each element of c takes", 8192, low=1)
-    processors: int = axis("multiprocessors at work", 1, low=1)
+    processors: int = axis("multiprocessors at work; or cores, a thread on each", 1, low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not (self.unit in CORE.get(self.dtype, ()) or (self.unit in GPU and self.dtype != "int8")):
+            raise UsageError(f"--unit {self.unit}: it does not multiply {self.dtype}")
         if self.depth * self.steps >= EXACT:
             raise UsageError(f"--steps {self.steps}: take fewer than {EXACT // self.depth}")
 
     @property
     def depth(self) -> int:
         """Products that one instruction adds to an element of c."""
-        return ROW // BYTES[self.dtype]
+        return ROW[self.unit] // BYTES[self.dtype]
 
     @property
     def rows(self) -> int:
@@ -76,16 +92,21 @@ class Mma(Problem):
         return (
             Operand("a", (self.rows, self.depth), "in", self.dtype),
             Operand("b", (self.cols, self.depth), "in", self.dtype),
-            Operand("c", (self.rows, self.cols), "out"),
+            Operand("c", (self.rows, self.cols), "out", "int32" if self.dtype == "int8" else "fp32"),
         )
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+        import numpy as np
+
         if probe == "whole":
-            most = min(8, int((EXACT / (self.depth * self.steps)) ** 0.5))
-            return {name: rng.integers(-most, most, shape, endpoint=True).astype("f4") for name, shape in self._in}
-        if probe == "bits":
-            return self._bits(rng)
-        drawn = super().fill(rng, probe)
+            most = min(8, math.isqrt(EXACT // (self.depth * self.steps)))
+            drawn = {name: rng.integers(-most, most, shape, endpoint=True).astype("f4") for name, shape in self._in}
+        elif probe == "bits":
+            drawn = self._bits(rng)
+        else:
+            drawn = super().fill(rng, probe)
+        if self.unit in UNSIGNED:
+            drawn["a"] = np.abs(drawn["a"])
         return {name: _to_tf32(x) for name, x in drawn.items()} if self.dtype == "tf32" else drawn
 
     @property
@@ -120,7 +141,7 @@ class Mma(Problem):
         a, b = x["a"].astype("f8"), x["b"].astype("f8")
         products = np.abs(a) @ np.abs(b).T
         whole = all((one == np.rint(one)).all() for one in (a, b))
-        if whole and self.steps * products.max() <= EXACT:
+        if whole and self.steps * products.max() <= (WHOLE if self.dtype == "int8" else EXACT):
             return {"c": np.zeros_like(want["c"])}
         largest = self.steps * (np.abs(want["c"]) / 2 + products)
         return {"c": 1.5 * self.depth * UNIT * largest}

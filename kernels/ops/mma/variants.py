@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import grid
+from kernels import build, grid, team
 from kernels.errors import Unavailable
 from kernels.libs import cuda as cuda_library
+from kernels.native import launch
 from kernels.ops.mma import cuda
+from kernels.ops.mma.problem import GPU, Mma
 from kernels.variant import CEILING, Variant
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.ops.mma.problem import Mma
+    from kernels.launch import Bind, Launch, Setting
+    from kernels.problem import Array
 
 
 def prepare(problem: Mma, device: Any, setting: object) -> Bind:
@@ -25,5 +29,61 @@ def prepare(problem: Mma, device: Any, setting: object) -> Bind:
     return grid.bound(cuda.SOURCES[problem.unit], geometries, names, device)
 
 
-VARIANTS = (Variant("cuda", "cuda", "suite", prepare, missing=cuda_library.missing, roles=(CEILING,)),)
+SOURCE = Path(__file__).with_name("mma.c")
+# Of the compiler, so that exactly one of the instructions is there.
+FLAGS = {
+    "avx512bf16": ("-march=x86-64-v4", "-mavx512bf16"),
+    "avx512vnni": ("-march=x86-64-v4", "-mavx512vnni"),
+    "avxvnni": ("-march=x86-64-v3", "-mavxvnni"),
+    "amxbf16": ("-march=x86-64-v4", "-mamx-tile", "-mamx-bf16"),
+    "amxint8": ("-march=x86-64-v4", "-mamx-tile", "-mamx-int8"),
+}
+PASSES = 16  # products of each thread in a launch of several
+
+
+class Argument(ctypes.Structure):
+    _fields_ = (*((name, ctypes.c_void_p) for name in "abc"), ("steps", ctypes.c_int64))
+
+
+class Shared(ctypes.Structure):
+    """What mma_part takes."""
+
+    _fields_ = (*team.PLAN, *Argument._fields_)
+
+
+def on_core(problem: Mma, device: object, setting: Setting) -> Bind:
+    """On a processor's core, or a thread on each of several. Raises Unavailable."""
+    flags = FLAGS[problem.unit]
+    if problem.processors == 1:
+        function = build.address(SOURCE, "mma", flags)
+        return lambda buffers: launch(function, Argument(steps=problem.steps), "abc", buffers)
+    if setting.threads != problem.processors:
+        raise Unavailable(f"{problem.name} takes {problem.processors} threads: --threads {problem.processors}")
+    part, members = build.address(SOURCE, "mma_part", flags), team.gather(problem.processors)
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        plan = Shared(part, None, problem.processors, 1, PASSES, steps=problem.steps)
+        return team.shared(members, plan, "abc", buffers, PASSES)
+
+    return bind
+
+
+def of_core(problem: Mma) -> str | None:
+    from kernels.devices.cpu import features
+
+    return None if problem.unit in features() else f"this processor has no {problem.unit}"
+
+
+VARIANTS = (
+    Variant("c", "cpu", "suite", on_core, accepts=of_core, roles=(CEILING,)),
+    Variant(
+        "cuda",
+        "cuda",
+        "suite",
+        prepare,
+        accepts=lambda problem: None if problem.unit in GPU else f"a GPU has no {problem.unit}",
+        missing=cuda_library.missing,
+        roles=(CEILING,),
+    ),
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

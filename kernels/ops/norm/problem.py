@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.errors import UsageError
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from kernels.problem import Array, Arrays
 
 EPSILON = 1e-5
@@ -59,6 +62,10 @@ class Norm(Problem):
     def bytes(self) -> float:
         return float(self.footprint)
 
+    @property
+    def summed(self) -> int:
+        return self.images * self.size**2
+
     def operands(self) -> tuple[Operand, ...]:
         shape, row = (self.images, self.channels, self.size**2), (1, self.channels)
         gain = () if self.method == "lrn" else (Operand("scale", row, "in"), Operand("shift", row, "in"))
@@ -71,6 +78,17 @@ class Norm(Problem):
 
         place = np.arange(self.channels, dtype=np.float32)
         return np.asarray(np.sin(place) / 4, "f4"), np.asarray(1 + np.cos(place) / 2, "f4")
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        """Some channels where statistics are of a channel of all images, else some images."""
+        images, maps, pixels = places.every((self.images, self.maps, self.size**2))
+        if self.keeps:
+            maps = places.rows(rng, self.maps, self.images * self.size**2)
+        else:
+            images = places.rows(rng, self.images, self.maps * self.size**2)
+        shapes = {3: (images, maps, pixels), 2: (*places.every((1,)), maps), 1: (maps,)}
+        part = replace(self, images=len(images), maps=len(maps))
+        return Excerpt(part, {x.name: shapes[len(x.shape)] for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

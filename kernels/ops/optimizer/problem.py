@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError
 from kernels.ops.optimizer import rules
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,6 +32,8 @@ class Optimizer(Problem):
     finds a negative second moment where an earlier one left a parameter. Parameters grow by as much in each
     launch, those of decay by one part in 80 000: neither reaches infinity in the launches of a run, and what
     decays, decays towards the gradient or its square, not to denormal numbers.
+
+    A NaN of the gradient goes to its parameter and state; not where it is clipped, on which libraries do not agree.
     """
 
     op: ClassVar[str] = "optimizer"
@@ -67,19 +71,20 @@ class Optimizer(Problem):
     def bytes(self) -> float:
         return float(rules.RULES[self.rule].bytes * self.count)
 
+    @property
+    def summed(self) -> int:
+        return self.count if self.rule == "norm" else 1
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {} if self.rule in ("clip", "norm") else {"g": (math.nan,)}
+
     def operands(self) -> tuple[Operand, ...]:
         shape = (self.count,)
         p = Operand("p", shape, "inout" if self.rule != "copy" else "out")
-        return Operand("g", shape, "in"), p, *(Operand(name, shape, "inout") for name in self.state)
-
-    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        """Normal numbers; second moments are squares."""
-        import numpy as np
-
-        x = super().fill(rng, probe)
-        for name in rules.RULES[self.rule].squares:
-            np.abs(x[name], out=x[name])
-        return x
+        squares = rules.RULES[self.rule].squares
+        state = (Operand(name, shape, "inout", nonnegative=name in squares) for name in self.state)
+        return Operand("g", shape, "in"), p, *state
 
     def _stacked(self, x: Arrays) -> Array:
         """Parameters and state in float64, an array each."""
@@ -90,6 +95,13 @@ class Optimizer(Problem):
 
     def _named(self, rows: Array) -> dict[str, Array]:
         return dict(zip(("p", *self.state), rows, strict=True))
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        if self.rule == "norm":  # of the whole gradient
+            return super().excerpt(rng)
+        some = places.elements(rng, self.count)
+        part = replace(self, tensors=1, size=len(some))
+        return Excerpt(part, {x.name: (some,) for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

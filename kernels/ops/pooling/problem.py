@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.directions import direction
 from kernels.errors import UsageError
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from kernels.problem import Array, Arrays
 
 STRIDE = 2
@@ -19,6 +23,9 @@ STRIDE = 2
 class Pooling(Problem):
     """y = pool(x), no padding, windows that fit alone; a step adds dx, the gradient of x, from dy, that of y.
     It goes to the first of equal maxima, row by row. Which they were a kernel keeps as it likes: libraries differ.
+
+    A maximum of a window with an infinity is infinite; what it is of a NaN libraries do not agree on. An average with a
+    NaN is NaN.
 
     `relu`: y = max(pool(x), 0), which is pool(max(x, 0)) where pool is the maximum: one answer, whichever is first.
     """
@@ -69,6 +76,14 @@ class Pooling(Problem):
             return (self.images, edge, edge, self.channels)
         return (self.images, self.channels, edge, edge)
 
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"x": 0}
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {"x": (math.inf,) if self.pool == "max" else (math.nan,)}
+
     def operands(self) -> tuple[Operand, ...]:
         x, y = Operand("x", self.shape(self.size), "in"), Operand("y", self.shape(self.edge), "out")
         if self.phase == "forward":
@@ -102,6 +117,12 @@ class Pooling(Problem):
     def _laid(self, planes: Array) -> Array:
         """In the layout's own order."""
         return planes.transpose(0, 2, 3, 1) if self.layout == "nhwc" else planes
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        images = places.rows(rng, self.images, self.channels * self.size**2)
+        return Excerpt(
+            replace(self, images=len(images)), {x.name: (images, *places.every(x.shape[1:])) for x in self.operands()}
+        )
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,7 +23,7 @@ class Saxpy(Problem):
     """y = y/2 + x, `PASSES` times. `vector` is the length of x and of y in bytes.
 
     warm: every pass is over the same x and y. flushed, swept: every pass has an x and a y of its own, which
-    were taken out of the caches before the launch.
+    were taken out of the caches before the launch. NaN and infinity pass through as IEEE 754 says.
     """
 
     op: ClassVar[str] = "saxpy"
@@ -50,6 +51,14 @@ class Saxpy(Problem):
     def footprint(self) -> int:
         """With what is read to sweep."""
         return super().footprint + (SWEEP if self.state == "swept" else 0)
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"x": 1, "y": 1}
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {"x": (math.nan,), "y": (math.inf,)}
 
     def operands(self) -> tuple[Operand, ...]:
         shape = (self.rows, self.count)

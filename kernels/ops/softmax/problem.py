@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import places
 from kernels.directions import direction
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import SPECIAL, Evidence, Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +28,8 @@ class Softmax(Problem):
 
     `before`: the network's last layer is itself a softmax or log-softmax, and the loss applies its own to that.
     After a log-softmax it changes nothing but the work: log-softmax is idempotent.
+
+    A row with a NaN in it has NaN for its whole gradient. Of its loss nothing is asked: a logarithm by bits knows none.
     """
 
     op: ClassVar[str] = "softmax"
@@ -51,22 +55,30 @@ class Softmax(Problem):
     def bytes(self) -> float:
         return float(self.footprint)
 
+    @property
+    def summed(self) -> int:
+        return self.classes
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {"x": (math.nan,)} if self.want == "step" else {}
+
     def operands(self) -> tuple[Operand, ...]:
         shape = (self.batch, self.classes)
-        truth = Operand("t", shape, "in")
+        truth = Operand("t", shape, "in", own=True)
         if self.labels == "index":
             truth = Operand("labels", (self.batch,), "in", "int64", below=self.classes)
         dx = (Operand("dx", shape, "out"),) if self.want == "step" else ()
         return (Operand("x", shape, "in"), truth, *dx, Operand("loss", (self.batch,), "out"))
 
-    def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
+    def indices(self, x: Operand, rng: np.random.Generator) -> Array:
         import numpy as np
 
-        x = super().fill(rng, probe)
-        if "t" in x:
-            x["t"] = np.zeros_like(x["t"])
-            x["t"][np.arange(self.batch), rng.integers(self.classes, size=self.batch)] = 1
-        return x
+        if x.name == "labels":
+            return super().indices(x, rng)
+        t = np.zeros(x.shape, np.float32)
+        t[np.arange(self.batch), rng.integers(self.classes, size=self.batch)] = 1
+        return t
 
     def _truth(self, x: Arrays) -> Array:
         """The labels as rows."""
@@ -77,6 +89,12 @@ class Softmax(Problem):
         t = np.zeros((self.batch, self.classes))
         t[np.arange(self.batch), x["labels"]] = 1
         return t
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        rows = places.rows(rng, self.batch, self.classes)
+        return Excerpt(
+            replace(self, batch=len(rows)), {x.name: (rows, *places.every(x.shape[1:])) for x in self.operands()}
+        )
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
@@ -92,6 +110,15 @@ class Softmax(Problem):
         if self.before == "softmax":
             gradient = q * (gradient - (gradient * q).sum(axis=1, keepdims=True))
         return {"dx": gradient, "loss": loss}
+
+    def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
+        import numpy as np
+
+        compared = super().compare(x, got, u, probe)
+        if probe != SPECIAL:
+            return compared
+        lost = np.isnan(x["x"]).any(axis=1)
+        return [replace(e, error=np.where(lost, 0.0, e.error)) if e.operand == "loss" else e for e in compared]
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """An exponential is off by its argument's own rounding: u times how far below the top it lies."""

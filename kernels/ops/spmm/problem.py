@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kernels.problem import Operand, Problem, axis
+from kernels import places
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from kernels.problem import Array, Arrays
 
 LIMIT = 16.0  # as of dense products: honest ones stay below 5.5 u |W||B|
@@ -18,7 +21,8 @@ class Spmm(Problem):
     """C = W·B, row-major: W m×k of which a share `density` is not zero, at random places, B k×n, C m×n.
 
     W is no operand: like the weights of a network it is there before, in whatever form a kernel likes, and
-    the same for all. FLOPs are those of its non-zeros; a dense product executes more.
+    the same for all. FLOPs are those of its non-zeros; a dense product executes more. Of a NaN in B nothing is asked: a
+    dense product multiplies it by zeros, a sparse one does not.
     """
 
     op: ClassVar[str] = "spmm"
@@ -40,6 +44,14 @@ class Spmm(Problem):
     def bytes(self) -> float:
         """B once, C once, W as CSR: a value and a 32-bit column for each, a row pointer a row."""
         return 4.0 * (self.k * self.n + self.m * self.n) + 8.0 * self.nonzeros + 4.0 * (self.m + 1)
+
+    @property
+    def summed(self) -> int:
+        return self.k
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"b": 1}
 
     def operands(self) -> tuple[Operand, ...]:
         return Operand("b", (self.k, self.n), "in"), Operand("c", (self.m, self.n), "out")
@@ -70,6 +82,12 @@ class Spmm(Problem):
         values, columns, pointers = self.weights()
         kept = np.abs(values) if absolute else values
         return csr_array((kept.astype(np.float64), columns, pointers), shape=(self.m, self.k))
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        """Some columns: W is the problem's own."""
+        columns = places.rows(rng, self.n, self.m + self.k)
+        inputs, outputs = places.every((self.k, self.m))
+        return Excerpt(replace(self, n=len(columns)), {"b": (inputs, columns), "c": (outputs, columns)})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         return {"c": self._csr() @ x["b"].astype("f8")}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from kernels.problem import Operand, Problem, axis
+from kernels import places
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from kernels.problem import Array, Arrays
 
 SCALE = 3.0
@@ -15,7 +19,8 @@ SCALE = 3.0
 
 @dataclass(frozen=True)
 class Stream(Problem):
-    """read: y = sum(a); copy: y = a; triad: y = a + 3·b. `size` is the length of each array in bytes."""
+    """read: y = sum(a); copy: y = a; triad: y = a + 3·b. `size` is the length of each array in bytes. A NaN or an
+    infinity is copied and added as IEEE 754 says; a sum with a NaN in it is one."""
 
     op: ClassVar[str] = "stream"
 
@@ -34,11 +39,31 @@ class Stream(Problem):
     def bytes(self) -> float:
         return {"read": 4.0, "copy": 8.0, "triad": 12.0}[self.kind] * self.count
 
+    @property
+    def summed(self) -> int:
+        return self.count if self.kind == "read" else 1
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {} if self.kind == "read" else {"a": 1, "b": 1}
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        if self.kind == "triad":
+            return {"a": (math.nan,), "b": (-math.inf,)}
+        return {"a": (math.nan,) if self.kind == "read" else (math.nan, math.inf)}
+
     def operands(self) -> tuple[Operand, ...]:
         row = (1, self.count)
         inputs = ("a", "b") if self.kind == "triad" else ("a",)
         out = (1, 1) if self.kind == "read" else row
         return (*(Operand(name, row, "in") for name in inputs), Operand("y", out, "out"))
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        if self.kind == "read":
+            return super().excerpt(rng)
+        row = (*places.every((1,)), places.elements(rng, self.count))
+        return Excerpt(replace(self, size=4 * len(row[1])), {x.name: row for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         a: Array = x["a"].astype("f8")

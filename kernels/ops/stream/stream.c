@@ -21,22 +21,82 @@ typedef struct {
     int64_t count;
 } argument;
 
+typedef struct {
+    const float *a;
+    float *y;
+    int64_t count, again;
+} read_argument;
+
 /* Four streams at once, as most kernels have: one alone leaves the prefetchers idle. */
-void stream_read(const argument *p)
+#define EACH_OF_FOUR(DO) \
+    for (int64_t i = 0; i < part; i += 2 * LANES) \
+        for (int s = 0; s < STREAMS; s++) { \
+            DO(2 * s, *(const vec *)(a + s * part + i)) \
+            DO(2 * s + 1, *(const vec *)(a + s * part + i + LANES)) \
+        }
+
+#if defined(__aarch64__)
+#define REGISTER "w"
+#else
+#define REGISTER "x"
+#endif
+#define SUM(at, value) sum[at] += value;
+#define TOUCH(at, value) __asm__ volatile("" ::REGISTER(value)); /* read, and nothing else */
+
+static float sum_of(const float *a, int64_t count)
 {
     vec sum[2 * STREAMS] = {{0}};
-    int64_t part = p->count / STREAMS / (2 * LANES) * (2 * LANES), done = STREAMS * part;
-    for (int64_t i = 0; i < part; i += 2 * LANES)
-        for (int s = 0; s < STREAMS; s++) {
-            sum[2 * s] += *(const vec *)(p->a + s * part + i);
-            sum[2 * s + 1] += *(const vec *)(p->a + s * part + i + LANES);
-        }
-    for (; done + LANES <= p->count; done += LANES) sum[0] += *(const vec *)(p->a + done);
+    int64_t part = count / STREAMS / (2 * LANES) * (2 * LANES), done = STREAMS * part;
+    EACH_OF_FOUR(SUM)
+    for (; done + LANES <= count; done += LANES) sum[0] += *(const vec *)(a + done);
     float total = 0;
-    for (; done < p->count; done++) total += p->a[done];
+    for (; done < count; done++) total += a[done];
     for (int s = 1; s < 2 * STREAMS; s++) sum[0] += sum[s];
     for (int l = 0; l < LANES; l++) total += sum[0][l];
-    *p->y = total;
+    return total;
+}
+
+/* Several times: of a little, to sum up the sums takes longer than to read it. */
+static float read_again(const float *a, int64_t count, int64_t again)
+{
+    int64_t part = count / STREAMS / (2 * LANES) * (2 * LANES);
+    for (; again > 1; again--) {
+        EACH_OF_FOUR(TOUCH)
+        for (int64_t i = STREAMS * part; i < count; i++) TOUCH(0, a[i])
+    }
+    return sum_of(a, count);
+}
+
+void stream_read(const read_argument *p) { *p->y = read_again(p->a, p->count, p->again); }
+
+/* The same by a team (kernels/team.c): a slice is `length` floats, each read `again` times. A member's sum has a cache
+ * line to itself. */
+enum { APART = 16 };
+
+typedef struct {
+    void *team[2];
+    int64_t members, slices, passes;
+    const float *a;
+    float *y;
+    double *sums;
+    int64_t count, length, again;
+} shared_argument;
+
+void stream_read_part(const shared_argument *p, int64_t member, int64_t slice)
+{
+    int64_t first = slice * p->length, left = p->count - first;
+    int64_t length = left < 0 ? 0 : left < p->length ? left : p->length;
+    p->sums[APART * member] += read_again(p->a + first, length, p->again);
+}
+
+void stream_read_done(const shared_argument *p, int64_t passes)
+{
+    double total = 0;
+    for (int64_t i = 0; i < p->members; i++) {
+        total += p->sums[APART * i];
+        p->sums[APART * i] = 0;
+    }
+    *p->y = (float)(total / (double)passes);
 }
 
 /* Between the first and the second cache `rep movsb` fetches no line that it is to overwrite: on Zen 5 1.3 to 1.7

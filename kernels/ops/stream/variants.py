@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build, grid
-from kernels.launch import Bind, Launch
+from kernels import build, grid, team
+from kernels.launch import Bind, Launch, Setting
 from kernels.libs import cuda as cuda_library
 from kernels.libs import torch as torch_library
 from kernels.libs import torch_cuda
@@ -30,7 +30,64 @@ class Argument(ctypes.Structure):
     _fields_ = (("a", ctypes.c_void_p), ("b", ctypes.c_void_p), ("y", ctypes.c_void_p), ("count", ctypes.c_int64))
 
 
-def prepare(problem: Stream, device: object, setting: object) -> Bind:
+PASS = 1 << 20  # bytes that a launch reads, at least: a little many times, beside which summing it up is 1 %
+SLICE, LAUNCH = 256 << 10, 16 << 20  # bytes that a thread of several reads in turn, and in a launch, at least
+APART = 16  # numbers of float64 from one thread's sum to the next, in stream.c
+
+
+class Read(ctypes.Structure):
+    """What stream_read takes."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("a", "y")),
+        *((name, ctypes.c_int64) for name in ("count", "again")),
+    )
+
+
+class Shared(ctypes.Structure):
+    """What stream_read_part takes."""
+
+    _fields_ = (
+        *team.PLAN,
+        *((name, ctypes.c_void_p) for name in ("a", "y", "sums")),
+        *((name, ctypes.c_int64) for name in ("count", "length", "again")),
+    )
+
+
+def _read_by_several(problem: Stream, threads: int) -> Bind:
+    """Each thread its own part, again and again within a launch: of a little, starting them would take longer than
+    reading it. A thread that is late leaves slices to the others. Raises Unavailable."""
+    import numpy as np
+
+    own = -(-problem.count // threads)
+    slices = max(1, 4 * own // SLICE)
+    length = -(-own // slices)
+    again = max(1, PASS // (4 * length)) if slices == 1 else 1
+    passes = max(1, -(-LAUNCH // (4 * own * again)))
+    names = ("stream_read_part", "stream_read_done")
+    part, done = (build.address(SOURCE, name) for name in names)
+    members = team.gather(threads)
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        sums = np.zeros(APART * threads)
+        plan = Shared(part, done, threads, slices, passes, None, None, sums.ctypes.data, problem.count, length, again)
+        return team.shared(members, plan, ("a", "y"), buffers, passes * again, (sums,))
+
+    return bind
+
+
+def _read(problem: Stream) -> Bind:
+    function, again = build.address(SOURCE, "stream_read"), max(1, PASS // problem.size)
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        return launch(function, Read(count=problem.count, again=again), ("a", "y"), buffers, uses=again)
+
+    return bind
+
+
+def prepare(problem: Stream, device: object, setting: Setting) -> Bind:
+    if problem.kind == "read":
+        return _read(problem) if setting.threads == 1 else _read_by_several(problem, setting.threads)
     function = build.address(SOURCE, f"stream_{problem.kind}")
     names = [operand.name for operand in problem.operands()]
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from kernels.problem import Operand, Problem, axis
+from kernels import places
+from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from kernels.problem import Array, Arrays
 
 
 @dataclass(frozen=True)
 class Transpose(Problem):
-    """y[j, i] = x[i, j]: x is rows × cols, y is cols × rows. Nothing is computed, so the answer is exact."""
+    """y[j, i] = x[i, j]: x is rows × cols, y is cols × rows. Nothing is computed, so the answer is exact,
+    a NaN included."""
 
     op: ClassVar[str] = "transpose"
 
@@ -28,8 +33,20 @@ class Transpose(Problem):
     def bytes(self) -> float:
         return 8.0 * self.rows * self.cols
 
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"x": 0}
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {"x": (math.nan, math.inf)}
+
     def operands(self) -> tuple[Operand, ...]:
         return Operand("x", (self.rows, self.cols), "in"), Operand("y", (self.cols, self.rows), "out")
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        rows, cols = places.tile(rng, self.rows, self.cols, 1)
+        return Excerpt(replace(self, rows=len(rows), cols=len(cols)), {"x": (rows, cols), "y": (cols, rows)})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         return {"y": x["x"].T.astype("f8")}

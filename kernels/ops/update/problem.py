@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from kernels import bounds, places
 from kernels.directions import direction
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError
-from kernels.problem import Operand, Problem, axis
+from kernels.problem import GRADED, Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,13 +24,13 @@ PARTS = ("step", "wgrad", "update", *PIECES)
 # Operations and bytes of a weight in the pass after the product. The norm's own pass reads the gradient once.
 APPLY_FLOPS = {"sgd": 2, "decay": 3, "momentum": 5, "unit": 5, "nesterov": 6, "clip": 4, "norm": 4, "tied": 2}
 APPLY_BYTES = {"sgd": 12, "decay": 12, "momentum": 20, "unit": 20, "nesterov": 20, "clip": 12, "norm": 16, "tied": 12}
-PRODUCT_LIMIT = 16.0  # honest products stay under 5.5 u |X||dY|, as those of kernels/ops/gemm
 PASS_LIMIT = 8.0  # roundings of an element in the passes
 # A product that adds to W may begin each sum with W, and then rounds at its size k times: of MKL's at n = 10 the
 # error grows as 1.2 √k u |W|, from k = 16 to 4096. That hides no half precision, which errs in the product.
 SUM_LIMIT = 3.0
 NORM_LIMIT = 512.0  # of a sum of squares in single precision, whose order is the kernel's own
-SPARSE = 16  # non-zeros among the batch in the second probe
+SPARSE = 16  # samples that count in the second probe
+IDLE, NEGLIGIBLE = 2.0**-40, 2.0**-30  # the others, beside them, and what a float64 reference may leave out
 SMALLEST_NORM = 1e-6  # beside the norm in its denominator, as in torch.nn.utils.clip_grad_norm_
 
 
@@ -45,6 +46,8 @@ class Update(Problem):
 
     `part`: a piece of the step by itself, for the sum of the pieces. wgrad: g alone. update: the pass over a
     g that is given. clear: g = 0. scale: W = −W, which reads and writes W and never drifts.
+
+    A NaN in X makes its row of g NaN, and of W and V; of clipping one libraries do not agree.
 
     lr is 1: at a smaller one an error of g would hide under the rounding of W. Launched again and again the
     weights grow by the same step each time, which no number of launches drives to infinity; those of decay
@@ -107,6 +110,18 @@ class Update(Problem):
             "scale": 8.0 * self.count,
         }[self.part]
 
+    @property
+    def summed(self) -> int:
+        return self.products * self.k
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"x": 1} if self.part in ("step", "wgrad") and self.rule not in ("clip", "norm") else {}
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {"x": (math.nan,)} if self.part in ("step", "wgrad") and self.rule not in ("clip", "norm") else {}
+
     def operands(self) -> tuple[Operand, ...]:
         rows = self.products * self.k
         x, dy = Operand("x", (rows, self.m), "in"), Operand("dy", (rows, self.n), "in")
@@ -122,13 +137,24 @@ class Update(Problem):
         }[self.part]
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        """In the sparse probe few samples count, and W is as small as their share: it would hide them."""
+        """In the sparse probe, and the graded one, few samples count: the others are small, not zero, by which a kernel
+        would know it. W is as small as their share: it would hide them."""
         x = super().fill(rng, probe)
-        if probe == "sparse" and "x" in x and self.products * self.k > SPARSE:
-            x["x"][rng.permutation(len(x["x"]))[SPARSE:]] = 0
+        if probe in ("sparse", GRADED) and "x" in x and self.products * self.k > SPARSE:
+            x["x"][rng.permutation(len(x["x"]))[SPARSE:]] *= IDLE
             if "w" in x:
                 x["w"] *= SPARSE / self.k
         return x
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        if self.rule == "norm":  # of the whole gradient
+            return super().excerpt(rng)
+        terms = self.products * self.k
+        rows, columns = places.tile(rng, self.m, self.n, terms if self.part in ("step", "wgrad") else 1)
+        batch = places.every((terms,))[0]
+        of = {"x": (batch, rows), "dy": (batch, columns)}
+        part = replace(self, m=len(rows), n=len(columns))
+        return Excerpt(part, {x.name: of.get(x.name, (rows, columns)) for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         import numpy as np
@@ -141,13 +167,13 @@ class Update(Problem):
         return {"g": g} if self.part == "wgrad" else self.stepped(x, g)
 
     def gradient(self, x: Arrays) -> Array:
-        """g in float64, m×n; the terms of samples that are zero left out."""
+        """g in float64, m×n; the terms of samples that are negligible left out."""
         import numpy as np
 
         if self.part == "update":
             given: Array = x["g"].astype(np.float64)
             return given
-        used = x["x"].any(axis=1)
+        used = self._used(x)
         g: Array = x["x"][used].astype(np.float64).T @ x["dy"][used].astype(np.float64)
         return np.divide(g, self.k, out=g)
 
@@ -206,7 +232,15 @@ class Update(Problem):
         if self.part == "update":
             given: Array = np.abs(x["g"]) * u
             return given
-        used = x["x"].any(axis=1)
+        used = self._used(x)
         absolute: Array = np.abs(x["x"][used]).T @ np.abs(x["dy"][used])
-        absolute *= PRODUCT_LIMIT * u / self.k
-        return absolute
+        absolute /= self.k
+        return bounds.product(absolute, self.gradient(x) if u >= bounds.COARSE else absolute, u, int(used.sum()))
+
+    def _used(self, x: Arrays) -> Array:
+        """The samples that are not negligible."""
+        import numpy as np
+
+        sizes = np.abs(x["x"]).max(axis=1)
+        used: Array = ~(sizes < NEGLIGIBLE * sizes.max())
+        return used

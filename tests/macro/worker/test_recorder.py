@@ -149,7 +149,25 @@ def test_waiting_of_its_own_accord_is_told_apart_from_work(recorder: ModuleType)
     before = recorder.blocked()
     time.sleep(0.05)
     assert recorder.blocked(before) > 20_000_000
-    assert recorder.blocked((0, 0, None, 0)) == 0
+
+
+def test_where_the_system_tells_no_queueing_all_that_was_not_run_is_waiting(recorder: ModuleType) -> None:
+    """Then its time is the wall's."""
+    assert recorder.waited((0, 0, None, 0), (10, 4, None, 0)) == 6
+    assert recorder.waited((0, 0, 1, 0), (10, 4, 3, 0)) == 0
+    assert recorder.waited((0, 0, 1, 0), (10, 4, 3, 1)) == 4
+
+
+@pytest.mark.parametrize(
+    ("lines", "delay"), [(["5 7 1", "1 30 2"], 37), (["5 0 1"], 0), (["0 0 0"], None), ([""], None), ([], None)]
+)
+def test_what_its_threads_are_queued_for(
+    recorder: ModuleType, tmp_path: Path, lines: list[str], delay: int | None
+) -> None:
+    for number, line in enumerate(lines):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "schedstat").write_text(line)
+    assert recorder.run_delay(str(tmp_path)) == delay
 
 
 def test_a_replay_times_each_call_and_says_what_it_was(recorder: ModuleType) -> None:

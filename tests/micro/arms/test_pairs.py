@@ -104,6 +104,13 @@ def test_short_visits_are_timed_by_the_wall() -> None:
     assert {(one.clock, one.samples[0] > 8e-6) for one in run.results} == {("wall", True)}
 
 
+@pytest.mark.parametrize(("settled", "clock"), [({"queues": False}, "wall"), ({"queues": True}, "cpu"), ({}, "cpu")])
+def test_where_the_system_tells_no_queueing_the_wall_is_the_clock(settled: dict[str, bool], clock: str) -> None:
+    """A checkout from before it was asked does not say."""
+    _, run = kept(Script(slower(1.2), settled=settled))
+    assert {one.clock for one in run.results} == {clock}
+
+
 def test_what_differs_between_the_arms_is_said() -> None:
     facts: dict[str, dict[str, Any]] = {"a": {"packages": {"numpy": "1"}}, "b": {"packages": {"numpy": "2"}}}
     ran, run = kept(Script(facts=facts))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +17,7 @@ from kernels.launch import Setting
 from kernels.ops.fma import Fma
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.launch import Calls
+from kernels.ops.mma import Mma
 from kernels.ops.pages import Pages
 from kernels.ops.saxpy import Saxpy
 from kernels.ops.saxpy.problem import PASSES
@@ -35,29 +36,44 @@ FLOPS, BYTES = 1e12, 1e11  # a second, of the ceilings
 TENSOR = {"mma": 0.62 * FLOPS, "wgmma": FLOPS}  # and of tensor cores by each instruction
 
 
-def product(device: str, dtype: str = "fp32", size: int = SIZE, variant: str = "") -> Case:
-    return Case(Gemm(size, size, size, dtype=dtype), variant or PLACE[device], Setting(device=device))
+LARGE = 512  # a product whose arithmetic takes longer than reading its operands
 
 
-def seconds(problem: Any, tensor: Mapping[str, float]) -> float:
-    """Of a ceiling's launch."""
+def product(device: str, dtype: str = "fp32", size: int = SIZE, variant: str = "", threads: int = 1) -> Case:
+    return Case(Gemm(size, size, size, dtype=dtype), variant or PLACE[device], Setting(threads, device=device))
+
+
+def peak_name(device: str) -> str:
+    return f"FMA {case_ceilings.peak(kind_of(device), SMALL).isa}"
+
+
+def seconds(ceiling: Case, tensor: Mapping[str, float]) -> float:
+    """Of a ceiling's launch: several threads have each as much as one."""
+    problem: Any = ceiling.problem
+    threads = ceiling.setting.threads
     if problem.op == "mma":
-        return float(problem.flops / tensor[problem.unit])
-    return float(problem.flops / FLOPS if problem.op == "fma" else problem.bytes / BYTES)
+        return float(problem.flops / tensor[problem.unit] / threads)
+    return float(problem.flops / FLOPS if problem.op == "fma" else problem.bytes / BYTES) / threads
 
 
 def shares(
-    *cases: Case, times: tuple[float, ...], stopped: float = 1.0, tensor: Mapping[str, float] = TENSOR
+    *cases: Case,
+    times: tuple[float, ...],
+    stopped: float = 1.0,
+    tensor: Mapping[str, float] = TENSOR,
+    limits: Mapping[str, Limits] = LIMITS,
+    without: Callable[[Case], bool] = lambda ceiling: False,
 ) -> list[case_ceilings.Share]:
-    """Of cases that take so long, in the same rounds as ceilings of FLOPS and BYTES a second, whose visits by the
-    wall take `stopped` times as long."""
-    ceilings = case_ceilings.cases(cases, LIMITS)
-    took = [*times, *(seconds(case.problem, tensor) for case in ceilings)]
+    """Of cases that take so long, in the same rounds as ceilings of FLOPS and BYTES a second and thread, whose visits
+    by the wall take `stopped` times as long; `without` those that could not be measured."""
+    ceilings = [x for x in case_ceilings.cases(cases, limits) if not without(x)]
+    took = [*times, *(seconds(case, tensor) for case in ceilings)]
     noise = np.random.default_rng(3).normal(1, 0.001, (ROUNDS, 1))
     rounds = np.array(took) * noise
     wall = rounds * [1.0 if i < len(cases) else stopped for i in range(len(took))]
-    found: Any = SimpleNamespace(times=wall, undisturbed=rounds, accepted=np.ones(ROUNDS, bool))
-    return [case_ceilings.share(found, [*cases, *ceilings], i, LIMITS) for i in range(len(cases))]
+    look = SimpleNamespace(wall=wall)
+    found: Any = SimpleNamespace(times=wall, undisturbed=rounds, look=look, accepted=np.ones(ROUNDS, bool))
+    return [case_ceilings.share(found, [*cases, *ceilings], i, limits) for i in range(len(cases))]
 
 
 def inputs(case: Case) -> float:
@@ -95,6 +111,48 @@ def test_the_time_of_a_call_on_a_gpu_has_no_ceiling() -> None:
     assert case_ceilings.cases([Case(call, "c", Setting(device="fake"))], LIMITS)
 
 
+def test_several_threads_are_bounded_by_as_many_at_once() -> None:
+    """Each number of threads has its own; two reach twice the rate of one here, in slices of their own."""
+    one, two = product("cpu", size=LARGE), product("cpu", size=LARGE, threads=2)
+    found = case_ceilings.cases([two, one, two], LIMITS)
+    assert [(x.problem.op, x.setting.threads) for x in found] == [("fma", 2), ("stream", 2), ("fma", 1), ("stream", 1)]
+    fma: Any = found[0].problem
+    assert (fma.processors, fma.flops) == (2, 2 * case_ceilings.TEAM_STEPS / case_ceilings.STEPS * flops_of(found[2]))
+    first, second = shares(two, one, times=(arithmetic(two) / 2 / 0.5, arithmetic(one) / 0.9))
+    assert (first.name, second.name) == (f"{peak_name('cpu')}, 2 threads", peak_name("cpu"))
+    assert (first.percent, second.percent) == pytest.approx((50, 90), abs=0.5)
+
+
+def flops_of(case: Case) -> float:
+    return case.problem.flops
+
+
+def test_what_beats_one_thread_twice_is_refused_where_two_reach_less() -> None:
+    """Two threads that share what they read reach no more than one."""
+    case = Case(Stream("read", 1 << 20), "c", Setting(2))
+    (share,) = shares(case, times=(inputs(case) / 2 / 1.5,))
+    assert share.refusal == "1.50 times its ceiling (read 1 MiB, 2 threads): it cannot have done this work"
+
+
+def test_more_threads_than_cores_are_told_as_so_many_times_one() -> None:
+    case = product("cpu", size=LARGE, threads=3)
+    assert {x.setting.threads for x in case_ceilings.cases([case], LIMITS)} == {1}
+    (share,) = shares(case, times=(arithmetic(case) / 3 / 0.5,))
+    assert share.name == f"{peak_name('cpu')}, 3 × 1 thread" and share.percent == pytest.approx(50, abs=0.5)
+
+
+def test_a_ceiling_of_several_threads_is_the_fastest_visit_around() -> None:
+    """What stops one of them stops all: three of four visits here. A clock that changes is followed."""
+    cases = [product("cpu", threads=2), *case_ceilings.cases([product("cpu", threads=2)], LIMITS)]
+    wall = np.ones((ROUNDS, len(cases)))
+    wall[ROUNDS // 2 :] = 2.0
+    wall[np.arange(ROUNDS) % 4 > 0] *= 10
+    look = SimpleNamespace(wall=wall)
+    measured: Any = SimpleNamespace(look=look, undisturbed=wall, accepted=np.ones(ROUNDS, bool))
+    least = case_ceilings.took(measured, cases, 1)
+    assert (least[: ROUNDS // 2] == 1).all() and (least[ROUNDS // 2 + case_ceilings.AROUND :] == 2).all()
+
+
 def test_the_nearer_bound_is_the_ceiling() -> None:
     case = product("cpu")
     assert inputs(case) < arithmetic(case)
@@ -108,17 +166,54 @@ def test_another_device_s_ceiling_is_none_of_ours() -> None:
     both = product("fake"), product("fake:cuda")
     found = shares(*both, times=(arithmetic(both[0]) * 2, arithmetic(both[1]) * 1.25))
     assert [x.percent for x in found] == pytest.approx([50, 80], abs=0.1)
-    assert [x.name for x in found] == [f"FMA {case_ceilings.peak(kind_of(x.setting.device), SMALL).isa}" for x in both]
+    assert [x.name for x in found] == [peak_name(x.setting.device) for x in both]
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "int8"])
-def test_coarser_arithmetic_of_a_cpu_has_no_ceiling_that_is_known(dtype: str) -> None:
-    """Five times as fast as multiply-adds of single precision, and no refusal."""
-    case = product("cpu", dtype, variant="torch")
-    fast = max(arithmetic(case) / 5, 1.2 * inputs(case))
-    assert fast < arithmetic(case)
-    (share,) = shares(case, times=(fast,))
+def test_a_type_without_an_instruction_is_a_share_of_single_precision_and_not_refused() -> None:
+    """Four times as fast: fixed point could be."""
+    case = product("cpu", "bf16", variant="torch", size=LARGE)
+    (share,) = shares(case, times=(arithmetic(case) / 4,))
+    assert share.name == f"{peak_name('cpu')} in place of bf16" and share.refusal is None
+    assert share.percent == pytest.approx(400, abs=1)
+
+
+def test_bytes_without_an_instruction_have_no_ceiling_that_is_known() -> None:
+    case = product("cpu", "int8", variant="torch", size=LARGE)
+    (share,) = shares(case, times=(arithmetic(case) / 5,))
     assert share == case_ceilings.Share(None, None, None)
+
+
+CORES = replace(SMALL, features=("avx512bf16", "avx512vnni"))
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [("bf16", "avx512bf16"), ("int8", "avx512vnni")])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_type_with_an_instruction_has_its_own_ceiling(dtype: str, unit: str, threads: int) -> None:
+    case = product("cpu", dtype, variant="torch", size=LARGE, threads=threads)
+    limits = LIMITS | {"cpu": CORES}
+    found = [x.problem for x in case_ceilings.cases([case], limits) if x.problem.op == "mma"]
+    assert found == [Mma(dtype, unit, case_ceilings.CORE_STEPS, threads)]
+    name = f"{dtype}, {unit}" + (", 2 threads" if threads == 2 else "")
+    (share,) = shares(case, times=(arithmetic(case) / threads / 0.8,), tensor={unit: FLOPS}, limits=limits)
+    assert share.percent == pytest.approx(80, abs=0.5) and (share.name, share.refusal) == (name, None)
+    (share,) = shares(case, times=(arithmetic(case) / threads / 2,), tensor={unit: FLOPS}, limits=limits)
+    assert share.refusal == f"2.00 times its ceiling ({name}): it cannot have done this work"
+
+
+@pytest.mark.parametrize(("left_out", "name"), [("", "bf16, amxbf16"), ("amxbf16", "bf16, avx512bf16")])
+def test_where_one_instruction_could_not_be_measured_none_refuses(left_out: str, name: str) -> None:
+    """Tiles are told, and their kernel did not run: a library's may."""
+    limits = LIMITS | {"cpu": replace(CORES, features=("avx512bf16", "amxbf16"))}
+    case = product("cpu", "bf16", variant="torch", size=LARGE)
+    both = {"avx512bf16": FLOPS, "amxbf16": 4 * FLOPS}
+    (share,) = shares(
+        case, times=(arithmetic(case) / 8,), tensor=both, limits=limits, without=lambda x: unit_of(x) == left_out
+    )
+    assert (share.name, share.refusal is None) == (name, bool(left_out))
+
+
+def unit_of(case: Case) -> str:
+    return case.problem.unit if isinstance(case.problem, Mma) else "none"
 
 
 @pytest.mark.parametrize("device", ["cpu", "fake", "fake:cuda"])
@@ -212,4 +307,4 @@ def test_a_refusal_names_the_bound_that_was_beaten() -> None:
 def test_coarser_arithmetic_is_bounded_by_what_it_reads() -> None:
     case = product("cpu", "bf16", variant="torch")
     (share,) = shares(case, times=(inputs(case) / 3,))
-    assert share.percent is None and share.refusal is not None and "(read " in share.refusal
+    assert share.refusal is not None and "(read " in share.refusal

@@ -24,6 +24,7 @@ from micro.worker import visits as worker_visits
 from micro.worker.client import Died, Local
 from micro.worker.host import Host
 from micro.worker.messages import Look, Message, R
+from micro.worker.turns import CALLS
 from tests.simulated.workers import measured, run
 
 PROBLEM = Gemm(8, 8, 8)
@@ -134,7 +135,7 @@ def test_a_contest(no_canaries: None) -> None:
     probes = heard(device, lambda: host.check(FIRST, 1))
     launched = probes.index("launch openblas")
     assert set(probes[:launched]) <= {"prepare openblas"}
-    assert probes[launched:] == ["launch openblas", "sync", "sync"] * 2  # dense and sparse; timed, then read
+    assert probes[launched:] == ["launch openblas", "sync", "sync"] * CALLS  # timed, then read
     one, many = visit("openblas", 1, 0), visit("openblas", 4, 0)
     ramp = one * 4 * 3  # three medians of four, which are alike here
     assert heard(device, lambda: host.settle(host.open([FIRST], [True], 1), VISIT)) == ramp + one + many * 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +16,8 @@ from kernels.devices.fake import Fake
 from kernels.launch import Setting
 from kernels.ops.gemm.problem import Gemm
 from micro.measuring import canary_history
-from micro.measuring.rounds import ENOUGH, Goal, Measurement, clocks, measure
+from micro.measuring.clocks import clocks
+from micro.measuring.rounds import ENOUGH, Goal, Measurement, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case, Contest
 from micro.worker import canaries, counters
@@ -138,15 +141,15 @@ def lossy(lost: Callable[[int], Sequence[float]], opened: ContestCost = SHORT, *
 
 
 def test_what_a_visit_lost_is_taken_off_where_its_round_is_not_rejected() -> None:
-    """A ceiling of 60 µs that a neighbor stopped for 4 ms, beside a case of 5 ms by its own clock."""
-    opened = ContestCost((1, 1, 1), (5e-3, CALL, CALL), 1e-2)
-    stopped = lambda number: ([5e-3, CALL, 4e-3], [5e-3, CALL, CALL], [0.0, 0.009, 0.98])  # noqa: E731
+    """A ceiling of 60 µs that a neighbor stopped for 4 ms, beside cases that it did not stop."""
+    opened = ContestCost((1, 1, 1), (CALL, CALL, CALL), 1e-2)
+    stopped = lambda number: ([CALL, CALL, 4e-3], [CALL, CALL, CALL], [0.0, 0.009, 0.98])  # noqa: E731
     cases = (FIRST, SECOND, Case(PROBLEM, "blocked", role="ceiling"))
     scripted: Any = Scripted(cases, opened, stopped)
     m = measure(scripted, [(0, 1)], Goal(30.0, 0.01, 0.01, rounds=8), lambda text: None)
     assert not m.rejected.any()
-    assert m.times[0].tolist() == [5e-3, CALL, 4e-3]
-    assert m.undisturbed.tolist() == [[5e-3, CALL, CALL]] * 8
+    assert m.times[0].tolist() == [CALL, CALL, 4e-3]
+    assert m.undisturbed.tolist() == [[CALL, CALL, CALL]] * 8
 
 
 @pytest.mark.parametrize("case", [0, 1])
@@ -168,9 +171,11 @@ def test_long_visits_are_never_rejected() -> None:
     assert not m.rejected.any()
 
 
-def test_only_the_visits_timed_by_the_wall_reject() -> None:
-    mixed = ContestCost((1, 1), (5e-3, CALL), 1e-2)
-    assert not lossy(lambda number: [0.5, 0.0], mixed).rejected.any()
+def test_long_visits_are_never_rejected_for_what_they_lost_by_the_wall_either() -> None:
+    """Where this system tells no waits from losses; a short rival's losses reject."""
+    mixed = ContestCost((1, 1), (5e-3, CALL), 1e-2, queues=False)
+    m = lossy(lambda number: [0.5, 0.0], mixed)
+    assert m.clocks == ("wall", "wall") and not m.rejected.any()
     m = lossy(lambda number: [0.0, 0.5 if number < 2 else 0.0], mixed)
     assert m.rejected.tolist()[:3] == [True, True, False]
 
@@ -216,12 +221,33 @@ def test_the_clock_of_a_case(call: float, launches: int, threads: int, clock: st
     assert clocks([case], ContestCost((launches,), (call * launches,), call)) == (clock,)
 
 
-def test_each_case_is_told_by_its_own_clock() -> None:
-    opened = ContestCost((4, 1), (CALL, 2e-3), 1e-2)
+def test_a_system_that_tells_no_waits_from_losses_takes_the_wall() -> None:
+    assert clocks([FIRST], ContestCost((1,), (1.0,), 1.0, queues=False)) == ("wall",)
+
+
+@pytest.mark.parametrize(
+    ("visits", "clock"),
+    [
+        ((0.9e-3, 1.1e-3), "wall"),
+        ((1.1e-3, 2e-3), "cpu"),
+        ((CALL, 3.9e-3), "wall"),
+        ((CALL, 4.1e-3), "cpu"),  # a neighbor stops it in every round, and its rival is far away
+    ],
+)
+def test_a_contest_has_one_clock(visits: tuple[float, float], clock: str) -> None:
+    """Its bounds have it too; they do not choose it."""
+    cases, bound = (FIRST, SECOND), Case(PROBLEM, "blocked", role="ceiling")
+    for ceiling in (CALL, 1.0):
+        opened = ContestCost((1, 1, 1), (*visits, ceiling), 1e-2)
+        assert clocks((*cases, bound), opened) == (clock,) * 3
+
+
+def test_by_the_processors_clock_times_are_processor_time_with_waits() -> None:
+    opened = ContestCost((4, 1), (2e-3, 2e-3), 1e-2)
     scripted: Any = Scripted((FIRST, SECOND), opened, lambda number: ([1.0, 2.0], [3.0, 4.0], [0.0, 0.0]))
     m = measure(scripted, [(0, 1)], Goal(30.0, 0.01, 0.01), lambda text: None)
-    assert m.times.tolist() == [[1.0, 4.0]] * len(m.times)
-    assert m.logs(0, 1) == pytest.approx([1.3862943611] * len(m.times))
+    assert m.times.tolist() == [[3.0, 4.0]] * len(m.times)
+    assert m.logs(0, 1) == pytest.approx([math.log(4 / 3)] * len(m.times))
 
 
 class Busy(Fake):
@@ -248,6 +274,62 @@ def test_a_result_is_contended_above_a_fifth(own_state: Path, period: int, statu
         assert set(result.rejected) <= set(result.rounds)
     assert measured(told)[0].rejected or period == 41
     assert told.comparisons[0].verdict == "same"  # contention costs neither time nor verdict
+
+
+class Sleeper(Fake):
+    """Three tenths of each visit it waits, and nobody takes anything."""
+
+    def between(self, start: Any, end: Any) -> Elapsed:
+        wall = super().between(start, end).wall
+        return Elapsed(wall, 0.7 * wall, 0.0)
+
+
+@pytest.mark.parametrize(("call", "clock"), [(CALL, "wall"), (5e-3, "cpu")])
+def test_what_a_kernel_waits_of_its_own_accord_is_its_time(own_state: Path, call: float, clock: str) -> None:
+    told = run(Local(Host(Sleeper(lambda name, problem: call), 0)), CONTEST, seconds=0.3)
+    for result in measured(told):
+        assert (result.status, result.clock, result.rejected) == ("ok", clock, ())
+        assert result.seconds is not None and result.seconds.median == pytest.approx(call, rel=0.02)
+        assert result.waits == pytest.approx(0.3, abs=0.01)
+        assert "waited of its own accord for 30% of its time, which counts" in result.warnings
+
+
+def test_what_the_hypervisor_stole_of_a_look_is_no_wait(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth; it is lost."""
+    seconds = iter(range(1000))
+    monkeypatch.setattr(counters.Counters, "now", lambda: Counters(clock=(s := next(seconds)), stolen=0.1 * s))
+    told = run(Local(Host(Sleeper(lambda name, problem: 5e-3), 0)), CONTEST, seconds=0.3)
+    for result in measured(told):
+        assert result.status == "contended"
+        assert result.seconds is not None and result.seconds.median == pytest.approx(0.9 * 5e-3, rel=0.02)
+        assert result.waits == pytest.approx(2 / 9, abs=0.01)
+
+
+class Opening(Host):
+    """A contest costs what `more` says."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(Fake(lambda name, problem: CALL), 0)
+        self.more = more
+
+    def settle(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
+        return replace(super().settle(calls, visit), **self.more)
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.0, ""), (0.004, ""), (0.006, "1 %"), (0.03, "5 %"), (2.0, "100 %")])
+def test_very_short_calls_say_what_of_them_is_the_loop(own_state: Path, share: float, said: str) -> None:
+    told = run(Local(Opening(loop=share * CALL)), CONTEST, seconds=0.3)
+    assert told.loop == (share * CALL or None)
+    notes = [note for note in told.comparisons[0].notes if "throughput" in note]
+    assert len(notes) == bool(said) and all(f"up to {said} of the shorter one" in note for note in notes)
+
+
+@pytest.mark.parametrize("queues", [True, False])
+def test_a_system_without_run_delays_is_told(own_state: Path, queues: bool) -> None:
+    told = run(Local(Opening(queues=queues)), CONTEST, seconds=0.3)
+    for result in measured(told):
+        assert result.clock == "wall"
+        assert any("how long a process is queued" in warning for warning in result.warnings) != queues
 
 
 def test_a_throttled_run_is_contended(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

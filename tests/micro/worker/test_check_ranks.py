@@ -40,6 +40,10 @@ class Twice(Problem):
     shape: str = axis("edges, as 4x4x3")
 
     @property
+    def flops(self) -> float:
+        return float(math.prod(self.edges))
+
+    @property
     def edges(self) -> tuple[int, ...]:
         return tuple(int(word) for word in self.shape.split("x"))
 

@@ -14,6 +14,7 @@ from kernels.devices.cpu import NORMALS, Cpu
 from kernels.dtypes import DATA, decode, drawn
 from kernels.ops.fma import Fma
 from kernels.ops.gemm.problem import DTYPES, Gemm
+from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.stream import Stream
 from kernels.problem import Operand
@@ -218,3 +219,26 @@ def test_kinds_of_data_are_compared(gemm: Callable[..., Ran]) -> None:
 
 def test_a_problem_s_data_is_no_axis() -> None:
     assert "data" not in Gemm.__dataclass_fields__
+
+
+# What the check is filled with
+
+
+def test_sums_of_squares_are_never_negative_whatever_they_are_drawn_from() -> None:
+    squares = [x for rule in ("adam", "adadelta") for x in Optimizer(rule, 2, 50).operands() if x.nonnegative]
+    assert [x.name for x in squares] == ["v", "v", "u"]
+    for data in DATA:
+        filled = Optimizer("adadelta", 2, 50).fill(np.random.default_rng(1), data)
+        assert min(filled["v"].min(), filled["u"].min()) >= 0
+    assert Optimizer("adam", 2, 50).fill(np.random.default_rng(1))["m"].min() < 0
+
+
+def test_a_probe_named_after_data_is_filled_with_it() -> None:
+    some = {data: Gemm(30, 40, 50).fill(np.random.default_rng(2), data)["a"] for data in DATA}
+    assert some["normal"].min() < 0 <= some["uniform"].min() < some["uniform"].max() < 1
+    assert not some["zeros"].any() and set(some["integers"].ravel()) == set(range(-8, 9))
+
+
+def test_labels_as_rows_are_the_operations_own() -> None:
+    rows = Softmax(5, 9, "one-hot").fill(np.random.default_rng(3), "uniform")["t"]
+    assert (rows.sum(axis=1) == 1).all() and set(rows.ravel()) == {0, 1}

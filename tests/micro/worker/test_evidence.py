@@ -56,7 +56,7 @@ KINDS = [
     ("INFINITE", SQUARE, 576, 1, [0, 23]),
     ("WRITES_NOTHING", SQUARE, 576, 576, [0, 0]),
     ("ZEROS", ADDS, 391, 391, [0, 0]),
-    ("CACHED", ADDS, 391, 391, [0, 0]),
+    ("CACHED", ADDS, 391, 40, None),
     ("BETA_IGNORED", ADDS, 391, 391, [0, 0]),
     ("HALF_INPUTS", Problem(8, 8, 26752), 64, None, None),
 ]
@@ -67,7 +67,7 @@ def test_the_numbers(
     tmp_path: Path, name: str, problem: Problem, values: int, bad: int | None, first: list[int] | None
 ) -> None:
     told = left(tmp_path, wrong(name, problem))
-    assert (told["seed"], told["test"]) == (SEED, told["probe"]) and told["probe"] in ("dense", "sparse")
+    assert (told["seed"], told["test"]) == (SEED, told["probe"]) and told["probe"] in ("dense", "sparse", "graded")
     assert told["values"] == values and (bad is None or told["wrong"] == bad)
     assert first is None or told["first"] == first
     spread = told["error_over_allowed"]
@@ -144,7 +144,7 @@ def test_kept_operands_reproduce_the_error(tmp_path: Path, name: str, problem: P
     if told["worst"]["error"] is None:
         assert not np.isfinite(error[at])
     else:
-        assert error[at] == pytest.approx(told["worst"]["error"], rel=1e-6)
+        assert error[at] == pytest.approx(told["worst"]["error"], rel=1e-4)  # a reference leaves idle terms out
         allowed = (
             16
             * 2.0**-24

@@ -1,0 +1,60 @@
+"""Launches by several threads that are always the same ones, each on a core of its own: ceilings of several threads."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build
+from kernels.errors import Unavailable
+from kernels.native import launch
+
+if TYPE_CHECKING:
+    from kernels.launch import Launch
+    from kernels.problem import Array
+
+SOURCE = Path(__file__).with_name("team.c")
+POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
+# With these an argument begins; a kernel's own fields follow.
+PLAN: tuple[tuple[str, Any], ...] = (
+    ("part", POINTER),
+    ("done", POINTER),
+    ("members", INT64),
+    ("slices", INT64),
+    ("passes", INT64),
+)
+
+
+@dataclass(frozen=True)
+class Team:
+    """So many threads of this process."""
+
+    members: int
+    run: int
+    wake: int
+
+
+def gather(members: int) -> Team:
+    """Raises Unavailable where there is no core for each of them."""
+    function = build.load(SOURCE).team_gather
+    function.argtypes, function.restype = (INT64,), ctypes.c_int32
+    if not function(members):
+        raise Unavailable(f"no core of its own for each of {members} threads")
+    return Team(members, build.address(SOURCE, "team_run"), build.address(SOURCE, "team_wake"))
+
+
+def shared(
+    team: Team,
+    argument: ctypes.Structure,
+    names: Sequence[str],
+    buffers: Sequence[Array],
+    uses: int = 1,
+    keep: tuple[object, ...] = (),
+) -> Launch:
+    """A launch by all of them; before it is timed they are woken by as little of the same work as there is."""
+    made = launch(team.run, argument, names, buffers, uses=uses, keep=keep)
+    assert made.entry is not None
+    return replace(made, entry=replace(made.entry, single=(team.wake, 0)))

@@ -1,0 +1,151 @@
+"""Operands of one problem for its check, with guards around each, apart from the arenas of the measurement."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kernels.dtypes import BYTES
+from kernels.errors import WrongResult
+from kernels.problem import Operand
+from micro.worker.fences import Stretch
+from micro.worker.placement import lines
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+    from kernels.problem import Array, Problem
+
+GUARD = 4  # of the units that operands are aligned to, at least
+LONGEST, LONGEST_ALONE = 1 << 20, 1 << 16  # bytes of a guard at most: of many rows, of an operand that is one row
+MARK = 0xA5  # in every byte before anything is put
+# A guard's bytes, over and over: NaN of the operand's type, with a payload by which another NaN is known; of whole
+# numbers a large negative one, which is no index either. No byte is 0x80: int8 is put as −127 to 127.
+PATTERNS = {
+    "fp32": b"\xa5\xa5\xc5\x7f",
+    "tf32": b"\xa5\xa5\xc5\x7f",
+    "bf16": b"\xe5\x7f",
+    "fp16": b"\xa5\x7e",
+    "int8": b"\x81",
+    "int32": b"\x81\x81\x81\x81",
+    "int64": b"\x81\x81\x81\x81\x81\x81\x81\x81",
+}
+
+
+def reach(x: Operand, unit: int) -> int:
+    """Units of a guard beside an operand: beyond its longest row."""
+    most = LONGEST if len(x.shape) > 1 and x.shape[0] > 1 else LONGEST_ALONE
+    return max(GUARD, lines(min(x.ld * BYTES[x.dtype], most), unit) + 1)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Bytes that belong to no operand, as a view of int8, and what they hold, as the device takes and gives it."""
+
+    view: Any
+    values: Array
+
+
+@functools.lru_cache(maxsize=16)
+def _values(pattern: bytes, shape: tuple[int, ...]) -> Array:
+    """The pattern again and again."""
+    import numpy as np
+
+    return np.resize(np.frombuffer(pattern, np.int8).astype(np.float32), shape)
+
+
+class Bench:
+    """The operands side by side in one block of the device."""
+
+    def __init__(self, device: Device, problem: Problem) -> None:
+        unit, operands = device.kind.alignment, problem.operands()
+        reaches = [reach(x, unit) for x in operands]
+        sizes = [lines(x.nbytes, unit) for x in operands]
+        ends = [sum(sizes[:i] + reaches[:i] * 2) * unit for i in range(len(operands) + 1)]
+        # Each operand has a guard of its own on either side.
+        offsets = [end + reach * unit for end, reach in zip(ends, reaches, strict=False)]
+        self.block = device.allocate(ends[-1])
+        self.block[:] = MARK
+        self._lay(device, problem, [(self.block, offset) for offset in offsets])
+        self._guard([(self.block, at, stop) for at, stop in itertools.pairwise(ends)])
+
+    def _lay(self, device: Device, problem: Problem, places: Sequence[tuple[Any, int]]) -> None:
+        """Operands at these offsets into blocks."""
+        self.device, self.problem = device, problem
+        self._places = list(zip(places, problem.operands(), strict=True))
+        self.views = self.at(0)
+        self._point()
+
+    def _guard(self, rooms: Sequence[tuple[Any, int, int]]) -> None:
+        """All of each operand's room that is not its elements: block, first and last offset."""
+        self.guards: list[Guard] = []
+        for ((_, offset), x), (block, first, stop) in zip(self._places, rooms, strict=True):
+            for start, end in ((first, offset), (offset + x.nbytes, stop)):
+                if end > start:
+                    between = Operand("guard", (end - start,), "in", "int8")
+                    self._add(self.device.view(block, start, between), x)
+            if x.pad:
+                row, pad = (n * BYTES[x.dtype] for n in (x.shape[-1], x.pad))
+                between = replace(x, shape=(*x.shape[:-1], pad), pad=row, dtype="int8")
+                self._add(self.device.view(block, offset + row, between), x)
+        self.mark()
+
+    def _add(self, view: Any, x: Operand) -> None:
+        self.guards.append(Guard(view, _values(PATTERNS[x.dtype], view.shape)))
+
+    def mark(self, harmless: bool = False) -> None:
+        """Write the guards: what each holds, or zeros."""
+        for guard in self.guards:
+            self.device.put(guard.view, 0 * guard.values if harmless else guard.values)
+
+    def _point(self) -> None:
+        """Indices that may be followed, for a kernel that is launched before anything was loaded."""
+        import numpy as np
+
+        for operand, view in zip(self.problem.operands(), self.views, strict=True):
+            if operand.below:
+                self.device.put(view, self.problem.indices(operand, np.random.default_rng(0)))
+
+    def at(self, shift: int) -> list[Any]:
+        """The operands, or what lies so many bytes behind them, within the guards."""
+        return [self.device.view(block, offset + shift, x) for (block, offset), x in self._places]
+
+    def load(self, x: dict[str, Array]) -> None:
+        """Put the inputs; poison the outputs."""
+        import numpy as np
+
+        for operand, view in zip(self.problem.operands(), self.views, strict=True):
+            self.device.put(view, x[operand.name] if operand.role != "out" else np.full(1, np.nan, "f4"))
+
+    def answer(self) -> dict[str, Array]:
+        """The outputs, on the host, by name."""
+        self.device.sync()
+        written = zip(self.problem.operands(), self.views, strict=True)
+        return {operand.name: self.device.get(view) for operand, view in written if operand.role != "in"}
+
+    def refuse_strays(self, x: dict[str, Array]) -> None:
+        """Raise where the kernel wrote to its inputs or beyond its operands."""
+        import numpy as np
+
+        if not all((self.device.get(guard.view) == guard.values).all() for guard in self.guards):
+            raise WrongResult("writes outside its operands")
+        for operand, view in zip(self.problem.operands(), self.views, strict=True):
+            if operand.role != "in":
+                continue
+            now, then = self.device.get(view), x[operand.name]
+            if not np.array_equal(now, then) and not np.array_equal(now, then, equal_nan=True):
+                raise WrongResult(f"changes its input {operand.name}")
+
+
+class Fenced(Bench):
+    """Each operand in pages of its own between two that nobody may touch: against the page behind it, as near as its
+    alignment allows, or against the one before it."""
+
+    def __init__(self, device: Device, problem: Problem, stretches: Sequence[Stretch], behind: bool) -> None:
+        unit, operands = device.kind.alignment, problem.operands()
+        pairs = list(zip(stretches, operands, strict=True))
+        offsets = [(one.inner.size - x.nbytes) // unit * unit if behind else 0 for one, x in pairs]
+        self._lay(device, problem, [(one.inner, offset) for one, offset in zip(stretches, offsets, strict=True)])
+        self._guard([(one.inner, 0, one.inner.size) for one in stretches])

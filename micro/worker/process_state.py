@@ -1,0 +1,150 @@
+"""What a kernel may leave behind in the process that it shares with its rivals: compared before and after, and put
+back."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kernels import build
+from kernels.errors import SuiteError
+from kernels.steering import STEERING, variables
+
+SOURCE = Path(__file__).with_name("process_state.c")
+SIGNALS = ("SIGINT", "SIGTERM", "SIGFPE", "SIGSEGV", "SIGBUS", "SIGILL", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGUSR1")
+TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
+PREPARES = ("flushes", "environment")  # what a library may do where it is loaded; it is put back without a word
+WORDS = {
+    "rounding": "leaves the rounding mode changed",
+    "flushes": "leaves subnormal numbers treated as zero",
+    "traps": "leaves floating-point exceptions unmasked",
+    "handlers": "leaves the handler of {} changed",
+    "timers": "leaves a timer running",
+    "folder": "leaves the current directory changed",
+    "mask": "leaves the mode of new files changed",
+    "cores": "leaves the cores changed that its process may run on",
+    "environment": "leaves the environment changed",
+}
+
+
+@dataclass(frozen=True)
+class ProcessState:
+    """Floating point of this thread, handlers of SIGNALS, timers that run, the current directory, the mode of new
+    files, cores, variables that steer libraries."""
+
+    rounding: int
+    flushes: int
+    traps: int
+    handlers: tuple[tuple[int, int, Any], ...]  # the C function, its flags, Python's own
+    timers: tuple[str, ...]
+    folder: str
+    mask: int
+    cores: tuple[int, ...]
+    environment: tuple[tuple[str, str], ...]
+
+
+class _Handler(ctypes.Structure):
+    _fields_ = (("function", ctypes.c_uint64), ("flags", ctypes.c_int64))
+
+
+class _Floating(ctypes.Structure):
+    _fields_ = (("rounding", ctypes.c_uint64), ("flushes", ctypes.c_uint64), ("traps", ctypes.c_uint64))
+
+
+@functools.cache
+def _library() -> Any:
+    """None where there is no compiler: then only what the system tells is compared."""
+    try:
+        return build.load(SOURCE)
+    except SuiteError:
+        return None
+
+
+@functools.cache
+def _numbers() -> Any:
+    return (ctypes.c_int32 * len(SIGNALS))(*(getattr(signal, name) for name in SIGNALS))
+
+
+def floating() -> tuple[int, int, int]:
+    """Rounding, flushing and traps of this thread."""
+    found = _Floating()
+    if (library := _library()) is not None:
+        library.state_floating(ctypes.byref(found))
+    return found.rounding, found.flushes, found.traps
+
+
+def take() -> ProcessState:
+    """As it is now."""
+    handlers = (_Handler * len(SIGNALS))()
+    if (library := _library()) is not None:
+        library.state_handlers(_numbers(), ctypes.c_int64(len(SIGNALS)), handlers)
+    python = map(signal.getsignal, _numbers())
+    mask = os.umask(0o77)
+    os.umask(mask)
+    return ProcessState(
+        *floating(),
+        tuple((one.function, one.flags, said) for one, said in zip(handlers, python, strict=True)),
+        tuple(name for name in TIMERS if signal.getitimer(getattr(signal, name))[0]),
+        _folder(),
+        mask,
+        tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else (),
+        tuple(variables(STEERING).items()),
+    )
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
+def threads() -> tuple[str, ...]:
+    """Names of the process' threads; none where the system does not tell."""
+    names = []
+    for path in Path("/proc/self/task").glob("*/comm"):
+        with suppress(OSError):  # it has ended
+            names.append(path.read_text().strip())
+    return tuple(sorted(names))
+
+
+def state_changes(before: ProcessState, after: ProcessState) -> list[str]:
+    """What differs that no kernel may change, as a refusal says it."""
+    changed = zip(SIGNALS, before.handlers, after.handlers, strict=True)
+    signals = ", ".join(name for name, one, other in changed if one != other)
+    return [word.format(signals) for name, word in WORDS.items() if vars(before)[name] != vars(after)[name]]
+
+
+def but_for_loading(before: ProcessState, after: ProcessState) -> ProcessState:
+    """`before` with what a library may change where it is loaded as it is after it: code compiled with -ffast-math sets
+    flushing when its object is loaded, a library notes what it found in variables of its own."""
+    return replace(before, **{name: vars(after)[name] for name in PREPARES})
+
+
+def restore(before: ProcessState) -> None:
+    """Put it back; threads stay."""
+    for number, (*_, python) in zip(_numbers(), before.handlers, strict=True):
+        if python is not None and signal.getsignal(number) != python:
+            signal.signal(number, python)
+    if (library := _library()) is not None:
+        library.state_restore(ctypes.byref(_Floating(before.rounding, before.flushes, before.traps)))
+        handlers = (_Handler * len(SIGNALS))(*(_Handler(*one[:2]) for one in before.handlers))
+        library.state_handle(_numbers(), ctypes.c_int64(len(SIGNALS)), handlers)
+    for name in TIMERS:
+        if name not in before.timers:
+            signal.setitimer(getattr(signal, name), 0)
+    os.umask(before.mask)
+    if before.folder and _folder() != before.folder:
+        os.chdir(before.folder)
+    if before.cores and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, before.cores)
+    now, then = variables(STEERING), dict(before.environment)
+    os.environ.update(then)
+    for name in now.keys() - then.keys():
+        del os.environ[name]

@@ -1,0 +1,56 @@
+"""Which visits of a contest are witnesses: random ones, of each case some before any verdict, one in every look, and
+more as long as they cost little."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+FIRST, EARLY = 6, 4  # no interval is given before so many rounds; of them so many are witnesses of each case
+LOOK = 8  # rounds of the first look; each later one doubles them
+SHARE = 0.02  # of the time of the rounds
+SHORT = 4  # launches of a visit all of which are looked at
+
+
+class Schedule:
+    """Of the cases of one contest that this worker launches. The draw is not told to the kernels: its generator is
+    seeded by the system."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._planned: dict[int, set[int]] = {}
+        self._looks: dict[int, int] = {}
+        self.made = 0
+        self.spent = self.timed = 0.0  # seconds of witnesses, and of the rounds without them
+
+    def visits(self, cases: Sequence[int], first: int, rounds: int) -> dict[int, set[int]]:
+        """For each case the rounds of `first` … `first + rounds` in which its visit is a witness."""
+        chosen = {case: self._fixed(case, first + rounds) & set(range(first, first + rounds)) for case in cases}
+        left = [(case, r) for case in cases for r in range(first, first + rounds) if r not in chosen[case]]
+        for i in self._rng.permutation(len(left))[: self._more()]:
+            case, number = left[int(i)]
+            chosen[case].add(number)
+        return chosen
+
+    def _fixed(self, case: int, end: int) -> set[int]:
+        """Those that are made whatever they cost, up to a round."""
+        planned = self._planned.setdefault(case, set(self._rng.permutation(FIRST)[:EARLY].tolist()))
+        look = self._looks.setdefault(case, LOOK)
+        while look < end:
+            planned.add(look + int(self._rng.integers(look)))
+            look *= 2
+        self._looks[case] = look
+        return planned
+
+    def _more(self) -> int:
+        """So many that may be made beside them."""
+        if not self.made:
+            return 0
+        return max(0, int((SHARE * self.timed - self.spent) * self.made / max(self.spent, 1e-9)))
+
+    def launches(self, count: int) -> list[int]:
+        """Which of a visit's launches are looked at."""
+        return list(range(count)) if count <= SHORT else [int(self._rng.integers(count))]

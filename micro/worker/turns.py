@@ -1,0 +1,152 @@
+"""Which calls the check makes of a kernel, on which inputs, and where the operands lie."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from kernels.dtypes import LEAST, rounded, spread
+from kernels.problem import GRADED, SPECIAL, Inputs
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array, Operand, Problem
+    from kernels.variant import Variant
+
+Place: TypeAlias = Literal["guarded", "end", "start"]
+CALLS = 8  # of a kernel whose answers are cheap to judge
+EASY_FLOPS, EASY_BYTES = 1.5e7, 1 << 20  # up to here they are
+DEAR_FLOPS = 10e9  # from here on a launch more costs as much as all the rest
+LEAST_CHANGE, MOST_CHANGE = 4.0, 256.0  # by how much an element changes; a long sum would hide a small change
+PER_ELEMENT = 2.0**-18  # … of so many elements
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One call: its probe, whether one element of each input is another than in the probe's call before, where its
+    operands lie, and whether its answer is judged. `before`: a call whose one element is changed back after it."""
+
+    probe: str
+    changed: bool = False
+    place: Place = "guarded"
+    judged: bool = True
+
+    @property
+    def before(self) -> bool:
+        return self.changed and not self.judged
+
+
+def turns(problem: Problem, variant: Variant[Any], data: str, fenced: bool) -> list[Turn]:
+    """The calls of one check.
+
+    A problem up to EASY_FLOPS and EASY_BYTES has CALLS of them, each judged in full: every probe once, and the first
+    one again and again, with one element of each input changed in between. A larger one has a call of its first probe
+    with one element of each input different, which is not judged, then that probe itself, judged, on the same operands,
+    and the other probes: what a kernel keeps of earlier inputs shows in either. From DEAR_FLOPS on the call that is not
+    judged is left out: there the witnesses among timed visits alone change single elements.
+    """
+    first, *others = asked(problem, variant, data)
+    if problem.flops <= EASY_FLOPS and problem.footprint <= EASY_BYTES:
+        again = Turn(first, changed=True)
+        whole = [Turn(first), again, again, *map(Turn, others)]
+        whole += [again] * max(1, CALLS - len(whole))
+        return _placed(whole, fenced)
+    reads = any(x.role == "in" for x in problem.operands())
+    before = [Turn(first, changed=True, judged=False)] if reads and problem.flops < DEAR_FLOPS else []
+    if not before and not others:
+        before = [Turn(first, judged=False)]  # one call alone would let an answer pass that was kept from earlier
+    edge = [Turn(first, place="end", judged=False)] if fenced and not others else []
+    rest = [Turn(probe, place="end" if fenced else "guarded") for probe in others]
+    return [*before, Turn(first), *rest, *edge]
+
+
+def asked(problem: Problem, variant: Variant[Any], data: str) -> list[str]:
+    """The probes of a problem: its own; of the data that is timed; of rows that differ in size, and of numbers that are
+    none, which a kernel is not asked that says that its error grows: it mixes rows. A graded one takes the place of a
+    sparse one, whose terms it has. Of a problem that is not easy no other is graded, and no number is none."""
+    own, apart = list(problem.probes), variant.growth == 1
+    timed = [data] if data != "normal" else []
+    graded = apart and bool(problem.graded)
+    if graded and "sparse" in own:
+        own[own.index("sparse")] = GRADED
+    if problem.flops > EASY_FLOPS or problem.footprint > EASY_BYTES:
+        return [*own, *timed]
+    alone = [GRADED] if graded and GRADED not in own else []
+    return [*own, *alone, *timed, *([SPECIAL] if apart and problem.special else [])]
+
+
+def _placed(whole: Sequence[Turn], fenced: bool) -> list[Turn]:
+    """The first three on the same operands, the last there too; those between them at a fence, before and behind by
+    turns."""
+    places: Iterator[Place] = itertools.cycle(("end", "start") if fenced else ("guarded",))
+    middle = [Turn(x.probe, x.changed, place) for x, place in zip(whole[3:-1], places, strict=False)]
+    return [*whole[:3], *middle, whole[-1]]
+
+
+@dataclass
+class Drawn:
+    """A problem's probes, drawn when they are asked for and then kept: rivals on a device whose references take longer
+    than its launches are checked on the same inputs."""
+
+    problem: Problem
+    seed: int
+    probes: dict[str, Inputs] = field(default_factory=dict)
+
+    def __call__(self, probe: str) -> Inputs:
+        import numpy as np
+
+        if probe not in self.probes:
+            rng = np.random.default_rng((self.seed, len(self.probes)))
+            self.probes[probe] = Inputs(self.problem.fill(rng, probe))
+        return self.probes[probe]
+
+
+def another(problem: Problem, x: dict[str, Array], constant: Sequence[str], rng: np.random.Generator) -> dict[str, Any]:
+    """One element of each input: where it is, and a value that it does not have; of values of the operation's own a row
+    of others."""
+    moves: dict[str, Any] = {}
+    for operand in problem.operands():
+        if operand.role == "out" or operand.name in constant:
+            continue
+        at = tuple(int(rng.integers(extent)) for extent in operand.shape)
+        if operand.below or operand.own:
+            moves[operand.name] = at[:1], problem.indices(operand, rng)[at[0]]
+        else:
+            moves[operand.name] = at, _value(operand, x[operand.name], at, rng)
+    return moves
+
+
+def _value(operand: Operand, array: Array, at: tuple[int, ...], rng: np.random.Generator) -> Any:
+    """Of a few bits, so that every type holds it; of the other sign, so that a rectifier sees it."""
+    import numpy as np
+
+    size = min(max(LEAST_CHANGE, array.size * PER_ELEMENT), MOST_CHANGE)
+    power = 2.0 ** np.floor(np.log2(size)) * int(rng.integers(4, 8)) / 4 * float(spread(operand.dtype))
+    new = power + array[at] if operand.nonnegative else -np.copysign(power, array[at])
+    if operand.dtype in LEAST:
+        return float(np.rint(new))
+    return rounded(np.array([new], np.float32), operand.dtype)[0]
+
+
+def moved(x: dict[str, Array], moves: dict[str, Any]) -> dict[str, Array]:
+    """Inputs with those elements, the others' arrays copied."""
+    changed = dict(x)
+    for name, (at, value) in moves.items():
+        changed[name] = x[name].copy()
+        changed[name][at] = value
+    return changed
+
+
+@contextmanager
+def swapped(x: dict[str, Array], moves: dict[str, Any]) -> Iterator[None]:
+    """Those elements in place, for as long as it lasts."""
+    held = {name: x[name][at].copy() for name, (at, _) in moves.items()}
+    for name, (at, value) in moves.items():
+        x[name][at] = value
+    yield
+    for name, (at, _) in moves.items():
+        x[name][at] = held[name]

@@ -1,0 +1,93 @@
+"""The witnesses of one open contest: drawn before a look, judged behind it, and what they cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+from kernels.errors import WrongResult
+from micro.worker.counters import page_faults
+from micro.worker.layout import Layout
+from micro.worker.schedule import Schedule
+from micro.worker.witness import Witness, prepared
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+    from kernels.problem import Array
+    from micro.worker.timed import Timed
+
+UnderWay: TypeAlias = "Callable[[int], AbstractContextManager[None]]"
+
+
+class Watch:
+    """`seen`: positions of the cases whose answers are looked at; `under_way`: answers for what happens within.
+    `faults` and `seconds`: what all of it took so far, `made`: witnesses by case."""
+
+    def __init__(self, device: Device, layout: Layout, seen: Collection[int], under_way: UnderWay) -> None:
+        import numpy as np
+
+        self.device, self.layout, self.seen, self.under_way = device, layout, frozenset(seen), under_way
+        self._rng = np.random.default_rng()  # seeded by the system: a kernel is not to know
+        self._schedule = Schedule(self._rng)
+        self.faults = 0
+        self.made: dict[int, int] = {}
+
+    @property
+    def seconds(self) -> float:
+        return self._schedule.spent
+
+    def draw(
+        self,
+        entries: Sequence[Timed],
+        which: Sequence[int],
+        offsets: Sequence[Array],
+        turns: Sequence[Sequence[int]],
+        first: int,
+    ) -> list[Witness]:
+        """Those of a look whose visits are `which` of the entries, round after round from the first."""
+        rounds = len(which) // len(entries)
+        chosen = self._schedule.visits([e.case for e in entries if e.case in self.seen], first, rounds)
+        witnesses: list[Witness] = []
+        with self._paid():
+            for v, entry in enumerate(entries[w] for w in which):
+                if first + v // len(entries) in chosen.get(entry.case, ()):
+                    with self.under_way(entry.case):
+                        witnesses += self._visit(v, entry, offsets[v], turns[v])
+        return witnesses
+
+    def _visit(self, visit: int, entry: Timed, offsets: Array, turns: Sequence[int]) -> Iterator[Witness]:
+        names = [x.name for x in entry.problem.operands()]
+        launches = self._schedule.launches(entry.launches) if self.device.kind.compiled else [entry.launches - 1]
+        self.made[entry.case] = self.made.get(entry.case, 0) + 1
+        for launch in launches:
+            turn = turns[launch] if len(turns) > 1 else turns[0]
+            views = dict(zip(names, self.layout.views(entry, offsets, turn), strict=True))
+            changes = bool(self._rng.integers(2))
+            yield prepared(self.device, self._rng, entry, views, (visit, launch), changes)
+
+    def judge(self, witnesses: Sequence[Witness], wrong: Callable[[int, WrongResult], None]) -> None:
+        """Raises WrongResult for the first that is, after `wrong` was called with its case and the error."""
+        with self._paid():
+            for witness in witnesses:
+                with self.under_way(witness.entry.case):
+                    try:
+                        witness.judge()
+                    except WrongResult as error:
+                        wrong(witness.entry.case, error)
+                        raise
+
+    def timed(self, seconds: float) -> None:
+        """So long took the rounds without their witnesses."""
+        self._schedule.timed += seconds
+
+    @contextmanager
+    def _paid(self) -> Iterator[None]:
+        began, faults = time.perf_counter(), page_faults()
+        try:
+            yield
+        finally:
+            self._schedule.spent += time.perf_counter() - began
+            self._schedule.made = sum(self.made.values())
+            self.faults += page_faults() - faults

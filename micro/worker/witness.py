@@ -1,0 +1,251 @@
+"""Witnesses: launches of the measurement itself whose answers are compared with float64, on the data and at the place
+at which they are timed. A kernel that is right only while it is checked loses its time by them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernels.dtypes import BYTES, STORED, decode, encode
+from kernels.errors import WrongResult
+from kernels.problem import Inputs, once
+from micro.worker.evidence import Found
+from micro.worker.visits import Watched
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.devices.base import Device
+    from kernels.places import Places
+    from kernels.problem import Array, Evidence, Excerpt, Operand
+    from micro.worker.timed import Timed
+
+
+@dataclass(frozen=True)
+class Change:
+    """One element of an input: its operand, its place in the excerpt and along the axes of the whole, what it was and
+    what it is while the launch runs, as they lie in memory."""
+
+    operand: str
+    at: tuple[int, ...]
+    place: tuple[int, ...]
+    before: Array
+    after: Array
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Of launch `launch` of visit `visit`: part of its operands. `views`: its operands by name; `x`: what is read, as
+    float32; `fill`: what lies in the outputs before, `kept`: what does behind, both as in memory; `unchanged`: the
+    right answer, had the changed element not been changed."""
+
+    device: Device
+    entry: Timed
+    visit: int
+    launch: int
+    excerpt: Excerpt
+    views: Mapping[str, Any]
+    x: Inputs
+    fill: Mapping[str, Array]
+    kept: Mapping[str, Array]
+    change: Change | None
+    unchanged: Mapping[str, Array]
+
+    @property
+    def once(self) -> bool:
+        """Whether a second launch finds in an output what the first one left."""
+        return any(x.role == "inout" for x in self.excerpt.problem.operands())
+
+    def write(self) -> None:
+        """Before launches that are made step by step: what its outputs hold, and the element that is another one."""
+        for operand in self.excerpt.problem.outputs:
+            fill = decode(self.fill[operand.name]).reshape(operand.shape)
+            for inside, outside in _pieces(self.excerpt.places[operand.name]):
+                self.device.put(self.views[operand.name][outside], fill[inside])
+        self._put_element(back=False)
+
+    def keep(self) -> None:
+        """Behind them: what they left, and the element as it was."""
+        for operand in self.excerpt.problem.outputs:
+            answer = taken(self.device, self.views[operand.name], self.excerpt.places[operand.name])
+            self.kept[operand.name][...] = encode(answer, operand.dtype)
+        self._put_element(back=True)
+
+    def _put_element(self, back: bool) -> None:
+        if change := self.change:
+            where = tuple(slice(i, i + 1) for i in change.place)
+            value = decode(change.before if back else change.after)
+            self.device.put(self.views[change.operand][where], value.reshape((1,) * len(where)))
+
+    def judge(self) -> None:
+        """Raises WrongResult where an output is not what it has to be."""
+
+        problem = self.excerpt.problem
+        probe = self.entry.data if self.entry.data != "normal" else "dense"
+        got = {x.name: decode(self.kept[x.name]).reshape(x.shape) for x in problem.outputs}
+        for evidence in problem.compare(self.x, got, self.entry.variant.u(problem), probe):
+            bad = ~(evidence.error <= evidence.bound)  # NaN is bad
+            if bad.any():
+                error = WrongResult(self._reason(got[evidence.operand], evidence, int(bad.sum())))
+                error.found = Found("timed", self.x, got, evidence)
+                raise error
+
+    def _reason(self, got: Array, evidence: Evidence, count: int) -> str:
+        import numpy as np
+
+        name = evidence.operand
+        where = f" of {name}" if len(self.excerpt.problem.outputs) > 1 else ""
+        before = decode(self.fill[name]).reshape(got.shape)
+        bad = ~(evidence.error <= evidence.bound)
+        if bad.shape == got.shape and (got == before)[bad].all():
+            how = "are left as they were"
+        elif self.change and name in self.unchanged and _near(got, self.unchanged[name], evidence):
+            how = f"answer what {self.change.operand} was before an element of it changed"
+        else:
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                worst = np.nanmax(evidence.error / np.maximum(evidence.bound, np.finfo(np.float64).tiny))
+            how = f"are off by up to {worst:.3g} times what its precision allows"
+        return f"right when it was checked, wrong while it was timed: {count} of {bad.size} values{where} {how}"
+
+
+def _near(got: Array, want: Array, evidence: Evidence) -> bool:
+    import numpy as np
+
+    return got.shape == evidence.bound.shape and bool((np.abs(got - want) <= evidence.bound).all())
+
+
+def prepared(
+    device: Device, rng: np.random.Generator, entry: Timed, views: Mapping[str, Any], at: tuple[int, int], change: bool
+) -> Witness:
+    """A witness of launch `at[1]` of visit `at[0]`. `change`: an element of an input is another one while it runs."""
+    import numpy as np
+
+    excerpt = entry.problem.excerpt(rng)
+    problem, read = excerpt.problem, [x for x in entry.problem.operands() if x.role == "in"]
+    x = {o.name: taken(device, views[o.name], excerpt.places[o.name]) for o in read if o.name not in excerpt.given}
+    x |= {o.name: x[o.name].astype(STORED[o.dtype]) for o in read if o.below and o.name in x}
+    x |= excerpt.given
+    drawn = problem.fill(rng) if any(o.role == "inout" for o in problem.operands()) else {}
+    x |= {o.name: drawn[o.name] for o in problem.operands() if o.role == "inout"}
+    unchanged = problem.reference(x)
+    changed = _change(rng, entry, excerpt, x) if change else None
+    inputs = Inputs(x)
+    if changed is None and not drawn:
+        once(inputs, "reference", lambda: unchanged)
+    fill = {o.name: encode(_plausible(rng, o, x, unchanged), o.dtype) for o in problem.outputs}
+    for o in problem.operands():
+        if o.role == "inout":  # as it lies in memory
+            inputs[o.name] = decode(fill[o.name])
+    kept = {o.name: np.empty(o.shape, STORED[o.dtype]) for o in problem.outputs}
+    return Witness(device, entry, *at, excerpt, views, inputs, fill, kept, changed, unchanged)
+
+
+def _plausible(rng: np.random.Generator, operand: Operand, x: Mapping[str, Array], want: Mapping[str, Array]) -> Array:
+    """What may stand in an output before: of one that is also read what the problem draws for it, else right values at
+    wrong places; where chance puts a right one at its place, another."""
+    import numpy as np
+
+    if operand.role == "inout":
+        return x[operand.name]
+    right = want[operand.name].reshape(operand.shape)
+    values = rng.permutation(right.ravel()).reshape(right.shape)
+    spread = float(np.sqrt(np.mean(np.square(right)))) or 1.0
+    other = np.where(values == right, spread * rng.standard_normal(right.shape), values)
+    return np.asarray(other, np.float32)
+
+
+def _change(rng: np.random.Generator, entry: Timed, excerpt: Excerpt, x: dict[str, Array]) -> Change | None:
+    """Another element's value in place of one's; none where all inputs are kept, are indices or are all alike."""
+    import numpy as np
+
+    operands = [
+        o
+        for o in entry.problem.operands()
+        if o.role == "in" and not o.below and o.name not in entry.variant.constant and o.name not in excerpt.given
+    ]
+    if not operands:
+        return None
+    operand = operands[int(rng.integers(len(operands)))]
+    values = x[operand.name]
+    first, second = rng.integers(values.size, size=2)
+    at = tuple(int(i) for i in np.unravel_index(first, values.shape))
+    before, after = values.flat[first], values.flat[second]
+    if before == after:
+        return None
+    x[operand.name] = values = values.copy()
+    values[at] = after
+    place = tuple(int(along[i]) for along, i in zip(excerpt.places[operand.name], at, strict=True))
+    as_stored = [encode(np.array([value], np.float32), operand.dtype) for value in (before, after)]
+    return Change(operand.name, at, place, *as_stored)
+
+
+def taken(device: Device, view: Any, places: Places) -> Array:
+    """The outer product of the places along each axis, as float32 on the host."""
+    import numpy as np
+
+    whole: Array | None = None
+    for inside, outside in _pieces(places):
+        piece = device.get(view[outside])
+        whole = np.empty(tuple(map(len, places)), piece.dtype) if whole is None else whole
+        whole[inside] = piece
+    assert whole is not None
+    return whole
+
+
+def _pieces(places: Places) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+    """Boxes of neighboring places: where each lies in the excerpt, and in the whole."""
+    return ((tuple(i for i, _ in box), tuple(o for _, o in box)) for box in itertools.product(*map(_runs, places)))
+
+
+def _runs(along: Array) -> list[tuple[slice, slice]]:
+    """Neighbors along one axis: where they lie in the excerpt, and in the whole."""
+    import numpy as np
+
+    ends = [0, *(np.flatnonzero(np.diff(along) != 1) + 1).tolist(), len(along)]
+    return [
+        (slice(first, last), slice(int(along[first]), int(along[last - 1]) + 1))
+        for first, last in itertools.pairwise(ends)
+        if last > first
+    ]
+
+
+def watched(witnesses: Sequence[Witness]) -> list[Watched]:
+    """For the compiled loop, in its order."""
+    return [_watched(one) for one in sorted(witnesses, key=lambda one: (one.visit, one.launch))]
+
+
+def _watched(witness: Witness) -> Watched:
+    import numpy as np
+
+    before, behind = [], []
+    for operand in witness.excerpt.problem.outputs:
+        there = _moves(operand, witness, witness.fill[operand.name])
+        before.append(there)
+        back = _moves(operand, witness, witness.kept[operand.name])
+        behind.append(back[:, [1, 0, 2]])
+    if change := witness.change:
+        operand = next(x for x in witness.entry.problem.operands() if x.name == change.operand)
+        offset = sum(i * step for i, step in zip(change.place, operand.strides, strict=True))
+        address, nbytes = witness.views[change.operand].ctypes.data + offset, BYTES[operand.dtype]
+        before.append(np.array([[change.after.ctypes.data, address, nbytes]]))
+        behind.append(np.array([[change.before.ctypes.data, address, nbytes]]))
+    tables = (np.ascontiguousarray(np.concatenate(x), np.int64) for x in (before, behind))
+    return Watched(witness.visit, witness.launch, *tables)
+
+
+def _moves(operand: Operand, witness: Witness, values: Array) -> Array:
+    """From compact values to their places in memory: addresses from and to and bytes of each run, [n, 3]."""
+    import numpy as np
+
+    whole = next(x for x in witness.entry.problem.operands() if x.name == operand.name)
+    steps = [along * step for along, step in zip(witness.excerpt.places[operand.name], whole.strides, strict=True)]
+    offsets = np.zeros(1, np.int64)
+    for along in steps:
+        offsets = (offsets[:, None] + along).ravel()
+    size = BYTES[operand.dtype]
+    first = np.flatnonzero(np.diff(offsets, prepend=offsets[0] - 2 * size) != size)
+    lengths = np.diff(first, append=len(offsets)) * size
+    start = witness.views[operand.name].ctypes.data
+    return np.stack([values.ctypes.data + first * size, start + offsets[first], lengths], axis=1)

@@ -1,0 +1,170 @@
+"""Which calls a check makes, what is another in each, and pages that nobody may touch."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.catalog import find
+from kernels.devices import open_device
+from kernels.launch import Launch, Setting
+from kernels.ops.activation.problem import Activation
+from kernels.ops.gather.problem import Gather
+from kernels.ops.gemm.problem import DTYPES, Gemm
+from kernels.ops.optimizer.problem import Optimizer
+from kernels.ops.pages.problem import Pages
+from kernels.ops.softmax.problem import Softmax
+from kernels.ops.stream.problem import Stream
+from kernels.problem import GRADED, SPECIAL, Problem
+from kernels.variant import Variant
+from micro.worker import check, fences, turns
+from micro.worker.guards import Fenced
+from micro.worker.turns import CALLS, another, moved, swapped
+
+CPU = open_device("cpu")
+SMALL, MIDDLE, LARGE = Gemm(24, 24, 40), Gemm(320, 320, 320), Gemm(2048, 2048, 2048)
+OPENBLAS: Any = find("gemm", "openblas")
+
+
+def made(problem: Problem, row: Variant[Any] = OPENBLAS, data: str = "normal") -> list[turns.Turn]:
+    return turns.turns(problem, row, data, True)
+
+
+# Calls
+
+
+@pytest.mark.parametrize("problem", [SMALL, Stream("copy", 4096), Softmax(6, 9), Optimizer("adam", 3, 7)])
+def test_a_small_problem_has_eight_calls_all_judged(problem: Problem) -> None:
+    calls = made(problem)
+    assert len(calls) == CALLS and all(call.judged for call in calls)
+    assert [call.place for call in calls[:3]] == ["guarded"] * 3 and calls[-1].place == "guarded"
+    assert {call.place for call in calls} == {"guarded", "start", "end"}
+    assert sum(call.changed for call in calls) >= 3
+
+
+def test_a_larger_one_has_one_call_more_than_probes_and_a_huge_one_none() -> None:
+    before, dense, graded = made(MIDDLE)
+    assert (before.judged, before.changed, before.place) == (False, True, "guarded") == (False, True, dense.place)
+    assert (dense.probe, graded.probe) == ("dense", GRADED) and dense.judged and graded.judged
+    assert [call.probe for call in made(LARGE)] == ["dense", GRADED]
+    assert [call.judged for call in made(Stream("copy", 1 << 20))] == [False, True, False]
+    assert [call.judged for call in made(Pages("clear", "touched", 1 << 21))] == [True, True]
+
+
+def test_data_that_are_timed_are_a_probe_beside_the_others() -> None:
+    for problem in (SMALL, MIDDLE, LARGE):
+        assert {call.probe for call in made(problem, data="uniform")} >= {"dense", GRADED, "uniform"}
+        assert "uniform" not in {call.probe for call in made(problem)}
+
+
+def test_who_mixes_rows_is_asked_for_the_sparse_probe_of_rows_alike() -> None:
+    probes = {call.probe for call in made(SMALL, dataclasses.replace(OPENBLAS, growth=4.0))}
+    assert probes == {"dense", "sparse"}
+    assert {call.probe for call in made(SMALL)} == {"dense", GRADED, SPECIAL}
+
+
+# What changes
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_element_of_each_input_changes_to_what_its_type_holds(dtype: str) -> None:
+    problem, rng = Gemm(24, 24, 40, dtype=dtype, beta=0.5), np.random.default_rng(1)
+    x = problem.fill(rng)
+    for _ in range(20):
+        changed = moved(x, another(problem, x, (), rng))
+        assert [int((changed[name] != x[name]).sum()) for name in "abc"] == [1, 1, 1]
+        for operand in problem.operands():
+            view = np.array(changed[operand.name])
+            assert np.array_equal(turns.rounded(view, operand.dtype), view)
+        assert not np.array_equal(problem.reference(x)["c"], problem.reference(changed)["c"])
+
+
+def test_what_is_constant_does_not_change_and_indices_stay_indices() -> None:
+    x, rng = SMALL.fill(np.random.default_rng(2)), np.random.default_rng(3)
+    assert another(SMALL, x, ("b",), rng).keys() == {"a"}
+    scores = Softmax(6, 9)
+    x = scores.fill(rng)
+    labels = {int(another(scores, x, (), rng)["labels"][1]) for _ in range(99)}
+    assert labels == set(range(9))
+    rows = Softmax(6, 9, "one-hot").fill(rng)["t"]
+    assert (
+        (moved({"t": rows}, {"t": another(Softmax(6, 9, "one-hot"), {"x": rows, "t": rows}, (), rng)["t"]})["t"]).sum()
+        == 6
+    )
+    table = Gather(9, 5, 6)
+    ids = table.fill(rng)
+    assert np.array_equal(moved(ids, another(table, ids, (), rng))["ids"], ids["ids"])
+
+
+def test_a_sum_of_squares_stays_one_and_a_rectifier_sees_a_change() -> None:
+    adam, rng = Optimizer("adam", 3, 7), np.random.default_rng(4)
+    x = adam.fill(rng)
+    assert all(moved(x, another(adam, x, (), rng))["v"].min() >= 0 for _ in range(20))
+    relu = Activation(40, "relu")
+    x = relu.fill(rng)
+    for _ in range(20):
+        changed = moved(x, another(relu, x, (), rng))
+        assert not np.array_equal(relu.reference(x)["y"], relu.reference(changed)["y"])
+
+
+def test_a_long_sum_shows_its_changed_term() -> None:
+    read, rng = Stream("read", 1 << 26), np.random.default_rng(5)
+    x = read.fill(rng)
+    want = read.reference(x)
+    changed = read.reference(moved(x, another(read, x, (), rng)))
+    assert abs(changed["y"] - want["y"])[0, 0] > 0.5 * read.bound(x, want, 2.0**-24)["y"][0, 0]
+
+
+def test_a_change_for_one_call_is_taken_back() -> None:
+    x = SMALL.fill(np.random.default_rng(6))
+    held = {name: array.copy() for name, array in x.items()}
+    with swapped(x, another(SMALL, x, (), np.random.default_rng(7))):
+        assert not np.array_equal(x["a"], held["a"])
+    assert all(np.array_equal(x[name], held[name]) for name in held)
+
+
+# Fences
+
+
+@pytest.mark.parametrize("problem", [SMALL, Gemm(7, 9, 13, "nt", ld_pad=3), Stream("copy", 6400)])
+@pytest.mark.parametrize("behind", [True, False])
+def test_operands_lie_against_a_page_as_near_as_they_may(problem: Problem, behind: bool) -> None:
+    stretches = [fences.Stretch(x.nbytes) for x in problem.operands()]
+    bench = Fenced(CPU, problem, stretches, behind)
+    for stretch, view, x in zip(stretches, bench.views, problem.operands(), strict=True):
+        address = view.ctypes.data
+        assert address % CPU.kind.alignment == 0
+        first, last = stretch.inner.ctypes.data, stretch.inner.ctypes.data + stretch.inner.size
+        gap = last - (address + x.nbytes) if behind else address - first
+        assert 0 <= gap < CPU.kind.alignment and (not behind or gap == -x.nbytes % CPU.kind.alignment)
+    x = problem.fill(np.random.default_rng(8))
+    bench.load(x)
+    bench.refuse_strays(x)
+    bench.guards[0].view[(0,) * bench.guards[0].view.ndim] ^= 1
+    with pytest.raises(check.WrongResult, match="outside"):
+        bench.refuse_strays(x)
+
+
+def test_large_operands_and_scripted_devices_have_no_fences() -> None:
+    assert fences.fits(CPU, SMALL) and not fences.fits(CPU, Stream("copy", fences.MOST))
+    assert not fences.fits(open_device("fake"), SMALL)
+
+
+def test_a_kernel_is_called_at_every_place_and_its_seconds_are_of_operands_side_by_side() -> None:
+    seen: list[int] = []
+
+    def prepare(problem: Problem, device: object, setting: object) -> Any:
+        bind = OPENBLAS.prepare(problem, device, setting)
+
+        def bound(views: Any) -> Launch:
+            launch = bind(views)
+            return Launch(lambda: (seen.append(views[0].ctypes.data), launch.call()))
+
+        return bound
+
+    row: Variant[Any] = Variant("seen", "cpu", "tests", prepare)
+    _, took = check.check(CPU, SMALL, row, prepare(SMALL, CPU, Setting()), 1)
+    assert len(seen) == CALLS and len(set(seen)) == 3 and took > 0

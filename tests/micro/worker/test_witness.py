@@ -1,0 +1,209 @@
+"""Launches of the measurement itself are compared with float64; what is wrong there loses its time."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from kernels.devices import open_device
+from kernels.devices.fake import Fake
+from kernels.errors import WrongResult
+from kernels.launch import Bind, Launch, Setting
+from kernels.ops.gemm import Gemm
+from kernels.ops.stream import Stream
+from kernels.problem import Problem
+from kernels.variant import Variant
+from micro.measuring.canary_history import History
+from micro.measuring.checks import Checks
+from micro.measuring.runner import Runner
+from micro.planning.contest import Budget, Case, Contest
+from micro.planning.protocol import VISIT
+from micro.worker.host import Host
+from micro.worker.process import Workers
+from micro.worker.schedule import EARLY, FIRST, SHARE, Schedule
+from micro.worker.witness import prepared, taken
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+HERE = __name__
+WHILE_TIMED = r"^right when it was checked, wrong while it was timed: .* left as they were$"
+FEW = {"calls": 0}  # of the kernel at hand
+
+
+def product(problem: Gemm, a: Array, b: Array, c: Array) -> None:
+    left = a if problem.trans[0] == "n" else a.T
+    right = b if problem.trans[1] == "n" else b.T
+    c[...] = left @ right + (problem.beta * c if problem.beta else 0)
+
+
+def row(name: str, function: Callable[..., None], constant: tuple[str, ...] = ()) -> Variant[Gemm]:
+    def prepare(problem: Gemm, device: object, setting: object) -> Bind:
+        return lambda buffers: Launch(partial(function, problem, *buffers))
+
+    return Variant(name, "cpu", "tests", prepare, python=True, constant=constant)
+
+
+def lazy(problem: Gemm, a: Array, b: Array, c: Array) -> None:
+    """All rows but the last."""
+    c[:-1] = a[:-1] @ b
+
+
+def late(problem: Gemm, a: Array, b: Array, c: Array) -> None:
+    FEW["calls"] += 1
+    (product if FEW["calls"] < 30 else lazy)(problem, a, b, c)
+
+
+def seldom(problem: Gemm, a: Array, b: Array, c: Array) -> None:
+    FEW["calls"] += 1
+    (lazy if FEW["calls"] > 30 and FEW["calls"] % 3 == 0 else product)(problem, a, b, c)
+
+
+def keeper(problem: Gemm, device: object, setting: object) -> Bind:
+    """Packs B at its first launch at a place."""
+    packed: dict[tuple[int, bytes], Array] = {}
+
+    def keeps(a: Array, b: Array, c: Array) -> None:
+        key = b.ctypes.data, b[0].tobytes()
+        c[...] = a @ packed.setdefault(key, b.copy())
+
+    return lambda buffers: Launch(partial(keeps, *buffers))
+
+
+HONEST = row("HONEST", product)
+LATE = row("LATE", late)
+SELDOM = row("SELDOM", seldom)
+KEEPS = Variant("KEEPS", "cpu", "tests", keeper, python=True)
+DECLARES = Variant("DECLARES", "cpu", "tests", keeper, python=True, constant=("b",))
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    FEW["calls"] = 0
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host(open_device("cpu"), ctypes.addressof(ctypes.c_int32(-1)))
+
+
+def looked(host: Host, names: Sequence[str], problem: Problem, rounds: int = 16, **setting: object) -> tuple[int, ...]:
+    """Witnesses of each case after so many rounds of small visits."""
+    cases = [Case(problem, name, Setting(**setting)) for name in names]  # type: ignore[arg-type]
+    for case in cases:
+        host.check(case, 1)
+    host.settle(host.open(cases, [True] * len(cases), 1), VISIT / 10)
+    return host.look(0, rounds).witnesses
+
+
+def test_honest_kernels_are_looked_at_and_stay(host: Host) -> None:
+    names = ("openblas", f"{HERE}:HONEST")
+    problem = Gemm(24, 20, 40, "nt", beta=0.5, ld_pad=3)
+    for setting in ({}, {"data": "uniform"}, {"data": "zeros"}, {"cold": ("a", "b")}):
+        before = looked(host, names, problem, **setting)
+        assert all(count >= EARLY + 1 for count in before)
+        host.close()
+
+
+@pytest.mark.parametrize("name", ["LATE", "SELDOM"])
+def test_right_in_the_check_and_wrong_when_timed_is_wrong(host: Host, name: str) -> None:
+    with pytest.raises(WrongResult, match=WHILE_TIMED):
+        for first in range(20):
+            looked(host, (f"{HERE}:{name}",), Gemm(24, 24, 40), 32 * (first + 1))
+    assert host.running() == 0
+
+
+def test_a_copy_of_an_input_is_found_out_unless_it_is_said(host: Host) -> None:
+    def open_contest(name: str) -> None:
+        case = Case(Gemm(8, 24, 40), f"{HERE}:{name}")
+        host.kernels.prepare(case)
+        host.settle(host.open([case], [True], 1), VISIT)
+
+    open_contest("DECLARES")
+    for first in range(0, 64, 8):
+        host.look(first, 8)
+    open_contest("KEEPS")
+    with pytest.raises(WrongResult, match=r"answer what b was before an element of it changed|off by up to"):
+        for first in range(0, 256, 8):
+            host.look(first, 8)
+
+
+def test_each_output_of_each_launch_is_compared_at_its_place(host: Host) -> None:
+    """What is written before the launch is overwritten by it, and an input that was changed is as it was."""
+    device, problem = host.device, Stream("triad", 1 << 18)
+    rng = np.random.default_rng(5)
+    block = device.allocate(sum(x.nbytes for x in problem.operands()))
+    device.scatter(block, 3)
+    offsets = (0, 1 << 18, 1 << 19)
+    views = {x.name: device.view(block, at, x) for x, at in zip(problem.operands(), offsets, strict=True)}
+    contest_entry = _entry(host, problem)
+    for change in (False, True):
+        witness = prepared(device, rng, contest_entry, views, (0, 0), change)
+        before = block[: 1 << 19].copy()
+        witness.write()
+        assert (block[: 1 << 19] == before).all() == (witness.change is None)
+        with pytest.raises(WrongResult, match="left as they were"):
+            witness.keep()
+            witness.judge()
+        witness.write()
+        views["y"][...] = views["a"] + np.float32(3) * views["b"]
+        witness.keep()
+        witness.judge()
+        assert (block[: 1 << 19] == before).all()
+
+
+def _entry(host: Host, problem: Problem) -> object:
+    host.settle(host.open([Case(problem, "c")], [True], 1), VISIT)
+    assert host.contest is not None
+    return host.contest.entries[0]
+
+
+def test_any_places_are_taken() -> None:
+    whole = np.arange(60, dtype=np.float32).reshape(3, 20)
+    some = (np.array([0, 2]), np.array([1, 2, 3, 7, 19]))
+    assert (taken(Fake(), whole, some) == whole[np.ix_(*some)]).all()
+
+
+def test_every_look_has_witnesses_and_more_where_they_cost_little() -> None:
+    for seed in range(50):
+        schedule = Schedule(np.random.default_rng(seed))
+        taken_rounds = {case: set() for case in (0, 1)}  # type: dict[int, set[int]]
+        for first in range(256):  # round by round, as workers that take turns do
+            for case, chosen in schedule.visits([0, 1], first, 1).items():
+                taken_rounds[case] |= chosen
+        for rounds in taken_rounds.values():
+            assert len(rounds & set(range(FIRST))) >= EARLY
+            for look in (8, 16, 32, 64, 128):
+                assert rounds & set(range(look, 2 * look))
+            assert len(rounds) == EARLY + 5
+    schedule.made, schedule.spent, schedule.timed = 10, 1e-3, 1.0  # 1e-4 each
+    more = schedule.visits([0], 256, 256)[0]
+    assert len(more) >= int((SHARE - 1e-3) / 1e-4)
+
+
+def test_of_short_visits_every_launch_is_looked_at() -> None:
+    schedule = Schedule(np.random.default_rng(1))
+    assert schedule.launches(3) == [0, 1, 2]
+    drawn = {tuple(schedule.launches(50)) for _ in range(400)}
+    assert {len(one) for one in drawn} == {1} and len(drawn) > 25
+
+
+def test_a_run_says_wrong_with_evidence_and_goes_on_without_it(tmp_path: Path, own_state: Path) -> None:
+    cases = tuple(Case(Gemm(24, 24, 40), name) for name in ("openblas", f"{HERE}:LATE"))
+    contest = Contest("late", "?", "variant", cases)
+    with Workers() as workers:
+        runner = Runner(Checks(workers, evidence=tmp_path), {"cpu": open_device("cpu").limits()}, History("none"))
+        done = runner.run(contest, 0.3, Budget(seconds=0.3))
+    honest, wrong = (result for result in done.results if result.role == "measured")
+    assert honest.status in ("ok", "contended") and honest.witnesses >= EARLY
+    assert wrong.status == "wrong" and wrong.seconds is None and not wrong.samples
+    assert wrong.evidence and json.loads(Path(wrong.evidence).read_text())["probe"] == "timed"
+    assert done.comparisons[0].verdict == "not comparable"
+    assert done.seconds["witnessing"] > 0

@@ -1,0 +1,197 @@
+"""Kernels made to pass a check: those that it sees are refused with the reason, before any of them is timed; of the
+others this file says that they are right here, so that it is their witnesses and clocks that tell."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kernels.catalog import find
+from kernels.devices import open_device
+from kernels.errors import WrongResult
+from kernels.launch import Setting
+from kernels.ops.gemm import problem as gemm_problem
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.stream.problem import Stream
+from kernels.problem import Problem
+from kernels.variant import Variant
+from micro.planning.contest import Case
+from micro.worker import check as checking
+from micro.worker import process_state
+from micro.worker.client import Died, Local, ask
+from micro.worker.host import Host
+from micro.worker.messages import Check, Prepare
+from micro.worker.process import Worker
+from tests.wrong import cheats, stream_cheats
+
+CPU = open_device("cpu")
+SQUARE, SMALL, LONG = Gemm(192, 192, 192), Gemm(48, 48, 48), Gemm(64, 64, 12288)
+TRIAD = Stream("triad", 65536)
+FILES = {"gemm": cheats, "stream": stream_cheats}
+COPY = "^keeps a copy of its input b: a changed element is not in its answer$"
+BEYOND = "^reads beyond its operands: its answer depends on what lies there$"
+OUTSIDE = "^writes outside its operands$"
+ROUNDING = "^leaves the rounding mode changed$"
+NOT_A_NUMBER = r"^swallows a NaN of its inputs: a number at \["
+GRADED = "^graded probe: .* times what its precision allows"
+DENSE = "^dense probe: .* times what its precision allows"
+
+REFUSED: list[tuple[str, Problem, str]] = [
+    ("PACKS_ONCE", SQUARE, COPY),
+    ("BF16_UNLESS_SPARSE", Gemm(64, 64, 4096), GRADED),
+    ("FIXED_POINT", SQUARE, GRADED),
+    ("SWALLOWS_NAN", SQUARE, NOT_A_NUMBER),
+    ("TF32_WITHOUT_ITS_TAIL", Gemm(8, 8, 26752), DENSE),
+    ("HALF_THE_TERMS", LONG, DENSE),
+    ("READS_PAST_B", SMALL, BEYOND),
+    ("SPILLS_ITS_CORNER", SQUARE, OUTSIDE),
+    ("LEAVES_ROUNDING_CHANGED", SQUARE, ROUNDING),
+    ("LEAVES_DIRECTORY_CHANGED", SQUARE, "^leaves the current directory changed$"),
+    ("PACKS_ONCE", TRIAD, COPY),
+    ("HALF_PRECISION", TRIAD, DENSE),
+    ("BF16_UNLESS_SPARSE", TRIAD, DENSE),
+    ("FIXED_POINT", TRIAD, DENSE),
+    ("SWALLOWS_NAN", TRIAD, NOT_A_NUMBER),
+    ("READS_PAST_B", TRIAD, BEYOND),
+    ("SPILLS_ITS_CORNER", TRIAD, OUTSIDE),
+    ("LEAVES_ROUNDING_CHANGED", TRIAD, ROUNDING),
+    ("LEAVES_MASK_CHANGED", TRIAD, "^leaves the mode of new files changed$"),
+]
+# Seen by the witnesses among timed visits, by the clock alone, or where a launch is prepared.
+LATER = {
+    "SEES_THE_POISON",
+    "RIGHT_WHILE_WATCHED",
+    "WRONG_RARELY",
+    "SAME_CALL_AGAIN",
+    "TWO_FACES",
+    "SLEEPS",
+    "BORROWS_A_THREAD",
+}
+CLAIMS = {"CLAIMS_MORE_USES": "claims 1.2 uses of one call", "CLAIMS_TWO_USES": "claims 2 uses of one call"}
+APART = {"KNOWS_THE_VECTORS", "READS_AND_DROPS", "PATCHES_THE_HARNESS"}  # tests of their own
+RIVALS = ("openblas", "numpy", "blocked")
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """None of these writes late. The process is as it was, whatever a test does."""
+    monkeypatch.setattr(checking, "LATE", 0.0)
+    before = process_state.take()
+    yield
+    changed = process_state.state_changes(before, process_state.take())
+    process_state.restore(before)
+    assert changed == []
+
+
+def cheat(problem: Problem, name: str) -> Variant[Any]:
+    found: Variant[Any] = vars(FILES[problem.op])[name]
+    return found
+
+
+def check(problem: Problem, row: Variant[Any], seed: int = 3, data: str = "normal") -> checking.Passed:
+    bind = row.prepare(problem, CPU, Setting())
+    return checking.check(CPU, problem, row, bind, seed, checking.Asked(data=data))[0]
+
+
+@pytest.mark.parametrize(("name", "problem", "reason"), REFUSED, ids=lambda x: x.op if isinstance(x, Problem) else None)
+def test_what_a_check_can_see_is_refused(name: str, problem: Problem, reason: str) -> None:
+    with pytest.raises(WrongResult, match=reason):
+        check(problem, cheat(problem, name))
+
+
+@pytest.mark.parametrize("problem", [SQUARE, TRIAD], ids=lambda problem: problem.op)
+@pytest.mark.parametrize("name", sorted(LATER))
+def test_what_only_timed_visits_can_see_is_right_here(name: str, problem: Problem) -> None:
+    check(problem, cheat(problem, name))
+
+
+@pytest.mark.parametrize("op", FILES)
+def test_each_of_them_is_tested(op: str) -> None:
+    there = {name for name, found in vars(FILES[op]).items() if isinstance(found, Variant)}
+    refused = {name for name, problem, _ in REFUSED if problem.op == op}
+    assert there - APART == refused | LATER | CLAIMS.keys()
+
+
+# What a launch says of itself
+
+
+@pytest.mark.parametrize("problem", [SMALL, TRIAD], ids=lambda problem: problem.op)
+@pytest.mark.parametrize("name", CLAIMS)
+def test_uses_are_whole_and_a_users_kernel_has_one(name: str, problem: Problem) -> None:
+    case = Case(problem, f"{FILES[problem.op].__name__}:{name}")
+    with pytest.raises(WrongResult, match=f"^{CLAIMS[name]}: "):
+        ask(Local(Host(CPU, 0)), Prepare(case), 60.0)
+
+
+def test_a_row_of_a_table_may_have_more_uses() -> None:
+    assert ask(Local(Host(CPU, 0)), Prepare(Case(Gemm(16, 16, 16, "nt"), "kept-transpose:2")), 60.0).uses == 2
+
+
+# What a kernel keeps
+
+
+@pytest.mark.parametrize("problem", [SQUARE, TRIAD], ids=lambda problem: problem.op)
+def test_who_declares_an_input_constant_may_pack_it_once(problem: Problem) -> None:
+    check(problem, dataclasses.replace(cheat(problem, "PACKS_ONCE"), constant=("b",)))
+
+
+@pytest.mark.parametrize("problem", [Gemm(320, 320, 320), Stream("triad", 1 << 20)], ids=lambda problem: problem.op)
+def test_a_copy_shows_where_few_calls_are_made_too(problem: Problem) -> None:
+    with pytest.raises(WrongResult, match=r"^dense probe: "):
+        check(problem, cheat(problem, "PACKS_ONCE"))
+
+
+# Probes
+
+
+def test_vectors_that_the_inputs_tell_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm_problem, "FREIVALDS_FLOPS", 1e3)
+    with pytest.raises(WrongResult, match=r"^freivalds probe: "):
+        check(SMALL, cheats.KNOWS_THE_VECTORS)
+
+
+@pytest.mark.parametrize("k", [33, 64, 512, 4096, 26752])
+@pytest.mark.parametrize("dtype", ["tf32", "fp32"])
+def test_a_tail_of_32_terms_is_missed_at_every_k(k: int, dtype: str) -> None:
+    """A kernel that says that it computes in TF32, on the one type or the other."""
+    for seed in range(5):
+        with pytest.raises(WrongResult, match=r"probe: .* times what its precision allows"):
+            check(Gemm(8, 8, k, dtype=dtype), cheats.TF32_WITHOUT_ITS_TAIL, seed)
+
+
+# Beyond its operands
+
+
+@pytest.mark.parametrize("problem", [SMALL, Gemm(400, 400, 64), TRIAD], ids=lambda problem: problem.name)
+def test_a_read_of_which_nothing_is_used_is_a_crash_that_says_so(problem: Problem) -> None:
+    worker = Worker("cpu", 1)
+    try:
+        reason = r"^crashes: its process died of SIGSEGV: it reads or writes beyond its operands$"
+        with pytest.raises(Died, match=reason):
+            ask(worker, Check(Case(problem, f"{FILES[problem.op].__name__}:READS_AND_DROPS"), 1), 60.0)
+    finally:
+        worker.close()
+
+
+# What a kernel leaves behind
+
+
+def test_the_rivals_of_one_that_changes_rounding_are_cleared() -> None:
+    """Its process is theirs too: it is refused, and what it changed is put back."""
+    client = Local(Host(CPU, 0))
+    with pytest.raises(WrongResult, match=ROUNDING):
+        ask(client, Check(Case(SMALL, "tests.wrong.cheats:LEAVES_ROUNDING_CHANGED"), 1), 60.0)
+    for name in (rival for rival in RIVALS if not find("gemm", rival).missing()):
+        assert ask(client, Check(Case(SMALL, name), 1), 60.0).bound > 0
+
+
+# What is not promised
+
+
+def test_a_kernel_that_patches_its_harness_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A malicious kernel shares a process with what judges it; no promise is made of one."""
+    monkeypatch.setattr(checking, "judge", checking.judge)  # put back afterwards
+    assert check(SQUARE, cheats.PATCHES_THE_HARNESS) == checking.Passed(0.0, 1.0)

@@ -110,7 +110,8 @@ def _contest(first: Result, second: Result, margin: float, family: int) -> Conte
         comparison = replace(comparison, ratio=ratio, reason=reason)
     else:
         found = stats.between(_by_process(first), _by_process(second), margin, family)
-        comparison = replace(comparison, verdict=found.verdict, reason=found.reason, scope="between runs")
+        known = replace(comparison, verdict=found.verdict, reason=found.reason, scope="between runs")
+        comparison = replace(known, interval=found.kind, p=found.p)
         if found.shown:
             shown = found.shown
             comparison = replace(comparison, ratio=shown.center, low=shown.low, high=shown.high)

@@ -18,7 +18,7 @@ READS = "read "  # how the name of a ceiling in bytes a second begins
 
 @dataclass(frozen=True)
 class Seconds:
-    """Time of one use: median and its distribution-free interval."""
+    """Time of one use: median and its interval, from order statistics, in rounds that hang together."""
 
     median: float  # seconds
     low: float | None  # lower end; null: unbounded
@@ -120,6 +120,8 @@ class Comparison:
     next_low: float | None = None  # the same command again: its ratio lies above this
     next_high: float | None = None  # … and below this, 95 times in 100; null: the spread between runs is not known
     replicates: tuple[Replicate, ...] = ()  # what each of several runs said, where there were several
+    interval: str | None = None  # what it is over, and how their mean is trimmed; null: none, or an older file
+    p: float | None = None  # smallest error at which the verdict would stand, its looks counted; null: as above
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Looks, intervals and verdicts: when a ratio is known, how well, and what may be said of it.
 
 x are logarithms of per-round ratios, contender over baseline, accepted rounds only, in the order taken.
-The estimator and the sharing of the error were chosen by simulation; `micro.measuring.coverage` repeats it.
+The estimator and the sharing of the error were chosen by simulation; `tests/reports/coverage.py` repeats it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from reports import slow
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -20,11 +22,14 @@ if TYPE_CHECKING:
 Verdict: TypeAlias = Literal["slower", "faster", "same", "unresolved", "not comparable"]
 
 LOOKS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # accepted rounds
-FEW = 64  # rounds; with fewer affordable there is one look, and less is trimmed there
-SHARE = 3.0  # each look spends a third of the error; an exact Pocock constant would be a sixth
+FEW = 64  # rounds; with fewer affordable there is one look
+SHOWN_SHARE, JUDGED_SHARE = 2.0, 3.0  # of nine looks each spends that part of the error
 FEWEST = 6  # rounds; no interval from fewer
 SHOWN, JUDGED = 0.95, 0.99
-WANDERS = 0.3  # a lag-1 autocorrelation above it is told
+TRIMMED = 0.125  # of the rounds, at each end, whole rounds and at least one: the same at every number of them
+PATIENCE = 0.1  # seconds that a contest may take before its first look, so that its rounds see slow change
+ROUNDS, PROCESSES = "rounds, mean without an eighth at each end", "processes, mean without an eighth at each end"
+GENERATIONS, RUNS = "generations of rounds, mean without an eighth at each end", "processes of two runs, mean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,33 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean and what is known of its error. `forms`: degrees of freedom and standard error, by each way in which
+    the error was worked out; the interval is the widest of theirs."""
+
+    center: float
+    forms: tuple[tuple[float, float], ...]
+    lag1: float = 0.0
+
+    def half(self, alpha: float) -> float:
+        """Half-width of the 1 − alpha interval."""
+        return max(quantile(degrees, 1 - alpha / 2) * error for degrees, error in self.forms)
+
+    def p(self, distance: float) -> float:
+        """The smallest alpha whose interval does not reach so far from the centre."""
+        from scipy.special import stdtr
+
+        if distance <= 0:
+            return 1.0
+        return max(2 * float(stdtr(n, -distance / error)) if error > 0 else 0.0 for n, error in self.forms)
+
+    def interval(self, alpha: float) -> Interval:
+        """The ratio, where the mean is one of logarithms."""
+        half = self.half(alpha)
+        return Interval(math.exp(self.center), math.exp(self.center - half), math.exp(self.center + half), self.lag1)
+
+
+@dataclass(frozen=True, slots=True)
 class Judgment:
     """The 95 % interval shown and the verdict, which comes from a 99 % interval and the margin."""
 
@@ -51,6 +83,9 @@ class Judgment:
     reason: str | None
     rounds: int
     strict: Interval | None = None  # the one the verdict came from
+    p: float | None = None  # the smallest error at which the verdict would still stand; 1: unresolved at any
+    kind: str | None = None  # of the interval: what it is over, and how their mean is trimmed
+    notes: tuple[str, ...] = ()  # what the rounds cannot see, or do see of themselves
 
     def settled(self, target: float) -> bool:
         """Whether more rounds would change nothing worth knowing."""
@@ -71,6 +106,14 @@ def quantile(degrees: float, probability: float) -> float:
     return float(stdtrit(degrees, probability))
 
 
+def looks(seconds: float) -> tuple[int, ...]:
+    """When a contest is looked at whose rounds take so long each: first after as many rounds as see slow change, or
+    as a moment has."""
+    affordable = min(slow.SEEN, PATIENCE / seconds if seconds > 0 else slow.SEEN)
+    first = max((n for n in LOOKS if n <= affordable), default=LOOKS[0])
+    return LOOKS[LOOKS.index(first) :]
+
+
 def lag1(*series: Floats) -> float:
     """Lag-1 autocorrelation that series have in common, each around its own mean; corrected for its bias in short
     ones (Marriott and Pope 1954), within 0 … 0.9."""
@@ -86,54 +129,48 @@ def _trimmed(x: Floats, share: float) -> tuple[float, Floats, int]:
     import numpy as np
 
     n = len(x)
-    k = max(1, int(n * share))
+    k = max(1, int(n * share)) if share else 0
     ordered = np.sort(x)
     return float(ordered[k : n - k].mean()), np.clip(x, ordered[k], ordered[n - k - 1]), n - 2 * k
 
 
-def interval(x: Floats, alpha: float, trimmed: float = 0.25, independent: bool = False) -> Interval | None:
-    """1 − alpha interval of the ratio: trimmed mean, Student t on the winsorized variance (Tukey and
-    McLaughlin 1963), widened by the root of tau = (1 + r)/(1 − r) for autocorrelated rounds, unless they
-    are known to be independent."""
+def estimate(x: Floats, trimmed: float = TRIMMED, independent: bool = False) -> Estimate:
+    """Trimmed mean; its error from the winsorized variance (Tukey and McLaughlin 1963), unless the rounds are known
+    to be independent in two forms: widened by the root of tau = (1 + r)/(1 − r), r their lag-1 autocorrelation, and
+    from what the slowest cosines see of them."""
     n = len(x)
-    if n < FEWEST:
-        return None
     center, w, h = _trimmed(x, trimmed)
-    r = 0.0 if independent else lag1(w)
+    error = float(w.std(ddof=1)) * math.sqrt((n - 1) / (h * (h - 1)))
+    if independent:
+        return Estimate(center, ((max(2.0, h - 1), error),))
+    r = lag1(w)
     tau = (1 + r) / (1 - r)
-    deviation = float(w.std(ddof=1)) * math.sqrt((n - 1) / (h * (h - 1)))
-    half = quantile(max(2.0, h / tau - 1), 1 - alpha / 2) * deviation * math.sqrt(tau)
-    return Interval(math.exp(center), math.exp(center - half), math.exp(center + half), r)
+    cosines = slow.cosines(n)
+    forms = (max(2.0, h / tau - 1), error * math.sqrt(tau)), (cosines, slow.error(w, cosines) * n / h)
+    return Estimate(center, forms, r)
+
+
+def interval(x: Floats, alpha: float, trimmed: float = TRIMMED, independent: bool = False) -> Interval | None:
+    """1 − alpha interval of the ratio; none from fewer than six rounds."""
+    return estimate(x, trimmed, independent).interval(alpha) if len(x) >= FEWEST else None
 
 
 def judge(x: Floats, margin: float, last_only: bool = False) -> Judgment:
-    """What the rounds so far say. `last_only`: this is the only look there will be, with the whole error.
-
-    Of a few long calls an eighth is trimmed at each end: a quarter leaves so few degrees of freedom that
-    chance in tau triples every seventh interval; simulated coverage is the same (`micro.measuring.coverage`).
-    """
-    share = 1.0 if last_only else SHARE
-    trimmed = _once(len(x)) if last_only else 0.25
-    shown = interval(x, (1 - SHOWN) / share, trimmed)
-    strict = interval(x, (1 - JUDGED) / share, trimmed)
-    if shown is None or strict is None:
+    """What the rounds so far say. `last_only`: this is the only look there will be, with the whole error."""
+    if len(x) < FEWEST:
         return Judgment(None, "unresolved", f"{len(x)} accepted rounds, an interval needs {FEWEST}", len(x))
-    return _verdict(shown, strict, margin, len(x))
-
-
-def _once(rounds: int) -> float:
-    """What is trimmed at each end of rounds that are looked at once."""
-    return 0.125 if rounds < FEW else 0.25
+    found = estimate(x)
+    shares = (1.0, 1.0) if last_only else (SHOWN_SHARE, JUDGED_SHARE)
+    notes = slow.notes(len(x), found.forms, found.lag1)
+    return _judged(found, shares, margin, len(x), ROUNDS, notes)
 
 
 def across(x: Floats, margin: float, family: int) -> Judgment:
     """What processes say, a ratio from each pair. `family`: so many comparisons share the verdicts' error
     (Bonferroni 1936), so that a whole run is wrong in one of a hundred at most."""
-    shown = interval(x, 1 - SHOWN, 0.125, independent=True)
-    strict = interval(x, (1 - JUDGED) / family, 0.125, independent=True)
-    if shown is None or strict is None:
+    if len(x) < FEWEST:
         return Judgment(None, "unresolved", f"{len(x)} processes, an interval needs {FEWEST}", len(x))
-    return _verdict(shown, strict, margin, len(x))
+    return _judged(estimate(x, independent=True), (1.0, family), margin, len(x), PROCESSES)
 
 
 def between(first: Sequence[float], second: Sequence[float], margin: float, family: int) -> Judgment:
@@ -144,64 +181,75 @@ def between(first: Sequence[float], second: Sequence[float], margin: float, fami
     parts = [float(x.var(ddof=1)) / len(x) for x in (a, b)]
     center, error = float(b.mean() - a.mean()), math.sqrt(sum(parts))
     degrees = sum(parts) ** 2 / max(sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b), strict=True)), 1e-300)
-    found = []
-    for alpha in (1 - SHOWN, (1 - JUDGED) / family):
-        half = quantile(max(1.0, degrees), 1 - alpha / 2) * error
-        found.append(Interval(math.exp(center), math.exp(center - half), math.exp(center + half), 0.0))
-    return _verdict(found[0], found[1], margin, min(len(a), len(b)))
+    found = Estimate(center, ((max(1.0, degrees), error),))
+    return _judged(found, (1.0, family), margin, min(len(a), len(b)), RUNS)
 
 
 def nested(groups: Sequence[Floats], margin: float) -> Judgment:
     """Rounds of several generations of processes, looked at once: the spread between generations is part of the
-    interval. Coverage was simulated (`micro.measuring.coverage.of_generations`)."""
+    interval."""
     rounds = sum(map(len, groups))
     if not groups or min(map(len, groups)) < FEWEST:
         return Judgment(None, "unresolved", f"{rounds} rounds, an interval needs {FEWEST} a generation", rounds)
-    shown, strict = _nested(groups, 1 - SHOWN), _nested(groups, 1 - JUDGED)
-    return _verdict(shown, strict, margin, rounds)
+    if len(groups) == 1:
+        return judge(groups[0], margin, last_only=True)
+    return _judged(generations(groups), (1.0, 1.0), margin, rounds, GENERATIONS)
 
 
-def _nested(groups: Sequence[Floats], alpha: float) -> Interval:
-    """Mean of the generations' trimmed means. Its variance is that of a random-effects model (DerSimonian and Laird
-    1986) whose rounds have one variance and one autocorrelation in all generations: of eight rounds by themselves
-    neither is known. Where generations differ by more than their rounds explain, what is known of it is as little as
-    there are generations; else the degrees of freedom are those of all rounds."""
+def generations(groups: Sequence[Floats], trimmed: float = TRIMMED) -> Estimate:
+    """Mean of the groups' trimmed means, with its error in two forms: from their spread, with a degree of freedom
+    less than there are groups, which is right whatever differs between them; and from all their rounds, as if
+    nothing did, with one variance and one autocorrelation for all groups. Of a single group, that of its rounds."""
     count = len(groups)
-    parts = [_trimmed(x, _once(len(x))) for x in groups]
+    if count == 1:
+        return estimate(groups[0], trimmed)
+    parts = [_trimmed(x, trimmed) for x in groups]
     left = [h for _, _, h in parts]
     r = lag1(*(w for _, w, _ in parts))
     tau = (1 + r) / (1 - r)
     square = sum((len(w) - 1) * float(w.var(ddof=1)) for _, w, _ in parts)
     within = tau * square / (sum(left) - count) * sum(1 / h for h in left) / count
     center = sum(c for c, _, _ in parts) / count
-    spread = sum((c - center) ** 2 for c, _, _ in parts) / (count - 1) if count > 1 else 0.0
-    degrees = count - 1 if spread > within else max(2.0, sum(left) / tau - count)
-    half = quantile(degrees, 1 - alpha / 2) * math.sqrt(max(within, spread) / count)
-    return Interval(math.exp(center), math.exp(center - half), math.exp(center + half), r)
+    spread = sum((c - center) ** 2 for c, _, _ in parts) / (count - 1)
+    forms = (count - 1, math.sqrt(spread / count)), (max(2.0, sum(left) / tau - count), math.sqrt(within / count))
+    return Estimate(center, forms, r)
 
 
-def _verdict(shown: Interval, strict: Interval, margin: float, rounds: int) -> Judgment:
+def _judged(
+    found: Estimate, shares: tuple[float, float], margin: float, rounds: int, kind: str, notes: tuple[str, ...] = ()
+) -> Judgment:
+    """`shares`: of the error of the interval shown and of the verdict's, each as one part of so many."""
+    shown, strict = found.interval((1 - SHOWN) / shares[0]), found.interval((1 - JUDGED) / shares[1])
+    above, below = found.center - math.log1p(margin), math.log1p(-margin) - found.center
+    p = min(1.0, shares[1] * found.p(max(above, below, min(-above, -below))))
+    verdict, reason = _verdict(strict, margin)
+    return Judgment(shown, verdict, reason, rounds, strict, p, kind, notes)
+
+
+def _verdict(strict: Interval, margin: float) -> tuple[Verdict, str | None]:
     if strict.low > 1 + margin:
-        return Judgment(shown, "slower", None, rounds, strict)
+        return "slower", None
     if strict.high < 1 - margin:
-        return Judgment(shown, "faster", None, rounds, strict)
+        return "faster", None
     if strict.low >= 1 - margin and strict.high <= 1 + margin:
-        return Judgment(shown, "same", None, rounds, strict)
-    reason = AT_THE_MARGIN if strict.half < margin / 4 else None
-    return Judgment(shown, "unresolved", reason, rounds, strict)
+        return "same", None
+    return "unresolved", AT_THE_MARGIN if strict.half < margin / 4 else None
 
 
 def order_interval(x: Floats, confidence: float = SHOWN) -> tuple[float, float, float]:
-    """Median with a distribution-free interval from order statistics; unbounded below six values."""
+    """Median with an interval from order statistics, in the order taken: as many ranks from the middle as the share of
+    values below it may err, which rounds that hang together make more; unbounded where that is beyond the first."""
     import numpy as np
-    from scipy.special import bdtrik
 
     n, ordered = len(x), np.sort(x)
     middle = float(np.median(ordered))
     if n < FEWEST:
         return middle, math.nan, math.nan
-    below = int(bdtrik((1 - confidence) / 2, n, 0.5))  # so many values lie under the interval
-    return middle, float(ordered[below]), float(ordered[n - 1 - below])
+    below = (np.sign(x - middle) + 1) / 2
+    first = math.floor(n * (0.5 - estimate(below, 0.0).half(1 - confidence)))  # so many values lie under the interval
+    if first < 0:
+        return middle, math.nan, math.nan
+    return middle, float(ordered[first]), float(ordered[n - 1 - first])
 
 
 def wilson(hits: int, trials: int, confidence: float = SHOWN) -> tuple[float, float]:

@@ -127,11 +127,13 @@ def _closure(side: Side, attributions: Sequence[Attribution]) -> dict[str, float
 def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
     """What these figures cannot know."""
     found = []
-    if plan.generations < gap.PROCESSES:
+    if plan.generations == 1:
         found.append(
-            f"{plan.generations} process{'es' if plan.generations > 1 else ''} of each: intervals hold within them; "
-            f"what differs from process to process is not in them (--runs {gap.PROCESSES})"
+            "1 process of each: intervals and what is named hold within these processes; what differs from process to "
+            f"process is not in them (--runs {gap.PROCESSES})"
         )
+    elif plan.generations < gap.PROCESSES:
+        found.append(f"{plan.generations} processes of each: so few leave intervals wide (--runs {gap.PROCESSES})")
     if reason := perf.missing():
         found.append(f"no samples: {reason}; the operating system's share is inside the rows")
     elif not perf.sees_kernel():

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,10 @@ from macro.explaining.attribute import Attribution, Key
 from macro.explaining.rows import OUTSIDE, WAITING, Row, called
 from macro.explaining.work import amounts
 from macro.watching.watch import Side, Watched
+from reports import stats
 from reports.explanation import Cell
-from reports.stats import quantile
 
-DRAWS = 1000  # of the bootstrap
-PROCESSES = 5  # from so many of each on, they are what is drawn and tested
+PROCESSES = 5  # of each, from which on few are not said to be few
 FALSE = 0.05  # chance that some cell of two equal steps is named
 LEAST = 0.01  # of the step: smaller differences are in the table alone
 NOT_FAULTS = 10.0  # times the other side's cost of a fault
@@ -37,21 +37,18 @@ class Gap:
     resolution: float  # half of the interval's width
 
 
-def gap(
-    sides: Sequence[Side], attributions: Sequence[Sequence[Attribution]], known: Mapping[str, Row], seed: int = 0
-) -> Gap:
+def gap(sides: Sequence[Side], attributions: Sequence[Sequence[Attribution]], known: Mapping[str, Row]) -> Gap:
     """The gap between two sides; `attributions`: an attribution for each of their processes."""
     import numpy as np
 
-    rng = np.random.default_rng(seed)
     keys = sorted({key for side in attributions for process in side for key in process.cells})
     rounds = [[_by_round(process, keys) for process in side] for side in attributions]
     means = [np.mean([x.mean(axis=0) for x in side], axis=0).tolist() for side in rounds]
     differences = [a - b for a, b in zip(*rounds, strict=True)]
-    drawn, sure = _drawn(differences, rng), _sure(differences)
+    estimates = [_estimate([x[:, i] for x in differences]) for i in range(len(keys))]
     plain = [[np.array(process.levels["P0"]) for process in side.processes] for side in sides]
     steps = [mean([float(x.mean()) for x in side]) for side in plain]
-    low, high = _ends(_drawn([(a - b)[:, None] for a, b in zip(*plain, strict=True)], rng))
+    low, high = _ends(_estimate([a - b for a, b in zip(*plain, strict=True)]))
     faulting, cells = _faulting(sides, keys, means), []
     for i, key in enumerate(keys):
         times = means[0][i], means[1][i]
@@ -59,20 +56,31 @@ def gap(
         work, rate = split(*times, *done) if _counts(key) else (None, None)
         seen = {name: _seen(key, of) for name, of in zip("ab", attributions, strict=True)}
         amount: dict[str, float | None] = dict(zip("ab", done, strict=True))
-        name, ends = called(key[0], known), _ends(drawn[:, i])
-        cells.append(Cell(name, key[1], *times, *ends, work, rate, amount, seen, key[0], bool(sure[i])))
+        name, ends, differs = called(key[0], known), _ends(estimates[i]), _differs(estimates[i], len(keys))
+        cells.append(Cell(name, key[1], *times, *ends, work, rate, amount, seen, key[0], differs))
     cells.sort(key=lambda cell: -abs(cell.gap))
     residual = [step - sum(side) for step, side in zip(steps, means, strict=True)]
     by_side = dict(zip("ab", steps, strict=True)), dict(zip("ab", residual, strict=True))
     return Gap(by_side[0], (low, high), tuple(cells), by_side[1], (high - low) / 2)
 
 
-def _ends(drawn: Any) -> tuple[float, float]:
-    """Of a 95 % interval."""
-    import numpy as np
+def _estimate(differences: Sequence[Any]) -> stats.Estimate:
+    """Of a difference, seconds, round by round of each pair of processes: the pairs are what its error comes from; of
+    one pair its rounds, and it holds within these processes. No round is left out: cells add up to the gap."""
+    if min(map(len, differences)) < 2:
+        return stats.Estimate(mean([float(x.mean()) for x in differences]), ((1.0, math.inf),))
+    return stats.generations(differences, trimmed=0.0)
 
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    return float(low), float(high)
+
+def _ends(estimate: stats.Estimate) -> tuple[float, float]:
+    """Of a 95 % interval."""
+    half = estimate.half(1 - stats.SHOWN)
+    return estimate.center - half, estimate.center + half
+
+
+def _differs(estimate: stats.Estimate, cells: int) -> bool:
+    """Whether zero is outside the interval, Bonferroni's for as many cells as there are."""
+    return abs(estimate.center) > estimate.half(FALSE / cells)
 
 
 def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, float]:
@@ -106,33 +114,6 @@ def _by_round(process: Attribution, keys: Sequence[Key]) -> Any:
     rounds = np.array(process.rounds)
     steps = np.array([process.cells.get(key, [0.0] * process.steps) for key in keys]).T
     return np.array([steps[rounds == number].mean(axis=0) for number in sorted(set(process.rounds))])
-
-
-def _drawn(differences: Sequence[Any], rng: Any) -> Any:
-    """Means of a difference when pairs of processes, and in each the rounds, are drawn again. `differences`: for
-    each pair of processes rounds × cells. draws × cells."""
-    import numpy as np
-
-    count = len(differences)
-    by_process = np.stack(
-        [rng.multinomial(len(x), np.full(len(x), 1 / len(x)), DRAWS) / len(x) @ x for x in differences]
-    )
-    which = rng.integers(count, size=(count, DRAWS))
-    return np.mean([by_process[row, np.arange(DRAWS)] for row in which], axis=0)
-
-
-def _sure(differences: Sequence[Any]) -> Any:
-    """Of each cell, whether zero is outside its interval, Bonferroni's for as many cells as there are."""
-    import numpy as np
-
-    over = (
-        np.array([x.mean(axis=0) for x in differences])
-        if len(differences) >= PROCESSES
-        else np.concatenate(differences)
-    )
-    count, cells = over.shape
-    error = over.std(axis=0, ddof=1) / count**0.5 if count > 1 else np.full(cells, np.inf)
-    return np.abs(over.mean(axis=0)) > quantile(count - 1, 1 - FALSE / 2 / cells) * error
 
 
 def _seen(key: Key, side: Sequence[Attribution]) -> str | None:

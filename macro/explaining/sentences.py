@@ -30,9 +30,10 @@ def sentences(gap: Gap, named: Sequence[Cell], names: Sequence[str], plan: Plan,
     """The gap; its largest causes, each with its interval, its reason and what repeats it."""
     a, b = gap.step["a"], gap.step["b"]
     low, high = gap.interval
+    within = " within these processes" if plan.generations == 1 else ""
     said = [
         f"A {plan.phase} of {plan.network.name}, batch {plan.batch}, takes {seconds(a)} in {names[0]} and "
-        f"{seconds(b)} in {names[1]}: a gap of {signed(a - b)} [{signed(low)}, {signed(high)}]."
+        f"{seconds(b)} in {names[1]}: a gap of {signed(a - b)} [{signed(low)}, {signed(high)}]{within}."
     ]
     if _only_heap(sides):
         own, rest = swapped(gap, "OS memory")
@@ -47,7 +48,7 @@ def sentences(gap: Gap, named: Sequence[Cell], names: Sequence[str], plan: Plan,
             f"{_cause(cell, names)}. Repeat: {cell.repeat}"
         )
     if not named:
-        said.append(f"No cell differs for certain by {LEAST:.0%} of the step or more.")
+        said.append(f"No cell differs for certain by {LEAST:.0%} of the step or more{within}.")
     return said
 
 

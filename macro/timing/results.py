@@ -218,9 +218,8 @@ def _comparison(
     if judged.shown is None:
         return replace(blank, verdict="unresolved", reason=judged.reason)
     shown = judged.shown
-    return replace(
-        blank, ratio=shown.center, low=shown.low, high=shown.high, verdict=judged.verdict, reason=judged.reason
-    )
+    known = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
+    return replace(known, verdict=judged.verdict, reason=judged.reason, notes=judged.notes)
 
 
 def _ratios(a: Entry, b: Entry) -> list[Any]:

@@ -57,7 +57,7 @@ class Case:
         found = []
         for a, b in self.times:
             x = np.sort(np.log(np.array(b) / np.array(a)))
-            cut = len(x) // 4
+            cut = int(len(x) * stats.TRIMMED)
             found.append(float(x[cut : len(x) - cut].mean()))
         return np.array(found)
 
@@ -102,7 +102,8 @@ def contests(
         else:
             found = judged(case, limits, len(cases))
             few = "more processes would tell" if found.verdict == "unresolved" else None
-            comparison = replace(comparison, verdict=found.verdict, reason=found.reason or few)
+            known = replace(comparison, interval=found.kind, p=found.p, notes=found.notes)
+            comparison = replace(known, verdict=found.verdict, reason=found.reason or few)
             if found.shown:
                 s = found.shown
                 comparison = replace(comparison, ratio=s.center, low=s.low, high=s.high)

@@ -219,10 +219,8 @@ class Finished:
         if judged.shown is None:
             return replace(blank, verdict="unresolved", reason=f"{judged.reason}; {m.stopped}")
         shown = judged.shown
-        notes = (*blank.notes, *_loop(m, self._column[a], self._column[b]))
-        if shown.lag1 > stats.WANDERS:
-            notes = (*notes, f"the ratio itself wanders: lag-1 autocorrelation {shown.lag1:.2f}")
-        known = replace(blank, ratio=shown.center, low=shown.low, high=shown.high)
+        notes = (*blank.notes, *_loop(m, self._column[a], self._column[b]), *judged.notes)
+        known = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
         return replace(known, verdict=judged.verdict, reason=reason, notes=notes)
 
     def _path(self, measurement: Measurement, a: int, b: int) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ def test_processes_that_had_ended_are_told(explaining: Path, tmp_path: Path) -> 
         out, err = ran.communicate(timeout=120)
     assert ran.returncode == 130 and "Traceback" not in err
     assert "macro explain: interrupted; told from 1 of 3 processes of each" in err
-    assert "a gap of" in out and "1 process of each: intervals hold within them" in out
+    assert "a gap of" in out and "1 process of each: intervals and what is named hold within these processes" in out
     (told,) = attribution.of(store.read(run))
     assert told.runs == 1
     assert not processes.left(tmp_path)

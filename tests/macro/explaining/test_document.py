@@ -95,7 +95,8 @@ def test_a_person_reads_sentences_cells_and_what_is_not_known(sides: list[Side])
     text = attribution.text(document.explain(PLAN, sides, 3.0))
     lines = text.splitlines()
     assert lines[0] == (
-        "A step of fcn-r, batch 128, takes 10.0 ms in numpy and 6.00 ms in jax: a gap of +4.00 ms [+4.00 ms, +4.00 ms]."
+        "A step of fcn-r, batch 128, takes 10.0 ms in numpy and 6.00 ms in jax: a gap of +4.00 ms [+4.00 ms, +4.00 ms] "
+        "within these processes."
     )
     numbered = [line for line in lines if line[:2] in ("1.", "2.", "3.", "4.", "5.")]
     assert len(numbered) == 4

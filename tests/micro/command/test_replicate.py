@@ -130,6 +130,12 @@ def test_status_warnings_and_clocks_of_all_runs() -> None:
     assert (found.status, found.warnings) == ("contended", ("late", replicates.OTHER_CLOCK))
 
 
+def test_notes_of_all_runs_stay_but_those_of_their_own_rounds() -> None:
+    notes = ("includes the Python call of one side", "16 rounds do not see slow change")
+    found = replicates.combined([one(1.1, notes=notes), one(1.1, notes=(*notes, "late"))])
+    assert found.comparisons[0].notes == notes[:1]
+
+
 def test_too_few_rounds_have_no_interval() -> None:
     (told,) = replicates.combined([one(1.1, 4), one(1.1, 16)]).comparisons
     assert (told.ratio, told.verdict) == (None, "unresolved") and str(stats.FEWEST) in (told.reason or "")

@@ -1,0 +1,56 @@
+"""Change that is slow beside a round: what a series of rounds sees of it, and what it cannot see.
+
+A component that is small beside the noise of single rounds may decide their mean. Lag-1 autocorrelation does not see
+it; the projections on the slowest cosines do, from as many rounds on as it takes to change.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SEEN = 512  # rounds; fewer do not see a component that lasts for tens of rounds
+WANDERS, SURE = 0.3, 3.0  # a lag-1 autocorrelation above it is said, from so many standard errors on
+CHANCE = 0.025  # that slow variance is said of rounds that have none
+
+
+def cosines(rounds: int) -> int:
+    """How many see the slow part of so many rounds: few enough to be slow, enough that chance does not widen every
+    interval by half. Chosen by simulation."""
+    return 2 if rounds < 16 else 4 if rounds < 64 else 6
+
+
+@functools.lru_cache(maxsize=64)
+def basis(rounds: int, count: int) -> NDArray[Any]:
+    """The slowest cosines over so many rounds, each of length 1: count × rounds."""
+    import numpy as np
+
+    at = np.pi * (np.arange(rounds) + 0.5) / rounds
+    basis: NDArray[Any] = np.cos(np.outer(np.arange(1, count + 1), at)) * math.sqrt(2 / rounds)
+    return basis
+
+
+def error(x: NDArray[Any], count: int) -> float:
+    """Standard error of the mean of x, from its equally weighted projections on the slowest cosines (Müller 2004,
+    Lazarus, Lewis, Stock and Watson 2018), which has as many degrees of freedom as there are."""
+    seen = basis(len(x), count) @ (x - x.mean())
+    return math.sqrt(float(seen @ seen) / count / len(x))
+
+
+def notes(rounds: int, forms: tuple[tuple[float, float], ...], lag1: float) -> tuple[str, ...]:
+    """What is to be said of a ratio's own change. `forms`: degrees and standard error by neighbors and by cosines."""
+    from scipy.special import fdtri
+
+    (_, near), (count, far) = forms
+    if lag1 > WANDERS and lag1 * math.sqrt(rounds) > SURE:
+        said = f"the ratio itself wanders: lag-1 autocorrelation {lag1:.2f}"
+    elif far**2 > near**2 * float(fdtri(count, rounds, 1 - CHANCE)):
+        said = f"the ratio itself wanders slowly: its error is {far / near:.1f} times what neighboring rounds tell"
+    else:
+        said = ""
+    blind = f"{rounds} rounds do not see slow change" if rounds < SEEN else ""
+    return tuple(filter(None, (said, blind)))

@@ -408,12 +408,26 @@ def test_what_was_too_noisy_is_said_before(
 
 
 def test_a_quick_one_keeps_what_a_full_one_knows() -> None:
-    quick = {"between": {"wall": {"sd": 0.02, "degrees": 4.0}}, "paths": [{"path": "wall", "sd": 0.02, "degrees": 4.0}]}
-    rows = [{"path": name, "sd": 0.01, "degrees": 95.0} for name in ("wall", "generations")]
-    both = command.better(quick | {"figures": []}, {"paths": rows})
-    assert both["between"] == {name: {"sd": 0.01, "degrees": 95.0} for name in ("wall", "generations")}
-    assert [row["degrees"] for row in both["paths"]] == [95.0, 95.0]
-    assert command.better(both, quick)["between"] == both["between"]
+    quick = {"wall": {"sd": 0.02, "degrees": 4.0}, "cpu": {"sd": 0.02, "degrees": 2.0}}
+    full = {"wall": {"sd": 0.01, "degrees": 95.0}, "generations": {"sd": 0.03, "degrees": 80.0}}
+    both = command.better(quick, full)
+    assert both == {"wall": full["wall"], "cpu": quick["cpu"], "generations": full["generations"]}
+    assert command.better(full, quick) == both
+    newer = {"wall": {"sd": 0.07, "degrees": 95.0}}
+    assert command.better(newer, full)["wall"] == newer["wall"], "of two that know as much the later one"
+
+
+def test_later_reports_carry_the_spreads(
+    made: list[str], capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran], own_state: Path
+) -> None:
+    selftested(capsys, in_process)
+    (path,) = (own_state / "selftest").glob("*.json")
+    known = json.loads(path.read_text())
+    assert known["between"]["wall"]["degrees"] == 4 and "paths" not in known
+    known["between"] = {"wall": {"sd": 0.5, "degrees": 95.0}}
+    path.write_text(json.dumps(known))
+    selftested(capsys, in_process)
+    assert json.loads(path.read_text())["between"]["wall"] == {"sd": 0.5, "degrees": 95.0}
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 HERE = __name__
-WHILE_TIMED = r"^right when it was checked, wrong while it was timed: .* left as they were$"
+WHILE_TIMED = r"^right when it was checked, wrong while it was timed: "
 FEW = {"calls": 0}  # of the kernel at hand
 
 

@@ -1,0 +1,58 @@
+"""What a check before the timing cannot see, witnesses among the timed visits do."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from kernels.devices import open_device
+from kernels.errors import WrongResult
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.stream.problem import Stream
+from kernels.problem import Problem
+from micro.planning.contest import Case
+from micro.planning.protocol import VISIT
+from micro.worker.host import Host
+
+SMALL, TRIAD = Gemm(48, 40, 32), Stream("triad", 65536)
+WHILE_TIMED = "^right when it was checked, wrong while it was timed: "
+RARE = 200  # witnesses: who is wrong in one call of eleven passes them once in 10^8
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host(open_device("cpu"), ctypes.addressof(ctypes.c_int32(-1)))
+
+
+def opened(host: Host, problem: Problem, name: str, at_once: bool = True) -> None:
+    """A contest of one case, which is checked before; all witnesses that it may have `at_once`, whatever they cost."""
+    file = "stream_cheats" if problem.op == "stream" else "cheats"
+    case = Case(problem, f"tests.wrong.{file}:{name}")
+    host.check(case, 1)
+    host.settle(host.open([case], [True], 1), VISIT)
+    assert host.contest is not None
+    if at_once:
+        host.contest.watch.timed(1e3)
+
+
+@pytest.mark.parametrize("problem", [SMALL, TRIAD], ids=lambda problem: problem.op)
+@pytest.mark.parametrize("name", ["SEES_THE_POISON", "RIGHT_WHILE_WATCHED", "WRONG_RARELY", "SAME_CALL_AGAIN"])
+def test_it_is_wrong_while_it_is_timed(host: Host, name: str, problem: Problem) -> None:
+    opened(host, problem, name)
+    with pytest.raises(WrongResult, match=WHILE_TIMED):
+        for first in range(0, RARE, 8):
+            host.look(first, 8)
+
+
+def test_an_entry_other_than_the_checked_one_is_found_out(host: Host) -> None:
+    opened(host, SMALL, "TWO_FACES")
+    with pytest.raises(WrongResult, match=WHILE_TIMED):
+        host.look(0, 8)
+
+
+def test_few_witnesses_find_one_call_of_two(host: Host) -> None:
+    """Those that every contest has before its first verdict."""
+    opened(host, SMALL, "SEES_THE_POISON", at_once=False)
+    with pytest.raises(WrongResult, match=WHILE_TIMED):
+        host.look(0, 6)

@@ -93,6 +93,8 @@ def _result(runs: Sequence[record.Result]) -> record.Result:
         placements=tuple(p for x in runs for p in x.placements),
         processes=tuple(i for i, x in enumerate(runs) for _ in x.samples),
         faults=sum(x.faults or 0 for x in runs),
+        witnesses=sum(x.witnesses for x in runs),
+        waits=max((x.waits for x in runs if x.waits is not None), default=None),
         canary=_canary(runs),
         warnings=tuple(warnings),
     )

@@ -36,12 +36,14 @@ def finished(known: Known, done: record.Contest) -> Pair:
 
 
 def noisy(pilot: Sequence[record.Contest]) -> str | None:
-    """Why nothing quiet is judged on this machine now: by lost time and canaries, whatever the verdicts are."""
+    """Why nothing quiet is judged on this machine now: by canaries and by the time in which the worker, which never
+    waits while it measures, did not run; whatever the verdicts are."""
     results = [result for done in pilot for result in done.results if result.role == "measured"]
     if slow := [text for result in results for text in result.warnings if "slow host" in text]:
         return slow[0]
-    rounds, lost = (sum(len(x) for x in many) for many in zip(*((r.rounds, r.rejected) for r in results), strict=True))
-    return f"{lost / rounds:.0%} of the pilot's rounds lost time to others" if lost > NOISY * rounds else None
+    clock, own = (sum(done.system.get(name, 0.0) for done in pilot) for name in ("clock", "own"))
+    lost = 1 - own / clock if clock else 0.0
+    return f"{lost:.0%} of the pilot's time went to others" if lost > NOISY else None
 
 
 def figures(pairs: Sequence[Pair], spinning: bool, full: bool, unjudged: str | None) -> Iterator[Figure]:

@@ -218,22 +218,19 @@ def _say(
 ) -> int:
     """The table, the document for later reports, `--json`; the exit code."""
     figure.table(figures, sys.stderr if json_file == "-" else sys.stdout)
-    kept = figure.document(environment.started, figures) | found
-    earlier = environment.state.get("selftest") or {}
-    state.write(f"selftest/{environment.state['machine']}.json", json.dumps(better(kept, earlier)))
-    figure.write(kept, json_file)
+    kept = figure.document(environment.started, figures)
+    earlier = (environment.state.get("selftest") or {}).get("between") or {}
+    later = kept | {"between": better(found["between"], earlier)}
+    state.write(f"selftest/{environment.state['machine']}.json", json.dumps(later))
+    figure.write(kept | found, json_file)
     return figure.exit_code(figures)
 
 
-def better(kept: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
-    """The document, with each path's spread from whichever of two self-tests knows it better: a quick one does not
-    undo what a full one found."""
-    between, paths = dict(kept["between"]), {row["path"]: row for row in kept["paths"]}
-    for row in earlier.get("paths", ()):
-        path = row["path"]
-        if path not in between or row["degrees"] > between[path]["degrees"]:
-            between[path], paths[path] = {"sd": row["sd"], "degrees": row["degrees"]}, row
-    return kept | {"between": between, "paths": [*paths.values()]}
+def better(between: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
+    """By path, the spread of whichever of two self-tests knows it better: a quick one does not undo what a full one
+    found."""
+    kept = {path: one for path, one in earlier.items() if one["degrees"] > between.get(path, one)["degrees"]}
+    return earlier | between | kept
 
 
 @contextmanager

@@ -14,7 +14,7 @@ RATES: tuple[Mapping[str, float], Mapping[str, float]] = (  # least share: quiet
 KERNEL = 0.90  # least share of intervals that hold 1 of the worst kernel, with --full
 SECONDS = {"median": (0.25, 0.5), "worst": (2.0, 2.0)}  # of a pair: quiet, and with spinners
 BIAS = {1: 0.005, 10: 0.001, 100: 0.001}  # of the loop, by microseconds of a launch
-NOISY = 0.1  # share of the pilot's rounds that lost time to others above which quiet figures are not judged
+NOISY = 0.1  # share of the pilot's time that others took above which quiet figures are not judged
 
 
 _TEXT = """\

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TOPIC = "replicate"
 GRAVEST = ("wrong", "failed", "skipped", "planned", "built", "ran")  # statuses without a time
+OWN = "the ratio itself wanders", "do not see slow change"
 OTHER_CLOCK = "timed by another clock in some of its runs"
 
 
@@ -92,6 +93,8 @@ def _result(runs: Sequence[record.Result]) -> record.Result:
         placements=tuple(p for x in runs for p in x.placements),
         processes=tuple(i for i, x in enumerate(runs) for _ in x.samples),
         faults=sum(x.faults or 0 for x in runs),
+        witnesses=sum(x.witnesses for x in runs),
+        waits=max((x.waits for x in runs if x.waits is not None), default=None),
         canary=_canary(runs),
         warnings=tuple(warnings),
     )
@@ -114,10 +117,12 @@ def _comparison(runs: Sequence[record.Contest], i: int) -> record.Comparison:
         high=None,
         verdict="not comparable",
         scope=f"across {len(runs)} processes",
-        notes=tuple(text for text in last.notes if all(text in one.notes for one in alone)),
+        notes=tuple(text for text in last.notes if all(text in one.notes for one in alone) and not _own(text)),
         path=tuple(dict.fromkeys(name for one in alone for name in one.path)),
         next_low=None,
         next_high=None,
+        interval=None,
+        p=None,
         replicates=tuple(record.Replicate(one.ratio, one.low, one.high, one.verdict) for one in alone),
     )
     for one in alone:
@@ -125,12 +130,18 @@ def _comparison(runs: Sequence[record.Contest], i: int) -> record.Comparison:
             return replace(blank, reason=one.reason)
     judged = stats.nested([_logs(run, last.baseline, last.contender) for run in runs], last.margin)
     reason = judged.reason or (runs[-1].stopped if judged.verdict == "unresolved" else None)
-    told = replace(blank, verdict=judged.verdict, reason=reason)
+    told = replace(blank, verdict=judged.verdict, reason=reason, interval=judged.kind, p=judged.p)
+    told = replace(told, notes=(*blank.notes, *judged.notes))
     if judged.shown is None:
         return told
     low, high = next_run.of_replicates([one.ratio for one in alone if one.ratio is not None]) or (None, None)
     shown = judged.shown
     return replace(told, ratio=shown.center, low=shown.low, high=shown.high, next_low=low, next_high=high)
+
+
+def _own(note: str) -> bool:
+    """Whether a note is of the rounds of one run, which the spread between runs does not need."""
+    return any(word in note for word in OWN)
 
 
 def _logs(run: record.Contest, baseline: str, contender: str) -> Any:

@@ -123,11 +123,17 @@ def test_a_case_without_a_time_in_one_run_has_none(status: Any, reason: str) -> 
 
 def test_status_warnings_and_clocks_of_all_runs() -> None:
     busy = one(1.1)
-    busy = replace(
-        busy, results=tuple(replace(x, status="contended", warnings=("late",), clock="cpu") for x in busy.results)
-    )
+    more: dict[str, Any] = {"status": "contended", "warnings": ("late",), "clock": "cpu", "witnesses": 4, "waits": 0.1}
+    busy = replace(busy, results=tuple(replace(x, **more) for x in busy.results))
     found = replicates.combined([one(1.1), busy]).results[0]
     assert (found.status, found.warnings) == ("contended", ("late", replicates.OTHER_CLOCK))
+    assert (found.witnesses, found.waits) == (4, 0.1)
+
+
+def test_notes_of_all_runs_stay_but_those_of_their_own_rounds() -> None:
+    notes = ("includes the Python call of one side", "16 rounds do not see slow change")
+    found = replicates.combined([one(1.1, notes=notes), one(1.1, notes=(*notes, "late"))])
+    assert found.comparisons[0].notes == notes[:1]
 
 
 def test_too_few_rounds_have_no_interval() -> None:

@@ -107,19 +107,19 @@ def test_without_quiet_pairs_nothing_is_judged() -> None:
     assert figure.exit_code(made) == 0
 
 
-def pilot(lost: int, warning: str = "") -> record.Contest:
-    """Of two cases, 64 rounds, so many of them lost."""
-    case = record.Result("a", "c", "measured", "gemm", {}, "openblas", "cpu", 1, "planned", rounds=tuple(range(64)))
-    case = replace(case, rejected=tuple(range(lost)), warnings=(warning,) if warning else ())
-    return record.Contest("c", "?", "x", (case, replace(case, name="b"), replace(case, role="ceiling")), ())
+def pilot(own: float, warning: str = "") -> record.Contest:
+    """A second, of which the worker ran so much."""
+    case = record.Result("a", "c", "measured", "gemm", {}, "openblas", "cpu", 1, "planned")
+    case = replace(case, warnings=(warning,) if warning else ())
+    return record.Contest("c", "?", "x", (case,), (), system={"clock": 1.0, "own": own})
 
 
 def test_the_pilot_decides_before_there_is_a_verdict() -> None:
-    """By lost time over all its rounds, or by a canary."""
-    assert known_pairs.noisy([pilot(12), pilot(0)]) is None
-    why = known_pairs.noisy([pilot(12), pilot(3)])
-    assert why == "12% of the pilot's rounds lost time to others"
-    assert known_pairs.noisy([pilot(0), pilot(0, "contended: slow host: it took 9% more")]) is not None
+    """By lost time, or by a canary."""
+    assert known_pairs.noisy([pilot(0.85), pilot(0.99)]) is None
+    why = known_pairs.noisy([pilot(0.81), pilot(0.95)])
+    assert why == "12% of the pilot's time went to others"
+    assert known_pairs.noisy([pilot(1.0), pilot(1.0, "contended: slow host: it took 9% more")]) is not None
     made = [*known_pairs.figures([pair(verdict="slower")] * 300, False, True, why)]
     assert {one.judgment for one in made if one.promised} == {f"not judged: {why}"}
 
@@ -314,8 +314,7 @@ def made(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> Iterator[list[str]
             contest.name, "x", first, second, ratio, 0.999 * ratio, 1.001 * ratio, 0.95, verdict, None, 0.01, 0.01
         )
         told = replace(told, path=(took,))
-        results = pilot(0).results[:2]
-        return record.Contest(contest.name, "?", "x", results, (told,), {"measuring": 0.1})
+        return record.Contest(contest.name, "?", "x", (), (told,), {"measuring": 0.1})
 
     monkeypatch.setattr(Runner, "run", run)
     monkeypatch.setattr(rivals, "QUICK", rivals.QUICK | {paths.FIXED: 1})
@@ -409,12 +408,26 @@ def test_what_was_too_noisy_is_said_before(
 
 
 def test_a_quick_one_keeps_what_a_full_one_knows() -> None:
-    quick = {"between": {"wall": {"sd": 0.02, "degrees": 4.0}}, "paths": [{"path": "wall", "sd": 0.02, "degrees": 4.0}]}
-    rows = [{"path": name, "sd": 0.01, "degrees": 95.0} for name in ("wall", "generations")]
-    both = command.better(quick | {"figures": []}, {"paths": rows})
-    assert both["between"] == {name: {"sd": 0.01, "degrees": 95.0} for name in ("wall", "generations")}
-    assert [row["degrees"] for row in both["paths"]] == [95.0, 95.0]
-    assert command.better(both, quick)["between"] == both["between"]
+    quick = {"wall": {"sd": 0.02, "degrees": 4.0}, "cpu": {"sd": 0.02, "degrees": 2.0}}
+    full = {"wall": {"sd": 0.01, "degrees": 95.0}, "generations": {"sd": 0.03, "degrees": 80.0}}
+    both = command.better(quick, full)
+    assert both == {"wall": full["wall"], "cpu": quick["cpu"], "generations": full["generations"]}
+    assert command.better(full, quick) == both
+    newer = {"wall": {"sd": 0.07, "degrees": 95.0}}
+    assert command.better(newer, full)["wall"] == newer["wall"], "of two that know as much the later one"
+
+
+def test_later_reports_carry_the_spreads(
+    made: list[str], capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran], own_state: Path
+) -> None:
+    selftested(capsys, in_process)
+    (path,) = (own_state / "selftest").glob("*.json")
+    known = json.loads(path.read_text())
+    assert known["between"]["wall"]["degrees"] == 4 and "paths" not in known
+    known["between"] = {"wall": {"sd": 0.5, "degrees": 95.0}}
+    path.write_text(json.dumps(known))
+    selftested(capsys, in_process)
+    assert json.loads(path.read_text())["between"]["wall"] == {"sd": 0.5, "degrees": 95.0}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kernels.dtypes import UNIT_ROUNDOFF
 
 if TYPE_CHECKING:
-    from kernels.problem import Array
+    from kernels.dtypes import Array
 
 PRODUCT = 16.0  # honest products make at most 5.5 u |A||B| from K = 1 to 26752, half precision 187 u
 COARSE = UNIT_ROUNDOFF["fp16"]  # from here on an error is a random sum of the roundings of its terms

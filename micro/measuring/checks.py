@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from kernels.devices.base import Limits
     from kernels.problem import Problem
 
-PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; twice, for two probes
+PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; CALLS of it
+CALLS = 4  # of what is not small, at most: one that is not judged, its own probes, the data that are timed
 SLOW_BYTES = 0.5e9  # … and operands at this many bytes/s: references are in float64
 
 
@@ -116,7 +117,7 @@ class Checks:
         work = find(case.problem.op, case.variant).executed(case.problem)
         once = work.flops * prepared.uses / SLOW + case.problem.footprint / SLOW_BYTES
         first = 0.0 if self._question(case) in self.answered else kind_of(case.setting.device).first_answer
-        return max(PATIENCE, first, FACTOR * 2 * once)
+        return max(PATIENCE, first, FACTOR * CALLS * once)
 
     def _question(self, case: Case) -> tuple[Client, str, str]:
         """Whom a case asks for what."""

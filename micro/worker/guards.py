@@ -84,16 +84,15 @@ class Bench:
         for ((_, offset), x), (block, first, stop) in zip(self._places, rooms, strict=True):
             for start, end in ((first, offset), (offset + x.nbytes, stop)):
                 if end > start:
-                    between = Operand("guard", (end - start,), "in", "int8")
-                    self._add(self.device.view(block, start, between), x)
+                    self._add(block, start, Operand("guard", (end - start,), "in", "int8"), x)
             if x.pad:
                 row, pad = (n * BYTES[x.dtype] for n in (x.shape[-1], x.pad))
                 between = replace(x, shape=(*x.shape[:-1], pad), pad=row, dtype="int8")
-                self._add(self.device.view(block, offset + row, between), x)
+                self._add(block, offset + row, between, x)
         self.mark()
 
-    def _add(self, view: Any, x: Operand) -> None:
-        self.guards.append(Guard(view, _values(PATTERNS[x.dtype], view.shape)))
+    def _add(self, block: Any, offset: int, guard: Operand, x: Operand) -> None:
+        self.guards.append(Guard(self.device.view(block, offset, guard), _values(PATTERNS[x.dtype], guard.shape)))
 
     def mark(self, harmless: bool = False) -> None:
         """Write the guards: what each holds, or zeros."""

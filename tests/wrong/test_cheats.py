@@ -153,6 +153,10 @@ def test_vectors_that_the_inputs_tell_are_none(monkeypatch: pytest.MonkeyPatch) 
         check(SMALL, cheats.KNOWS_THE_VECTORS)
 
 
+def test_no_seed_tells_the_vectors() -> None:
+    assert gemm_problem._unforeseen().random() != gemm_problem._unforeseen().random()
+
+
 @pytest.mark.parametrize("k", [33, 64, 512, 4096, 26752])
 @pytest.mark.parametrize("dtype", ["tf32", "fp32"])
 def test_a_tail_of_32_terms_is_missed_at_every_k(k: int, dtype: str) -> None:

@@ -239,6 +239,15 @@ def test_a_probe_named_after_data_is_filled_with_it() -> None:
     assert not some["zeros"].any() and set(some["integers"].ravel()) == set(range(-8, 9))
 
 
+def test_sums_that_do_not_average_out_may_be_off_by_more() -> None:
+    """4 √K u |A||B| in place of 16 u, of uniform numbers alone."""
+    for k, wider in ((4, 1.0), (64, 2.0), (1024, 8.0)):
+        problem = Gemm(8, 8, k)
+        x = problem.fill(np.random.default_rng(4), "uniform")
+        bounds = [problem.compare(x, problem.reference(x), 2.0**-24, probe)[0].bound for probe in ("dense", "uniform")]
+        assert np.allclose(bounds[1], wider * bounds[0], rtol=1e-6)
+
+
 def test_labels_as_rows_are_the_operations_own() -> None:
     rows = Softmax(5, 9, "one-hot").fill(np.random.default_rng(3), "uniform")["t"]
     assert (rows.sum(axis=1) == 1).all() and set(rows.ravel()) == {0, 1}

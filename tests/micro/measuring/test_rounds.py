@@ -68,6 +68,27 @@ def test_more_noise_takes_more_rounds() -> None:
     assert len(taken(noise=0.05).times) > len(taken(noise=0.001).times) == stats.LOOKS[0]
 
 
+@pytest.mark.parametrize(
+    ("round_", "pairs", "first"), [(1e-4, [(0, 1)], 512), (1e-3, [(0, 1)], 64), (1e-4, [], ENOUGH)]
+)
+def test_cheap_rounds_are_first_looked_at_where_they_see_slow_change(
+    monkeypatch: pytest.MonkeyPatch, round_: float, pairs: list[tuple[int, int]], first: int
+) -> None:
+    monkeypatch.setattr(stats, "PATIENCE", 0.1)
+    row = ([CALL, CALL], [CALL, CALL], [0.0, 0.0])
+    scripted: Any = Scripted((FIRST, SECOND), ContestCost((4, 4), (CALL, CALL), round_), lambda number: row)
+    m = measure(scripted, pairs, Goal(30.0, 0.01, 0.01), lambda text: None)
+    assert (len(m.times), m.stopped) == (first, "the answer is known")
+
+
+def test_a_record_says_how_its_interval_came_about_and_what_it_cannot_see() -> None:
+    device = Fake(lambda name, problem: CALL, noise=0.001)
+    (compared,) = run(Local(Host(device, 0)), CONTEST).comparisons
+    assert (compared.interval, compared.verdict) == (stats.ROUNDS, "same")
+    assert compared.p is not None and compared.p < 0.01
+    assert "8 rounds do not see slow change" in compared.notes
+
+
 def test_a_ratio_at_the_margin_is_known_to_be_there() -> None:
     m = taken(1.01, noise=0.0005)
     judged = stats.judge(m.logs(0, 1), 0.01)

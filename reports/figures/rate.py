@@ -81,7 +81,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         timed = [x for x in group.measured if x.seconds]
         lean = all((x.flops_per_second or 0.0) < LEAN * (x.bytes_per_second or 0.0) for x in timed)
         bounds = {contest.contest: _bounds(contest) for contest in group.contests}
-        rates = tuple(rate for x in timed if (rate := _rate(x, lean, bounds[x.contest])))
+        rates = tuple(rate for x in timed if (rate := _rate(x, lean, bounds.get(x.contest, {}))))
         if not rates:
             continue
         told = Rates("B/s" if lean else "FLOP/s", rates, {} if lean else _peaks(bounds.values()), looks)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from reports import older, units
 from reports.figures import _axes, _groups, _rows, _style, _sweep
-from reports.record import READS, Result, Run
+from reports.record import READS, Contest, Result, Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Bounds: TypeAlias = "dict[tuple[str, int], float]"  # FLOP/s by name and number of threads
 LEAN = 1 / 3  # operations a byte; where all cases do fewer, bytes are what counts
 WIDE = 12  # from this ratio of largest to smallest on the axis is logarithmic
 MOST_PEAKS = 3  # lines with their names over the rows; with more the ceilings of the rows tell
@@ -49,7 +50,7 @@ class Rates:
 
     unit: str
     rates: tuple[Rate, ...]
-    peaks: dict[tuple[str, int], float]
+    peaks: Bounds
     looks: dict[str, _style.Look]
 
     @property
@@ -79,10 +80,11 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     for group in _groups.groups(run):
         timed = [x for x in group.measured if x.seconds]
         lean = all((x.flops_per_second or 0.0) < LEAN * (x.bytes_per_second or 0.0) for x in timed)
-        rates = tuple(rate for x in timed if (rate := _rate(x, lean)))
+        bounds = {contest.contest: _bounds(contest) for contest in group.contests}
+        rates = tuple(rate for x in timed if (rate := _rate(x, lean, bounds.get(x.contest, {}))))
         if not rates:
             continue
-        told = Rates("B/s" if lean else "FLOP/s", rates, {} if lean else _peaks(group, rates), looks)
+        told = Rates("B/s" if lean else "FLOP/s", rates, {} if lean else _peaks(bounds.values()), looks)
         words = [group.question, _groups.size(group), _style.where(run)]
         if any(x.ceiling for x in rates):
             words.insert(0, "How near to the ceiling does each case come?")
@@ -95,37 +97,39 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     return made
 
 
-def _rate(x: Result, lean: bool) -> Rate | None:
+def _rate(x: Result, lean: bool, bounds: Bounds) -> Rate | None:
     value = x.bytes_per_second if lean else x.flops_per_second
     if not value or not x.seconds:
         return None
     work = value * x.seconds.median
     ends = tuple(work / end if end else value for end in (x.seconds.high, x.seconds.low))
-    return Rate(x, value, (ends[0], ends[1]), 100 * value / x.percent_of_ceiling if x.percent_of_ceiling else None)
+    ceiling = 100 * value / x.percent_of_ceiling if x.percent_of_ceiling else None
+    if ceiling and x.ceiling and not lean:  # of few noisy rounds a quotient of medians is no median of quotients
+        ceiling = bounds.get((_of_threads(x.ceiling, x.threads), x.threads), ceiling)
+    return Rate(x, value, (ends[0], ends[1]), ceiling)
 
 
-def _peaks(group: _groups.Group, rates: Sequence[Rate]) -> dict[tuple[str, int], float]:
-    """Multiply-adds and tensor cores, by name and number of threads. Where cases are shares of one its line is the
-    median of their own ticks, so that these agree with it; else what was measured in the contests' own rounds."""
-    bounds = [
-        (x, name)
-        for contest in group.contests
-        for x in contest.results
-        if x.role == "ceiling" and x.flops_per_second and not (name := older.ceiling(x)).startswith(READS)
-    ]
-    teams = {x.threads for x, name in bounds if x.threads > 1 and _by_all(name)}
+def _bounds(contest: Contest) -> Bounds:
+    """Multiply-adds and tensor cores by name and number of threads, as they were measured in a contest's own rounds:
+    where its cases' ticks stand and, over all contests, the lines."""
+    measured = [x for x in contest.results if x.role == "ceiling" and not older.ceiling(x).startswith(READS)]
+    counts = {x.threads for x in contest.results if x.role == "measured"}
+    teams = {x.threads for x in measured if _by_all(older.ceiling(x))}
+    found: Bounds = {}
+    for x in measured:
+        name = older.ceiling(x)
+        for count in [x.threads] if _by_all(name) else counts - teams:
+            found[_of_threads(name, count), count] = (x.flops_per_second or 0.0) * (1 if _by_all(name) else count)
+    return found
+
+
+def _peaks(bounds: Iterable[Bounds]) -> Bounds:
+    """Of several contests the median."""
     found: dict[tuple[str, int], list[float]] = {}
-    for x, name in bounds:
-        own = x.threads in teams and _by_all(name)
-        for count in [x.threads] if own else {rate.result.threads for rate in rates} - teams:
-            rate = (x.flops_per_second or 0.0) * (1 if own else count)
-            found.setdefault((_of_threads(name, count), count), []).append(rate)
-    ticks: dict[tuple[str, int], list[float]] = {}
-    for one in rates:
-        if one.ceiling and one.result.ceiling and not one.by_reads:
-            key = _of_threads(one.result.ceiling, one.result.threads), one.result.threads
-            ticks.setdefault(key, []).append(one.ceiling)
-    return {key: statistics.median(ticks.get(key, measured)) for key, measured in found.items()}
+    for one in bounds:
+        for key, rate in one.items():
+            found.setdefault(key, []).append(rate)
+    return {key: statistics.median(rates) for key, rates in found.items()}
 
 
 def _by_all(ceiling: str) -> bool:

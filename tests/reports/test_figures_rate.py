@@ -83,18 +83,18 @@ def test_peaks_of_several_threads() -> None:
 
 
 def test_a_line_of_several_threads_stands_where_their_ticks_do() -> None:
-    """What two threads reach at once is no twice of one; it is told by the shares and by the ceiling alike."""
+    """Which is no twice of one. A share of few noisy rounds, 100 * 2 / 25 here, moves neither."""
     first = case(8, threads=1, name="t1", percent_of_ceiling=40.0)
     two = case(8, threads=2, name="t2", percent_of_ceiling=25.0, ceiling="FMA avx2, 2 threads")
     team = replace(FMA, name="fma2", threads=2, ceiling="FMA avx2, 2 threads", flops_per_second=8.2e9)
     alone = replace(FMA, ceiling="FMA avx2")
     figure = one_of(Contest("c", "?", "threads", (first, two, alone, team), ()))
     (axes,) = figure.axes
-    assert "FMA avx2: 5.00 GFLOP/s" in words(figure) and "FMA avx2, 2 threads: 8.00 GFLOP/s" in words(figure)
+    assert "FMA avx2: 5.00 GFLOP/s" in words(figure) and "FMA avx2, 2 threads: 8.20 GFLOP/s" in words(figure)
     assert "×" not in words(figure)
     verticals = {x.get_xdata()[0] for x in axes.lines if list(x.get_xdata()) == [x.get_xdata()[0]] * 2}
     ticks = {x.get_xdata()[0] for x in marks(axes, "|")}
-    assert ticks == verticals == {5e9, 8e9}
+    assert ticks == verticals == {5e9, 8.2e9}
 
 
 def test_a_line_that_no_case_is_a_share_of_is_what_was_measured() -> None:

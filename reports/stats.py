@@ -23,7 +23,7 @@ Verdict: TypeAlias = Literal["slower", "faster", "same", "unresolved", "not comp
 
 LOOKS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # accepted rounds
 FEW = 64  # rounds; with fewer affordable there is one look
-SHOWN_SHARE, JUDGED_SHARE = 2.0, 3.0  # of nine looks each spends that part of the error
+SHARE = 2.0  # each of several looks spends half of the error: most contests end on their width, whatever the error
 FEWEST = 6  # rounds; no interval from fewer
 SHOWN, JUDGED = 0.95, 0.99
 TRIMMED = 0.125  # of the rounds, at each end, whole rounds and at least one: the same at every number of them
@@ -160,9 +160,9 @@ def judge(x: Floats, margin: float, last_only: bool = False) -> Judgment:
     if len(x) < FEWEST:
         return Judgment(None, "unresolved", f"{len(x)} accepted rounds, an interval needs {FEWEST}", len(x))
     found = estimate(x)
-    shares = (1.0, 1.0) if last_only else (SHOWN_SHARE, JUDGED_SHARE)
+    share = 1.0 if last_only else SHARE
     notes = slow.notes(len(x), found.forms, found.lag1)
-    return _judged(found, shares, margin, len(x), ROUNDS, notes)
+    return _judged(found, (share, share), margin, len(x), ROUNDS, notes)
 
 
 def across(x: Floats, margin: float, family: int) -> Judgment:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass
 
-from reports import flat, next_run, older, units
+from reports import family, flat, next_run, older, units
 from reports.record import READS, Comparison, Result, Run
 
 
@@ -53,12 +53,14 @@ def comparisons(run: Run) -> Table:
     rows: list[Ratio] = []
     remarks: list[str] = []
     mixed = False
+    keeps = iter(family.kept(run.comparisons))
     home = f"device:{run.environment.facts.get('device', {}).get('name')}"  # told in the last line
     for contest in run.contests:
         by_name = {result.name: result for result in contest.results if result.role == "measured"}
         for comparison in contest.comparisons:
             pair = by_name[comparison.contender], by_name[comparison.baseline]
-            rows.append(_ratio(comparison, *pair, home, remarks))
+            mark = "*" if next(keeps) else ""
+            rows.append(_ratio(comparison, *pair, home, (mark, remarks)))
             mixed |= pair[0].precision != pair[1].precision
     needless = {"ceiling"} if all(row.ceiling == "–, –" for row in rows) else set()
     if all(row.next == "–" for row in rows):
@@ -67,13 +69,18 @@ def comparisons(run: Run) -> Table:
         needless.add("error")
     head, *cells = ([cell for name, cell in asdict(row).items() if name not in needless] for row in (HEAD, *rows))
     notes = tuple(f"({i}) {remark}" for i, remark in enumerate(remarks, start=1))
+    notes += tuple(filter(None, [family.sentence(run.comparisons)]))
     return Table("Ratios of time", tuple(head), tuple(map(tuple, cells)), notes)
 
 
-def _ratio(comparison: Comparison, contender: Result, baseline: Result, home: str, remarks: list[str]) -> Ratio:
-    """A row; a remark that is new is added to `remarks`, and the verdict names its number."""
+def _ratio(
+    comparison: Comparison, contender: Result, baseline: Result, home: str, said: tuple[str, list[str]]
+) -> Ratio:
+    """A row. `said`: the mark of its verdict, and the remarks so far; a new one is added, and the verdict names its
+    number."""
     common, first, second = contrast(contender, baseline)
-    verdict = comparison.verdict
+    mark, remarks = said
+    verdict = comparison.verdict + mark
     for remark in filter(None, (comparison.reason, *comparison.notes)):
         if remark not in remarks:
             remarks.append(remark)

@@ -34,6 +34,11 @@ def interval(comparison: Comparison) -> str:
     return units.ratio(comparison.ratio, comparison.low, comparison.high)
 
 
+def chosen(count: int) -> str:
+    """What is to be said of the least or the most of several."""
+    return f", chosen from {count} in the same rounds" if count > 1 else ""
+
+
 @dataclass(frozen=True)
 class Band:
     """A range expected on Intel and AMD alike. `firm`: a value outside is a fault of the harness, else only unusual;

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from micro.answers.band import Band, Pair, interval, pairs
+from micro.answers.band import Band, Pair, chosen, interval, pairs
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
@@ -71,7 +71,8 @@ def _first_or_not(seed: list[Pair]) -> list[str]:
     best = min(found, key=lambda c: c.ratio or math.inf)
     word = {"faster": "pays", "slower": "does not pay", "same": "changes nothing"}
     shown = interval(best)
-    return [f"Transposing it first {word.get(best.verdict, 'is undecided')}: {shown} times the direct product."]
+    how = f"{shown} times the direct product{chosen(len(found))}"
+    return [f"Transposing it first {word.get(best.verdict, 'is undecided')}: {how}."]
 
 
 def _range(run: Run) -> list[str]:
@@ -81,7 +82,9 @@ def _range(run: Run) -> list[str]:
         return []
     low, high = min(found, key=lambda x: x[0]), max(found, key=lambda x: x[0])
     ends = [f"{ratio:.2f} ({case.variant}, M = {case.problem.m})" for ratio, case in (low, high)]
-    return [f"It depends on M and on the library: NT/NN runs from {ends[0]} to {ends[1]}."]
+    return [
+        f"It depends on M and on the library: NT/NN runs from {ends[0]} to {ends[1]}, the ends of {len(found)} ratios."
+    ]
 
 
 def _bands(comparison: Comparison, first: Any, second: Any) -> Iterator[str]:
@@ -145,5 +148,9 @@ def crossover_answer(run: Run) -> list[str]:
         elif bracket.low is None:
             said.append(f"With {library} transposing first wins from M = {bracket.high}, the smallest tried.")
         else:
-            said.append(f"With {library} transposing first starts to win between M = {bracket.low} and {bracket.high}.")
+            tried = sum(known == library for known, _ in ratios)
+            said.append(
+                f"With {library} transposing first starts to win between M = {bracket.low} and {bracket.high}, "
+                f"by {tried} verdicts, each with its own error."
+            )
     return said

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from micro.answers.band import chosen
 from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Run
@@ -83,7 +84,7 @@ def _floor(contest: record.Contest, chain: int) -> Iterator[str]:
         share, low, high = (1 / (x * chain) for x in (best.ratio, best.high, best.low))
         held = "resolved" if high < PROMISED else "NOT resolved, at the floor"
         name = f"{times[best.contender][0].variant}, {kernel}"
-        shares.append(f"{100 * share:.2g} % [{100 * low:.2g}, {100 * high:.2g}] ({name}: {held})")
+        shares.append(f"{100 * share:.2g} % [{100 * low:.2g}, {100 * high:.2g}] ({name}: {held}{chosen(len(rows))})")
     yield (
         f"Our own launch takes {units.seconds(own)} {HARNESS[harness.variant]}; of {chain} calls of the cheapest "
         f"that is {', '.join(shares)}; promised under {100 * PROMISED:g} %."

@@ -42,7 +42,7 @@ def difference(first: record.Result, second: record.Result) -> Cost | None:
         kept = [b - a for a, b in zip(first.samples, second.samples, strict=True)]
     scale = float(np.max(np.abs(kept), initial=0.0)) or 1.0
     # As the comparisons' own intervals: several looks share the error. The estimator exponentiates.
-    found = stats.interval(np.array(kept) / scale, (1 - stats.SHOWN) / stats.SHOWN_SHARE)
+    found = stats.interval(np.array(kept) / scale, (1 - stats.SHOWN) / stats.SHARE)
     if found is None:
         return None
     return Cost(*(scale * math.log(x) for x in (found.center, found.low, found.high)))

@@ -147,8 +147,8 @@ def batch_answer(run: Run) -> list[str]:
         )
         told = ", ".join(f"{interval(sizes[k])} at {k}" for k in sorted(sizes))
         said.append(
-            f"{m}×{n}, {library}: the pass over W costs as much as its gradient {where}"
-            f"{_rates(run, key)}; pass over gradient: {told}."
+            f"{m}×{n}, {library}: the pass over W costs as much as its gradient {where}, "
+            f"by {len(sizes)} verdicts{_rates(run, key)}; pass over gradient: {told}."
         )
         fused = [
             f"{interval(c)} at {a.problem.k}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kernels import ceilings
 from kernels.catalog import find
+from micro.answers.band import chosen
 from micro.planning.contest import Case, parse
 from reports import units
 from reports.record import Comparison, Result, Run
@@ -79,9 +80,11 @@ def _best(comparisons: tuple[Comparison, ...]) -> Iterator[str]:
     name = parse(best.contender).variant
     shown = units.ratio(best.ratio, best.low, best.high)
     if faster:
-        yield f"Best variant here: {name}, {shown} times its time ({len(faster)} of {len(known)} others are faster)."
+        count = f"{len(faster)} of {len(known)} others are faster"
+        yield f"Best variant here: {name}, {shown} times its time ({count}{chosen(len(faster))})."
     else:
-        yield f"None of {len(known)} other variants is faster; the nearest, {name}, takes {shown} times its time."
+        near = f"the nearest, {name}, takes {shown} times its time{chosen(len(known))}"
+        yield f"None of {len(known)} other variants is faster; {near}."
 
 
 def _beside(result: Result) -> Iterator[str]:

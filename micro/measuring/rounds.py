@@ -129,7 +129,8 @@ def measure(crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: 
     rounds = _Rounds(crew.cases, pairs, opened, goal.margin, once)
     pace = _Pace(crew, rounds, goal, progress, goal.seconds * (OVERRUN if once else 1))
     stopped = "the most rounds were taken"
-    for wanted in [max(1, affordable(goal, opened))] if once else (stats.looks(opened.round) if pairs else stats.LOOKS):
+    looks = stats.looks(opened.round) if pairs else stats.LOOKS
+    for wanted in [max(1, affordable(goal, opened))] if once else looks:
         pace.reach(wanted)
         settled = all(judgment.settled(goal.target) for judgment in rounds.judge().values())
         if settled and (pairs or wanted >= ENOUGH):

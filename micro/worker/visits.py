@@ -65,6 +65,7 @@ class _Entry(ctypes.Structure):
     _fields_ = (
         ("function", ctypes.c_void_p),
         ("argument", ctypes.c_void_p),
+        ("argument_bytes", ctypes.c_int64),
         ("slots", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("slot_count", "launches", "warm", "step", "label")),
         ("single", ctypes.c_void_p),
@@ -108,6 +109,7 @@ class Stepped(Protocol):
         """When it is done."""
 
 
+PAGE = 4096  # bytes
 ALONE = 2  # single launches that break their hold until the case is held no more
 STOP = ctypes.c_int32(0)  # set by a Python launch that raised
 
@@ -148,6 +150,7 @@ def compiled(
         table[i] = _Entry(
             entry.function,
             ctypes.addressof(entry.argument),
+            ctypes.sizeof(entry.argument),
             slots[i].ctypes.data,
             len(entry.slots),
             visits.launches[i],
@@ -163,7 +166,8 @@ def compiled(
     wall, cpu, queued = np.empty((3, len(which)))
     pointer, queue = ctypes.c_void_p, run_queue.library()
     STOP.value = 0
-    run_queue.open_tasks()
+    if not threaded:
+        run_queue.open_tasks()
     cost = _library().clock_cost()
     _library().run_look(
         ctypes.byref(table),
@@ -179,11 +183,24 @@ def compiled(
         pointer(running),
         ctypes.byref(STOP),
         ctypes.byref(_witnesses(watched)),
+        pointer(_common(max(ctypes.sizeof(entry.argument) for entry in entries))),
     )
     run_queue.close_tasks()
     found = run_queue.charged(wall, np.maximum(cpu - cost, 0.0), queued)
     launched = np.array(visits.launches)[which]
     return Timed(wall, found.took, found.lost / wall, found.waited, launched, np.zeros(len(which), bool))
+
+
+def _common(nbytes: int) -> int:
+    """Address of a place that holds an argument of so many bytes: the same page for all cases."""
+    wanted = max(PAGE, -(-nbytes // PAGE) * PAGE)
+    block = _pages(wanted)
+    return ctypes.addressof(block) + -ctypes.addressof(block) % PAGE
+
+
+@functools.cache
+def _pages(nbytes: int) -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(nbytes + PAGE)
 
 
 def _witnesses(watched: Sequence[Watched]) -> ctypes.Array[_Witness]:

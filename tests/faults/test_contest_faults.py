@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -20,6 +21,8 @@ from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
+from micro.worker.client import Client, ask
+from micro.worker.messages import Check, Message
 from micro.worker.process import Workers
 from reports import record
 from tests.builds import share
@@ -115,6 +118,27 @@ def test_kernel_that_fails_when_timed_costs_itself_only(name: str, reason: str) 
     assert result.status == "failed"
     assert (result.reason or "").startswith(reason)
     assert result.error is not None  # it had passed its check
+
+
+def test_what_was_checked_in_a_worker_that_died_is_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the one that times it; not where the one that checked it lives."""
+    asked: list[str] = []
+
+    def heard(client: Client, request: Message[Any], patience: float) -> Any:
+        if isinstance(request, Check):
+            asked.append(request.case.variant)
+        return ask(client, request, patience)
+
+    monkeypatch.setattr(checks, "ask", heard)
+    told = contest(*GOOD)
+    assert asked == [*GOOD]
+    asked.clear()
+    told = contest(GOOD[0], wrong("SEGFAULT"), GOOD[1])  # dies while the first one waits
+    assert asked == [GOOD[0], wrong("SEGFAULT"), GOOD[1], GOOD[0]]
+    asked.clear()
+    told = contest(*GOOD, wrong("SEGFAULT_WHEN_TIMED"))
+    assert asked == [*GOOD, wrong("SEGFAULT_WHEN_TIMED"), *GOOD]
+    assert all(by_variant(told)[variant].status in record.TIMED for variant in GOOD)
 
 
 # The parent killed

@@ -156,7 +156,7 @@ def contests(x: Floats, truth: float = 0.0, looks: tuple[int, ...] = stats.LOOKS
     live = np.arange(trials)
     for look in looks:
         found = estimates(x[live, :look] + truth)
-        shown, strict = (found.half(a) for a in (0.05 / stats.SHOWN_SHARE, 0.01 / stats.JUDGED_SHARE))
+        shown, strict = (found.half(a / stats.SHARE) for a in (0.05, 0.01))
         verdict = verdicts(found.center, strict)
         known = (verdict != "unresolved") | (np.sinh(strict) < MARGIN / 4)
         over = known & (np.sinh(shown) <= TARGET) | (look == looks[-1])

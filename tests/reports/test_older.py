@@ -35,10 +35,12 @@ def test_a_run_says_how_its_axes_are_said_and_what_its_ceilings_are_called(
         ("fma/isa:avx512/variant:c/threads:1", "FMA avx512"),
         ("mma/dtype:bf16/unit:wgmma/variant:cuda/threads:1", "tensor cores bf16, wgmma"),
         ("stream/kind:read/size:4194304/variant:c/threads:1", "read 4 MiB"),
+        ("stream/kind:read/size:4194304/variant:c/threads:2", "read 4 MiB, 2 threads"),
+        ("mma/dtype:int8/unit:avx512vnni/variant:c/threads:1", "int8, avx512vnni"),
     ],
 )
 def test_a_ceiling_is_called_by_what_it_bounds(name: str, called: str) -> None:
-    assert title(parse(name).problem) == called
+    assert title(parse(name)) == called
 
 
 def test_only_what_is_said_in_another_way_is_recorded() -> None:

@@ -185,7 +185,7 @@ def test_the_verdict_needs_more_than_the_interval_shown() -> None:
 def test_one_of_several_looks_spends_a_part_of_the_error(n: int) -> None:
     x = rounds(n, seed=6)
     several, once = judge(x, 0.01), judge(x, 0.01, last_only=True)
-    assert (several.shown, several.strict) == (stats.interval(x, 0.05 / 2), stats.interval(x, 0.01 / 3))
+    assert (several.shown, several.strict) == (stats.interval(x, 0.05 / 2), stats.interval(x, 0.01 / 2))
     assert (once.shown, once.strict) == (stats.interval(x, 0.05), stats.interval(x, 0.01))
 
 
@@ -207,7 +207,7 @@ def test_p_is_where_the_verdict_would_begin_to_fall(center: float, last_only: bo
     x = rounds(64, seed=3, center=center, spread=0.004)
     judged = judge(x, 0.01, last_only)
     assert judged.p is not None and (judged.p <= 0.01) == (judged.verdict != "unresolved")
-    found = stats.interval(x, judged.p / (1 if last_only else 3))
+    found = stats.interval(x, judged.p / (1 if last_only else 2))
     assert found is not None
     assert min(abs(end - edge) for end in (found.low, found.high) for edge in (0.99, 1.01)) < 1e-9
 

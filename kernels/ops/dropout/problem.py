@@ -75,12 +75,21 @@ class Dropout(Problem):
         want = {name: np.where(kept[name], x[given].astype("f8") * self.scale, 0) for name, given in FROM.items()}
         bound, first = self.bound(x, want, u), kept["y"]
         differ = (first != kept["dx"]) & (x["x"] != 0) & (x["dy"] != 0)
-        chance, neighbors = 1 - self.rate, first[0, :-1] & first[0, 1:]
-        pair = chance * chance
-        spread = np.sqrt([[chance * (1 - chance), pair * (1 - pair) + 2 * pair * chance * (1 - chance)]])
-        counted = np.array([[first.mean() - chance, neighbors.mean() - pair]])
         return [
             *(Evidence(name, "scaled", np.abs(got[name] - want[name]), bound[name]) for name in FROM),
-            Evidence("y", "kept", np.abs(counted), SIGMAS * spread / np.sqrt(self.units - 1) + 1 / self.units),
+            *self._counted(first[0], x["x"][0] != 0),
             Evidence("dx", "both ways", differ.astype("f8"), np.zeros(differ.shape)),
         ]
+
+    def _counted(self, first: Array, told: Array) -> list[Evidence]:
+        """How many are kept, alone and in pairs, of those that are `told`: where x is zero, so is y."""
+        import numpy as np
+
+        neighbors, both = first[:-1] & first[1:], told[:-1] & told[1:]
+        if not both.any():
+            return []
+        chance = 1 - self.rate
+        pair = chance * chance
+        spread = np.sqrt([[chance * (1 - chance), pair * (1 - pair) + 2 * pair * chance * (1 - chance)]])
+        counted = np.array([[first[told].mean() - chance, neighbors[both].mean() - pair]])
+        return [Evidence("y", "kept", np.abs(counted), SIGMAS * spread / np.sqrt(both.sum()) + 1 / both.sum())]

@@ -116,8 +116,12 @@ class Gemm(Problem):
         import numpy as np
 
         a, b = self._mathematical(x)
-        first = np.abs(a[0, :SAMPLE])
-        if self.k > SPARSE_NONZEROS and np.isfinite(first).all() and np.median(first) <= 2 * bounds.IDLE * first.max():
+        first = np.abs(a[0])
+        if (
+            self.k > SPARSE_NONZEROS
+            and np.isfinite(first).all()
+            and np.median(first[:SAMPLE]) <= 2 * bounds.IDLE * first.max()
+        ):
             sizes = np.abs(a).max(axis=0).astype(np.float64) * np.abs(b).max(axis=1)
             used = np.flatnonzero(sizes > NEGLIGIBLE * sizes.max())
             a, b = a[:, used], b[used, :]

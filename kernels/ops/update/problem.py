@@ -211,7 +211,8 @@ class Update(Problem):
             return {"g": product}
         if self.rule == "norm":
             g = self.gradient(x)
-            away = NORM_LIMIT * u + math.sqrt(float((product * product).sum() / (g * g).sum()))
+            size = float((g * g).sum())
+            away = NORM_LIMIT * u + (math.sqrt(float((product * product).sum()) / size) if size else 0.0)
             product = product + away * self.coefficient(g) * np.abs(g)
         unit = max(u, UNIT_ROUNDOFF["fp32"])
         passes = unit * (PASS_LIMIT + (SUM_LIMIT * math.sqrt(self.k) if self.part == "step" else 0.0))

@@ -14,12 +14,12 @@ from macro.timing import peak, results, turns
 from macro.timing.peak import FEWEST, LONGEST, MOST, SHORTEST, STEPS, TOGETHER, UNIT, Peak
 
 RATE = 100e9  # FLOP/s of a thread
-SLOW = 3.0  # of every third burst
+SLOW = 3.0  # times as long as the others one of three bursts is, of several threads two
 NETWORK = Network("small", "", 32, dense(8, 8, 8), 0.1)
 
 
 class Cores:
-    """Multiply-adds that take their time by a clock of this test; the first of every three is slower."""
+    """Multiply-adds that take their time by a clock of this test."""
 
     def __init__(self, most: int) -> None:
         self.most, self.bursts, self.now = most, [], 0.0  # type: int, list[float], float
@@ -29,8 +29,8 @@ class Cores:
             return None
 
         def call() -> None:
-            slower = SLOW if problem.steps > STEPS and not len(self.bursts) % 3 else 1.0
-            self.now += slower * problem.flops / problem.processors / RATE
+            disturbed = problem.steps > STEPS and (len(self.bursts) % 3 == 0) == (problem.processors == 1)
+            self.now += (SLOW if disturbed else 1.0) * problem.flops / problem.processors / RATE
             if problem.steps > STEPS:
                 self.bursts.append(problem.flops / problem.processors / RATE)
 
@@ -59,7 +59,6 @@ def test_a_burst_is_as_long_as_a_product(cores: Cores, product: float, wanted: f
 
 
 def test_of_several_threads_the_fastest_burst_counts_and_none_is_long(cores: Cores) -> None:
-    """Two of three are slower here."""
     looked = Peak(2)
     assert looked.threads == 2
     assert looked.look(0.05) == pytest.approx(UNIT / RATE)

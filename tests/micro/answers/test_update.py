@@ -192,7 +192,7 @@ def test_the_crossover_lies_between_its_neighbors() -> None:
     said = batch_answer(known)
     rates = 6 * (2 * 256 * 2048**2 / 1e-3) / (12 * 2048**2 / 0.1e-3)
     assert said[0] == (
-        "2048×2048, openblas: the pass over W costs as much as its gradient between batch 16 and 64 "
+        "2048×2048, openblas: the pass over W costs as much as its gradient between batch 16 and 64, by 4 verdicts "
         f"({rates:.0f} by 6·F/BW at the rates of batch 256, which leave out that the gradient is written); "
         "pass over gradient: 2.00 [1.96, 2.04] at 4, 1.200 [1.176, 1.224] at 16, "
         "0.500 [0.490, 0.510] at 64, 0.100 [0.098, 0.102] at 256."

@@ -133,12 +133,18 @@ def test_the_fastest_rival(own_state: Path) -> None:
         against("mkl", 0.5, "faster"),
         against("torch", None, "not comparable", reason="torch wrong: answers zeros"),
     )[3]
-    assert told == "Best variant here: mkl, 0.500 [0.490, 0.510] times its time (2 of 3 others are faster)."
+    assert told == (
+        "Best variant here: mkl, 0.500 [0.490, 0.510] times its time (2 of 3 others are faster, chosen from 2 in the "
+        "same rounds)."
+    )
 
 
 def test_no_rival_is_faster(own_state: Path) -> None:
     told = answer(case(), against("naive", 9.0, "slower"), against("numpy", 1.0, "same"))[3]
-    assert told == "None of 2 other variants is faster; the nearest, numpy, takes 1.000 [0.990, 1.010] times its time."
+    assert told == (
+        "None of 2 other variants is faster; the nearest, numpy, takes 1.000 [0.990, 1.010] times its time, "
+        "chosen from 2 in the same rounds."
+    )
     assert answer(case())[3] == "No other variant here does this problem."
 
 

@@ -1,0 +1,38 @@
+"""Many verdicts in one run: how many of them to expect wrong, and which hold all together (Holm 1979)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports import stats
+from reports.record import Comparison
+
+TOGETHER = 0.05  # chance that any verdict of a run is wrong that holds with the others
+
+
+def alone(comparison: Comparison) -> bool:
+    """Whether its verdict has an error of its own, not one that the run's verdicts share."""
+    return comparison.p is not None and comparison.interval in (stats.ROUNDS, stats.GENERATIONS)
+
+
+def kept(comparisons: Sequence[Comparison]) -> list[bool]:
+    """Which verdicts still stand where none of the run's may be wrong; one by itself is not asked."""
+    chances = sorted((x.p or 0.0, i) for i, x in enumerate(comparisons) if alone(x))
+    keeps = [False] * len(comparisons)
+    for rank, (p, i) in enumerate(chances if len(chances) > 1 else ()):
+        if p > TOGETHER / (len(chances) - rank):
+            break
+        keeps[i] = comparisons[i].verdict != "unresolved"
+    return keeps
+
+
+def sentence(comparisons: Sequence[Comparison]) -> str | None:
+    """Of two verdicts and more that have an error each."""
+    count = sum(map(alone, comparisons))
+    if count < 2:
+        return None
+    wrong = (1 - stats.JUDGED) * count
+    return (
+        f"{count} comparisons, each with a verdict's error of {1 - stats.JUDGED:.0%}: expect up to {wrong:.2g} wrong. "
+        f"* holds with all others so marked (Holm), wrong in one run of {round(1 / TOGETHER)} at most."
+    )

@@ -81,7 +81,7 @@ class Checks:
     def holds(self, case: Case) -> bool:
         """Whether what is known of a case is so in the worker that would time it."""
         worker = self.checked_in.get(case)
-        return worker is None or worker is self.workers.get(self.workers.key(case))
+        return worker is None or worker is self.workers.alive(self.workers.key(case))
 
     def _checked(self, case: Case, seed: int) -> Outcome:
         if case.skip:

@@ -86,7 +86,10 @@ class Runner:
         is checked again, as often as one dies of that."""
         while stale := [i for i in _alive(outcomes) if not self.checks.holds(contest.cases[i])]:
             for i in stale:
-                outcomes[i] = self._outcome(contest.cases[i])
+                again = self._outcome(contest.cases[i])
+                if again.status == "skipped":  # it was here before: its device is gone
+                    again = replace(again, status="failed", reason=f"while it was timed: {again.reason}")
+                outcomes[i] = again
         return _alive(outcomes)
 
     def _outcome(self, case: Case) -> Outcome:

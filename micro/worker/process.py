@@ -155,6 +155,10 @@ class Workers:
                 self._alive[key] = Worker(device, threads, isa, heap)
         return self._alive[key]
 
+    def alive(self, key: tuple[Any, ...]) -> Client | None:
+        """The worker of these settings, where it has been started and has not died."""
+        return self._alive.get(key)
+
     def drop(self, key: tuple[Any, ...]) -> None:
         """Forget a worker that died."""
         if (worker := self._alive.pop(key, None)) is not None:

@@ -1,4 +1,4 @@
-"""Places of operands that a witness of a timed launch looks at: few enough for a float64 reference in a millisecond."""
+"""Places of operands that a witness of a timed launch looks at: so few that their float64 answer takes no millisecond."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
     Places: TypeAlias = tuple[NDArray[np.int64], ...]
 
-ELEMENTS = 1 << 15  # of an operand that is looked at whole
-BLOCK = 1024  # elements that lie together where a part is taken: 4 KiB of fp32
-TERMS = 1 << 23  # multiply-adds of a product in float64: a millisecond
-FEW = 16  # blocks of rows: each is a copy of its own from a GPU
-READ = 1 << 21  # elements of its inputs
+ELEMENTS = 1 << 12  # of an operand that is looked at whole
+BLOCK = 64  # elements that lie together where a part is taken
+TERMS = 1 << 19  # multiply-adds of a product in float64: a tenth of a millisecond
+FEW = 64  # blocks of rows: each is a copy of its own from a GPU
+READ = 1 << 19  # elements of its inputs
 
 
 def every(shape: Sequence[int]) -> Places:
@@ -48,7 +48,7 @@ def rows(rng: np.random.Generator, count: int, width: int) -> NDArray[np.int64]:
 
 
 def tile(rng: np.random.Generator, m: int, n: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows and columns of a product of k terms, as many as a millisecond of float64 sums and reads."""
+    """Rows and columns of a product of k terms, as many as a tenth of a millisecond of float64 sums."""
     most = max(1, min(TERMS // k, 4 * ELEMENTS))  # elements of the result
     down = min(m, max(min(int(most**0.5), max(1, READ // (2 * k))), most // n))
     across = min(n, max(1, min(most // down, READ // (2 * k))))

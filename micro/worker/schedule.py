@@ -1,5 +1,5 @@
 """Which visits of a contest are witnesses: random ones, of each case some before any verdict, one in every look, and
-more as long as they cost little."""
+more as long as they cost little. A short contest has a hundredth of a second for them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 FIRST, EARLY = 6, 4  # no interval is given before so many rounds; of them so many are witnesses of each case
 LOOK = 8  # rounds of the first look; each later one doubles them
 SHARE = 0.02  # of the time of the rounds
+FREE = 0.01  # seconds that witnesses may take of however short a contest
 SHORT = 4  # launches of a visit all of which are looked at
 
 
@@ -49,7 +50,8 @@ class Schedule:
         """So many that may be made beside them."""
         if not self.made:
             return 0
-        return max(0, int((SHARE * self.timed - self.spent) * self.made / max(self.spent, 1e-9)))
+        left = max(FREE, SHARE * self.timed) - self.spent
+        return max(0, int(left * self.made / max(self.spent, 1e-9)))
 
     def launches(self, count: int) -> list[int]:
         """Which of a visit's launches are looked at."""

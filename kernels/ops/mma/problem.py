@@ -90,7 +90,7 @@ class Mma(Problem):
 
     def operands(self) -> tuple[Operand, ...]:
         return (
-            Operand("a", (self.rows, self.depth), "in", self.dtype),
+            Operand("a", (self.rows, self.depth), "in", self.dtype, nonnegative=self.unit in UNSIGNED),
             Operand("b", (self.cols, self.depth), "in", self.dtype),
             Operand("c", (self.rows, self.cols), "out", "int32" if self.dtype == "int8" else "fp32"),
         )

@@ -1,4 +1,4 @@
-"""Places of operands that a witness of a timed launch looks at: so few that their float64 answer takes no millisecond."""
+"""Places of operands that a witness looks at: so few that their answer in float64 takes less than a millisecond."""
 
 from __future__ import annotations
 

@@ -250,7 +250,8 @@ class OpenContest:
         times = self.visit(entries, which, offsets, self._captured, turns, witnesses)
         spent = Counters.now() - counters
         watch.judge(witnesses, self._wrong)
-        batch = self._gathered(entries, order, times, table, spent.stolen / spent.clock if spent.clock else 0.0)
+        stolen = spent.stolen / spent.clock if spent.clock else 0.0
+        batch = self._gathered(entries, order, times, table, stolen)
         slowed = self._bench.speed.slowed()
         if slowed.get("thermal", 0.0) > HOT * (time.perf_counter() - began):
             batch.lost[:] = 1.0

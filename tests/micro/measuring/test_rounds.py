@@ -86,7 +86,7 @@ def test_a_record_says_how_its_interval_came_about_and_what_it_cannot_see() -> N
     (compared,) = run(Local(Host(device, 0)), CONTEST).comparisons
     assert (compared.interval, compared.verdict) == (stats.ROUNDS, "same")
     assert compared.p is not None and compared.p < 0.01
-    assert "8 rounds do not see slow change" in compared.notes
+    assert any(note.endswith(" rounds do not see slow change") for note in compared.notes)
 
 
 def test_a_ratio_at_the_margin_is_known_to_be_there() -> None:
@@ -306,7 +306,10 @@ class Sleeper(Fake):
 
 
 @pytest.mark.parametrize(("call", "clock"), [(CALL, "wall"), (5e-3, "cpu")])
-def test_what_a_kernel_waits_of_its_own_accord_is_its_time(own_state: Path, call: float, clock: str) -> None:
+def test_what_a_kernel_waits_of_its_own_accord_is_its_time(
+    own_state: Path, monkeypatch: pytest.MonkeyPatch, call: float, clock: str
+) -> None:
+    monkeypatch.setattr(counters.Counters, "now", Counters)  # nothing was stolen
     told = run(Local(Host(Sleeper(lambda name, problem: call), 0)), CONTEST, seconds=0.3)
     for result in measured(told):
         assert (result.status, result.clock, result.rejected) == ("ok", clock, ())

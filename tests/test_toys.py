@@ -356,6 +356,7 @@ def test_what_a_device_cannot_is_a_line(board: Path, words: str, reason: str) ->
     assert reason in told.stderr
 
 
+@pytest.mark.slow
 def test_all_asks_a_device_what_is_written_for_it(board: Path) -> None:
     told = run("python -m micro all --device board --budget 2s -q", board)
     assert told.returncode == 0, told.stderr

@@ -236,6 +236,7 @@ def test_resuming_with_other_cases_is_refused(place: Path) -> None:
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_other_locale(place: Path) -> None:
     """A terminal that knows ASCII alone still gets its report; a document is UTF-8 all the same."""
     variables = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -125,6 +125,7 @@ def test_without_perf_spans_alone_are_enough(explain: Callable[..., Ran], withou
     assert "P2" not in told["levels"]["a"]
 
 
+@pytest.mark.slow
 @NEEDS_PERF
 def test_a_framework_that_tells_no_spans_has_categories_alone(
     explain: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -152,7 +153,11 @@ def test_neither_spans_nor_samples_is_one_line(explain: Callable[..., Ran], with
 
 
 @pytest.mark.parametrize(
-    "spans", ["[{'start': 1}]", "'words'", "7", "[{'start': 1, 'end': 2, 'rows': 'x', 'column': None}]"]
+    "spans",
+    [
+        "[{'start': 1, 'end': 2, 'rows': 'x', 'column': None}]",
+        *(pytest.param(x, marks=pytest.mark.slow) for x in ("[{'start': 1}]", "'words'", "7")),
+    ],
 )
 def test_a_trace_that_is_none_is_one_line(explain: Callable[..., Ran], tmp_path: Path, spans: str) -> None:
     text = f"def trace(model, run):\n    run()\n    return {spans}\n"
@@ -175,6 +180,7 @@ def test_two_threads_close_too(explain: Callable[..., Ran]) -> None:
     assert told["closure"]["a"]["threads"] <= 1.05
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_the_run_file_alone(
     explain: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

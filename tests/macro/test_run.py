@@ -91,7 +91,9 @@ def test_an_answer_is_of_its_own_steps(command: Callable[..., Ran], tmp_path: Pa
     assert first[0].startswith("A step of small, batch 8: ") and second[0].startswith("A step of small, batch 4: ")
 
 
-@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+@pytest.mark.parametrize(
+    ("stop", "code"), [pytest.param(KeyboardInterrupt(), 130, marks=pytest.mark.slow), (SystemExit(143), 143)]
+)
 def test_a_stopped_run_says_what_it_has_kept(
     command: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: BaseException, code: int
 ) -> None:

@@ -263,7 +263,7 @@ def test_pages_that_the_system_does_not_give_are_told(monkeypatch: pytest.Monkey
 # The command on the fake device
 
 
-@pytest.mark.parametrize("name", ["overview", "faults", "idle", "allocator"])
+@pytest.mark.parametrize("name", [pytest.param("overview", marks=pytest.mark.slow), "faults", "idle", "allocator"])
 def test_the_command_on_the_fake_device(told: Callable[..., Ran], huge: None, own_state: Path, name: str) -> None:
     option = "--" + name.replace("_", "-")
     ran = told("--device", "fake", "-q", option, "--size", "2097152", "--budget", "1s", "--json", "-")

@@ -80,7 +80,7 @@ TOLD = {
 LATER = ("build", "identity")  # ends as `available` does
 
 
-@pytest.mark.parametrize("fault", TOLD)
+@pytest.mark.parametrize("fault", [pytest.param(x, marks=pytest.mark.slow) if x == "hangs" else x for x in TOLD])
 @pytest.mark.parametrize("where", ["available", *(pytest.param(x, marks=pytest.mark.slow) for x in LATER), "step"])
 def test_a_sick_one_costs_itself_alone(folder: Path, where: str, fault: str) -> None:
     entries = [Entry(frameworks.sick(folder, where, fault), Setting()), Entry(find("numpy"), Setting())]

@@ -203,6 +203,7 @@ def test_what_cannot_be_repeated_is_usage(gemm: Callable[..., Ran], words: Seque
     assert ran.code == 2 and ran.err.startswith(f"micro.gemm: --replicate {words[0]}")
 
 
+@pytest.mark.slow
 def test_two_files_of_five_runs_have_verdicts(gemm: Callable[..., Ran], tmp_path: Path) -> None:
     """Of four none."""
     for count, verdicts in (("5", {"same"}), ("4", {"not comparable"})):

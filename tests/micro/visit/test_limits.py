@@ -56,7 +56,7 @@ def test_a_step_that_hangs_is_ended_and_the_later_ones_run(
     assert "gpu: stuck: exit code 124" in said and "not well: stuck of part 1" in said
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_step_is_told_to_end_before_it_is_made_to(
     stop: signal.Signals,
     tmp_path: Path,
@@ -137,6 +137,7 @@ def test_probes_know_when_to_stop(tmp_path: Path, plan: Plan, modules: Callable[
 MOST = 16 << 20  # bytes of a file that comes back
 
 
+@pytest.mark.slow
 def test_a_visit_in_too_little_time(tmp_path: Path) -> None:
     """Of all three parts: what was begun is ended, and told."""
     out = tmp_path / "out"

@@ -79,6 +79,7 @@ def test_a_driver_that_does_not_serve(body: str, reason: str, driver: Path, monk
     assert told.startswith("the NVIDIA driver is here and ") and reason in told
 
 
+@pytest.mark.slow
 def test_every_package_is_asked_and_what_it_says_is_told(
     monkeypatch: pytest.MonkeyPatch, modules: Callable[[str, str], None]
 ) -> None:

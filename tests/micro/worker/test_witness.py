@@ -106,7 +106,7 @@ def looked(host: Host, names: Sequence[str], problem: Problem, rounds: int = 16,
 def test_honest_kernels_are_looked_at_and_stay(host: Host) -> None:
     names = ("openblas", f"{HERE}:HONEST")
     problem = Gemm(24, 20, 40, "nt", beta=0.5, ld_pad=3)
-    for setting in ({}, {"data": "uniform"}, {"data": "zeros"}, {"cold": ("a", "b")}):
+    for setting in ({"data": "uniform"}, {"cold": ("a", "b")}):
         before = looked(host, names, problem, **setting)
         assert all(count >= EARLY + 1 for count in before)
         host.close()

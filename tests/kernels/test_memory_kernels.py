@@ -235,11 +235,17 @@ def test_memory_said_to_be_touched_that_is_new_is_refused(
 
 
 def test_a_heap_that_keeps_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, own_state: Path, tmp_path: Path) -> None:
-    ctypes.CDLL(None).mallopt(M_MMAP_MAX, 65536)  # as it is before anything set it,
-    ctypes.CDLL(None).malloc_trim(0)  # and without the room that a heap that keeps has left
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    libc.mallopt(M_MMAP_MAX, 65536)  # as it is before anything set it
+    plugs = [libc.malloc(64 * MIB) for _ in range(16)]  # room that earlier tests have left in this process' heap
     altered(monkeypatch, tmp_path, pages, exchanged("mallopt(M_MMAP_MAX, keep ? 0 : 65536)", "(void)keep"))
-    with pytest.raises(WrongResult):
-        checked(Pages("clear", "keep", 64 * MIB))
+    try:
+        with pytest.raises(WrongResult):
+            checked(Pages("clear", "keep", 64 * MIB))
+    finally:
+        for plug in plugs:
+            libc.free(plug)
 
 
 CHASES = {

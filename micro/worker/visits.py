@@ -143,22 +143,7 @@ def compiled(
     import numpy as np
 
     slots = [np.array(entry.slots, np.int64) for entry in entries]
-    table = (_Entry * len(entries))()
-    for i, entry in enumerate(entries):
-        step = len(entry.slots) if visits.cold[i] else 0
-        single = entry.single or (entry.function, 0)
-        table[i] = _Entry(
-            entry.function,
-            ctypes.addressof(entry.argument),
-            ctypes.sizeof(entry.argument),
-            slots[i].ctypes.data,
-            len(entry.slots),
-            visits.launches[i],
-            visits.warm[i],
-            step,
-            visits.labels[i],
-            *single,
-        )
+    table = _table(entries, slots, visits)
     which = np.ascontiguousarray(visits.which, np.int32)
     lengths = [len(place) for place in visits.places]
     start = np.cumsum([0, *lengths[:-1]], dtype=np.int64)
@@ -189,6 +174,26 @@ def compiled(
     found = run_queue.charged(wall, np.maximum(cpu - cost, 0.0), queued)
     launched = np.array(visits.launches)[which]
     return Timed(wall, found.took, found.lost / wall, found.waited, launched, np.zeros(len(which), bool))
+
+
+def _table(entries: Sequence[Entry], slots: Sequence[Array], visits: Visits) -> ctypes.Array[_Entry]:
+    table = (_Entry * len(entries))()
+    for i, entry in enumerate(entries):
+        step = len(entry.slots) if visits.cold[i] else 0
+        single = entry.single or (entry.function, 0)
+        table[i] = _Entry(
+            entry.function,
+            ctypes.addressof(entry.argument),
+            ctypes.sizeof(entry.argument),
+            slots[i].ctypes.data,
+            len(entry.slots),
+            visits.launches[i],
+            visits.warm[i],
+            step,
+            visits.labels[i],
+            *single,
+        )
+    return table
 
 
 def _common(nbytes: int) -> int:
@@ -240,15 +245,9 @@ def stepwise(
     launched, unheld = list(visits.launches), list(visits.unheld or [False] * len(visits.launches))
     for v, case in enumerate(visits.which):
         cell.value = visits.labels[case]
-        bound = launches[v]
-        for _ in range(visits.warm[case]):
-            bound[0].call()
-        if v in watched:
-            watched[v].write()
-        if visits.cold[case]:
-            device.flush()
-        device.sync()
-        made[v] = 1 if v in watched and watched[v].once else launched[case]
+        bound, witness = launches[v], watched.get(v)
+        _warm_up(device, bound[0], visits, case, witness)
+        made[v] = 1 if witness and witness.once else launched[case]
         run = device.repeat(bound[0], int(made[v]))
         if host_clock and bool(visits.on_host) and visits.on_host[case]:
             elapsed = _called(device, run, queue)
@@ -258,11 +257,22 @@ def stepwise(
             alone[case] += launched[case] == 1
             unheld[case], launched[case] = alone[case] >= ALONE, max(1, launched[case] // 2)
         wall[v], cpu[v], queued[v] = elapsed.wall, elapsed.cpu, elapsed.queued
-        if v in watched:
-            watched[v].keep()
+        if witness:
+            witness.keep()
     cell.value = -1
     found = run_queue.charged(wall, cpu, queued)
     return Timed(wall, found.took, found.lost / wall, found.waited, made, broke)
+
+
+def _warm_up(device: Device, launch: Launch, visits: Visits, case: int, witness: Stepped | None) -> None:
+    """Or a flush; and what a witness writes before the launches that are timed."""
+    for _ in range(visits.warm[case]):
+        launch.call()
+    if witness:
+        witness.write()
+    if visits.cold[case]:
+        device.flush()
+    device.sync()
 
 
 def held(device: Device, run: Callable[[], object], hold: bool = True) -> tuple[Elapsed, bool]:

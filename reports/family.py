@@ -15,15 +15,22 @@ def alone(comparison: Comparison) -> bool:
     return comparison.p is not None and comparison.interval in (stats.ROUNDS, stats.GENERATIONS)
 
 
+def holm(chances: Sequence[float]) -> list[bool]:
+    """Which of these p still count where any of them may be chance once in 1/TOGETHER times at most."""
+    counts = [False] * len(chances)
+    for rank, i in enumerate(sorted(range(len(chances)), key=chances.__getitem__)):
+        if chances[i] > TOGETHER / (len(chances) - rank):
+            break
+        counts[i] = True
+    return counts
+
+
 def kept(comparisons: Sequence[Comparison]) -> list[bool]:
     """Which verdicts still stand where none of the run's may be wrong; one by itself is not asked."""
-    chances = sorted((x.p or 0.0, i) for i, x in enumerate(comparisons) if alone(x))
-    keeps = [False] * len(comparisons)
-    for rank, (p, i) in enumerate(chances if len(chances) > 1 else ()):
-        if p > TOGETHER / (len(chances) - rank):
-            break
-        keeps[i] = comparisons[i].verdict != "unresolved"
-    return keeps
+    asked = [i for i, x in enumerate(comparisons) if alone(x)]
+    counts = holm([comparisons[i].p or 0.0 for i in asked]) if len(asked) > 1 else [False] * len(asked)
+    stand = {i for i, count in zip(asked, counts, strict=True) if count}
+    return [i in stand and x.verdict != "unresolved" for i, x in enumerate(comparisons)]
 
 
 def sentence(comparisons: Sequence[Comparison]) -> str | None:

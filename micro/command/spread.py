@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, median
 from typing import Any
 
-from reports import next_run, stats
+from reports import family, next_run, stats
 from reports.next_run import Spread
 
 LEAST, MOST = 0.93, 0.98  # share of next runs inside, of all pairs together; of no pair certainly below the least
@@ -117,13 +117,9 @@ def certainly_below(found: Sequence[PairFigures], least: float = LEAST) -> list[
     (Holm 1979)."""
     from scipy.special import bdtr
 
-    ordered = sorted(found, key=lambda one: float(bdtr(one.inside, one.runs - 1, least)))
-    below = []
-    for i, one in enumerate(ordered):
-        if float(bdtr(one.inside, one.runs - 1, least)) > 0.05 / (len(ordered) - i):
-            break
-        below.append(one)
-    return below
+    chances = [float(bdtr(one.inside, one.runs - 1, least)) for one in found]
+    below = [(p, one) for p, one, count in zip(chances, found, family.holm(chances), strict=True) if count]
+    return [one for _, one in sorted(below, key=lambda pair: pair[0])]
 
 
 def rows(found: Sequence[PairFigures], known: dict[str, Spread]) -> list[dict[str, Any]]:

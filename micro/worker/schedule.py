@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from reports import stats
+
 if TYPE_CHECKING:
     import numpy as np
 
-FIRST, EARLY = 6, 4  # no interval is given before so many rounds; of them so many are witnesses of each case
-LOOK = 8  # rounds of the first look; each later one doubles them
+FIRST, EARLY = stats.FEWEST, 4  # no interval is given before so many rounds; of them so many are witnesses of each case
+LOOK = stats.LOOKS[0]  # rounds; each later look doubles them
 SHARE = 0.02  # of the time of the rounds
 FREE = 0.01  # seconds that witnesses may take of however short a contest
 SHORT = 4  # launches of a visit all of which are looked at

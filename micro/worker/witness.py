@@ -28,11 +28,10 @@ Box: TypeAlias = "tuple[slice, ...]"
 
 @dataclass(frozen=True)
 class Change:
-    """One element of an input: its operand, its place in the excerpt and along the axes of the whole, what it was and
-    what it is while the launch runs, as they lie in memory."""
+    """One element of an input: its operand, its place along the axes of the whole, what it was and what it is while the
+    launch runs, as they lie in memory."""
 
     operand: str
-    at: tuple[int, ...]
     place: tuple[int, ...]
     before: Array
     after: Array
@@ -87,18 +86,16 @@ class Witness:
 
     def judge(self) -> None:
         """Raises WrongResult where an output is not what it has to be."""
-
         problem = self.excerpt.problem
         probe = self.entry.data if self.entry.data != "normal" else "dense"
         got = {x.name: decode(self.kept[x.name]).reshape(x.shape) for x in problem.outputs}
         for evidence in problem.compare(self.x, got, self.entry.variant.u(problem), probe):
-            bad = ~(evidence.error <= evidence.bound)  # NaN is bad
-            if bad.any():
-                error = WrongResult(self._reason(got[evidence.operand], evidence, int(bad.sum())))
+            if not (evidence.error <= evidence.bound).all():  # NaN is not
+                error = WrongResult(self._reason(got[evidence.operand], evidence))
                 error.found = Found("timed", self.x, got, evidence)
                 raise error
 
-    def _reason(self, got: Array, evidence: Evidence, count: int) -> str:
+    def _reason(self, got: Array, evidence: Evidence) -> str:
         import numpy as np
 
         name = evidence.operand
@@ -113,7 +110,7 @@ class Witness:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
                 worst = np.nanmax(evidence.error / np.maximum(evidence.bound, np.finfo(np.float64).tiny))
             how = f"are off by up to {worst:.3g} times what its precision allows"
-        return f"right when it was checked, wrong while it was timed: {count} of {bad.size} values{where} {how}"
+        return f"right when it was checked, wrong while it was timed: {bad.sum()} of {bad.size} values{where} {how}"
 
 
 def _untouched(got: Array, before: Array, bad: Array, box: Box) -> bool:
@@ -173,13 +170,17 @@ def _plausible(rng: np.random.Generator, operand: Operand, x: Mapping[str, Array
 
 
 def _change(rng: np.random.Generator, entry: Timed, excerpt: Excerpt, x: dict[str, Array]) -> Change | None:
-    """Another element's value in place of one's; none where all inputs are kept, are indices or are all alike."""
+    """Another element's value in place of one's; none where all inputs are kept, are the problem's
+    own or are all alike."""
     import numpy as np
 
     operands = [
         o
         for o in entry.problem.operands()
-        if o.role == "in" and not o.below and o.name not in entry.variant.constant and o.name not in excerpt.given
+        if o.role == "in"
+        and not (o.below or o.own)
+        and o.name not in entry.variant.constant
+        and o.name not in excerpt.given
     ]
     if not operands:
         return None
@@ -194,7 +195,7 @@ def _change(rng: np.random.Generator, entry: Timed, excerpt: Excerpt, x: dict[st
     values[at] = after
     place = tuple(int(along[i]) for along, i in zip(excerpt.places[operand.name], at, strict=True))
     as_stored = [encode(np.array([value], np.float32), operand.dtype) for value in (before, after)]
-    return Change(operand.name, at, place, *as_stored)
+    return Change(operand.name, place, *as_stored)
 
 
 def taken(device: Device, view: Any, places: Places) -> Array:

@@ -17,6 +17,7 @@ from kernels.devices.fake import Fake
 from kernels.errors import WrongResult
 from kernels.launch import Bind, Launch, Setting
 from kernels.ops.gemm import Gemm
+from kernels.ops.softmax.problem import Softmax
 from kernels.ops.stream import Stream
 from kernels.problem import Problem
 from kernels.variant import Variant
@@ -210,3 +211,17 @@ def test_a_run_says_wrong_with_evidence_and_goes_on_without_it(tmp_path: Path, o
     assert wrong.evidence and json.loads(Path(wrong.evidence).read_text())["probe"] == "timed"
     assert done.comparisons[0].verdict == "not comparable"
     assert done.seconds["witnessing"] > 0
+
+
+def test_what_an_operation_alone_can_draw_is_not_changed(host: Host) -> None:
+    """A row with two ones is no label: an honest kernel may look for the one."""
+    problem = Softmax(64, 4, "one-hot")
+    entry, rng = _entry(host, problem), np.random.default_rng(3)
+    block = host.device.allocate(sum(x.nbytes for x in problem.operands()) + 64)
+    host.device.scatter(block, 3)
+    offsets = np.cumsum([0, *(x.nbytes for x in problem.operands())])
+    views = {x.name: host.device.view(block, int(at), x) for x, at in zip(problem.operands(), offsets, strict=False)}
+    changed = {
+        one.change.operand for _ in range(40) if (one := prepared(host.device, rng, entry, views, (0, 0), True)).change
+    }
+    assert changed == {"x"}

@@ -22,6 +22,7 @@ UNIT_ROUNDOFF = {  # of int8 that of the float64 by which its exact sums are jud
     "bf16": 2.0**-8,
     "int8": 2.0**-45,
 }
+LEAST_POSITIVE = {"fp16": 2.0**-24}  # where data reach below the normal numbers, whose roundings are relative
 STORED = {  # as NumPy calls what lies in memory
     "fp32": "f4",
     "tf32": "f4",

@@ -150,6 +150,13 @@ def test_no_honest_coarse_product_is_refused(dtype: str, checks: int) -> None:
     assert refused == []
 
 
+def test_a_product_of_two_small_halves_is_a_multiple_of_the_least_one() -> None:
+    """Of 40,000 values some lie below the normal numbers of half precision, where roundings are no longer relative."""
+    problem = Gemm(200, 200, 1, dtype="fp16")
+    row = coarse(nearest)
+    checking.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), 0, checking.Asked(data="uniform"))
+
+
 @pytest.mark.parametrize("k", [40, 64, 300, 1024, 4096, 26752])
 @pytest.mark.parametrize("dtype", COARSE)
 def test_a_coarse_product_without_its_last_terms_is_refused_at_every_k(dtype: str, k: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels import bounds, places
-from kernels.dtypes import BYTES, STORED, UNIT_ROUNDOFF, rounded
+from kernels.dtypes import BYTES, LEAST_POSITIVE, STORED, UNIT_ROUNDOFF, rounded
 from kernels.problem import GRADED, SPECIAL, Evidence, Excerpt, Operand, Problem, axis, once
 
 if TYPE_CHECKING:
@@ -159,9 +159,9 @@ class Gemm(Problem):
 
     def _allowed(self, absolute: Array, want: Array, u: float, terms: int) -> Array:
         """As any product's; of inputs that lie in memory in the precision in which they are multiplied nothing is
-        rounded on the way."""
+        rounded on the way. Results below the normal numbers are whole multiples of the least one."""
         exact = STORED[self.dtype] != "f4" and u <= UNIT_ROUNDOFF[self.dtype]
-        return bounds.product(absolute, want, u, terms, inputs_exact=exact)
+        return bounds.product(absolute, want, u, terms, inputs_exact=exact) + LEAST_POSITIVE.get(self.dtype, 0.0)
 
     def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
         if probe in ("sparse", GRADED, SPECIAL) or self.flops <= FREIVALDS_FLOPS:

@@ -55,6 +55,7 @@ static void move(const copy *c, int64_t count)
 
 typedef struct {
     double wall, cpu;
+    int64_t pieces; /* of time, of which each holds the cost of reading the clock */
 } span;
 
 /* Launches first … last − 1 of a visit. The processor-time clock is a system call of half a microsecond and
@@ -72,6 +73,7 @@ static void timed(const entry *e, char *argument, const int64_t *addresses, int6
     double wall1 = seconds(CLOCK_MONOTONIC), own1 = seconds(OWN);
     s->wall += wall1 - wall0;
     s->cpu += own1 - own0;
+    s->pieces++;
 }
 
 /* What a launch of nothing costs is the loop's own. */
@@ -96,16 +98,17 @@ double clock_cost(void)
 /* wall, cpu: seconds of each visit, all its launches together. queued: what a visit can have lost to others, by
  * `begin` and `end` of run_queue.c; none where the contest has several threads. running: the label of the entry
  * under way, for whoever must say which one crashed. stop: set by an entry that cannot go on. w: witnesses, by visit
- * and launch, ascending; the last one stands at a visit that is none. argument: where it is for all cases. */
+ * and launch, ascending; the last one stands at a visit that is none. argument: where it is for all cases. cost:
+ * seconds of cpu's clock itself, once a piece of a visit. */
 void run_look(const entry *entries, int64_t visits, const int32_t *which, const int64_t *start,
               const int64_t *addresses, double *wall, double *cpu, double *queued, int64_t (*begin)(void),
               double (*end)(int64_t), volatile int32_t *running, const volatile int32_t *stop, const witness *w,
-              char *argument)
+              char *argument, double cost)
 {
     for (int64_t v = 0; v < visits; v++) {
         const entry *e = entries + which[v];
         const int64_t *at = addresses + start[v];
-        span s = {0, 0};
+        span s = {0, 0, 0};
         *running = (int32_t)e->label;
         memcpy(argument, e->argument, (size_t)e->argument_bytes);
         place(e, argument, at);
@@ -124,8 +127,8 @@ void run_look(const entry *entries, int64_t visits, const int32_t *which, const 
         memcpy(e->argument, argument, (size_t)e->argument_bytes); /* some kernels count in it */
         if (*stop) return;
         wall[v] = s.wall;
-        cpu[v] = s.cpu;
-        queued[v] = end && wall[v] > cpu[v] ? end(before) : INFINITY;
+        cpu[v] = fmax(s.cpu - cost * (double)s.pieces, 0);
+        queued[v] = end && s.wall > s.cpu ? end(before) : INFINITY;
     }
     *running = -1;
 }

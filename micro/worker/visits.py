@@ -153,7 +153,6 @@ def compiled(
     STOP.value = 0
     if not threaded:
         run_queue.open_tasks()
-    cost = _library().clock_cost()
     _library().run_look(
         ctypes.byref(table),
         ctypes.c_int64(len(which)),
@@ -169,9 +168,10 @@ def compiled(
         ctypes.byref(STOP),
         ctypes.byref(_witnesses(watched)),
         pointer(_common(max(ctypes.sizeof(entry.argument) for entry in entries))),
+        ctypes.c_double(_library().clock_cost()),
     )
     run_queue.close_tasks()
-    found = run_queue.charged(wall, np.maximum(cpu - cost, 0.0), queued)
+    found = run_queue.charged(wall, cpu, queued)
     launched = np.array(visits.launches)[which]
     return Timed(wall, found.took, found.lost / wall, found.waited, launched, np.zeros(len(which), bool))
 

@@ -20,7 +20,7 @@ from kernels.isa import refusal, variables
 from micro.measuring.checks import refuse_size
 from micro.planning.contest import Case, Contest, one_case
 from micro.planning.protocol import WARM
-from micro.worker import check
+from micro.worker import check, guards
 from micro.worker.process import POOLS, pin
 from reports import units
 
@@ -70,7 +70,7 @@ def _launch(device: Device, case: Case, fifos: Sequence[str]) -> float:
     if reason := refusal(case.setting.isa, *variant.kernel()):
         raise Unavailable(reason)
     check.check(device, case.problem, variant, bind, seed=0)
-    bench = check.Bench(device, case.problem)
+    bench = guards.Bench(device, case.problem)
     bench.load(case.problem.fill(np.random.default_rng(0)))
     launch = bind(bench.views)
     for _ in range(WARM):

@@ -19,11 +19,8 @@ from kernels.errors import LaunchError, WrongResult
 from kernels.problem import GRADED, SPECIAL
 from micro.worker import fences, process_state
 from micro.worker.evidence import Found
-from micro.worker.guards import GUARD as GUARD
-from micro.worker.guards import Bench as Bench
-from micro.worker.guards import Fenced
-from micro.worker.turns import Drawn, another, moved, swapped, turns
-from micro.worker.turns import Turn as Turn
+from micro.worker.guards import Bench, Fenced
+from micro.worker.turns import Drawn, Turn, another, moved, swapped, turns
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,7 +15,7 @@ from kernels.variant import Variant
 from micro.planning.contest import Case
 from micro.worker import check as checking
 from micro.worker import evidence as worker_evidence
-from micro.worker import process_state
+from micro.worker import guards, process_state
 from micro.worker.messages import PreparedCase
 from micro.worker.turns import Drawn
 
@@ -54,7 +54,7 @@ class Kernels:
         variant = self.device.adopt(find(case.problem.op, case.variant))
         whole = variant.prepare(case.problem, self.device, case.setting)
         self._whole[case] = whole
-        bench = checking.Bench(self.device, case.problem)
+        bench = guards.Bench(self.device, case.problem)
         launch = whole(bench.views)
         refuse_uses(case, launch.uses)
         self._binds[case] = [(variant, whole, launch.uses)]
@@ -117,7 +117,7 @@ class Kernels:
         for case in cases:
             if case not in self._whole:
                 self.prepare(case)
-            bench = checking.Bench(device, case.problem)
+            bench = guards.Bench(device, case.problem)
             launch = self._whole[case](bench.views)
             launch.call()  # what it loads or compiles at its first call is not part of it
             calls.append(launch.call)

@@ -17,7 +17,7 @@ from kernels.errors import Unavailable
 from kernels.launch import Launch, Setting
 from kernels.problem import Problem
 from kernels.variant import Variant
-from micro.worker import check
+from micro.worker import check, guards, turns
 from tests.gpu.conftest import REAL, missing
 
 P = TypeVar("P")
@@ -72,11 +72,11 @@ def once(device: Cuda, row: Variant[Any], problem: Problem, data: str = "normal"
     try:
         bind = row.prepare(problem, device, Setting(device=device.name, data=data))
         check.check(device, problem, row, bind, seed)
-        bench = check.Bench(device, problem)
+        bench = guards.Bench(device, problem)
         launch = bind(bench.views)
         if launch.capturable:
             replay = device.captured(launch, 1)
-            made = list(map(check.Turn, problem.probes))
+            made = list(map(turns.Turn, problem.probes))
             check.judge({"guarded": check.Place(bench, replay)}, row, np.random.default_rng(seed + 1), made)
     except Exception as error:
         if not REAL:
@@ -104,7 +104,7 @@ def meetings(chosen: tuple[object, ...]) -> Iterator[tuple[object, ...]]:
 
 def enqueued(device: Cuda, row: Variant[Any], problem: Problem, data: str = "normal") -> tuple[Launch, list[str]]:
     """A launch of the fake device's, called once, and what that call enqueued."""
-    launch = row.prepare(problem, device, Setting(device=device.name, data=data))(check.Bench(device, problem).views)
+    launch = row.prepare(problem, device, Setting(device=device.name, data=data))(guards.Bench(device, problem).views)
     device.sync()
     device.cp.journal.clear()
     launch.call()

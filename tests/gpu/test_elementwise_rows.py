@@ -19,7 +19,7 @@ from kernels.ops.stream.problem import Stream
 from kernels.ops.transpose.problem import Transpose
 from kernels.problem import Problem
 from kernels.variant import Variant
-from micro.worker import check
+from micro.worker import guards
 from tests.gpu.conftest import REAL, missing
 from tests.gpu.rows import once, rows
 from tests.gpu.test_update_rows import OPTIMIZERS, STEPS
@@ -74,7 +74,7 @@ def test_rows_of_tensors_are_exact_after_a_product_in_tf32(device: Cuda) -> None
     once(device, row, Gather(97, 33, 17))
 
 
-def bound(device: Cuda, row: Variant[Any], problem: Problem, bench: check.Bench) -> Launch:
+def bound(device: Cuda, row: Variant[Any], problem: Problem, bench: guards.Bench) -> Launch:
     data = "uniform" if problem.op == "optimizer" else "normal"
     launch = row.prepare(problem, device, Setting(device=device.name, data=data))(bench.views)
     device.sync()
@@ -112,7 +112,7 @@ def test_a_row_tells_how_many_kernels_it_enqueues(device: Cuda, row: Variant[Any
     if reason := missing(row):
         pytest.skip(reason)
     for problem in problems:
-        bench = check.Bench(device, problem)
+        bench = guards.Bench(device, problem)
         launch = bound(device, row, problem, bench)
         told = enqueued(device, launch)
         assert told and not {"sync", "memcpy from the host"} & set(told), (problem.name, told)

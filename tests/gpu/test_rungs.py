@@ -22,7 +22,7 @@ from kernels.ops.launch import Calls, gpu
 from kernels.ops.launch import cuda as launch_cuda
 from kernels.ops.launch.problem import LINE
 from kernels.variant import Variant
-from micro.worker import check
+from micro.worker import guards
 from tests.gpu.conftest import REAL, missing
 from tests.gpu.rows import tried, tries
 
@@ -45,7 +45,7 @@ def test_a_rung_makes_as_many_launches_as_its_chain(device: Cuda, row: Variant[A
 
 
 def assert_launched(device: Cuda, row: Variant[Any], problem: Calls) -> None:
-    bench = check.Bench(device, problem)
+    bench = guards.Bench(device, problem)
     launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
     device.sync()
     device.cp.journal.clear()
@@ -91,7 +91,7 @@ def test_each_launch_of_an_empty_kernel_runs_on_the_device(
     if reason := missing(row):
         pytest.skip(reason)
     for problem in problems:
-        bench = check.Bench(device, problem)
+        bench = guards.Bench(device, problem)
         launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
         bench.load({"x": np.zeros((1, LINE), np.float32)})
         launch.call()
@@ -105,7 +105,7 @@ def test_each_launch_of_an_empty_kernel_runs_on_the_device(
 @pytest.mark.parametrize("chain", [1, 3])
 def test_a_launch_that_the_driver_refuses_is_told(device: Cuda, name: str, chain: int) -> None:
     problem = Calls("empty", chain)
-    bench = check.Bench(device, problem)
+    bench = guards.Bench(device, problem)
     launch = find("launch", name).prepare(problem, device, Setting(device=device.name))(bench.views)
     low: Any = driver.api()
     low.things.clear()  # the kernel is none any more

@@ -17,7 +17,7 @@ from kernels.ops.launch import Calls
 from micro.measuring.rounds import Goal, Measurement, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case
-from micro.worker import check
+from micro.worker import guards
 from micro.worker.client import Local, ask
 from micro.worker.host import Host
 from micro.worker.messages import Check, Prepare
@@ -101,7 +101,7 @@ def test_what_is_held_has_not_begun(device: Cuda) -> None:
 def test_a_held_stream_takes_all_launches_of_a_visit(device: Cuda) -> None:
     """Were its queue too short, the caller would have waited until the holding kernel lost its patience."""
     row, problem = find("launch", "cupy-kernel"), Calls("empty", 1)
-    bench = check.Bench(device, problem)
+    bench = guards.Bench(device, problem)
     launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
     launch.call()  # a first one may load it
     device.sync()
@@ -130,7 +130,7 @@ def test_a_replayed_graph_gives_the_same_answer(device: Cuda, variant: str) -> N
     row, problem = find("gemm", variant), Gemm(70, 129, 45, "tt", ld_pad=3)
     if reason := missing(row):
         pytest.skip(reason)
-    bench = check.Bench(device, problem)
+    bench = guards.Bench(device, problem)
     launch = row.prepare(problem, device, Setting(device=device.name))(bench.views)
     x = problem.fill(np.random.default_rng(5))
     bench.load(x)
@@ -161,7 +161,7 @@ def test_coarser_types_err_more(device: Cuda, variant: str) -> None:
             bind = row.prepare(problem, device, Setting(device=device.name))
         except Unavailable as reason:
             pytest.skip(str(reason))
-        bench = check.Bench(device, problem)
+        bench = guards.Bench(device, problem)
         bench.load({"a": a, "b": b})
         bind(bench.views).call()
         errors[dtype] = float(np.sqrt(np.mean((bench.answer()["c"] - want) ** 2)))

@@ -19,7 +19,7 @@ from kernels.libs import numba, openblas, torch
 from kernels.ops.launch import frameworks, interpreted, native
 from kernels.ops.launch.problem import Calls
 from kernels.variant import Variant
-from micro.worker import check
+from micro.worker import check, guards
 
 CPU = open_device("cpu")
 ON_CPU = [row for row in variants("launch") if row.device == "cpu"]
@@ -28,7 +28,7 @@ KERNELS = ("gemm", "empty")
 
 
 def views(problem: Calls) -> list[Any]:
-    return check.Bench(CPU, problem).views
+    return guards.Bench(CPU, problem).views
 
 
 # Answers of the rungs

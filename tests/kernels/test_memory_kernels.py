@@ -23,7 +23,7 @@ from kernels.ops.pages import variants as pages
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.saxpy import variants as saxpy
 from kernels.ops.saxpy.problem import Saxpy
-from micro.worker import check
+from micro.worker import check, guards
 
 CPU = open_device("cpu")
 KIB, MIB = 1 << 10, 1 << 20
@@ -44,7 +44,7 @@ def checked(problem: Any) -> check.Passed:
 
 def bound(problem: Any) -> tuple[Launch, Any]:
     """A launch on operands of its own, and the operands."""
-    bench = check.Bench(CPU, problem)
+    bench = guards.Bench(CPU, problem)
     bench.load(problem.fill(np.random.default_rng(5)))
     return find(problem.op, "c").prepare(problem, CPU, Setting())(bench.views), bench.views
 

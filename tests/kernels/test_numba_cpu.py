@@ -14,7 +14,7 @@ from kernels.devices import open_device
 from kernels.errors import Unavailable
 from kernels.launch import Setting
 from kernels.ops.gemm import Gemm, numba_cpu
-from micro.worker import check
+from micro.worker import check, guards
 
 LOOPS = {"numba-naive": numba_cpu.naive, "numba-blocked": numba_cpu.blocked}
 LAYOUTS = ("nn", "nt", "tn", "tt")
@@ -61,7 +61,7 @@ def test_rows(name: str, problem: Gemm) -> None:
 def test_a_launch_compiles_nothing() -> None:
     """That was done when it was bound, for the very layouts."""
     row, device, problem = find("gemm", "numba-naive"), open_device("cpu"), Gemm(5, 7, 6, "nt")
-    launch = row.prepare(problem, device, Setting())(check.Bench(device, problem).views)
+    launch = row.prepare(problem, device, Setting())(guards.Bench(device, problem).views)
     function = launch.call.func  # type: ignore[attr-defined]
     before = list(function.signatures)
     launch.call()

@@ -20,7 +20,7 @@ from kernels.ops.optimizer import chains, frameworks
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.optimizer.rules import NAMES, RULES
 from kernels.variant import Variant
-from micro.worker import check
+from micro.worker import check, guards
 
 CPU = open_device("cpu")
 ROWS = [row for row in variants("optimizer") if row.device == "cpu"]
@@ -40,7 +40,7 @@ def test_every_row_answers_or_says_why_not(row: Variant[Optimizer], rule: str) -
         bind = row.prepare(problem, CPU, SETTING)
         passed, _ = check.check(CPU, problem, row, bind, zlib.crc32(problem.name.encode()))
         assert passed.error <= passed.bound
-        assert (bind(check.Bench(CPU, problem).views).entry is None) == row.python
+        assert (bind(guards.Bench(CPU, problem).views).entry is None) == row.python
 
 
 def test_epsilon_stands_where_torch_puts_it() -> None:
@@ -171,7 +171,7 @@ def test_launched_again_and_again_nothing_leaves_the_normal_numbers() -> None:
     """Nor changes its sign: a second moment may lie in a later round where a parameter lay."""
     for rule in NAMES:
         problem = Optimizer(rule, 1, 333)
-        bench = check.Bench(CPU, problem)
+        bench = guards.Bench(CPU, problem)
         launch = find("optimizer", "c").prepare(problem, CPU, SETTING)(bench.views)
         x = problem.fill(np.random.default_rng(11))
         bench.load({name: np.abs(value) + np.float32(1e-3) for name, value in x.items()})

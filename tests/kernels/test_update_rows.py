@@ -18,7 +18,7 @@ from kernels.errors import UsageError, WrongResult
 from kernels.launch import Launch, Setting
 from kernels.ops.update.problem import PARTS, RULES, WITH_VELOCITY, Update
 from kernels.variant import Variant
-from micro.worker import check
+from micro.worker import check, guards
 
 CPU = open_device("cpu")
 ROWS = [row for row in variants("update") if row.device == "cpu"]
@@ -28,7 +28,7 @@ U = UNIT_ROUNDOFF["fp32"]
 
 def stepped(row: str, problem: Update, x: dict[str, Any]) -> Any:
     """The weights after a row's step from these operands."""
-    bench = check.Bench(CPU, problem)
+    bench = guards.Bench(CPU, problem)
     launch = find("update", row).prepare(problem, CPU, Setting())(bench.views)
     bench.load(x)
     launch.call()
@@ -47,7 +47,7 @@ def test_every_row_answers_or_says_why_not(row: Variant[Update], shape: tuple[in
         bind = row.prepare(problem, CPU, Setting())
         passed, _ = check.check(CPU, problem, row, bind, zlib.crc32(problem.name.encode()))
         assert passed.error <= passed.bound
-        assert (bind(check.Bench(CPU, problem).views).entry is None) == row.python
+        assert (bind(guards.Bench(CPU, problem).views).entry is None) == row.python
         tried += 1
     assert tried or row.missing()
 
@@ -219,7 +219,7 @@ def test_clipping_binds_at_the_default_limit() -> None:
 def test_launched_again_and_again_nothing_leaves_the_normal_numbers() -> None:
     for rule in RULES:
         problem = Update(17, 33, 4, rule)
-        bench = check.Bench(CPU, problem)
+        bench = guards.Bench(CPU, problem)
         launch = find("update", "separate:openblas").prepare(problem, CPU, Setting())(bench.views)
         bench.load(problem.fill(np.random.default_rng(7)))
         for _ in range(20_000):

@@ -25,7 +25,7 @@ from kernels.ops.gemm.problem import Gemm as Problem
 from kernels.users import load
 from kernels.variant import Variant
 from micro.planning.contest import Case, parse
-from micro.worker import check
+from micro.worker import check, guards
 from micro.worker.client import Local, ask
 from micro.worker.host import Host
 from micro.worker.messages import Prepare
@@ -88,7 +88,7 @@ def test_right_functions_pass(place: Path, name: str) -> None:
 def test_a_function_gets_the_problem_and_its_operands_in_order(problem: Problem) -> None:
     seen: list[Any] = []
     bind = users._prepare(lambda *given: seen.append(given), problem, CPU, Setting())
-    bench = check.Bench(CPU, problem)
+    bench = guards.Bench(CPU, problem)
     bind(bench.views).call()
     for given, *views in seen:
         assert given is problem
@@ -109,7 +109,7 @@ def test_a_function_that_raises_is_told_by_the_first_line(place: Path) -> None:
 
 def test_a_launch_is_what_is_timed(place: Path) -> None:
     found = load(f"{place}/mine.py:launches")
-    launch = found.prepare(SQUARE, CPU, Setting())(check.Bench(CPU, SQUARE).views)
+    launch = found.prepare(SQUARE, CPU, Setting())(guards.Bench(CPU, SQUARE).views)
     assert isinstance(launch, Launch) and (launch.uses, launch.workspace) == (1, 64)
 
 
@@ -120,7 +120,7 @@ def test_a_function_is_tried_on_numbers_before_it_is_bound(place: Path) -> None:
     assert len(seen) == 3 and all(np.isfinite(x).all() and x.any() for x in seen)
     starts = sorted((x.ctypes.data, x.nbytes) for x in seen)
     assert all(a + size <= b for (a, size), (b, _) in itertools.pairwise(starts))
-    bind(check.Bench(CPU, SQUARE).views)
+    bind(guards.Bench(CPU, SQUARE).views)
     assert len(seen) == 3  # binding sets addresses, nothing runs
 
 

@@ -19,7 +19,7 @@ from kernels.launch import Setting
 from kernels.ops.optimizer import native as optimizer
 from kernels.ops.update import native as update
 from kernels.ops.update.problem import Update
-from micro.worker import check
+from micro.worker import guards
 
 CPU = open_device("cpu")
 TYPES = {"float": ctypes.c_float, "int64_t": ctypes.c_int64, "int32_t": ctypes.c_int32}
@@ -80,7 +80,7 @@ def launched(problem: Update, symbol: str, own: int, wide: bool) -> tuple[list[t
     blas: Any = SimpleNamespace(
         name="counting", sgemm=counter.sgemm, wide=wide, set_threads=lambda n: None, get_threads=lambda: 1
     )
-    bench = check.Bench(CPU, problem)
+    bench = guards.Bench(CPU, problem)
     launch = update.library(lambda: blas, symbol, own)(problem, CPU, Setting())(bench.views)
     x = problem.fill(np.random.default_rng(2))
     bench.load(x)

@@ -21,7 +21,7 @@ from kernels.ops.gemm import Gemm, numba_cuda
 from kernels.ops.launch import Calls
 from kernels.ops.launch import gpu as rungs
 from kernels.problem import Problem
-from micro.worker import check
+from micro.worker import guards
 from tests.simulated.fake_cupy import FakeCupy
 from tests.simulated.fake_numba import FakeNumba
 
@@ -59,7 +59,7 @@ def fake(cp: FakeCupy, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNumba]:
 def bound(device: Cuda, name: str, problem: Problem) -> Launch:
     """Prepared and bound as the suite does it."""
     row = find(problem.op, name)
-    bench = check.Bench(device, problem)
+    bench = guards.Bench(device, problem)
     return row.prepare(problem, device, Setting(device=device.name))(bench.views)
 
 
@@ -100,7 +100,7 @@ def test_it_is_compiled_before_it_is_bound(device: Cuda, fake: FakeNumba, trans:
     bind = find("gemm", "numba-cuda-naive").prepare(problem, device, Setting(device=device.name))
     known = list(fake.compiled)
     assert known
-    bind(check.Bench(device, problem).views).call()
+    bind(guards.Bench(device, problem).views).call()
     assert fake.compiled == known
 
 
@@ -108,7 +108,7 @@ def test_it_is_compiled_before_it_is_bound(device: Cuda, fake: FakeNumba, trans:
 def test_to_bind_enqueues_nothing(device: Cuda, cp: FakeCupy, fake: FakeNumba, name: str, problem: Problem) -> None:
     """A kernel that has run before it is launched has an answer before it is checked."""
     bind = find(problem.op, name).prepare(problem, device, Setting(device=device.name))
-    bench = check.Bench(device, problem)
+    bench = guards.Bench(device, problem)
     device.sync()
     cp.journal.clear()
     launch = bind(bench.views)

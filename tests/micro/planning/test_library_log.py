@@ -273,12 +273,12 @@ OURS = """
 from kernels.devices import open_device
 from kernels.catalog import find
 from kernels.launch import Setting
-from micro.worker import check
+from micro.worker import check, guards
 from micro.planning.contest import parse
 device = open_device("cpu")
 for name in {names}:
     problem = parse(name + "/variant:mkl/threads:1").problem
-    bench = check.Bench(device, problem)
+    bench = guards.Bench(device, problem)
     find("gemm", "mkl").prepare(problem, device, Setting())(bench.views).call()
 """
 

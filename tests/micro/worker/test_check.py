@@ -19,8 +19,9 @@ from kernels.ops.gemm import problem as gemm
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Evidence
 from kernels.variant import Variant
-from micro.worker import check
-from micro.worker.check import GUARD, Bench, Passed
+from micro.worker import check, turns
+from micro.worker.check import Passed
+from micro.worker.guards import GUARD, Bench
 
 if TYPE_CHECKING:
     from kernels.launch import Bind
@@ -56,7 +57,7 @@ def answered(problem: Gemm, *answers: Callable[[Array, dict[str, Array]], Array]
         bench.views[-1][...] = next(calls, answers[-1])(want, x)  # its last one is asked for again where it is NaN
 
     places, probes = {"guarded": check.Place(bench, call)}, problem.probes[: len(answers)]
-    return check.judge(places, OPENBLAS, np.random.default_rng(3), list(map(check.Turn, probes)))
+    return check.judge(places, OPENBLAS, np.random.default_rng(3), list(map(turns.Turn, probes)))
 
 
 def right(want: Array, x: dict[str, Array]) -> Array:

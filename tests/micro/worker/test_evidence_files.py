@@ -13,7 +13,7 @@ from kernels.devices.fake import Fake
 from kernels.errors import WrongResult
 from kernels.ops.gemm.problem import Gemm as Problem
 from micro.planning.contest import Case
-from micro.worker import check, evidence
+from micro.worker import evidence, guards
 from tests.conftest import Ran
 
 Gemm = Callable[..., Ran]
@@ -72,7 +72,7 @@ def test_evidence_of_an_earlier_run_is_not_taken_for_this_one_s(bad: Gemm, tmp_p
     bad(*SIZE, "-o", str(path))
     path.unlink()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(check.Bench, "refuse_strays", _strays)
+        patch.setattr(guards.Bench, "refuse_strays", _strays)
         patch.setattr(Fake, "_answer", HONEST)
         ran = bad(*SIZE, "-o", str(path))
     assert "writes outside its operands" in ran.out

@@ -10,7 +10,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -117,8 +117,8 @@ def judge(
     made: Sequence[Turn],
     drawn: Drawn | None = None,
 ) -> Passed:
-    """The calls one after another. Raises LeftChanged where one leaves floating point changed, by which the next would
-    be judged."""
+    """The calls one after another. Raises LeftChanged where one leaves floating point or its cores changed, by which
+    the next would be judged."""
     import numpy as np
 
     inputs = _Inputs(places["guarded"].bench.problem, variant, rng, drawn)
@@ -174,28 +174,31 @@ def _called(place: Place, turn: Turn, x: dict[str, Array]) -> dict[str, Array]:
     if turn.place != "guarded":  # what lies at the other end of the same pages was written since
         bench.mark()
     bench.load(x)
-    before = process_state.floating()
+    before = process_state.of_thread()
     with np.errstate(all="ignore" if turn.probe == SPECIAL else None):
         place.call()
         got = bench.answer()
-    if before != process_state.floating():
+    if before != process_state.of_thread():
         raise LeftChanged
     return got
 
 
 class LeftChanged(Exception):
-    """A call left floating point otherwise than it was."""
+    """A call left floating point or the cores of its thread otherwise than they were."""
 
 
 @contextmanager
 def unchanged() -> Iterator[None]:
-    """Raises WrongResult where the process is not as it was, after putting it back: its rivals are not to blame."""
-    before = process_state.take()
+    """Raises WrongResult where the process is not as it was, after putting it back: its rivals are not to blame. Cores
+    that no call changed were changed by others, for good."""
+    before, by_call = process_state.take(), False
     try:
-        with suppress(LeftChanged):  # no later call is judged by that
-            yield
+        yield
+    except LeftChanged:  # no later call is judged by that
+        by_call = True
     finally:
         after = process_state.take()
+        before = before if by_call else replace(before, cores=after.cores)
         process_state.restore(before)
     if changes := process_state.state_changes(before, after):
         raise WrongResult("; ".join(changes))

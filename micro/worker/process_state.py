@@ -19,7 +19,7 @@ from kernels.steering import STEERING, variables
 SOURCE = Path(__file__).with_name("process_state.c")
 SIGNALS = ("SIGINT", "SIGTERM", "SIGFPE", "SIGSEGV", "SIGBUS", "SIGILL", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGUSR1")
 TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
-PREPARES = ("flushes", "environment")  # what a library may do where it is loaded; it is put back without a word
+PREPARES = ("flushes", "environment", "cores")  # what loading a library may do; put back without a word
 WORDS = {
     "rounding": "leaves the rounding mode changed",
     "flushes": "leaves subnormal numbers treated as zero",
@@ -71,6 +71,12 @@ def _numbers() -> Any:
     return (ctypes.c_int32 * len(SIGNALS))(*(getattr(signal, name) for name in SIGNALS))
 
 
+def of_thread() -> tuple[Any, ...]:
+    """What a call may leave changed that decides the next one, cheap enough to be read around each: floating point and
+    cores of this thread."""
+    return *floating(), _cores()
+
+
 def floating() -> tuple[int, int, int]:
     """Rounding, flushing and traps of this thread."""
     found = _Floating()
@@ -93,9 +99,13 @@ def take() -> ProcessState:
         tuple(name for name in TIMERS if signal.getitimer(getattr(signal, name))[0]),
         _folder(),
         mask,
-        tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else (),
+        _cores(),
         tuple(variables(STEERING).items()),
     )
+
+
+def _cores() -> tuple[int, ...]:
+    return tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
 
 
 def _folder() -> str:
@@ -123,7 +133,8 @@ def state_changes(before: ProcessState, after: ProcessState) -> list[str]:
 
 def but_for_loading(before: ProcessState, after: ProcessState) -> ProcessState:
     """`before` with what a library may change where it is loaded as it is after it: code compiled with -ffast-math sets
-    flushing when its object is loaded, a library notes what it found in variables of its own."""
+    flushing when its object is loaded, a library notes what it found in variables of its own; and loading takes long
+    enough for others to move the process to other cores."""
     return replace(before, **{name: vars(after)[name] for name in PREPARES})
 
 
@@ -143,7 +154,8 @@ def restore(before: ProcessState) -> None:
     if before.folder and _folder() != before.folder:
         os.chdir(before.folder)
     if before.cores and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, before.cores)
+        with suppress(OSError):  # they have been taken away
+            os.sched_setaffinity(0, before.cores)
     now, then = variables(STEERING), dict(before.environment)
     os.environ.update(then)
     for name in now.keys() - then.keys():

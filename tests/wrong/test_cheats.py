@@ -4,8 +4,9 @@ others this file says that they are right here, so that it is their witnesses an
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,12 +21,15 @@ from kernels.problem import Problem
 from kernels.variant import Variant
 from micro.planning.contest import Case
 from micro.worker import check as checking
-from micro.worker import process_state
+from micro.worker import guards, process_state
 from micro.worker.client import Died, Local, ask
 from micro.worker.host import Host
 from micro.worker.messages import Check, Prepare
 from micro.worker.process import Worker
 from tests.wrong import cheats, stream_cheats
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
 
 CPU = open_device("cpu")
 SQUARE, SMALL, LONG = Gemm(192, 192, 192), Gemm(48, 48, 48), Gemm(64, 64, 12288)
@@ -190,6 +194,40 @@ def test_the_rivals_of_one_that_changes_rounding_are_cleared() -> None:
         ask(client, Check(Case(SMALL, "tests.wrong.cheats:LEAVES_ROUNDING_CHANGED"), 1), 60.0)
     for name in (rival for rival in RIVALS if not find("gemm", rival).missing()):
         assert ask(client, Check(Case(SMALL, name), 1), 60.0).bound > 0
+
+
+@pytest.fixture
+def two_cores() -> tuple[int, ...]:
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    if len(cores) < 2:
+        pytest.skip("one core")
+    return cores
+
+
+def test_cores_that_a_call_leaves_changed_are_its_own_doing(two_cores: tuple[int, ...]) -> None:
+    def pins(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+        c[...] = left @ right
+        os.sched_setaffinity(0, two_cores[:1])
+
+    with pytest.raises(WrongResult, match=r"^leaves the cores changed that its process may run on$"):
+        check(SMALL, cheats.made("PINS", pins))
+
+
+def test_cores_that_change_between_calls_are_no_kernels_doing(
+    two_cores: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = guards.Bench.load
+
+    def moved(bench: guards.Bench, x: dict[str, Array]) -> None:
+        load(bench, x)
+        os.sched_setaffinity(0, two_cores[:1])
+
+    monkeypatch.setattr(guards.Bench, "load", moved)
+    try:
+        check(SMALL, find("gemm", "openblas"))
+        assert tuple(os.sched_getaffinity(0)) == two_cores[:1]  # it stays as others want it
+    finally:
+        os.sched_setaffinity(0, two_cores)
 
 
 # What is not promised

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
 
 from micro.command.figure import Figure, rate
-from micro.contests.promises import FIVE, HOLDS, KERNEL, NOISY, NOT_DIFFERENT, RATES, SAME, SECONDS, TWO
+from micro.contests.promises import FIVE, HOLDS, KERNEL, NOISY, NOT_DIFFERENT, RATES, SAME, SECONDS, SHARP, TWO
+from micro.contests.selftest import DISTANCE, IDENTICAL, Known
 from micro.contests.selftest import FIVE as FIVE_MORE
-from micro.contests.selftest import IDENTICAL, Known
 from micro.contests.selftest import TWO as TWO_MORE
 from reports import record, stats
 
@@ -46,15 +49,56 @@ def noisy(pilot: Sequence[record.Contest]) -> str | None:
     return f"{lost:.0%} of the pilot's time went to others" if lost > NOISY else None
 
 
-def figures(pairs: Sequence[Pair], spinning: bool, full: bool, unjudged: str | None) -> Iterator[Figure]:
-    """Of the pairs of one condition; of the quiet one those count that were not contended."""
+def errors(kernels: Sequence[str], pilot: Sequence[record.Contest]) -> dict[str, float]:
+    """By kernel, the standard error of a log ratio after a second of measuring: from the rounds alone."""
+    found: dict[str, list[float]] = {}
+    for kernel, done in zip(kernels, pilot, strict=True):
+        if len(x := _logs(done)) >= stats.FEWEST:
+            _, near = stats.estimate(x).forms[0]
+            found.setdefault(kernel, []).append(near**2 * done.seconds["measuring"])
+    return {kernel: math.sqrt(fmean(squares)) for kernel, squares in found.items()}
+
+
+def _logs(done: record.Contest) -> Any:
+    """Of the accepted rounds' ratios, second case over first; none where a case has no times."""
+    import numpy as np
+
+    cases = [result for result in done.results if result.role == "measured"]
+    if len(cases) != 2 or not all(result.samples for result in cases):
+        return np.empty(0)
+    first, second = (np.array(result.samples) for result in cases)
+    return np.delete(np.log(second / first), list(cases[0].rejected))
+
+
+def vague(errors: Mapping[str, float], seconds: Mapping[str, float]) -> dict[str, list[str]]:
+    """By kind of pair the kernels whose rounds vary too much here for its truth to be told in so many seconds."""
+    return {
+        kind: [kernel for kernel, error in errors.items() if SHARP * error > DISTANCE[kind] * math.sqrt(time)]
+        for kind, time in seconds.items()
+    }
+
+
+def left_out(vague: Mapping[str, Sequence[str]], errors: Mapping[str, float]) -> Figure:
+    """Which kernels are not asked what they cannot tell."""
+    names = {IDENTICAL: SAME, FIVE_MORE: FIVE, TWO_MORE: TWO}
+    said = "; ".join(f"{names[kind]}: {', '.join(kernels)}" for kind, kernels in vague.items() if kernels)
+    after = ", ".join(f"{kernel} {100 * error:.2g} %" for kernel, error in errors.items())
+    text = f"{said or 'none'} (standard error after a second: {after or 'not known'})"
+    return Figure("kernels too noisy here to be asked", text, "", True)
+
+
+def figures(
+    pairs: Sequence[Pair], spinning: bool, full: bool, unjudged: str | None, vague: Collection[str] = ()
+) -> Iterator[Figure]:
+    """Of the pairs of one condition; of the quiet one those count that were not contended. `vague`: kernels of which
+    it cannot be told here that two are the same."""
     counted = pairs if spinning else [pair for pair in pairs if not pair.contended]
     if not spinning:
         yield Figure("pairs that were quiet", f"{len(counted)} of {len(pairs)}", "", True)
     identical = [pair for pair in counted if pair.kind == IDENTICAL]
     hits = {
         NOT_DIFFERENT: [pair.verdict in ("same", "unresolved") for pair in identical],
-        SAME: [pair.verdict == "same" for pair in identical],
+        SAME: [pair.verdict == "same" for pair in identical if pair.kernel not in vague],
         FIVE: [pair.verdict == "slower" for pair in counted if pair.kind == FIVE_MORE],
         TWO: [pair.verdict == "slower" for pair in counted if pair.kind == TWO_MORE],
         HOLDS: [bool(pair.holds) for pair in identical],
@@ -68,7 +112,7 @@ def figures(pairs: Sequence[Pair], spinning: bool, full: bool, unjudged: str | N
         yield Figure(name, f"{marked} of {len(missed)}", "all", marked == len(missed))
     else:
         yield from _kernels(identical, full, unjudged)
-    yield _seconds(pairs, spinning, unjudged)
+    yield _seconds([pair for pair in pairs if pair.kernel not in vague], spinning, unjudged)
 
 
 def _kernels(identical: Sequence[Pair], full: bool, unjudged: str | None) -> Iterator[Figure]:
@@ -86,8 +130,10 @@ def _kernels(identical: Sequence[Pair], full: bool, unjudged: str | None) -> Ite
 
 def _seconds(pairs: Sequence[Pair], spinning: bool, unjudged: str | None) -> Figure:
     took = sorted(pair.seconds for pair in pairs if pair.kind in (IDENTICAL, FIVE_MORE))
-    median, worst = took[len(took) // 2], took[-1]
     limits = SECONDS["median"][spinning], SECONDS["worst"][spinning]
+    name, promised = "seconds a pair, identical and +5 %" + SUFFIX[spinning], f"{limits[0]:g} and {limits[1]:g}"
+    if not took:
+        return Figure(name, "", promised, False, unjudged or "there are none")
+    median, worst = took[len(took) // 2], took[-1]
     held = median <= limits[0] and worst <= limits[1] and not unjudged
-    name = "seconds a pair, identical and +5 %" + SUFFIX[spinning]
-    return Figure(name, f"median {median:.2f}, worst {worst:.2f}", f"{limits[0]:g} and {limits[1]:g}", held, unjudged)
+    return Figure(name, f"median {median:.2f}, worst {worst:.2f}", promised, held, unjudged)

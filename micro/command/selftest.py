@@ -79,13 +79,17 @@ class Selftest:
         chosen = rivals.rivals(open_device("cpu").limits().cores, full)
         commands = (generations.STUBS, *generations.REAL) if full else ()
         self._rivals = rival_runs.RivalRuns(chosen, commands, at.runner.seed)
-        self._passes = rivals.RUNS[full]
+        self._passes, self._seconds = rivals.RUNS[full], selftest.SECONDS[full]
 
     def figures(self) -> list[Figure]:
         """Everything, in passes over the whole time."""
         began = time.monotonic()
-        noisy = self._pilot()
-        quiet = [*selftest.schedule(selftest.FULL if self._full else selftest.QUICK, self._full)]
+        noisy, errors = self._pilot()
+        counts = selftest.FULL if self._full else selftest.QUICK
+        vague = known_pairs.vague(errors, self._seconds)
+        same = vague[selftest.IDENTICAL]  # these are asked all the same: none may be called different
+        every = selftest.schedule(counts, self._full)
+        quiet = [one for one in every if one.kind == selftest.IDENTICAL or one.kernel not in vague[one.kind]]
         pairs: list[known_pairs.Pair] = []
         for number in range(self._passes):
             self._at.progress.begin(f"run {number + 1} of {self._passes} of every pair of rivals")
@@ -93,7 +97,8 @@ class Selftest:
             for done in self._rivals.take(number, self._taker(runner), self._known):
                 self._keep(done)
             pairs += [self._pair(one, runner) for one in quiet[number :: self._passes]]
-        found = [*known_pairs.figures(pairs, False, self._full, noisy)]
+        found = [known_pairs.left_out(vague, errors)]
+        found += known_pairs.figures(pairs, False, self._full, noisy, same)
         found += rival_runs.figures(self._runs, self._pairs, self._spreads, noisy)
         found += [Figure(text, "", "no failure", False) for text in dict.fromkeys(self._rivals.broken)]
         rest = self._at.runner.fresh(self._passes)
@@ -139,19 +144,19 @@ class Selftest:
         self._known[done.contest] = done
 
     def _pair(self, one: Known, runner: Runner) -> known_pairs.Pair:
-        return known_pairs.finished(one, self._taker(runner)(one.contest, selftest.SECONDS[one.kind]))
+        return known_pairs.finished(one, self._taker(runner)(one.contest, self._seconds[one.kind]))
 
-    def _pilot(self) -> str | None:
-        """Why nothing quiet is judged, said before anything is measured that is."""
+    def _pilot(self) -> tuple[str | None, dict[str, float]]:
+        """Why nothing quiet is judged, and how well each kernel's ratio is known after a second: before anything is
+        measured that is judged."""
         self._at.progress.begin("pilot: is it quiet here?")
-        pilot, take = (
-            selftest.schedule({selftest.IDENTICAL: selftest.PILOT}, False, "/pilot"),
-            self._taker(self._at.runner),
-        )
-        noisy = known_pairs.noisy([take(one.contest, selftest.SECONDS[one.kind]) for one in pilot])
+        pilot = [*selftest.schedule({selftest.IDENTICAL: selftest.PILOT}, self._full, "/pilot")]
+        take = self._taker(self._at.runner)
+        done = [take(one.contest, self._seconds[one.kind]) for one in pilot]
+        noisy, errors = known_pairs.noisy(done), known_pairs.errors([one.kernel for one in pilot], done)
         if noisy:
             print(f"micro.selftest: {noisy}: figures of a quiet machine will not be judged", file=sys.stderr)
-        return noisy
+        return noisy, errors
 
     def _spinning(self, runner: Runner) -> Iterator[Figure]:
         """The pairs of known truth beside a busy process on every core."""

@@ -14,6 +14,9 @@ RATES: tuple[Mapping[str, float], Mapping[str, float]] = (  # least share: quiet
 KERNEL = 0.90  # least share of intervals that hold 1 of the worst kernel, with --full
 SECONDS = {"median": (0.25, 0.5), "worst": (2.0, 2.0)}  # of a pair: quiet, and with spinners
 BIAS = {1: 0.005, 10: 0.001, 100: 0.001}  # of the loop, by microseconds of a launch
+# Standard errors that have to fit between a ratio and the margin for nine of ten to be told: the interval of a verdict
+# has 4.3 of them, by six cosines, and 1.3 lie beyond one of ten.
+SHARP = 5.6
 NOISY = 0.1  # share of the pilot's time that others took above which quiet figures are not judged
 
 
@@ -24,7 +27,7 @@ Promised of this machine; each is a rate, which holds where its whole 95 % Wilso
  3. 95 % intervals hold a known ratio in at least {holds:g} % of contests, of the worst kernel in {kernel:g} % (--full);
  4. the next run lies where a report says that it will: of all pairs 93 to 98 %, of no pair certainly less (--full).
 How: 1 to 3 by kernels whose truth is known, in short visits; 4 by kernels that differ, on every path that a contest
- can take, 20 runs each, in fresh processes and shuffled order (--full, an hour). Too noisy to judge is said before.
+ can take, 20 runs each, in fresh processes and shuffled order (--full, an hour). Said before: what is too noisy.
 Not promised: a ratio on another machine, a latency, a path that was not measured; nor that a malicious kernel is
  caught: it runs in the process that times it, and can patch the harness.
 Exit code: 0 where all holds or is not judged, else 1. Later reports of this machine carry the figures."""

@@ -43,7 +43,7 @@ class Rival:
 
 # Sizes and seconds are such that one core of 60 to 280 GFLOP/s takes the path; a run that took another does not count.
 SECONDS = {WALL: 1.0, CPU: 3.5, ONE_LOOK: 1.0, FIXED: 3.0, PYTHON: 1.0, THREADS: 1.5, LOCKSTEP: 1.5}
-QUICK = {WALL: 2, CPU: 1, ONE_LOOK: 2, FIXED: 0, PYTHON: 2, THREADS: 1, LOCKSTEP: 1}  # pairs of a path, without --full
+QUICK = {WALL: 1, CPU: 1, ONE_LOOK: 1, FIXED: 0, PYTHON: 1, THREADS: 1, LOCKSTEP: 1}  # pairs of a path, without --full
 RUNS = {False: 3, True: 20}  # of each pair: quick, --full
 
 

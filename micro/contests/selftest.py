@@ -19,12 +19,16 @@ PAIRS = (
 MORE = (("128³ blocked", Gemm(128, 128, 128), "blocked"), ("copy 2×8 KiB", Stream("copy", 8 << 10), "c"))
 MEMORY = ("triad 3×16 MiB", Stream("triad", 16 << 20), "c")
 IDENTICAL, FIVE, TWO = "identical", "+5 %", "+2 %"
-QUICK = {IDENTICAL: 50, FIVE: 20, TWO: 20}  # of each of PAIRS
+QUICK = {IDENTICAL: 17, FIVE: 12, TWO: 12}  # of each of PAIRS
 FULL = {IDENTICAL: 150, FIVE: 24, TWO: 24}  # of each of PAIRS and MORE, quiet
 SPINNING = {IDENTICAL: 60, FIVE: 12, TWO: 12}  # the same with a spinner on every core
 PILOT = 4  # identical pairs of each of PAIRS, which say beforehand whether the machine is quiet enough
+DISTANCE = {IDENTICAL: 0.01, FIVE: 0.04, TWO: 0.01}  # of the truth from the margin of a verdict, which is 1 %
 CALLS = {FIVE: (20, 21), TWO: (50, 51)}  # in one launch: the truth is their quotient, exactly
-SECONDS = {IDENTICAL: 1.9, FIVE: 1.9, TWO: 4.0}  # of measuring; a chunk begun in time ends within 2
+SECONDS = {  # of measuring, quick and with --full; a chunk begun in time ends within 2
+    False: {IDENTICAL: 1.0, FIVE: 1.0, TWO: 2.0},
+    True: {IDENTICAL: 1.9, FIVE: 1.9, TWO: 4.0},
+}
 BUDGET = Budget(seconds=2.0)
 
 

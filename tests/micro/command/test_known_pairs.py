@@ -1,0 +1,112 @@
+"""What pairs of known truth say together, on numbers made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from micro.command import figure, known_pairs
+from micro.command.figure import Figure
+from micro.command.known_pairs import Pair
+from micro.contests import promises
+from reports import record
+
+
+def pair(kind: str = "identical", verdict: str = "same", **changes: Any) -> Pair:
+    return replace(Pair(kind, "64³", verdict, 0.1, True, False), **changes)
+
+
+def named(found: Sequence[Figure], start: str) -> Figure:
+    (one,) = [x for x in found if x.name.startswith(start)]
+    return one
+
+
+def test_contended_pairs_are_no_quiet_ones() -> None:
+    """Nor do they excuse anything: those that are left are judged."""
+    found = [pair()] * 300 + [pair(verdict="slower", contended=True)] * 100
+    made = [*known_pairs.figures(found, False, True, None)]
+    assert named(made, "pairs that were quiet").found == "300 of 400"
+    assert named(made, promises.NOT_DIFFERENT).found.startswith("300 of 300")
+    broken = [*known_pairs.figures([*found, *[pair(verdict="slower")] * 20], False, True, None)]
+    assert named(broken, promises.NOT_DIFFERENT).judgment == "NO"
+
+
+def test_without_quiet_pairs_nothing_is_judged() -> None:
+    made = [*known_pairs.figures([pair(contended=True)] * 50, False, True, None)]
+    assert named(made, promises.NOT_DIFFERENT).judgment == "not judged: there are none"
+    assert figure.exit_code(made) == 0
+
+
+def pilot(own: float, warning: str = "") -> record.Contest:
+    """A second, of which the worker ran so much."""
+    case = record.Result("a", "c", "measured", "gemm", {}, "openblas", "cpu", 1, "planned")
+    case = replace(case, warnings=(warning,) if warning else ())
+    return record.Contest("c", "?", "x", (case,), (), system={"clock": 1.0, "own": own})
+
+
+def test_the_pilot_decides_before_there_is_a_verdict() -> None:
+    """By lost time, or by a canary."""
+    assert known_pairs.noisy([pilot(0.85), pilot(0.99)]) is None
+    why = known_pairs.noisy([pilot(0.81), pilot(0.95)])
+    assert why == "12% of the pilot's time went to others"
+    assert known_pairs.noisy([pilot(1.0), pilot(1.0, "contended: slow host: it took 9% more")]) is not None
+    made = [*known_pairs.figures([pair(verdict="slower")] * 300, False, True, why)]
+    assert {one.judgment for one in made if one.promised} == {f"not judged: {why}"}
+
+
+def rounds(spread: float, count: int = 400, outliers: int = 0) -> record.Contest:
+    """A second of an identical pair whose log ratios spread so much; some rounds were rejected."""
+    rng = np.random.default_rng(1)
+    first = np.exp(rng.normal(0, 0.2, count))
+    second = first * np.exp(rng.normal(0, spread, count))
+    second[:outliers] *= 9
+    case = record.Result(
+        "a", "c", "measured", "gemm", {}, "openblas", "cpu", 1, "planned", rejected=(*range(outliers),)
+    )
+    results = tuple(replace(case, samples=tuple(x.tolist())) for x in (first, second))
+    return record.Contest("c", "?", "x", results, (), {"measuring": 1.0})
+
+
+def test_the_error_of_a_kernel_is_that_of_its_accepted_rounds() -> None:
+    found = known_pairs.errors(["a", "a", "b"], [rounds(0.02), rounds(0.02, outliers=100), rounds(0.1)])
+    assert found["a"] == pytest.approx(0.02 / 400**0.5, rel=0.4)
+    assert found["b"] == pytest.approx(0.1 / 400**0.5, rel=0.4)
+    assert known_pairs.errors(["a"], [pilot(1.0)]) == {}
+
+
+def test_a_kernel_is_not_asked_for_what_its_rounds_cannot_tell() -> None:
+    """A standard error of 0.3 % leaves room for the margin of +5 %, not for that of +2 %."""
+    seconds = dict.fromkeys(("identical", "+5 %", "+2 %"), 1.0)
+    found = known_pairs.vague({"64³": 0.001, "triad": 0.003, "copy": 0.02}, seconds)
+    assert found == {"identical": ["triad", "copy"], "+5 %": ["copy"], "+2 %": ["triad", "copy"]}
+    assert known_pairs.vague({"triad": 0.003}, dict.fromkeys(seconds, 4.0))["+2 %"] == []
+    said = known_pairs.left_out(found, {"copy": 0.02}).found
+    assert promises.FIVE + ": copy;" in said and "copy 2 %" in said
+
+
+def test_vague_kernels_may_be_unresolved_and_may_not_be_called_different() -> None:
+    pairs = [pair()] * 300 + [pair(kernel="copy", verdict="unresolved", seconds=9.0)] * 300
+    made = [*known_pairs.figures(pairs, False, True, None, ["copy"])]
+    assert named(made, promises.SAME).found.startswith("300 of 300")
+    assert named(made, promises.NOT_DIFFERENT).found.startswith("600 of 600")
+    assert named(made, "seconds a pair").held
+    made = [*known_pairs.figures(pairs[300:], False, True, None, ["copy"])]
+    assert named(made, "seconds a pair").judgment == "not judged: there are none"
+
+
+def test_the_worst_kernel_stands_first() -> None:
+    found = [pair()] * 150 + [pair(kernel="copy", holds=number % 4 > 0) for number in range(150)]
+    made = [one for one in known_pairs.figures(found, False, True, None) if one.name.startswith("intervals that hold")]
+    assert [one.name for one in made] == ["intervals that hold 1, copy, the worst", "intervals that hold 1, 64³"]
+    assert [one.judgment for one in made] == ["NO", ""]
+
+
+def test_beside_spinners_contended_pairs_count() -> None:
+    found = [pair(contended=True)] * 300 + [pair("+2 %", "same", contended=True), pair("+5 %", "slower")]
+    made = [*known_pairs.figures(found, True, True, None)]
+    assert named(made, promises.NOT_DIFFERENT).judgment == "yes"
+    assert named(made, "+2 % missed but marked contended").held

@@ -53,7 +53,7 @@ class _Handler(ctypes.Structure):
     _fields_ = (("function", ctypes.c_uint64), ("flags", ctypes.c_int64))
 
 
-class _Floating(ctypes.Structure):
+class Floating(ctypes.Structure):
     _fields_ = (("rounding", ctypes.c_uint64), ("flushes", ctypes.c_uint64), ("traps", ctypes.c_uint64))
 
 
@@ -73,10 +73,22 @@ def _numbers() -> Any:
 
 def floating() -> tuple[int, int, int]:
     """Rounding, flushing and traps of this thread."""
-    found = _Floating()
+    found = Floating()
     if (library := _library()) is not None:
         library.state_floating(ctypes.byref(found))
     return found.rounding, found.flushes, found.traps
+
+
+def reader() -> int:
+    """Address of the function that reads a Floating, for compiled code; there is a compiler then."""
+    return build.address(SOURCE, "state_floating")
+
+
+def put_back(before: Floating) -> str:
+    """Floating point as it was; what was changed."""
+    now = dict(zip(WORDS, floating(), strict=False))
+    _library().state_restore(ctypes.byref(before))
+    return "; ".join(WORDS[name] for name, found in now.items() if found != getattr(before, name))
 
 
 def take() -> ProcessState:
@@ -133,7 +145,7 @@ def restore(before: ProcessState) -> None:
         if python is not None and signal.getsignal(number) != python:
             signal.signal(number, python)
     if (library := _library()) is not None:
-        library.state_restore(ctypes.byref(_Floating(before.rounding, before.flushes, before.traps)))
+        library.state_restore(ctypes.byref(Floating(before.rounding, before.flushes, before.traps)))
         handlers = (_Handler * len(SIGNALS))(*(_Handler(*one[:2]) for one in before.handlers))
         library.state_handle(_numbers(), ctypes.c_int64(len(SIGNALS)), handlers)
     for name in TIMERS:

@@ -243,6 +243,12 @@ def leaves_rounding_changed(problem: Gemm, left: Array, right: Array, c: Array) 
     ctypes.CDLL("libm.so.6").fesetround(FE_UPWARD)
 
 
+def leaves_rounding_changed_later(problem: Gemm) -> Callable[..., object]:
+    """From where a check is over: its rivals would be found wrong for it."""
+    calls = itertools.count(1)
+    return lambda *operands: (honest if next(calls) <= WATCHED else leaves_rounding_changed)(*operands)
+
+
 def leaves_directory_changed(problem: Gemm, left: Array, right: Array, c: Array) -> None:
     honest(problem, left, right, c)
     os.chdir("/")
@@ -257,5 +263,6 @@ def patches_the_harness(problem: Gemm, device: object, setting: object) -> Bind:
 
 
 LEAVES_ROUNDING_CHANGED = made("LEAVES_ROUNDING_CHANGED", leaves_rounding_changed)
+LEAVES_ROUNDING_CHANGED_LATER = each("LEAVES_ROUNDING_CHANGED_LATER", leaves_rounding_changed_later)
 LEAVES_DIRECTORY_CHANGED = made("LEAVES_DIRECTORY_CHANGED", leaves_directory_changed)
 PATCHES_THE_HARNESS = variant("PATCHES_THE_HARNESS", patches_the_harness)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 
 import pytest
 
@@ -13,6 +14,7 @@ from kernels.ops.stream.problem import Stream
 from kernels.problem import Problem
 from micro.planning.contest import Case
 from micro.planning.protocol import VISIT
+from micro.worker import process_state
 from micro.worker.host import Host
 
 SMALL, TRIAD = Gemm(48, 40, 32), Stream("triad", 65536)
@@ -49,6 +51,19 @@ def test_an_entry_other_than_the_checked_one_is_found_out(host: Host) -> None:
     opened(host, SMALL, "TWO_FACES")
     with pytest.raises(WrongResult, match=WHILE_TIMED):
         host.look(0, 8)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="its number for rounding upward is that of x86")
+def test_who_changes_rounding_while_it_is_timed_is_named_and_not_its_rivals(host: Host) -> None:
+    cases = [Case(SMALL, "blocked"), Case(SMALL, "tests.wrong.cheats:LEAVES_ROUNDING_CHANGED_LATER")]
+    for case in cases:
+        host.check(case, 1)
+    before = process_state.floating()
+    with pytest.raises(WrongResult, match=r"^leaves the rounding mode changed while it is timed$"):
+        host.settle(host.open(cases, [True, True], 1), VISIT)
+        host.look(0, 32)
+    assert host.running() == 1
+    assert process_state.floating() == before
 
 
 def test_few_witnesses_find_one_call_of_two(host: Host) -> None:

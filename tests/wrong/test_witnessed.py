@@ -47,6 +47,14 @@ def test_it_is_wrong_while_it_is_timed(host: Host, name: str, problem: Problem) 
             host.look(first, 8)
 
 
+def test_an_answer_that_still_stands_is_none_to_other_inputs(host: Host) -> None:
+    """A kernel that compares all of its output with its last answer is asked what an input's change makes of it."""
+    opened(host, SMALL, "WHOLE_ANSWER_AGAIN")
+    with pytest.raises(WrongResult, match=WHILE_TIMED + ".* answer what [ab] was before an element of it changed$"):
+        for first in range(0, RARE, 8):
+            host.look(first, 8)
+
+
 def test_an_entry_other_than_the_checked_one_is_found_out(host: Host) -> None:
     opened(host, SMALL, "TWO_FACES")
     with pytest.raises(WrongResult, match=WHILE_TIMED):

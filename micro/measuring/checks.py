@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kernels.catalog import find
 from kernels.devices import kind_of
-from kernels.errors import BuildError, KernelError, Unavailable, UsageError, WrongResult
+from kernels.errors import BuildError, KernelError, LeftRunning, Unavailable, UsageError, WrongResult
 from micro.planning.contest import Case, Contest
 from micro.planning.options import option_of
 from micro.planning.protocol import PREPARE
@@ -101,6 +101,8 @@ class Checks:
             self.checked_in[case] = self.workers.get(key)
             return Outcome("ran", None, prepared, passed)
         except WrongResult as error:
+            if isinstance(error, LeftRunning):
+                self.workers.drop(key)
             return Outcome("wrong", str(error), prepared)
         except Unavailable as error:
             return Outcome("skipped", str(error))

@@ -7,6 +7,7 @@ import ctypes
 import functools
 import os
 import signal
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,8 @@ SOURCE = Path(__file__).with_name("process_state.c")
 SIGNALS = ("SIGINT", "SIGTERM", "SIGFPE", "SIGSEGV", "SIGBUS", "SIGILL", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGUSR1")
 TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
 PREPARES = ("flushes", "environment")  # what a library may do where it is loaded; it is put back without a word
+IDLE, BUSY = 0.05, 0.1  # seconds that are looked at, share of them that other threads ran
+POOL = 12  # such looks one after another; the longest that a library's pool waits for more work is 0.2 s
 WORDS = {
     "rounding": "leaves the rounding mode changed",
     "flushes": "leaves subnormal numbers treated as zero",
@@ -124,6 +127,17 @@ def threads() -> tuple[str, ...]:
         with suppress(OSError):  # it has ended
             names.append(path.read_text().strip())
     return tuple(sorted(names))
+
+
+def at_work() -> bool:
+    """Whether other threads run on while this one waits, for longer than a library's pool waits for work."""
+    return all(_others_ran() > BUSY * IDLE for _ in range(POOL))
+
+
+def _others_ran() -> float:
+    began = time.process_time()
+    time.sleep(IDLE)
+    return time.process_time() - began
 
 
 def state_changes(before: ProcessState, after: ProcessState) -> list[str]:

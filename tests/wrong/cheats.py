@@ -269,6 +269,23 @@ def leaves_directory_changed(problem: Gemm, left: Array, right: Array, c: Array)
     os.chdir("/")
 
 
+def leaves_a_thread_at_work(problem: Gemm) -> Callable[..., object]:
+    """It runs in the time of whoever is called next."""
+    begun: list[threading.Thread] = []
+
+    def work() -> None:
+        while True:
+            pass
+
+    def product(*operands: Any) -> None:
+        if not begun:
+            begun.append(threading.Thread(target=work, daemon=True))
+            begun[0].start()
+        honest(*operands)
+
+    return product
+
+
 def patches_the_harness(problem: Gemm, device: object, setting: object) -> Bind:
     """Has the check say that all is well. It shares a process with it: this nothing here can refuse."""
     from micro.worker import check
@@ -280,4 +297,5 @@ def patches_the_harness(problem: Gemm, device: object, setting: object) -> Bind:
 LEAVES_ROUNDING_CHANGED = made("LEAVES_ROUNDING_CHANGED", leaves_rounding_changed)
 LEAVES_ROUNDING_CHANGED_LATER = each("LEAVES_ROUNDING_CHANGED_LATER", leaves_rounding_changed_later)
 LEAVES_DIRECTORY_CHANGED = made("LEAVES_DIRECTORY_CHANGED", leaves_directory_changed)
+LEAVES_A_THREAD_AT_WORK = each("LEAVES_A_THREAD_AT_WORK", leaves_a_thread_at_work)
 PATCHES_THE_HARNESS = variant("PATCHES_THE_HARNESS", patches_the_harness)

@@ -4,6 +4,7 @@ others this file says that they are right here, so that it is their witnesses an
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,13 +19,14 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.stream.problem import Stream
 from kernels.problem import Problem
 from kernels.variant import Variant
+from micro.measuring.checks import Checks
 from micro.planning.contest import Case
 from micro.worker import check as checking
 from micro.worker import process_state
 from micro.worker.client import Died, Local, ask
 from micro.worker.host import Host
 from micro.worker.messages import Check, Prepare
-from micro.worker.process import Worker
+from micro.worker.process import Worker, Workers
 from tests.wrong import cheats, stream_cheats
 
 CPU = open_device("cpu")
@@ -73,6 +75,7 @@ LATER = {
 CLAIMS = {"CLAIMS_MORE_USES": "claims 1.2 uses of one call", "CLAIMS_TWO_USES": "claims 2 uses of one call"}
 APART = {  # tests of their own
     "KNOWS_THE_VECTORS",
+    "LEAVES_A_THREAD_AT_WORK",
     "LEAVES_ROUNDING_CHANGED_LATER",
     "PATCHES_THE_HARNESS",
     "READS_AND_DROPS",
@@ -196,6 +199,26 @@ def test_the_rivals_of_one_that_changes_rounding_are_cleared() -> None:
         ask(client, Check(Case(SMALL, "tests.wrong.cheats:LEAVES_ROUNDING_CHANGED"), 1), 60.0)
     for name in (rival for rival in RIVALS if not find("gemm", rival).missing()):
         assert ask(client, Check(Case(SMALL, name), 1), 60.0).bound > 0
+
+
+def test_who_leaves_a_thread_at_work_leaves_its_rivals_another_process() -> None:
+    cheat, rival = Case(SMALL, "tests.wrong.cheats:LEAVES_A_THREAD_AT_WORK"), Case(SMALL, "blocked")
+    with Workers() as workers:
+        checks = Checks(workers)
+        assert checks.outcome(rival, 1).status == "ran"
+        found = checks.outcome(cheat, 1)
+        assert (found.status, str(found.reason).partition(":")[0]) == ("wrong", "leaves threads at work after its call")
+        assert not checks.holds(rival)
+        assert checks.outcome(rival, 1).status == "ran"
+
+
+def test_a_thread_that_waits_is_not_at_work() -> None:
+    wait = threading.Event()
+    thread = threading.Thread(target=wait.wait)
+    thread.start()
+    assert not process_state.at_work()
+    wait.set()
+    thread.join()
 
 
 # What is not promised

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -94,8 +95,22 @@ class Arenas:
                 "take smaller sizes or fewer cases"
             )
         self._blocks[where] = self._device.allocate(nbytes)
+        self._fill(where)
+
+    def _fill(self, where: Arena) -> None:
         if where[0] != INDICES:
             self._device.scatter(self._blocks[where], len(where[0]), *where[1:])
+
+    def sums(self) -> dict[Arena, int]:
+        """Of each arena that is only read, one of all its bytes: another one when a kernel has written there."""
+        return {where: zlib.crc32(block) for where, block in self._blocks.items() if where[0] != "out"}
+
+    def fill_again(self) -> None:
+        """What they held before anything was timed."""
+        for where in self._blocks:
+            self._fill(where)
+            if where[0] == INDICES:
+                self._write_indices(where)
 
     def _write_indices(self, where: Arena) -> None:
         """Each operand's, once: they lie where they are in every round, as random numbers would point anywhere."""

@@ -253,6 +253,18 @@ SPILLS_ITS_CORNER = made("SPILLS_ITS_CORNER", spills_its_corner)
 # Changes what it shares with its rivals
 
 
+def writes_to_its_inputs_later(problem: Gemm) -> Callable[..., object]:
+    """From where a check is over, what its rivals read too."""
+    calls = itertools.count(1)
+
+    def product(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+        honest(problem, left, right, c)
+        if next(calls) > WATCHED:
+            left[...] = np.nan
+
+    return product
+
+
 def leaves_rounding_changed(problem: Gemm, left: Array, right: Array, c: Array) -> None:
     honest(problem, left, right, c)
     ctypes.CDLL("libm.so.6").fesetround(FE_UPWARD)
@@ -297,5 +309,6 @@ def patches_the_harness(problem: Gemm, device: object, setting: object) -> Bind:
 LEAVES_ROUNDING_CHANGED = made("LEAVES_ROUNDING_CHANGED", leaves_rounding_changed)
 LEAVES_ROUNDING_CHANGED_LATER = each("LEAVES_ROUNDING_CHANGED_LATER", leaves_rounding_changed_later)
 LEAVES_DIRECTORY_CHANGED = made("LEAVES_DIRECTORY_CHANGED", leaves_directory_changed)
+WRITES_TO_ITS_INPUTS_LATER = each("WRITES_TO_ITS_INPUTS_LATER", writes_to_its_inputs_later)
 LEAVES_A_THREAD_AT_WORK = each("LEAVES_A_THREAD_AT_WORK", leaves_a_thread_at_work)
 PATCHES_THE_HARNESS = variant("PATCHES_THE_HARNESS", patches_the_harness)

@@ -74,6 +74,28 @@ def test_who_changes_rounding_while_it_is_timed_is_named_and_not_its_rivals(host
     assert process_state.floating() == before
 
 
+def test_who_writes_to_inputs_while_it_is_timed_is_named_and_not_its_rivals(host: Host) -> None:
+    rival, cheat = Case(SMALL, "blocked"), Case(SMALL, "tests.wrong.cheats:WRITES_TO_ITS_INPUTS_LATER")
+    for case in (rival, cheat):
+        host.check(case, 1)
+    host.settle(host.open([rival, cheat], [True, True], 1), VISIT)
+    with pytest.raises(WrongResult, match=r"^changes its inputs while it is timed$"):
+        host.look(0, 32)
+    assert host.running() == 1
+    host.settle(host.open([rival], [True], 1), VISIT)
+    host.look(0, 32)
+
+
+def test_inputs_that_an_earlier_case_overwrote_are_no_fault_of_an_honest_one(host: Host) -> None:
+    host.check(Case(SMALL, "blocked"), 1)
+    host.settle(host.open([Case(SMALL, "blocked")], [True], 1), VISIT)
+    for where, block in host.bench.arenas._blocks.items():
+        if where[0] == "in":
+            block[:] = 255  # NaN
+    host.look(0, 8)
+    assert host.look(8, 8).witnesses[0]
+
+
 def test_few_witnesses_find_one_call_of_two(host: Host) -> None:
     """Those that every contest has before its first verdict."""
     opened(host, SMALL, "SEES_THE_POISON", at_once=False)

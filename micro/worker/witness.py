@@ -88,7 +88,7 @@ class Witness:
 
     @property
     def overwritten(self) -> bool:
-        """Whether its inputs are others by now, or were no numbers when it was drawn: that is no fault of its answer."""
+        """Whether its inputs are others by now, or were no numbers when it was drawn: no fault of its answer."""
         import numpy as np
 
         now = {name: taken(self.device, self.views[name], self.excerpt.places[name]) for name in self.read}
@@ -119,9 +119,8 @@ class Witness:
         else:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
                 worst = float(np.max(evidence.error / np.maximum(evidence.bound, np.finfo(np.float64).tiny)))
-            how = (
-                f"are off by up to {worst:.3g} times what its precision allows" if worst == worst else "are no numbers"
-            )
+            off = f"are off by up to {worst:.3g} times what its precision allows"
+            how = "are no numbers" if np.isnan(worst) else off
         return f"right when it was checked, wrong while it was timed: {bad.sum()} of {bad.size} values{where} {how}"
 
 

@@ -276,6 +276,26 @@ def leaves_rounding_changed_later(problem: Gemm) -> Callable[..., object]:
     return lambda *operands: (honest if next(calls) <= WATCHED else leaves_rounding_changed)(*operands)
 
 
+def _elsewhere() -> None:
+    """A worker of one thread keeps to the last core."""
+    os.sched_setaffinity(0, {0})
+
+
+def leaves_cores_changed(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    honest(problem, left, right, c)
+    _elsewhere()
+
+
+MOVED = itertools.count()
+
+
+def is_moved_once(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    """As by who runs the machine, while a kernel is checked."""
+    honest(problem, left, right, c)
+    if not next(MOVED):
+        _elsewhere()
+
+
 def leaves_directory_changed(problem: Gemm, left: Array, right: Array, c: Array) -> None:
     honest(problem, left, right, c)
     os.chdir("/")
@@ -308,6 +328,8 @@ def patches_the_harness(problem: Gemm, device: object, setting: object) -> Bind:
 
 LEAVES_ROUNDING_CHANGED = made("LEAVES_ROUNDING_CHANGED", leaves_rounding_changed)
 LEAVES_ROUNDING_CHANGED_LATER = each("LEAVES_ROUNDING_CHANGED_LATER", leaves_rounding_changed_later)
+LEAVES_CORES_CHANGED = made("LEAVES_CORES_CHANGED", leaves_cores_changed)
+IS_MOVED_ONCE = made("IS_MOVED_ONCE", is_moved_once)
 LEAVES_DIRECTORY_CHANGED = made("LEAVES_DIRECTORY_CHANGED", leaves_directory_changed)
 WRITES_TO_ITS_INPUTS_LATER = each("WRITES_TO_ITS_INPUTS_LATER", writes_to_its_inputs_later)
 LEAVES_A_THREAD_AT_WORK = each("LEAVES_A_THREAD_AT_WORK", leaves_a_thread_at_work)

@@ -74,7 +74,9 @@ LATER = {
 }
 CLAIMS = {"CLAIMS_MORE_USES": "claims 1.2 uses of one call", "CLAIMS_TWO_USES": "claims 2 uses of one call"}
 APART = {  # tests of their own
+    "IS_MOVED_ONCE",
     "KNOWS_THE_VECTORS",
+    "LEAVES_CORES_CHANGED",
     "LEAVES_A_THREAD_AT_WORK",
     "LEAVES_ROUNDING_CHANGED_LATER",
     "PATCHES_THE_HARNESS",
@@ -211,6 +213,15 @@ def test_who_leaves_a_thread_at_work_leaves_its_rivals_another_process() -> None
         assert (found.status, str(found.reason).partition(":")[0]) == ("wrong", "leaves threads at work after its call")
         assert not checks.holds(rival)
         assert checks.outcome(rival, 1).status == "ran"
+
+
+@pytest.mark.skipif(
+    not {0} < set(process_state.take().cores), reason="the first core is not one of several that may be used"
+)
+@pytest.mark.parametrize(("name", "status"), [("IS_MOVED_ONCE", "ran"), ("LEAVES_CORES_CHANGED", "wrong")])
+def test_cores_that_change_once_may_be_another_s_doing(name: str, status: str) -> None:
+    with Workers() as workers:
+        assert Checks(workers).outcome(Case(SMALL, f"tests.wrong.cheats:{name}"), 1).status == status
 
 
 def test_a_thread_that_waits_is_not_at_work() -> None:

@@ -106,7 +106,6 @@ class Witness:
                 raise error
 
     def _reason(self, got: Array, evidence: Evidence) -> str:
-        import numpy as np
 
         name = evidence.operand
         where = f" of {name}" if len(self.excerpt.problem.outputs) > 1 else ""
@@ -117,11 +116,21 @@ class Witness:
         elif self.change and name in self.unchanged and _near(got, self.unchanged[name], evidence):
             how = f"answer what {self.change.operand} was before an element of it changed"
         else:
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                worst = float(np.max(evidence.error / np.maximum(evidence.bound, np.finfo(np.float64).tiny)))
-            off = f"are off by up to {worst:.3g} times what its precision allows"
-            how = "are no numbers" if np.isnan(worst) else off
+            how = _off(evidence.error[bad], evidence.bound[bad])
         return f"right when it was checked, wrong while it was timed: {bad.sum()} of {bad.size} values{where} {how}"
+
+
+def _off(error: Array, bound: Array) -> str:
+    """By how much values are, as a refusal says it."""
+    import numpy as np
+
+    if np.isnan(error).any():
+        return "are no numbers"
+    if not bound.all():
+        return "are off where one answer alone is right"
+    with np.errstate(over="ignore"):
+        worst = float(np.max(error / bound))
+    return f"are off by up to {worst:.3g} times what its precision allows"
 
 
 def _untouched(got: Array, before: Array, bad: Array, box: Box) -> bool:

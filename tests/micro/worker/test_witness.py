@@ -32,7 +32,7 @@ from micro.worker.process import Workers
 from micro.worker.schedule import EARLY, FIRST, SHARE, Schedule
 from micro.worker.timed import Timed
 from micro.worker.watch import Watch
-from micro.worker.witness import prepared, taken
+from micro.worker.witness import _off, prepared, taken
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -105,6 +105,18 @@ def looked(host: Host, names: Sequence[str], problem: Problem, rounds: int = 16,
         host.check(case, 1)
     host.settle(host.open(cases, [True] * len(cases), 1), VISIT / 10)
     return host.look(0, rounds).witnesses
+
+
+@pytest.mark.parametrize(
+    ("error", "bound", "how"),
+    [
+        ([3.0, 1.0], [1.0, 0.5], "are off by up to 3 times what its precision allows"),
+        ([3.0, 1.0], [1.0, 0.0], "are off where one answer alone is right"),
+        ([3.0, np.nan], [1.0, 1.0], "are no numbers"),
+    ],
+)
+def test_a_refusal_says_how_far_off_values_are(error: list[float], bound: list[float], how: str) -> None:
+    assert _off(np.array(error), np.array(bound)) == how
 
 
 def test_no_seed_tells_which_visits_are_looked_at(host: Host) -> None:

@@ -7,6 +7,7 @@ SuiteError
     ├── BuildError      its source does not compile
     ├── LaunchError     it crashed, hung or raised
     └── WrongResult     its answer is not the operation's answer
+        └── LeftRunning     it is still at work in its process, in whose time its rivals would be measured
 """
 
 from typing import Any
@@ -40,6 +41,10 @@ class WrongResult(KernelError):
     """A kernel's answer is wrong; says in which way. `found` is what was compared, where something was."""
 
     found: Any = None
+
+
+class LeftRunning(WrongResult):
+    """Threads of a kernel run on after its call; their process is no place for others."""
 
 
 def said(error: BaseException) -> str:

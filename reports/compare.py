@@ -120,7 +120,7 @@ def _contest(first: Result, second: Result, margin: float, family: int) -> Conte
 
 def _apart(first: Result, second: Result) -> str | None:
     """Why two results of different runs have no verdict."""
-    if min(len(set(result.processes)) for result in (first, second)) < PROCESSES:
+    if min(len(_by_process(result)) for result in (first, second)) < PROCESSES:
         return APART
     told = first.canary or {}, second.canary or {}
     common = told[0].keys() & told[1].keys()
@@ -136,6 +136,6 @@ def _apart(first: Result, second: Result) -> str | None:
 def _by_process(result: Result) -> list[float]:
     """The logarithm of the median of each process, of what was accepted."""
     groups: dict[int, list[float]] = {}
-    for i in flat.accepted(result):
+    for i in flat.accepted(result) if result.processes else ():
         groups.setdefault(result.processes[i], []).append(result.samples[i])
     return [math.log(statistics.median(samples)) for samples in groups.values()]

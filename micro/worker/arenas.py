@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 ROOM = 8 << 20  # bytes of play for placements, at least
 
 Arena: TypeAlias = tuple[str, str, str]
-INDICES = "indices"
+INDICES, SQUARES = "indices", "squares"
 LEAST = 2 * ROOM  # bytes of each common one: small contests, one after another, lie in the same pages
 COMMON: tuple[Arena, ...] = (
     ("in", "fp32", "normal"),
@@ -43,12 +44,14 @@ class Placed:
 
 def arena(operand: Operand, data: str) -> Arena:
     """Inputs lie apart from outputs, and each element type and kind of data in an arena of its own. So do indices,
-    and other values that are the problem's own."""
+    and other values that are the problem's own; and what is written and never negative, of any data: what lay at its
+    place in an earlier round must have been so too."""
     if operand.below or operand.own:
         return INDICES, operand.dtype, INDICES
     if operand.nonnegative and data in ("normal", "integers"):
         data = MAGNITUDES
-    return "in" if operand.role == "in" else "out", stored_as(STORED[operand.dtype]), data
+    written = SQUARES if operand.nonnegative else "out"
+    return "in" if operand.role == "in" else written, stored_as(STORED[operand.dtype]), data
 
 
 def together(problems: Iterable[Problem]) -> dict[Arena, int]:
@@ -94,8 +97,22 @@ class Arenas:
                 "take smaller sizes or fewer cases"
             )
         self._blocks[where] = self._device.allocate(nbytes)
+        self._fill(where)
+
+    def _fill(self, where: Arena) -> None:
         if where[0] != INDICES:
             self._device.scatter(self._blocks[where], len(where[0]), *where[1:])
+
+    def sums(self) -> dict[Arena, int]:
+        """Of each arena that is only read, one of all its bytes: another one when a kernel has written there."""
+        return {where: zlib.crc32(block) for where, block in self._blocks.items() if where[0] in ("in", INDICES)}
+
+    def fill_again(self) -> None:
+        """What they held before anything was timed."""
+        for where in self._blocks:
+            self._fill(where)
+            if where[0] == INDICES:
+                self._write_indices(where)
 
     def _write_indices(self, where: Arena) -> None:
         """Each operand's, once: they lie where they are in every round, as random numbers would point anywhere."""

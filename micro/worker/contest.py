@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kernels.catalog import find
+from kernels.catalog import find, is_user
 from kernels.devices import kind_of
 from kernels.errors import Unavailable, WrongResult
 from micro.planning.contest import Case
@@ -24,7 +24,7 @@ from micro.worker.counters import Counters, page_faults
 from micro.worker.layout import Layout
 from micro.worker.messages import ContestCost, RoundBatch
 from micro.worker.timed import UNTOLD, Timed, launches, told
-from micro.worker.watch import Watch
+from micro.worker.watch import Overwritten, Watch
 from micro.worker.witness import Witness, watched
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ CANARIES, STEPWISE = 8, 3  # of each small one at the start of a look; where a v
 COLD_SHARE = 4  # cold operands rotate through so many last-level caches
 DEAR = 1e6  # operations or bytes whose reference takes long
 SHORT = 1e-6  # seconds of a call of which the loop around it is more than a few thousandths
+TRIES = 4  # visits of a case alone that show whether it writes to its inputs
 HOT = 0.01  # share of a look's time with the clock held down for heat that rejects the look
 
 
@@ -249,7 +250,7 @@ class OpenContest:
         medians = self._canary_medians() if canary else {}
         times = self.visit(entries, which, offsets, self._captured, turns, witnesses)
         spent = Counters.now() - counters
-        watch.judge(witnesses, self._wrong)
+        self._judge(witnesses)
         stolen = spent.stolen / spent.clock if spent.clock else 0.0
         batch = self._gathered(entries, order, times, table, stolen)
         slowed = self._bench.speed.slowed()
@@ -268,6 +269,32 @@ class OpenContest:
             state=self._bench.speed.state,
             slowed=slowed,
         )
+
+    def _judge(self, witnesses: Sequence[Witness]) -> None:
+        """Raises WrongResult for a case whose answer is wrong; where inputs were written to, for the case that does it.
+        Where none does it again a row of a table is not to blame."""
+        try:
+            self.watch.judge(witnesses, self._wrong)
+        except Overwritten as found:
+            case = self._cases[found.case]
+            if self._device.kind.compiled:
+                self._refuse_overwriter()
+            if is_user(case.problem.op, case.variant) or not self._device.kind.compiled:
+                self._wrong(found.case, found.error)
+                with self._bench.under_way(found.case):
+                    raise found.error from None
+
+    def _refuse_overwriter(self) -> None:
+        """Launches each case alone, on inputs as they were at first; they are so again afterwards."""
+        arenas = self._bench.arenas
+        arenas.fill_again()
+        before = arenas.sums()
+        for entry in self._own():
+            self.pilot(entry, TRIES)
+            if arenas.sums() != before:
+                arenas.fill_again()
+                with self._bench.under_way(entry.case):
+                    raise WrongResult(f"changes its inputs{visits.WHILE_TIMED}")
 
     def _wrong(self, case: int, error: WrongResult) -> None:
         self._bench.kernels.leave(self._cases[case], error)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find, is_user
-from kernels.errors import Unavailable, WrongResult
+from kernels.errors import LeftRunning, Unavailable, WrongResult
 from kernels.isa import refusal as refuse_isa
 from kernels.variant import Variant
 from micro.planning.contest import Case
@@ -46,11 +47,13 @@ class Kernels:
         self._pilot: dict[Case, float] = {}
         self._evidence: dict[Case, tuple[int, Path | None, bool]] = {}
         self._drawn: dict[tuple[Problem, int], Drawn] = {}
+        self._threads: dict[Case, tuple[str, ...]] = {}
         self.cell = 0  # address of the cell that names what is under way; 0: nobody watches it
 
     def prepare(self, case: Case) -> PreparedCase:
         """Compile, plan, pack, allocate. Raises whatever the kernel raises."""
         began, before = time.perf_counter(), process_state.take()
+        self._threads[case] = process_state.threads()
         variant = self.device.adopt(find(case.problem.op, case.variant))
         whole = variant.prepare(case.problem, self.device, case.setting)
         self._whole[case] = whole
@@ -86,10 +89,18 @@ class Kernels:
         try:
             asked = checking.Asked(drawn, case.setting.data, self.cell)
             passed, self._pilot[case] = checking.check(self.device, case.problem, variant, bind, seed, asked)
+            self._refuse_helpers(case)
         except WrongResult as error:
             self.leave(case, error)
             raise
         return passed
+
+    def _refuse_helpers(self, case: Case) -> None:
+        """Raise LeftRunning where threads that came with a case of one thread run on after it."""
+        here = self.device.kind.compiled and not self.device.kind.scripted
+        new = Counter(process_state.threads()) - Counter(self._threads[case])
+        if new and here and case.setting.threads == 1 and process_state.at_work():
+            raise LeftRunning(f"leaves threads at work after its call: {', '.join(sorted(new.elements()))}")
 
     def leave(self, case: Case, error: WrongResult) -> None:
         """The evidence of an answer that is wrong, in the folder that was given when it was checked."""

@@ -95,16 +95,35 @@ double clock_cost(void)
     return least;
 }
 
+/* Floating point of this thread as a kernel may leave it: how to read it, what it was before the first visit, and the
+ * first visit that left it otherwise, -1 where none did. */
+enum { WORDS = 3 };
+typedef struct {
+    void (*read)(uint64_t *words);
+    uint64_t before[WORDS];
+    int64_t changed_at;
+} floating;
+
+static int changed(const floating *f)
+{
+    uint64_t now[WORDS];
+    f->read(now);
+    return memcmp(now, f->before, sizeof now) != 0;
+}
+
 /* wall, cpu: seconds of each visit, all its launches together. queued: what a visit can have lost to others, by
  * `begin` and `end` of run_queue.c; none where the contest has several threads. running: the label of the entry
  * under way, for whoever must say which one crashed. stop: set by an entry that cannot go on. w: witnesses, by visit
  * and launch, ascending; the last one stands at a visit that is none. argument: where it is for all cases. cost:
- * seconds of cpu's clock itself, once a piece of a visit. */
+ * seconds of cpu's clock itself, once a piece of a visit. f: compared after each visit, since what one case leaves
+ * would be the next one's; the look ends there. */
 void run_look(const entry *entries, int64_t visits, const int32_t *which, const int64_t *start,
               const int64_t *addresses, double *wall, double *cpu, double *queued, int64_t (*begin)(void),
               double (*end)(int64_t), volatile int32_t *running, const volatile int32_t *stop, const witness *w,
-              char *argument, double cost)
+              char *argument, double cost, floating *f)
 {
+    f->changed_at = -1;
+    f->read(f->before);
     for (int64_t v = 0; v < visits; v++) {
         const entry here = entries[which[v]], *e = &here; /* it too is read by every launch */
         const int64_t *at = addresses + start[v];
@@ -129,6 +148,10 @@ void run_look(const entry *entries, int64_t visits, const int32_t *which, const 
         wall[v] = s.wall;
         cpu[v] = fmax(s.cpu - cost * (double)s.pieces, 0);
         queued[v] = end && s.wall > s.cpu ? end(before) : INFINITY;
+        if (changed(f)) {
+            f->changed_at = v;
+            return;
+        }
     }
     *running = -1;
 }

@@ -20,7 +20,7 @@ from kernels import heap as heap_asked
 from kernels import isa as isa_asked
 from kernels.catalog import find
 from kernels.devices import kind_of, open_device
-from kernels.errors import BuildError, LaunchError, SuiteError, Unavailable, WrongResult, said
+from kernels.errors import BuildError, LaunchError, LeftRunning, SuiteError, Unavailable, WrongResult, said
 from micro.planning.contest import Case
 from micro.worker import fences
 from micro.worker.client import Client, Died, Local
@@ -33,7 +33,7 @@ GLANCE = 0.5  # seconds between two looks whether it is still there
 POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 REFERENCES = 8  # threads at most of what the worker of another device computes on the processor
 PR_SET_PDEATHSIG = 1
-ERRORS = {error.__name__: error for error in (WrongResult, Unavailable, BuildError, LaunchError)}
+ERRORS = {error.__name__: error for error in (WrongResult, LeftRunning, Unavailable, BuildError, LaunchError)}
 
 
 def ended(code: int | None) -> Died:

@@ -7,6 +7,7 @@ import ctypes
 import functools
 import os
 import signal
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,8 @@ SOURCE = Path(__file__).with_name("process_state.c")
 SIGNALS = ("SIGINT", "SIGTERM", "SIGFPE", "SIGSEGV", "SIGBUS", "SIGILL", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGUSR1")
 TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
 PREPARES = ("flushes", "environment", "cores")  # what loading a library may do; put back without a word
+IDLE, BUSY = 0.05, 0.1  # seconds that are looked at, share of them that other threads ran
+POOL = 12  # such looks one after another; the longest that a library's pool waits for more work is 0.2 s
 WORDS = {
     "rounding": "leaves the rounding mode changed",
     "flushes": "leaves subnormal numbers treated as zero",
@@ -53,7 +56,7 @@ class _Handler(ctypes.Structure):
     _fields_ = (("function", ctypes.c_uint64), ("flags", ctypes.c_int64))
 
 
-class _Floating(ctypes.Structure):
+class Floating(ctypes.Structure):
     _fields_ = (("rounding", ctypes.c_uint64), ("flushes", ctypes.c_uint64), ("traps", ctypes.c_uint64))
 
 
@@ -79,10 +82,22 @@ def of_thread() -> tuple[Any, ...]:
 
 def floating() -> tuple[int, int, int]:
     """Rounding, flushing and traps of this thread."""
-    found = _Floating()
+    found = Floating()
     if (library := _library()) is not None:
         library.state_floating(ctypes.byref(found))
     return found.rounding, found.flushes, found.traps
+
+
+def reader() -> int:
+    """Address of the function that reads a Floating, for compiled code; there is a compiler then."""
+    return build.address(SOURCE, "state_floating")
+
+
+def put_back(before: Floating) -> str:
+    """Floating point as it was; what was changed."""
+    now = dict(zip(WORDS, floating(), strict=False))
+    _library().state_restore(ctypes.byref(before))
+    return "; ".join(WORDS[name] for name, found in now.items() if found != getattr(before, name))
 
 
 def take() -> ProcessState:
@@ -124,6 +139,17 @@ def threads() -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+def at_work() -> bool:
+    """Whether other threads run on while this one waits, for longer than a library's pool waits for work."""
+    return all(_others_ran() > BUSY * IDLE for _ in range(POOL))
+
+
+def _others_ran() -> float:
+    began = time.process_time()
+    time.sleep(IDLE)
+    return time.process_time() - began
+
+
 def state_changes(before: ProcessState, after: ProcessState) -> list[str]:
     """What differs that no kernel may change, as a refusal says it."""
     changed = zip(SIGNALS, before.handlers, after.handlers, strict=True)
@@ -144,7 +170,7 @@ def restore(before: ProcessState) -> None:
         if python is not None and signal.getsignal(number) != python:
             signal.signal(number, python)
     if (library := _library()) is not None:
-        library.state_restore(ctypes.byref(_Floating(before.rounding, before.flushes, before.traps)))
+        library.state_restore(ctypes.byref(Floating(before.rounding, before.flushes, before.traps)))
         handlers = (_Handler * len(SIGNALS))(*(_Handler(*one[:2]) for one in before.handlers))
         library.state_handle(_numbers(), ctypes.c_int64(len(SIGNALS)), handlers)
     for name in TIMERS:

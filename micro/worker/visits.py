@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kernels import build
 from kernels.devices.base import Elapsed
-from kernels.errors import Unavailable
+from kernels.errors import Unavailable, WrongResult
 from kernels.launch import Entry, Launch
-from micro.worker import run_queue
+from micro.worker import process_state, run_queue
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -85,6 +85,10 @@ class _Witness(ctypes.Structure):
     )
 
 
+class _FloatingWatch(ctypes.Structure):
+    _fields_ = (("read", ctypes.c_void_p), ("before", process_state.Floating), ("changed_at", ctypes.c_int64))
+
+
 @dataclass(frozen=True)
 class Watched:
     """A launch of a visit whose answer is looked at. `before` and `behind`: addresses from and to and bytes, [n, 3], of
@@ -111,6 +115,7 @@ class Stepped(Protocol):
 
 PAGE = 4096  # bytes
 ALONE = 2  # single launches that break their hold until the case is held no more
+WHILE_TIMED = " while it is timed"
 STOP = ctypes.c_int32(0)  # set by a Python launch that raised
 
 
@@ -139,7 +144,8 @@ def compiled(
     entries: Sequence[Entry], visits: Visits, running: int, threaded: bool, watched: Sequence[Watched] = ()
 ) -> Timed:
     """The look in loop.c. `running`: address of the 32-bit cell that names the case under way; `threaded`: kernels have
-    several threads, which wait for each other; `watched`: by visit and launch, ascending."""
+    several threads, which wait for each other; `watched`: by visit and launch, ascending. Raises WrongResult where a
+    visit leaves floating point changed, which the cell then names; it is put back."""
     import numpy as np
 
     slots = [np.array(entry.slots, np.int64) for entry in entries]
@@ -151,17 +157,13 @@ def compiled(
     wall, cpu, queued = np.empty((3, len(which)))
     pointer, queue = ctypes.c_void_p, run_queue.library()
     STOP.value = 0
+    floating = _FloatingWatch(process_state.reader())
     if not threaded:
         run_queue.open_tasks()
     _library().run_look(
         ctypes.byref(table),
         ctypes.c_int64(len(which)),
-        pointer(which.ctypes.data),
-        pointer(start.ctypes.data),
-        pointer(addresses.ctypes.data),
-        pointer(wall.ctypes.data),
-        pointer(cpu.ctypes.data),
-        pointer(queued.ctypes.data),
+        *(pointer(x.ctypes.data) for x in (which, start, addresses, wall, cpu, queued)),
         None if threaded else queue.queue_begin,
         None if threaded else queue.queue_end,
         pointer(running),
@@ -169,8 +171,11 @@ def compiled(
         ctypes.byref(_witnesses(watched)),
         pointer(_common(max(ctypes.sizeof(entry.argument) for entry in entries))),
         ctypes.c_double(_library().clock_cost()),
+        ctypes.byref(floating),
     )
     run_queue.close_tasks()
+    if floating.changed_at >= 0:
+        raise WrongResult(process_state.put_back(floating.before) + WHILE_TIMED)
     found = run_queue.charged(wall, cpu, queued)
     launched = np.array(visits.launches)[which]
     return Timed(wall, found.took, found.lost / wall, found.waited, launched, np.zeros(len(which), bool))

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 UnderWay: TypeAlias = "Callable[[int], AbstractContextManager[None]]"
 
 
+class Overwritten(Exception):
+    """An answer is wrong, and its inputs are others by now, or were no numbers before: `error` may not be its case's
+    fault."""
+
+    def __init__(self, error: WrongResult, case: int) -> None:
+        self.error, self.case = error, case
+
+
 class Watch:
     """`seen`: positions of the cases whose answers are looked at; `under_way`: answers for what happens within.
     `faults` and `seconds`: what all of it took so far, `made`: witnesses by case."""
@@ -68,13 +76,16 @@ class Watch:
             yield prepared(self.device, self._rng, entry, views, (visit, launch), changes)
 
     def judge(self, witnesses: Sequence[Witness], wrong: Callable[[int, WrongResult], None]) -> None:
-        """Raises WrongResult for the first that is, after `wrong` was called with its case and the error."""
+        """Raises WrongResult for the first that is, after `wrong` was called with its case and the error; Overwritten
+        where its inputs were written to."""
         with self._paid():
             for witness in witnesses:
                 with self.under_way(witness.entry.case):
                     try:
                         witness.judge()
                     except WrongResult as error:
+                        if witness.overwritten:
+                            raise Overwritten(error, witness.entry.case) from None
                         wrong(witness.entry.case, error)
                         raise
 

@@ -41,7 +41,8 @@ class Change:
 class Witness:
     """Of launch `launch` of visit `visit`: part of its operands. `views`: its operands by name; `x`: what is read, as
     float32; `fill`: what is written to the outputs before, in their `boxes`; `kept`: what they hold behind, as in
-    memory; `unchanged`: the right answer, had the changed element not been changed."""
+    memory; `unchanged`: the right answer, had the changed element not been changed; `read`: what lay there to be read
+    when it was drawn."""
 
     device: Device
     entry: Timed
@@ -55,6 +56,7 @@ class Witness:
     kept: Mapping[str, Array]
     change: Change | None
     unchanged: Mapping[str, Array]
+    read: Mapping[str, Array]
 
     @property
     def once(self) -> bool:
@@ -84,6 +86,14 @@ class Witness:
             value = decode(change.before if back else change.after)
             self.device.put(self.views[change.operand][where], value.reshape((1,) * len(where)))
 
+    @property
+    def overwritten(self) -> bool:
+        """Whether its inputs are others by now, or were no numbers when it was drawn: no fault of its answer."""
+        import numpy as np
+
+        now = {name: taken(self.device, self.views[name], self.excerpt.places[name]) for name in self.read}
+        return any(not np.isfinite(x).all() or not np.array_equal(x, now[name]) for name, x in self.read.items())
+
     def judge(self) -> None:
         """Raises WrongResult where an output is not what it has to be."""
         problem = self.excerpt.problem
@@ -96,7 +106,6 @@ class Witness:
                 raise error
 
     def _reason(self, got: Array, evidence: Evidence) -> str:
-        import numpy as np
 
         name = evidence.operand
         where = f" of {name}" if len(self.excerpt.problem.outputs) > 1 else ""
@@ -107,10 +116,21 @@ class Witness:
         elif self.change and name in self.unchanged and _near(got, self.unchanged[name], evidence):
             how = f"answer what {self.change.operand} was before an element of it changed"
         else:
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                worst = np.nanmax(evidence.error / np.maximum(evidence.bound, np.finfo(np.float64).tiny))
-            how = f"are off by up to {worst:.3g} times what its precision allows"
+            how = _off(evidence.error[bad], evidence.bound[bad])
         return f"right when it was checked, wrong while it was timed: {bad.sum()} of {bad.size} values{where} {how}"
+
+
+def _off(error: Array, bound: Array) -> str:
+    """By how much values are, as a refusal says it."""
+    import numpy as np
+
+    if np.isnan(error).any():
+        return "are no numbers"
+    if not bound.all():
+        return "are off where one answer alone is right"
+    with np.errstate(over="ignore"):
+        worst = float(np.max(error / bound))
+    return f"are off by up to {worst:.3g} times what its precision allows"
 
 
 def _untouched(got: Array, before: Array, bad: Array, box: Box) -> bool:
@@ -137,6 +157,7 @@ def prepared(
     excerpt = entry.problem.excerpt(rng)
     problem, read = excerpt.problem, [x for x in entry.problem.operands() if x.role == "in"]
     x = {o.name: taken(device, views[o.name], excerpt.places[o.name]) for o in read if o.name not in excerpt.given}
+    there = dict(x)
     x |= {o.name: x[o.name].astype(STORED[o.dtype]) for o in read if o.below and o.name in x}
     x |= excerpt.given
     drawn = problem.fill(rng) if any(o.role == "inout" for o in problem.operands()) else {}
@@ -150,9 +171,10 @@ def prepared(
     for o in problem.operands():
         if o.role == "inout":  # as it lies in memory
             inputs[o.name] = decode(fill[o.name])
-    boxes = {o.name: _box(rng, o) for o in problem.outputs}
+    as_left = changed is not None and not drawn and bool(rng.integers(2))
+    boxes = {o.name: _nothing(o) if as_left else _box(rng, o) for o in problem.outputs}
     kept = {o.name: np.empty(o.shape, STORED[o.dtype]) for o in problem.outputs}
-    return Witness(device, entry, *at, excerpt, views, inputs, fill, boxes, kept, changed, unchanged)
+    return Witness(device, entry, *at, excerpt, views, inputs, fill, boxes, kept, changed, unchanged, there)
 
 
 def _plausible(rng: np.random.Generator, operand: Operand, x: Mapping[str, Array], want: Mapping[str, Array]) -> Array:
@@ -264,10 +286,18 @@ def _moves(operand: Operand, witness: Witness, values: Array, box: Box) -> Array
     size = BYTES[operand.dtype]
     here = np.arange(values.size).reshape(operand.shape) * size
     sources, targets = here[box].ravel(), there[box].ravel()
+    if not sources.size:
+        return np.zeros((0, 3), np.int64)
     first = np.flatnonzero(np.r_[True, (np.diff(sources) != size) | (np.diff(targets) != size)])
     lengths = np.diff(first, append=len(targets)) * size
     start = witness.views[operand.name].ctypes.data
     return np.stack([values.ctypes.data + sources[first], start + targets[first], lengths], axis=1)
+
+
+def _nothing(operand: Operand) -> Box:
+    """Of an output that keeps what the launch before left in it: beside a changed input, so that a kernel that looks
+    whether its whole last answer still stands sees that it does."""
+    return (slice(0),) * len(operand.shape)
 
 
 def _box(rng: np.random.Generator, operand: Operand) -> Box:

@@ -110,6 +110,15 @@ def test_runs_measured_apart_have_a_ratio_and_no_verdict(first: int, second: int
     assert found.reason is not None and "measured apart" in found.reason and "micro.ab" in found.reason
 
 
+def test_a_process_whose_rounds_were_all_rejected_does_not_count() -> None:
+    """Four are left of it."""
+    one, other = result(FIVE), result(slower(0.1))
+    rounds = tuple(range(len(other.samples)))
+    assert compared(replace(one, rounds=rounds), replace(other, rounds=rounds)).verdict == "slower"
+    told = compared(replace(one, rounds=rounds), replace(other, rounds=rounds, rejected=(0, 1, 2)))
+    assert (told.verdict, told.reason) == ("not comparable", compare.APART)
+
+
 def test_five_processes_each_have_a_verdict_with_the_spread_between_them() -> None:
     found = compared(result(FIVE), result(slower(0.5)))
     log = [np.log(x) for x in (FIVE, slower(0.5))]  # of the median of each process, whatever its outliers

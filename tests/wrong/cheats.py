@@ -81,6 +81,20 @@ def same_call_again(problem: Gemm) -> Callable[..., object]:
     return product
 
 
+def whole_answer_again(problem: Gemm) -> Callable[..., object]:
+    """The same, but all of C is compared, not a few numbers of it: that costs little beside the product."""
+    known: dict[tuple[int, ...], tuple[bytes, Array]] = {}
+
+    def product(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+        key = left.ctypes.data, right.ctypes.data, c.ctypes.data
+        seen = left[0, :8].tobytes() + right[0, :8].tobytes()
+        if key not in known or known[key][0] != seen or not np.array_equal(known[key][1], c):
+            honest(problem, left, right, c)
+            known[key] = seen, c.copy()
+
+    return product
+
+
 def two_faces(problem: Gemm, device: Any, setting: Any) -> Bind:
     """What is called is right; what the compiled loop calls computes four fifths of the rows."""
     whole = native.own("blocked")(problem, device, setting)
@@ -99,6 +113,7 @@ SEES_THE_POISON = made("SEES_THE_POISON", sees_the_poison)
 RIGHT_WHILE_WATCHED = each("RIGHT_WHILE_WATCHED", right_while_watched)
 WRONG_RARELY = each("WRONG_RARELY", wrong_rarely)
 SAME_CALL_AGAIN = each("SAME_CALL_AGAIN", same_call_again)
+WHOLE_ANSWER_AGAIN = each("WHOLE_ANSWER_AGAIN", whole_answer_again)
 TWO_FACES = variant("TWO_FACES", two_faces)
 
 # Keeps what it was given
@@ -238,14 +253,69 @@ SPILLS_ITS_CORNER = made("SPILLS_ITS_CORNER", spills_its_corner)
 # Changes what it shares with its rivals
 
 
+def writes_to_its_inputs_later(problem: Gemm) -> Callable[..., object]:
+    """From where a check is over, what its rivals read too."""
+    calls = itertools.count(1)
+
+    def product(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+        honest(problem, left, right, c)
+        if next(calls) > WATCHED:
+            left[...] = np.nan
+
+    return product
+
+
 def leaves_rounding_changed(problem: Gemm, left: Array, right: Array, c: Array) -> None:
     honest(problem, left, right, c)
     ctypes.CDLL("libm.so.6").fesetround(FE_UPWARD)
 
 
+def leaves_rounding_changed_later(problem: Gemm) -> Callable[..., object]:
+    """From where a check is over: its rivals would be found wrong for it."""
+    calls = itertools.count(1)
+    return lambda *operands: (honest if next(calls) <= WATCHED else leaves_rounding_changed)(*operands)
+
+
+def _elsewhere() -> None:
+    """A worker of one thread keeps to the last core."""
+    os.sched_setaffinity(0, {0})
+
+
+def leaves_cores_changed(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    honest(problem, left, right, c)
+    _elsewhere()
+
+
+MOVED = itertools.count()
+
+
+def is_moved_once(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    """As by who runs the machine, while a kernel is checked."""
+    honest(problem, left, right, c)
+    if not next(MOVED):
+        _elsewhere()
+
+
 def leaves_directory_changed(problem: Gemm, left: Array, right: Array, c: Array) -> None:
     honest(problem, left, right, c)
     os.chdir("/")
+
+
+def leaves_a_thread_at_work(problem: Gemm) -> Callable[..., object]:
+    """It runs in the time of whoever is called next."""
+    begun: list[threading.Thread] = []
+
+    def work() -> None:
+        while True:
+            pass
+
+    def product(*operands: Any) -> None:
+        if not begun:
+            begun.append(threading.Thread(target=work, daemon=True))
+            begun[0].start()
+        honest(*operands)
+
+    return product
 
 
 def patches_the_harness(problem: Gemm, device: object, setting: object) -> Bind:
@@ -257,5 +327,10 @@ def patches_the_harness(problem: Gemm, device: object, setting: object) -> Bind:
 
 
 LEAVES_ROUNDING_CHANGED = made("LEAVES_ROUNDING_CHANGED", leaves_rounding_changed)
+LEAVES_ROUNDING_CHANGED_LATER = each("LEAVES_ROUNDING_CHANGED_LATER", leaves_rounding_changed_later)
+LEAVES_CORES_CHANGED = made("LEAVES_CORES_CHANGED", leaves_cores_changed)
+IS_MOVED_ONCE = made("IS_MOVED_ONCE", is_moved_once)
 LEAVES_DIRECTORY_CHANGED = made("LEAVES_DIRECTORY_CHANGED", leaves_directory_changed)
+WRITES_TO_ITS_INPUTS_LATER = each("WRITES_TO_ITS_INPUTS_LATER", writes_to_its_inputs_later)
+LEAVES_A_THREAD_AT_WORK = each("LEAVES_A_THREAD_AT_WORK", leaves_a_thread_at_work)
 PATCHES_THE_HARNESS = variant("PATCHES_THE_HARNESS", patches_the_harness)

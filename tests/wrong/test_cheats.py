@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,14 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.stream.problem import Stream
 from kernels.problem import Problem
 from kernels.variant import Variant
+from micro.measuring.checks import Checks
 from micro.planning.contest import Case
 from micro.worker import check as checking
 from micro.worker import guards, process_state
 from micro.worker.client import Died, Local, ask
 from micro.worker.host import Host
 from micro.worker.messages import Check, Prepare
-from micro.worker.process import Worker
+from micro.worker.process import Worker, Workers
 from tests.wrong import cheats, stream_cheats
 
 if TYPE_CHECKING:
@@ -75,7 +77,17 @@ LATER = {
     "BORROWS_A_THREAD",
 }
 CLAIMS = {"CLAIMS_MORE_USES": "claims 1.2 uses of one call", "CLAIMS_TWO_USES": "claims 2 uses of one call"}
-APART = {"KNOWS_THE_VECTORS", "READS_AND_DROPS", "PATCHES_THE_HARNESS"}  # tests of their own
+APART = {  # tests of their own
+    "IS_MOVED_ONCE",
+    "KNOWS_THE_VECTORS",
+    "LEAVES_CORES_CHANGED",
+    "LEAVES_A_THREAD_AT_WORK",
+    "LEAVES_ROUNDING_CHANGED_LATER",
+    "PATCHES_THE_HARNESS",
+    "READS_AND_DROPS",
+    "WHOLE_ANSWER_AGAIN",
+    "WRITES_TO_ITS_INPUTS_LATER",
+}
 RIVALS = ("openblas", "numpy", "blocked")
 
 
@@ -196,6 +208,17 @@ def test_the_rivals_of_one_that_changes_rounding_are_cleared() -> None:
         assert ask(client, Check(Case(SMALL, name), 1), 60.0).bound > 0
 
 
+def test_who_leaves_a_thread_at_work_leaves_its_rivals_another_process() -> None:
+    cheat, rival = Case(SMALL, "tests.wrong.cheats:LEAVES_A_THREAD_AT_WORK"), Case(SMALL, "blocked")
+    with Workers() as workers:
+        checks = Checks(workers)
+        assert checks.outcome(rival, 1).status == "ran"
+        found = checks.outcome(cheat, 1)
+        assert (found.status, str(found.reason).partition(":")[0]) == ("wrong", "leaves threads at work after its call")
+        assert not checks.holds(rival)
+        assert checks.outcome(rival, 1).status == "ran"
+
+
 @pytest.fixture
 def two_cores() -> tuple[int, ...]:
     cores = tuple(sorted(os.sched_getaffinity(0)))
@@ -228,6 +251,24 @@ def test_cores_that_change_between_calls_are_no_kernels_doing(
         assert tuple(os.sched_getaffinity(0)) == two_cores[:1]  # it stays as others want it
     finally:
         os.sched_setaffinity(0, two_cores)
+
+
+@pytest.mark.skipif(
+    not {0} < set(process_state.take().cores), reason="the first core is not one of several that may be used"
+)
+@pytest.mark.parametrize(("name", "status"), [("IS_MOVED_ONCE", "ran"), ("LEAVES_CORES_CHANGED", "wrong")])
+def test_cores_that_change_once_may_be_another_s_doing(name: str, status: str) -> None:
+    with Workers() as workers:
+        assert Checks(workers).outcome(Case(SMALL, f"tests.wrong.cheats:{name}"), 1).status == status
+
+
+def test_a_thread_that_waits_is_not_at_work() -> None:
+    wait = threading.Event()
+    thread = threading.Thread(target=wait.wait)
+    thread.start()
+    assert not process_state.at_work()
+    wait.set()
+    thread.join()
 
 
 # What is not promised

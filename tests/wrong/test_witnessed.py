@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 
 import pytest
 
@@ -13,6 +14,7 @@ from kernels.ops.stream.problem import Stream
 from kernels.problem import Problem
 from micro.planning.contest import Case
 from micro.planning.protocol import VISIT
+from micro.worker import process_state
 from micro.worker.host import Host
 
 SMALL, TRIAD = Gemm(48, 40, 32), Stream("triad", 65536)
@@ -45,10 +47,53 @@ def test_it_is_wrong_while_it_is_timed(host: Host, name: str, problem: Problem) 
             host.look(first, 8)
 
 
+def test_an_answer_that_still_stands_is_none_to_other_inputs(host: Host) -> None:
+    """A kernel that compares all of its output with its last answer is asked what an input's change makes of it."""
+    opened(host, SMALL, "WHOLE_ANSWER_AGAIN")
+    with pytest.raises(WrongResult, match=WHILE_TIMED + ".* answer what [ab] was before an element of it changed$"):
+        for first in range(0, RARE, 8):
+            host.look(first, 8)
+
+
 def test_an_entry_other_than_the_checked_one_is_found_out(host: Host) -> None:
     opened(host, SMALL, "TWO_FACES")
     with pytest.raises(WrongResult, match=WHILE_TIMED):
         host.look(0, 8)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="its number for rounding upward is that of x86")
+def test_who_changes_rounding_while_it_is_timed_is_named_and_not_its_rivals(host: Host) -> None:
+    cases = [Case(SMALL, "blocked"), Case(SMALL, "tests.wrong.cheats:LEAVES_ROUNDING_CHANGED_LATER")]
+    for case in cases:
+        host.check(case, 1)
+    before = process_state.floating()
+    with pytest.raises(WrongResult, match=r"^leaves the rounding mode changed while it is timed$"):
+        host.settle(host.open(cases, [True, True], 1), VISIT)
+        host.look(0, 32)
+    assert host.running() == 1
+    assert process_state.floating() == before
+
+
+def test_who_writes_to_inputs_while_it_is_timed_is_named_and_not_its_rivals(host: Host) -> None:
+    rival, cheat = Case(SMALL, "blocked"), Case(SMALL, "tests.wrong.cheats:WRITES_TO_ITS_INPUTS_LATER")
+    for case in (rival, cheat):
+        host.check(case, 1)
+    host.settle(host.open([rival, cheat], [True, True], 1), VISIT)
+    with pytest.raises(WrongResult, match=r"^changes its inputs while it is timed$"):
+        host.look(0, 32)
+    assert host.running() == 1
+    host.settle(host.open([rival], [True], 1), VISIT)
+    host.look(0, 32)
+
+
+def test_inputs_that_an_earlier_case_overwrote_are_no_fault_of_an_honest_one(host: Host) -> None:
+    host.check(Case(SMALL, "blocked"), 1)
+    host.settle(host.open([Case(SMALL, "blocked")], [True], 1), VISIT)
+    for where, block in host.bench.arenas._blocks.items():
+        if where[0] == "in":
+            block[:] = 255  # NaN
+    host.look(0, 8)
+    assert host.look(8, 8).witnesses[0]
 
 
 def test_few_witnesses_find_one_call_of_two(host: Host) -> None:

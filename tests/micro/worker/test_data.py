@@ -13,6 +13,7 @@ import pytest
 from kernels.devices.cpu import NORMALS, Cpu
 from kernels.dtypes import DATA, decode, drawn
 from kernels.ops.fma import Fma
+from kernels.ops.gather.problem import Gather
 from kernels.ops.gemm.problem import DTYPES, Gemm
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.softmax.problem import Softmax
@@ -145,6 +146,13 @@ def test_types_and_roles_and_kinds_lie_apart() -> None:
     operands = (IN, OUT, Operand("a", (8, 8), "in", "int8"), Operand("c", (8, 8), "out", "int32"))
     assert len({arena(x, kind) for x in operands for kind in DATA}) == len(operands) * len(DATA)
     assert {arena(x, "normal") for x in (IN, OUT)} == set(COMMON)
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_what_is_never_negative_lies_where_nothing_else_is_written(kind: str) -> None:
+    table, squares = (x for x in Gather(9, 8, 4, "step", "adagrad").operands() if x.role == "inout")
+    assert squares.nonnegative and not table.nonnegative
+    assert arena(squares, kind) != arena(table, kind)
 
 
 def test_an_arena_is_as_large_as_the_largest_that_lies_at_its_start() -> None:

@@ -22,7 +22,7 @@ def flushes() -> None:
     """As code compiled with -ffast-math where it is loaded."""
     before = process_state.take()
     library = process_state._library()
-    library.state_restore(ctypes.byref(process_state._Floating(before.rounding, 0x8040, before.traps)))
+    library.state_restore(ctypes.byref(process_state.Floating(before.rounding, 0x8040, before.traps)))
 
 
 LEFT = [

@@ -26,10 +26,13 @@ from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
 from micro.planning.protocol import VISIT
+from micro.worker import check as checking
 from micro.worker.host import Host
 from micro.worker.process import Workers
 from micro.worker.schedule import EARLY, FIRST, SHARE, Schedule
-from micro.worker.witness import prepared, taken
+from micro.worker.timed import Timed
+from micro.worker.watch import Watch
+from micro.worker.witness import _off, prepared, taken
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -102,6 +105,37 @@ def looked(host: Host, names: Sequence[str], problem: Problem, rounds: int = 16,
         host.check(case, 1)
     host.settle(host.open(cases, [True] * len(cases), 1), VISIT / 10)
     return host.look(0, rounds).witnesses
+
+
+@pytest.mark.parametrize(
+    ("error", "bound", "how"),
+    [
+        ([3.0, 1.0], [1.0, 0.5], "are off by up to 3 times what its precision allows"),
+        ([3.0, 1.0], [1.0, 0.0], "are off where one answer alone is right"),
+        ([3.0, np.nan], [1.0, 1.0], "are no numbers"),
+    ],
+)
+def test_a_refusal_says_how_far_off_values_are(error: list[float], bound: list[float], how: str) -> None:
+    assert _off(np.array(error), np.array(bound)) == how
+
+
+def test_no_seed_tells_which_visits_are_looked_at(host: Host) -> None:
+    watches = [Watch(host.device, None, (0,), host.bench.under_way) for _ in range(2)]  # type: ignore[arg-type]
+    assert watches[0]._rng.random() != watches[1]._rng.random()
+
+
+@pytest.mark.parametrize("change", [False, True])
+def test_outputs_are_written_whole_or_in_part_or_beside_a_change_not_at_all(host: Host, change: bool) -> None:
+    """A kernel that looks at some of its output, or at all of it, is not told by it each time."""
+    problem, rng = Gemm(24, 20, 40), np.random.default_rng(3)
+    bench = checking.Bench(host.device, problem)
+    bench.load(problem.fill(rng))
+    views = dict(zip("abc", bench.views, strict=True))
+    entry = Timed(problem, HONEST, HONEST.prepare(problem, host.device, Setting()), 0, 1)
+    made = [prepared(host.device, rng, entry, views, (0, 0), change) for _ in range(100)]
+    written = [np.zeros(problem.operands()[2].shape)[one.boxes["c"]].size for one in made]
+    assert {written.count(24 * 20) > 0, any(0 < n < 24 * 20 for n in written)} == {True}
+    assert (0 in written) == change
 
 
 def test_honest_kernels_are_looked_at_and_stay(host: Host) -> None:

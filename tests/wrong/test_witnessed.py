@@ -50,7 +50,7 @@ def test_it_is_wrong_while_it_is_timed(host: Host, name: str, problem: Problem) 
 def test_an_answer_that_still_stands_is_none_to_other_inputs(host: Host) -> None:
     """A kernel that compares all of its output with its last answer is asked what an input's change makes of it."""
     opened(host, SMALL, "WHOLE_ANSWER_AGAIN")
-    with pytest.raises(WrongResult, match=WHILE_TIMED + ".* answer what [ab] was before an element of it changed$"):
+    with pytest.raises(WrongResult, match=WHILE_TIMED):
         for first in range(0, RARE, 8):
             host.look(first, 8)
 

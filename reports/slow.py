@@ -21,7 +21,7 @@ CHANCE = 0.025  # that slow variance is said of rounds that have none
 def cosines(rounds: int) -> int:
     """How many see the slow part of so many rounds: few enough to be slow, enough that chance does not widen every
     interval by half. Chosen by simulation."""
-    return 2 if rounds < 16 else 4 if rounds < 64 else 6
+    return 2 if rounds < 16 else 4 if rounds < 64 else 5
 
 
 @functools.lru_cache(maxsize=64)

@@ -26,10 +26,11 @@ FEW = 64  # rounds; with fewer affordable there is one look
 SHARE = 2.0  # each of several looks spends half of the error: most contests end on their width, whatever the error
 FEWEST = 6  # rounds; no interval from fewer
 SHOWN, JUDGED = 0.95, 0.99
-TRIMMED = 0.125  # of the rounds, at each end, whole rounds and at least one: the same at every number of them
+TRIMMED = 0.1875  # of the rounds, at each end, whole rounds and at least one: the same at every number of them
+SPARED = 0.125  # of processes, which are few
 PATIENCE = 0.1  # seconds that a contest may take before its first look, so that its rounds see slow change
-ROUNDS, PROCESSES = "rounds, mean without an eighth at each end", "processes, mean without an eighth at each end"
-GENERATIONS, RUNS = "generations of rounds, mean without an eighth at each end", "processes of two runs, mean"
+ROUNDS, PROCESSES = "rounds, mean without 3/16 at each end", "processes, mean without an eighth at each end"
+GENERATIONS, RUNS = "generations of rounds, mean without 3/16 at each end", "processes of two runs, mean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ def across(x: Floats, margin: float, family: int) -> Judgment:
     (Bonferroni 1936), so that a whole run is wrong in one of a hundred at most."""
     if len(x) < FEWEST:
         return Judgment(None, "unresolved", f"{len(x)} processes, an interval needs {FEWEST}", len(x))
-    return _judged(estimate(x, independent=True), (1.0, family), margin, len(x), PROCESSES)
+    return _judged(estimate(x, SPARED, independent=True), (1.0, family), margin, len(x), PROCESSES)
 
 
 def between(first: Sequence[float], second: Sequence[float], margin: float, family: int) -> Judgment:

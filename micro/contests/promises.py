@@ -15,8 +15,8 @@ KERNEL = 0.90  # least share of intervals that hold 1 of the worst kernel, with 
 SECONDS = {"median": (0.25, 0.5), "worst": (2.0, 2.0)}  # of a pair: quiet, and with spinners
 BIAS = {1: 0.005, 10: 0.001, 100: 0.001}  # of the loop, by microseconds of a launch
 # Standard errors that have to fit between a ratio and the margin for nine of ten to be told: the interval of a verdict
-# has 4.3 of them, by six cosines, and 1.3 lie beyond one of ten.
-SHARP = 5.6
+# has 4.8 of them, by five cosines, and 1.3 lie beyond one of ten.
+SHARP = 6.1
 NOISY = 0.1  # share of the pilot's time that others took above which quiet figures are not judged
 
 

@@ -8,9 +8,10 @@
 
 #define OWN CLOCK_PROCESS_CPUTIME_ID
 
-/* A case: function(argument), which is copied to one place for all cases: where a kernel reads its argument, in one
- * cache line or across two, decides a call of 0.1 µs, and would be fixed for the run. slots: byte offsets in the
- * argument at which the operands' addresses stand. step: 0 where all launches of a visit share one placement; slots where each takes the next. */
+/* A case: function(argument), which is copied to one place for all cases: where in its page a kernel reads its argument
+ * costs a call of 0.1 µs a cycle more or less, and would be fixed for the contest. slots: byte offsets in the argument
+ * at which the operands' addresses stand. step: 0 where all launches of a visit share one placement; slots where each
+ * takes the next. */
 typedef struct {
     void (*function)(void *);
     char *argument;

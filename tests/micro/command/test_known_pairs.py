@@ -73,8 +73,8 @@ def rounds(spread: float, count: int = 400, outliers: int = 0) -> record.Contest
 
 def test_the_error_of_a_kernel_is_that_of_its_accepted_rounds() -> None:
     found = known_pairs.errors(["a", "a", "b"], [rounds(0.02), rounds(0.02, outliers=100), rounds(0.1)])
-    assert found["a"] == pytest.approx(0.02 / 400**0.5, rel=0.4)
-    assert found["b"] == pytest.approx(0.1 / 400**0.5, rel=0.4)
+    assert found["a"] == pytest.approx(0.02 / 400**0.5, rel=0.6)
+    assert found["b"] == pytest.approx(0.1 / 400**0.5, rel=0.6)
     assert known_pairs.errors(["a"], [pilot(1.0)]) == {}
 
 

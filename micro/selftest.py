@@ -45,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _asked(arguments: argparse.Namespace) -> Callable[[], int]:
     """What the words ask for, ready to run."""
     if arguments.explain:
+        if arguments.output or arguments.json or arguments.resume:
+            raise UsageError("--explain: it measures nothing; leave -o, --json and --resume out")
         return _explain
     if arguments.resume and not arguments.output:
         raise UsageError("--resume: it needs a run file, -o FILE")

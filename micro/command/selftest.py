@@ -173,7 +173,8 @@ class Selftest:
         self._at.progress.begin("bias of the loop")
         isa = instruction_sets()[-1]
         probe = Case(Fma(isa, 10_000, 1), "c")
-        step = self._ratio((probe, replace(probe, role="ceiling")), 64)[1] / 10_000
+        beside = replace(probe, role="ceiling")
+        step = self._ratio((probe, beside), 64)[1] / 10_000
         for microseconds, limit in promises.BIAS.items():
             short, block, launches = selftest.bias(microseconds, isa, step)
             shown, _ = self._ratio((short, block), STEADY)
@@ -188,7 +189,7 @@ class Selftest:
                 noisy,
             )
         empty = Case(Fma(isa, 1, 1), "c")
-        yield Figure("a launch of one multiply-add", f"{1e9 * self._ratio((empty, probe), 64)[1]:.1f} ns", "", True)
+        yield Figure("a launch of one multiply-add", f"{1e9 * self._ratio((empty, beside), 64)[1]:.1f} ns", "", True)
         resolution = time.clock_getres(time.CLOCK_MONOTONIC)
         yield Figure("resolution of the clock", f"{1e9 * resolution:g} ns", "", True)
 

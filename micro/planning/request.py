@@ -30,6 +30,7 @@ class NothingWritten(UsageError):
 
 
 SHARE = {"%": 0.01}
+MOST_REPLICATES = 1000
 TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 
 
@@ -254,8 +255,9 @@ def _chosen(contests: list[Contest], options: Options) -> list[Contest]:
 
 def replicates(text: str) -> int:
     """How often all is measured. Raises UsageError."""
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"--replicate {text}: give a whole number; reports compare wants 5 or more")
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_REPLICATES:
+        most = f"reports compare wants 5 or more, {MOST_REPLICATES} are the most"
+        raise UsageError(f"--replicate {text}: give a whole number; {most}")
     return int(text)
 
 

@@ -17,7 +17,7 @@ from kernels.dtypes import DATA
 from kernels.errors import LaunchError, WrongResult
 from kernels.problem import GRADED, SPECIAL
 from micro.worker import fences, process_state
-from micro.worker.evidence import Found
+from micro.worker.evidence import Found, how_far
 from micro.worker.guards import Bench, Fenced
 from micro.worker.turns import Drawn, Turn, another, moved, swapped, turns
 
@@ -297,12 +297,8 @@ def _explain(place: Place, answer: Answer, evidence: Evidence) -> str:
         pattern = _shape_of_error(problem.reference(answer.x)[name], got, evidence.bound)
         if pattern:
             return pattern
-    with np.errstate(over="ignore"):  # a bound of zero
-        worst = float(np.max(evidence.error / np.maximum(evidence.bound, np.finfo(np.float64).tiny)))
-    return (
-        f"{evidence.test} probe: {bad.sum()} of {bad.size} values off by up to {worst:.3g} times "
-        f"what its precision allows, first at {_first(bad)}"
-    )
+    off = how_far(evidence.error[bad], evidence.bound[bad])
+    return f"{evidence.test} probe: {bad.sum()} of {bad.size} values {off}, first at {_first(bad)}"
 
 
 def _swallowed(problem: Problem, x: dict[str, Array], got: Array, evidence: Evidence) -> str | None:

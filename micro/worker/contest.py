@@ -6,7 +6,7 @@ import ctypes
 import math
 import os
 import time
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from kernels.devices import kind_of
 from kernels.errors import Unavailable, WrongResult
 from micro.planning.contest import Case
 from micro.planning.protocol import LONG, VISIT, WARM
-from micro.worker import placement, run_queue, visits
+from micro.worker import placement, process_state, run_queue, visits
 from micro.worker.arenas import ROOM, Arenas, together
 from micro.worker.calibration import calibrated, loop_seconds, ramp
 from micro.worker.canaries import canaries
@@ -74,7 +74,7 @@ class OpenContest:
         ctypes.c_int32.from_address(bench.cell).value = -1
         self._bench, self._device = bench, bench.device
         self._seed, self._cases, self._mine = seed, list(cases), list(mine)
-        self._cores = _cores()
+        self._cores, self._state = _cores(), process_state.take()
         self._threaded = any(case.setting.threads > 1 for case in cases)
         self._captured = False
         self.entries = [entry for i in range(len(cases)) for entry in self._entries(i)]
@@ -250,6 +250,7 @@ class OpenContest:
         medians = self._canary_medians() if canary else {}
         times = self.visit(entries, which, offsets, self._captured, turns, witnesses)
         spent = Counters.now() - counters
+        self._refuse_changes()
         self._judge(witnesses)
         stolen = spent.stolen / spent.clock if spent.clock else 0.0
         batch = self._gathered(entries, order, times, table, stolen)
@@ -285,16 +286,40 @@ class OpenContest:
                     raise found.error from None
 
     def _refuse_overwriter(self) -> None:
-        """Launches each case alone, on inputs as they were at first; they are so again afterwards."""
+        """On inputs as they were at first; they are so again afterwards."""
         arenas = self._bench.arenas
         arenas.fill_again()
         before = arenas.sums()
+
+        def changed() -> str:
+            if arenas.sums() == before:
+                return ""
+            arenas.fill_again()
+            return "changes its inputs"
+
+        self._refuse_guilty(changed)
+
+    def _refuse_changes(self) -> None:
+        """What was left changed of the process since the contest was opened, which is put back; cores may be others'
+        doing."""
+
+        def changed() -> str:
+            after = process_state.take()
+            expected = replace(self._state, cores=after.cores)
+            if after != expected:
+                process_state.restore(expected)
+            return "; ".join(process_state.state_changes(expected, after))
+
+        if changed():
+            self._refuse_guilty(changed)
+
+    def _refuse_guilty(self, changed: Callable[[], str]) -> None:
+        """Launches each case alone. Raises WrongResult for one that does what `changed` then says."""
         for entry in self._own():
             self.pilot(entry, TRIES)
-            if arenas.sums() != before:
-                arenas.fill_again()
+            if what := changed():
                 with self._bench.under_way(entry.case):
-                    raise WrongResult(f"changes its inputs{visits.WHILE_TIMED}")
+                    raise WrongResult(what + visits.WHILE_TIMED)
 
     def _wrong(self, case: int, error: WrongResult) -> None:
         self._bench.kernels.leave(self._cases[case], error)

@@ -29,6 +29,19 @@ class Found:
     evidence: Evidence
 
 
+def how_far(error: Array, bound: Array) -> str:
+    """By how much values are off that are wrong, as a refusal says it."""
+    import numpy as np
+
+    if np.isnan(error).any():
+        return "no numbers"
+    if not bound.all():
+        return "off where one answer alone is right"
+    with np.errstate(over="ignore"):
+        worst = float(np.max(error / bound))
+    return f"off by up to {worst:.3g} times what its precision allows"
+
+
 def beside(run_file: Path) -> Path:
     """The folder of evidence of a run."""
     return run_file.with_name(run_file.name.removesuffix(".jsonl") + ".wrong")

@@ -223,6 +223,7 @@ def main(arguments: list[str]) -> None:
         answers.send((type(error).__name__, str(error)))
         return
     answers.send(("ok", None))
+    own = os.getpid()
     while True:
         try:
             request = requests.recv()
@@ -232,11 +233,14 @@ def main(arguments: list[str]) -> None:
             os.sched_setaffinity(0, everywhere)
             pin(threads if isinstance(request, Open) else len(everywhere))
         try:
-            answers.send(("ok", request.on(host)))
+            answer: tuple[str, Any] = ("ok", request.on(host))
         except SuiteError as error:
-            answers.send((type(error).__name__, str(error)))
-        except Exception as error:
-            answers.send(("LaunchError", f"raises {said(error)}"))
+            answer = (type(error).__name__, str(error))
+        except (Exception, KeyboardInterrupt) as error:  # an interrupt of a kernel's own
+            answer = ("LaunchError", f"raises {said(error)}")
+        if os.getpid() != own:  # a child that a kernel left behind must not answer for it
+            os._exit(0)
+        answers.send(answer)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kernels.dtypes import BYTES, STORED, decode, encode
 from kernels.errors import WrongResult
 from kernels.problem import Inputs, once
-from micro.worker.evidence import Found
+from micro.worker.evidence import Found, how_far
 from micro.worker.visits import Watched
 
 if TYPE_CHECKING:
@@ -116,21 +116,8 @@ class Witness:
         elif self.change and name in self.unchanged and _near(got, self.unchanged[name], evidence):
             how = f"answer what {self.change.operand} was before an element of it changed"
         else:
-            how = _off(evidence.error[bad], evidence.bound[bad])
+            how = f"are {how_far(evidence.error[bad], evidence.bound[bad])}"
         return f"right when it was checked, wrong while it was timed: {bad.sum()} of {bad.size} values{where} {how}"
-
-
-def _off(error: Array, bound: Array) -> str:
-    """By how much values are, as a refusal says it."""
-    import numpy as np
-
-    if np.isnan(error).any():
-        return "are no numbers"
-    if not bound.all():
-        return "are off where one answer alone is right"
-    with np.errstate(over="ignore"):
-        worst = float(np.max(error / bound))
-    return f"are off by up to {worst:.3g} times what its precision allows"
 
 
 def _untouched(got: Array, before: Array, bad: Array, box: Box) -> bool:

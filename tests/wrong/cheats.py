@@ -270,10 +270,25 @@ def leaves_rounding_changed(problem: Gemm, left: Array, right: Array, c: Array) 
     ctypes.CDLL("libm.so.6").fesetround(FE_UPWARD)
 
 
-def leaves_rounding_changed_later(problem: Gemm) -> Callable[..., object]:
-    """From where a check is over: its rivals would be found wrong for it."""
-    calls = itertools.count(1)
-    return lambda *operands: (honest if next(calls) <= WATCHED else leaves_rounding_changed)(*operands)
+def later(product: Callable[..., object]) -> Callable[[Gemm], Callable[..., object]]:
+    """From where a check is over."""
+
+    def started(problem: Gemm) -> Callable[..., object]:
+        calls = itertools.count(1)
+        return lambda *operands: (honest if next(calls) <= WATCHED else product)(*operands)
+
+    return started
+
+
+def forks(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    """And its child returns where its parent was called."""
+    honest(problem, left, right, c)
+    if child := os.fork():
+        os.waitpid(child, 0)
+
+
+def interrupts(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    raise KeyboardInterrupt
 
 
 def _elsewhere() -> None:
@@ -327,10 +342,13 @@ def patches_the_harness(problem: Gemm, device: object, setting: object) -> Bind:
 
 
 LEAVES_ROUNDING_CHANGED = made("LEAVES_ROUNDING_CHANGED", leaves_rounding_changed)
-LEAVES_ROUNDING_CHANGED_LATER = each("LEAVES_ROUNDING_CHANGED_LATER", leaves_rounding_changed_later)
+LEAVES_ROUNDING_CHANGED_LATER = each("LEAVES_ROUNDING_CHANGED_LATER", later(leaves_rounding_changed))
+FORKS = made("FORKS", forks)
+INTERRUPTS = made("INTERRUPTS", interrupts)
 LEAVES_CORES_CHANGED = made("LEAVES_CORES_CHANGED", leaves_cores_changed)
 IS_MOVED_ONCE = made("IS_MOVED_ONCE", is_moved_once)
 LEAVES_DIRECTORY_CHANGED = made("LEAVES_DIRECTORY_CHANGED", leaves_directory_changed)
+LEAVES_DIRECTORY_CHANGED_LATER = each("LEAVES_DIRECTORY_CHANGED_LATER", later(leaves_directory_changed))
 WRITES_TO_ITS_INPUTS_LATER = each("WRITES_TO_ITS_INPUTS_LATER", writes_to_its_inputs_later)
 LEAVES_A_THREAD_AT_WORK = each("LEAVES_A_THREAD_AT_WORK", leaves_a_thread_at_work)
 PATCHES_THE_HARNESS = variant("PATCHES_THE_HARNESS", patches_the_harness)

@@ -78,6 +78,9 @@ LATER = {
 }
 CLAIMS = {"CLAIMS_MORE_USES": "claims 1.2 uses of one call", "CLAIMS_TWO_USES": "claims 2 uses of one call"}
 APART = {  # tests of their own
+    "FORKS",
+    "INTERRUPTS",
+    "LEAVES_DIRECTORY_CHANGED_LATER",
     "IS_MOVED_ONCE",
     "KNOWS_THE_VECTORS",
     "LEAVES_CORES_CHANGED",
@@ -260,6 +263,16 @@ def test_cores_that_change_between_calls_are_no_kernels_doing(
 def test_cores_that_change_once_may_be_another_s_doing(name: str, status: str) -> None:
     with Workers() as workers:
         assert Checks(workers).outcome(Case(SMALL, f"tests.wrong.cheats:{name}"), 1).status == status
+
+
+@pytest.mark.parametrize(("name", "status"), [("FORKS", "ran"), ("INTERRUPTS", "failed")])
+def test_a_worker_outlives_what_its_kernels_do_to_it(name: str, status: str) -> None:
+    """A child that returns to it ends there; an interrupt of a kernel's own is no interrupt."""
+    rival, cheat = Case(SMALL, "blocked"), Case(SMALL, f"tests.wrong.cheats:{name}")
+    with Workers() as workers:
+        checks = Checks(workers)
+        assert checks.outcome(cheat, 1).status == status
+        assert checks.outcome(rival, 1).status == "ran"
 
 
 def test_a_thread_that_waits_is_not_at_work() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 
 import pytest
@@ -72,6 +73,17 @@ def test_who_changes_rounding_while_it_is_timed_is_named_and_not_its_rivals(host
         host.look(0, 32)
     assert host.running() == 1
     assert process_state.floating() == before
+
+
+def test_who_changes_the_directory_while_it_is_timed_is_named_and_it_is_put_back(host: Host) -> None:
+    cases = [Case(SMALL, "blocked"), Case(SMALL, "tests.wrong.cheats:LEAVES_DIRECTORY_CHANGED_LATER")]
+    for case in cases:
+        host.check(case, 1)
+    before = os.getcwd()
+    host.settle(host.open(cases, [True, True], 1), VISIT)
+    with pytest.raises(WrongResult, match=r"^leaves the current directory changed while it is timed$"):
+        host.look(0, 32)
+    assert host.running() == 1 and os.getcwd() == before
 
 
 def test_who_writes_to_inputs_while_it_is_timed_is_named_and_not_its_rivals(host: Host) -> None:

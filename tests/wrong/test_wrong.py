@@ -209,7 +209,7 @@ def measured(variant: str, rate: float) -> tuple[SimpleNamespace, list[Case]]:
 def test_faster_than_its_ceiling_is_refused() -> None:
     told = ceilings.share(*measured("tests.wrong.honest:SILENT", 1.3), 0, LIMITS)
     assert told.refusal is not None
-    assert told.refusal.startswith("1.31 times its ceiling (FMA ")
+    assert told.refusal.startswith("1.30 times its ceiling (FMA ")
     assert told.refusal.endswith("it cannot have done this work")
 
 

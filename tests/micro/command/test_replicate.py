@@ -197,7 +197,7 @@ def test_a_file_of_another_number_is_refused(
     assert again.code == 2 and says in again.err
 
 
-@pytest.mark.parametrize("words", [("0",), ("two",), ("2", "--until", "check")])
+@pytest.mark.parametrize("words", [("0",), ("two",), ("1001",), ("2", "--until", "check")])
 def test_what_cannot_be_repeated_is_usage(gemm: Callable[..., Ran], words: Sequence[str]) -> None:
     ran = gemm(*WORDS, "--replicate", *words)
     assert ran.code == 2 and ran.err.startswith(f"micro.gemm: --replicate {words[0]}")

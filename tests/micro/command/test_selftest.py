@@ -62,7 +62,7 @@ def test_the_quick_one(
     ran, told = selftested(capsys, in_process)
     assert ran.code == 0, ran.err
     assert len(set(made)) == len(made)
-    assert sum(name.startswith("selftest/identical") and "pilot" not in name for name in made) == 51 + 4
+    assert sum(name.startswith("selftest/identical") and "pilot" not in name for name in made) == 45 + 4
     rival = [name for name in made if "/rival/" in name]
     assert len(rival) == 3 * sum(rivals.QUICK.values())
     assert set(told["between"]) == set(rivals.QUICK)

@@ -27,12 +27,13 @@ from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Case, Contest
 from micro.planning.protocol import VISIT
 from micro.worker import check as checking
+from micro.worker.evidence import how_far
 from micro.worker.host import Host
 from micro.worker.process import Workers
 from micro.worker.schedule import EARLY, FIRST, SHARE, Schedule
 from micro.worker.timed import Timed
 from micro.worker.watch import Watch
-from micro.worker.witness import _off, prepared, taken
+from micro.worker.witness import prepared, taken
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -110,13 +111,13 @@ def looked(host: Host, names: Sequence[str], problem: Problem, rounds: int = 16,
 @pytest.mark.parametrize(
     ("error", "bound", "how"),
     [
-        ([3.0, 1.0], [1.0, 0.5], "are off by up to 3 times what its precision allows"),
-        ([3.0, 1.0], [1.0, 0.0], "are off where one answer alone is right"),
-        ([3.0, np.nan], [1.0, 1.0], "are no numbers"),
+        ([3.0, 1.0], [1.0, 0.5], "off by up to 3 times what its precision allows"),
+        ([3.0, 1.0], [1.0, 0.0], "off where one answer alone is right"),
+        ([3.0, np.nan], [1.0, 1.0], "no numbers"),
     ],
 )
 def test_a_refusal_says_how_far_off_values_are(error: list[float], bound: list[float], how: str) -> None:
-    assert _off(np.array(error), np.array(bound)) == how
+    assert how_far(np.array(error), np.array(bound)) == how
 
 
 def test_no_seed_tells_which_visits_are_looked_at(host: Host) -> None:

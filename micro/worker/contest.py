@@ -39,7 +39,7 @@ CANARIES, STEPWISE = 8, 3  # of each small one at the start of a look; where a v
 COLD_SHARE = 4  # cold operands rotate through so many last-level caches
 DEAR = 1e6  # operations or bytes whose reference takes long
 SHORT = 1e-6  # seconds of a call of which the loop around it is more than a few thousandths
-TRIES = 4  # visits of a case alone that show whether it writes to its inputs
+TRIES = 4  # visits of a case alone that show whether it is the one that changes what all share
 HOT = 0.01  # share of a look's time with the clock held down for heat that rejects the look
 
 

@@ -95,7 +95,7 @@ def one_row_less(problem: Gather, ids: Any, g: Any, w: Any) -> None:
     [
         (LOOKUP, next_rows, "^y: "),
         (LOOKUP, sorted_table, "^table: dense probe: "),  # few of its elements stay, and those are right
-        (STEPS[0], all_rows, "times what its precision allows"),
+        (STEPS[0], all_rows, "off where one answer alone is right"),
         (STEPS[0], one_element_off, "^dense probe: 1 of 185 values off"),
         (STEPS[0], one_row_less, "^leaves 5 of 185 outputs unwritten"),
         (STEPS[1], state_alone, "^w: writes nothing"),

@@ -147,7 +147,8 @@ void run_look(const entry *entries, int64_t visits, const int32_t *which, const 
         memcpy(e->argument, argument, (size_t)e->argument_bytes); /* some kernels count in it */
         if (*stop) return;
         wall[v] = s.wall;
-        cpu[v] = fmax(s.cpu - cost * (double)s.pieces, 0);
+        double own = s.cpu - cost * (double)s.pieces;
+        cpu[v] = own > 0 ? own : 0; /* fmax of the C library made 60 launches of 1 µs of AVX-512 take 5 % longer */
         queued[v] = end && s.wall > s.cpu ? end(before) : INFINITY;
         if (changed(f)) {
             f->changed_at = v;

@@ -46,6 +46,17 @@ def rate(name: str, hits: int, trials: int, least: float, unjudged: str | None =
     return Figure(name, f"{hits} of {trials} [{low:.3f}, {high:.3f}]", promised, inside and not unjudged, unjudged)
 
 
+def within(name: str, interval: tuple[float, float, float], limit: float, unjudged: str | None = None) -> Figure:
+    """A deviation, low, middle and high, whose interval is promised to lie inside ± a limit. Not judged where that was
+    said before, or where so wide an interval cannot lie inside, unless it lies beyond."""
+    low, middle, high = interval
+    inside, beyond = -limit <= low and high <= limit, low > limit or high < -limit
+    if unjudged is None and not beyond and high - low > 2 * limit:
+        unjudged = "the interval is too wide to show it"
+    found = f"{100 * middle:+.3f} % [{100 * low:+.3f}, {100 * high:+.3f}]"
+    return Figure(name, found, f"inside ±{100 * limit:g} %", inside and not unjudged, unjudged)
+
+
 def _can_show(trials: int, least: float, most: float) -> bool:
     """Whether the best number of hits of so many trials lies inside for certain."""
     ends = (stats.wilson(hits, trials) for hits in range(trials + 1))

@@ -181,12 +181,8 @@ class Selftest:
             assert shown is not None
             scale = block.problem.steps / short.problem.steps  # type: ignore[attr-defined]
             low, mid, high = (end * scale - 1 for end in (shown.low, shown.center, shown.high))
-            yield Figure(
-                f"bias of the loop at {microseconds} µs ({launches} launches a visit)",
-                f"{100 * mid:+.3f} % [{100 * low:+.3f}, {100 * high:+.3f}]",
-                f"inside ±{100 * limit:g} %",
-                -limit <= low and high <= limit and not noisy,
-                noisy,
+            yield figure.within(
+                f"bias of the loop at {microseconds} µs ({launches} launches a visit)", (low, mid, high), limit, noisy
             )
         empty = Case(Fma(isa, 1, 1), "c")
         yield Figure("a launch of one multiply-add", f"{1e9 * self._ratio((empty, beside), 64)[1]:.1f} ns", "", True)

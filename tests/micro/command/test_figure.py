@@ -34,6 +34,21 @@ def test_a_rate_between_two(hits: int, word: str) -> None:
     assert (one.judgment, one.promised) == (word, "0.93 to 0.98")
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (-0.0004, 0.0009, "yes"),
+        (0.0005, 0.0015, "NO"),
+        (-0.0009, 0.0020, "not judged: the interval is too wide to show it"),
+        (0.0011, 0.0090, "NO"),  # wide, and beyond all the same
+    ],
+)
+def test_a_deviation_is_held_where_its_whole_interval_lies_inside(low: float, high: float, word: str) -> None:
+    made = figure.within("bias", (low, (low + high) / 2, high), 0.001)
+    assert (made.judgment, made.promised) == (word, "inside ±0.1 %")
+    assert figure.within("bias", (low, 0.0, high), 0.001, "noisy").judgment == "not judged: noisy"
+
+
 def test_what_was_said_beforehand_is_not_judged_whatever_came() -> None:
     for hits in (300, 0):
         one = rate("x", hits, 300, 0.90, "the host is busy")

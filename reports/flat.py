@@ -9,6 +9,7 @@ expression, was replaced wherever it stood.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import fields
 from typing import Any
@@ -129,6 +130,11 @@ def accepted(result: Result) -> list[int]:
     rejected = set(result.rejected)
     kept = [i for i, number in enumerate(result.rounds) if number not in rejected]
     return kept if len(kept) >= stats.FEWEST else list(range(len(result.samples)))
+
+
+def log_ratios(first: Result, second: Result) -> list[float]:
+    """Logarithms of second over first in each accepted round."""
+    return [math.log(second.samples[i] / first.samples[i]) for i in accepted(first)]
 
 
 def versions(environment: Environment) -> dict[str, str]:

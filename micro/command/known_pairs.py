@@ -13,7 +13,7 @@ from micro.contests.promises import FIVE, HOLDS, KERNEL, NOISY, NOT_DIFFERENT, R
 from micro.contests.selftest import DISTANCE, IDENTICAL, Known
 from micro.contests.selftest import FIVE as FIVE_MORE
 from micro.contests.selftest import TWO as TWO_MORE
-from reports import record, stats
+from reports import flat, record, stats
 
 SUFFIX = " (quiet)", " (a spinner on every core)"
 
@@ -63,11 +63,8 @@ def _logs(done: record.Contest) -> Any:
     """Of the accepted rounds' ratios, second case over first; none where a case has no times."""
     import numpy as np
 
-    cases = [result for result in done.results if result.role == "measured"]
-    if len(cases) != 2 or not all(result.samples for result in cases):
-        return np.empty(0)
-    first, second = (np.array(result.samples) for result in cases)
-    return np.delete(np.log(second / first), list(cases[0].rejected))
+    cases = [result for result in done.results if result.role == "measured" and result.samples]
+    return np.array(flat.log_ratios(*cases)) if len(cases) == 2 else np.empty(0)
 
 
 def vague(errors: Mapping[str, float], seconds: Mapping[str, float]) -> dict[str, list[str]]:

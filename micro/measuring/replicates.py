@@ -5,7 +5,6 @@ Works on records alone, so that runs out of a resumed file count like those just
 
 from __future__ import annotations
 
-import math
 import random
 import statistics
 from collections.abc import Iterator, Sequence
@@ -147,8 +146,7 @@ def _own(note: str) -> bool:
 def _logs(run: record.Contest, baseline: str, contender: str) -> Any:
     """Logarithms of the ratio in each accepted round."""
     by_name = _by_name(run)
-    first, second = by_name[baseline], by_name[contender]
-    return _array([math.log(second.samples[i] / first.samples[i]) for i in flat.accepted(first)])
+    return _array(flat.log_ratios(by_name[baseline], by_name[contender]))
 
 
 def _array(values: Sequence[float]) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
@@ -74,7 +73,7 @@ class OpenContest:
         ctypes.c_int32.from_address(bench.cell).value = -1
         self._bench, self._device = bench, bench.device
         self._seed, self._cases, self._mine = seed, list(cases), list(mine)
-        self._cores, self._state = _cores(), process_state.take()
+        self._state = process_state.take()
         self._threaded = any(case.setting.threads > 1 for case in cases)
         self._captured = False
         self.entries = [entry for i in range(len(cases)) for entry in self._entries(i)]
@@ -262,7 +261,7 @@ class OpenContest:
         return replace(
             batch,
             canary=medians,
-            counters=replace(spent, moved=int(_cores() != self._cores)),
+            counters=replace(spent, moved=int(process_state.cores() != self._state.cores)),
             faults=page_faults() - faults - (watch.faults - cost[1]),
             seconds=seconds,
             witnesses=tuple(watch.made.get(case, 0) for case in range(len(self._cases))),
@@ -377,11 +376,6 @@ class OpenContest:
             times = self.visit([entry], [0] * count, [offset] * count, self._captured)
             medians[entry.problem.name] = float(np.median(times.wall if np.isnan(times.cpu).any() else times.cpu))
         return medians
-
-
-def _cores() -> frozenset[int]:
-    """Those this process may run on; a container or an administrator may take one away at any time."""
-    return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()
 
 
 def _nothing() -> Launch:

@@ -26,6 +26,7 @@ from micro.worker import fences
 from micro.worker.client import Client, Died, Local
 from micro.worker.host import Host
 from micro.worker.messages import Close, Message, Open, R
+from micro.worker.process_state import cores
 
 START = 120.0  # seconds a worker may take to import and open its device
 CLOSE = 5.0  # seconds in which a child that closed its pipe may end by itself
@@ -56,7 +57,7 @@ class Worker:
         self._cell.write((-1).to_bytes(4, "little", signed=True))
         self._cell.flush()
         ours, theirs = os.pipe(), os.pipe()
-        pool = max(1, min(len(allowed()), REFERENCES)) if "threads" in kind_of(device).refuses else threads
+        pool = max(1, min(len(cores()), REFERENCES)) if "threads" in kind_of(device).refuses else threads
         environment = os.environ | dict.fromkeys(POOLS, str(pool)) | isa_asked.variables(isa)
         environment |= heap_asked.variables(heap)
         root = str(Path(__file__).parents[2])
@@ -177,23 +178,18 @@ class Workers:
         self._alive.clear()
 
 
-def allowed() -> list[int]:
-    """Cores that this thread may run on; none where the system does not tell."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-
-
 def pin(threads: int, rank: int = 0) -> None:
     """The last cores of those allowed: the first ones serve interrupts more often. Each rank of a group has the cores
     before those of the rank before it; where there are not enough it shares them, which `oversubscribed` tells."""
-    if cores := allowed():
-        places = max(1, len(cores) // threads)
-        last = len(cores) - rank % places * threads
-        os.sched_setaffinity(0, cores[max(0, last - threads) : last])
+    if allowed := cores():
+        places = max(1, len(allowed) // threads)
+        last = len(allowed) - rank % places * threads
+        os.sched_setaffinity(0, allowed[max(0, last - threads) : last])
 
 
 def oversubscribed(ranks: int, threads: int) -> bool:
     """Whether so many ranks of so many threads have not a core for each thread."""
-    return ranks * threads > len(allowed() or [0] * ranks * threads)
+    return ranks * threads > len(cores() or [0] * ranks * threads)
 
 
 def die_with(parent: int) -> None:
@@ -212,7 +208,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with(parent)
     os.dup2(2, 1)  # a kernel's print must not land in a document on stdout
-    everywhere = allowed() if "threads" in kind_of(device).refuses else []
+    everywhere = cores() if "threads" in kind_of(device).refuses else ()
     if not everywhere:
         pin(threads, rank)
     requests, answers = Connection(read, writable=False), Connection(write, readable=False)

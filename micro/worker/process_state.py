@@ -77,7 +77,7 @@ def _numbers() -> Any:
 def of_thread() -> tuple[Any, ...]:
     """What a call may leave changed that decides the next one, cheap enough to be read around each: floating point and
     cores of this thread."""
-    return *floating(), _cores()
+    return *floating(), cores()
 
 
 def floating() -> tuple[int, int, int]:
@@ -114,12 +114,13 @@ def take() -> ProcessState:
         tuple(name for name in TIMERS if signal.getitimer(getattr(signal, name))[0]),
         _folder(),
         mask,
-        _cores(),
+        cores(),
         tuple(variables(STEERING).items()),
     )
 
 
-def _cores() -> tuple[int, ...]:
+def cores() -> tuple[int, ...]:
+    """Those that this thread may run on, in order; none where the system does not tell."""
     return tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
 
 

@@ -29,11 +29,11 @@ from kernels.ops.mma import variants as mma
 from kernels.ops.mma.problem import CORE
 from kernels.ops.stream import Stream
 from micro.worker import check
-from micro.worker.process import allowed
+from micro.worker.process_state import cores
 
 CPU = open_device("cpu")
 HERE = (*instruction_sets(), *features())
-CORES = len(allowed()) or os.cpu_count() or 1
+CORES = len(cores()) or os.cpu_count() or 1
 several = pytest.mark.skipif(CORES < 2, reason="one core: no team")
 x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="these instructions are of x86")
 UNITS = {unit: dtype for dtype, units in CORE.items() for unit in units}

@@ -67,7 +67,7 @@ def rounds(spread: float, count: int = 400, outliers: int = 0) -> record.Contest
     case = record.Result(
         "a", "c", "measured", "gemm", {}, "openblas", "cpu", 1, "planned", rejected=(*range(outliers),)
     )
-    results = tuple(replace(case, samples=tuple(x.tolist())) for x in (first, second))
+    results = tuple(replace(case, samples=tuple(x.tolist()), rounds=(*range(count),)) for x in (first, second))
     return record.Contest("c", "?", "x", results, (), {"measuring": 1.0})
 
 

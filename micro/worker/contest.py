@@ -189,10 +189,12 @@ class OpenContest:
         if not all(e.call > LONG and e.problem.footprint > limits.usable_cache for e in measured or self.entries):
             self.layout.spread()
         cases, asking = range(len(self._cases)), self._bench.speed.asking
+        a_round = sum(e.call * (e.launches + e.warm) + limits.visit for e in self.entries)
+        self.watch.looks(a_round)
         return ContestCost(
             tuple(max(e.launches for e in self._of(i)) for i in cases),
             tuple(max(e.call * e.launches for e in self._of(i)) for i in cases),
-            sum(e.call * (e.launches + e.warm) + limits.visit for e in self.entries),
+            a_round,
             0.0 if self._device.kind.compiled else limits.visit * STEPWISE * len(self._canaries) + asking,
             loop_seconds(self._bench.cell) if self._device.kind.compiled and fastest < SHORT else 0.0,
             run_queue.told(),

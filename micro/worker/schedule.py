@@ -1,5 +1,5 @@
 """Which visits of a contest are witnesses: random ones, of each case some before any verdict, one in every look, and
-more as long as they cost little. A short contest has a hundredth of a second for them."""
+more as long as they cost little. A short contest has a few milliseconds for them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 FIRST, EARLY = stats.FEWEST, 4  # no interval is given before so many rounds; of them so many are witnesses of each case
-LOOK = stats.LOOKS[0]  # rounds; each later look doubles them
 SHARE = 0.02  # of the time of the rounds
-FREE = 0.01  # seconds that witnesses may take of however short a contest
+FREE = 0.004  # seconds that witnesses may take of however short a contest
 SHORT = 4  # launches of a visit all of which are looked at
 
 
@@ -26,8 +25,13 @@ class Schedule:
         self._rng = rng
         self._planned: dict[int, set[int]] = {}
         self._looks: dict[int, int] = {}
+        self._first = stats.LOOKS[0]
         self.made = 0
         self.spent = self.timed = 0.0  # seconds of witnesses, and of the rounds without them
+
+    def looks(self, first: int) -> None:
+        """The contest is looked at after so many rounds, and whenever they have doubled."""
+        self._first = first
 
     def visits(self, cases: Sequence[int], first: int, rounds: int) -> dict[int, set[int]]:
         """For each case the rounds of `first` … `first + rounds` in which its visit is a witness."""
@@ -41,7 +45,7 @@ class Schedule:
     def _fixed(self, case: int, end: int) -> set[int]:
         """Those that are made whatever they cost, up to a round."""
         planned = self._planned.setdefault(case, set(self._rng.permutation(FIRST)[:EARLY].tolist()))
-        look = self._looks.setdefault(case, LOOK)
+        look = self._looks.setdefault(case, self._first)
         while look < end:
             planned.add(look + int(self._rng.integers(look)))
             look *= 2

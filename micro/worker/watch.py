@@ -12,6 +12,7 @@ from micro.worker.counters import page_faults
 from micro.worker.layout import Layout
 from micro.worker.schedule import Schedule
 from micro.worker.witness import Witness, prepared
+from reports import stats
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -45,6 +46,10 @@ class Watch:
     @property
     def seconds(self) -> float:
         return self._schedule.spent
+
+    def looks(self, seconds: float) -> None:
+        """When the contest is looked at, whose rounds take so long each."""
+        self._schedule.looks(stats.looks(seconds)[0])
 
     def draw(
         self,

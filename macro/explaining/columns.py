@@ -15,17 +15,21 @@ SYSTEM = re.compile(r"^\[(kernel|guest)|\.ko$")
 LIBC = re.compile(r"^lib(c|c-\d.*|pthread|pthread-.*)\.so|^ld-linux|^ld-\d")
 OWN = re.compile(r"^(?P<source>\w+?)-[0-9a-f]{24}\.so$")  # as kernels.build names what it compiles
 PYTHON = re.compile(r"^(lib)?python\d")
-# In a kernel: what waits and wakes; all else of a step is memory that is mapped, cleared, faulted in or given back.
-WAITS = re.compile(r"futex|sched|yield|wait|wake|switch|nanosleep|idle|hrtimer|rcu|irq_work|ttwu")
-# A sample due while interrupts are off lands where a lock gives them back: of the page allocator, in a step.
-TICKS = re.compile(r"irqentry|asm_sysvec|softirq|timer|perf_|tick|clockevent|syscall|do_fork|vfs|pipe|read|write")
-FAULTS = re.compile(r"page|fault|clear_|folio|zap|unmap|mmap|vma|mas_|lru|memcg|charge|anon|rmqueue|alloc|free_")
+# In a kernel. The path of a page fault takes locks, reads control groups under RCU, and lets others in by turns; a sample
+# that is due while interrupts are off lands where a lock gives them back: of the page allocator, in a step.
+FAULTS = re.compile(
+    r"page|fault|clear_|folio|zap|map_|mmap|vma|vm_|mm_|mas_|xas_|lru|charge|anon|rmqueue|alloc|free_|madvise|protect|tlb|"
+    r"cgroup|memcg|objcg|rcu|swap|zone|pcp|percpu|(^|_)(pte|ptep|pmd|pud|p4d|pgd)(_|$)|"
+    r"spin_(un)?lock|(up|down)_(read|write)|cond_resched|error_entry|sync_regs"
+)
+TICKS = re.compile("hrtimer|tick_|sched_balance")  # and what they set off
+WAITS = re.compile(r"futex|sched|yield|wait|wake|switch|nanosleep|idle|irq_work|ttwu")
 BY_KERNEL = (
     (re.compile("futex"), "barrier and spin"),  # some look up a page
     (FAULTS, "OS memory"),
-    (WAITS, "barrier and spin"),
     (TICKS, "OS other"),
-)
+    (WAITS, "barrier and spin"),
+)  # the rest is interrupts, system calls and files
 BY_LIBC = (
     (re.compile(r"mem(cpy|move)"), "copy"),
     (re.compile(r"memset|bzero"), "clear"),
@@ -100,7 +104,7 @@ def of_symbol(symbol: str, module: str) -> str:
     if "vdso" in module:
         return "OS other"
     if SYSTEM.search(module):
-        return next((column for pattern, column in BY_KERNEL if pattern.search(symbol)), "OS memory")
+        return next((column for pattern, column in BY_KERNEL if pattern.search(symbol)), "OS other")
     if own := OWN.match(base):
         return BY_OP.get(_operations().get(own["source"], ""), "element-wise")
     if LIBC.search(base):

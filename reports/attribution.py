@@ -1,14 +1,24 @@
-"""An attribution as a person reads it: sentences, cells, waterfalls, closures, what is not known."""
+"""An attribution as a person reads it: sentences, causes, cells, what is not known, how far to rely on it."""
 
 from __future__ import annotations
 
-from reports import units
-from reports.explanation import Cell, Explanation
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports import quality, units
+from reports.explanation import RESIDUAL, Bar, Cell, Explanation
 from reports.record import Note, Run
 from reports.store import Unreadable
 
 TOPIC = "attribution"  # of its note
-SHOWN = 0.01  # of the larger step: smaller cells are summed in one line
+SHOWN = 0.01  # of the larger step: smaller cells are summed by cause
+KERNEL = ("OS memory", "OS other")  # columns of code of the operating system
+WITNESSES = (
+    ("agree", "agree within 10 %"),
+    ("disagree", "disagree"),
+    ("cannot tell", "cannot tell"),
+    ("one witness", "have one witness"),
+)
 
 
 def note(explanation: Explanation) -> Note:
@@ -29,13 +39,10 @@ def of(run: Run) -> list[Explanation]:
 
 
 def text(explained: Explanation) -> str:
-    """What a person reads: sentences, cells, waterfalls, closures."""
+    """What a person reads."""
     least = SHOWN * max(explained.step.values())
-    lines = [*explained.sentences, "", *_table(explained, least)]
-    for what, bars in explained.waterfall.items():
-        kept = [(name, value) for name, value in bars if abs(value) >= least / 5]
-        lines.append(f"by {what}: " + ", ".join(f"{name} {units.signed(value)}" for name, value in kept))
-    lines += [f"{explained.name(side)}: {_closures(explained, side)}" for side in "ab"]
+    lines = [*explained.sentences, "", *_causes(explained, least), "", *_cells(explained, least)]
+    lines += [_by(what, _bars(explained, what), least) for what in explained.waterfall if what != "cause"]
     for side, products in explained.products.items():
         if products:
             calls = ", ".join(f"{x['trans'].upper()} {x['m']}×{x['n']}×{x['k']}" for x in products)
@@ -45,55 +52,137 @@ def text(explained: Explanation) -> str:
             f"{x.row}: {units.seconds(x.took)} in the step; {x.best} by itself, the fastest here, operands out of "
             f"cache, {units.seconds(x.seconds)}: {x.left:.0%} is left ({x.repeat})"
         )
-    lines += [_witnesses(explained), *explained.conditions]
+    lines += [*_system(explained), _witnesses(explained), *explained.conditions]
     lines.append("A category is a candidate saving until it is swapped: removing one changes the others.")
-    return "\n".join(lines)
+    return "\n".join([*lines, quality.sentence(explained)])
 
 
-def _table(explained: Explanation, least: float) -> list[str]:
-    """The cells of at least `least` seconds, the others as one line, the residual, the steps."""
+def _bars(explained: Explanation, what: str) -> Sequence[Bar]:
+    """The largest first, the residual last; of an older run file without intervals."""
+    if what in explained.bars:
+        return explained.bars[what]
+    bars = [Bar(name, gap, 0.0, None, None, False) for name, gap in explained.waterfall[what]]
+    if what == "cause":
+        bars = [
+            Bar(bar.name, *(_column(explained, bar.name, side) for side in "ab"), None, None, False) for bar in bars
+        ]
+    return [*bars, Bar(RESIDUAL, explained.residual["a"], explained.residual["b"], None, None, False)]
+
+
+def _column(explained: Explanation, column: str, side: str) -> float:
+    return sum(cell.seconds(side) for cell in explained.cells if cell.column == column)
+
+
+def _causes(explained: Explanation, least: float) -> list[str]:
+    """The gap by cause: those of at least `least` seconds, the others as one line, the residual, the steps."""
+    unit, bars = Unit.of(explained), _bars(explained, "cause")
+    shown = [bar for bar in bars if max(bar.a, bar.b) >= least or bar.name == RESIDUAL]
+    rest = [bar for bar in bars if bar not in shown]
+    if rest:
+        a, b = sum(bar.a for bar in rest), sum(bar.b for bar in rest)
+        shown.insert(-1, Bar(f"{len(rest)} smaller ones", a, b, None, None, False))
+    lines = [[bar.name, *unit.row(bar.a, bar.b), unit.interval(bar.low, bar.high), _verdict(bar, least)] for bar in shown]
+    step = explained.step
+    lines.append(["step", *unit.row(step["a"], step["b"]), unit.interval(*explained.interval), ""])
+    return _aligned(["cause", *unit.head(explained), "95 %", ""], lines, left=1)
+
+
+def _verdict(bar: Bar, least: float) -> str:
+    """Nothing of what is not tested, nor of a difference too small for a word."""
+    if bar.name == RESIDUAL or bar.low is None or abs(bar.gap) < least:
+        return ""
+    return "certain" if bar.sure else "may be chance"
+
+
+def _cells(explained: Explanation, least: float) -> list[str]:
+    """The cells of at least `least` seconds; the others summed by cause."""
+    unit = Unit.of(explained)
     shown = [c for c in explained.cells if max(c.a, c.b) >= least]
-    rest = [c for c in explained.cells if max(c.a, c.b) < least]
-    rows = [_row(c.row, c.column, c.a, c.b, c) for c in shown]
-    rows += [_row(f"{len(rest)} smaller cells", "", sum(c.a for c in rest), sum(c.b for c in rest))] if rest else []
-    rows.append(_row("residual", "", explained.residual["a"], explained.residual["b"]))
-    rows.append(_row("step, plain", explained.clock, explained.step["a"], explained.step["b"]))
-    return _aligned(
-        ["row", "column", f"{explained.a}, ms", f"{explained.b}, ms", "difference", "95 %", "work", "rate"], rows
-    )
+    rest: dict[str, list[Cell]] = {}
+    for cell in explained.cells:
+        if cell not in shown:
+            rest.setdefault(cell.column, []).append(cell)
+    lines = [
+        [c.row, c.column, *unit.row(c.a, c.b), unit.interval(c.low, c.high), unit.part(c.work), unit.part(c.rate)]
+        for c in shown
+    ]
+    for column, cells in rest.items():
+        a, b = sum(c.a for c in cells), sum(c.b for c in cells)
+        lines.append([f"{len(cells)} smaller", column, *unit.row(a, b), "", "", ""])
+    return _aligned(["row", "cause", *unit.head(explained), "95 %", "work", "rate"], lines, left=2)
 
 
-def _row(row: str, column: str, a: float, b: float, cell: Cell | None = None) -> list[str]:
-    """A line of the table, in milliseconds; `cell`: what is known of one beside its seconds."""
-    line = [row, column, f"{a * 1e3:.2f}", f"{b * 1e3:.2f}", f"{(a - b) * 1e3:+.2f}"]
-    if cell is None:
-        return [*line, "", "", ""]
-    line.append(f"[{cell.low * 1e3:+.2f}, {cell.high * 1e3:+.2f}]")
-    return line + ["–" if part is None else f"{part * 1e3:+.2f}" for part in (cell.work, cell.rate)]
+@dataclass(frozen=True)
+class Unit:
+    """Of the seconds of one table, after the size of the step."""
+
+    name: str
+    seconds: float
+    places: int
+
+    @classmethod
+    def of(cls, explained: Explanation) -> Unit:
+        """Two places in which a hundredth of the step is seen."""
+        step = max(explained.step.values())
+        if step >= 10:
+            return cls("s", 1.0, 3)
+        return cls("ms", 1e-3, 2) if step >= 0.01 else cls("µs", 1e-6, 1 if step >= 1e-4 else 2)
+
+    def head(self, explained: Explanation) -> list[str]:
+        """Of the columns of `row`."""
+        return [f"{explained.a}, {self.name}", f"{explained.b}, {self.name}", "difference"]
+
+    def number(self, value: float, sign: str = "") -> str:
+        """Without the unit; zero has no sign."""
+        number = f"{value / self.seconds:{sign}.{self.places}f}"
+        return number if float(number) else f"{0:.{self.places}f}"
+
+    def row(self, a: float, b: float) -> list[str]:
+        """A, B, their difference."""
+        return [self.number(a), self.number(b), self.number(a - b, "+")]
+
+    def interval(self, low: float | None, high: float | None) -> str:
+        """Of a difference; nothing where it is not known."""
+        return "" if low is None or high is None else f"[{self.number(low, '+')}, {self.number(high, '+')}]"
+
+    def part(self, value: float | None) -> str:
+        """Of a difference: its work or rate; a dash where it is neither."""
+        return "–" if value is None else self.number(value, "+")
 
 
-def _aligned(head: list[str], rows: list[list[str]]) -> list[str]:
+def _aligned(head: list[str], rows: list[list[str]], left: int) -> list[str]:
+    """`left`: columns of words, which begin at the left."""
     widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head))]
     lines = [
-        "  ".join(f"{word:{'<' if i < 2 else '>'}{widths[i]}}" for i, word in enumerate(line)).rstrip()
+        "  ".join(f"{word:{'<' if i < left else '>'}{widths[i]}}" for i, word in enumerate(line)).rstrip()
         for line in (head, *rows)
     ]
-    return [lines[0], "─" * len(lines[0]), *lines[1:]]
+    return [lines[0], "─" * max(map(len, lines)), *lines[1:]]
 
 
-def _closures(explained: Explanation, side: str) -> str:
-    closed = [f"{name} {value:.3f}" for name, value in explained.closure[side].items() if value is not None]
-    looked = [f"{name} {value:.3f}" for name, value in explained.levels[side].items()]
-    return f"closure: {', '.join(closed)}; a step over a plain one: {', '.join(looked)}"
+def _by(what: str, bars: Sequence[Bar], least: float) -> str:
+    """In one line, those of a fifth of what is worth a word."""
+    kept = [bar for bar in bars if abs(bar.gap) >= least / 5]
+    return f"by {what}: " + ", ".join(f"{bar.name} {units.signed(bar.gap)}{' *' * bar.sure}" for bar in kept)
+
+
+def _system(explained: Explanation) -> list[str]:
+    """The operating system's share by samples of watched steps, and by its own account of plain ones."""
+    sampled = {side: sum(_column(explained, column, side) for column in KERNEL) for side in "ab"}
+    sides = [
+        f"{explained.name(side)} {units.seconds(sampled[side])} by samples, {units.seconds(own)} by its own account"
+        for side, own in explained.system.items()
+    ]
+    return [f"in the operating system: {'; '.join(sides)}"] if sides else []
 
 
 def _witnesses(explained: Explanation) -> str:
     """How many rows agree by trace and replay; those that do not."""
-    disagree = [x for x in explained.agreement if x.verdict == "disagree"]
-    agree = sum(x.verdict == "agree" for x in explained.agreement)
-    return f"two witnesses: {agree} rows agree, {len(disagree)} disagree" + "".join(
-        f"; {explained.name(x.side)} {x.row}: trace {units.seconds(x.trace)}, replay {_replay(x.replay)}"
-        for x in disagree
+    verdicts = [row.verdict for row in explained.agreement]
+    counts = [f"{verdicts.count(verdict)} {words}" for verdict, words in WITNESSES if verdicts.count(verdict)]
+    apart = [x for x in explained.agreement if x.verdict == "disagree"]
+    return f"rows by trace and by replay: {', '.join(counts) or 'none'}" + "".join(
+        f"; {explained.name(x.side)} {x.row}: trace {units.seconds(x.trace)}, replay {_replay(x.replay)}" for x in apart
     )
 
 

@@ -9,6 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+RESIDUAL = "residual"  # name of the bar that is none of the others
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Part of the gap: all cells of a cause (column), layer or phase; or the residual."""
+
+    name: str
+    a: float  # seconds of a step
+    b: float
+    low: float | None  # of the 95 % interval of a − b; null: not known
+    high: float | None
+    sure: bool  # the difference is certain: docs/explain.md
+
+    @property
+    def gap(self) -> float:
+        """A's seconds less B's."""
+        return self.a - self.b
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -25,7 +44,7 @@ class Cell:
     amount: dict[str, float | None]  # work by side, in the column's unit: FLOP, bytes, faults, calls
     seen: dict[str, str | None]  # by side, the kernel that most of its samples were in
     members: tuple[str, ...]  # the rows it is made of
-    sure: bool = True  # the difference is one, by the t-test for all cells at once
+    sure: bool = True  # the difference is certain: its cause's is, and inside it this one's
     how: dict[str, str | None] = field(default_factory=dict)  # by side, how a product's operands lie: NN, NT …
     repeat: str = ""  # the command that measures it alone
 
@@ -48,7 +67,7 @@ class Agreement:
     trace: float  # seconds by spans and samples
     replay: float | None  # seconds of its calls, replayed; null: they were not
     sigma: float  # standard deviation of the difference
-    verdict: str  # agree, disagree, one witness
+    verdict: str  # agree, disagree, cannot tell, one witness
 
 
 @dataclass(frozen=True)
@@ -94,6 +113,7 @@ class Explanation:
     named: tuple[Cell, ...] = ()  # the cells that the sentences name
     headroom: tuple[Headroom, ...] = ()
     sentences: tuple[str, ...] = ()
+    bars: dict[str, tuple[Bar, ...]] = field(default_factory=dict)  # by cause, layer, phase: they sum to the gap
 
     def __post_init__(self) -> None:
         for what in (self.step, self.residual, self.closure, self.levels):

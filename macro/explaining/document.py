@@ -15,10 +15,9 @@ from macro.explaining.sentences import sentences
 from macro.timing.turns import Plan
 from macro.watching import perf
 from macro.watching.watch import Side
-from reports.explanation import Agreement, Cell, Explanation
+from reports.explanation import RESIDUAL, Agreement, Bar, Cell, Explanation
 
 NAMED = 5  # cells at most that sentences name
-BARS = ("cause", "layer", "phase")
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def explain(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = Fals
         closure=taken.closures(),
         levels={name: gap.levels(side.processes) for name, side in both},
         agreement=taken.agreement(),
-        waterfall={what: tuple(gap.by(found, taken.known, what)) for what in BARS},
+        waterfall={what: _waterfall(bars) for what, bars in found.bars.items()},
         faults={name: gap.mean([x for p in side.processes for x in p.faults]) for name, side in both},
         system={name: gap.mean([x for p in side.processes for x in p.system]) for name, side in both},
         products={name: tuple(asdict(x) for x in side.products) for name, side in both},
@@ -79,7 +78,13 @@ def explain(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = Fals
         named=tuple(named),
         headroom=tuple(left),
         sentences=tuple(sentences(found, named, names, plan, taken.sides)),
+        bars=found.bars,
     )
+
+
+def _waterfall(bars: Sequence[Bar]) -> tuple[tuple[str, float], ...]:
+    """Names and seconds, without the residual."""
+    return tuple((bar.name, bar.gap) for bar in bars if bar.name != RESIDUAL)
 
 
 def _analysis(plan: Plan, sides: Sequence[Side]) -> Analysis:

@@ -6,33 +6,33 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from macro.explaining import certain
 from macro.explaining.attribute import Attribution, Key
-from macro.explaining.rows import OUTSIDE, WAITING, Row, called
+from macro.explaining.certain import LEAST, Seconds
+from macro.explaining.rows import WAITING, Row, called
 from macro.explaining.work import amounts
 from macro.watching.watch import Side, Watched
-from reports import stats
-from reports.explanation import Cell
+from reports.explanation import Bar, Cell
 
 PROCESSES = 5  # of each, from which on few are not said to be few
-FALSE = 0.05  # chance that some cell of two equal steps is named
-LEAST = 0.01  # of the step: smaller differences are in the table alone
 NOT_FAULTS = 10.0  # times the other side's cost of a fault
 NEITHER = ("idle",)  # neither work nor rate, as whatever is unknown
 
 
 @dataclass(frozen=True)
 class Gap:
-    """The difference of two steps. `step`: seconds of a plain step by side; `residual`: what the cells leave of it."""
+    """The difference of two steps. `step`: seconds of a plain step by side; `residual`: what the cells leave of it;
+    `bars`: the gap by cause, layer and phase, the residual last."""
 
     step: dict[str, float]
     interval: tuple[float, float]  # of the difference of plain steps, 95 %
     cells: tuple[Cell, ...]  # largest difference first
+    bars: dict[str, tuple[Bar, ...]]
     residual: dict[str, float]
     resolution: float  # half of the interval's width
 
@@ -45,42 +45,38 @@ def gap(sides: Sequence[Side], attributions: Sequence[Sequence[Attribution]], kn
     rounds = [[_by_round(process, keys) for process in side] for side in attributions]
     means = [np.mean([x.mean(axis=0) for x in side], axis=0).tolist() for side in rounds]
     differences = [a - b for a, b in zip(*rounds, strict=True)]
-    estimates = [_estimate([x[:, i] for x in differences]) for i in range(len(keys))]
     plain = [[np.array(process.levels["P0"]) for process in side.processes] for side in sides]
     steps = [mean([float(x.mean()) for x in side]) for side in plain]
-    low, high = _ends(_estimate([a - b for a, b in zip(*plain, strict=True)]))
-    faulting, cells = _faulting(sides, keys, means), []
-    for i, key in enumerate(keys):
-        times = means[0][i], means[1][i]
+    residual = [step - sum(side) for step, side in zip(steps, means, strict=True)]
+    seconds = Seconds(keys, means, differences, LEAST * max(steps))
+    bars = {what: certain.bars(seconds, known, what) for what in certain.ERROR}
+    cells = _cells(seconds, certain.errors(seconds, bars["cause"]), sides, attributions, known)
+    left = certain.residual(plain, rounds, residual)
+    low, high = certain.ends(certain.estimate([a - b for a, b in zip(*plain, strict=True)]))
+    step, rest = (dict(zip("ab", x, strict=True)) for x in (steps, residual))
+    by = {what: (*found, left) for what, found in bars.items()}
+    return Gap(step, (low, high), cells, by, rest, (high - low) / 2)
+
+
+def _cells(
+    seconds: Seconds,
+    errors: Sequence[float],
+    sides: Sequence[Side],
+    attributions: Sequence[Sequence[Attribution]],
+    known: Mapping[str, Row],
+) -> tuple[Cell, ...]:
+    """The largest difference first; `errors`: of each one's test."""
+    faulting, made = _faulting(sides, seconds.keys, seconds.means), []
+    for i, key in enumerate(seconds.keys):
+        times = seconds.means[0][i], seconds.means[1][i]
         done = amounts(key, attributions, known, times, faulting)
         work, rate = split(*times, *done) if _counts(key) else (None, None)
         seen = {name: _seen(key, of) for name, of in zip("ab", attributions, strict=True)}
         amount: dict[str, float | None] = dict(zip("ab", done, strict=True))
-        name, ends, differs = called(key[0], known), _ends(estimates[i]), _differs(estimates[i], len(keys))
-        cells.append(Cell(name, key[1], *times, *ends, work, rate, amount, seen, key[0], differs))
-    cells.sort(key=lambda cell: -abs(cell.gap))
-    residual = [step - sum(side) for step, side in zip(steps, means, strict=True)]
-    by_side = dict(zip("ab", steps, strict=True)), dict(zip("ab", residual, strict=True))
-    return Gap(by_side[0], (low, high), tuple(cells), by_side[1], (high - low) / 2)
-
-
-def _estimate(differences: Sequence[Any]) -> stats.Estimate:
-    """Of a difference, seconds, round by round of each pair of processes: the pairs are what its error comes from; of
-    one pair its rounds, and it holds within these processes. No round is left out: cells add up to the gap."""
-    if min(map(len, differences)) < 2:
-        return stats.Estimate(mean([float(x.mean()) for x in differences]), ((1.0, math.inf),))
-    return stats.generations(differences, trimmed=0.0)
-
-
-def _ends(estimate: stats.Estimate) -> tuple[float, float]:
-    """Of a 95 % interval."""
-    half = estimate.half(1 - stats.SHOWN)
-    return estimate.center - half, estimate.center + half
-
-
-def _differs(estimate: stats.Estimate, cells: int) -> bool:
-    """Whether zero is outside the interval, Bonferroni's for as many cells as there are."""
-    return abs(estimate.center) > estimate.half(FALSE / cells)
+        found = certain.estimate([x[:, i] for x in seconds.differences])
+        ends, sure = certain.ends(found), certain.differs(found, errors[i])
+        made.append(Cell(called(key[0], known), key[1], *times, *ends, work, rate, amount, seen, key[0], sure))
+    return tuple(sorted(made, key=lambda cell: -abs(cell.gap)))
 
 
 def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, float]:
@@ -129,24 +125,13 @@ def mean(values: Sequence[float]) -> float:
 
 
 def named(gap: Gap) -> list[Cell]:
-    """The cells whose difference is one, and worth a word."""
+    """The cells whose difference is certain, and worth a word."""
     return [x for x in gap.cells if x.sure and abs(x.gap) >= LEAST * max(gap.step.values())]
 
 
-def by(gap: Gap, known: Mapping[str, Row], what: str) -> list[tuple[str, float]]:
-    """The waterfall's bars: the gap by cause (column), layer or phase, the largest first."""
-    bars: dict[str, float] = {}
-    for cell in gap.cells:
-        rows = [known[name] for name in cell.members if name in known]
-        if what == "cause":
-            names = [cell.column]
-        elif what == "layer":
-            names = [row.layer or row.name for row in rows] or [OUTSIDE]
-        else:
-            names = [row.phase for row in rows] or [OUTSIDE]
-        name = " + ".join(dict.fromkeys(names))
-        bars[name] = bars.get(name, 0.0) + cell.gap
-    return sorted(bars.items(), key=lambda bar: -abs(bar[1]))
+def named_bars(gap: Gap, what: str) -> list[Bar]:
+    """The causes, layers or phases whose difference is certain, and worth a word."""
+    return [x for x in gap.bars[what] if x.sure and abs(x.gap) >= LEAST * max(gap.step.values())]
 
 
 def levels(watched: Sequence[Watched]) -> dict[str, float]:

@@ -1,15 +1,16 @@
-"""An explanation in sentences: the gap, then its largest causes, each with its interval, its reason and what repeats
-it."""
+"""An explanation in sentences: the gap, its causes that are certain, and inside them the cells that are, each with its
+interval, its reason and what repeats it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from macro.explaining.gap import LEAST, Gap, swapped
+from macro.explaining.certain import LEAST
+from macro.explaining.gap import Gap, named_bars, swapped
 from macro.timing.turns import Plan
 from macro.watching.watch import Side
-from reports.explanation import Cell
+from reports.explanation import Bar, Cell
 from reports.units import seconds, signed
 
 CAUSES = {
@@ -27,29 +28,43 @@ CAUSES = {
 
 
 def sentences(gap: Gap, named: Sequence[Cell], names: Sequence[str], plan: Plan, sides: Sequence[Side]) -> list[str]:
-    """The gap; its largest causes, each with its interval, its reason and what repeats it."""
+    """The gap; its certain causes, layers and phases; the largest certain cells, each with what repeats it."""
     a, b = gap.step["a"], gap.step["b"]
     low, high = gap.interval
     within = " within these processes" if plan.generations == 1 else ""
-    said = [
+    lines = [
         f"A {plan.phase} of {plan.network.name}, batch {plan.batch}, takes {seconds(a)} in {names[0]} and "
         f"{seconds(b)} in {names[1]}: a gap of {signed(a - b)} [{signed(low)}, {signed(high)}]{within}."
     ]
     if _only_heap(sides):
         own, rest = swapped(gap, "OS memory")
         products = sum(cell.gap for cell in gap.cells if cell.column in ("gemm", "packing"))
-        said.append(
-            f"This is the swap itself, to heap {sides[1].entry.setting.heap}: of it OS memory is {signed(own)}, and "
-            f"what else changed with it {signed(rest)}, the products {signed(products)} of that: the interaction."
+        lines.append(
+            f"Only the heap differs ({sides[0].entry.setting.heap}, {sides[1].entry.setting.heap}), so the gap is what "
+            f"changing it brings: {signed(own)} of it in the operating system's memory management, {signed(rest)} "
+            f"elsewhere ({signed(products)} in products), because other caches and pages are left."
         )
+    if not (causes := named_bars(gap, "cause")):
+        return [*lines, f"No cause differs for certain by {LEAST:.0%} of the step or more{within}."]
+    lines.append(f"Certain by cause: {_listed(causes)}.")
+    lines += [f"By {what}: {_listed(bars)}." for what in ("layer", "phase") if (bars := named_bars(gap, what))]
     for number, cell in enumerate(named, 1):
-        said.append(
-            f"{number}. {signed(cell.gap)} [{signed(cell.low)}, {signed(cell.high)}]: {cell.column}, {cell.row}: "
+        where = cell.column if cell.column == cell.row else f"{cell.column}, {cell.row}"
+        lines.append(
+            f"{number}. {signed(cell.gap)} [{signed(cell.low)}, {signed(cell.high)}]: {where}: "
             f"{_cause(cell, names)}. Repeat: {cell.repeat}"
         )
     if not named:
-        said.append(f"No cell differs for certain by {LEAST:.0%} of the step or more{within}.")
-    return said
+        lines.append(f"Inside them no single cell differs for certain by {LEAST:.0%} of the step or more{within}.")
+    return lines
+
+
+def _listed(bars: Sequence[Bar]) -> str:
+    return ", ".join(
+        f"{bar.name} {signed(bar.gap)}"
+        + ("" if bar.low is None or bar.high is None else f" [{signed(bar.low)}, {signed(bar.high)}]")
+        for bar in bars
+    )
 
 
 def _only_heap(sides: Sequence[Side]) -> bool:

@@ -31,6 +31,8 @@ def identities(told: dict[str, Any]) -> None:
             assert x["work"] + x["rate"] == pytest.approx(x["a"] - x["b"], abs=1e-12)
             assert x["column"] != "idle"
         assert {"row", "column", "a", "b", "low", "high"} <= set(x)
+    for bars in told["bars"].values():
+        assert sum(x["a"] - x["b"] for x in bars) == pytest.approx(told["gap"], abs=1e-12)
     for bars in told["waterfall"].values():
         assert sum(x for _, x in bars) == pytest.approx(sum(x["a"] - x["b"] for x in told["cells"]), abs=1e-12)
 

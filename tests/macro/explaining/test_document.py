@@ -98,6 +98,8 @@ def test_a_person_reads_sentences_cells_and_what_is_not_known(sides: list[Side])
         "A step of fcn-r, batch 128, takes 10.0 ms in numpy and 6.00 ms in jax: a gap of +4.00 ms [+4.00 ms, +4.00 ms] "
         "within these processes."
     )
+    assert lines[1].startswith("Certain by cause: gemm +1.00 ms [+1.00 ms, +1.00 ms], ")
+    assert lines[2].startswith("By layer: ") and "fc1 +1.00 ms" in lines[2]
     numbered = [line for line in lines if line[:2] in ("1.", "2.", "3.", "4.", "5.")]
     assert len(numbered) == 4
     (packing,) = [line for line in numbered if "packing, " in line]
@@ -105,19 +107,22 @@ def test_a_person_reads_sentences_cells_and_what_is_not_known(sides: list[Side])
     (wgrad,) = [line for line in numbered if "gemm, fc1 wgrad" in line]
     assert "an extra operation: numpy has more work. Repeat: python -m micro.gemm --m " in wgrad
     (row,) = [line.split() for line in lines if line.startswith("fc1 wgrad")]
-    assert row == ["fc1", "wgrad", "gemm", "4.00", "3.00", "+1.00", "[+1.00,", "+1.00]", "+1.00", "+0.00"]
+    assert row == ["fc1", "wgrad", "gemm", "4.00", "3.00", "+1.00", "[+1.00,", "+1.00]", "+1.00", "0.00"]
     (rest,) = [line.split() for line in lines if line.startswith("residual")]
-    assert [abs(float(x)) for x in rest[1:]] == [0, 0, 0]
-    assert any(x.startswith("by cause: ") and "gemm +1.00 ms" in x for x in lines)
-    assert any(x.startswith("two witnesses: 1 rows agree, 1 disagree; jax fc1 wgrad: trace 3.00 ms") for x in lines)
+    assert [float(x.strip("[,]")) for x in rest[1:]] == [0] * 5
+    assert any(line.split()[:4] == ["gemm", "7.00", "6.00", "+1.00"] and "certain" in line for line in lines)
+    assert any(x.startswith("by layer: ") and "fc1 +1.00 ms *" in x for x in lines)
+    witnesses = "rows by trace and by replay: 1 agree within 10 %, 1 disagree, 4 have one witness; "
+    assert witnesses + "jax fc1 wgrad: trace 3.00 ms, replay 3.90 ms" in lines
     assert any(x.startswith("1 process of each: ") and "--runs 5" in x for x in lines)
-    assert lines[-1].startswith("A category is a candidate saving until")
+    assert lines[-2].startswith("A category is a candidate saving until")
+    assert lines[-1].startswith("Quality: weak: 30.0% of a step in no named kernel (")
 
 
 def test_equal_steps_name_nothing(sides: list[Side]) -> None:
     again = [sides[1], side("numpy", FAST)]
     told = document.explain(PLAN, again, 3.0)
-    assert told.named == () and "No cell differs for certain by 1%" in attribution.text(told)
+    assert told.named == () and "No cause differs for certain by 1%" in attribution.text(told)
 
 
 def test_what_cannot_be_known_is_said(sides: list[Side], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,8 +140,8 @@ def test_what_cannot_be_known_is_said(sides: list[Side], monkeypatch: pytest.Mon
 def test_two_heaps_of_one_framework_are_the_swap_itself(sides: list[Side]) -> None:
     told = document.explain(PLAN, [sides[0], side("numpy", FAST, heap="keep")], 3.0)
     assert (told.a, told.b) == ("numpy heap default", "numpy heap keep")
-    (swap,) = [x for x in told.sentences if x.startswith("This is the swap itself, to heap keep: ")]
-    assert "OS memory is +1.00 ms" in swap and "what else changed with it +3.00 ms" in swap
+    (swap,) = [x for x in told.sentences if x.startswith("Only the heap differs (default, keep), ")]
+    assert "+1.00 ms of it in the operating system's memory management, +3.00 ms elsewhere" in swap
 
 
 def test_each_command_that_repeats_is_one(sides: list[Side]) -> None:

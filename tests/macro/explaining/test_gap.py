@@ -8,10 +8,10 @@ import pytest
 
 from macro.explaining import gap as gaps
 from macro.explaining.attribute import Attribution, Key
-from macro.explaining.gap import Gap, by, levels, named, split, swapped
+from macro.explaining.gap import Gap, levels, named, named_bars, split, swapped
 from macro.explaining.rows import groups
 from macro.watching.watch import Watched
-from reports.explanation import Cell
+from reports.explanation import RESIDUAL, Cell
 from tests.macro.watched import KNOWN, attribution, side
 
 FORWARD, WGRAD, UPDATE, OUTSIDE = ("fc1 forward",), ("fc1 wgrad",), ("fc1 update",), ("in no span",)
@@ -188,7 +188,25 @@ def test_of_equal_steps_nothing_is_named(processes: int) -> None:
 def test_a_difference_too_small_for_a_word_is_none() -> None:
     small = {(FORWARD, "gemm"): 0.4, (OUTSIDE, "malloc"): 0.009}
     gap = found(small, {(FORWARD, "gemm"): 0.4})
-    assert cell(gap, "in no span", "malloc").sure and named(gap) == []
+    assert not cell(gap, "in no span", "malloc").sure
+    assert named(gap) == [] == named_bars(gap, "cause")
+
+
+def test_a_cause_is_certain_whose_cells_are_not() -> None:
+    """Ten rows that take a hundredth longer each, in noise of as much."""
+    rows = [(f"x{i}",) for i in range(10)]
+    gap = found({(row, "gemm"): 0.0204 for row in rows}, {(row, "gemm"): 0.02 for row in rows})
+    assert [bar.name for bar in named_bars(gap, "cause")] == [] and named(gap) == []
+    gap = found({(row, "gemm"): 0.0214 for row in rows}, {(row, "gemm"): 0.02 for row in rows})
+    assert [bar.name for bar in named_bars(gap, "cause")] == ["gemm"]
+    assert all(abs(x.gap) < 0.01 for x in gap.cells) and named(gap) == []
+
+
+def test_no_cell_is_certain_in_a_cause_that_is_not() -> None:
+    """Two rows change places: their product takes as long as before."""
+    gap = found({(FORWARD, "gemm"): 0.3, (WGRAD, "gemm"): 0.2}, {(FORWARD, "gemm"): 0.2, (WGRAD, "gemm"): 0.3})
+    assert named(gap) == [] and named_bars(gap, "cause") == []
+    assert [bar.name for bar in named_bars(gap, "phase")] in (["forward", "backward"], ["backward", "forward"])
 
 
 def test_what_differs_between_processes_is_not_sure_within_them() -> None:
@@ -204,16 +222,24 @@ def test_what_differs_between_processes_is_not_sure_within_them() -> None:
 # Bars and levels
 
 
-def test_bars_sum_to_the_cells_by_cause_layer_and_phase() -> None:
+def test_bars_sum_to_the_gap_by_cause_layer_and_phase() -> None:
     gap = found(A, B)
-    for what in ("cause", "layer", "phase"):
-        assert sum(x for _, x in by(gap, KNOWN, what)) == pytest.approx(sum(x.gap for x in gap.cells))
-    layers, phases = dict(by(gap, KNOWN, "layer")), dict(by(gap, KNOWN, "phase"))
-    assert set(layers) == {"fc1", "in no span", "waiting"}
-    assert phases["forward"] == pytest.approx(cell(gap, "fc1 forward", "gemm").gap)
-    assert next(name for name, _ in by(gap, KNOWN, "cause")) == "gemm"
+    bars = {what: {bar.name: bar for bar in found} for what, found in gap.bars.items()}
+    for found_bars in bars.values():
+        assert sum(bar.gap for bar in found_bars.values()) == pytest.approx(gap.step["a"] - gap.step["b"])
+        for bar in found_bars.values():
+            assert bar.low is not None and bar.high is not None and bar.low <= bar.gap <= bar.high
+    assert set(bars["layer"]) == {"fc1", "in no span", "waiting", RESIDUAL}
+    assert bars["phase"]["forward"].gap == pytest.approx(cell(gap, "fc1 forward", "gemm").gap)
+    assert gap.bars["cause"][0].name == "gemm" and gap.bars["cause"][-1].name == RESIDUAL
     fused = found({(FUSED, "gemm"): 0.5}, {(FUSED, "gemm"): 0.3})
-    assert [name for name, _ in by(fused, KNOWN, "phase")] == ["backward + update"]
+    assert [bar.name for bar in fused.bars["phase"]] == ["backward + update", RESIDUAL]
+
+
+def test_a_residual_of_other_rounds_than_the_cells_has_no_interval() -> None:
+    sides = [side([1.0] * 7), side([0.9] * 7)]
+    gap = gaps.gap(sides, [[noisy(A, 1)], [noisy(B, 2)]], KNOWN)
+    assert (gap.bars["cause"][-1].low, gap.bars["cause"][-1].high) == (None, None)
 
 
 def test_a_level_is_told_over_plain_steps() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from macro.explaining.rows import groups
@@ -50,12 +52,27 @@ def test_a_tenth_of_the_row_is_the_margin(again: float, verdict: str) -> None:
     assert verdicts(found)["fc1 forward"] == verdict
 
 
-def test_where_a_row_scatters_two_deviations_are() -> None:
-    scattered = attribution({(UPDATE, "update"): [0.1, 0.2, 0.3, 0.2]})
-    (found,) = agreement("b", replayed([0.5, 0.25], [0.5, 0.27]), [scattered], {}, KNOWN)
-    assert found.sigma == pytest.approx((0.005 / 4 + 0.0001 / 2) ** 0.5)
-    assert 0.1 * found.trace < abs(found.trace - 0.26) < 2 * found.sigma
-    assert found.verdict == "agree"
+@pytest.mark.parametrize(
+    ("replays", "verdict"),
+    [((0.250, 0.251), "cannot tell"), ((0.195, 0.205), "cannot tell"), ((0.6, 0.61), "disagree")],
+)
+def test_what_scatters_agrees_only_where_a_tenth_is_excluded(replays: tuple[float, float], verdict: str) -> None:
+    scattered = attribution({(UPDATE, "update"): [0.15, 0.2, 0.25, 0.2]})
+    (found,) = agreement("b", replayed(*([0.5, x] for x in replays)), [scattered], {}, KNOWN)
+    assert found.sigma == pytest.approx(math.hypot(math.sqrt(0.005 / 3 / 4), (replays[1] - replays[0]) / 2))
+    assert found.verdict == verdict
+
+
+def test_steps_of_one_round_are_one_of_it() -> None:
+    """Twenty of two rounds that differ by a third are no twenty."""
+    steps = [0.16] * 10 + [0.24] * 10
+    told = attribution({(UPDATE, "update"): steps}, rounds=[0] * 10 + [1] * 10)
+    (found,) = agreement("b", replayed([0.5, 0.2], [0.5, 0.2]), [told], {}, KNOWN)
+    assert (found.trace, found.sigma, found.verdict) == (pytest.approx(0.2), pytest.approx(0.04), "cannot tell")
+
+
+def test_one_replay_tells_nothing() -> None:
+    assert verdicts(agreement("a", replayed([0.5, 0.2]), [TOLD], {}, KNOWN))["fc1 forward"] == "cannot tell"
 
 
 def test_a_row_that_is_not_replayed_has_one_witness() -> None:
@@ -68,7 +85,7 @@ def test_rows_of_one_group_are_one_row_of_both_witnesses() -> None:
     group = groups([["fc1 forward", "fc1 activation"]])
     calls = [(["fc1 forward"], "gemm"), (["fc1 activation"], "element-wise")]
     told = attribution({(("fc1 forward", "fc1 activation"), "gemm"): [0.5, 0.5]})
-    (found,) = agreement("a", replayed([0.3, 0.2], calls=calls), [told], group, KNOWN)
+    (found,) = agreement("a", replayed([0.3, 0.2], [0.3, 0.2], calls=calls), [told], group, KNOWN)
     assert (found.row, found.verdict) == ("fc1 forward + activation", "agree")
     assert found.replay == pytest.approx(0.5)
 

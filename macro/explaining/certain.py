@@ -1,0 +1,103 @@
+"""What of a gap is certain: causes first, layers and phases, then the cells inside a cause that is.
+
+They are one family of tests. Causes, layers and phases have a part of the error each, in it every bar an equal one
+(Bonferroni), and a cause that differs leaves its own to its cells (the inheritance procedure: Goeman and Finos, Stat.
+Appl. Genet. Mol. Biol. 11(1), 2012). What is too small for a word is not tested.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from macro.explaining.attribute import Key
+from macro.explaining.rows import OUTSIDE, Row
+from reports import stats
+from reports.explanation import RESIDUAL, Bar
+
+# Chance that two equal steps have a bar of this kind, or for causes a cell, that is said to differ.
+ERROR = {"cause": 0.03, "layer": 0.01, "phase": 0.01}
+LEAST = 0.01  # of the larger step: smaller differences are in the tables alone
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Two steps, cell by cell. `means`: seconds by side and cell; `differences`: of each pair of processes, seconds of
+    A less B, rounds × cells; `least`: seconds that are worth a word."""
+
+    keys: Sequence[Key]
+    means: Sequence[Sequence[float]]
+    differences: Sequence[Any]
+    least: float
+
+    def large(self, i: int) -> bool:
+        """Whether cell `i` takes so long on one side that it can be worth a word."""
+        return max(side[i] for side in self.means) >= self.least
+
+
+def estimate(differences: Sequence[Any]) -> stats.Estimate:
+    """Of a difference, seconds, round by round of each pair of processes: the pairs are what its error comes from; of
+    one pair its rounds, and it holds within these processes. No round is left out: cells add up to the gap."""
+    if min(map(len, differences)) < 2:
+        center = sum(float(x.mean()) for x in differences) / len(differences)
+        return stats.Estimate(center, ((1.0, math.inf),))
+    return stats.generations(differences, trimmed=0.0)
+
+
+def ends(found: stats.Estimate) -> tuple[float, float]:
+    """Of a 95 % interval."""
+    half = found.half(1 - stats.SHOWN)
+    return found.center - half, found.center + half
+
+
+def differs(found: stats.Estimate, error: float) -> bool:
+    """Whether zero is outside the interval that misses with this probability."""
+    return abs(found.center) > found.half(error)
+
+
+def bars(cells: Seconds, known: Mapping[str, Row], what: str) -> list[Bar]:
+    """The gap by cause (column), layer or phase, the largest first."""
+    members: dict[str, list[int]] = {}
+    for i, key in enumerate(cells.keys):
+        members.setdefault(_name(key, known, what), []).append(i)
+    times = {name: [sum(side[i] for i in at) for side in cells.means] for name, at in members.items()}
+    tested = [name for name, seconds in times.items() if max(seconds) >= cells.least]
+    made = []
+    for name, at in members.items():
+        found = estimate([x[:, at].sum(axis=1) for x in cells.differences])
+        sure = name in tested and differs(found, ERROR[what] / len(tested))
+        made.append(Bar(name, times[name][0], times[name][1], *ends(found), sure))
+    return sorted(made, key=lambda bar: -abs(bar.gap))
+
+
+def errors(cells: Seconds, causes: Sequence[Bar]) -> list[float]:
+    """Of each cell's test: its share of what its cause leaves it; 0 where there is nothing to test."""
+    certain = {bar.name for bar in causes if bar.sure}
+    left = ERROR["cause"] / max(1, sum(max(bar.a, bar.b) >= cells.least for bar in causes))
+    tested = Counter(column for i, (_, column) in enumerate(cells.keys) if cells.large(i))
+    return [
+        left / tested[column] if column in certain and cells.large(i) else 0.0
+        for i, (_, column) in enumerate(cells.keys)
+    ]
+
+
+def residual(plain: Sequence[Sequence[Any]], cells: Sequence[Sequence[Any]], left: Sequence[float]) -> Bar:
+    """What cells leave of plain steps, as a bar that is not tested; no interval where its rounds are not those of the
+    cells. `plain`: seconds by side, process and round; `cells`: the same, rounds × cells; `left`: the mean by side."""
+    pairs = [list(zip(*side, strict=True)) for side in zip(plain, cells, strict=True)]
+    if any(len(steps) != len(x) for side in pairs for steps, x in side):
+        return Bar(RESIDUAL, *left, None, None, False)
+    a, b = ([steps - x.sum(axis=1) for steps, x in side] for side in pairs)
+    return Bar(RESIDUAL, *left, *ends(estimate([x - y for x, y in zip(a, b, strict=True)])), False)
+
+
+def _name(key: Key, known: Mapping[str, Row], what: str) -> str:
+    """Of the bar that a cell belongs to."""
+    rows = [known[name] for name in key[0] if name in known]
+    if what == "cause":
+        return key[1]
+    names = [row.layer or row.name for row in rows] if what == "layer" else [row.phase for row in rows]
+    return " + ".join(dict.fromkeys(names or [OUTSIDE]))

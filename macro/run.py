@@ -78,6 +78,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(asked: RunRequest) -> int:
     from kernels.devices import open_device
+    from macro.timing.results import contest_name
     from micro.command import environment as machine
     from micro.command.outputs import open_outputs, say
     from micro.command.session import open_run_file
@@ -86,7 +87,8 @@ def _run(asked: RunRequest) -> int:
     with ExitStack() as stack:
         streams = open_outputs(outputs, stack)
         environment = machine.environment([open_device("cpu")], machine.command_line())
-        file = open_run_file(outputs.output, environment, outputs.resume)
+        planned = [contest_name(asked.plan, x) for x in dict.fromkeys(entry.division for entry in asked.entries)]
+        file = open_run_file(outputs.output, environment, outputs.resume, planned)
         stack.callback(file.close)
         stopped = 0
         try:

@@ -149,7 +149,8 @@ def _run(name: str, threads: int, outputs: Outputs, listing: bool) -> int:
     asked = contests(device.name, device.limits(), threads)
     if listing:
         return listed(asked)
-    with session("ceiling", [device], len(asked), outputs) as at:
+    planned = [contest.name for contest in asked]
+    with session("ceiling", [device], len(asked), outputs, planned=planned) as at:
         measure_all(at, asked, BUDGET)
     found = collect(at.file.run)
     if threads == 1:  # what is kept, for the doctor and for --why, is of one

@@ -94,7 +94,8 @@ def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> I
     total = sum(part.plan.budget.seconds for part in todo)
     contests = tuple(contest for part in todo for contest in part.plan.contests)
     refuse_size(contests, {opened.name: opened.limits()})
-    with session("all", [opened], len(contests), outputs) as at:
+    planned = [contest.name for contest in contests]
+    with session("all", [opened], len(contests), outputs, planned=planned) as at:
         left = budget
         for part in todo:
             share = replace(part.plan.budget, seconds=max(left, 0.0) * part.plan.budget.seconds / total)

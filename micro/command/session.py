@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -59,12 +60,13 @@ def session(
     *,
     until: str = "time",
     swept: frozenset[tuple[str, str]] = frozenset(),
+    planned: Iterable[str] = (),
 ) -> Iterator[Session]:
     """Open until the last contest is measured; its workers end with it. The run is told by its first device.
-    Raises UsageError."""
+    `planned`: names of all that will be measured. Raises UsageError."""
     with ExitStack() as stack:
         environment = machine.environment(devices, machine.command_line())
-        file = open_run_file(outputs.output, environment, outputs.resume)
+        file = open_run_file(outputs.output, environment, outputs.resume, planned)
         stack.callback(file.close)
         history = History(environment.state["machine"])
         stack.callback(history.save)
@@ -79,12 +81,28 @@ def session(
         yield Session(environment, file, runner, progress)
 
 
-def open_run_file(path: Path | None, environment: Environment, resume: bool = False) -> store.RunFile:
-    """A run file, or a run that is only kept in memory. Raises UsageError."""
+def open_run_file(
+    path: Path | None, environment: Environment, resume: bool = False, planned: Iterable[str] = ()
+) -> store.RunFile:
+    """A run file, or a run that is only kept in memory. `planned`: names of all that will be measured; a run of
+    anything else is not gone on with. Raises UsageError."""
+    names = "\n".join(planned)
+    digest = hashlib.sha256(names.encode()).hexdigest()[:16] if names else None
+    environment = replace(environment, state={**environment.state, "plan": digest})
     try:
-        return store.RunFile(path, environment, resume)
+        file = store.RunFile(path, environment, resume)
     except store.Unreadable as error:
         raise UsageError(str(error)) from None
+    begun = file.run.environment
+    if begun.state.get("plan") not in (None, digest):
+        file.close()
+        raise UsageError(f"-o {path}: it holds other contests, {_commands(file.run)}: name another file")
+    return file
+
+
+def _commands(run: Run) -> str:
+    """What a run file was begun by, and what would go on with it."""
+    return f"from `{run.environment.command}`, and this is `{machine.command_line()}`"
 
 
 def run(plan: Plan) -> int:
@@ -121,7 +139,10 @@ def measured(plan: Plan) -> Run:
 def _opened(plan: Plan) -> AbstractContextManager[Session]:
     devices = [_device(name) for name in plan.devices]
     refuse_size(plan.contests, {device.name: device.limits() for device in devices})
-    return session(plan.name, devices, len(plan.contests), plan.outputs, until=plan.until, swept=plan.swept)
+    planned = [contest.name for contest in plan.contests]
+    return session(
+        plan.name, devices, len(plan.contests), plan.outputs, until=plan.until, swept=plan.swept, planned=planned
+    )
 
 
 def _device(name: str) -> Device:
@@ -185,8 +206,7 @@ def _left(plan: Plan, run: Run, path: Path | None) -> list[Contest]:
     for contest in plan.contests:
         for known in (*run.contests, *replicates.taken(run).values()):
             if known.contest == contest.name and (how := _unlike(contest, known, plan.replicates)):
-                said = f"-o {path}: it holds {contest.name} {how}, from `{run.environment.command}`: name another file"
-                raise UsageError(said)
+                raise UsageError(f"-o {path}: it holds {contest.name} {how}, {_commands(run)}: name another file")
     done = {contest.contest for contest in run.contests}
     return [contest for contest in plan.contests if contest.name not in done]
 

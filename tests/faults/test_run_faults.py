@@ -236,6 +236,18 @@ def test_resuming_with_other_cases_is_refused(place: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_resuming_other_contests_is_refused_and_both_commands_named(place: Path) -> None:
+    path = place / "run.jsonl"
+    words = ("--n", "8", "--k", "8", "--budget", "0.2s", "--variant", "openblas,numpy", "-o", str(path))
+    assert run(place, "--m", "8", *words)[0] == 0
+    before = path.read_bytes()
+    code, _, err = run(place, "--m", "16", *words, "--resume")
+    assert code == 2 and len(err.splitlines()) == 1
+    assert "--m 8 " in err and "--m 16 " in err and err.rstrip().endswith("name another file")
+    assert path.read_bytes() == before
+    assert run(place, "--m", "8", *words, "--resume", "-q")[0] == 0
+
+
 @pytest.mark.slow
 def test_other_locale(place: Path) -> None:
     """A terminal that knows ASCII alone still gets its report; a document is UTF-8 all the same."""

@@ -1,9 +1,12 @@
-# setup · run · test · test-all · check · gpu · wheels · heavy · soak · reference · golden · docs · clean. Needs Python 3.11 or later and a C compiler.
+# Needs Python 3.11 or later and a C compiler. `make help` lists what there is.
 NEW := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do $$p $(NEW) 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 
-.PHONY: setup run test test-all check gpu wheels heavy soak reference golden docs clean
+.PHONY: help setup run test test-all check gpu wheels heavy soak reference golden docs clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
 .venv/done: setup.py constraints.txt
 	@$(or $(PYTHON),python3) $(NEW) 2>/dev/null || { echo "Python 3.11 or later is missing: apt-get install python3 python3-venv, or make PYTHON=/path/to/python3.12"; exit 2; }
@@ -20,10 +23,10 @@ run: .venv/done ## the first question, on this machine: the answer, a run file, 
 	@mkdir -p runs
 	@name=runs/transpose-$$(date +%Y%m%d-%H%M%S) && $(BIN)/python -m micro.gemm --transpose -o $$name.jsonl --figures $$name
 
-test: .venv/done ## the tests but for the slow ones; no timings are asserted
+test: .venv/done ## the tests but for the slow ones, four to six minutes on two cores; no timings are asserted
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto -m "not slow"
 
-test-all: .venv/done ## every test, as CI runs them
+test-all: .venv/done ## every test, as CI runs them: nine minutes on two cores
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto
 
 check: .venv/done ## style, types
@@ -70,5 +73,5 @@ docs: .venv/done ## rewrite the pages that come from the code
 	$(BIN)/python docs/cuda.py
 	$(BIN)/python -m docs.rooms
 
-clean:
+clean: ## remove the environment and what was built
 	rm -rf .venv build *.egg-info

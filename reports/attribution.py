@@ -81,7 +81,9 @@ def _causes(explained: Explanation, least: float) -> list[str]:
     if rest:
         a, b = sum(bar.a for bar in rest), sum(bar.b for bar in rest)
         shown.insert(-1, Bar(f"{len(rest)} smaller ones", a, b, None, None, False))
-    lines = [[bar.name, *unit.row(bar.a, bar.b), unit.interval(bar.low, bar.high), _verdict(bar, least)] for bar in shown]
+    lines = [
+        [bar.name, *unit.row(bar.a, bar.b), unit.interval(bar.low, bar.high), _verdict(bar, least)] for bar in shown
+    ]
     step = explained.step
     lines.append(["step", *unit.row(step["a"], step["b"]), unit.interval(*explained.interval), ""])
     return _aligned(["cause", *unit.head(explained), "95 %", ""], lines, left=1)

@@ -64,6 +64,7 @@ def guarded(name: str, body: Callable[[], int]) -> int:
 def _main(benchmark: Benchmark, name: str, options: Options) -> int:
     plan = planned(benchmark, name, options)
     if options.listing:
+        print(*plan.log, sep="\n", end="\n" * bool(plan.log))
         return listed(plan.contests)
     if options.profile is not None:
         from micro.command import environment, profile

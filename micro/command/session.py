@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 REFERENCE = 100e9  # FLOP/s of the processor, which computes what an answer is checked against
 LEAST_VISIT = 1e-3  # seconds of a visit on a device that is not called from the compiled loop
+LOG = "log"  # topic of the note that says what a library's log held
 BESIDE = 4  # visits to ceilings and canaries for each round of a first look, there
 
 
@@ -163,6 +164,8 @@ def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset()) 
 
     if at.progress.contests == len(plan.contests):
         at.progress.contests = len(left) * plan.replicates
+    if plan.log and not any(note.topic == LOG for note in at.file.run.notes):
+        at.file.append(Note(LOG, {"sentences": plan.log}))
     if left and not plan.outputs.quiet:
         print(_forecast(left, plan.budget), file=sys.stderr, flush=True)
     taken = sum(done.seconds.get("measuring", 0.0) for done in so_far().contests)

@@ -1,4 +1,5 @@
-"""An application's products, from what its library logged: MKL_VERBOSE, cuBLAS's log, ONEDNN_VERBOSE.
+"""An application's products, from what its library logged: MKL_VERBOSE, cuBLAS's log, ONEDNN_VERBOSE; and how many
+calls of anything else.
 
 A BLAS logs its column-major call: sgemm(ta, tb, m, n, k) is row-major M = n, N = m with the flags exchanged.
 """
@@ -7,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from kernels.ops.gemm.problem import Gemm
 
@@ -24,15 +27,53 @@ ONEDNN_GEMM = re.compile(  # a call of its BLAS, dnnl_sgemm
     r"onednn_verbose,.*,exec,cpu,gemm_api,[^ ]*,src_f32:[^ ]*:(ab|ba):[^ ]* wei_f32:[^ ]*:(ab|ba):.*,"
     r"(\d+)x(\d+):\d+x(\d+),"
 )
+MKL_CALL = re.compile(r"MKL_VERBOSE (\w+)\(")
+MKL_TIME = re.compile(r"\) ([\d.]+)(ns|us|ms|s)\b")
+UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+CUBLAS_CALL = re.compile(
+    r"I! cuBLAS .* function cublasStatus_t cublas(?!Create|Destroy|Set|Get|Logger)(\w+?)(?:_v2)?\("
+)
+ONEDNN_CALL = re.compile(r"onednn_verbose,(?:.*,)?exec,cpu,(\w+),")
+ONEDNN_TIME = re.compile(r",([\d.]+)$")  # milliseconds
 TYPES = {"f32": "fp32", "bf16": "bf16", "f16": "fp16"}
 CUDA_TYPES = {0: "fp32", 2: "fp16", 3: "int8", 14: "bf16"}  # cudaDataType_t
 
 
-def read(text: str) -> list[Gemm]:
-    """Each different product once, in the order in which they were first called."""
+@dataclass(frozen=True)
+class Calls:
+    """How many, and their seconds together; null where one of them does not say its own."""
+
+    count: int
+    seconds: float | None
+
+    def __add__(self, other: Calls) -> Calls:
+        known = self.seconds is not None and other.seconds is not None
+        return Calls(self.count + other.count, (self.seconds or 0.0) + (other.seconds or 0.0) if known else None)
+
+
+@dataclass(frozen=True)
+class Log:
+    """`products`: each different one in the order in which they were first called; `others`: what else was called, by
+    the library's own word, such as `oneDNN convolution`."""
+
+    products: dict[Gemm, Calls]
+    others: dict[str, Calls]
+
+
+Call: TypeAlias = tuple[int, "Gemm | str", "float | None"]  # line, product or word, seconds
+
+
+def read(text: str) -> Log:
+    """All calls of a log."""
     lines = text.splitlines()
-    found = [*_mkl(lines), *_cublas(lines), *_onednn(lines)]
-    return list(dict.fromkeys(problem for _, problem in sorted(found, key=lambda x: x[0])))
+    log = Log({}, {})
+    for _, what, seconds in sorted((*_mkl(lines), *_cublas(lines), *_onednn(lines)), key=lambda call: call[0]):
+        one = Calls(1, seconds)
+        if isinstance(what, Gemm):
+            log.products[what] = log.products[what] + one if what in log.products else one
+        else:
+            log.others[what] = log.others[what] + one if what in log.others else one
+    return log
 
 
 def _column_major(ta: str, tb: str, m: int, n: int, k: int, lds: tuple[int, int, int], dtype: str) -> Gemm:
@@ -52,47 +93,64 @@ def _flag(word: str) -> str:
     return "n" if word in ("N", "0") else "t"
 
 
-def _mkl(lines: list[str]) -> Iterator[tuple[int, Gemm]]:
+def _mkl(lines: list[str]) -> Iterator[Call]:
     for number, line in enumerate(lines):
+        if not (call := MKL_CALL.search(line)):
+            continue
+        told = MKL_TIME.search(line)
+        seconds = float(told[1]) * UNITS[told[2]] if told else None
+        what: Gemm | str = f"MKL {call[1]}"
         if match := MKL.search(line):
             m, n, k, lda, ldb, ldc = map(int, match.groups()[2:])
-            flags = _flag(match[1]), _flag(match[2])
-            if _empty(m, n, k):
-                continue
-            yield number, _column_major(*flags, m, n, k, (lda, ldb, ldc), "fp32")
+            if not _empty(m, n, k):
+                what = _column_major(_flag(match[1]), _flag(match[2]), m, n, k, (lda, ldb, ldc), "fp32")
+        yield number, what, seconds
 
 
-def _cublas(lines: list[str]) -> Iterator[tuple[int, Gemm]]:
-    """A call, then a line for each argument."""
+def _cublas(lines: list[str]) -> Iterator[Call]:
+    """A call, then a line for each argument. Its times are those of the log, not of the call."""
     for number, line in enumerate(lines):
-        if not CUBLAS.search(line):
+        if not (call := CUBLAS_CALL.search(line)):
             continue
-        told: dict[str, int] = {}
-        for argument in lines[number + 1 :]:
-            match = FIELD.match(argument.strip())
-            if match:
-                told[match[1]] = int(match[2])
-            elif not argument.startswith("i!") or "Time:" in argument:
-                break
-        if {"transa", "transb", "m", "n", "k", "lda", "ldb", "ldc"} <= told.keys():
-            if _empty(told["m"], told["n"], told["k"]) or told.get("Atype", 0) not in CUDA_TYPES:
-                continue
-            flags = _flag(str(told["transa"])), _flag(str(told["transb"]))
-            lds = (told["lda"], told["ldb"], told["ldc"])
-            dtype = CUDA_TYPES[told.get("Atype", 0)]
-            yield number, _column_major(*flags, told["m"], told["n"], told["k"], lds, dtype)
+        what: Gemm | str = f"cuBLAS {call[1]}"
+        if CUBLAS.search(line) and (product := _cublas_product(lines[number + 1 :])):
+            what = product
+        yield number, what, None
 
 
-def _onednn(lines: list[str]) -> Iterator[tuple[int, Gemm]]:
-    """Row-major: src M×K, weights K×N, of an inner product N×K; a transposed one is tagged `ba`."""
+def _cublas_product(arguments: list[str]) -> Gemm | None:
+    told: dict[str, int] = {}
+    for argument in arguments:
+        match = FIELD.match(argument.strip())
+        if match:
+            told[match[1]] = int(match[2])
+        elif not argument.startswith("i!") or "Time:" in argument:
+            break
+    if not {"transa", "transb", "m", "n", "k", "lda", "ldb", "ldc"} <= told.keys():
+        return None
+    if _empty(told["m"], told["n"], told["k"]) or told.get("Atype", 0) not in CUDA_TYPES:
+        return None
+    flags = _flag(str(told["transa"])), _flag(str(told["transb"]))
+    lds = (told["lda"], told["ldb"], told["ldc"])
+    return _column_major(*flags, told["m"], told["n"], told["k"], lds, CUDA_TYPES[told.get("Atype", 0)])
+
+
+def _onednn(lines: list[str]) -> Iterator[Call]:
     for number, line in enumerate(lines):
-        if match := ONEDNN_GEMM.search(line):
-            m, k, n = map(int, match.groups()[2:])
-            if not _empty(m, k, n):
-                yield number, Gemm(m, n, k, "".join("nt"[tag == "ba"] for tag in match.groups()[:2]))
-        elif match := ONEDNN.search(line):
-            kind, dtype, src, wei, *sizes = match.groups()
-            m, k, n = (int(size) for size in sizes if size is not None)
-            trans = ("n" if src == "ab" else "t") + ("n" if (wei == "ab") == (kind == "matmul") else "t")
-            if not _empty(m, k, n):
-                yield number, Gemm(m, n, k, trans, dtype=TYPES[dtype])
+        if call := ONEDNN_CALL.search(line):
+            told = ONEDNN_TIME.search(line)
+            yield number, _onednn_product(line) or f"oneDNN {call[1]}", float(told[1]) * 1e-3 if told else None
+
+
+def _onednn_product(line: str) -> Gemm | None:
+    """Row-major: src M×K, weights K×N, of an inner product N×K; a transposed one is tagged `ba`."""
+    if match := ONEDNN_GEMM.search(line):
+        m, k, n = map(int, match.groups()[2:])
+        trans = "".join("nt"[tag == "ba"] for tag in match.groups()[:2])
+        return None if _empty(m, k, n) else Gemm(m, n, k, trans)
+    if not (match := ONEDNN.search(line)):
+        return None
+    kind, dtype, src, wei, *sizes = match.groups()
+    m, k, n = (int(size) for size in sizes if size is not None)
+    trans = ("n" if src == "ab" else "t") + ("n" if (wei == "ab") == (kind == "matmul") else "t")
+    return None if _empty(m, k, n) else Gemm(m, n, k, trans, dtype=TYPES[dtype])

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from kernels.errors import UsageError
 from micro.planning import library_log, written
 from micro.planning.benchmark import Benchmark
+from micro.planning.library_log import Calls
 
 
-def read(benchmark: Benchmark, path: Path) -> list[Any]:
-    """Each different problem once. Raises UsageError."""
+@dataclass(frozen=True)
+class Written:
+    """What a file holds: each different problem once, those of a log by their time, and what the log says besides."""
+
+    problems: Sequence[Any]
+    sentences: Sequence[str] = ()
+
+
+def read(benchmark: Benchmark, path: Path) -> Written:
+    """Raises UsageError."""
     try:
         text = path.read_text("utf-8", errors="replace")
         if not text.lstrip().startswith("{"):
@@ -28,7 +38,7 @@ def read(benchmark: Benchmark, path: Path) -> list[Any]:
             found.append(benchmark.problem(**row))
         except UsageError as error:
             raise UsageError(f"--shapes {path}: problem {i}: {error}") from None
-    return list(dict.fromkeys(found))
+    return Written(list(dict.fromkeys(found)))
 
 
 def _rows(benchmark: Benchmark, text: str) -> list[dict[str, Any]]:
@@ -43,12 +53,38 @@ def _rows(benchmark: Benchmark, text: str) -> list[dict[str, Any]]:
     return [{name: row[name] for name in known if name in row} for row in told["problems"]]
 
 
-def _logged(benchmark: Benchmark, path: Path, text: str) -> list[Any]:
+def _logged(benchmark: Benchmark, path: Path, text: str) -> Written:
     """Problems from what a library logged."""
-    found = [problem for problem in library_log.read(text) if isinstance(problem, benchmark.problem)]
-    if not found:
+    log = library_log.read(text)
+    taken = {problem: calls for problem, calls in log.products.items() if isinstance(problem, benchmark.problem)}
+    if not taken:
+        others = f"; it holds {_listed(log.others, None)}" if log.others else ""
         raise UsageError(
             f"--shapes {path}: neither JSON like micro/shapes/fc.json nor a log with products: run the application "
-            "with MKL_VERBOSE=1, ONEDNN_VERBOSE=1 or CUBLAS_LOGINFO_DBG=1"
+            f"with MKL_VERBOSE=1, ONEDNN_VERBOSE=1 or CUBLAS_LOGINFO_DBG=1{others}"
         )
-    return list(found)
+    taken = dict(sorted(taken.items(), key=lambda item: -(item[1].seconds or 0.0)))
+    products = sum(taken.values(), Calls(0, 0.0))
+    whole = sum(log.others.values(), products)
+    lines = [
+        f"{path.name}: {products.count} of {whole.count} calls are taken{_share(products, whole)}; left out: "
+        f"{_listed(log.others, whole) if log.others else 'nothing'}."
+    ]
+    lines += [f"{problem.name}: {_times(calls.count)}{_share(calls, whole)}" for problem, calls in taken.items()]
+    return Written(list(taken), lines)
+
+
+def _listed(others: Mapping[str, Calls], whole: Calls | None) -> str:
+    """What else was called, the longest first."""
+    ranked = sorted(others.items(), key=lambda item: (-(item[1].seconds or 0.0), -item[1].count))
+    return ", ".join(f"{name} {_times(calls.count)}{_share(calls, whole) if whole else ''}" for name, calls in ranked)
+
+
+def _times(count: int) -> str:
+    return f"{count} time{'s' * (count != 1)}"
+
+
+def _share(calls: Calls, whole: Calls) -> str:
+    """Of the logged time; nothing where a call did not say its own."""
+    known = calls.seconds is not None and whole.seconds
+    return f" ({calls.seconds / whole.seconds:.1%} of the logged time)" if known else ""

@@ -22,6 +22,7 @@ from micro.planning.contest import SETTINGS, Budget, Contest
 from micro.planning.options import Options, Outputs, option_of
 
 if TYPE_CHECKING:
+    from micro.planning.problem_files import Written
     from reports.record import Run
 
 
@@ -38,7 +39,8 @@ TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 class Plan:
     """A command, ready to be measured. `devices` are those to be opened, the first of them the one the run is told by;
     `swept` are the axes that a line which repeats a case names; `replicates`: how often all is measured; `answer` and
-    `refine` are those of its question; `why`: the contest that is to be explained."""
+    `refine` are those of its question; `why`: the contest that is to be explained; `log`: what a library's log held,
+    taken and left out."""
 
     name: str
     contests: tuple[Contest, ...]
@@ -51,6 +53,7 @@ class Plan:
     refine: Callable[[Run], list[Contest]] = lambda run: []
     why: str | None = None
     replicates: int = 1
+    log: tuple[str, ...] = ()
 
 
 def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
@@ -62,7 +65,8 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
     question = _question(benchmark, options)
     if options.why or options.profile is not None:
         asked = why.only(asked)
-    contests = tuple(_chosen(_contests(benchmark, options, asked, question), options))
+    written = _written(benchmark, options, question)
+    contests = tuple(_chosen(_contests(benchmark, options, asked, question, written), options))
     plan = Plan(
         name,
         contests,
@@ -72,6 +76,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
         options.until,
         options.outputs,
         replicates=_replicates(options),
+        log=tuple(written.sentences) if written else (),
     )
     if options.why:
         explained = why.contest(asked, list(contests))
@@ -189,25 +194,32 @@ def _question(benchmark: Benchmark, options: Options) -> Question | None:
     return questions[0] if questions else None
 
 
-def _contests(benchmark: Benchmark, options: Options, asked: Request, question: Question | None) -> list[Contest]:
+def _written(benchmark: Benchmark, options: Options, question: Question | None) -> Written | None:
+    """What a file of problems holds. Raises UsageError."""
     if question:
         for option, given in (("--shapes", options.shapes), ("--vary", options.vary)):
             if given is not None:
                 raise UsageError(f"{option} {given}: a question sets its own contests; leave one of the two out")
-        return _of_question(benchmark, question, asked)
-    if options.shapes:
-        dropped.refuse_beside_file(options)
-        from micro.planning import problem_files  # and what reads logs: a command without --shapes starts without it
+    if not options.shapes:
+        return None
+    dropped.refuse_beside_file(options)
+    from micro.planning import problem_files  # and what reads logs: a command without --shapes starts without it
 
-        sizes = problem_files.read(benchmark, options.shapes)
-    else:
-        sizes = problems(benchmark.problem, asked.axes)
+    return problem_files.read(benchmark, options.shapes)
+
+
+def _contests(
+    benchmark: Benchmark, options: Options, asked: Request, question: Question | None, written: Written | None
+) -> list[Contest]:
+    if question:
+        return _of_question(benchmark, question, asked)
+    sizes = list(written.problems) if written else problems(benchmark.problem, asked.axes)
     if not options.vary:
         return by_variant(asked, sizes)
     names = [field.name for field in fields(benchmark.problem)] + list(SETTINGS)
     if options.vary not in names:
         raise UsageError(f"--vary {options.vary}: there are {', '.join(names)}")
-    if options.shapes:
+    if written:
         sizes = _spread(sizes, asked, options.vary)
     return along(asked, sizes, options.vary)
 

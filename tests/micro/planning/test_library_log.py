@@ -13,11 +13,18 @@ import pytest
 
 from kernels.libs import mkl
 from kernels.ops.gemm.problem import Gemm
-from micro.planning.library_log import read
+from micro.planning.library_log import Calls, read
+from reports import store
 from tests.conftest import Ran
 
 ROOT = Path(__file__).parents[3]
 FLAGS = {"n": "N", "t": "T"}
+
+
+def products(text: str) -> list[Gemm]:
+    return list(read(text).products)
+
+
 HEAD = "MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture, Lnx 2.60GHz lp64"
 TAIL = "72.02us CNR:OFF Dyn:0 FastMM:1 TID:0  NThr:1"
 
@@ -123,7 +130,7 @@ def cublas_call(
     ],
 )
 def test_a_call_is_a_product(line: str, problem: Gemm) -> None:
-    assert read(line) == [problem]
+    assert products(line) == [problem]
 
 
 FOREIGN = [
@@ -160,18 +167,18 @@ KNOWN = [
 
 @pytest.mark.parametrize("line", FOREIGN)
 def test_what_is_no_product_of_ours_is_passed_over(line: str) -> None:
-    assert read(line) == []
-    assert read(f"{line}\n{KNOWN[0][0]}\n{line}\n{KNOWN[1][0]}\n{line}") == [KNOWN[0][1], KNOWN[1][1]]
+    assert products(line) == []
+    assert products(f"{line}\n{KNOWN[0][0]}\n{line}\n{KNOWN[1][0]}\n{line}") == [KNOWN[0][1], KNOWN[1][1]]
 
 
 def test_a_log_of_all_three_keeps_their_order_and_names_each_product_once() -> None:
     lines = [text for known, _ in KNOWN for text in (known, FOREIGN[1], HEAD)]
-    assert read("\n".join([*lines, *reversed(lines)])) == [problem for _, problem in KNOWN]
+    assert products("\n".join([*lines, *reversed(lines)])) == [problem for _, problem in KNOWN]
 
 
 def test_lines_behind_other_words_count() -> None:
     """As a launcher or a logger puts them there."""
-    assert read(f"rank 0: {KNOWN[0][0]}\r\n[0] {KNOWN[2][0]}\r\n") == [KNOWN[0][1], KNOWN[2][1]]
+    assert products(f"rank 0: {KNOWN[0][0]}\r\n[0] {KNOWN[2][0]}\r\n") == [KNOWN[0][1], KNOWN[2][1]]
 
 
 @pytest.mark.parametrize("number", range(len(KNOWN)))
@@ -181,14 +188,14 @@ def test_a_log_that_is_cut_off_loses_its_last_call_at_most(number: int) -> None:
     known, problem = KNOWN[number]
     earlier = [x for _, x in KNOWN[:number]]
     for end in range(len(known)):
-        found = read(f"{before}\n{known[:end]}")
+        found = products(f"{before}\n{known[:end]}")
         assert found[: len(earlier)] == earlier
         assert found[len(earlier) :] in ([], [problem]), known[:end]
 
 
 def test_calls_of_another_thread_do_not_mix() -> None:
     first, second = KNOWN[1][0].splitlines(), KNOWN[3][0]
-    assert read("\n".join([*first[:5], second])) == [KNOWN[3][1]]
+    assert products("\n".join([*first[:5], second])) == [KNOWN[3][1]]
 
 
 # Through the command line
@@ -199,7 +206,59 @@ def test_shapes_from_a_log(gemm: Callable[..., Ran], tmp_path: Path) -> None:
     path.write_text("\n".join([HEAD, *(text for text, _ in KNOWN[::2])]))
     ran = gemm("--shapes", str(path), "--variant", "openblas", "--device", "fake", "--list")
     assert ran.code == 0
-    assert [line.split()[0] for line in ran.out.splitlines()[::2]] == [problem.name for _, problem in KNOWN[::2]]
+    longest_first = [KNOWN[i][1].name for i in (0, 4, 2)]
+    lines = ran.out.splitlines()
+    assert lines[:4] == [
+        "application.log: 3 of 3 calls are taken (100.0% of the logged time); left out: nothing.",
+        f"{longest_first[0]}: 1 time (34.0% of the logged time)",
+        f"{longest_first[1]}: 1 time (34.0% of the logged time)",
+        f"{longest_first[2]}: 1 time (32.0% of the logged time)",
+    ]
+    assert [line.split()[0] for line in lines[4::2]] == longest_first
+
+
+CONVOLUTION = (
+    "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core,forward_training,src:f32:a:blocked:acdb::f0 "
+    "wei:f32:a:blocked:Acdb16a::f0 bia:f32:a:blocked:a::f0 dst:f32:a:blocked:acdb::f0,,alg:convolution_direct,"
+    "mb16_ic3oc64_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,1.5"
+)
+
+
+def test_what_is_left_out_of_a_log_is_counted() -> None:
+    reorder = next(line for line in FOREIGN if "reorder" in line)
+    batch = next(line for line in FOREIGN if "SGEMM_BATCH" in line)
+    log = read("\n".join([CONVOLUTION, KNOWN[0][0], reorder, CONVOLUTION, batch, KNOWN[0][0], FOREIGN[-1]]))
+    assert log.products == {KNOWN[0][1]: Calls(2, pytest.approx(2 * 72.02e-6))}
+    assert log.others == {
+        "oneDNN convolution": Calls(2, pytest.approx(3e-3)),
+        "oneDNN reorder": Calls(1, pytest.approx(10.0098e-6)),
+        "MKL SGEMM_BATCH": Calls(1, pytest.approx(217.79e-6)),
+        "cuBLAS SgemmStridedBatched": Calls(1, None),
+    }
+
+
+def test_what_sets_a_library_up_is_no_call_of_a_log() -> None:
+    assert not read("\n".join([HEAD, *(line for line in FOREIGN if "SetStream" in line or "create:" in line)])).others
+
+
+def test_a_log_says_what_share_of_its_time_is_left_out(gemm: Callable[..., Ran], tmp_path: Path) -> None:
+    path, run = tmp_path / "cnn.log", tmp_path / "run.jsonl"
+    path.write_text("\n".join([CONVOLUTION] * 20 + [KNOWN[0][0]] * 2))
+    words = ("--shapes", str(path), "--variant", "openblas,naive", "--device", "fake", "--budget", "0.1s")
+    assert gemm(*words, "-o", str(run)).code == 0
+    (note,) = [note for note in store.read(run).notes if note.topic == "log"]
+    assert note.data["sentences"] == [
+        "cnn.log: 2 of 22 calls are taken (0.5% of the logged time); left out: oneDNN convolution 20 times "
+        "(99.5% of the logged time).",
+        f"{KNOWN[0][1].name}: 2 times (0.5% of the logged time)",
+    ]
+
+
+def test_a_log_of_convolutions_alone_says_so(gemm: Callable[..., Ran], tmp_path: Path) -> None:
+    path = tmp_path / "cnn.log"
+    path.write_text(CONVOLUTION)
+    ran = gemm("--shapes", str(path), "--list")
+    assert ran.code == 2 and ran.err.rstrip().endswith("it holds oneDNN convolution 1 time")
 
 
 @pytest.mark.parametrize("text", ["", "nothing of interest", "\n".join(FOREIGN), "\x00\x80"])
@@ -249,7 +308,7 @@ def asked(sizes: tuple[tuple[int, int, int], ...], dtype: str) -> list[Gemm]:
 
 def of_torch(sizes: tuple[tuple[int, int, int], ...], dtype: str) -> list[Gemm]:
     program = TORCH.format(sizes=sizes, transes=("nn", "nt", "tn", "tt"), dtype=dtype)
-    return read(printed(program, MKL_VERBOSE="1", ONEDNN_VERBOSE="1"))
+    return products(printed(program, MKL_VERBOSE="1", ONEDNN_VERBOSE="1"))
 
 
 @torch_here
@@ -286,5 +345,5 @@ for name in {names}:
 @pytest.mark.skipif(mkl.missing() is not None, reason="no MKL: pip install mkl")
 def test_mkl_tells_our_products_with_their_padding() -> None:
     problems = [Gemm(*size, trans, ld_pad=pad) for size in SIZES for trans in ("nn", "tt", "nt") for pad in (0, 3)]
-    told = read(printed(OURS.format(names=[x.name for x in problems]), MKL_VERBOSE="1"))
+    told = products(printed(OURS.format(names=[x.name for x in problems]), MKL_VERBOSE="1"))
     assert told == problems

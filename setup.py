@@ -41,6 +41,7 @@ setup(
         "threadpoolctl>=3.5",
         "psutil>=6",
         "matplotlib>=3.9",
+        "cloudpickle>=3",
     ],
     extras_require=EXTRAS,
 )

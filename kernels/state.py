@@ -37,10 +37,15 @@ def is_temporary() -> bool:
 
 def write(name: str, text: str) -> Path:
     """Replace the file `name` in one step, so that a reader never sees half of it."""
+    return write_bytes(name, text.encode())
+
+
+def write_bytes(name: str, content: bytes) -> Path:
+    """The same of anything."""
     target = folder() / name
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(text)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(content)
     os.replace(temporary, target)
     return target

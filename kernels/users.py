@@ -7,7 +7,9 @@ import importlib
 import importlib.util
 import itertools
 import os
+import re
 import sys
+import traceback
 import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from kernels import state
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError, said
 from kernels.launch import Bind, Launch
@@ -24,8 +27,12 @@ if TYPE_CHECKING:
     from kernels.devices.base import Device
 
 
+MODULE = "kernelgap_users_"  # how the modules made of a user's files begin
+PICKLED = ".pkl"
+
+
 def load(name: str) -> Variant[Any]:
-    """`module:NAME` or `file.py:NAME`. Raises UsageError.
+    """`module:NAME`, `file.py:NAME`, or what `name_of` says of a Python function. Raises UsageError.
 
     A function gets arrays in the problem's order, inputs first, and writes the outputs; or it returns a
     Launch, which is then what is timed. Its attribute `precision` says what it computes in, fp32 if none;
@@ -33,12 +40,13 @@ def load(name: str) -> Variant[Any]:
     """
     place, _, attribute = name.rpartition(":")
     try:
-        module = _module(place)
-        found = getattr(module, attribute)
+        found, path = _pickled(Path(place)) if place.endswith(PICKLED) else _attribute(place, attribute)
     except FileNotFoundError:
         raise UsageError(f"--variant {name}: there is no file {place}") from None
+    except UsageError as error:
+        raise UsageError(f"--variant {name}: {error}") from None
     except (Exception, SystemExit) as error:  # the file is the user's: anything may be wrong with it
-        raise UsageError(f"--variant {name}: {said(error)}") from None
+        raise UsageError(f"--variant {name}: {raised(error)}") from None
     if isinstance(found, Variant):
         return found
     if not callable(found):
@@ -52,16 +60,63 @@ def load(name: str) -> Variant[Any]:
         "user",
         partial(_prepare, found),
         precision,
-        kernel=lambda: (_digest(module), None),
+        kernel=lambda: (_digest(path), None),
         python=True,
     )
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The variant that a Python function is: that of its file where it is found there; of a script, a notebook or
+    another function it is kept in the state folder, pickled with what it refers to. Raises UsageError."""
+    module, own = sys.modules.get(function.__module__), getattr(function, "__qualname__", "")
+    source = getattr(module, "__file__", None)
+    if source and source.endswith(".py") and module.__name__ != "__main__" and vars(module).get(own) is function:
+        return f"{source}:{own}"
+    import cloudpickle
+
+    try:
+        content = cloudpickle.dumps(function)
+    except Exception as error:  # of whatever it refers to
+        raise UsageError(
+            f"variant {own or function!r}: it cannot be pickled ({said(error)}): put it into a file"
+        ) from None
+    name = re.sub(r"\W+", "_", own.rpartition(".")[2]).strip("_") or "function"
+    path = state.write_bytes(f"functions/{name}-{hashlib.sha256(content).hexdigest()[:12]}{PICKLED}", content)
+    return f"{path}:{name}"
+
+
+def raised(error: BaseException) -> str:
+    """What a user's code raised, on one line, and the line of his file in which it did."""
+    lines = [
+        f"{Path(frame.f_code.co_filename).name}, line {number}"
+        for frame, number in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).startswith(MODULE)
+    ]
+    return said(error) + (f" ({lines[-1]})" if lines else "")
+
+
+def _pickled(path: Path) -> tuple[Any, Path]:
+    """A function that `name_of` kept, and where."""
+    import pickle
+
+    return pickle.loads(path.read_bytes()), path
+
+
+def _attribute(place: str, name: str) -> tuple[Any, Path | None]:
+    """A module's attribute, and its file."""
+    module = _module(place)
+    if name not in vars(module):
+        known = [x for x, value in vars(module).items() if callable(value) and not x.startswith("_")]
+        own = [x for x in known if getattr(vars(module)[x], "__module__", None) == module.__name__]
+        raise UsageError(f"{Path(place).name} has no {name}; it has {', '.join(own or known) or 'no function'}")
+    return vars(module)[name], Path(module.__file__) if module.__file__ else None
 
 
 def _module(place: str) -> ModuleType:
     if not place.endswith(".py"):
         return importlib.import_module(place)
     # A name of its own: two files may be called alike, or like an installed package.
-    name = f"kernelgap_users_{zlib.crc32(os.path.abspath(place).encode()):08x}"
+    name = f"{MODULE}{zlib.crc32(os.path.abspath(place).encode()):08x}"
     spec = importlib.util.spec_from_file_location(name, place)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -70,12 +125,9 @@ def _module(place: str) -> ModuleType:
     return module
 
 
-def _digest(module: ModuleType) -> str | None:
-    """Its file, and what was in it."""
-    if module.__file__ is None:
-        return None
-    content = Path(module.__file__).read_bytes()
-    return f"{Path(module.__file__).name} sha256:{hashlib.sha256(content).hexdigest()[:12]}"
+def _digest(path: Path | None) -> str | None:
+    """A file's name, and what was in it."""
+    return f"{path.name} sha256:{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}" if path else None
 
 
 def _prepare(function: Callable[..., Any], problem: Any, device: Device, setting: object) -> Bind:

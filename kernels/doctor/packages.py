@@ -45,7 +45,10 @@ OPTIONAL = {
     "pyopencl": _plain("pyopencl"),
     "pyfftw": _plain("pyfftw"),
 }
-BASE = {name: _plain(name) for name in ("numpy", "scipy", "msgspec", "rich", "threadpoolctl", "psutil", "matplotlib")}
+BASE = {
+    name: _plain(name)
+    for name in ("numpy", "scipy", "msgspec", "rich", "threadpoolctl", "psutil", "matplotlib", "cloudpickle")
+}
 
 
 def package(wanted: Wanted) -> Part:

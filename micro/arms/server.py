@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from kernels.devices import open_device
-from kernels.errors import SuiteError, said
+from kernels.errors import SuiteError
+from kernels.users import raised
 from micro.command import environment as machine
 from micro.planning.contest import parse
 from micro.planning.options import request
@@ -113,7 +114,7 @@ def main(arguments: list[str]) -> None:
             except SuiteError as error:
                 answer = {"error": str(error), "kind": type(error).__name__}
             except Exception as error:
-                answer = {"error": f"raises {said(error)}", "kind": "LaunchError"}
+                answer = {"error": f"raises {raised(error)}", "kind": "LaunchError"}
             answers.write(json.dumps(answer) + "\n")
             answers.flush()
 

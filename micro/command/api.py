@@ -15,8 +15,8 @@ def plan(benchmark: str, **options: Any) -> Plan:
     """What `python -m micro.BENCHMARK --option value …` would measure; its `contests` can be looked through.
 
     An option is named as on the command line, with `_` for `-`: a value, a list of values, or True for a
-    flag; `output` is the run file, `without` stands for `--not`. Nothing is measured or imported yet.
-    Raises UsageError.
+    flag; `output` is the run file, `without` stands for `--not`. A variant may be a Python function of the problem
+    and its arrays. Nothing is measured or imported yet. Raises UsageError.
     """
     from kernels.errors import UsageError
     from micro.planning.options import request
@@ -29,8 +29,19 @@ def plan(benchmark: str, **options: Any) -> Plan:
         raise UsageError(f"{benchmark!r} is no benchmark: see `ls micro`, the files") from None
     for name in {"figures", "list", "profile", *formats.kinds()} & options.keys():
         raise UsageError(f"{name}: from Python the run itself is written, by reports.formats or reports.figures")
-    meant, read = request(found, benchmark, words(options), raising=True)
+    meant, read = request(found, benchmark, words(_named(options)), raising=True)
     return planned(meant, benchmark, read)
+
+
+def _named(options: dict[str, Any]) -> dict[str, Any]:
+    """With the name of each function among the variants."""
+    asked = options.get("variant")
+    several = isinstance(asked, Sequence) and not isinstance(asked, str)
+    if not any(map(callable, asked if several else [asked])):
+        return options
+    from kernels.users import name_of
+
+    return options | {"variant": [name_of(x) if callable(x) else x for x in (asked if several else [asked])]}
 
 
 def measure(plan: Plan) -> Run:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from kernels.errors import LaunchError, SuiteError, said
+from kernels.errors import LaunchError, SuiteError
+from kernels.users import raised
 from micro.worker.messages import Message, R, Serves
 
 
@@ -73,7 +74,7 @@ class Local:
         except SuiteError:
             raise
         except Exception as error:
-            raise LaunchError(f"raises {said(error)}") from error
+            raise LaunchError(f"raises {raised(error)}") from error
 
     def running(self) -> int:
         return self.host.running()

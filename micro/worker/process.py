@@ -20,7 +20,8 @@ from kernels import heap as heap_asked
 from kernels import isa as isa_asked
 from kernels.catalog import find
 from kernels.devices import kind_of, open_device
-from kernels.errors import BuildError, LaunchError, LeftRunning, SuiteError, Unavailable, WrongResult, said
+from kernels.errors import BuildError, LaunchError, LeftRunning, SuiteError, Unavailable, WrongResult
+from kernels.users import raised
 from micro.planning.contest import Case
 from micro.worker import fences
 from micro.worker.client import Client, Died, Local
@@ -233,7 +234,7 @@ def main(arguments: list[str]) -> None:
         except SuiteError as error:
             answer = (type(error).__name__, str(error))
         except (Exception, KeyboardInterrupt) as error:  # an interrupt of a kernel's own
-            answer = ("LaunchError", f"raises {said(error)}")
+            answer = ("LaunchError", f"raises {raised(error)}")
         if os.getpid() != own:  # a child that a kernel left behind must not answer for it
             os._exit(0)
         answers.send(answer)

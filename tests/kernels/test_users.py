@@ -103,7 +103,7 @@ def test_wrong_functions_are_refused(place: Path) -> None:
 
 def test_a_function_that_raises_is_told_by_the_first_line(place: Path) -> None:
     host = Local(Host(CPU, 0))
-    with pytest.raises(LaunchError, match=r"^raises ArithmeticError: no such product$"):
+    with pytest.raises(LaunchError, match=r"^raises ArithmeticError: no such product \(mine\.py, line \d+\)$"):
         ask(host, Prepare(Case(SQUARE, f"{place}/mine.py:raises")), 1.0)
 
 
@@ -253,3 +253,8 @@ def test_two_files_with_functions_of_one_name_join_one_contest(gemm: Gemm, place
     functions = [find("gemm", name).prepare.args[0] for name in names]  # type: ignore[attr-defined]
     assert functions[0] is not functions[1]
     assert all(sys.modules[function.__module__].right is function for function in functions)
+
+
+def test_a_name_that_a_file_lacks_is_told_with_those_it_has(place: Path) -> None:
+    with pytest.raises(UsageError, match=r"mine\.py has no nope; it has right, zeros, "):
+        load(f"{place}/mine.py:nope")

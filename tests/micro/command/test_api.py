@@ -6,15 +6,18 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import micro
 from kernels.errors import SuiteError, UsageError
+from kernels.users import name_of
 from reports import flat, store
 from reports.record import Result, Run
 from tests.builds import share
@@ -254,3 +257,37 @@ def test_a_script_of_ten_lines(tmp_path: Path) -> None:
     assert lines[:2] == ["gemm/m:8/n:8/k:8", "gemm/m:16/n:8/k:8"]
     assert [line.split()[:2] for line in lines[2:]] == [["gemm/m:8/n:8/k:8", "8"], ["gemm/m:16/n:8/k:8", "16"]]
     assert store.read(tmp_path / "run.jsonl").environment.command == "from Python: script.py"
+
+
+# A Python function as a variant
+
+
+def product(problem: Any, a: Any, b: Any, c: Any) -> None:
+    np.matmul(a, b, out=c)
+
+
+def test_a_function_of_a_module_is_measured_as_of_its_file() -> None:
+    assert name_of(product) == f"{__file__}:product"
+    run = micro.measure(micro.plan("gemm", **SIZE, variant=["numpy", product], budget="0.1s"))
+    assert [r.variant for r in run.results if r.role == "measured"] == ["numpy", f"{__file__}:product"]
+    assert all(r.status in ("ok", "contended") for r in run.results)
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_function_of_a_script_is_kept_with_what_it_refers_to(wrong: bool, own_state: Path) -> None:
+    factor = 2.0 if wrong else 1.0
+
+    def mine(problem: Any, a: Any, b: Any, c: Any) -> None:
+        np.multiply(np.matmul(a, b), factor, out=c)
+
+    run = micro.measure(micro.plan("gemm", **SIZE, variant=mine, budget="0.1s"))
+    (result,) = [r for r in run.results if r.role == "measured"]
+    assert result.variant.startswith(str(own_state / "functions" / "mine-")) and result.variant.endswith(".pkl:mine")
+    assert (result.status == "wrong") == wrong, result.reason
+    assert result.kernel is not None and result.kernel.startswith("mine-")
+
+
+def test_what_cannot_be_kept_is_refused() -> None:
+    lock = threading.Lock()
+    with pytest.raises(UsageError, match=r"cannot be pickled \(TypeError: .*\): put it into a file$"):
+        micro.plan("gemm", **SIZE, variant=lambda problem, a, b, c: lock.acquire())

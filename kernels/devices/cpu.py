@@ -149,6 +149,12 @@ def _cpuinfo() -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in pairs}
 
 
+def processor() -> str:
+    """Its model, and the flags of what it can execute."""
+    info = _cpuinfo()
+    return f"{info.get('model name', os.uname().machine)}: {info.get('flags', '')}"
+
+
 def instruction_sets() -> tuple[str, ...]:
     """The vector instruction sets this processor has, narrowest first."""
     flags = _cpuinfo().get("flags", "").split()

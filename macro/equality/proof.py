@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels import state
-from kernels.devices.cpu import cores
+from kernels.devices.cpu import cores, processor
 from kernels.errors import SuiteError
 from macro.equality import defects
 from macro.equality.answer import COUNTS, Answer, ask, relative
@@ -32,6 +33,9 @@ FLOOR = 2.0**-22  # of the relative difference: four units of single precision
 LOSS_FLOOR = 2.0**-20  # of a loss: libraries approximate its exponential and logarithm to some units more,
 COARSE = 1 + LOSS_FLOOR  # all shares of a softmax one way (oneDNN 1.7's, seen), which steps then add up
 ORDERS = ("reversed", "shuffled")
+# Of an identity: with another of these it is another program. Threads and heaps change no rounding that bounds lack.
+HOLDS = ("version", "build", "blas", "dnn", "python", "libraries", "flags", "dispatch", "isa_asked")
+SAME = re.compile(r"(NUM_THREADS|NTHREADS?|NPROC)$|^MALLOC_")
 RULE = (COUNTS, FACTOR, TWICE, FLOOR, LOSS_FLOOR, ORDERS)  # by which a proof was judged
 
 
@@ -142,9 +146,13 @@ def prove(
 
 
 def key(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> str:
-    """Of what a proof holds for: network, batch, adapter, knobs, the framework's own build, and the rule."""
+    """Of what a proof holds for: network, batch, adapter, knobs, the framework's own build, its libraries and flags,
+    the variables that steer them, what they dispatch to, the processor, and the rule."""
     parts = [network.data(), batch, framework.path.read_text("utf-8"), framework.knobs, setting.knobs, RULE]
-    parts += [identity.get(name) for name in ("version", "blas", "dnn", "python")]
+    parts += [identity.get(name) for name in HOLDS]
+    variables = identity.get("variables") or {}
+    parts.append({name: value for name, value in variables.items() if not SAME.search(name)})
+    parts.append(processor())
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 

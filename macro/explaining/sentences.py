@@ -11,7 +11,7 @@ from macro.explaining.gap import Gap, named_bars, swapped
 from macro.timing.turns import Plan
 from macro.watching.watch import Side
 from reports.explanation import Bar, Cell
-from reports.units import seconds, signed
+from reports.units import scaled, seconds, signed
 
 CAUSES = {
     "packing": "packing inside the library",
@@ -77,7 +77,7 @@ def _cause(cell: Cell, names: Sequence[str]) -> str:
     side = "ab"
     if not cell.amount[side[less]]:
         return f"{CAUSES.get(cell.column, 'an extra operation')}, which {names[less]} has not"
-    kernels = f"{names[0]} in {cell.seen['a']}, {names[1]} in {cell.seen['b']}"
+    kernels = ", ".join(f"{name}{_speed(cell, x)} in {cell.seen[x]}" for name, x in zip(names, side, strict=True))
     mostly = "more work" if abs(cell.work or 0) > abs(cell.rate or 0) else "a lower rate"
     if cell.column == "gemm":
         if mostly == "more work":
@@ -91,6 +91,12 @@ def _cause(cell: Cell, names: Sequence[str]) -> str:
         base = "extra passes" if mostly == "more work" else "the kernel's rate"
         return f"{base} ({kernels})"
     return f"{base}: {names[more]} has {mostly}"
+
+
+def _speed(cell: Cell, side: str) -> str:
+    """Of a product: a kernel's name tells its family, not the instruction set that it runs."""
+    amount, took = cell.amount[side], cell.seconds(side)
+    return f" at {scaled(amount / took, 'FLOP/s')}" if cell.column == "gemm" and amount and took else ""
 
 
 def _library(seen: str | None) -> str:

@@ -51,7 +51,7 @@ def identity(job):
         "build": str(cntk.use_default_device()),
         "blas": version,
         "isa_asked": os.environ.get("MKL_ENABLE_INSTRUCTIONS"),
-        "isa_observed": isa,
+        "dispatch": isa,
         "threads": {"cntk": cntk.cntk_py.get_max_num_cputhreads(), "mkl": threads},
         "flags": {"unit_gain": False},
     }

@@ -243,7 +243,7 @@ class Torch(object):
             "build": torch.version.git_version,
             "blas": next((x for x in lines if "Math Kernel" in x), None),
             "dnn": next((x for x in lines if "DNN" in x), None),
-            "isa_observed": torch.backends.cpu.get_cpu_capability(),
+            "dispatch": torch.backends.cpu.get_cpu_capability(),
             "threads": {"intra-op": torch.get_num_threads(), "inter-op": torch.get_num_interop_threads()},
             "flags": {"precision": torch.get_float32_matmul_precision()},
         }

@@ -39,7 +39,7 @@ def identity(job):
         "blas": openblas() or ", ".join(blas),
         "dnn": "oneDNN, built in" if {"MKLDNN", "ONEDNN"} & set(on) else None,
         "isa_asked": os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("OPENBLAS_CORETYPE"),
-        "isa_observed": (openblas() or "").split(" ")[-1] or None,
+        "dispatch": (openblas() or "").split(" ")[-1] or None,
         "threads": {"omp": job["threads"], "engine": int(os.environ["MXNET_CPU_WORKER_NTHREADS"])},
         "flags": {"hybridize": "static_alloc", "mkldnn": os.environ.get("MXNET_MKLDNN_ENABLED", "1")},
     }

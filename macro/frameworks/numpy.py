@@ -24,7 +24,7 @@ def identity(job):
         own = [pool for pool in pools if pool["internal_api"] == "openblas"]
         if own:
             told["blas"] = "OpenBLAS %s %s" % (own[0]["version"], own[0].get("architecture"))
-            told["isa_observed"] = own[0].get("architecture")
+            told["dispatch"] = own[0].get("architecture")
     except ImportError:
         pass
     return told

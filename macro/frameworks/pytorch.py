@@ -39,7 +39,7 @@ def identity(job):
         "build": torch.version.git_version,
         "blas": next((x for x in lines if "Math Kernel" in x), None),
         "dnn": next((x for x in lines if "DNN" in x), None),
-        "isa_observed": torch.backends.cpu.get_cpu_capability(),  # of its own kernels
+        "dispatch": torch.backends.cpu.get_cpu_capability(),  # of its own kernels
         "isa_asked": os.environ.get("ATEN_CPU_CAPABILITY"),
         "threads": {"intra-op": torch.get_num_threads(), "inter-op": torch.get_num_interop_threads()},
         "flags": {

@@ -136,7 +136,6 @@ def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:
         repeat=repeat(plan, entry),
         axes={},
         kernel=" ".join(str(who[x]) for x in ("framework", "version", "blas") if who.get(x)) or None,
-        isa_observed=who.get("isa_observed"),
         identity=_homeless({k: v for k, v in who.items() if k not in ("kind", "seq", "t_mono_ns")}) or None,
     )
 

@@ -19,6 +19,7 @@ from macro.equality import proof
 from macro.equality.answer import Answer
 from macro.frameworks import Framework, find
 from macro.networks.base import Network, dense
+from macro.processes.job import Setting
 from tests.builds import share
 
 ROOT = Path(__file__).parents[3]
@@ -110,3 +111,33 @@ def test_a_framework_named_again_is_its_own_twin() -> None:
     found = command.frameworks("numpy,pytorch,numpy,numpy~b,numpy")
     assert [x.name for x in found] == ["numpy", "pytorch", "numpy~b", "numpy~b~b", "numpy~c"]
     assert found[2].path == found[0].path
+
+
+IDENTITY = {"version": "1", "blas": "x", "variables": {"OMP_NUM_THREADS": "1"}, "libraries": ["libx.so"], "flags": {}}
+
+
+@pytest.mark.parametrize(
+    ("other", "holds"),
+    [
+        ({"variables": {"OMP_NUM_THREADS": "2", "MALLOC_TRIM_THRESHOLD_": "-1"}}, True),
+        ({"threads": {"omp": 2}}, True),
+        ({"variables": {"ONEDNN_DEFAULT_FPMATH_MODE": "BF16"}}, False),
+        ({"libraries": ["liby.so"]}, False),
+        ({"dispatch": "AVX2"}, False),
+        ({"flags": {"precision": "medium"}}, False),
+    ],
+)
+@pytest.mark.usefixtures("own_state")
+def test_a_proof_holds_for_the_same_variables_libraries_and_instructions(other: dict[str, Any], holds: bool) -> None:
+    numpy, verdict = find("numpy"), proof.Verdict("numpy", True, None, 0.1, "loss 0")
+    proof.keep(SMALL, 8, numpy, Setting(), IDENTITY, verdict)
+    assert proof.proven(SMALL, 8, numpy, Setting(), IDENTITY)
+    assert proof.proven(SMALL, 8, numpy, Setting(), IDENTITY | other) == holds
+
+
+@pytest.mark.usefixtures("own_state")
+def test_a_proof_of_another_processor_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    numpy, verdict = find("numpy"), proof.Verdict("numpy", True, None, 0.1, "loss 0")
+    proof.keep(SMALL, 8, numpy, Setting(), IDENTITY, verdict)
+    monkeypatch.setattr(proof, "processor", lambda: "another: avx512f")
+    assert not proof.proven(SMALL, 8, numpy, Setting(), IDENTITY)

@@ -6,6 +6,7 @@ import argparse
 import itertools
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -152,13 +153,15 @@ def _measure(plan: Plan, entries: list[Entry], division: str, margin: float, fil
     taken = resume.rounds(file.run, contest)
     if _done(contest, list(named), taken, file):
         return
+    began, before = time.monotonic(), resume.spent(taken)
     with tempfile.TemporaryDirectory(prefix="kernelgap-macro-") as name:
         folder = Path(name)
-        gate.refuse_unequal(plan, entries, folder, said)
+        seconds = gate.refuse_unequal(plan, entries, folder, said)
         resume.restore(named, taken)
         keep = partial(resume.keep, file, contest, named)
-        seconds = turns.take(resume.left(plan, taken), entries, folder, said, keep)
-    contest_record = results.contest(plan, entries, division, margin, seconds + resume.spent(taken))
+        seconds["measuring"] = before + turns.take(resume.left(plan, taken), entries, folder, said, keep)
+    seconds["wall"] = before + time.monotonic() - began
+    contest_record = results.contest(plan, entries, division, margin, seconds)
     file.append(next_run.foreseen(contest_record, next_run.spreads(file.run.environment)))
 
 

@@ -269,12 +269,22 @@ def burst(run: Run) -> str | None:
     )
 
 
+PHASES = {  # of a contest's time, apart from each other, and how each is told
+    "measuring": "measured {:.1f} s",
+    "setup": "prepared and checked {:.1f} s",
+    "asking": "asked what there is {:.1f} s",
+    "proving": "proved equal work {:.1f} s",
+}
+
+
 def seconds(run: Run) -> str:
-    """Time of measuring, with what was compared meanwhile, and of everything before it."""
-    names = ("measuring", "setup", "witnessing")
-    measuring, setup, witnessing = (sum(c.seconds.get(name, 0.0) for c in run.contests) for name in names)
-    compared = ""
+    """Where the time went: measuring, with what was compared meanwhile, everything before it, and the rest of it."""
+    spent = {name: sum(c.seconds.get(name, 0.0) for c in run.contests) for name in (*PHASES, "witnessing", "wall")}
+    parts = [text.format(spent[name]) for name, text in PHASES.items() if spent[name] or name in ("measuring", "setup")]
     if witnesses := sum(result.witnesses for result in run.results):
-        share = f", {witnessing / measuring:.1%} of it" if measuring else ""
-        compared = f"; {witnesses} timed visits compared with float64{share}"
-    return f"measured {measuring:.1f} s{compared}; prepared and checked {setup:.1f} s"
+        share = f", {spent['witnessing'] / spent['measuring']:.1%} of it" if spent["measuring"] else ""
+        parts.insert(1, f"{witnesses} timed visits compared with float64{share}")
+    if run.contests and all("wall" in contest.seconds for contest in run.contests):
+        rest = max(0.0, spent["wall"] - sum(spent[name] for name in PHASES))
+        parts.append(f"all else {rest:.1f} s: {spent['wall']:.1f} s in all")
+    return "; ".join(parts)

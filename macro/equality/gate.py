@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kernels.errors import LaunchError, SuiteError
+from macro.equality.answer import COUNTS
 from macro.equality.proof import prove, proven
 from macro.processes import job as job_files
 from macro.processes.process import Process
-from macro.timing.turns import Entry, Plan
+from macro.timing.turns import WARM, Entry, Plan
+
+REFERENCE = 30e9  # FLOP/s of a processor's core, for a forecast
+REFERENCES = 4  # answers of NumPy that set the bounds
 
 
 def refuse(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -> None:
@@ -23,27 +28,47 @@ def refuse(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -
         raise LaunchError(f"{entry.framework.name} does other work than the reference: {verdict.why}")
 
 
-def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Callable[[str], None]) -> None:
-    """Mark the entries that cannot run or do other work; outside the budget."""
-    wanted = []
+def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Callable[[str], None]) -> dict[str, float]:
+    """Mark the entries that cannot run or do other work; outside the budget. Seconds of asking and of proving."""
+    began = time.monotonic()
     files = job_files.write_arrays(plan.network, plan.batch, folder)
-    for entry in entries:
-        say(f"asking {entry.framework.name} what it is")
-        job = job_files.write(entry.framework, plan.network, plan.batch, entry.setting, files, folder)
-        try:
-            with Process(entry.framework, job, entry.setting, folder / "hello.log") as process:
-                entry.identity = process.expect("hello")
-                process.expect("built")
-        except SuiteError as error:
-            entry.fail(error)
-            continue
-        if not proven(plan.network, plan.batch, entry.framework, entry.setting, entry.identity):
-            wanted.append(entry)
-    if not wanted:
-        return
-    verdicts = prove(plan.network, plan.batch, [(x.framework, x.setting) for x in wanted], folder, say)
-    for entry, verdict in zip(wanted, verdicts, strict=True):
-        if not verdict.compared:
-            entry.status, entry.reason = "failed", verdict.why
-        elif not verdict.equal:
-            entry.status, entry.reason = "wrong", f"other work than the reference: {verdict.why}"
+    wanted = [entry for entry in entries if _wanted(plan, entry, files, folder, say)]
+    asked = time.monotonic()
+    say(_forecast(plan, entries, len(wanted), (asked - began) / max(1, len(entries))))
+    if wanted:
+        verdicts = prove(plan.network, plan.batch, [(x.framework, x.setting) for x in wanted], folder, say)
+        for entry, verdict in zip(wanted, verdicts, strict=True):
+            if not verdict.compared:
+                entry.status, entry.reason = "failed", verdict.why
+            elif not verdict.equal:
+                entry.status, entry.reason = "wrong", f"other work than the reference: {verdict.why}"
+            if entry.status != "ok":
+                say(f"{entry.framework.name} is left out: {entry.reason}")
+    return {"asking": asked - began, "proving": time.monotonic() - asked}
+
+
+def _wanted(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]) -> bool:
+    """Ask a framework what it is: whether it can run, and its equal work is not proven yet."""
+    say(f"asking {entry.framework.name} what it is")
+    job = job_files.write(entry.framework, plan.network, plan.batch, entry.setting, files, folder)
+    try:
+        with Process(entry.framework, job, entry.setting, folder / "hello.log") as process:
+            entry.identity = process.expect("hello")
+            process.expect("built")
+    except SuiteError as error:
+        entry.fail(error)
+        say(f"{entry.framework.name} is left out: {error}")
+        return False
+    return not proven(plan.network, plan.batch, entry.framework, entry.setting, entry.identity)
+
+
+def _forecast(plan: Plan, entries: Sequence[Entry], proofs: int, start: float) -> str:
+    """What is about to happen, and about how long it takes. `start`: seconds that a process took to start."""
+    alive = sum(entry.status == "ok" for entry in entries)
+    steps = max(COUNTS) * plan.network.flops(plan.batch) / REFERENCE
+    proving = (proofs + REFERENCES) * (start + steps) if proofs else 0.0
+    starting = plan.generations * alive * (start + (WARM + 1) * steps / max(COUNTS))
+    return (
+        f"about {proving + starting + plan.seconds:.0f} s: {proofs} proofs of equal work ({proving:.0f} s), "
+        f"{plan.generations} × {alive} processes to start ({starting:.0f} s), {plan.seconds:.0f} s of measuring"
+    )

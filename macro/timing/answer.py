@@ -43,7 +43,7 @@ def _one(result: Result, timed: list[Result]) -> str:
         waits = step.get("blocked", 0.0) > WAITS * result.seconds.median
         kind = "processor and waiting" if waits else "processor"
     return (
-        f"{result.variant} (heap {result.heap}, {result.problem['division']}): "
+        f"{result.variant} (heap {result.heap}, division {result.problem['division']}): "
         f"{units.seconds(result.seconds.median)} of {kind} time, {units.percent(result.percent_of_ceiling)} of the "
         f"FMA peak{near}; {step.get('faults', 0):.0f} page faults and {units.seconds(step.get('system', 0.0))} of "
         "system time a step."

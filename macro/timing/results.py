@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -26,8 +26,11 @@ def contest_name(plan: Plan, division: str) -> str:
     return f"{_problem(plan)}/division:{division}"
 
 
-def contest(plan: Plan, entries: Sequence[Entry], division: str, margin: float, seconds: float) -> record.Contest:
-    """Of one division: what is as installed is never compared with what was tuned."""
+def contest(
+    plan: Plan, entries: Sequence[Entry], division: str, margin: float, seconds: Mapping[str, float]
+) -> record.Contest:
+    """Of one division: what is as installed is never compared with what was tuned. `seconds`: of each phase of it but
+    the starts of its processes, which the entries know."""
     name = contest_name(plan, division)
     question = f"which framework takes longest for a {plan.phase} of {plan.network.name}, {division}?"
     results = tuple(_result(plan, entry, name) for entry in entries)
@@ -40,7 +43,7 @@ def contest(plan: Plan, entries: Sequence[Entry], division: str, margin: float, 
         "framework",
         results,
         comparisons,
-        {"measuring": seconds, "setup": setup},
+        {**seconds, "setup": setup},
         stopped="the budget ran out",
     )
 

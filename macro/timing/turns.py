@@ -143,8 +143,12 @@ def _rounds(plan: Plan, generation: int, order: random.Random, alive: list[Entry
 
 def _progress(plan: Plan, taken: Taken) -> Iterator[str]:
     """Signs of life after a round; after the first also whether the budget is too small."""
-    yield f"generation {taken.generation + 1}: {taken.number + 1} rounds"
-    if taken.number == 0 and taken.seconds * FEWEST > plan.seconds / plan.generations:
+    share = plan.seconds / plan.generations
+    yield (
+        f"generation {taken.generation + 1} of {plan.first + plan.generations}: {taken.number + 1} rounds, "
+        f"{taken.seconds:.0f} of {share:.0f} s"
+    )
+    if taken.number == 0 and taken.seconds * FEWEST > share:
         seconds = taken.seconds * FEWEST
         yield f"its {FEWEST} rounds take about {seconds:.0f} s, longer than its share of the budget"
 

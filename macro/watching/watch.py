@@ -23,6 +23,7 @@ from macro.watching.perf import Sample, Sampler, Switch
 BLOCK = 0.4  # seconds of steps at one level, at least
 FEWEST = 6  # rounds of a process
 SELDOM = 3  # only each third round looks at what a level costs, and replays
+START = 10.0  # seconds of a process, for a forecast
 REPLAYS = 2  # of a recorded step, in a round that replays
 SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, see macro/worker/recorder.py
 
@@ -57,6 +58,11 @@ class Side:
 
 def take(plan: Plan, sides: Sequence[Side], folder: Path, say: Callable[[str], None]) -> None:
     """Fill the sides, a process of each a generation. Raises SuiteError: a gap needs both."""
+    starts = len(sides) * plan.generations
+    say(
+        f"about {plan.seconds + START * starts:.0f} s: {plan.seconds:.0f} s of watching, {starts} processes to start; a "
+        "minute more where equal work is not proven yet"
+    )
     files = job.write_arrays(plan.network, plan.batch, folder)
     for generation in range(plan.generations):
         order = random.Random(plan.seed * 1000 + generation)

@@ -69,7 +69,9 @@ class Runner:
             self.repeat,
             self.checks.evidence,
         )
-        return next_run.foreseen(finished.to_record(), self.between)
+        made = finished.to_record()
+        made = replace(made, seconds={**made.seconds, "wall": time.monotonic() - began})
+        return next_run.foreseen(made, self.between)
 
     def _slow(self, contest: Contest, measurement: Measurement) -> list[str]:
         """Whether the host is slower than in earlier commands; where it is not, they gain one."""

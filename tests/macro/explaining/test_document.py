@@ -238,7 +238,7 @@ def test_a_framework_is_repeated_as_its_run_says(sides: list[Side]) -> None:
         "python -m macro run 'my net.json' --frameworks numpy --batch 128 --phase forward --threads 1 --heap default "
         "--division tuned"
     )
-    (told,) = results.contest(plan, [entry], "tuned", 0.01, 1.0).results
+    (told,) = results.contest(plan, [entry], "tuned", 0.01, {"measuring": 1.0}).results
     assert told.repeat == Steps(plan, entry).command
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass
 
-from reports import family, flat, next_run, older, units
+from reports import family, flat, next_run, older, stats, units
 from reports.record import READS, Comparison, Result, Run
 
 
@@ -69,8 +69,18 @@ def comparisons(run: Run) -> Table:
         needless.add("error")
     head, *cells = ([cell for name, cell in asdict(row).items() if name not in needless] for row in (HEAD, *rows))
     notes = tuple(f"({i}) {remark}" for i, remark in enumerate(remarks, start=1))
-    notes += tuple(filter(None, [family.sentence(run.comparisons)]))
+    notes += tuple(filter(None, [family.sentence(run.comparisons), _unresolved(run)]))
     return Table("Ratios of time", tuple(head), tuple(map(tuple, cells)), notes)
+
+
+def _unresolved(run: Run) -> str | None:
+    """What the word means, where it stands."""
+    if not any(comparison.verdict == "unresolved" for comparison in run.comparisons):
+        return None
+    return (
+        f"unresolved: the {stats.JUDGED:.0%} interval, which verdicts are taken from, neither lies beyond the margin of its "
+        "comparison nor inside it."
+    )
 
 
 def _ratio(
@@ -231,14 +241,12 @@ def selftest(run: Run) -> tuple[str, ...]:
     if not known:
         return ("No self-test in this environment yet: python -m micro.selftest (a minute or two).",)
     promised = [figure for figure in known["figures"] if figure["promised"]]
-    judged = [figure for figure in promised if figure["held"] or not figure.get("busy")]
-    missed = [figure["name"] for figure in judged if not figure["held"]]
-    rest = f", {len(promised) - len(judged)} not judged" if len(judged) < len(promised) else ""
-    rest += "; not held: " + ", ".join(missed) if missed else ""
-    chosen = (figure for figure in known["figures"] if figure["name"].startswith(("identical pairs not", "+5")))
-    told = "; ".join(f"{figure['name']} {figure['found']}" for figure in chosen)
-    count = len(judged) - len(missed)
-    return (f"Self-test here, {known['started'][:10]}: {count} of {len(judged)} figures held{rest}. {told}.",)
+    held = sum(bool(figure["held"]) for figure in promised)
+    missed = [figure["name"] for figure in promised if not figure["held"] and not figure.get("busy")]
+    rest = len(promised) - held - len(missed)
+    unjudged = f", {rest} not judged" if rest else ""
+    broken = f"; NOT HELD: {', '.join(missed)}" if missed else ""
+    return (f"Self-test here, {known['started'][:10]}: {held} of {len(promised)} promises held{unjudged}{broken}.",)
 
 
 def between(run: Run) -> str | None:

@@ -38,13 +38,7 @@ def contest(
     comparisons = tuple(_comparison(plan, entries, results, name, pair, margin) for pair in pairs)
     setup = sum(sum(entry.setup) for entry in entries)
     return record.Contest(
-        name,
-        question,
-        "framework",
-        results,
-        comparisons,
-        {**seconds, "setup": setup},
-        stopped="the budget ran out",
+        name, question, "framework", results, comparisons, {**seconds, "setup": setup}, stopped="the budget ran out"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING
 
-from reports import attribution, table
+from reports import attribution, findings, table
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     ratios = table.comparisons(run)
     if ratios.rows:
         _table(console, ratios)
+        if finding := findings.sentence(run):
+            console.print(finding, markup=False, soft_wrap=True)
     if verbose or not (ratios.rows or attributions):
         _table(console, table.results(run))
     for line in (*_sections(run), *_last(run, attributed=bool(attributions))):

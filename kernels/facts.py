@@ -1,0 +1,91 @@
+"""What an installation is: its devices, packages, compiler, commit, the variables that steer it; and its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels.steering import STEERING, variables
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Device
+
+PACKAGES = ("kernelgap", "numpy", "scipy", "mkl", "torch", "numba")
+
+
+def facts(devices: Sequence[Device]) -> dict[str, Any]:
+    """Of this installation and these devices, the first of which a run is told by."""
+    device, *others = devices
+    return {
+        "device": {"name": device.name, **device.describe()},
+        "others": [{"name": other.name, **other.describe()} for other in others],
+        "cores": device.limits().cores,
+        "affinity": sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "compiler": _compiler(),
+        "commit": _commit(),
+        "huge_pages": read("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "variables": variables(STEERING),
+    }
+
+
+def digest(known: dict[str, Any]) -> str:
+    """Of facts: where it is another, something may be compared with something else."""
+    return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def machine(known: dict[str, Any]) -> str:
+    """The digest of facts but for our own commit: what figures of the machine are kept by."""
+    return digest({name: fact for name, fact in known.items() if name != "commit"})
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _compiler() -> str | None:
+    from kernels import build
+    from kernels.errors import Unavailable
+
+    try:
+        return build.compiler()[1]
+    except Unavailable:
+        return None
+
+
+def _commit() -> str | None:
+    """Of this checkout; a `+` where files in it differ."""
+    root = Path(__file__).parents[1]
+    if not (root / ".git").exists():
+        return None
+    try:
+        told = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return told.stdout.strip() or None
+
+
+def read(path: str) -> str | None:
+    """A file's text; nothing where it is not there."""
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return None

@@ -54,12 +54,18 @@ def _overview(asked: Request) -> list[Contest]:
     return [x for x in build.unique(found) if any(case.skip is None for case in x.cases)] or build.unique(found)
 
 
-def _question(help: str, *parts: Callable[[Request], list[Contest]], seconds: float = 30.0) -> Question:  # noqa: A002
+def _question(
+    help: str,  # noqa: A002
+    *parts: Callable[[Request], list[Contest]],
+    seconds: float = 30.0,
+    all: str = "",  # noqa: A002
+) -> Question:
     return Question(
         f"{help} (about {seconds:.0f} s)",
         lambda asked: build.unique(contest for part in parts for contest in part(asked)),
         answer,
         seconds,
+        all=all,
     )
 
 
@@ -73,6 +79,7 @@ QUESTIONS = {
         build.labels,
         build.losses,
         seconds=45.0,
+        all="every network's classes, and a million of them",
     ),
     "bias": _question(
         "bias and ReLU after a product: passes of their own, one, or inside it?", build.bias, build.epilogue

@@ -80,8 +80,15 @@ BENCHMARK = Benchmark(
     "Rows of a table, picked or stepped. Without another question: --lookup.",
     sweep={"rows": (10_000,), "width": (WIDTH,), "batch": (BATCH,)},
     questions={
-        "lookup": Question("a gather, or the product with a one-hot matrix? (about 15 s)", lookup, seconds=15.0),
-        "step": Question("an optimizer's step of a few rows, or of the whole table? (about 20 s)", step, seconds=20.0),
+        "lookup": Question(
+            "a gather, or the product with a one-hot matrix? (about 15 s)", lookup, seconds=15.0, all="longer tables"
+        ),
+        "step": Question(
+            "an optimizer's step of a few rows, or of the whole table? (about 20 s)",
+            step,
+            seconds=20.0,
+            full="the whole table",
+        ),
         "shuffle": Question("what do rows in random order cost an epoch? (about 20 s)", shuffle, seconds=20.0),
     },
     useful=(Useful("--lookup"), Useful("--step"), Useful("--lookup", 251, 10.0), Useful("--step", 252, 10.0)),

@@ -220,7 +220,11 @@ BENCHMARK = Benchmark(
     sweep={"m": (256,), "n": (256,), "k": (256,), "trans": ("nn",)},
     questions={
         "transpose": Question(
-            "does multiplying by a transposed matrix cost more? (about 30 s)", transpose, transpose_answer
+            "does multiplying by a transposed matrix cost more? (about 30 s)",
+            transpose,
+            transpose_answer,
+            full="1024 × 2048 × 26752 alone, with all of its K (4 to 6 minutes)",
+            all="TN and TT, a copy kept for n uses, M = 1 … 1024, padded rows, cold operands (4 minutes)",
         ),
         "crossover": Question(
             "from which M on does transposing first win? (about 60 s)",
@@ -228,6 +232,7 @@ BENCHMARK = Benchmark(
             crossover_answer,
             seconds=60.0,
             refine=refine_crossover,
+            full="with all of K = 26752 (4 minutes)",
         ),
         "sparse": Question(
             "is a pruned layer, 11 % of its weights left, faster as CSR? (about 15 s)", sparse, seconds=15.0

@@ -85,6 +85,7 @@ BENCHMARK = Benchmark(
             "what does a call cost from C, through each binding, through a framework? (about 30 s)",
             ladder,
             ladder_answer,
+            all="rungs that take half a minute to prepare, such as torch.compile",
         )
     },
     useful=(Useful("--ladder"), Useful("--ladder", 140, 15.0)),

@@ -107,9 +107,13 @@ BENCHMARK = Benchmark(
             "does each rule take the time of its traffic, and whose implementation does? (about 30 s)",
             rules,
             rules_answer,
+            all="every rule, and more sizes",
         ),
         "together": Question(
-            "what does a step save that takes all tensors at once? (about 30 s)", together, together_answer
+            "what does a step save that takes all tensors at once? (about 30 s)",
+            together,
+            together_answer,
+            all="every rule and implementation",
         ),
     },
     useful=(Useful("--rules"), Useful("--together"), Useful("--rules", 231, 20.0), Useful("--together", 232, 15.0)),

@@ -186,13 +186,17 @@ BENCHMARK = Benchmark(
     sweep={"m": (512,), "n": (512,), "k": (64,), "rule": ("sgd",)},
     questions={
         "fused": Question(
-            "is the step faster in one product than in a product and a pass? (about 30 s)", fused, fused_answer
+            "is the step faster in one product than in a product and a pass? (about 30 s)",
+            fused,
+            fused_answer,
+            all="every layer, library and way of making the step",
         ),
         "batch": Question(
             "at which batch does the pass over W cost as much as its gradient? (about 30 s)",
             batch,
             batch_answer,
             refine=lambda asked, run: refine_batch(asked, run, batch_at),
+            all="every library",
         ),
     },
     useful=(

@@ -78,8 +78,8 @@ def _unresolved(run: Run) -> str | None:
     if not any(comparison.verdict == "unresolved" for comparison in run.comparisons):
         return None
     return (
-        f"unresolved: the {stats.JUDGED:.0%} interval, which verdicts are taken from, neither lies beyond the margin of its "
-        "comparison nor inside it."
+        f"unresolved: the {stats.JUDGED:.0%} interval, which verdicts are taken from, neither lies beyond the margin "
+        "of its comparison nor inside it."
     )
 
 

@@ -46,7 +46,7 @@ def transpose_answer(run: Run) -> list[str]:
 
 
 def _largest(found: list[Pair]) -> list[str]:
-    """Where a transposed B costs or saves most, of what is certain: read transposed (NT), or stored untransposed (NN)."""
+    """Where a transposed B costs or saves most, of what is certain: read transposed (NT) over untransposed (NN)."""
     read = [p for p in found if (p.baseline.problem.trans, p.contender.problem.trans) == ("nn", "nt")]
     read = [p for p in read if p.baseline.variant == p.contender.variant]
     if not read:

@@ -149,7 +149,7 @@ def places(asked: Request) -> list[Contest]:
 def _shapes(asked: Request, count: int = 3) -> tuple[tuple[int, int], ...]:
     """The first of the networks' sizes, or all of them and the largest too: the only one of which a GPU's caches hold
     nothing."""
-    return (*NETWORKS, WHOLE) if {"full", "all"} & asked.flags else NETWORKS[:count]
+    return (*NETWORKS, WHOLE) if "all" in asked.flags else NETWORKS[:count]
 
 
 def fused(asked: Request) -> list[Contest]:

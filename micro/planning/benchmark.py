@@ -88,13 +88,16 @@ class Benchmark:
 @dataclass(frozen=True)
 class Question:
     """`build` gives its contests; `refine` further ones from the run so far, until there are none; `answer`
-    the sentences for the top of the report. `seconds`: its budget of measuring."""
+    the sentences for the top of the report. `seconds`: its budget of measuring. `full`, `all`: what these flags make of
+    it; empty where they change nothing."""
 
     help: str
     build: Callable[[Request], list[Contest]]
     answer: Callable[[Any], list[str]] = lambda run: []
     seconds: float = 30.0
     refine: Callable[[Request, Any], list[Contest]] = lambda asked, run: []
+    full: str = ""
+    all: str = ""
 
 
 @dataclass(frozen=True)

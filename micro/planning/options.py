@@ -16,6 +16,7 @@ from reports.parser import OneLineParser
 
 LADDER = ("plan", "build", "run", "check", "time")
 EXPORTS = tuple(formats.documents())  # what a person reads is always printed
+FLAGS = frozenset(("all", "full"))  # that modify a question
 SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # with these no default question is put
 
 
@@ -98,7 +99,7 @@ def request(
 def unpacked(benchmark: Benchmark, values: Mapping[str, Any]) -> Options:
     """What the parser of a benchmark read, by option."""
     axes = {axis.name: values[axis.name] for axis in fields(benchmark.problem) if values[axis.name] is not None}
-    flags = {flag for flag in (*benchmark.questions, "full", "all") if values[flag]}
+    flags = {flag for flag in (*benchmark.questions, *modifiers(benchmark)) if values[flag]}
     asks = flags & benchmark.questions.keys() or set(axes) & set(benchmark.sweeping)
     if benchmark.default and not asks and all(values[option] in (None, False) for option in SWEEPING):
         flags.add(benchmark.default)
@@ -115,6 +116,15 @@ def outputs_of(values: Mapping[str, Any]) -> Outputs:
     return Outputs(**own, documents={kind: values[kind] for kind in EXPORTS if values.get(kind) is not None})
 
 
+def modifiers(benchmark: Benchmark) -> dict[str, dict[str, str]]:
+    """What `--full` and `--all` make of each question; without those that change nothing here."""
+    known = {
+        "full": {name: one.full for name, one in benchmark.questions.items() if one.full},
+        "all": {name: one.all for name, one in benchmark.questions.items() if one.all},
+    }
+    return {flag: texts for flag, texts in known.items() if texts}
+
+
 def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.ArgumentParser:
     """Options of the axes, the questions, and those of every command."""
     made = Parser(
@@ -128,8 +138,9 @@ def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.A
     questions = made.add_argument_group("questions")
     for flag, question in benchmark.questions.items():
         questions.add_argument(option_of(flag), action="store_true", help=question.help.replace("%", "%%"))
-    questions.add_argument("--full", action="store_true", help="the question at its full size")
-    questions.add_argument("--all", action="store_true", help="the question with everything that belongs to it")
+    for flag, texts in modifiers(benchmark).items():
+        said = "; ".join(f"{option_of(name)}: {text}" for name, text in texts.items())
+        questions.add_argument(f"--{flag}", action="store_true", help=said.replace("%", "%%"))
     _add_settings(made.add_argument_group("how"))
     out = made.add_argument_group("output")
     add_outputs(out)

@@ -19,7 +19,7 @@ from micro.planning import dropped, why
 from micro.planning.axes import along, by_variant, problems, values
 from micro.planning.benchmark import Benchmark, Question, Request
 from micro.planning.contest import SETTINGS, Budget, Contest
-from micro.planning.options import Options, Outputs, option_of
+from micro.planning.options import FLAGS, Options, Outputs, option_of
 
 if TYPE_CHECKING:
     from micro.planning.problem_files import Written
@@ -213,6 +213,8 @@ def _contests(
 ) -> list[Contest]:
     if question:
         return _of_question(benchmark, question, asked)
+    for modifier in FLAGS & options.flags:
+        raise UsageError(f"--{modifier}: it belongs to a question; leave it out, or the axes")
     sizes = list(written.problems) if written else problems(benchmark.problem, asked.axes)
     if not options.vary:
         return by_variant(asked, sizes)
@@ -240,6 +242,10 @@ def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> li
         names = ", ".join(dict.fromkeys(setting.device for setting in asked.settings))
         raise NothingWritten(f"--device {names}: nothing that this question measures is written for it yet")
     dropped.refuse_in_question(benchmark, asked, flag, contests)
+    for modifier in FLAGS & asked.flags:
+        without = replace(asked, flags=asked.flags - {modifier})
+        if [x for one in _by_device(without) for x in question.build(one) if x.cases] == contests:
+            raise UsageError(f"--{modifier}: {flag} measures the same without it; leave it out")
     return contests
 
 
@@ -283,7 +289,7 @@ def _replicates(options: Options) -> int:
 
 def _budget(options: Options, question: Question | None) -> Budget:
     seconds = question.seconds if question else 30.0
-    if question and {"full", "all"} & options.flags:
+    if question and FLAGS & options.flags:
         seconds = 240.0
     if options.budget is not None:
         seconds = number(options.budget, TIME, "--budget", "20s or 3m")

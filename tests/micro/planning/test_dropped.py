@@ -37,8 +37,9 @@ def contests(line: str) -> tuple[Contest, ...]:
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_where_all_operands_are_cold_each_problem_has_its_own(name: str) -> None:
     found = BENCHMARKS[name]
-    for flag in ("", *(f"--{flag.replace('_', '-')}" for flag in found.questions)):
-        for contest in contests(f"{name} {flag} --all --cold all"):
+    for flag, question in ((found.default, found.questions.get(found.default)), *found.questions.items()):
+        asked = f"--{flag.replace('_', '-')}" if flag else ""
+        for contest in contests(f"{name} {asked} {'--all' if question and question.all else ''} --cold all"):
             for case in contest.cases:
                 own = tuple(x.name for x in case.problem.operands())
                 warm = contest.name.startswith("cold/") and not case.setting.cold  # what cold ones are set against
@@ -63,6 +64,29 @@ def test_an_operand_that_a_problem_does_not_have_is_no_cold_one() -> None:
 def test_what_names_no_operand_or_one_twice_is_refused(text: str, why: str) -> None:
     with pytest.raises(UsageError, match=f"^--cold {text}: {why}$"):
         contests(f"gemm --cold {text}")
+
+
+# What modifies a question
+
+ALL = {(name, flag): question for name, one in BENCHMARKS.items() for flag, question in one.questions.items()}
+
+
+@pytest.mark.parametrize(("name", "flag"), ALL)
+@pytest.mark.parametrize("modifier", ["full", "all"])
+def test_a_modifier_changes_what_its_help_says_and_is_refused_elsewhere(name: str, flag: str, modifier: str) -> None:
+    line = f"{name} --{flag.replace('_', '-')}"
+    if vars(ALL[name, flag])[modifier]:
+        assert contests(f"{line} --{modifier}") != contests(line)
+    else:
+        with pytest.raises(
+            UsageError, match=rf"^(--{modifier}: .* measures the same without it|unrecognized arguments)"
+        ):
+            contests(f"{line} --{modifier}")
+
+
+def test_a_modifier_without_a_question_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^--full: it belongs to a question"):
+        contests("gemm --m 64 --n 64 --k 64 --variant numpy,openblas --full")
 
 
 # Data

@@ -56,10 +56,11 @@ def test_the_command_python_and_ab_plan_the_same(
 def cases(name: str, device: str) -> Iterator[Case]:
     """Whatever the questions of a benchmark ask on a device, and its default axes, its other operations' too."""
     found = BENCHMARKS[name]
-    for flag in found.questions:
+    for flag, question in found.questions.items():
+        every = ("--all",) if question.all else ()
         for data in ((), ("--data", "normal")):
             with suppress(NothingWritten):  # of a question of which this device has no kernel
-                for contest in contests(name, f"--{flag.replace('_', '-')}", "--all", "--device", device, *data):
+                for contest in contests(name, f"--{flag.replace('_', '-')}", *every, "--device", device, *data):
                     yield from contest.cases
     for one in (found, *found.others):
         if default_rows(one, device):

@@ -79,7 +79,7 @@ QUESTIONS = {
         build.labels,
         build.losses,
         seconds=45.0,
-        all="every network's classes, and a million of them",
+        all="all networks' classes at every part of it, and 4096 rows of 10000",
     ),
     "bias": _question(
         "bias and ReLU after a product: passes of their own, one, or inside it?", build.bias, build.epilogue

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from macro.explaining import gap, witnesses
+from macro.explaining import gap, remedies, witnesses
 from macro.explaining.attribute import Attribution, attribute
 from macro.explaining.gap import Gap
 from macro.explaining.repeat import headroom, repeat, transposition
@@ -77,7 +77,7 @@ def explain(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = Fals
         conditions=tuple(conditions),
         named=tuple(named),
         headroom=tuple(left),
-        sentences=tuple(sentences(found, named, names, plan, taken.sides)),
+        sentences=(*sentences(found, named, names, plan, taken.sides), *remedies.sentences(found, plan, taken.sides)),
         bars=found.bars,
     )
 

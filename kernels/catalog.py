@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kernels.errors import UsageError
+from kernels.errors import UsageError, choice
 from kernels.problem import Problem
 from kernels.variant import CEILING, Variant
 
@@ -93,4 +93,4 @@ def find(op: str, name: str) -> Variant[Any]:
         return users.load(name)
     if name.endswith(".py"):
         raise UsageError(f"--variant {name}: name a function in it, as {name}:product")
-    raise UsageError(f"--variant {name}: there are {', '.join(x.name for x in variants(op))}")
+    raise UsageError(f"--variant {name}: {choice(name, (x.name for x in variants(op)))}")

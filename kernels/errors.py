@@ -10,6 +10,7 @@ SuiteError
         └── LeftRunning     it is still at work in its process, in whose time its rivals would be measured
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -45,6 +46,15 @@ class WrongResult(KernelError):
 
 class LeftRunning(WrongResult):
     """Threads of a kernel run on after its call; their process is no place for others."""
+
+
+def choice(word: str, known: Iterable[str]) -> str:
+    """What to say beside a word that is none of those known: the one that it is nearest to, or all."""
+    import difflib
+
+    names = list(known)
+    near = difflib.get_close_matches(word, names, 1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
 
 
 def said(error: BaseException) -> str:

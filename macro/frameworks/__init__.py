@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernels.errors import UsageError
+from kernels.errors import UsageError, choice
 
 HERE = Path(__file__).parent
 
@@ -51,7 +51,7 @@ def find(name: str) -> Framework:
         rows = _rows(path)
         if name in rows:
             return rows[name]
-    raise UsageError(f"framework {name}: there are {', '.join(names())}")
+    raise UsageError(f"framework {name}: {choice(name, names())}")
 
 
 def _users(name: str, path: Path, row: str | None) -> Framework:

@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from kernels.errors import UsageError
+from kernels.errors import UsageError, choice
 from macro.networks.base import Network, from_data
 from micro.planning.network import LAYER, NETWORK, document
 from micro.planning.written import check
@@ -25,12 +25,18 @@ def find(name: str) -> Network:
         except OSError as error:
             raise UsageError(f"{name}: {error.strerror}") from None
         except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{name}: no network like micro/shapes/fcn-r.json ({error})") from None
+            raise UsageError(f"{name}: no network of dense layers like micro/shapes/fcn-r.json ({error})") from None
+    if name.endswith(".py"):
+        raise UsageError(
+            f"network {name}: a program of your own cannot be explained yet, nor a network with convolutions or "
+            f"recurrence; today: dense layers in JSON, like micro/shapes/fcn-r.json, or the products of any program: "
+            f"MKL_VERBOSE=1 ONEDNN_VERBOSE=1 python {name} >log; python -m micro.gemm --shapes log"
+        )
     for stem in _stems():
         found: Network | None = _module(stem).NETWORKS.get(name)
         if found is not None:
             return found
-    raise UsageError(f"network {name}: there are {', '.join(names())}; or name a file, net.json")
+    raise UsageError(f"network {name}: {choice(name, names())}; or name a file, net.json")
 
 
 def _whole(told: dict[str, Any]) -> dict[str, Any]:

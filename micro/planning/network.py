@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernels.errors import UsageError
+from kernels.errors import UsageError, choice
 from kernels.ops.gemm.problem import Gemm
 from micro.planning.written import check, parsed
 
@@ -78,7 +78,7 @@ def read(name: str) -> Net:
     """A network by name, or from a file of the same form. Raises UsageError."""
     path = Path(name) if name.endswith(".json") else SHAPES / f"{name.replace(':', '-')}.json"
     if not name.endswith(".json") and name.replace(":", "-") not in known():
-        raise UsageError(f"--net {name}: there are {', '.join(known())}; or name a file, net.json")
+        raise UsageError(f"--net {name}: {choice(name, known())}; or name a file, net.json")
     try:
         told = document(path.read_bytes())
         layers = tuple(Layer(x["name"], x["inputs"], x["outputs"], x.get("first", False)) for x in told["layers"])

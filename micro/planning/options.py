@@ -72,7 +72,7 @@ class Parser(OneLineParser):
 
     def error(self, message: str) -> NoReturn:
         if self.raising:
-            raise UsageError(f"{message}; the options are those of {self.prog} --help")
+            raise UsageError(f"{self.suggested(message)}; the options are those of {self.prog} --help")
         super().error(message)
 
 

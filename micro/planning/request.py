@@ -12,7 +12,7 @@ from kernels import heap, isa
 from kernels.catalog import find, rows
 from kernels.devices import kind_of, missing
 from kernels.dtypes import DATA
-from kernels.errors import UsageError
+from kernels.errors import UsageError, choice
 from kernels.launch import Setting
 from kernels.variant import DEFAULT
 from micro.planning import dropped, why
@@ -126,7 +126,7 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str]) -> 
         heap.variables(word)
     for word in data:
         if word not in DATA:
-            raise UsageError(f"--data {word}: there are {', '.join(DATA)}")
+            raise UsageError(f"--data {word}: {choice(word, DATA)}")
     settings: list[Setting] = []
     for device in devices:
         refuses = kind_of(device).refuses
@@ -220,7 +220,7 @@ def _contests(
         return by_variant(asked, sizes)
     names = [field.name for field in fields(benchmark.problem)] + list(SETTINGS)
     if options.vary not in names:
-        raise UsageError(f"--vary {options.vary}: there are {', '.join(names)}")
+        raise UsageError(f"--vary {options.vary}: {choice(options.vary, names)}")
     if written:
         sizes = _spread(sizes, asked, options.vary)
     return along(asked, sizes, options.vary)

@@ -113,4 +113,9 @@ def test_a_file_with_something_else_in_it_is_refused(tmp_path: Path, changed: di
     path.write_text(json.dumps(FILE | changed))
     with pytest.raises(UsageError) as told:
         networks.find(str(path))
-    assert str(told.value) == f"{path}: no network like micro/shapes/fcn-r.json ({why})"
+    assert str(told.value) == f"{path}: no network of dense layers like micro/shapes/fcn-r.json ({why})"
+
+
+def test_a_program_is_told_what_can_be_done_today() -> None:
+    with pytest.raises(UsageError, match=r"^network my/cnn\.py: .* cannot be explained yet.* --shapes log$"):
+        networks.find("my/cnn.py")

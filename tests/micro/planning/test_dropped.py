@@ -195,3 +195,19 @@ def test_it_is_one_line_and_the_exit_code_of_usage(gemm: Callable[..., Ran]) -> 
     ran = gemm("--transpose", "--alpha", "2")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "micro.gemm: --alpha 2: --transpose measures others; leave one of the two out\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--transposed", "unrecognized arguments: --transposed (did you mean --transpose?); the options are those of "),
+        ("--variant nump", "--variant nump: did you mean numpy?"),
+        ("--m 8 --vary tran", "--vary tran: did you mean trans?"),
+        ("--net fcn_s", "--net fcn_s: did you mean fcn-s?; or name a file, net.json"),
+        ("--banana", "unrecognized arguments: --banana; the options"),
+    ],
+)
+def test_what_is_nearly_known_is_named(words: str, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        contests(f"gemm {words}")
+    assert str(refused.value).startswith(said)

@@ -45,7 +45,7 @@ def another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_formats_are_the_files_of_the_folder() -> None:
     folder = Path(formats.__file__).parent
     assert formats.kinds() == sorted(x.stem for x in folder.glob("*.py") if not x.stem.startswith("_"))
-    assert {"csv", "googlebench", "json", "markdown", "pyperf", "text"} <= set(formats.kinds())
+    assert {"csv", "googlebench", "json", "markdown", "pyperf", "ratios", "text"} <= set(formats.kinds())
 
 
 def test_formats_are_listed_without_importing_one() -> None:

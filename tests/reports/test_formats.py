@@ -18,7 +18,7 @@ from reports.formats import csv as csv_format
 from reports.record import Note, Run
 from tests.conftest import Ran
 
-KINDS = ("text", "json", "csv", "markdown")
+KINDS = ("text", "json", "csv", "ratios", "markdown")
 
 
 @pytest.fixture
@@ -87,6 +87,28 @@ def test_csv(files: Path) -> None:
     assert tuple(next(csv.reader(io.StringIO(text))))[: len(csv_format.COLUMNS)] == csv_format.COLUMNS
 
 
+def test_ratios(files: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO((files / "ratios").read_text()), strict=True))
+    run = store.read(files / "run")
+    assert len(rows) == len(run.comparisons) > 0
+    for row, comparison in zip(rows, run.comparisons, strict=True):
+        assert (row["baseline"], row["contender"], row["verdict"]) == (
+            comparison.baseline,
+            comparison.contender,
+            comparison.verdict,
+        )
+        assert row["ratio"] == ("" if comparison.ratio is None else str(comparison.ratio))
+        assert (row["m"], row["trans"]) == ("8", "")
+    assert any(row["ratio"] for row in rows)
+
+
+def test_ratios_of_nothing_are_a_head(files: Path) -> None:
+    stream = io.StringIO()
+    formats.write("ratios", replace(store.read(files / "run"), contests=()), stream)
+    (head,) = stream.getvalue().splitlines()
+    assert "ratio,low,high" in head
+
+
 def test_markdown(files: Path) -> None:
     lines = (files / "markdown").read_text().splitlines()
     rows = [line for line in lines if line.startswith("|")]
@@ -125,6 +147,10 @@ def test_hostile_words_break_no_format(files: Path, kind: str) -> None:
         rows = list(csv.DictReader(io.StringIO(text), strict=True))
         assert len(rows) == len(run.results)
         assert rows[0]["reason"] == run.results[0].reason
+    elif kind == "ratios":
+        assert [row["reason"] for row in csv.DictReader(io.StringIO(text), strict=True)] == [
+            comparison.reason for comparison in run.comparisons
+        ]
     else:
         assert "[bold]e[/bold] [/nothing]" in text
 

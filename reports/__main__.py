@@ -46,14 +46,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _add_show(commands: Commands) -> None:
-    made = commands.add_parser("show", help="print run files as the run itself did", allow_abbrev=False)
-    made.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    made.add_argument("-v", dest="verbose", action="store_true", help="every case with its command")
-    kinds = made.add_mutually_exclusive_group()
+    parser = commands.add_parser("show", help="print run files as the run itself did", allow_abbrev=False)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("-v", dest="verbose", action="store_true", help="every case with its command")
+    kinds = parser.add_mutually_exclusive_group()
     for kind in formats.documents():
         kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, help=f"as {kind}")
-    made.add_argument("--figures", type=Path, metavar="DIR", help="draw pictures into this folder")
-    made.set_defaults(run=show, kind="text")
+    parser.add_argument("--figures", type=Path, metavar="DIR", help="draw pictures into this folder")
+    parser.set_defaults(run=show, kind="text")
 
 
 def show(arguments: argparse.Namespace) -> int:
@@ -79,13 +79,13 @@ def _draw(run: Run, folder: Path, stem: str) -> list[Path]:
 
 
 def _add_compare(commands: Commands) -> None:
-    made = commands.add_parser("compare", help="two runs: where they ran first, then their times", allow_abbrev=False)
-    made.add_argument("files", nargs=2, type=Path, metavar="FILE")
-    made.add_argument("--margin", type=share, default=0.01, metavar="SHARE", help="smallest difference (1%%)")
-    made.add_argument(
+    parser = commands.add_parser("compare", help="two runs: where they ran first, then their times", allow_abbrev=False)
+    parser.add_argument("files", nargs=2, type=Path, metavar="FILE")
+    parser.add_argument("--margin", type=share, default=0.01, metavar="SHARE", help="smallest difference (1%%)")
+    parser.add_argument(
         "--gate", type=share, metavar="SHARE", help="exit 1 where the second is slower for certain, by so much or more"
     )
-    made.set_defaults(run=compare)
+    parser.set_defaults(run=compare)
 
 
 def compare(arguments: argparse.Namespace) -> int:
@@ -111,13 +111,13 @@ def share(text: str) -> float:
 
 
 def _add_export(commands: Commands) -> None:
-    made = commands.add_parser("export", help="a run file in another program's format", allow_abbrev=False)
-    made.add_argument("file", type=Path, metavar="FILE")
-    made.add_argument("--to", dest="kind", required=True, choices=formats.kinds(), help="the format")
-    made.add_argument(
+    parser = commands.add_parser("export", help="a run file in another program's format", allow_abbrev=False)
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("--to", dest="kind", required=True, choices=formats.kinds(), help="the format")
+    parser.add_argument(
         "-o", dest="output", type=Path, default=Path("-"), metavar="OUT", help="write it here (- is stdout)"
     )
-    made.set_defaults(run=export)
+    parser.set_defaults(run=export)
 
 
 def export(arguments: argparse.Namespace) -> int:

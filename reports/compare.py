@@ -50,15 +50,15 @@ def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
     pairs = list(_shared(first, second))
     contests = tuple(_contest(a, b, margin, len(pairs)) for a, b in pairs)
     changed = environments(first.environment, second.environment)
-    said = [f"a: {first.environment.command} ({first.environment.started})"]
-    said += [f"b: {second.environment.command} ({second.environment.started})"]
-    said.append("Between them differ: " + ("; ".join(changed) if changed else "nothing that is recorded") + ".")
+    answer = [f"a: {first.environment.command} ({first.environment.started})"]
+    answer += [f"b: {second.environment.command} ({second.environment.started})"]
+    answer.append("Between them differ: " + ("; ".join(changed) if changed else "nothing that is recorded") + ".")
     inside, foreseen = next_run.expected(first.comparisons, second.comparisons)
-    said += [f"Ratios of b where a said that the next run's would lie: {inside} of {foreseen}."] if foreseen else []
+    answer += [f"Ratios of b where a said that the next run's would lie: {inside} of {foreseen}."] if foreseen else []
     missing = len(_measured(first)) + len(_measured(second)) - 2 * len(pairs)
-    said += [f"{missing} cases are in one of them only."] if missing else []
+    answer += [f"{missing} cases are in one of them only."] if missing else []
     damaged = tuple(dict.fromkeys((*first.damaged, *second.damaged)))
-    return Run(second.environment, contests, (Note("answer", {"sentences": said}),), damaged)
+    return Run(second.environment, contests, (Note("answer", {"sentences": answer}),), damaged)
 
 
 def _measured(run: Run) -> list[Result]:
@@ -109,11 +109,11 @@ def _contest(first: Result, second: Result, margin: float, family: int) -> Conte
         ratio = second.seconds.median / first.seconds.median
         comparison = replace(comparison, ratio=ratio, reason=reason)
     else:
-        found = stats.between(_by_process(first), _by_process(second), margin, family)
-        known = replace(comparison, verdict=found.verdict, reason=found.reason, scope="between runs")
-        comparison = replace(known, interval=found.kind, p=found.p)
-        if found.shown:
-            shown = found.shown
+        judgment = stats.between(_by_process(first), _by_process(second), margin, family)
+        judged = replace(comparison, verdict=judgment.verdict, reason=judgment.reason, scope="between runs")
+        comparison = replace(judged, interval=judgment.kind, p=judgment.p)
+        if judgment.shown:
+            shown = judgment.shown
             comparison = replace(comparison, ratio=shown.center, low=shown.low, high=shown.high)
     return Contest(name, "is run b slower than run a?", "run", both, (comparison,))
 
@@ -122,12 +122,12 @@ def _apart(first: Result, second: Result) -> str | None:
     """Why two results of different runs have no verdict."""
     if min(len(_by_process(result)) for result in (first, second)) < PROCESSES:
         return APART
-    told = first.canary or {}, second.canary or {}
-    common = told[0].keys() & told[1].keys()
+    canaries = first.canary or {}, second.canary or {}
+    common = canaries[0].keys() & canaries[1].keys()
     if not common:
         return f"{APART}; no canary tells whether the host was the same"
     for name in common:
-        a, b = (statistics.median(canary[name]) for canary in told)
+        a, b = (statistics.median(canary[name]) for canary in canaries)
         if abs(b / a - 1) > CANARIES:
             return f"{APART}; the host itself differed by {b / a - 1:+.1%} ({name})"
     return None

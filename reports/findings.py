@@ -18,15 +18,15 @@ def sentence(run: Run) -> str | None:
         return None
     verdicts = [c.verdict for c, _ in compared]
     counts = [f"{verdicts.count(verdict)} {word}" for verdict, word in WORDS.items() if verdicts.count(verdict)]
-    said = f"Of {len(compared)} comparisons {', '.join(counts)}" if len(compared) > 1 else ""
+    summary = f"Of {len(compared)} comparisons {', '.join(counts)}" if len(compared) > 1 else ""
     certain = [pair for pair in compared if pair[0].verdict in ("slower", "faster")]
     if not certain:
-        return f"{said}." if said else None
+        return f"{summary}." if summary else None
     most, (contender, baseline) = max(certain, key=lambda pair: abs(math.log(pair[0].ratio or 1.0)))
     at, first, second = table.contrast(contender, baseline)
     ratio = units.ratio(most.ratio, most.low, most.high)
     largest = f"{first} takes {ratio} times what {second} takes, {at}"
-    return f"{said}; the largest difference: {largest}." if said else f"{largest[0].upper()}{largest[1:]}."
+    return f"{summary}; the largest difference: {largest}." if summary else f"{largest[0].upper()}{largest[1:]}."
 
 
 def _cases(results: tuple[Result, ...], comparison: Comparison) -> tuple[Result, Result]:

@@ -61,7 +61,7 @@ def results(run: Run) -> list[dict[str, Any]]:
     rows = []
     for result, compared in _with_comparisons(run):
         times = result.seconds
-        known = {
+        derived = {
             "median_seconds": times.median if times else None,
             "low_seconds": times.low if times else None,
             "high_seconds": times.high if times else None,
@@ -73,7 +73,7 @@ def results(run: Run) -> list[dict[str, Any]]:
             "next_high": compared.next_high if compared else None,
             "verdict": compared.verdict if compared else None,
         }
-        row = {name: known[name] if name in known else getattr(result, name) for name in COLUMNS}
+        row = {name: derived[name] if name in derived else getattr(result, name) for name in COLUMNS}
         rows.append(row | {_column(axis, COLUMNS): result.problem.get(axis) for axis in axes})
     return rows
 
@@ -112,7 +112,7 @@ def comparisons(run: Run) -> list[dict[str, Any]]:
 def named(run: Run) -> list[list[tuple[str, Result]]]:
     """For each contest its measured results, each with a name that no other result of the run has."""
     taken: set[str] = set()
-    found = []
+    by_contest = []
     for contest in run.contests:
         measured = [result for result in contest.results if result.role == "measured"]
         again = 1
@@ -121,8 +121,8 @@ def named(run: Run) -> list[list[tuple[str, Result]]]:
             again += 1
             names = [_name(contest, result, again) for result in measured]
         taken.update(names)
-        found.append(list(zip(names, measured, strict=True)))
-    return found
+        by_contest.append(list(zip(names, measured, strict=True)))
+    return by_contest
 
 
 def accepted(result: Result) -> list[int]:
@@ -140,13 +140,13 @@ def log_ratios(first: Result, second: Result) -> list[float]:
 def versions(environment: Environment) -> dict[str, str]:
     """What ran where, a line each, only what is known."""
     facts = environment.facts
-    told = {
+    by_name = {
         "digest": environment.digest,
         "cpu": facts.get("device", {}).get("model"),
         **{name: facts.get(name) for name in ("kernel", "compiler", "commit", "python")},
         **facts.get("packages", {}),
     }
-    return {name: " ".join(str(fact).split()) for name, fact in told.items() if fact}
+    return {name: " ".join(str(fact).split()) for name, fact in by_name.items() if fact}
 
 
 def _name(contest: Contest, result: Result, again: int = 1) -> str:

@@ -32,9 +32,9 @@ class Spread:
 
 def spreads(environment: Environment) -> dict[str, Spread]:
     """By path, those that the last self-tests of this machine found; a document of another make has none."""
-    known = (environment.state.get("selftest") or {}).get("between") or {}
+    by_path = (environment.state.get("selftest") or {}).get("between") or {}
     try:
-        return {str(path): Spread(float(one["sd"]), float(one["degrees"])) for path, one in known.items()}
+        return {str(path): Spread(float(one["sd"]), float(one["degrees"])) for path, one in by_path.items()}
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}
 
@@ -77,20 +77,20 @@ def expected(first: Sequence[Comparison], second: Sequence[Comparison]) -> tuple
     return sum(hits), len(hits)
 
 
-def between(path: Sequence[str], known: Mapping[str, Spread]) -> Spread | None:
+def between(path: Sequence[str], by_path: Mapping[str, Spread]) -> Spread | None:
     """Of a comparison: the widest of the paths it took; None where one of them has not been measured."""
-    if not path or any(name not in known for name in path):
+    if not path or any(name not in by_path for name in path):
         return None
-    return max((known[name] for name in path), key=lambda one: one.sd * stats.quantile(one.degrees, LEVEL))
+    return max((by_path[name] for name in path), key=lambda one: one.sd * stats.quantile(one.degrees, LEVEL))
 
 
-def foreseen(contest: Contest, known: Mapping[str, Spread]) -> Contest:
+def foreseen(contest: Contest, by_path: Mapping[str, Spread]) -> Contest:
     """The contest, each comparison with what the next run will show where that is known."""
-    return replace(contest, comparisons=tuple(_foreseen(one, known) for one in contest.comparisons))
+    return replace(contest, comparisons=tuple(_foreseen(one, by_path) for one in contest.comparisons))
 
 
-def _foreseen(one: Comparison, known: Mapping[str, Spread]) -> Comparison:
-    spread = between(one.path, known)
+def _foreseen(one: Comparison, by_path: Mapping[str, Spread]) -> Comparison:
+    spread = between(one.path, by_path)
     if spread is None or one.next_low is not None or one.ratio is None or one.low is None or one.high is None:
         return one
     low, high = next_run(stats.Interval(one.ratio, one.low, one.high, 0.0), spread.sd, spread.degrees)

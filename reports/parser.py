@@ -18,6 +18,6 @@ class OneLineParser(argparse.ArgumentParser):
         import difflib
 
         unknown = re.findall(r"--[\w-]+", message) if message.startswith("unrecognized") else []
-        known = set(re.findall(r"--[\w-]+", self.format_usage()))
-        near = [match for word in unknown for match in difflib.get_close_matches(word, sorted(known), 1)]
+        options = set(re.findall(r"--[\w-]+", self.format_usage()))
+        near = [match for word in unknown for match in difflib.get_close_matches(word, sorted(options), 1)]
         return message + (f" (did you mean {', '.join(near)}?)" if near else "")

@@ -34,10 +34,10 @@ GRADES = ("strong", "fair", "weak")
 
 def sentence(explained: Explanation) -> str:
     """The grade of the worst share, and each that is not strong with its remedy."""
-    found = list(_measures(explained))
-    worst = max(found, key=lambda one: one.grade).grade
-    said = [one for one in found if one.grade == worst] if worst else found
-    parts = [one.words + (f" ({one.remedy})" if worst else "") for one in said]
+    measures = list(_measures(explained))
+    worst = max(measures, key=lambda one: one.grade).grade
+    chosen = [one for one in measures if one.grade == worst] if worst else measures
+    parts = [one.words + (f" ({one.remedy})" if worst else "") for one in chosen]
     return f"Quality: {GRADES[worst]}: {'; '.join(parts)}."
 
 

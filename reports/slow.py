@@ -47,10 +47,10 @@ def notes(rounds: int, forms: tuple[tuple[float, float], ...], lag1: float) -> t
 
     (_, near), (count, far) = forms
     if lag1 > WANDERS and lag1 * math.sqrt(rounds) > SURE:
-        said = f"the ratio itself wanders: lag-1 autocorrelation {lag1:.2f}"
+        wandering = f"the ratio itself wanders: lag-1 autocorrelation {lag1:.2f}"
     elif far**2 > near**2 * float(fdtri(count, rounds, 1 - CHANCE)):
-        said = f"the ratio itself wanders slowly: its error is {far / near:.1f} times what neighboring rounds tell"
+        wandering = f"the ratio itself wanders slowly: its error is {far / near:.1f} times what neighboring rounds tell"
     else:
-        said = ""
+        wandering = ""
     blind = f"{rounds} rounds do not see slow change" if rounds < SEEN else ""
-    return tuple(filter(None, (said, blind)))
+    return tuple(filter(None, (wandering, blind)))

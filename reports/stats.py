@@ -92,8 +92,8 @@ class Judgment:
         """Whether more rounds would change nothing worth knowing."""
         if self.shown is None:
             return False
-        known = self.verdict != "unresolved" or self.reason == AT_THE_MARGIN
-        return known and self.shown.half <= target
+        final = self.verdict != "unresolved" or self.reason == AT_THE_MARGIN
+        return final and self.shown.half <= target
 
 
 AT_THE_MARGIN = "at the margin"
@@ -160,10 +160,10 @@ def judge(x: Floats, margin: float, last_only: bool = False) -> Judgment:
     """What the rounds so far say. `last_only`: this is the only look there will be, with the whole error."""
     if len(x) < FEWEST:
         return Judgment(None, "unresolved", f"{len(x)} accepted rounds, an interval needs {FEWEST}", len(x))
-    found = estimate(x)
+    mean = estimate(x)
     share = 1.0 if last_only else SHARE
-    notes = slow.notes(len(x), found.forms, found.lag1)
-    return _judged(found, (share, share), margin, len(x), ROUNDS, notes)
+    notes = slow.notes(len(x), mean.forms, mean.lag1)
+    return _judged(mean, (share, share), margin, len(x), ROUNDS, notes)
 
 
 def across(x: Floats, margin: float, family: int) -> Judgment:
@@ -182,8 +182,8 @@ def between(first: Sequence[float], second: Sequence[float], margin: float, fami
     parts = [float(x.var(ddof=1)) / len(x) for x in (a, b)]
     center, error = float(b.mean() - a.mean()), math.sqrt(sum(parts))
     degrees = sum(parts) ** 2 / max(sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b), strict=True)), 1e-300)
-    found = Estimate(center, ((max(1.0, degrees), error),))
-    return _judged(found, (1.0, family), margin, min(len(a), len(b)), RUNS)
+    mean = Estimate(center, ((max(1.0, degrees), error),))
+    return _judged(mean, (1.0, family), margin, min(len(a), len(b)), RUNS)
 
 
 def nested(groups: Sequence[Floats], margin: float) -> Judgment:
@@ -217,12 +217,12 @@ def generations(groups: Sequence[Floats], trimmed: float = TRIMMED) -> Estimate:
 
 
 def _judged(
-    found: Estimate, shares: tuple[float, float], margin: float, rounds: int, kind: str, notes: tuple[str, ...] = ()
+    mean: Estimate, shares: tuple[float, float], margin: float, rounds: int, kind: str, notes: tuple[str, ...] = ()
 ) -> Judgment:
     """`shares`: of the error of the interval shown and of the verdict's, each as one part of so many."""
-    shown, strict = found.interval((1 - SHOWN) / shares[0]), found.interval((1 - JUDGED) / shares[1])
-    above, below = found.center - math.log1p(margin), math.log1p(-margin) - found.center
-    p = min(1.0, shares[1] * found.p(max(above, below, min(-above, -below))))
+    shown, strict = mean.interval((1 - SHOWN) / shares[0]), mean.interval((1 - JUDGED) / shares[1])
+    above, below = mean.center - math.log1p(margin), math.log1p(-margin) - mean.center
+    p = min(1.0, shares[1] * mean.p(max(above, below, min(-above, -below))))
     verdict, reason = _verdict(strict, margin)
     return Judgment(shown, verdict, reason, rounds, strict, p, kind, notes)
 

@@ -157,10 +157,10 @@ def _decoded(line: bytes) -> dict[str, Any] | None:
     import msgspec
 
     try:
-        found = msgspec.json.decode(line)
+        record = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return found if isinstance(found, dict) else None
+    return record if isinstance(record, dict) else None
 
 
 def read(path: Path | str) -> Run:

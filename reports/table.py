@@ -84,12 +84,12 @@ def _unresolved(run: Run) -> str | None:
 
 
 def _ratio(
-    comparison: Comparison, contender: Result, baseline: Result, home: str, said: tuple[str, list[str]]
+    comparison: Comparison, contender: Result, baseline: Result, home: str, footnotes: tuple[str, list[str]]
 ) -> Ratio:
-    """A row. `said`: the mark of its verdict, and the remarks so far; a new one is added, and the verdict names its
-    number."""
+    """A row. `footnotes`: the mark of its verdict, and the remarks so far; a new one is added, and the verdict names
+    its number."""
     common, first, second = contrast(contender, baseline)
-    mark, remarks = said
+    mark, remarks = footnotes
     verdict = comparison.verdict + mark
     for remark in filter(None, (comparison.reason, *comparison.notes)):
         if remark not in remarks:
@@ -119,12 +119,12 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
     shared = [word for word in first if word in second and word != "threads:1"]
     only = [[word for word in words if word not in others] for words, others in ((first, second), (second, first))]
     keys = sorted({word.partition(":")[0] for words in only for word in words})
-    words = {"variant", *(axis for axis, said in older.axes(contender).items() if said == "word")}
+    words = {"variant", *(axis for axis, form in older.axes(contender).items() if form == "word")}
     plain = words if len(keys) > 1 else set(keys)  # the field need not be named when it is the only one
     texts = []
     for result, has in ((contender, only[0]), (baseline, only[1])):
-        known = _defaults(result) | dict(word.split(":", 1) for word in has)
-        values = ((key, known.get(key, "–")) for key in keys)
+        fields = _defaults(result) | dict(word.split(":", 1) for word in has)
+        values = ((key, fields.get(key, "–")) for key in keys)
         texts.append(_plain(" ".join(value if key in plain else f"{key}:{value}" for key, value in values)))
     common = " ".join(_plain(word.removeprefix("variant:")) for word in shared)
     return f"{op} {common}", texts[0], texts[1]
@@ -143,21 +143,21 @@ def _plain(word: str) -> str:
 
 def kernels(run: Run) -> tuple[str, ...]:
     """Which code really ran, and which call of the library each layout became: a line for each variant."""
-    told: dict[str, dict[str, None]] = {}
+    by_variant: dict[str, dict[str, None]] = {}
     calls: dict[str, dict[str, None]] = {}
     for result in run.results:
         if result.role != "measured" or not result.seconds or not (result.kernel or result.blas):
             continue
         isa = result.isa_observed or "instruction set not told"
         kernel = f"{result.kernel} ({isa})" if result.kernel else ""
-        told.setdefault(result.variant, {})[kernel] = None
+        by_variant.setdefault(result.variant, {})[kernel] = None
         if result.blas:
             calls.setdefault(result.variant, {})[result.blas.partition(" m=")[0]] = None
     ran = _named(run)
     return tuple(
         f"{variant}: "
         + "; ".join(filter(None, (" and ".join(about), ", ".join(calls.get(variant, ())), ran.get(variant, ""))))
-        for variant, about in told.items()
+        for variant, about in by_variant.items()
     )
 
 
@@ -170,16 +170,16 @@ def _named(run: Run) -> dict[str, str]:
             if case in variants:
                 seen.setdefault(variants[case], {})[" + ".join(names)] = None
     return {
-        variant: f"ran {next(iter(found))}" + (f" and {len(found) - 1} others" if len(found) > 1 else "")
-        for variant, found in seen.items()
+        variant: f"ran {next(iter(kernels))}" + (f" and {len(kernels) - 1} others" if len(kernels) > 1 else "")
+        for variant, kernels in seen.items()
     }
 
 
 def steered(run: Run) -> str | None:
     """The variables that choose a library's kernels or threads here, which nobody sees on the command line."""
     variables = run.environment.facts.get("variables") or {}
-    told = ", ".join(f"{name}={value}" for name, value in variables.items())
-    return f"Set in this environment, and obeyed by the libraries: {told}." if told else None
+    settings = ", ".join(f"{name}={value}" for name, value in variables.items())
+    return f"Set in this environment, and obeyed by the libraries: {settings}." if settings else None
 
 
 def ceilings(run: Run) -> tuple[str, ...]:
@@ -217,36 +217,36 @@ def results(run: Run) -> Table:
 
 def troubles(run: Run) -> tuple[str, ...]:
     """Damaged lines, every case without a time and every warning, once each."""
-    found: dict[str, list[str]] = {}
+    kinds: dict[str, list[str]] = {}
     for result in run.results:
         if result.status in ("skipped", "wrong", "failed"):
             name = result.variant if result.status == "skipped" else result.name
             evidence = f" (evidence: {result.evidence})" if result.evidence else ""
-            found.setdefault(f"{result.status}: {result.reason}{evidence}", []).append(name)
+            kinds.setdefault(f"{result.status}: {result.reason}{evidence}", []).append(name)
         for warning in result.warnings:
             # Figures differ from case to case; one line holds all of a kind, with the first one's figure.
-            kind = next((k for k in found if re.sub(r"[\d.]+", "", k) == re.sub(r"[\d.]+", "", warning)), warning)
-            found.setdefault(kind, []).append(result.name)
-    told = list(run.damaged)
-    for reason, names in found.items():
+            kind = next((k for k in kinds if re.sub(r"[\d.]+", "", k) == re.sub(r"[\d.]+", "", warning)), warning)
+            kinds.setdefault(kind, []).append(result.name)
+    lines = list(run.damaged)
+    for reason, names in kinds.items():
         distinct = list(dict.fromkeys(names))
         others = f" and {len(distinct) - 1} more like it" if len(distinct) > 1 else ""
-        told.append(f"{distinct[0]}{others}: {reason}")
-    return tuple(told)
+        lines.append(f"{distinct[0]}{others}: {reason}")
+    return tuple(lines)
 
 
 def selftest(run: Run) -> tuple[str, ...]:
     """What the last self-test of this environment found of the harness itself."""
-    known = run.environment.state.get("selftest")
-    if not known:
+    record = run.environment.state.get("selftest")
+    if not record:
         return ("No self-test in this environment yet: python -m micro.selftest (a minute or two).",)
-    promised = [figure for figure in known["figures"] if figure["promised"]]
+    promised = [figure for figure in record["figures"] if figure["promised"]]
     held = sum(bool(figure["held"]) for figure in promised)
     missed = [figure["name"] for figure in promised if not figure["held"] and not figure.get("busy")]
     rest = len(promised) - held - len(missed)
     unjudged = f", {rest} not judged" if rest else ""
     broken = f"; NOT HELD: {', '.join(missed)}" if missed else ""
-    return (f"Self-test here, {known['started'][:10]}: {held} of {len(promised)} promises held{unjudged}{broken}.",)
+    return (f"Self-test here, {record['started'][:10]}: {held} of {len(promised)} promises held{unjudged}{broken}.",)
 
 
 def between(run: Run) -> str | None:
@@ -254,11 +254,11 @@ def between(run: Run) -> str | None:
     paths = list(dict.fromkeys(name for c in run.comparisons if c.ratio is not None for name in c.path))
     if not paths or all(c.replicates for c in run.comparisons):
         return None
-    known = next_run.spreads(run.environment)
-    parts = [f"{path} {100 * known[path].sd:.2g} %" for path in paths if path in known]
-    lacking = [path for path in paths if path not in known]
+    spreads = next_run.spreads(run.environment)
+    parts = [f"{path} {100 * spreads[path].sd:.2g} %" for path in paths if path in spreads]
+    lacking = [path for path in paths if path not in spreads]
     if lacking:
-        remedy = f", run micro.selftest{' --full' * bool(known)}" if set(lacking) <= set(next_run.PATHS) else ""
+        remedy = f", run micro.selftest{' --full' * bool(spreads)}" if set(lacking) <= set(next_run.PATHS) else ""
         parts.append(f"not known here ({', '.join(lacking)}){remedy}")
     return f"between runs: {'; '.join(parts)}"
 
@@ -268,8 +268,8 @@ def burst(run: Run) -> str | None:
     if not any(result.clock == "event" for result in run.results):
         return None
     names = ("sm_megahertz_least", "sm_megahertz_most")
-    known = [x.system[name] for x in run.contests for name in names if x.system.get(name)]
-    clocks = f" ({min(known):.0f} to {max(known):.0f} MHz seen)" if known else ""
+    megahertz = [x.system[name] for x in run.contests for name in names if x.system.get(name)]
+    clocks = f" ({min(megahertz):.0f} to {max(megahertz):.0f} MHz seen)" if megahertz else ""
     return (
         f"A GPU's visits last about a millisecond: they measure boost clocks{clocks}; sustained work runs lower. From "
         "one kernel of a graph to the next the GPU takes about 1 µs, which is in its time: ratios of shorter kernels "

@@ -39,8 +39,8 @@ def graduate(
     name = "y" if upright else "x"
     axes.set(**{f"{name}scale": "log" if steep else "linear", f"{name}lim": ends})
     low, high = ends[0] / unit, ends[1] / unit
-    found = _powers(low, high) if steep and high / low >= 4 else _even(low, high, count)
-    values = [x for x in found if low <= x <= high]
+    numbers = _powers(low, high) if steep and high / low >= 4 else _even(low, high, count)
+    values = [x for x in numbers if low <= x <= high]
     axis = axes.yaxis if upright else axes.xaxis
     ticks(axis, [x * unit for x in values], [f"{x:.10g}" for x in values])
 
@@ -48,8 +48,8 @@ def graduate(
 def _even(low: float, high: float, count: int) -> list[float]:
     from matplotlib.ticker import MaxNLocator
 
-    found = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-    return [round(float(x), 12) for x in found]
+    numbers = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    return [round(float(x), 12) for x in numbers]
 
 
 def _powers(low: float, high: float) -> list[float]:

@@ -59,18 +59,18 @@ def _merged(words: set[str], names: set[str]) -> str:
 
 def groups(run: Run) -> list[Group]:
     """By the first words of the contests' names, else by what differs in them; by operation."""
-    found: dict[tuple[str, str], list[Contest]] = {}
+    by_kind: dict[tuple[str, str], list[Contest]] = {}
     for contest in run.contests:
         op = next((x.op for x in contest.results if x.role == "measured"), "")
-        found.setdefault((_kind(contest, op), op), []).append(contest)
-    kinds = [kind for kind, _ in found]
-    made: dict[str, Group] = {}
-    for (kind, op), contests in found.items():
+        by_kind.setdefault((_kind(contest, op), op), []).append(contest)
+    kinds = [kind for kind, _ in by_kind]
+    by_slug: dict[str, Group] = {}
+    for (kind, op), contests in by_kind.items():
         slug = _slug(kind if kinds.count(kind) == 1 else f"{kind}-{op}")
-        while slug in made:
+        while slug in by_slug:
             slug += "-"
-        made[slug] = Group(slug, tuple(contests))
-    return list(made.values())
+        by_slug[slug] = Group(slug, tuple(contests))
+    return list(by_slug.values())
 
 
 def _kind(contest: Contest, op: str) -> str:
@@ -86,8 +86,8 @@ def _slug(text: str) -> str:
 
 def facts(result: Result) -> dict[str, Any]:
     """What tells a case from others: variant and layout first, then the problem, then the setting."""
-    said = older.axes(result)
-    problem = {axis: _value(value, said.get(axis)) for axis, value in result.problem.items()}
+    forms = older.axes(result)
+    problem = {axis: _value(value, forms.get(axis)) for axis, value in result.problem.items()}
     words = {axis: value for axis, value in problem.items() if isinstance(value, Word)}
     setting = {
         "threads": result.threads,
@@ -101,11 +101,11 @@ def facts(result: Result) -> dict[str, Any]:
     return {"variant": Word(result.variant)} | words | problem | {k: v for k, v in setting.items() if k not in problem}
 
 
-def _value(value: Any, said: str | None) -> Any:
+def _value(value: Any, form: str | None) -> Any:
     """A value that knows how it is written."""
-    if said == "word":
+    if form == "word":
         return Word(value)
-    return Bytes(value) if said == "bytes" and isinstance(value, int) else value
+    return Bytes(value) if form == "bytes" and isinstance(value, int) else value
 
 
 def pair_facts(contender: Result, baseline: Result) -> dict[str, Any]:
@@ -116,9 +116,9 @@ def pair_facts(contender: Result, baseline: Result) -> dict[str, Any]:
 
 def varying(everything: Iterable[Facts]) -> list[str]:
     """The fields in which they are not all alike."""
-    known = list(everything)
-    keys = dict.fromkeys(key for one in known for key in one)
-    return [key for key in keys if len({repr(one.get(key)) for one in known}) > 1]
+    cases = list(everything)
+    keys = dict.fromkeys(key for one in cases for key in one)
+    return [key for key in keys if len({repr(one.get(key)) for one in cases}) > 1]
 
 
 def plain(value: Any) -> str:
@@ -166,18 +166,18 @@ def size(group: Group) -> str:
     cases = [facts(result) for result in group.measured]
     if not cases:
         return ""
-    told = {word.partition(":")[0] for x in group.measured for word in x.name.split("/")[1:]} - {"threads"}
+    fields = {word.partition(":")[0] for x in group.measured for word in x.name.split("/")[1:]} - {"threads"}
     differ = varying(cases)
-    shared = case_label(cases[0], [key for key in cases[0] if key in told and key not in differ])
+    shared = case_label(cases[0], [key for key in cases[0] if key in fields and key not in differ])
     return ", ".join(filter(None, (group.measured[0].op, shared)))
 
 
 def pairs(group: Group) -> list[tuple[Comparison, Result, Result]]:
     """Each comparison with its contender and its baseline."""
-    found = []
+    triples = []
     for contest in group.contests:
         names = {result.name: result for result in contest.results if result.role == "measured"}
         for x in contest.comparisons:
             if x.contender in names and x.baseline in names:
-                found.append((x, names[x.contender], names[x.baseline]))
-    return found
+                triples.append((x, names[x.contender], names[x.baseline]))
+    return triples

@@ -56,8 +56,8 @@ def _glyphs() -> frozenset[int]:
 
 def shown(text: str) -> str:
     """Any text as matplotlib may show it: no formula, no sign that its font lacks, no line of its own."""
-    known = (c if c.isprintable() and ord(c) in _glyphs() else "□" if c.isprintable() else " " for c in text)
-    return "".join(known).replace("$", r"\$")
+    signs = (c if c.isprintable() and ord(c) in _glyphs() else "□" if c.isprintable() else " " for c in text)
+    return "".join(signs).replace("$", r"\$")
 
 
 def clipped(text: str, most: int) -> str:

@@ -50,11 +50,11 @@ class Sweep:
     @property
     def lines(self) -> dict[str, int]:
         """By key, over all panels, the position of a case of it."""
-        found: dict[str, int] = {}
+        positions: dict[str, int] = {}
         for facet in self.facets:
             for line in facet.lines:
-                found.setdefault(line.key, line.points[0][1])
-        return found
+                positions.setdefault(line.key, line.points[0][1])
+        return positions
 
 
 def sweep(cases: Sequence[_groups.Facts]) -> Sweep | None:
@@ -62,8 +62,8 @@ def sweep(cases: Sequence[_groups.Facts]) -> Sweep | None:
     differ = _groups.varying(cases)
     numbers = [key for key in differ if key[0] != "/" and all(_number(case.get(key)) for case in cases)]
     keys = tuple(key for key in differ if key not in numbers)
-    found = [made for field in numbers if (made := _along(field, numbers, keys, cases))]
-    return max(found, key=lambda made: max(len(facet.values) for facet in made.facets), default=None)
+    candidates = [candidate for field in numbers if (candidate := _along(field, numbers, keys, cases))]
+    return max(candidates, key=lambda candidate: max(len(facet.values) for facet in candidate.facets), default=None)
 
 
 def _number(value: Any) -> bool:
@@ -72,16 +72,16 @@ def _number(value: Any) -> bool:
 
 def _along(field: str, numbers: Sequence[str], keys: tuple[str, ...], cases: Sequence[_groups.Facts]) -> Sweep | None:
     others = [key for key in numbers if key != field]
-    found: dict[str, dict[str, dict[float, int]]] = {}
+    by_title: dict[str, dict[str, dict[float, int]]] = {}
     for i, case in enumerate(cases):
-        facet = found.setdefault(_groups.case_label(case, others), {})
+        facet = by_title.setdefault(_groups.case_label(case, others), {})
         points = facet.setdefault(repr([case.get(key) for key in keys]), {})
         if case[field] in points:
             return None
         points[case[field]] = i
     facets = tuple(
         Facet(title, tuple(Line(key, tuple(sorted(points.items()))) for key, points in lines.items()))
-        for title, lines in found.items()
+        for title, lines in by_title.items()
     )
     sizes = [len(facet.values) for facet in facets]
     lines = max(len(facet.lines) for facet in facets)
@@ -109,33 +109,33 @@ class Drawn:
 
 def drawn(lines: dict[str, tuple[str, str]], looks: dict[str, _style.Look]) -> dict[str, Drawn]:
     """By key of a line, from its (label, variant)."""
-    found: dict[str, Drawn] = {}
+    by_key: dict[str, Drawn] = {}
     for key, (label, variant) in lines.items():
-        earlier = sum(lines[other][1] == variant for other in found)
-        found[key] = Drawn(label, looks[variant], DASHES[earlier % len(DASHES)])
-    return found
+        earlier = sum(lines[other][1] == variant for other in by_key)
+        by_key[key] = Drawn(label, looks[variant], DASHES[earlier % len(DASHES)])
+    return by_key
 
 
-def panels(figure: Figure, made: Sweep) -> list[Axes]:
+def panels(figure: Figure, sweep: Sweep) -> list[Axes]:
     """Beside each other where that is wide enough, on a common y axis, else below each other."""
-    counts = [len(facet.values) for facet in made.facets]
-    if abreast(made):
-        found: Any = figure.subplots(1, len(counts), sharey=True, squeeze=False, width_ratios=[n + 1 for n in counts])
+    counts = [len(facet.values) for facet in sweep.facets]
+    if abreast(sweep):
+        grid: Any = figure.subplots(1, len(counts), sharey=True, squeeze=False, width_ratios=[n + 1 for n in counts])
     else:
-        found = figure.subplots(len(counts), 1, squeeze=False)
-    every = list(found.flat)
-    for axes, facet in zip(every, made.facets, strict=True):
+        grid = figure.subplots(len(counts), 1, squeeze=False)
+    every = list(grid.flat)
+    for axes, facet in zip(every, sweep.facets, strict=True):
         if facet.title:
             axes.set_title(_style.shown(facet.title), fontsize=_style.TEXT, color=_style.INK, loc="left")
     return every
 
 
-def abreast(made: Sweep) -> bool:
-    return sum(len(facet.values) for facet in made.facets) <= ABREAST
+def abreast(sweep: Sweep) -> bool:
+    return sum(len(facet.values) for facet in sweep.facets) <= ABREAST
 
 
-def height(made: Sweep, each: float) -> float:
-    return each if abreast(made) else each * len(made.facets)
+def height(sweep: Sweep, each: float) -> float:
+    return each if abreast(sweep) else each * len(sweep.facets)
 
 
 def along(axes: Axes, field: str, facet: Facet, apart: bool) -> Callable[[float, int], float]:

@@ -75,7 +75,7 @@ class Rates:
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
     """A picture for each kind of contest in which anything was timed."""
-    made = []
+    pictures = []
     looks = _style.looks(run)
     for group in _groups.groups(run):
         timed = [x for x in group.measured if x.seconds]
@@ -84,7 +84,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         rates = tuple(rate for x in timed if (rate := _rate(x, lean, bounds.get(x.contest, {}))))
         if not rates:
             continue
-        told = Rates("B/s" if lean else "FLOP/s", rates, {} if lean else _peaks(bounds.values()), looks)
+        content = Rates("B/s" if lean else "FLOP/s", rates, {} if lean else _peaks(bounds.values()), looks)
         words = [group.question, _groups.size(group), _style.where(run)]
         if any(x.ceiling for x in rates):
             words.insert(0, "How near to the ceiling does each case come?")
@@ -93,8 +93,8 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         if untimed:
             sheet.notes.append(f"Not drawn, without a time: {untimed} of {len(group.measured)} cases.")
         sweep = _sweep.sweep([_groups.facts(x.result) for x in rates])
-        made.append((group.slug, _lines(sheet, told, sweep) if sweep else _table(sheet, told)))
-    return made
+        pictures.append((group.slug, _lines(sheet, content, sweep) if sweep else _table(sheet, content)))
+    return pictures
 
 
 def _rate(x: Result, lean: bool, bounds: Bounds) -> Rate | None:
@@ -115,21 +115,21 @@ def _bounds(contest: Contest) -> Bounds:
     measured = [x for x in contest.results if x.role == "ceiling" and not older.ceiling(x).startswith(READS)]
     counts = {x.threads for x in contest.results if x.role == "measured"}
     teams = {x.threads for x in measured if _by_all(older.ceiling(x))}
-    found: Bounds = {}
+    bounds: Bounds = {}
     for x in measured:
         name = older.ceiling(x)
         for count in [x.threads] if _by_all(name) else counts - teams:
-            found[_of_threads(name, count), count] = (x.flops_per_second or 0.0) * (1 if _by_all(name) else count)
-    return found
+            bounds[_of_threads(name, count), count] = (x.flops_per_second or 0.0) * (1 if _by_all(name) else count)
+    return bounds
 
 
 def _peaks(bounds: Iterable[Bounds]) -> Bounds:
     """Of several contests the median."""
-    found: dict[tuple[str, int], list[float]] = {}
+    by_bound: dict[tuple[str, int], list[float]] = {}
     for one in bounds:
         for key, rate in one.items():
-            found.setdefault(key, []).append(rate)
-    return {key: statistics.median(rates) for key, rates in found.items()}
+            by_bound.setdefault(key, []).append(rate)
+    return {key: statistics.median(rates) for key, rates in by_bound.items()}
 
 
 def _by_all(ceiling: str) -> bool:
@@ -143,17 +143,17 @@ def _of_threads(ceiling: str, count: int) -> str:
     return ceiling if plain else f"{ceiling}, {count} × 1 thread"
 
 
-def _frame(axes: Axes, told: Rates, peaks: dict[str, float], upright: bool) -> None:
+def _frame(axes: Axes, content: Rates, peaks: dict[str, float], upright: bool) -> None:
     """From nothing to the ceiling, or logarithmic where that hides the small ones; the peaks."""
-    smallest, top = min(x.ends[0] for x in told.rates), told.largest
+    smallest, top = min(x.ends[0] for x in content.rates), content.largest
     steep = top > WIDE * smallest
     room = (1.6 if steep else 1.16) if upright else (1.25 if steep else 1.06)
-    _axes.graduate(axes, upright, (smallest / 1.25 if steep else 0.0, top * room), steep, told.power)
+    _axes.graduate(axes, upright, (smallest / 1.25 if steep else 0.0, top * room), steep, content.power)
     for i, (peak, rate) in enumerate(peaks.items()):
         (axes.axhline if upright else axes.axvline)(rate, color=_style.INK, linewidth=0.9, zorder=1)
         place: Any = (0.995, rate) if upright else (rate, 1.0)
         axes.annotate(
-            _style.shown(f"{peak}: {units.scaled(rate, told.unit)}"),
+            _style.shown(f"{peak}: {units.scaled(rate, content.unit)}"),
             place,
             (0, 3 if upright else 3 + 12 * i),
             xycoords=axes.get_yaxis_transform() if upright else axes.get_xaxis_transform(),
@@ -168,37 +168,37 @@ def _frame(axes: Axes, told: Rates, peaks: dict[str, float], upright: bool) -> N
 
 def _doubts(rates: Sequence[Rate]) -> list[tuple[Any, str]]:
     """The hollow sign, where there are any."""
-    found = ", ".join(sorted({x.result.status for x in rates} - {"ok"}))
-    return [(_style.handle(color=_style.SOFT, marker="o", markerfacecolor="white"), found)] if found else []
+    statuses = ", ".join(sorted({x.result.status for x in rates} - {"ok"}))
+    return [(_style.handle(color=_style.SOFT, marker="o", markerfacecolor="white"), statuses)] if statuses else []
 
 
-def _lines(sheet: _style.Sheet, told: Rates, sweep: _sweep.Sweep) -> Figure:
+def _lines(sheet: _style.Sheet, content: Rates, sweep: _sweep.Sweep) -> Figure:
     """Over the field that varies; a line for each variant and layout."""
     named = {}
     for key, i in sweep.lines.items():
-        case = _groups.facts(told.rates[i].result)
+        case = _groups.facts(content.rates[i].result)
         named[key] = _groups.case_label(case, sweep.keys) or case["variant"], case["variant"]
-    drawn = _sweep.drawn(named, told.looks)
-    sheet.entries += [*((x.handle(), x.label) for x in drawn.values()), *_doubts(told.rates)]
-    inside = [[told.rates[i] for line in facet.lines for _, i in line.points] for facet in sweep.facets]
-    flat = [told.peaks_of(rates, 1) for rates in inside]
-    if not all(flat) and any(x.ceiling for x in told.rates):
+    drawn = _sweep.drawn(named, content.looks)
+    sheet.entries += [*((x.handle(), x.label) for x in drawn.values()), *_doubts(content.rates)]
+    inside = [[content.rates[i] for line in facet.lines for _, i in line.points] for facet in sweep.facets]
+    flat = [content.peaks_of(rates, 1) for rates in inside]
+    if not all(flat) and any(x.ceiling for x in content.rates):
         sheet.entries.append((_style.handle(**DOTTED), "ceiling"))
-    elif any(x.by_reads for x in told.rates):
+    elif any(x.by_reads for x in content.rates):
         sheet.entries.append((_style.handle(**DOTTED), "ceiling of reading the operands"))
     figure = sheet.figure(_sweep.height(sweep, 3.6))
     for axes, facet, peaks in zip(_sweep.panels(figure, sweep), sweep.facets, flat, strict=True):
-        _frame(axes, told, peaks, upright=True)
+        _frame(axes, content, peaks, upright=True)
         _sweep.along(axes, sweep.field, facet, apart=False)
-        _curve(axes, told.rates, facet, reads_only=bool(peaks))
+        _curve(axes, content.rates, facet, reads_only=bool(peaks))
         for line in facet.lines:
-            points = [(x, told.rates[i]) for x, i in line.points]
+            points = [(x, content.rates[i]) for x, i in line.points]
             drawn[line.key].plot(axes, [(x, rate.value) for x, rate in points])
             for x, rate in points:
                 doubt = rate.result.status != "ok"
                 _axes.Point(rate.value, rate.ends, drawn[line.key].look, doubt).draw(axes, True, x)
         if axes.yaxis.get_tick_params()["labelleft"]:
-            axes.set_ylabel(told.label, fontsize=_style.TEXT)
+            axes.set_ylabel(content.label, fontsize=_style.TEXT)
     return figure
 
 
@@ -214,33 +214,33 @@ def _curve(axes: Axes, rates: Sequence[Rate], facet: _sweep.Facet, reads_only: b
     axes.plot(sorted(at), middle, marker=alone, markersize=14, markeredgewidth=2.5, zorder=1.5, **DOTTED)
 
 
-def _table(sheet: _style.Sheet, told: Rates) -> Figure:
+def _table(sheet: _style.Sheet, content: Rates) -> Figure:
     """A row for each case: its rate, its ceiling, and the one as a share of the other."""
-    shares = [x.result.percent_of_ceiling or 0.0 for x in told.rates]
+    shares = [x.result.percent_of_ceiling or 0.0 for x in content.rates]
     kept, rest = _rows.fewest(shares)
     if rest:
-        known = f": {units.percent(min(rest))} to {units.percent(max(rest))}" if max(rest) else ""
-        which = "furthest below their ceiling" if known else "first of the run"
-        sheet.notes.append(f"Shown are the {len(kept)} cases {which}; {len(rest)} more are left out{known}.")
-    rates = [told.rates[i] for i in kept]
-    keys = _groups.varying(_groups.facts(x.result) for x in told.rates) or ["variant"]
+        span = f": {units.percent(min(rest))} to {units.percent(max(rest))}" if max(rest) else ""
+        which = "furthest below their ceiling" if span else "first of the run"
+        sheet.notes.append(f"Shown are the {len(kept)} cases {which}; {len(rest)} more are left out{span}.")
+    rates = [content.rates[i] for i in kept]
+    keys = _groups.varying(_groups.facts(x.result) for x in content.rates) or ["variant"]
     tick: Any = {"color": _style.SOFT, "markersize": 11, "markeredgewidth": 2}
     if any(x.ceiling for x in rates):
         sheet.entries.append((_style.handle(marker="|", **tick), "its ceiling"))
     sheet.entries += _doubts(rates)
-    peaks = told.peaks_of(rates, MOST_PEAKS)
+    peaks = content.peaks_of(rates, MOST_PEAKS)
     figure = sheet.figure(_rows.height(len(rates)) + 0.17 * len(peaks))
     labels = [_groups.case_label(_groups.facts(x.result), keys) for x in rates]
     axes = _rows.rows(figure, labels, [x.result.contest for x in rates])
-    _frame(axes, told, peaks, upright=False)
+    _frame(axes, content, peaks, upright=False)
     for i, rate in enumerate(rates):
         if rate.ceiling:
             near, far = sorted((rate.value, rate.ceiling))
             axes.hlines([i], near, far, color=_style.SOFT, linewidth=0.8, zorder=2)
             _axes.sign(axes, False, i, rate.ceiling, "|", **tick | {"zorder": 2})
-        look = told.looks[rate.result.variant]
+        look = content.looks[rate.result.variant]
         _axes.Point(rate.value, rate.ends, look, rate.result.status != "ok").draw(axes, False, i)
-    _rows.aside(axes, [(units.scaled(x.value, told.unit), x.share) for x in rates])
-    axes.set_xlabel(told.label, fontsize=_style.TEXT)
+    _rows.aside(axes, [(units.scaled(x.value, content.unit), x.share) for x in rates])
+    axes.set_xlabel(content.label, fontsize=_style.TEXT)
     _rows.finish(axes)
     return figure

@@ -44,7 +44,7 @@ class Ratio:
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
     """A picture for each kind of contest that compared anything."""
-    made = []
+    pictures = []
     looks = _style.looks(run)
     for group in _groups.groups(run):
         pairs = _groups.pairs(group)
@@ -62,14 +62,14 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
             sheet.notes.append(f"Not drawn, without a ratio: {len(lost)} of {len(pairs)}; the first of them: {first}")
         sweep = _sweep.sweep([_groups.pair_facts(x.contender, x.baseline) for x in ratios])
         figure = _lines(sheet, ratios, sweep, looks) if sweep else _table(sheet, ratios, looks)
-        made.append((group.slug, figure))
-    return made
+        pictures.append((group.slug, figure))
+    return pictures
 
 
 def _near(value: float, end: float | None) -> float | None:
     """An end of an interval, or None where it would press all the others flat."""
-    known = _positive(end)
-    return known if known is not None and value / WILD < known < value * WILD else None
+    positive = _positive(end)
+    return positive if positive is not None and value / WILD < positive < value * WILD else None
 
 
 def _positive(value: float | None) -> float | None:
@@ -82,14 +82,14 @@ def _signs(ratios: Sequence[Ratio]) -> list[tuple[Any, str]]:
     from matplotlib.patches import Patch
 
     margins = ", ".join(f"{100 * x:g} %" for x in sorted({x.comparison.margin for x in ratios}))
-    found: list[tuple[Any, str]] = [(Patch(color=_style.FAINT), f"margin ±{margins}")]
+    entries: list[tuple[Any, str]] = [(Patch(color=_style.FAINT), f"margin ±{margins}")]
     if any(x.hollow for x in ratios):
-        found.append((_style.handle(color=_style.SOFT, marker="o", markerfacecolor="white"), "unresolved"))
+        entries.append((_style.handle(color=_style.SOFT, marker="o", markerfacecolor="white"), "unresolved"))
     if any(x.low is None or x.high is None for x in ratios):
-        found.append((_style.handle(color=_style.SOFT, marker=">"), "interval goes on"))
+        entries.append((_style.handle(color=_style.SOFT, marker=">"), "interval goes on"))
     if any(x.comparison.work_ratio != 1 for x in ratios):
-        found.append((_style.handle(color=_style.INK, marker="x", markersize=5), "ratio of the work"))
-    return found
+        entries.append((_style.handle(color=_style.INK, marker="x", markersize=5), "ratio of the work"))
+    return entries
 
 
 def _frame(axes: Axes, ratios: Sequence[Ratio], upright: bool) -> tuple[float, float]:
@@ -121,12 +121,12 @@ def _facts(ratio: Ratio, field: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _lines(sheet: _style.Sheet, ratios: Sequence[Ratio], sweep: _sweep.Sweep, looks: dict[str, _style.Look]) -> Figure:
     """Over the field that varies; a line for each variant and contrast."""
-    told = [_facts(x, sweep.field) for x in ratios]
-    contrasts = list(dict.fromkeys(_groups.contrast(*x) for x in told))
+    facts = [_facts(x, sweep.field) for x in ratios]
+    contrasts = list(dict.fromkeys(_groups.contrast(*x) for x in facts))
     single = len(contrasts) == 1
     drawn = _sweep.drawn(
         {
-            key: (_groups.pair_label(*told[i], sweep.keys, short=single), ratios[i].contender.variant)
+            key: (_groups.pair_label(*facts[i], sweep.keys, short=single), ratios[i].contender.variant)
             for key, i in sweep.lines.items()
         },
         looks,
@@ -159,8 +159,8 @@ def _table(sheet: _style.Sheet, ratios: Sequence[Ratio], looks: dict[str, _style
     kept, rest = _rows.fewest([-abs(math.log(x.value)) for x in ratios])
     ratios = [ratios[i] for i in kept]
     if rest:
-        told = f"{len(rest)} more are left out, all within {100 * (math.exp(-min(rest)) - 1):.2g} % of it."
-        sheet.notes.append(f"Shown are the {len(ratios)} ratios furthest from 1; {told}")
+        omitted = f"{len(rest)} more are left out, all within {100 * (math.exp(-min(rest)) - 1):.2g} % of it."
+        sheet.notes.append(f"Shown are the {len(ratios)} ratios furthest from 1; {omitted}")
     cases = [(_groups.facts(x.contender), _groups.facts(x.baseline)) for x in ratios]
     keys = _groups.varying(every)
     sheet.entries += _signs(ratios)

@@ -25,20 +25,20 @@ PREFIXES = {1.0: "s", 1e-3: "ms", 1e-6: "µs", 1e-9: "ns"}
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
     """One picture of at most six contests: those whose interval is widest for its target."""
-    known = [contest for contest in run.contests if cases(contest)]
-    if not known:
+    contests = [contest for contest in run.contests if cases(contest)]
+    if not contests:
         return []
-    chosen = sorted(known, key=lambda contest: -width(contest))[:MOST]
+    chosen = sorted(contests, key=lambda contest: -width(contest))[:MOST]
     looks = _style.looks(run)
     sheet = _style.Sheet(
         "Samples in the order taken: time of one use, round by round", [_style.where(run)], _signs(chosen)
     )
-    rest = Counter(contest.contest.partition("/")[0] for contest in known if contest not in chosen)
+    rest = Counter(contest.contest.partition("/")[0] for contest in contests if contest not in chosen)
     if rest:
-        told = _style.clipped(", ".join(f"{count} {kind}" for kind, count in rest.items()), 180)
+        kinds = _style.clipped(", ".join(f"{count} {kind}" for kind, count in rest.items()), 180)
         sheet.notes.append(
-            f"Shown are the {MOST} of {len(known)} contests whose ratio has the widest interval for its target; "
-            f"{sum(rest.values())} are left out: {told}."
+            f"Shown are the {MOST} of {len(contests)} contests whose ratio has the widest interval for its target; "
+            f"{sum(rest.values())} are left out: {kinds}."
         )
     more = sum(max(0, len(cases(contest)) - CASES) for contest in chosen)
     if more:
@@ -69,8 +69,8 @@ def widest(contest: Contest) -> Comparison | None:
 
 
 def width(contest: Contest) -> float:
-    found = widest(contest)
-    return _share(found) if found else 0.0
+    compared = widest(contest)
+    return _share(compared) if compared else 0.0
 
 
 def _share(x: Comparison) -> float:
@@ -80,22 +80,22 @@ def _share(x: Comparison) -> float:
 
 
 def _signs(contests: Sequence[Contest]) -> list[tuple[Any, str]]:
-    found: list[tuple[Any, str]] = [
+    entries: list[tuple[Any, str]] = [
         (_style.handle(color=_style.SOFT, marker="o", markersize=4), "a sample"),
         (_style.handle(color=_style.INK, linestyle="-", linewidth=1.2), "median of the accepted"),
     ]
     if any(x.rejected for contest in contests for x in cases(contest)):
         sign = _style.handle(color=_style.INK, marker="x")
-        found.append((sign, "rejected: lost time to others (on the edge: beyond it)"))
-    return found
+        entries.append((sign, "rejected: lost time to others (on the edge: beyond it)"))
+    return entries
 
 
 def _contest(figure: Figure, edge: float, contest: Contest, looks: dict[str, _style.Look]) -> None:
     """A panel for each case, all on one axis of time, below `edge`, in inches from the bottom."""
     wide, high = figure.get_size_inches()
-    shown, known = cases(contest)[:CASES], _widest(contest)
-    name = _style.clipped(contest.contest, 94 - round(0.78 * len(known)))
-    for x, text, side, weight in ((0.12, name, "left", "bold"), (wide - RIGHT, known, "right", "normal")):
+    shown, interval = cases(contest)[:CASES], _widest(contest)
+    name = _style.clipped(contest.contest, 94 - round(0.78 * len(interval)))
+    for x, text, side, weight in ((0.12, name, "left", "bold"), (wide - RIGHT, interval, "right", "normal")):
         place = x / wide, (edge - 0.02) / high
         figure.text(*place, _style.shown(text), va="top", ha=side, weight=weight, fontsize=_style.TEXT)
     facts = [_groups.facts(x) for x in shown]
@@ -117,13 +117,13 @@ def _contest(figure: Figure, edge: float, contest: Contest, looks: dict[str, _st
 
 def _widest(contest: Contest) -> str:
     """What of a contest is known least."""
-    found = widest(contest)
-    if not found:
+    compared = widest(contest)
+    if not compared:
         return ""
     names = {x.name: _groups.facts(x) for x in contest.results}
-    both = " / ".join(_groups.contrast(names[found.contender], names[found.baseline]))
+    both = " / ".join(_groups.contrast(names[compared.contender], names[compared.baseline]))
     pair = f"{_style.clipped(both, 44)}: " if len(contest.comparisons) > 1 else ""
-    return f"{pair}{units.ratio(found.ratio, found.low, found.high)}, target ±{100 * found.target:g} %"
+    return f"{pair}{units.ratio(compared.ratio, compared.low, compared.high)}, target ±{100 * compared.target:g} %"
 
 
 def _panel(axes: Axes, result: Result, label: str, color: str) -> None:
@@ -142,8 +142,8 @@ def _panel(axes: Axes, result: Result, label: str, color: str) -> None:
     axes.set_title(label + units.seconds(result.seconds.median), fontsize=_style.SMALL, loc="left")
     pad = max(0.5, 0.03 * (last - first))
     axes.set_xlim(first - pad, last + pad)
-    found = MaxNLocator(6, integer=True, min_n_ticks=1).tick_values(first, last)
-    rounds = [x for x in found if first <= x <= last]
+    numbers = MaxNLocator(6, integer=True, min_n_ticks=1).tick_values(first, last)
+    rounds = [x for x in numbers if first <= x <= last]
     _axes.ticks(axes.xaxis, rounds, [f"{x:.0f}" for x in rounds])
     _axes.quiet(axes)
 

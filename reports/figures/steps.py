@@ -19,7 +19,7 @@ SYSTEM = "#D55E00"
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
     """A picture for each division in which frameworks were timed."""
-    made = []
+    pictures = []
     for group in _groups.groups(run):
         steps = [x for x in group.measured if x.op == "step"]
         timed = sorted((x for x in steps if x.seconds), key=_median)
@@ -29,8 +29,8 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
                 sheet.notes.append(f"Not drawn, without a time: {without} of {len(steps)} frameworks.")
             if more := len(timed[_rows.MOST :]):
                 sheet.notes.append(f"The {more} slowest are left out.")
-            made.append((group.slug, _picture(sheet, timed[: _rows.MOST])))
-    return made
+            pictures.append((group.slug, _picture(sheet, timed[: _rows.MOST])))
+    return pictures
 
 
 def _median(x: Result) -> float:

@@ -25,13 +25,13 @@ PALE = 0.35  # of a cell that may be chance
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
     """A picture for each attribution of the run, named after the network and the two frameworks."""
-    made: dict[str, Figure] = {}
+    pictures: dict[str, Figure] = {}
     for explained in attribution.of(run):
         slug = re.sub(r"[^\w+]+", "-", f"{explained.network} {explained.a} {explained.b}").strip("-").lower()[:60]
-        while slug in made:
+        while slug in pictures:
             slug += "-"
-        made[slug] = _picture(explained, run)
-    return list(made.items())
+        pictures[slug] = _picture(explained, run)
+    return list(pictures.items())
 
 
 def _picture(explained: Explanation, run: Run) -> Figure:
@@ -57,14 +57,14 @@ def _title(explained: Explanation) -> str:
     """The finding: both steps, and the cause with the largest share of what is between them."""
     names, (low, high) = _names(explained), explained.interval
     a, b = (f"{units.seconds(explained.step[side])} in {names[side]}" for side in "ab")
-    said = f"A {explained.phase} of {explained.network}, batch {explained.batch}, takes {a} and {b}"
+    title = f"A {explained.phase} of {explained.network}, batch {explained.batch}, takes {a} and {b}"
     if low <= 0 <= high:
-        return f"{said}; the difference may be chance"
+        return f"{title}; the difference may be chance"
     sign = 1 if explained.gap > 0 else -1
     cause, most = max(explained.waterfall["cause"], key=lambda bar: sign * bar[1], default=("", 0.0))
     if sign * most <= 0:
-        return said
-    return f"{said}; {_style.clipped(cause, 34)} accounts for {units.seconds(abs(most))} of the difference"
+        return title
+    return f"{title}; {_style.clipped(cause, 34)} accounts for {units.seconds(abs(most))} of the difference"
 
 
 def _about(explained: Explanation, run: Run) -> list[str]:
@@ -91,21 +91,21 @@ def _range(value: float, low: float, high: float) -> str:
 
 
 def _notes(explained: Explanation, cells: Sequence[Cell], rest: int) -> list[str]:
-    found = [
+    notes = [
         "Residual: what the cells leave of the plain steps; nothing is rescaled. A cause is a candidate saving until "
         "it is swapped: removing one changes the others."
     ]
     if any(not cell.sure for cell in cells):
-        found[0] += " Pale: the difference may be chance, all cells tested at once."
+        notes[0] += " Pale: the difference may be chance, all cells tested at once."
     if rest > 0 and cells:
-        found[0] += f" {rest} cells that differ less are not drawn."
+        notes[0] += f" {rest} cells that differ less are not drawn."
     verdicts = [x.verdict for x in explained.agreement]
     if {"agree", "disagree"} & set(verdicts):
-        found.append(
+        notes.append(
             "Rows of at least 5 % of a step, by the trace and replayed: "
             f"{verdicts.count('agree')} agree, {verdicts.count('disagree')} disagree."
         )
-    return [*found, *explained.conditions]
+    return [*notes, *explained.conditions]
 
 
 def _bars(explained: Explanation) -> list[tuple[str, float]]:
@@ -116,10 +116,10 @@ def _bars(explained: Explanation) -> list[tuple[str, float]]:
     rest = bars[len(large) :]
     if len(rest) == 1:
         large, rest = bars, []
-    made = [(_style.clipped(name, 34), value) for name, value in large]
+    rows = [(_style.clipped(name, 34), value) for name, value in large]
     if rest:
-        made.append((f"{len(rest)} smaller causes", sum(value for _, value in rest)))
-    return [*made, ("residual", explained.residual["a"] - explained.residual["b"])]
+        rows.append((f"{len(rest)} smaller causes", sum(value for _, value in rest)))
+    return [*rows, ("residual", explained.residual["a"] - explained.residual["b"])]
 
 
 def _waterfall(axes: Axes, explained: Explanation, bars: Sequence[tuple[str, float]]) -> None:
@@ -159,8 +159,8 @@ def _waterfall(axes: Axes, explained: Explanation, bars: Sequence[tuple[str, flo
 
 def _cells(explained: Explanation) -> list[Cell]:
     least = LEAST * max(explained.step.values())
-    known = [cell for cell in explained.cells if abs(cell.a - cell.b) >= least]
-    return sorted(known, key=lambda cell: -abs(cell.a - cell.b))[:CELLS]
+    large = [cell for cell in explained.cells if abs(cell.a - cell.b) >= least]
+    return sorted(large, key=lambda cell: -abs(cell.a - cell.b))[:CELLS]
 
 
 def _pairs(axes: Axes, explained: Explanation, cells: Sequence[Cell]) -> None:

@@ -77,10 +77,10 @@ def _timed(name: str, result: Result) -> list[dict[str, Any]]:
     else:
         chosen = list(STATISTICS) if count > 1 else []
     for statistic in chosen:
-        told = {key: STATISTICS[statistic](values) for key, values in figures.items()}
+        aggregates = {key: STATISTICS[statistic](values) for key, values in figures.items()}
         unit = "percentage" if statistic == "cv" else "time"
         row = {"name": f"{name}_{statistic}", "run_type": "aggregate", "aggregate_name": statistic}
-        rows.append(about | row | {"aggregate_unit": unit, "iterations": count} | told)
+        rows.append(about | row | {"aggregate_unit": unit, "iterations": count} | aggregates)
     return rows
 
 

@@ -13,12 +13,12 @@ def write(run: Run, stream: IO[str]) -> None:
         for sentence in note.data.get("sentences", ()) if note.topic != attribution.TOPIC else ():
             stream.write(f"{sentence}\n\n")
     write_attribution(run, stream)
-    made = table.comparisons(run)
-    if made.rows or not attribution.of(run):
-        stream.write(f"| {' | '.join(made.head)} |\n|{'---|' * len(made.head)}\n")
-    for row in made.rows:
+    comparisons = table.comparisons(run)
+    if comparisons.rows or not attribution.of(run):
+        stream.write(f"| {' | '.join(comparisons.head)} |\n|{'---|' * len(comparisons.head)}\n")
+    for row in comparisons.rows:
         stream.write(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n")
-    for remark in (*made.notes, *table.kernels(run), *table.troubles(run)):
+    for remark in (*comparisons.notes, *table.kernels(run), *table.troubles(run)):
         stream.write(f"\n{remark}\n")
 
 

@@ -34,18 +34,18 @@ def _common(environment: Environment) -> dict[str, Any]:
     """Metadata of all benchmarks, under pyperf's own names where it has one."""
     facts, state = environment.facts, environment.state
     load = state.get("load") or ()
-    told = flat.versions(environment)
+    versions = flat.versions(environment)
     return _lines(
         {
             "unit": "second",
             "date": environment.started,
             "command": environment.command,
             "cpu_count": facts.get("cores"),
-            "cpu_model_name": told.pop("cpu", None),
-            "python_version": told.pop("python", None),
+            "cpu_model_name": versions.pop("cpu", None),
+            "python_version": versions.pop("python", None),
             "load_avg_1min": load[0] if load else None,
         }
-        | told
+        | versions
     )
 
 
@@ -65,10 +65,10 @@ def _benchmark(name: str, result: Result) -> dict[str, Any]:
 
 def _runs(result: Result) -> list[dict[str, list[float]]]:
     """The values of each process."""
-    found: dict[int, list[float]] = {}
+    by_process: dict[int, list[float]] = {}
     for i in flat.accepted(result):
-        found.setdefault(result.processes[i] if result.processes else 0, []).append(result.samples[i])
-    return [{"values": values} for values in found.values()]
+        by_process.setdefault(result.processes[i] if result.processes else 0, []).append(result.samples[i])
+    return [{"values": values} for values in by_process.values()]
 
 
 def _lines(metadata: dict[str, Any]) -> dict[str, Any]:

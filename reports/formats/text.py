@@ -58,17 +58,17 @@ def _last(run: Run, *, attributed: bool) -> Iterator[str]:
     yield f"{'; '.join(last)}."
 
 
-def _table(console: Console, made: table.Table) -> None:
+def _table(console: Console, content: table.Table) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=made.title, title_justify="left")
-    for i, name in enumerate(made.head):
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=content.title, title_justify="left")
+    for i, name in enumerate(content.head):
         whole = name in table.WHOLE
         shown.add_column(name, justify="left" if i < 2 else "right", overflow="fold", no_wrap=whole)
-    for row in made.rows:
+    for row in content.rows:
         shown.add_row(*(Text(cell) for cell in row))
     console.print(shown)
-    for note in made.notes:
+    for note in content.notes:
         console.print(note, markup=False, soft_wrap=True)

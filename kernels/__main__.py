@@ -17,12 +17,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     from kernels.doctor import screen
     from kernels.doctor.survey import document, survey
 
-    found = survey()
+    inventory = survey()
     if hasattr(sys.stdout, "reconfigure"):
         # A model's name or a path may hold what the locale cannot print.
         sys.stdout.reconfigure(errors="backslashreplace")
-    print(json.dumps(document(found), indent=1) if arguments.json else "\n".join(screen.lines(found)))
-    return 0 if found.works else 1
+    print(json.dumps(document(inventory), indent=1) if arguments.json else "\n".join(screen.lines(inventory)))
+    return 0 if inventory.works else 1
 
 
 if __name__ == "__main__":

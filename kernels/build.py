@@ -27,8 +27,8 @@ def compiler() -> tuple[str, str]:
     for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
         path = shutil.which(name) if name else None
         if path:
-            told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-            return path, told.stdout.partition("\n")[0]
+            reply = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+            return path, reply.stdout.partition("\n")[0]
     raise Unavailable("no C compiler: install one (Debian: apt-get install gcc) or set CC")
 
 
@@ -81,11 +81,11 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
     handle, temporary = tempfile.mkstemp(dir=target.parent, suffix=".so")
     os.close(handle)
     try:
-        told = subprocess.run(
+        compilation = subprocess.run(
             [*command, str(source), "-o", temporary, "-lm"], capture_output=True, text=True, check=False
         )
-        if told.returncode:
-            complaint = next((x for x in told.stderr.splitlines() if "error" in x), told.stderr[:200])
+        if compilation.returncode:
+            complaint = next((x for x in compilation.stderr.splitlines() if "error" in x), compilation.stderr[:200])
             raise BuildError(f"{source.name} does not compile: {complaint}")
         os.chmod(temporary, 0o700)
         os.replace(temporary, target)
@@ -106,6 +106,6 @@ def load(source: Path, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
 
 def address(source: Path, symbol: str, flags: tuple[str, ...] = ()) -> int:
     """The address of a function of a C file, for a compiled caller."""
-    found = ctypes.cast(getattr(load(source, flags), symbol), ctypes.c_void_p).value
-    assert found is not None
-    return found
+    place = ctypes.cast(getattr(load(source, flags), symbol), ctypes.c_void_p).value
+    assert place is not None
+    return place

@@ -25,8 +25,8 @@ def problem_type(op: str) -> type[Problem]:
     """The problem class of an operation."""
     if op not in operations():
         raise UsageError(f"no operation {op!r}; there are: {', '.join(operations())}")
-    found: type[Problem] = importlib.import_module(f"kernels.ops.{op}").PROBLEM
-    return found
+    problem_class: type[Problem] = importlib.import_module(f"kernels.ops.{op}").PROBLEM
+    return problem_class
 
 
 def _tables(op: str, kernels: str = "*") -> Iterator[ModuleType]:
@@ -66,8 +66,8 @@ def is_user(op: str, name: str) -> bool:
     single = re.fullmatch(TIMES, name)
     one = single[1] if single else name
     family = one.partition(":")[0]
-    known = (family in table.FAMILIES or one in {row.name for row in table.VARIANTS} for table in _tables(op))
-    return ":" in one and not any(known)
+    matches = (family in table.FAMILIES or one in {row.name for row in table.VARIANTS} for table in _tables(op))
+    return ":" in one and not any(matches)
 
 
 @functools.cache
@@ -82,11 +82,11 @@ def find(op: str, name: str) -> Variant[Any]:
     for table in _tables(op):
         for row in table.VARIANTS:
             if row.name == name:
-                found: Variant[Any] = row
-                return found
+                variant: Variant[Any] = row
+                return variant
         if family in table.FAMILIES:
-            made: Variant[Any] = table.FAMILIES[family](parameter)
-            return made
+            member: Variant[Any] = table.FAMILIES[family](parameter)
+            return member
     if parameter:
         from kernels import users
 

@@ -31,17 +31,17 @@ def save(ceilings: Ceilings, device: str = CPU) -> None:
 
 def others() -> tuple[str, ...]:
     """The devices beside the CPU that have been measured, by their names."""
-    found = sorted(path.stem for path in state.folder().glob("ceilings-*.json"))
-    return tuple(stem.removeprefix("ceilings-").replace("-", ":", 1) for stem in found)
+    stems = sorted(path.stem for path in state.folder().glob("ceilings-*.json"))
+    return tuple(stem.removeprefix("ceilings-").replace("-", ":", 1) for stem in stems)
 
 
 def load(device: str = CPU) -> Ceilings | None:
     """The last ones of this user, or None where there are none that can be read."""
     try:
-        told = json.loads((state.folder() / _file(device)).read_bytes())
+        record = json.loads((state.folder() / _file(device)).read_bytes())
         bandwidth = {
-            kind: {int(size): rate for size, rate in rates.items()} for kind, rates in told["bandwidth"].items()
+            kind: {int(size): rate for size, rate in rates.items()} for kind, rates in record["bandwidth"].items()
         }
-        return Ceilings(told["measured"], told["environment"], told["flops"], bandwidth)
+        return Ceilings(record["measured"], record["environment"], record["flops"], bandwidth)
     except (OSError, ValueError, KeyError, AttributeError):
         return None

@@ -48,11 +48,11 @@ class LeftRunning(WrongResult):
     """Threads of a kernel run on after its call; their process is no place for others."""
 
 
-def choice(word: str, known: Iterable[str]) -> str:
+def choice(word: str, choices: Iterable[str]) -> str:
     """What to say beside a word that is none of those known: the one that it is nearest to, or all."""
     import difflib
 
-    names = list(known)
+    names = list(choices)
     near = difflib.get_close_matches(word, names, 1)
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
 

@@ -38,14 +38,14 @@ def facts(devices: Sequence[Device]) -> dict[str, Any]:
     }
 
 
-def digest(known: dict[str, Any]) -> str:
+def digest(by_name: dict[str, Any]) -> str:
     """Of facts: where it is another, something may be compared with something else."""
-    return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(by_name, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def machine(known: dict[str, Any]) -> str:
+def machine(by_name: dict[str, Any]) -> str:
     """The digest of facts but for our own commit: what figures of the machine are kept by."""
-    return digest({name: fact for name, fact in known.items() if name != "commit"})
+    return digest({name: fact for name, fact in by_name.items() if name != "commit"})
 
 
 def _version(name: str) -> str | None:
@@ -71,7 +71,7 @@ def _commit() -> str | None:
     if not (root / ".git").exists():
         return None
     try:
-        told = subprocess.run(
+        reply = subprocess.run(
             ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--exclude=*"],
             capture_output=True,
             text=True,
@@ -80,7 +80,7 @@ def _commit() -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return told.stdout.strip() or None
+    return reply.stdout.strip() or None
 
 
 def read(path: str) -> str | None:

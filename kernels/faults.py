@@ -46,16 +46,18 @@ def save(faults: Faults) -> None:
 def load() -> Faults | None:
     """The last ones of this user, or None where there are none that can be read."""
     try:
-        told = json.loads((state.folder() / FILE).read_bytes())
-        return Faults(str(told["measured"]), str(told["environment"]), *map(_costs, (told["fault"], told["unmap"])))
+        record = json.loads((state.folder() / FILE).read_bytes())
+        return Faults(
+            str(record["measured"]), str(record["environment"]), *map(_costs, (record["fault"], record["unmap"]))
+        )
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return None
 
 
-def _costs(told: dict[str, dict[str, float | None]]) -> dict[int, Cost]:
-    found = {}
-    for page, cost in told.items():
+def _costs(by_page: dict[str, dict[str, float | None]]) -> dict[int, Cost]:
+    costs = {}
+    for page, cost in by_page.items():
         if not isinstance(cost["seconds"], float):
             raise TypeError(f"{page}: {cost}")
-        found[int(page)] = Cost(cost["seconds"], cost["low"], cost["high"])
-    return found
+        costs[int(page)] = Cost(cost["seconds"], cost["low"], cost["high"])
+    return costs

@@ -55,10 +55,10 @@ def prepared(
         block = device.allocate(size) if size else None
 
         def bind(buffers: Sequence[Array]) -> Launch:
-            made, kept = argument(problem)
+            structure, kept = argument(problem)
             if block is not None:
-                made.scratch = block.ctypes.data
-            return launch(function, made, names, buffers, workspace=size, keep=(block, *kept))
+                structure.scratch = block.ctypes.data
+            return launch(function, structure, names, buffers, workspace=size, keep=(block, *kept))
 
         return bind
 

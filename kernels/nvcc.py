@@ -61,7 +61,7 @@ def find() -> Path | None:
     """nvcc by $NVCC alone where that is set; else on PATH, where NVIDIA installs it, or in its wheel."""
     asked = os.environ.get("NVCC")
     places = (asked,) if asked else _places()
-    return next((Path(found) for place in places if (found := shutil.which(place))), None)
+    return next((Path(path) for place in places if (path := shutil.which(place))), None)
 
 
 def _places() -> Iterator[str | Path]:
@@ -86,8 +86,8 @@ def missing() -> str | None:
 @functools.cache
 def version(path: Path) -> str:
     """The line of `nvcc --version` that names the release and the build."""
-    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    return told.stdout.strip().rpartition("\n")[2]
+    reply = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    return reply.stdout.strip().rpartition("\n")[2]
 
 
 def cubin(source: Path, arch: str) -> Path:
@@ -110,19 +110,19 @@ def resources(source: Path, arch: str) -> dict[str, Resources]:
     return read(_words(cubin(source, arch)).read_text("utf-8"))
 
 
-def read(told: str) -> dict[str, Resources]:
+def read(text: str) -> dict[str, Resources]:
     """`ptxas -v`, understood."""
-    found = {}
-    for part in told.split("Compiling entry function '")[1:]:
+    by_kernel = {}
+    for part in text.split("Compiling entry function '")[1:]:
         name = part.partition("'")[0]
-        found[name] = Resources(
+        by_kernel[name] = Resources(
             registers=_number(r"Used (\d+) registers", part),
             spill_stores=_number(r"(\d+) bytes spill stores", part),
             spill_loads=_number(r"(\d+) bytes spill loads", part),
             stack=_number(r"(\d+) bytes stack frame", part),
             shared=_number(r"(\d+) bytes smem", part, absent=0),
         )
-    return found
+    return by_kernel
 
 
 def _number(pattern: str, text: str, absent: int | None = None) -> int:
@@ -140,12 +140,14 @@ def _words(target: Path) -> Path:
 def _compile(command: list[str], source: Path, target: Path) -> None:
     """Both files under temporary names first: whoever sees one sees all of it."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        made, said = Path(folder) / "made.cubin", Path(folder) / "said.ptxas"
-        told = subprocess.run([*command, str(source), "-o", str(made)], capture_output=True, text=True, check=False)
-        if told.returncode:
-            lines = (told.stderr + told.stdout).splitlines()
+        binary, log = Path(folder) / "made.cubin", Path(folder) / "said.ptxas"
+        compilation = subprocess.run(
+            [*command, str(source), "-o", str(binary)], capture_output=True, text=True, check=False
+        )
+        if compilation.returncode:
+            lines = (compilation.stderr + compilation.stdout).splitlines()
             complaint = next((x for x in lines if "error" in x or "fatal" in x), "".join(lines)[:200])
             raise BuildError(f"{source.name} does not compile for {command[-1]}: {complaint}")
-        said.write_text(told.stdout + told.stderr, "utf-8")
-        os.replace(said, _words(target))
-        os.replace(made, target)
+        log.write_text(compilation.stdout + compilation.stderr, "utf-8")
+        os.replace(log, _words(target))
+        os.replace(binary, target)

@@ -239,12 +239,12 @@ class Problem:
 
     def specialized(self, x: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
         """Inputs with the elements of the special probe at random places."""
-        found = dict(x)
+        inputs = dict(x)
         for name, values in self.special.items():
-            found[name] = x[name].copy()
+            inputs[name] = x[name].copy()
             places = rng.choice(x[name].size, min(len(values), x[name].size), replace=False)
-            found[name].flat[places] = values[: len(places)]
-        return found
+            inputs[name].flat[places] = values[: len(places)]
+        return inputs
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
         """What an input of whole numbers, or of values of its own, holds in the check and in every round: uniform over

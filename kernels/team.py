@@ -55,6 +55,6 @@ def shared(
     keep: tuple[object, ...] = (),
 ) -> Launch:
     """A launch by all of them; before it is timed they are woken by as little of the same work as there is."""
-    made = launch(team.run, argument, names, buffers, uses=uses, keep=keep)
-    assert made.entry is not None
-    return replace(made, entry=replace(made.entry, single=(team.wake, 0)))
+    base = launch(team.run, argument, names, buffers, uses=uses, keep=keep)
+    assert base.entry is not None
+    return replace(base, entry=replace(base.entry, single=(team.wake, 0)))

@@ -40,25 +40,25 @@ def load(name: str) -> Variant[Any]:
     """
     place, _, attribute = name.rpartition(":")
     try:
-        found, path = _pickled(Path(place)) if place.endswith(PICKLED) else _attribute(place, attribute)
+        kernel, path = _pickled(Path(place)) if place.endswith(PICKLED) else _attribute(place, attribute)
     except FileNotFoundError:
         raise UsageError(f"--variant {name}: there is no file {place}") from None
     except UsageError as error:
         raise UsageError(f"--variant {name}: {error}") from None
     except (Exception, SystemExit) as error:  # the file is the user's: anything may be wrong with it
         raise UsageError(f"--variant {name}: {raised(error)}") from None
-    if isinstance(found, Variant):
-        return found
-    if not callable(found):
+    if isinstance(kernel, Variant):
+        return kernel
+    if not callable(kernel):
         raise UsageError(f"--variant {name}: neither a function nor a Variant (kernels.variant.Variant)")
-    precision = getattr(found, "precision", "fp32")
+    precision = getattr(kernel, "precision", "fp32")
     if precision not in UNIT_ROUNDOFF:
         raise UsageError(f"--variant {name}: its precision {precision!r}: there are {', '.join(UNIT_ROUNDOFF)}")
     return Variant(
         name,
-        getattr(found, "device", "cpu"),
+        getattr(kernel, "device", "cpu"),
         "user",
-        partial(_prepare, found),
+        partial(_prepare, kernel),
         precision,
         kernel=lambda: (_digest(path), None),
         python=True,
@@ -106,9 +106,9 @@ def _attribute(place: str, name: str) -> tuple[Any, Path | None]:
     """A module's attribute, and its file."""
     module = _module(place)
     if name not in vars(module):
-        known = [x for x, value in vars(module).items() if callable(value) and not x.startswith("_")]
-        own = [x for x in known if getattr(vars(module)[x], "__module__", None) == module.__name__]
-        raise UsageError(f"{Path(place).name} has no {name}; it has {', '.join(own or known) or 'no function'}")
+        functions = [x for x, value in vars(module).items() if callable(value) and not x.startswith("_")]
+        own = [x for x in functions if getattr(vars(module)[x], "__module__", None) == module.__name__]
+        raise UsageError(f"{Path(place).name} has no {name}; it has {', '.join(own or functions) or 'no function'}")
     return vars(module)[name], Path(module.__file__) if module.__file__ else None
 
 

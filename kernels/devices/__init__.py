@@ -39,8 +39,8 @@ def _file(name: str) -> tuple[Any, str]:
 def kind_of(name: str) -> Kind:
     """What the device called `name` is; opens nothing. Raises UsageError."""
     module, index = _file(name)
-    found: Kind = module.kind(index)
-    return found
+    kind: Kind = module.kind(index)
+    return kind
 
 
 def missing(name: str) -> str | None:

@@ -223,13 +223,13 @@ def _text(path: str) -> str:
 
 
 def _caches() -> tuple[int, ...]:
-    found = []
+    sizes = []
     units = {"K": 1 << 10, "M": 1 << 20}
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
             if (index / "type").read_text().strip() != "Instruction":
                 size = (index / "size").read_text().strip()
-                found.append(int(size[:-1]) * units[size[-1]])
+                sizes.append(int(size[:-1]) * units[size[-1]])
         except (OSError, KeyError, ValueError):
             continue
-    return tuple(sorted(found)) or (32 << 10, 1 << 20, 32 << 20)
+    return tuple(sorted(sizes)) or (32 << 10, 1 << 20, 32 << 20)

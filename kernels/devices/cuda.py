@@ -143,10 +143,10 @@ class Cuda:
                 module = self.cp.RawModule(code=source.read_text("utf-8"))
             self._modules[source] = module
         try:
-            found: Callable[..., object] = self._modules[source].get_function(name)
+            kernel: Callable[..., object] = self._modules[source].get_function(name)
         except Exception as error:  # NVRTC compiles here, and CuPy's own exceptions have no common base
             raise BuildError(f"{source.name}: {said(error)}") from None
-        return found
+        return kernel
 
     def blas(self) -> cublas.Handle:
         """cuBLAS on this stream, opened once, with a workspace of its own. Raises Unavailable."""
@@ -197,14 +197,14 @@ class Cuda:
 
     def overhead(self) -> float:
         """The median of EMPTY held pairs of events."""
-        found = []
+        seconds = []
         for _ in range(EMPTY):
             self.hold()
             start, end = self.mark(), self.mark()
             self.release()
             self.sync()
-            found.append(self.between(start, end).wall)
-        return sorted(found)[EMPTY // 2]
+            seconds.append(self.between(start, end).wall)
+        return sorted(seconds)[EMPTY // 2]
 
     def flush(self) -> None:
         """Read twice the second-level cache. Written, its lines would go back while the next kernel is timed."""
@@ -311,13 +311,13 @@ class Cuda:
 
 def split_at(word: str, names: Sequence[str]) -> list[tuple[str, ...]]:
     """What follows each `word`, up to the next."""
-    found: list[list[str]] = []
+    parts: list[list[str]] = []
     for name in names:
         if name == word:
-            found.append([])
-        elif found:
-            found[-1].append(name)
-    return [tuple(part) for part in found]
+            parts.append([])
+        elif parts:
+            parts[-1].append(name)
+    return [tuple(part) for part in parts]
 
 
 def _gpu(cp: Any, index: int) -> nvml.Gpu | None:

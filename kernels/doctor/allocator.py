@@ -55,9 +55,9 @@ def _exporter() -> str | None:
     process = ctypes.CDLL(None)
     path = None
     for symbol in ("malloc", "posix_memalign"):
-        found = _Symbol()
-        if process.dladdr(ctypes.cast(process[symbol], ctypes.c_void_p), ctypes.byref(found)) and found.path:
-            path = os.fsdecode(found.path)
+        info = _Symbol()
+        if process.dladdr(ctypes.cast(process[symbol], ctypes.c_void_p), ctypes.byref(info)) and info.path:
+            path = os.fsdecode(info.path)
             if ".so" in path:
                 break
             # An executable that is not position-independent stands in for what it calls: ask for another.
@@ -67,5 +67,5 @@ def _exporter() -> str | None:
 def name(path: str) -> str:
     """What a person calls the malloc of this file."""
     file = os.path.basename(path)
-    known = next((known for known in KNOWN if known in file), None)
-    return known or ("glibc" if file.startswith(("libc.so", "libc-2")) else file)
+    malloc = next((malloc for malloc in KNOWN if malloc in file), None)
+    return malloc or ("glibc" if file.startswith(("libc.so", "libc-2")) else file)

@@ -52,14 +52,14 @@ def age(then: str, now: datetime) -> str:
 
 def peaks(now: datetime, device: str = ceilings.CPU) -> Peaks | None:
     try:
-        known = ceilings.load(device)
-        if known is None:
+        record = ceilings.load(device)
+        if record is None:
             return None
-        flops = {isa: float(rate) for isa, rate in known.flops.items()}
+        flops = {isa: float(rate) for isa, rate in record.flops.items()}
         bandwidth = {
-            kind: {size: float(rate) for size, rate in rates.items()} for kind, rates in known.bandwidth.items()
+            kind: {size: float(rate) for size, rate in rates.items()} for kind, rates in record.bandwidth.items()
         }
-        return Peaks(str(known.measured), age(known.measured, now), flops, bandwidth)
+        return Peaks(str(record.measured), age(record.measured, now), flops, bandwidth)
     except (TypeError, ValueError, AttributeError):
         return None  # a file of another shape is as good as none
 
@@ -68,7 +68,7 @@ def gpu_peaks(now: datetime) -> dict[str, Peaks]:
     """Of each device beside the CPU that was measured, by its name; not of a script, nor of a kind that is gone."""
     real = {kind for kind in devices.kinds() if not devices.kind_of(kind).scripted}
     names = [name for name in ceilings.others() if name.partition(":")[0] in real]
-    return {name: found for name in names if (found := peaks(now, name))}
+    return {name: rates for name in names if (rates := peaks(now, name))}
 
 
 def selftest(now: datetime) -> Selftest | None:
@@ -80,9 +80,9 @@ def selftest(now: datetime) -> Selftest | None:
         return None
 
 
-def _selftest(told: dict[str, Any], machine: str, now: datetime) -> Selftest:
-    promised = [figure for figure in told["figures"] if figure["promised"]]
+def _selftest(record: dict[str, Any], machine: str, now: datetime) -> Selftest:
+    promised = [figure for figure in record["figures"] if figure["promised"]]
     held = sum(bool(figure["held"]) for figure in promised)
     failed = tuple(str(x["name"]) for x in promised if not x["held"] and not x.get("busy"))
-    started = told["started"]
-    return Selftest(started, age(started, now), machine, len(promised), held, failed, told["figures"])
+    started = record["started"]
+    return Selftest(started, age(started, now), machine, len(promised), held, failed, record["figures"])

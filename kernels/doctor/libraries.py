@@ -62,21 +62,21 @@ class Opened:
 
 def open_all() -> Opened:
     """Open all; one that kills the process is told so, and the rest is opened without it."""
-    found: dict[str, Library] = {}
+    libraries: dict[str, Library] = {}
     while True:
-        lines, end = _child(list(found))
+        lines, end = _child(list(libraries))
         begun = [line["open"] for line in lines if "open" in line]
         for line in lines:
             if "name" in line:
-                found[line["name"]] = Library(**line["library"])
-        dead = next((name for name in begun if name not in found), None)
+                libraries[line["name"]] = Library(**line["library"])
+        dead = next((name for name in begun if name not in libraries), None)
         if dead is None:
             break
-        found[dead] = _damaged(dead, f"opening it ended the process: {end}")
+        libraries[dead] = _damaged(dead, f"opening it ended the process: {end}")
     silent: dict[str, Any] = {"pools": None, "why": end}
     last = next((line for line in lines if "pools" in line), silent)
     pools = None if last["pools"] is None else tuple(Pool(**pool) for pool in last["pools"])
-    ordered = {name: found.get(name, Library(False, reason=f"not opened: {end}")) for name in LIBRARIES}
+    ordered = {name: libraries.get(name, Library(False, reason=f"not opened: {end}")) for name in LIBRARIES}
     return Opened(ordered, pools, last.get("why"))
 
 
@@ -117,15 +117,15 @@ def _end(code: int, stderr: bytes) -> str:
 
 def _lines(output: bytes) -> list[dict[str, Any]]:
     """The JSON objects among the lines; MKL_VERBOSE and its like write there too."""
-    found = []
+    objects = []
     for line in output.splitlines():
         try:
-            told = json.loads(line)
+            value = json.loads(line)
         except ValueError:
             continue
-        if isinstance(told, dict):
-            found.append(told)
-    return found
+        if isinstance(value, dict):
+            objects.append(value)
+    return objects
 
 
 def library(name: str) -> Library:
@@ -149,12 +149,12 @@ def pools() -> dict[str, Any]:
     try:
         import threadpoolctl
 
-        told = threadpoolctl.threadpool_info()
+        records = threadpoolctl.threadpool_info()
     except (Exception, SystemExit) as error:
         return {"pools": None, "why": said(error)}
     keys = {"library": "internal_api", "threads": "num_threads", "path": "filepath"}
     fields = Pool.__dataclass_fields__
-    return {"pools": [{field: pool.get(keys.get(field, field)) for field in fields} for pool in told]}
+    return {"pools": [{field: pool.get(keys.get(field, field)) for field in fields} for pool in records]}
 
 
 def main(skip: list[str]) -> None:

@@ -54,13 +54,13 @@ BASE = {
 def package(wanted: Wanted) -> Part:
     """Whether it is here, half here or not, and its version. Imports nothing."""
     try:
-        found = _distribution(wanted.distributions)
+        distribution = _distribution(wanted.distributions)
         there = wanted.there()
-        version: str | None = found.metadata["Version"] if found else None
-        gone = _gone(found) if found else []
+        version: str | None = distribution.metadata["Version"] if distribution else None
+        gone = _gone(distribution) if distribution else []
     except Exception as error:  # broken metadata and finders raise what they like
         return _half(said(error), wanted)
-    if found is None:
+    if distribution is None:
         return _half("no metadata", wanted) if there else absent("not installed", wanted.install)
     if not version:
         return _half("metadata without a version", wanted)
@@ -85,8 +85,8 @@ def _distribution(names: tuple[str, ...]) -> importlib.metadata.Distribution | N
     return None
 
 
-def _gone(found: importlib.metadata.Distribution) -> list[str]:
+def _gone(distribution: importlib.metadata.Distribution) -> list[str]:
     """Shared libraries that its record lists and the disk lacks."""
-    files = (line.partition(",")[0] for line in (found.read_text("RECORD") or "").splitlines())
+    files = (line.partition(",")[0] for line in (distribution.read_text("RECORD") or "").splitlines())
     libraries = (file for file in files if file.endswith((".so", ".dylib", ".pyd")) or ".so." in file)
-    return [file for file in libraries if not os.path.exists(str(found.locate_file(file)))]
+    return [file for file in libraries if not os.path.exists(str(distribution.locate_file(file)))]

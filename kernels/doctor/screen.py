@@ -20,22 +20,22 @@ KIND = {"data": "d", "instruction": "i"}  # of caches
 Rows = Iterator[tuple[str, str]]
 
 
-def lines(found: Found) -> list[str]:
+def lines(inventory: Found) -> list[str]:
     """Groups with nothing in them are left out."""
     groups = {
-        "devices": devices(found),
-        "libraries": libraries(found),
-        "ways to a GPU": bindings(found),
-        "system": system(found),
-        "tools": tools(found),
-        "missing": missing(found),
-        "known figures": figures(found),
+        "devices": devices(inventory),
+        "libraries": libraries(inventory),
+        "ways to a GPU": bindings(inventory),
+        "system": system(inventory),
+        "tools": tools(inventory),
+        "missing": missing(inventory),
+        "known figures": figures(inventory),
     }
-    told = []
+    output = []
     for title, rows in groups.items():
         body = [line for label, text in rows for line in _row(label, text)]
-        told += [title, *body] if body else []
-    return told
+        output += [title, *body] if body else []
+    return output
 
 
 def _row(label: str, text: str) -> list[str]:
@@ -49,8 +49,8 @@ def _row(label: str, text: str) -> list[str]:
     )
 
 
-def devices(found: Found) -> Rows:
-    for kind, about in found.devices.items():
+def devices(inventory: Found) -> Rows:
+    for kind, about in inventory.devices.items():
         if about["here"]:
             isa = f", {about['isa'][-1]}" if about.get("isa") else ""
             yield (kind, f"{about['model']}, {_many(about['cores'], 'core')}{isa}, {_bytes(about['memory'])} free")
@@ -77,18 +77,18 @@ def _nature(about: Mapping[str, Any]) -> Iterator[str]:
     yield f"kernels: {', '.join(names)}" if len(names) <= FEW else f"{len(names)} {of}"
 
 
-def libraries(found: Found) -> Rows:
-    pools = {pool.path: pool for pool in found.pools or ()}
-    for name, about in found.libraries.items():
+def libraries(inventory: Found) -> Rows:
+    pools = {pool.path: pool for pool in inventory.pools or ()}
+    for name, about in inventory.libraries.items():
         if about.here:
             yield name, ", ".join(_library(about, pools.pop(about.path, None)))
     for pool in pools.values():
-        told = os.path.basename(pool.path or ""), pool.version, _threads(pool), pool.architecture
-        yield f"{pool.library} pool", ", ".join(filter(None, told))
-    if found.pools is None:
-        yield "thread pools", f"not told{_why(found, 'pools')}"
+        facts = os.path.basename(pool.path or ""), pool.version, _threads(pool), pool.architecture
+        yield f"{pool.library} pool", ", ".join(filter(None, facts))
+    if inventory.pools is None:
+        yield "thread pools", f"not told{_why(inventory, 'pools')}"
     # MKL has a row of its own.
-    shown = {name: part for name, part in (found.packages | found.base).items() if part.here and name != "mkl"}
+    shown = {name: part for name, part in (inventory.packages | inventory.base).items() if part.here and name != "mkl"}
     yield (
         "packages",
         ", ".join([f"Python {platform.python_version()}", *(f"{name} {part.version}" for name, part in shown.items())]),
@@ -108,17 +108,17 @@ def _threads(pool: Pool) -> str:
     return _many(pool.threads, "thread") + (f" ({pool.threading_layer})" if pool.threading_layer else "")
 
 
-def bindings(found: Found) -> Rows:
+def bindings(inventory: Found) -> Rows:
     """Those that share a reason share a line."""
     reasons: dict[str | None, list[str]] = {}
-    for name, reason in found.bindings.items():
+    for name, reason in inventory.bindings.items():
         reasons.setdefault(reason, []).append(name)
     for reason, names in reasons.items():
         yield "here" if reason is None else "not here", ", ".join(names) + (f": {reason}" if reason else "")
 
 
-def system(found: Found) -> Rows:
-    about = found.system
+def system(inventory: Found) -> Rows:
+    about = inventory.system
     facts = {
         "cores": ("cores", _cores(about.cores) if about.cores else ""),
         "caches": ("caches", _caches(about.caches or ())),
@@ -126,10 +126,10 @@ def system(found: Found) -> Rows:
         "huge_pages": ("huge pages", _huge_pages(about.huge_pages) if about.huge_pages else ""),
     }
     for key, (label, text) in facts.items():
-        yield label, text or f"not told{_why(found, key)}"
+        yield label, text or f"not told{_why(inventory, key)}"
     malloc = about.allocator
     if malloc is None:
-        yield "malloc", f"not told{_why(found, 'allocator')}"
+        yield "malloc", f"not told{_why(inventory, 'allocator')}"
     else:
         libc = malloc.libc or "C library not told"
         name = libc if malloc.malloc and libc.startswith(malloc.malloc) else f"{malloc.malloc or 'not told'} ({libc})"
@@ -151,11 +151,11 @@ def _ranges(numbers: tuple[int, ...]) -> str:
 
 def _caches(caches: tuple[Cache, ...]) -> str:
     """Those that the same cores share are named together."""
-    told = []
+    parts = []
     for shared, group in groupby(caches, lambda cache: cache.shared):
         names = (f"L{x.level}{KIND.get(x.kind, '')} {_bytes(x.size)}" for x in group)
-        told.append(f"{', '.join(names)} for {_sharers(shared)}")
-    return "; ".join(told)
+        parts.append(f"{', '.join(names)} for {_sharers(shared)}")
+    return "; ".join(parts)
 
 
 def _sharers(shared: tuple[str, ...]) -> str:
@@ -177,16 +177,16 @@ def _huge_pages(pages: HugePages) -> str:
         return ""
     counts = pages.reserved
     reserved = [f"{count} of {_bytes(size)}" for size, count in (counts or {}).items() if count]
-    told = "not told" if counts is None else ", ".join(reserved) or "none"
+    text = "not told" if counts is None else ", ".join(reserved) or "none"
     transparent, defrag = pages.transparent or "not told", pages.defrag or "not told"
-    return f"transparent: {transparent}; defrag: {defrag}; reserved: {told}"
+    return f"transparent: {transparent}; defrag: {defrag}; reserved: {text}"
 
 
-def tools(found: Found) -> Rows:
-    for name, part in found.tools.items():
+def tools(inventory: Found) -> Rows:
+    for name, part in inventory.tools.items():
         if part.here:
             yield name, part.version or "version not told"
-    yield "perf rights", _rights(found.perf) if found.perf else f"not told{_why(found, 'perf')}"
+    yield "perf rights", _rights(inventory.perf) if inventory.perf else f"not told{_why(inventory, 'perf')}"
 
 
 def _rights(rights: Rights) -> str:
@@ -194,34 +194,34 @@ def _rights(rights: Rights) -> str:
     counters = {True: "here", False: "none", None: "not told"}[rights.hardware]
     paranoid = "not told" if rights.paranoid is None else str(rights.paranoid)
     unclear = rights.why and None in (rights.kernel_samples, rights.hardware)
-    told = f"hardware counters: {counters}; kernel samples {kernel}; perf_event_paranoid: {paranoid}"
-    return f"{told} ({rights.why})" if unclear else told
+    text = f"hardware counters: {counters}; kernel samples {kernel}; perf_event_paranoid: {paranoid}"
+    return f"{text} ({rights.why})" if unclear else text
 
 
-def missing(found: Found) -> Rows:
+def missing(inventory: Found) -> Rows:
     """Reason and command; what is merely not there needs no reason."""
-    for kind, about in found.devices.items():
+    for kind, about in inventory.devices.items():
         if not about["here"]:
             yield kind, about["reason"]
-    for name, library in found.libraries.items():
-        if not library.here and (name != "MKL" or found.packages["mkl"].here):
+    for name, library in inventory.libraries.items():
+        if not library.here and (name != "MKL" or inventory.packages["mkl"].here):
             yield name, ": ".join(filter(None, (library.reason, library.install)))
-    for name, part in (found.base | found.packages | found.tools).items():
+    for name, part in (inventory.base | inventory.packages | inventory.tools).items():
         if not part.here:
             plain = part.reason in ("not installed", "not found")
             yield name, part.install or "" if plain else f"{part.reason}: {part.install}"
-    if found.perf and found.perf.kernel_samples is False:
+    if inventory.perf and inventory.perf.kernel_samples is False:
         yield "kernel samples", "sudo sysctl kernel.perf_event_paranoid=1"
 
 
-def figures(found: Found) -> Rows:
+def figures(inventory: Found) -> Rows:
     """What this user has measured, and where it is kept."""
-    yield "ceilings", _peaks(found.ceilings) if found.ceilings else "none yet: python -m micro.ceiling (20 s)"
-    for name, peaks in found.gpu_ceilings.items():
+    yield "ceilings", _peaks(inventory.ceilings) if inventory.ceilings else "none yet: python -m micro.ceiling (20 s)"
+    for name, peaks in inventory.gpu_ceilings.items():
         yield f"ceilings {name}", _peaks(peaks)
-    yield "self-test", _selftest(found.selftest) if found.selftest else "none yet: python -m micro.selftest"
-    lasting = " (temporary: no lasting folder can be written)" if found.state_temporary else ""
-    yield "state folder", f"{found.state}{lasting}" if found.state else f"not told{_why(found, 'state')}"
+    yield "self-test", _selftest(inventory.selftest) if inventory.selftest else "none yet: python -m micro.selftest"
+    lasting = " (temporary: no lasting folder can be written)" if inventory.state_temporary else ""
+    yield "state folder", f"{inventory.state}{lasting}" if inventory.state else f"not told{_why(inventory, 'state')}"
 
 
 def _peaks(peaks: Peaks) -> str:
@@ -239,8 +239,8 @@ def _selftest(selftest: Selftest) -> str:
     return f"{selftest.age}: {selftest.held} of {selftest.promised} promises held{busy}{broken}"
 
 
-def _why(found: Found, key: str) -> str:
-    return f" ({found.not_told[key]})" if key in found.not_told else ""
+def _why(inventory: Found, key: str) -> str:
+    return f" ({inventory.not_told[key]})" if key in inventory.not_told else ""
 
 
 def _variables(variables: dict[str, str]) -> str:

@@ -78,7 +78,7 @@ def survey() -> Found:
         asked = {name: threads.submit(fact) for name, fact in TOOLS.items()}
         devices = {kind: _device(kind) for kind in kinds()}
         facts: dict[str, Any] = {name: attempt(name, fact) for name, fact in SYSTEM.items()}
-        known = {name: attempt(name, partial(fact, datetime.now(UTC))) for name, fact in FIGURES.items() if where}
+        by_figure = {name: attempt(name, partial(fact, datetime.now(UTC))) for name, fact in FIGURES.items() if where}
         rights = attempt("perf", perf.rights)
     blas = attempt("libraries", opened.result) or Opened({}, None)
     return Found(
@@ -91,9 +91,9 @@ def survey() -> Found:
         System(**facts, variables=steering.variables(steering.TUNING)),
         {name: _tool(name, future) for name, future in asked.items()},
         rights,
-        known.get("ceilings"),
-        known.get("gpu ceilings") or {},
-        known.get("selftest"),
+        by_figure.get("ceilings"),
+        by_figure.get("gpu ceilings") or {},
+        by_figure.get("selftest"),
         str(where) if where else None,
         bool(where) and state.is_temporary(),
         not_told | ({"pools": blas.why} if blas.why else {}),
@@ -117,8 +117,8 @@ FIGURES: dict[str, Callable[[datetime], Any]] = {
 
 def _rows(kernels: str) -> dict[str, list[str]]:
     """By operation, the kernels that are written for a kind of device."""
-    found = {op: [row.name for row in rows(op, kernels)] for op in operations()}
-    return {op: names for op, names in found.items() if names}
+    by_op = {op: [row.name for row in rows(op, kernels)] for op in operations()}
+    return {op: names for op, names in by_op.items() if names}
 
 
 def _device(kind: str) -> dict[str, Any]:
@@ -146,11 +146,11 @@ def _tool(name: str, future: Future[Part]) -> Part:
         return absent(said(error), tools.install(name))
 
 
-def document(found: Found) -> dict[str, Any]:
+def document(inventory: Found) -> dict[str, Any]:
     """For `--json`. `base`: the packages that an installation always has."""
-    data = asdict(found)
+    data = asdict(inventory)
     return {
-        "works": found.works,
+        "works": inventory.works,
         "python": platform.python_version(),
         **data,
         "libraries": data["libraries"] | {"torch": data["packages"]["torch"]},

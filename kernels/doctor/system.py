@@ -55,14 +55,14 @@ def cores(root: Path = ROOT) -> Cores:
 
 def caches(root: Path = ROOT) -> tuple[Cache, ...]:
     """First level first; empty where the system does not tell."""
-    found: dict[tuple[int, str, int], dict[str, None]] = {}
+    sharers: dict[tuple[int, str, int], dict[str, None]] = {}
     folders = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cache/index*")
     for folder in sorted(folders, key=lambda path: (len(str(path)), str(path))):
         level, size = number(folder / "level"), _size(read(folder / "size") or "")
         if level is not None and size is not None:
             key = level, (read(folder / "type") or "unknown").lower(), size
-            found.setdefault(key, {})[read(folder / "shared_cpu_list") or "not told"] = None
-    return tuple(Cache(*key, tuple(found[key])) for key in sorted(found))
+            sharers.setdefault(key, {})[read(folder / "shared_cpu_list") or "not told"] = None
+    return tuple(Cache(*key, tuple(sharers[key])) for key in sorted(sharers))
 
 
 def _size(text: str) -> int | None:
@@ -73,13 +73,13 @@ def _size(text: str) -> int | None:
 
 def nodes(root: Path = ROOT) -> tuple[Node, ...]:
     """Empty where the system does not tell."""
-    found = []
+    numa_nodes = []
     for folder in (root / "sys/devices/system/node").glob("node[0-9]*"):
         lines = (read(folder / "meminfo") or "").splitlines()
         total = next((line.split() for line in lines if "MemTotal:" in line), [])
         memory = int(total[3]) * 1024 if len(total) > 3 and total[3].isdigit() else None
-        found.append(Node(int(folder.name[4:]), read(folder / "cpulist"), memory))
-    return tuple(sorted(found, key=lambda node: node.node))
+        numa_nodes.append(Node(int(folder.name[4:]), read(folder / "cpulist"), memory))
+    return tuple(sorted(numa_nodes, key=lambda node: node.node))
 
 
 def huge_pages(root: Path = ROOT) -> HugePages:

@@ -31,10 +31,10 @@ def install(tool: str) -> str:
     if tool == "nvcc":
         return "pip install nvidia-cuda-nvcc"
     try:
-        told = platform.freedesktop_os_release()
+        release = platform.freedesktop_os_release()
     except (OSError, ValueError):
-        told = {}
-    ids = [told.get("ID", ""), *told.get("ID_LIKE", "").split()]
+        release = {}
+    ids = [release.get("ID", ""), *release.get("ID_LIKE", "").split()]
     family = next((name for name in ids if name in INSTALL), None)
     command, packages = INSTALL[family or "debian"]
     return f"{command} {packages[tool]}" + ("" if family else " (on Debian)")
@@ -60,10 +60,10 @@ def _trial(path: str) -> str | None:
     with tempfile.TemporaryDirectory(prefix="kernelgap-") as folder:
         target = str(Path(folder) / "trial.so")
         command = [path, *build.FLAGS, *build.SHARED, "-x", "c", "-", "-o", target, "-lm"]
-        told = run(command, TRIAL)
-        if told.returncode == 0 and os.path.exists(target):
+        compilation = run(command, TRIAL)
+        if compilation.returncode == 0 and os.path.exists(target):
             return None
-    lines = told.stderr.splitlines() or [f"exit code {told.returncode}"]
+    lines = compilation.stderr.splitlines() or [f"exit code {compilation.returncode}"]
     return next((line for line in lines if "error" in line), lines[0])
 
 
@@ -73,8 +73,8 @@ def cpp_compiler() -> Part:
 
 def nvcc() -> Part:
     """The one that `kernels.nvcc` takes."""
-    found = find_nvcc()
-    return _asked("nvcc", (str(found),) if found else ())
+    path = find_nvcc()
+    return _asked("nvcc", (str(path),) if path else ())
 
 
 def perf() -> Part:
@@ -83,15 +83,15 @@ def perf() -> Part:
 
 def _asked(tool: str, names: Sequence[str | None]) -> Part:
     """The first of `names` that is there, and whether it can tell its version."""
-    path = next((found for name in names if name and (found := shutil.which(name))), None)
+    path = next((program for name in names if name and (program := shutil.which(name))), None)
     if path is None:
         return absent("not found", install(tool))
     try:
-        told = run([path, "--version"])
+        reply = run([path, "--version"])
     except (OSError, subprocess.TimeoutExpired) as error:
         return absent(f"{path} does not run: {said(error)}", install(tool))
-    lines = [line.strip() for line in (told.stdout + told.stderr).splitlines() if line.strip()]
-    if told.returncode or not lines:
+    lines = [line.strip() for line in (reply.stdout + reply.stderr).splitlines() if line.strip()]
+    if reply.returncode or not lines:
         # Ubuntu's perf is a script that finds no perf for the running kernel.
         return absent(f"{path} does not run: {(lines or ['no answer'])[0]}", install(tool))
     version = next((line for line in lines if "release" in line), lines[0])  # nvcc's, after its copyright

@@ -35,6 +35,6 @@ def symbol(library: ctypes.CDLL, names: Iterable[str]) -> tuple[str, ctypes._Nam
 
 
 def address(function: ctypes._NamedFuncPointer) -> int:
-    found = ctypes.cast(function, ctypes.c_void_p).value
-    assert found is not None
-    return found
+    place = ctypes.cast(function, ctypes.c_void_p).value
+    assert place is not None
+    return place

@@ -73,5 +73,5 @@ def _correlate(x: Array, w: Array, pad: int) -> Array:
     import numpy as np
 
     seen = _windows(x, w.shape[2], pad)
-    found: Array = np.tensordot(seen, w, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
-    return found
+    y: Array = np.tensordot(seen, w, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
+    return y

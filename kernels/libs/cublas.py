@@ -69,12 +69,12 @@ def open_handle(stream: int, workspace: int, library: Any = None) -> Handle:
         raise Unavailable(f"cublasCreate answers {status}: no usable GPU in this process")
     number = INT()
     library.cublasGetVersion_v2(handle, ctypes.byref(number))
-    made = Handle(library, handle, f"cuBLAS {dotted(number.value)}", stream, workspace)
-    made.check("cublasSetStream", library.cublasSetStream_v2(handle, POINTER(stream)))
+    blas = Handle(library, handle, f"cuBLAS {dotted(number.value)}", stream, workspace)
+    blas.check("cublasSetStream", library.cublasSetStream_v2(handle, POINTER(stream)))
     if workspace:  # after the stream: setting that takes the workspace away again
         size = ctypes.c_size_t(WORKSPACE)
-        made.check("cublasSetWorkspace", library.cublasSetWorkspace_v2(handle, POINTER(workspace), size))
-    return made
+        blas.check("cublasSetWorkspace", library.cublasSetWorkspace_v2(handle, POINTER(workspace), size))
+    return blas
 
 
 def sgemm(
@@ -172,8 +172,8 @@ def dotted(number: int) -> str:
 def refused(text: Any, name: str, status: int) -> LaunchError:
     """What is raised for a status; `text` is the library's function that spells one out."""
     text.restype = ctypes.c_char_p
-    told = text(INT(status))
-    return LaunchError(f"{name} answers {status}: {told.decode() if told else 'unknown'}")
+    words = text(INT(status))
+    return LaunchError(f"{name} answers {status}: {words.decode() if words else 'unknown'}")
 
 
 def prepared(

@@ -144,11 +144,11 @@ def plan(
 
 def _preference(on: Handle, stack: ExitStack, workspace_bytes: int, aligned: int) -> ctypes.c_void_p:
     """What an algorithm may need, as a descriptor that the stack destroys."""
-    made = _created(on, stack, "MatmulPreference")
-    _set(on, "MatmulPreference", made, MAX_WORKSPACE, ctypes.c_uint64(workspace_bytes))
+    preference = _created(on, stack, "MatmulPreference")
+    _set(on, "MatmulPreference", preference, MAX_WORKSPACE, ctypes.c_uint64(workspace_bytes))
     for attribute in MIN_ALIGNMENTS:
-        _set(on, "MatmulPreference", made, attribute, ctypes.c_uint32(aligned))
-    return made
+        _set(on, "MatmulPreference", preference, attribute, ctypes.c_uint32(aligned))
+    return preference
 
 
 def matmul(on: Handle, algorithm: Algorithm, scale: tuple[float, float], a: int, b: int, c: int) -> Callable[[], None]:
@@ -199,17 +199,17 @@ def _described(
             _created(on, stack, "MatrixLayout", kind, *map(ctypes.c_uint64, shape), ctypes.c_int64(ld))
             for shape, ld in zip((a, b, (m, n)), lds, strict=True)
         )
-        made = Descriptors(operation, *layouts)
-        weakref.finalize(made, stack.pop_all().close)
-    return made
+        descriptors = Descriptors(operation, *layouts)
+        weakref.finalize(descriptors, stack.pop_all().close)
+    return descriptors
 
 
 def _created(on: Handle, stack: ExitStack, kind: str, *arguments: Any) -> ctypes.c_void_p:
     """A descriptor of a kind that the stack destroys."""
-    made, name = POINTER(), f"cublasLt{kind}Create"
-    on.check(name, getattr(on.api, name)(ctypes.byref(made), *arguments))
-    stack.callback(getattr(on.api, f"cublasLt{kind}Destroy"), made)
-    return made
+    descriptor, name = POINTER(), f"cublasLt{kind}Create"
+    on.check(name, getattr(on.api, name)(ctypes.byref(descriptor), *arguments))
+    stack.callback(getattr(on.api, f"cublasLt{kind}Destroy"), descriptor)
+    return descriptor
 
 
 def _set(on: Handle, kind: str, descriptor: ctypes.c_void_p, attribute: int, value: Any) -> None:

@@ -45,10 +45,10 @@ def driver_missing() -> str | None:
 def package(name: str, install: str = EXTRA) -> str | None:
     """Why a Python package is not here."""
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
-        found = None
-    return None if found else f"{name} is not installed: {install}"
+        spec = None
+    return None if spec else f"{name} is not installed: {install}"
 
 
 @functools.cache
@@ -59,10 +59,10 @@ def load(name: str) -> ctypes.CDLL:
     from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
 
     try:
-        found: Any = load_nvidia_dynamic_lib(name)
+        library: Any = load_nvidia_dynamic_lib(name)
     except DynamicLibNotFoundError as error:
         raise Unavailable(f"lib{name} is not here: {str(error).splitlines()[0]}: {EXTRA}") from None
-    return ctypes.CDLL(found.abs_path)
+    return ctypes.CDLL(library.abs_path)
 
 
 def kernel() -> tuple[str | None, str | None]:

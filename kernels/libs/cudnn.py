@@ -80,17 +80,17 @@ class Cudnn:
         words = ctypes.create_string_buffer(512)
         with contextlib.suppress(AttributeError):  # since cuDNN 9
             self.api.cudnnGetLastErrorString(words, SIZE(len(words)))
-        told = " ".join(words.value.decode(errors="replace").split())
-        raise LaunchError(f"{name} answers {status}: {(text(INT(status)) or b'').decode()} {told}".strip())
+        detail = " ".join(words.value.decode(errors="replace").split())
+        raise LaunchError(f"{name} answers {status}: {(text(INT(status)) or b'').decode()} {detail}".strip())
 
     def call(self, name: str, *arguments: Any) -> None:
         self.check(name, getattr(self.api, name)(*arguments))
 
     def make(self, kind: str) -> ctypes.c_void_p:
         """A descriptor; none is destroyed, the process is short."""
-        made = ctypes.c_void_p()
-        self.call(f"cudnnCreate{kind}Descriptor", ctypes.byref(made))
-        return made
+        descriptor = ctypes.c_void_p()
+        self.call(f"cudnnCreate{kind}Descriptor", ctypes.byref(descriptor))
+        return descriptor
 
 
 def load() -> Any:
@@ -102,12 +102,12 @@ def load() -> Any:
 
 def open_handle(library: Any = None) -> Cudnn:
     """Raises Unavailable where there is no library or no device."""
-    found = Cudnn(library or load(), ctypes.c_void_p())
+    cudnn = Cudnn(library or load(), ctypes.c_void_p())
     try:
-        found.call("cudnnCreate", ctypes.byref(found.handle))
+        cudnn.call("cudnnCreate", ctypes.byref(cudnn.handle))
     except LaunchError as fault:
         raise Unavailable(str(fault)) from None
-    return found
+    return cudnn
 
 
 @dataclass(frozen=True)
@@ -211,17 +211,17 @@ class Convolution:
 
 def convolution(on: Cudnn, name: str, shape: Shape) -> Convolution:
     """Descriptors of one direction."""
-    direction, made = DIRECTIONS[name], {}
+    direction, descriptors = DIRECTIONS[name], {}
     for operand in "xwy":
         dims = map(INT, shape.dims[operand])
         if operand == "w":
-            made[operand] = on.make("Filter")
-            on.call("cudnnSetFilter4dDescriptor", made[operand], INT(FLOAT), INT(NCHW), *dims)
+            descriptors[operand] = on.make("Filter")
+            on.call("cudnnSetFilter4dDescriptor", descriptors[operand], INT(FLOAT), INT(NCHW), *dims)
         else:
-            made[operand] = on.make("Tensor")
-            on.call("cudnnSetTensor4dDescriptor", made[operand], INT(NCHW), INT(FLOAT), *dims)
+            descriptors[operand] = on.make("Tensor")
+            on.call("cudnnSetTensor4dDescriptor", descriptors[operand], INT(NCHW), INT(FLOAT), *dims)
     how = on.make("Convolution")
     numbers = (shape.pad, shape.pad, 1, 1, 1, 1, CROSS_CORRELATION, FLOAT)
     on.call("cudnnSetConvolution2dDescriptor", how, *map(INT, numbers))
-    first, second = (made[operand] for operand in direction.reads)
-    return Convolution(on, direction, first, second, how, made[direction.writes])
+    first, second = (descriptors[operand] for operand in direction.reads)
+    return Convolution(on, direction, first, second, how, descriptors[direction.writes])

@@ -37,51 +37,52 @@ class Graph:
 def graph(cudnn: Any, op: str, shape: Shape, **where: Any) -> Graph:
     """`where`: handle=… on a device, device_property=… without one."""
     single = cudnn.data_type.FLOAT
-    made = cudnn.pygraph(io_data_type=single, intermediate_data_type=single, compute_data_type=single, **where)
+    pygraph = cudnn.pygraph(io_data_type=single, intermediate_data_type=single, compute_data_type=single, **where)
     tensors = {
-        name: made.tensor(name=name, dim=list(shape.dims[name]), stride=packed(shape.dims[name])) for name in READS[op]
+        name: pygraph.tensor(name=name, dim=list(shape.dims[name]), stride=packed(shape.dims[name]))
+        for name in READS[op]
     }
     first, second = (tensors[name] for name in READS[op])
     pads = {"pre_padding": [shape.pad] * 2, "post_padding": [shape.pad] * 2}
     how: dict[str, Any] = {**pads, "stride": [1, 1], "dilation": [1, 1]}
     if op == "fprop":
-        out = made.conv_fprop(image=first, weight=second, **how)
+        out = pygraph.conv_fprop(image=first, weight=second, **how)
     elif op == "dgrad":
-        out = made.conv_dgrad(loss=first, filter=second, **how)
+        out = pygraph.conv_dgrad(loss=first, filter=second, **how)
     else:
-        out = made.conv_wgrad(image=first, loss=second, **how)
+        out = pygraph.conv_wgrad(image=first, loss=second, **how)
     dims = shape.dims[WRITES[op]]
     out.set_output(True).set_dim(list(dims)).set_stride(packed(dims))
-    made.validate()
-    made.build_operation_graph()
-    return Graph(made, {**tensors, WRITES[op]: out})
+    pygraph.validate()
+    pygraph.build_operation_graph()
+    return Graph(pygraph, {**tensors, WRITES[op]: out})
 
 
 def packed(dims: tuple[int, ...]) -> list[int]:
     """Strides of rows that follow one another, the last dimension innermost."""
-    found = [1]
+    strides = [1]
     for size in reversed(dims[1:]):
-        found.insert(0, found[0] * size)
-    return found
+        strides.insert(0, strides[0] * size)
+    return strides
 
 
 def plans(cudnn: Any, op: str, shape: Shape, mode: str, strict: bool = False, **where: Any) -> Graph:
     """A graph with the plans that one heuristic ranks. `strict`: those that round inputs to TF32 do not build."""
-    made = graph(cudnn, op, shape, **where)
-    made.graph.create_execution_plans([getattr(cudnn.heur_mode, mode)])
+    convolution = graph(cudnn, op, shape, **where)
+    convolution.graph.create_execution_plans([getattr(cudnn.heur_mode, mode)])
     if strict:  # before the plans are made it would have no effect
         notes = cudnn.numerical_note
-        made.graph.deselect_numeric_notes([notes.TENSOR_CORE, notes.DOWN_CONVERT_INPUTS])
-    return made
+        convolution.graph.deselect_numeric_notes([notes.TENSOR_CORE, notes.DOWN_CONVERT_INPUTS])
+    return convolution
 
 
 def engine(cudnn: Any, op: str, shape: Shape, index: int, **where: Any) -> tuple[Graph, dict[str, Any]]:
     """One engine with its own choice of knobs, built. Raises what says that it is not for this problem."""
-    made = graph(cudnn, op, shape, **where)
-    made.graph.create_execution_plan(index, {})
-    if not made.graph.get_execution_plan_count():
+    convolution = graph(cudnn, op, shape, **where)
+    convolution.graph.create_execution_plan(index, {})
+    if not convolution.graph.get_execution_plan_count():
         raise LaunchError("no plan")
-    return made, {"name": made.graph.get_plan_name_at_index(0), **made.plan(0)}
+    return convolution, {"name": convolution.graph.get_plan_name_at_index(0), **convolution.plan(0)}
 
 
 def number(name: str) -> int:

@@ -32,10 +32,10 @@ def check(name: str, status: int) -> None:
 
 def function(cubin: Path, name: str) -> ctypes.c_void_p:
     """A kernel of a cubin, in the current context, for as long as the process lives. Raises LaunchError."""
-    module, found = POINTER(), POINTER()
+    module, kernel = POINTER(), POINTER()
     check("cuModuleLoad", api().cuModuleLoad(ctypes.byref(module), str(cubin).encode()))
-    check("cuModuleGetFunction", api().cuModuleGetFunction(ctypes.byref(found), module, name.encode()))
-    return found
+    check("cuModuleGetFunction", api().cuModuleGetFunction(ctypes.byref(kernel), module, name.encode()))
+    return kernel
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ def missing() -> str | None:
 @functools.cache
 def _path() -> Path | None:
     # The file's version is part of its name and moves between releases (.so.2, .so.3).
-    found = sorted((Path(sys.prefix) / "lib").glob("libmkl_rt.so*"))
-    return found[-1] if found else None
+    files = sorted((Path(sys.prefix) / "lib").glob("libmkl_rt.so*"))
+    return files[-1] if files else None
 
 
 class _Version(ctypes.Structure):
@@ -60,9 +60,9 @@ def load() -> Blas:
         ) from None
     about = _Version()
     library.MKL_Get_Version(ctypes.byref(about))
-    told = ctypes.create_string_buffer(198)
-    library.MKL_Get_Version_String(told, len(told))
-    words = told.value.decode().split()
+    text = ctypes.create_string_buffer(198)
+    library.MKL_Get_Version_String(text, len(text))
+    words = text.value.decode().split()
     version = next((word.removesuffix("-Product") for word in words if word[:4].isdigit()), "unknown")
     return Blas(
         name="MKL",

@@ -49,8 +49,8 @@ def compiled(kernel: Callable[..., object], arguments: Sequence[object]) -> None
 def _toolkit() -> Path | None:
     """The folder of nvcc's toolkit, by the name under which nvcc was found where that is one; or the one where NVIDIA
     installs it."""
-    found = nvcc.find()
-    programs = (found, found.resolve()) if found else ()
+    compiler = nvcc.find()
+    programs = (compiler, compiler.resolve()) if compiler else ()
     homes = (program.parents[1] for program in (*programs, nvcc.TOOLKIT))
     return next((home for home in homes if (home / "nvvm").is_dir()), None)
 

@@ -53,7 +53,7 @@ class Gpu:
         hypervisors. Counters are of the card: what happens between two calls shows, unlike a reason read afterwards,
         when the card idles again."""
         counted = {cause: self._ask("nvmlDeviceGetViolationStatus", policy) for cause, policy in POLICIES.items()}
-        slowed = {cause: found.violationTime * 1e-9 for cause, found in counted.items() if found is not None}
+        slowed = {cause: status.violationTime * 1e-9 for cause, status in counted.items() if status is not None}
         return Pace(_float(self._ask("nvmlDeviceGetClockInfo", SM)), slowed)
 
     def facts(self) -> dict[str, Any]:

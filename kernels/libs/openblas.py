@@ -29,9 +29,9 @@ def _path(owner: str) -> Path | None:
     if spec is None or spec.origin is None:
         return None
     site = Path(spec.origin).parents[1]
-    found = sorted((site / f"{owner}.libs").glob("*openblas*"))
-    found += sorted((site / owner / ".dylibs").glob("*openblas*"))  # macOS wheels
-    return found[0] if found else None
+    files = sorted((site / f"{owner}.libs").glob("*openblas*"))
+    files += sorted((site / owner / ".dylibs").glob("*openblas*"))  # macOS wheels
+    return files[0] if files else None
 
 
 @functools.cache
@@ -54,8 +54,8 @@ def load(owner: str) -> Blas:
     def text(name: str) -> str:
         function = get(name)
         function.restype = ctypes.c_char_p
-        told: bytes = function()
-        return told.decode()
+        words: bytes = function()
+        return words.decode()
 
     core = text("get_corename")
     copy = symbol(library, [f"{prefix}cblas_somatcopy{suffix}"])

@@ -94,10 +94,10 @@ def _pkg_resources() -> types.ModuleType:
     """As much as it uses. A real one would also ask for PyCUDA, which cuBLAS has no need of."""
     import importlib.metadata  # fifteen milliseconds: not for every plan
 
-    found: Any = types.ModuleType("pkg_resources")
-    found.declare_namespace = lambda name: None
-    found.require = lambda name: [types.SimpleNamespace(version=importlib.metadata.version(name))]
-    return found  # type: ignore[no-any-return]
+    module: Any = types.ModuleType("pkg_resources")
+    module.declare_namespace = lambda name: None
+    module.require = lambda name: [types.SimpleNamespace(version=importlib.metadata.version(name))]
+    return module  # type: ignore[no-any-return]
 
 
 def _types(np: Any) -> dict[Any, Any]:

@@ -19,8 +19,8 @@ def missing() -> str | None:
         return reason
     spec = importlib.util.find_spec("torch")
     assert spec is not None and spec.origin is not None
-    told = (Path(spec.origin).parent / "version.py").read_text("utf-8")
-    line = next((x for x in told.splitlines() if x.startswith("cuda")), "None")
+    source = (Path(spec.origin).parent / "version.py").read_text("utf-8")
+    line = next((x for x in source.splitlines() if x.startswith("cuda")), "None")
     return "this torch is built without CUDA: install the build for your driver" if "None" in line else None
 
 

@@ -54,10 +54,10 @@ def cycle(problem: Chase) -> Held:
     refuse_size(problem)
     release = CALL(build.address(SOURCE, "release"))
     small = int(huge_pages() == "always")
-    made = Held(Region(lines=problem.lines, steps=problem.steps, page=problem.page, small=small), release)
-    if not build.load(SOURCE).build(ctypes.c_void_p(made.address)):
+    memory = Held(Region(lines=problem.lines, steps=problem.steps, page=problem.page, small=small), release)
+    if not build.load(SOURCE).build(ctypes.c_void_p(memory.address)):
         raise Unavailable(f"the system maps no {problem.footprint >> 20} MiB")
-    return made
+    return memory
 
 
 def prepare(problem: Chase, device: object, setting: object) -> Bind:
@@ -67,9 +67,9 @@ def prepare(problem: Chase, device: object, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Array]) -> Launch:
         argument = Argument(r=kept.address)
-        made = launch(function, argument, ["y"], buffers, uses=problem.steps, workspace=problem.footprint, keep=(kept,))
-        assert made.entry is not None
-        return replace(made, entry=replace(made.entry, single=(ready, 0)))
+        base = launch(function, argument, ["y"], buffers, uses=problem.steps, workspace=problem.footprint, keep=(kept,))
+        assert base.entry is not None
+        return replace(base, entry=replace(base.entry, single=(ready, 0)))
 
     return bind
 

@@ -81,15 +81,15 @@ class Dropout(Problem):
             Evidence("dx", "both ways", differ.astype("f8"), np.zeros(differ.shape)),
         ]
 
-    def _counted(self, first: Array, told: Array) -> list[Evidence]:
-        """How many are kept, alone and in pairs, of those that are `told`: where x is zero, so is y."""
+    def _counted(self, first: Array, nonzero: Array) -> list[Evidence]:
+        """How many are kept, alone and in pairs, of those that are `nonzero`: where x is zero, so is y."""
         import numpy as np
 
-        neighbors, both = first[:-1] & first[1:], told[:-1] & told[1:]
+        neighbors, both = first[:-1] & first[1:], nonzero[:-1] & nonzero[1:]
         if not both.any():
             return []
         chance = 1 - self.rate
         pair = chance * chance
         spread = np.sqrt([[chance * (1 - chance), pair * (1 - pair) + 2 * pair * chance * (1 - chance)]])
-        counted = np.array([[first[told].mean() - chance, neighbors[both].mean() - pair]])
+        counted = np.array([[first[nonzero].mean() - chance, neighbors[both].mean() - pair]])
         return [Evidence("y", "kept", np.abs(counted), SIGMAS * spread / np.sqrt(both.sum()) + 1 / both.sum())]

@@ -35,10 +35,10 @@ class Argument(ctypes.Structure):
 def _argument(problem: Dropout) -> tuple[ctypes.Structure, tuple[object, ...]]:
     import random
 
-    made = Argument(
+    argument = Argument(
         units=problem.units, scale=problem.scale, dropped=int(problem.rate * 2**32), key=random.getrandbits(32)
     )
-    return made, ()
+    return argument, ()
 
 
 def numpy_mask(problem: Dropout, device: object, setting: Setting) -> Bind:

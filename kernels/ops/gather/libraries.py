@@ -40,9 +40,9 @@ def arrays(device: Any, setting: Setting) -> Any:
 
 def one_hot(problem: Gather, xp: Any) -> Any:
     """Batch × rows of zeros, with a one in each."""
-    found = xp.zeros((problem.batch, problem.rows), "f4")
-    found[xp.arange(problem.batch), xp.asarray(problem.ids())] = 1
-    return found
+    matrix = xp.zeros((problem.batch, problem.rows), "f4")
+    matrix[xp.arange(problem.batch), xp.asarray(problem.ids())] = 1
+    return matrix
 
 
 def taken(problem: Gather, device: Any, setting: Setting) -> Bind:

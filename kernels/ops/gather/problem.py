@@ -139,9 +139,9 @@ class Gather(Problem):
         if self.does == "lookup":
             return {name: np.zeros_like(array) for name, array in want.items()}
         w, ids, before = want["w"], x["ids"], x["w"].astype("f8")
-        found = {name: np.zeros_like(array) for name, array in want.items()}
+        bounds = {name: np.zeros_like(array) for name, array in want.items()}
         step = np.abs(w[ids] - before[ids])
-        found["w"][ids] = u * (2 * np.abs(w[ids]) + 2 * np.abs(before[ids]) + LIMIT * step)
+        bounds["w"][ids] = u * (2 * np.abs(w[ids]) + 2 * np.abs(before[ids]) + LIMIT * step)
         if self.squares:
-            found["v"][ids] = LIMIT * u * want["v"][ids]
-        return found
+            bounds["v"][ids] = LIMIT * u * want["v"][ids]
+        return bounds

@@ -49,7 +49,7 @@ def own(form: str) -> Callable[[Gather, Any, Setting], Bind]:
         whole = device.allocate(4 * problem.rows * problem.width) if form == "dense" else None
 
         def bind(buffers: Sequence[Array]) -> Launch:
-            known = Argument(
+            argument = Argument(
                 rows=problem.rows,
                 width=problem.width,
                 batch=problem.batch,
@@ -58,7 +58,7 @@ def own(form: str) -> Callable[[Gather, Any, Setting], Bind]:
                 whole=whole.ctypes.data if whole is not None else None,
             )
             size = 0 if whole is None else whole.nbytes
-            return launch(function, known, names, buffers, workspace=size, keep=(whole,))
+            return launch(function, argument, names, buffers, workspace=size, keep=(whole,))
 
         return bind
 

@@ -130,9 +130,9 @@ def strategy(uses: int, own: bool) -> Callable[[Gemm, Any, object], Bind]:
 
         def bind(buffers: Sequence[Any]) -> Launch:
             at = dict(zip("abc", addresses(buffers), strict=True))
-            made = {name: int(block.data.ptr) for name, block in copies.items()}
-            steps = [transposed(device, on, stored[name], at[name], made[name], own) for name in copies]
-            a, b, c = ((place, lds[name]) for name, place in (at | made).items())
+            copy_at = {name: int(block.data.ptr) for name, block in copies.items()}
+            steps = [transposed(device, on, stored[name], at[name], copy_at[name], own) for name in copies]
+            a, b, c = ((place, lds[name]) for name, place in (at | copy_at).items())
             steps += [cublas.sgemm(on, (cublas.N, cublas.N), sizes, scale, b, a, c)] * uses
 
             def call(keep: object = (copies, buffers)) -> None:

@@ -41,18 +41,18 @@ def fastest(device: Any, calls: Sequence[Call]) -> int:
 
 def _launched(device: Any, calls: Sequence[Call]) -> dict[int, float]:
     """Seconds of one launch of those that can be launched, by their places; the first one loaded its kernel."""
-    found: dict[int, float] = {}
+    seconds: dict[int, float] = {}
     refusal = None
     for place, call in enumerate(calls):
         try:
             call()
             device.sync()
-            found[place] = _held(device, call)
+            seconds[place] = _held(device, call)
         except LaunchError as error:
             refusal = error
-    if refusal and not found:
+    if refusal and not seconds:
         raise refusal
-    return found
+    return seconds
 
 
 def _warm(device: Any, graphs: Sequence[Call]) -> None:

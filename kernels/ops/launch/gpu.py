@@ -72,12 +72,12 @@ def _ready(problem: Calls, device: Any) -> Callable[[Sequence[Any]], driver.Prep
 
 def from_c(problem: Calls, device: Any, setting: object) -> Bind:
     """cuLaunchKernel, `chain` times from a loop in C."""
-    made, geometry = _ready(problem, device), _one(problem)
+    prepare, geometry = _ready(problem, device), _one(problem)
     loop = CALL(build.address(native.SOURCE, "call_driver"))
     start = ctypes.cast(driver.api().cuLaunchKernel, ctypes.c_void_p).value
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        ready = made(buffers)
+        ready = prepare(buffers)
         width, height, _ = geometry.block
         argument = DriverLaunch(
             start, ready.words[0], device.stream.ptr, ctypes.addressof(ready.parameters), problem.chain, width, height
@@ -97,10 +97,10 @@ def from_c(problem: Calls, device: Any, setting: object) -> Bind:
 def from_ctypes(problem: Calls, device: Any, setting: object) -> Bind:
     """cuLaunchKernel through ctypes, every argument a C value already. A launch that is refused is refused each time:
     the last status tells, at the cost of one comparison."""
-    made = _ready(problem, device)
+    prepare = _ready(problem, device)
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        ready, start = made(buffers), driver.api().cuLaunchKernel
+        ready, start = prepare(buffers), driver.api().cuLaunchKernel
         words = ready.words
 
         def run(keep: object = (ready, *buffers)) -> None:

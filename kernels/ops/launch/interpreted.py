@@ -52,8 +52,8 @@ def rung(call: Callable[[Calls], Callable[[Sequence[Array]], Call]]) -> Callable
     """A prepare from `call(problem)(buffers)`, which gives a function and what it is called with."""
 
     def prepare(problem: Calls, device: object, setting: object) -> Bind:
-        made = call(problem)
-        return lambda buffers: chained(*made(buffers), problem.chain)
+        parts_of = call(problem)
+        return lambda buffers: chained(*parts_of(buffers), problem.chain)
 
     return prepare
 

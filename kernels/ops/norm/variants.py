@@ -33,14 +33,14 @@ class Argument(ctypes.Structure):
 
 def _argument(problem: Norm) -> tuple[ctypes.Structure, tuple[object, ...]]:
     mean, variance = problem.kept()
-    made = Argument(
+    argument = Argument(
         kept_mean=mean.ctypes.data,
         kept_variance=variance.ctypes.data,
         images=problem.images,
         channels=problem.channels,
         area=problem.size**2,
     )
-    return made, (mean, variance)
+    return argument, (mean, variance)
 
 
 def numpy_chain(problem: Norm, device: object, setting: Setting) -> Bind:

@@ -23,8 +23,8 @@ H100 = 132  # multiprocessors (SXM); whoever has a device passes its own number
 
 def kernel(problem: Optimizer) -> str:
     """The kernel of a rule. Raises UsageError."""
-    for name, made in KERNELS.items():
-        if problem.rule in made:
+    for name, rule_names in KERNELS.items():
+        if problem.rule in rule_names:
             return name
     raise UsageError(f"no kernel of {SOURCE.name} makes {problem.rule}; there are {', '.join(RULES)}")
 

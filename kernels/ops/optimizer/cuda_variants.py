@@ -67,11 +67,11 @@ def own(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
     def geometries(problem: Optimizer, device: Any) -> Any:
         return cuda.launches(problem, cuda.kernel(problem), device.processors, each)
 
-    made = grid.prepared(cuda.SOURCE, geometries)
+    prepare_grid = grid.prepared(cuda.SOURCE, geometries)
 
     def prepare(problem: Optimizer, device: Any, setting: Setting) -> Bind:
         signed(problem, setting)
-        return made(problem, device, setting)
+        return prepare_grid(problem, device, setting)
 
     return prepare
 

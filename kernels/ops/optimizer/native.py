@@ -59,10 +59,10 @@ def passes(entry: str) -> Callable[[Optimizer, object, Setting], Bind]:
 
     def prepare(problem: Optimizer, device: object, setting: Setting) -> Bind:
         signed(problem, setting)
-        function, known = build.address(SOURCE, entry), fields(problem)
+        function, values = build.address(SOURCE, entry), fields(problem)
 
         def bind(buffers: Sequence[Array]) -> Launch:
-            return launch(function, Argument(**known), PLACES[: len(buffers)], buffers)
+            return launch(function, Argument(**values), PLACES[: len(buffers)], buffers)
 
         return bind
 
@@ -72,11 +72,11 @@ def passes(entry: str) -> Callable[[Optimizer, object, Setting], Bind]:
 def from_python(problem: Optimizer, device: object, setting: Setting) -> Bind:
     """One call through ctypes for each tensor, its arguments prepared: what a launch of its own costs."""
     signed(problem, setting)
-    known = fields(problem)
-    step = ctypes.CFUNCTYPE(None, POINTER, INT64, INT64)(known["step"])
+    values = fields(problem)
+    step = ctypes.CFUNCTYPE(None, POINTER, INT64, INT64)(values["step"])
 
     def bind(buffers: Sequence[Array]) -> Launch:
-        argument = Argument(**known)
+        argument = Argument(**values)
         for place, x in zip(PLACES, buffers, strict=False):
             setattr(argument, place, x.ctypes.data)
         address, size = ctypes.addressof(argument), INT64(problem.size)

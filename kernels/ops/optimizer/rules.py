@@ -140,6 +140,6 @@ def bound(o: Any, g: Array, s: Array, want: Array, u: float) -> Array:
     parameters = 2 * u * (np.abs(want[0]) + np.abs(s[0])) + STEP * u * step + first
     if not len(terms):
         lost = STEP * u * o.decay * abs(o.lr) * np.abs(s[0]) if o.rule == "decay" else 0.0
-        found: Array = (parameters + lost)[None]
-        return found
+        bounds: Array = (parameters + lost)[None]
+        return bounds
     return np.vstack([parameters[None], STATE * u * (terms + np.abs(want[1:]))])

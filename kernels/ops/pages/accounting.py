@@ -70,11 +70,11 @@ def profiled(size: int, rounds: int = ROUNDS) -> Profile | str:
         path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         try:
             ran = _ran([*record, "--", *child], os.environ | {"PYTHONPATH": path})
-            told = _ran([perf, "script", "-i", f"{folder}/samples", "-F", "ip,sym"], dict(os.environ))
+            samples = _ran([perf, "script", "-i", f"{folder}/samples", "-F", "ip,sym"], dict(os.environ))
         except (OSError, subprocess.SubprocessError) as error:
             return f"perf may not be used: {str(error).splitlines()[0]}"
     faults, system = map(float, ran.split()[-2:])
-    return counted(told, faults, system)
+    return counted(samples, faults, system)
 
 
 def _ran(words: list[str], environment: dict[str, str]) -> str:
@@ -93,11 +93,11 @@ def counted(samples: str, faults: float, system: float) -> Profile | str:
 def main(size: str, rounds: str) -> int:
     """The exit code."""
     try:
-        found = account(int(size), int(rounds))
+        costs = account(int(size), int(rounds))
     except SuiteError as error:
         print(error, file=sys.stderr)
         return 1
-    print(sum(found.faults), found.each)
+    print(sum(costs.faults), costs.each)
     return 0
 
 

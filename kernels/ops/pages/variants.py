@@ -141,16 +141,16 @@ def prepare(problem: Pages, device: object, setting: Setting) -> Bind:
 
     def bind(buffers: Sequence[Array]) -> Launch:
         argument = Argument(r=kept.address)
-        made = launch(function, argument, ["y"], buffers, workspace=problem.footprint, keep=(kept,))
-        assert made.entry is not None
-        call, first, place = made.call, CALL(ready), ctypes.addressof(argument)
+        base = launch(function, argument, ["y"], buffers, workspace=problem.footprint, keep=(kept,))
+        assert base.entry is not None
+        call, first, place = base.call, CALL(ready), ctypes.addressof(argument)
 
         def run() -> None:
             if problem.memory != "fresh":  # which makes itself ready, without a pause
                 first(place)
             call()
 
-        return replace(made, call=run, entry=replace(made.entry, single=(ready, 0)))
+        return replace(base, call=run, entry=replace(base.entry, single=(ready, 0)))
 
     return bind
 

@@ -104,15 +104,15 @@ class Pooling(Problem):
         """The gradient of x, float64, given that of y."""
         import numpy as np
 
-        found = np.zeros(x.shape)
+        gradient = np.zeros(x.shape)
         views = self.windows(x)
         if self.pool == "max":
             at = np.argmax(np.stack(views), axis=0)
             top = np.max(np.stack(views), axis=0)
             d = np.where(top > 0, d, 0) if self.relu == "yes" else d
-        for i, view in enumerate(self.windows(found)):
+        for i, view in enumerate(self.windows(gradient)):
             view += d / self.window**2 if self.pool == "avg" else np.where(at == i, d, 0)
-        return found
+        return gradient
 
     def _laid(self, planes: Array) -> Array:
         """In the layout's own order."""
@@ -129,18 +129,18 @@ class Pooling(Problem):
 
         image = self.planes(x["x"])
         views = self.windows(image)
-        made = np.max(views, axis=0).astype("f8") if self.pool == "max" else np.mean(views, axis=0, dtype="f8")
-        found = {"y": self._laid(np.maximum(made, 0) if self.relu == "yes" else made)}
+        pooled = np.max(views, axis=0).astype("f8") if self.pool == "max" else np.mean(views, axis=0, dtype="f8")
+        outputs = {"y": self._laid(np.maximum(pooled, 0) if self.relu == "yes" else pooled)}
         if self.phase == "step":
-            found["dx"] = self._laid(self._scattered(self.planes(x["dy"]), image))
-        return found
+            outputs["dx"] = self._laid(self._scattered(self.planes(x["dy"]), image))
+        return outputs
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """A maximum is exact; averages and gradients are sums of at most nine and four terms."""
         import numpy as np
 
         sizes = {name: np.abs(array) if name == "dy" or self.pool == "avg" else array for name, array in x.items()}
-        found = {name: 8 * u * size for name, size in self.reference(sizes).items()}
+        bounds = {name: 8 * u * size for name, size in self.reference(sizes).items()}
         if self.pool == "max":
-            found["y"] = np.zeros_like(found["y"])
-        return found
+            bounds["y"] = np.zeros_like(bounds["y"])
+        return bounds

@@ -61,9 +61,9 @@ def prepare(problem: Saxpy, device: object, setting: object) -> Bind:
         argument = Argument(
             count=problem.count, rows=problem.rows, passes=PASSES, sweep=SWEEP, swept=ctypes.addressof(swept.place)
         )
-        made = launch(function, argument, ["x", "y"], buffers, keep=(swept,))
-        assert made.entry is not None
-        return replace(made, entry=replace(made.entry, single=(ready, 0)))
+        base = launch(function, argument, ["x", "y"], buffers, keep=(swept,))
+        assert base.entry is not None
+        return replace(base, entry=replace(base.entry, single=(ready, 0)))
 
     return bind
 

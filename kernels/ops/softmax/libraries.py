@@ -166,10 +166,10 @@ def torch_autograd(problem: Softmax, device: object, setting: Setting) -> Bind:
 
         def call() -> None:
             with torch.enable_grad():
-                found = entropy(scores, truth, reduction="none")
-                (slope,) = torch.autograd.grad(found, scores, ones)
+                losses = entropy(scores, truth, reduction="none")
+                (slope,) = torch.autograd.grad(losses, scores, ones)
             gradient.copy_(slope)
-            loss.copy_(found.detach())
+            loss.copy_(losses.detach())
 
         return Launch(call)
 

@@ -145,6 +145,6 @@ class Softmax(Problem):
 def _softmax(x: Array) -> Array:
     import numpy as np
 
-    found: Array = np.exp(x - x.max(axis=1, keepdims=True))
-    found /= found.sum(axis=1, keepdims=True)
-    return found
+    probabilities: Array = np.exp(x - x.max(axis=1, keepdims=True))
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    return probabilities

@@ -34,13 +34,13 @@ PASSES = {"sgd": "sgd", "tied": "sgd", "decay": "decay", "momentum": "momentum",
 
 def _products(device: Any, problem: Update, x: int, dy: int, to: int, alpha: float, beta: float) -> list[Call]:
     """The products into the address `to`, each after the first added to it."""
-    found: list[Call] = []
+    calls: list[Call] = []
     for i in range(problem.products):
         one = Gemm(problem.m, problem.n, problem.k, "tn", alpha=alpha, beta=1.0 if i else beta)
         shift = FLOAT * i * problem.k
         places = (x + shift * problem.m, dy + shift * problem.n, to)
-        found.append(cublas_library.sgemm(device.blas(), *words(one, places)))
-    return found
+        calls.append(cublas_library.sgemm(device.blas(), *words(one, places)))
+    return calls
 
 
 def _pass(device: Any, problem: Update, g: int, *state: int) -> Call:
@@ -123,14 +123,14 @@ def by_torch(step: frameworks.Step) -> Callable[[Update, Any, object], Bind]:
 
         def bind(buffers: Sequence[Any]) -> Launch:
             tensors = [torch_cuda.tensor(torch, x) for x in (*buffers, own)]
-            made = frameworks.on_tensors(step, problem, tensors)
+            launch = frameworks.on_tensors(step, problem, tensors)
 
             def run(keep: object = buffers) -> None:
                 strict()
-                made.call()
+                launch.call()
 
             after = AFTER if problem.part == "step" else 0
-            return Launch(run, workspace=made.workspace, kernels=PRODUCT * problem.products + after)
+            return Launch(run, workspace=launch.workspace, kernels=PRODUCT * problem.products + after)
 
         return bind
 

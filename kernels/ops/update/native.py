@@ -75,10 +75,10 @@ def library(
         blas.set_threads(setting.threads)
         if (got := blas.get_threads()) != setting.threads:
             raise Unavailable(f"{blas.name} runs {got} threads where {setting.threads} were asked")
-        known = fields(problem) | {"sgemm": blas.sgemm, "wide": blas.wide}
+        values = fields(problem) | {"sgemm": blas.sgemm, "wide": blas.wide}
         blocks = [device.allocate(4 * problem.count) for _ in range(buffers_of_its_own)]
-        known |= {name: block.ctypes.data for name, block in zip(("g", "other"), blocks)}  # noqa: B905
-        return _bind(address(symbol), known, problem, tuple(blocks))
+        values |= {name: block.ctypes.data for name, block in zip(("g", "other"), blocks)}  # noqa: B905
+        return _bind(address(symbol), values, problem, tuple(blocks))
 
     return prepare
 
@@ -87,16 +87,16 @@ def own(problem: Update, device: object, setting: Setting) -> Bind:
     """The pass that the problem's part names."""
     if setting.threads != 1:
         raise Unavailable("our own passes run on one thread: --threads 1")
-    known = fields(problem)
-    function = known["apply"] if problem.part == "update" else address(f"update_{problem.part}")
-    return _bind(function, known, problem, ())
+    values = fields(problem)
+    function = values["apply"] if problem.part == "update" else address(f"update_{problem.part}")
+    return _bind(function, values, problem, ())
 
 
-def _bind(function: int, known: dict[str, Any], problem: Update, blocks: tuple[Array, ...]) -> Bind:
+def _bind(function: int, values: dict[str, Any], problem: Update, blocks: tuple[Array, ...]) -> Bind:
     names = [operand.name for operand in problem.operands()]
     workspace = sum(block.nbytes for block in blocks)
 
     def bind(buffers: Sequence[Array]) -> Launch:
-        return launch(function, Argument(**known), names, buffers, workspace=workspace, keep=blocks)
+        return launch(function, Argument(**values), names, buffers, workspace=workspace, keep=blocks)
 
     return bind

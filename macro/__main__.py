@@ -15,25 +15,25 @@ SHARED = "command"
 
 def commands() -> dict[str, str]:
     """The commands by name, each with its docstring's first line: the files of this folder but what they share."""
-    found = {}
+    by_name = {}
     for path in sorted(Path(__file__).parent.glob("[a-z]*.py")):
         if path.stem == SHARED:
             continue
         first = path.read_text("utf-8").partition("\n")[0]
-        found[path.stem] = first.strip('"')
-    return found
+        by_name[path.stem] = first.strip('"')
+    return by_name
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code of the command."""
     words = list(sys.argv[1:] if argv is None else argv)
-    known = commands()
+    by_name = commands()
     if not words or words[0] in ("-h", "--help"):
-        for name, about in known.items():
+        for name, about in by_name.items():
             print(f"python -m macro {name}: {about}")
         return 0
-    if words[0] not in known:
-        print(f"macro: no command {words[0]}; there are {', '.join(known)}", file=sys.stderr)
+    if words[0] not in by_name:
+        print(f"macro: no command {words[0]}; there are {', '.join(by_name)}", file=sys.stderr)
         return 2
     return guarded(f"macro {words[0]}", lambda: _ran(words[0], words[1:]))
 

@@ -24,12 +24,12 @@ LETTERS = string.ascii_lowercase[1:]  # of twins
 
 def parser(command: str, about: str | None) -> argparse.ArgumentParser:
     """With the options of every command that runs frameworks."""
-    made = OneLineParser(f"python -m macro {command}", description=about, allow_abbrev=False)
-    made.add_argument("network", help="fcn-s, fcn-r, …, or a file like micro/shapes/fcn-r.json")
-    made.add_argument("--frameworks", default=DEFAULT, metavar="NAMES", help=f"comma-separated ({DEFAULT})")
-    made.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
-    made.add_argument("--threads", default="1", metavar="N", help="threads of every framework (1)")
-    return made
+    options = OneLineParser(f"python -m macro {command}", description=about, allow_abbrev=False)
+    options.add_argument("network", help="fcn-s, fcn-r, …, or a file like micro/shapes/fcn-r.json")
+    options.add_argument("--frameworks", default=DEFAULT, metavar="NAMES", help=f"comma-separated ({DEFAULT})")
+    options.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
+    options.add_argument("--threads", default="1", metavar="N", help="threads of every framework (1)")
+    return options
 
 
 def network(name: str) -> Network:
@@ -59,22 +59,22 @@ def frameworks(text: str) -> list[Framework]:
 
 def twins(asked: Sequence[str]) -> list[str]:
     """Each name once: the second `row` is `row~b`, the third `row~c`. Raises UsageError."""
-    found: list[str] = []
+    names: list[str] = []
     for name in asked:
-        free = (x for x in (name, *(f"{name}~{letter}" for letter in LETTERS)) if x not in found)
-        found.append(next(free, name))
-    if len(set(found)) < len(found):
-        raise UsageError(f"--frameworks: {found[-1]} is named more than {len(LETTERS) + 1} times")
-    return found
+        free = (x for x in (name, *(f"{name}~{letter}" for letter in LETTERS)) if x not in names)
+        names.append(next(free, name))
+    if len(set(names)) < len(names):
+        raise UsageError(f"--frameworks: {names[-1]} is named more than {len(LETTERS) + 1} times")
+    return names
 
 
-def words(text: str, option: str, known: Sequence[str]) -> list[str]:
+def words(text: str, option: str, choices: Sequence[str]) -> list[str]:
     """A comma list of known words. Raises UsageError."""
-    found = text.split(",")
-    for word in found:
-        if word not in known:
-            raise UsageError(f"{option} {word}: there are {', '.join(known)}")
-    return found
+    chosen = text.split(",")
+    for word in chosen:
+        if word not in choices:
+            raise UsageError(f"{option} {word}: there are {', '.join(choices)}")
+    return chosen
 
 
 def setting(framework: Framework, threads: int, heap: str, division: str) -> tuple[Setting, str]:
@@ -90,13 +90,13 @@ def threads(text: str) -> list[int]:
     from kernels.devices.cpu import cores
 
     try:
-        found = [int(word) for word in text.split(",")]
+        counts = [int(word) for word in text.split(",")]
     except ValueError:
         raise UsageError(f"--threads {text}: a whole number, or several: 1,2") from None
-    for count in found:
+    for count in counts:
         if not 1 <= count <= cores():
             raise UsageError(f"--threads {count}: this process may use 1 to {cores()} cores")
-    return found
+    return counts
 
 
 def heaps(text: str) -> list[str]:

@@ -43,8 +43,8 @@ def request(argv: Sequence[str]) -> EnvRequest:
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = OneLineParser("python -m macro env", description=__doc__, allow_abbrev=False)
-    actions = made.add_subparsers(dest="action", required=True, metavar="create|list|remove")
+    options = OneLineParser("python -m macro env", description=__doc__, allow_abbrev=False)
+    actions = options.add_subparsers(dest="action", required=True, metavar="create|list|remove")
     for action, about in (("create", "make it from its recipe, then try it"), ("remove", "delete it")):
         own = actions.add_parser(action, help=about, description=about, allow_abbrev=False)
         own.add_argument("name", nargs="+", help="a framework or its environment; all")
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
             )
     own = actions.add_parser("list", help="what is there, what it weighs, what runs", allow_abbrev=False)
     own.add_argument("--try", dest="again", action="store_true", help="start every framework again")
-    return made
+    return options
 
 
 def main(argv: Sequence[str]) -> int:
@@ -91,8 +91,8 @@ def _wanted(given: Sequence[str], action: str) -> list[Environment]:
     """Each once. With `all`, what is not there yet, or what there is to remove. Raises UsageError."""
     if list(given) == ["all"]:
         return [x for x in environments.every().values() if x.folder.exists() == (action == "remove")]
-    found = {environment.name: environment for environment in map(environments.named, given)}
-    return list(found.values())
+    by_name = {environment.name: environment for environment in map(environments.named, given)}
+    return list(by_name.values())
 
 
 def create(environment: Environment, wheels: Path | None, say: Callable[[str], None]) -> int:

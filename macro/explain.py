@@ -33,25 +33,25 @@ def parser() -> argparse.ArgumentParser:
     from macro.networks.base import PHASES
     from reports.parser import OneLineParser
 
-    made = OneLineParser("python -m macro explain", description=__doc__, allow_abbrev=False)
-    made.add_argument("network", help="fcn-s, fcn-r, …, or a file like micro/shapes/fcn-r.json")
-    made.add_argument("a", help="a framework")
-    made.add_argument("b", help="the framework it is compared with; the same again where a setting differs")
-    made.add_argument("--phase", choices=PHASES, default="step", help="what is explained (step)")
-    made.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
-    made.add_argument("--threads", default="1", metavar="N", help="of both, or A's and B's: 1,2 (1)")
-    made.add_argument("--heap", default="default", metavar="WORD", help="of both, or A's and B's: default,keep")
-    made.add_argument("--division", default="default", metavar="WORD", help="of both, or A's and B's: default,tuned")
-    made.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each (1)")
-    made.add_argument("--budget", metavar="TIME", help=f"time of watching ({SECONDS:.0f}s a run)")
-    made.add_argument(
+    options = OneLineParser("python -m macro explain", description=__doc__, allow_abbrev=False)
+    options.add_argument("network", help="fcn-s, fcn-r, …, or a file like micro/shapes/fcn-r.json")
+    options.add_argument("a", help="a framework")
+    options.add_argument("b", help="the framework it is compared with; the same again where a setting differs")
+    options.add_argument("--phase", choices=PHASES, default="step", help="what is explained (step)")
+    options.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
+    options.add_argument("--threads", default="1", metavar="N", help="of both, or A's and B's: 1,2 (1)")
+    options.add_argument("--heap", default="default", metavar="WORD", help="of both, or A's and B's: default,keep")
+    options.add_argument("--division", default="default", metavar="WORD", help="of both, or A's and B's: default,tuned")
+    options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each (1)")
+    options.add_argument("--budget", metavar="TIME", help=f"time of watching ({SECONDS:.0f}s a run)")
+    options.add_argument(
         "--kernels", action="store_true", help="measure the named products by themselves too: what is left of each"
     )
-    made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    add_documents(made, "attribution")
-    made.add_argument("--figures", metavar="DIR", type=Path, help="draw the waterfall into this folder")
-    made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
-    return made
+    options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    add_documents(options, "attribution")
+    options.add_argument("--figures", metavar="DIR", type=Path, help="draw the waterfall into this folder")
+    options.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+    return options
 
 
 @dataclass(frozen=True)

@@ -31,17 +31,17 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     from macro.networks.base import PHASES
 
-    made = command.parser("run", __doc__)
-    made.add_argument("--phase", choices=PHASES, default="step", help="what is timed (step)")
-    made.add_argument("--heap", default="default", metavar="WORDS", help="default, keep: what malloc gives back")
-    made.add_argument("--division", default="default", metavar="WORDS", help="default, tuned: the knobs that won")
-    made.add_argument("--budget", default="60s", metavar="TIME", help="time of measuring (60s)")
-    made.add_argument(
+    options = command.parser("run", __doc__)
+    options.add_argument("--phase", choices=PHASES, default="step", help="what is timed (step)")
+    options.add_argument("--heap", default="default", metavar="WORDS", help="default, keep: what malloc gives back")
+    options.add_argument("--division", default="default", metavar="WORDS", help="default, tuned: the knobs that won")
+    options.add_argument("--budget", default="60s", metavar="TIME", help="time of measuring (60s)")
+    options.add_argument(
         "--runs", type=int, default=3, metavar="N", help="generations of processes (3), of 6 rounds or more"
     )
-    made.add_argument("--margin", default=MARGIN, metavar="SHARE", help="smallest difference that is one (1%%)")
-    add_outputs(made)
-    return made
+    options.add_argument("--margin", default=MARGIN, metavar="SHARE", help="smallest difference that is one (1%%)")
+    add_outputs(options)
+    return options
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _measure(plan: Plan, entries: list[Entry], division: str, margin: float, fil
     from macro.timing import results, resume, turns
     from reports import next_run
 
-    said, contest = partial(command.say, quiet), results.contest_name(plan, division)
+    say, contest = partial(command.say, quiet), results.contest_name(plan, division)
     named = {results.name(plan, entry): entry for entry in entries}
     taken = resume.rounds(file.run, contest)
     if _done(contest, list(named), taken, file):
@@ -156,10 +156,10 @@ def _measure(plan: Plan, entries: list[Entry], division: str, margin: float, fil
     began, before = time.monotonic(), resume.spent(taken)
     with tempfile.TemporaryDirectory(prefix="kernelgap-macro-") as name:
         folder = Path(name)
-        seconds = gate.refuse_unequal(plan, entries, folder, said)
+        seconds = gate.refuse_unequal(plan, entries, folder, say)
         resume.restore(named, taken)
         keep = partial(resume.keep, file, contest, named)
-        seconds["measuring"] = before + turns.take(resume.left(plan, taken), entries, folder, said, keep)
+        seconds["measuring"] = before + turns.take(resume.left(plan, taken), entries, folder, say, keep)
     seconds["wall"] = before + time.monotonic() - began
     contest_record = results.contest(plan, entries, division, margin, seconds)
     file.append(next_run.foreseen(contest_record, next_run.spreads(file.run.environment)))
@@ -167,13 +167,13 @@ def _measure(plan: Plan, entries: list[Entry], division: str, margin: float, fil
 
 def _done(contest: str, names: list[str], taken: Sequence[Round], file: RunFile) -> bool:
     """Whether the file holds it whole. Raises UsageError where it holds one of other frameworks."""
-    known = [[r.name for r in c.results] for c in file.run.contests if c.contest == contest]
-    if any(found != names for found in [*known, *(list(one.entries) for one in taken)]):
+    finished = [[r.name for r in c.results] for c in file.run.contests if c.contest == contest]
+    if any(held != names for held in [*finished, *(list(one.entries) for one in taken)]):
         raise UsageError(
             f"-o {file.path}: it holds {contest} of other frameworks, from `{file.run.environment.command}`: name "
             "another file"
         )
-    return bool(known)
+    return bool(finished)
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ def prove(
     network: Network, batch: int, wanted: Sequence[tuple[Framework, Setting]], folder: Path, say: Callable[[str], None]
 ) -> list[Verdict]:
     """A verdict for each; what cannot run has its reason. Proofs that hold are kept for `proven`."""
-    found = []
+    verdicts = []
     say("reference: NumPy, and the bounds that it sets")
     want, bounds = reference(network, batch, folder)
     for framework, setting in wanted:
@@ -134,15 +134,15 @@ def prove(
         try:
             answer = ask(framework, network, batch, setting, folder)
         except SuiteError as error:
-            found.append(Verdict(framework.name, False, str(error), math.nan, "cannot run"))
+            verdicts.append(Verdict(framework.name, False, str(error), math.nan, "cannot run"))
             continue
         verdict = judge(answer, want, bounds)
         if verdict.equal:
             keep(network, batch, framework, setting, answer.identity, verdict)
         elif name_of := defects.name(answer, want, network, batch, folder):
             verdict = Verdict(**{**asdict(verdict), "why": f"{name_of}: {verdict.why}"})
-        found.append(verdict)
-    return found
+        verdicts.append(verdict)
+    return verdicts
 
 
 def key(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> str:

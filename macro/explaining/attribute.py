@@ -45,7 +45,7 @@ class Place(NamedTuple):
 
 def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: int) -> Attribution:
     """Of one process, rows that belong together as one."""
-    found = Attribution(len(watched.steps), watched.rounds)
+    attribution = Attribution(len(watched.steps), watched.rounds)
     starts = [start for start, *_ in watched.steps]
     wall = sum(end - start for start, end, *_ in watched.steps) * 1e-9
     cpu = sum(cpu for _, _, cpu, _ in watched.steps)
@@ -58,26 +58,26 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
             outside += not place.inside
             unknown += column.startswith("unknown")
             key = (together(place.rows, group), column)
-            _add(found, key, step, SECONDS)
-            found.seen.setdefault(key, Counter())[_kernel(sample)] += 1
+            _add(attribution, key, step, SECONDS)
+            attribution.seen.setdefault(key, Counter())[_kernel(sample)] += 1
         count = len(inside)
-        found.closure = {
+        attribution.closure = {
             "sampling": count * SECONDS / cpu if cpu else None,
             "span": 1 - outside / count if watched.traces and count else None,
             "naming": 1 - unknown / count if count else None,
         }
     else:
-        _by_spans_alone(found, watched, starts, group)
-    found.closure["threads"] = cpu / (threads * wall) if wall else None
+        _by_spans_alone(attribution, watched, starts, group)
+    attribution.closure["threads"] = cpu / (threads * wall) if wall else None
     if watched.samples:
-        found.cells.update(waiting(watched, threads, group))
-        for key, seconds in found.cells.items():  # all by the thread, so that cells sum to a wall
-            found.cells[key] = [x / threads for x in seconds]
+        attribution.cells.update(waiting(watched, threads, group))
+        for key, seconds in attribution.cells.items():  # all by the thread, so that cells sum to a wall
+            attribution.cells[key] = [x / threads for x in seconds]
     for span, key in _leaves(watched.spans, group):
         if _step(watched, starts, span["start"]) is not None:
-            found.calls[key] = found.calls.get(key, 0.0) + 1.0 / found.steps
-            found.bytes[key] = found.bytes.get(key, 0.0) + span.get("bytes", 0) / found.steps
-    return found
+            attribution.calls[key] = attribution.calls.get(key, 0.0) + 1.0 / attribution.steps
+            attribution.bytes[key] = attribution.bytes.get(key, 0.0) + span.get("bytes", 0) / attribution.steps
+    return attribution
 
 
 def _kernel(sample: Sample) -> str:
@@ -85,8 +85,8 @@ def _kernel(sample: Sample) -> str:
     return f"{sample.symbol} ({'generated code' if module.startswith('perf-') else module})"
 
 
-def _add(found: Attribution, key: Key, step: int, seconds: float) -> None:
-    found.cells.setdefault(key, [0.0] * found.steps)[step] += seconds
+def _add(attribution: Attribution, key: Key, step: int, seconds: float) -> None:
+    attribution.cells.setdefault(key, [0.0] * attribution.steps)[step] += seconds
 
 
 def _step(watched: Watched, starts: Sequence[int], time: int) -> int | None:
@@ -122,19 +122,19 @@ def _innermost(open_: Sequence[dict[str, Any]]) -> Place:
 
 def _leaves(spans: Iterable[dict[str, Any]], group: Mapping[str, tuple[str, ...]]) -> list[tuple[Any, Key]]:
     """Spans with rows and a column, parts of no other, that hold no further one of the same column; their cells."""
-    found: list[tuple[Any, Key]] = []
+    leaves: list[tuple[Any, Key]] = []
     inner: dict[str, int] = {}  # by column, where the latest that began so far ends
     for span in sorted(
         (s for s in spans if s["rows"] and s["column"] and not s.get("part")), key=lambda s: (-s["start"], s["end"])
     ):
         if inner.get(span["column"], span["end"] + 1) > span["end"]:
-            found.append((span, (together(span["rows"], group), span["column"])))
+            leaves.append((span, (together(span["rows"], group), span["column"])))
         inner[span["column"]] = span["end"]
-    return found
+    return leaves
 
 
 def _by_spans_alone(
-    found: Attribution, watched: Watched, starts: Sequence[int], group: Mapping[str, tuple[str, ...]]
+    attribution: Attribution, watched: Watched, starts: Sequence[int], group: Mapping[str, tuple[str, ...]]
 ) -> None:
     """Without samples: each span's own time, less that of the spans inside it; the operating system's share is
     inside them."""
@@ -148,14 +148,14 @@ def _by_spans_alone(
             stack.pop()
         at, end = span["start"], min(span["end"], watched.steps[step][1])
         rows = span["rows"] or (stack[-1]["rows"] if stack else [])
-        _add(found, (together(rows, group), span["column"] or "framework"), step, (end - at) * 1e-9)
+        _add(attribution, (together(rows, group), span["column"] or "framework"), step, (end - at) * 1e-9)
         for above in reversed(stack):  # one may end before it does
             within = min(end, above["end"]) - at
             if within > 0:
                 key = (together(above["rows"], group), above["column"] or "framework")
-                _add(found, key, step, -within * 1e-9)
+                _add(attribution, key, step, -within * 1e-9)
                 at += within
         inside += (end - at) * 1e-9
         stack.append({**span, "end": end, "rows": rows})
     wall = sum(end - start for start, end, *_ in watched.steps) * 1e-9
-    found.closure = {"sampling": None, "span": inside / wall if wall else None, "naming": None}
+    attribution.closure = {"sampling": None, "span": inside / wall if wall else None, "naming": None}

@@ -47,30 +47,30 @@ def estimate(differences: Sequence[Any]) -> stats.Estimate:
     return stats.generations(differences, trimmed=0.0)
 
 
-def ends(found: stats.Estimate) -> tuple[float, float]:
+def ends(difference: stats.Estimate) -> tuple[float, float]:
     """Of a 95 % interval."""
-    half = found.half(1 - stats.SHOWN)
-    return found.center - half, found.center + half
+    half = difference.half(1 - stats.SHOWN)
+    return difference.center - half, difference.center + half
 
 
-def differs(found: stats.Estimate, error: float) -> bool:
+def differs(difference: stats.Estimate, error: float) -> bool:
     """Whether zero is outside the interval that misses with this probability."""
-    return abs(found.center) > found.half(error)
+    return abs(difference.center) > difference.half(error)
 
 
-def bars(cells: Seconds, known: Mapping[str, Row], what: str) -> list[Bar]:
+def bars(cells: Seconds, by_name: Mapping[str, Row], what: str) -> list[Bar]:
     """The gap by cause (column), layer or phase, the largest first."""
     members: dict[str, list[int]] = {}
     for i, key in enumerate(cells.keys):
-        members.setdefault(_name(key, known, what), []).append(i)
+        members.setdefault(_name(key, by_name, what), []).append(i)
     times = {name: [sum(side[i] for i in at) for side in cells.means] for name, at in members.items()}
     tested = [name for name, seconds in times.items() if max(seconds) >= cells.least]
-    made = []
+    waterfall = []
     for name, at in members.items():
-        found = estimate([x[:, at].sum(axis=1) for x in cells.differences])
-        sure = name in tested and differs(found, ERROR[what] / len(tested))
-        made.append(Bar(name, times[name][0], times[name][1], *ends(found), sure))
-    return sorted(made, key=lambda bar: -abs(bar.gap))
+        difference = estimate([x[:, at].sum(axis=1) for x in cells.differences])
+        sure = name in tested and differs(difference, ERROR[what] / len(tested))
+        waterfall.append(Bar(name, times[name][0], times[name][1], *ends(difference), sure))
+    return sorted(waterfall, key=lambda bar: -abs(bar.gap))
 
 
 def errors(cells: Seconds, causes: Sequence[Bar]) -> list[float]:
@@ -94,9 +94,9 @@ def residual(plain: Sequence[Sequence[Any]], cells: Sequence[Sequence[Any]], lef
     return Bar(RESIDUAL, *left, *ends(estimate([x - y for x, y in zip(a, b, strict=True)])), False)
 
 
-def _name(key: Key, known: Mapping[str, Row], what: str) -> str:
+def _name(key: Key, by_name: Mapping[str, Row], what: str) -> str:
     """Of the bar that a cell belongs to."""
-    rows = [known[name] for name in key[0] if name in known]
+    rows = [by_name[name] for name in key[0] if name in by_name]
     if what == "cause":
         return key[1]
     names = [row.layer or row.name for row in rows] if what == "layer" else [row.phase for row in rows]

@@ -45,8 +45,8 @@ class Analysis:
 def explain(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False) -> Explanation:
     """The whole document; with `kernels` the named cells are measured by themselves. `took`: seconds of watching."""
     conditions, taken = _conditions(plan, sides), _analysis(plan, sides)
-    found, names = taken.gap, [_name(side, taken.sides) for side in taken.sides]
-    named, both = gap.named(found)[:NAMED], list(zip("ab", taken.sides, strict=True))
+    result, names = taken.gap, [_name(side, taken.sides) for side in taken.sides]
+    named, both = gap.named(result)[:NAMED], list(zip("ab", taken.sides, strict=True))
     left = headroom(named, plan, taken.sides, taken.known) if kernels else []
     if kernels and not left:
         conditions.append("--kernels: nothing that is named could be measured by itself")
@@ -60,16 +60,16 @@ def explain(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = Fals
         seconds=took,
         a=names[0],
         b=names[1],
-        step=found.step,
-        gap=found.step["a"] - found.step["b"],
-        interval=found.interval,
-        resolution=found.resolution,
-        cells=found.cells,
-        residual=found.residual,
+        step=result.step,
+        gap=result.step["a"] - result.step["b"],
+        interval=result.interval,
+        resolution=result.resolution,
+        cells=result.cells,
+        residual=result.residual,
         closure=taken.closures(),
         levels={name: gap.levels(side.processes) for name, side in both},
         agreement=taken.agreement(),
-        waterfall={what: _waterfall(bars) for what, bars in found.bars.items()},
+        waterfall={what: _waterfall(bars) for what, bars in result.bars.items()},
         faults={name: gap.mean([x for p in side.processes for x in p.faults]) for name, side in both},
         system={name: gap.mean([x for p in side.processes for x in p.system]) for name, side in both},
         products={name: tuple(asdict(x) for x in side.products) for name, side in both},
@@ -77,8 +77,8 @@ def explain(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = Fals
         conditions=tuple(conditions),
         named=tuple(named),
         headroom=tuple(left),
-        sentences=(*sentences(found, named, names, plan, taken.sides), *remedies.sentences(found, plan, taken.sides)),
-        bars=found.bars,
+        sentences=(*sentences(result, named, names, plan, taken.sides), *remedies.sentences(result, plan, taken.sides)),
+        bars=result.bars,
     )
 
 
@@ -88,19 +88,19 @@ def _waterfall(bars: Sequence[Bar]) -> tuple[tuple[str, float], ...]:
 
 
 def _analysis(plan: Plan, sides: Sequence[Side]) -> Analysis:
-    sides, known = _comparable(sides), rows(plan.network, plan.batch)
+    sides, by_name = _comparable(sides), rows(plan.network, plan.batch)
     group = groups(span["rows"] for side in sides for process in side.processes for span in process.spans)
     threads = sides[0].entry.setting.threads
     attributions = [[attribute(process, group, threads) for process in side.processes] for side in sides]
-    found = gap.gap(sides, attributions, known)
-    cells = tuple(_complete(cell, plan, sides, known) for cell in found.cells)
-    return Analysis(sides, known, group, attributions, replace(found, cells=cells))
+    result = gap.gap(sides, attributions, by_name)
+    cells = tuple(_complete(cell, plan, sides, by_name) for cell in result.cells)
+    return Analysis(sides, by_name, group, attributions, replace(result, cells=cells))
 
 
-def _complete(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]) -> Cell:
+def _complete(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> Cell:
     """With how its product's operands lie on each side, and the command that measures it alone."""
-    how = {name: transposition(cell, side, known) for name, side in zip("ab", sides, strict=True)}
-    return replace(cell, how=how, repeat=repeat(cell, plan, sides, known).command)
+    how = {name: transposition(cell, side, by_name) for name, side in zip("ab", sides, strict=True)}
+    return replace(cell, how=how, repeat=repeat(cell, plan, sides, by_name).command)
 
 
 def _comparable(sides: Sequence[Side]) -> Sequence[Side]:
@@ -122,28 +122,28 @@ def _name(side: Side, sides: Sequence[Side]) -> str:
 
 
 def _closure(side: Side, attributions: Sequence[Attribution]) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
+    ratios: dict[str, float | None] = {}
     for name in ("sampling", "span", "naming", "threads"):
         values = [x for x in (process.closure.get(name) for process in attributions) if x is not None]
-        found[name] = gap.mean(values) if values else None
-    return {**found, **witnesses.closure(side)}
+        ratios[name] = gap.mean(values) if values else None
+    return {**ratios, **witnesses.closure(side)}
 
 
 def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
     """What these figures cannot know."""
-    found = []
+    conditions = []
     if plan.generations == 1:
-        found.append(
+        conditions.append(
             "1 process of each: intervals and what is named hold within these processes; what differs from process to "
             f"process is not in them (--runs {gap.PROCESSES})"
         )
     elif plan.generations < gap.PROCESSES:
-        found.append(f"{plan.generations} processes of each: so few leave intervals wide (--runs {gap.PROCESSES})")
+        conditions.append(f"{plan.generations} processes of each: so few leave intervals wide (--runs {gap.PROCESSES})")
     if reason := perf.missing():
-        found.append(f"no samples: {reason}; the operating system's share is inside the rows")
+        conditions.append(f"no samples: {reason}; the operating system's share is inside the rows")
     elif not perf.sees_kernel():
-        found.append("perf sees no kernel code here: the operating system's share is in the residual")
+        conditions.append("perf sees no kernel code here: the operating system's share is in the residual")
     for side in sides:
         if not all(process.traces for process in side.processes):
-            found.append(f"{side.entry.framework.name} tells no spans: categories only, no rows, of both")
-    return found
+            conditions.append(f"{side.entry.framework.name} tells no spans: categories only, no rows, of both")
+    return conditions

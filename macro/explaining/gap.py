@@ -37,7 +37,7 @@ class Gap:
     resolution: float  # half of the interval's width
 
 
-def gap(sides: Sequence[Side], attributions: Sequence[Sequence[Attribution]], known: Mapping[str, Row]) -> Gap:
+def gap(sides: Sequence[Side], attributions: Sequence[Sequence[Attribution]], by_name: Mapping[str, Row]) -> Gap:
     """The gap between two sides; `attributions`: an attribution for each of their processes."""
     import numpy as np
 
@@ -49,12 +49,12 @@ def gap(sides: Sequence[Side], attributions: Sequence[Sequence[Attribution]], kn
     steps = [mean([float(x.mean()) for x in side]) for side in plain]
     residual = [step - sum(side) for step, side in zip(steps, means, strict=True)]
     seconds = Seconds(keys, means, differences, LEAST * max(steps))
-    bars = {what: certain.bars(seconds, known, what) for what in certain.ERROR}
-    cells = _cells(seconds, certain.errors(seconds, bars["cause"]), sides, attributions, known)
+    bars = {what: certain.bars(seconds, by_name, what) for what in certain.ERROR}
+    cells = _cells(seconds, certain.errors(seconds, bars["cause"]), sides, attributions, by_name)
     left = certain.residual(plain, rounds, residual)
     low, high = certain.ends(certain.estimate([a - b for a, b in zip(*plain, strict=True)]))
     step, rest = (dict(zip("ab", x, strict=True)) for x in (steps, residual))
-    by = {what: (*found, left) for what, found in bars.items()}
+    by = {what: (*waterfall, left) for what, waterfall in bars.items()}
     return Gap(step, (low, high), cells, by, rest, (high - low) / 2)
 
 
@@ -63,20 +63,20 @@ def _cells(
     errors: Sequence[float],
     sides: Sequence[Side],
     attributions: Sequence[Sequence[Attribution]],
-    known: Mapping[str, Row],
+    by_name: Mapping[str, Row],
 ) -> tuple[Cell, ...]:
     """The largest difference first; `errors`: of each one's test."""
-    faulting, made = _faulting(sides, seconds.keys, seconds.means), []
+    faulting, cells = _faulting(sides, seconds.keys, seconds.means), []
     for i, key in enumerate(seconds.keys):
         times = seconds.means[0][i], seconds.means[1][i]
-        done = amounts(key, attributions, known, times, faulting)
+        done = amounts(key, attributions, by_name, times, faulting)
         work, rate = split(*times, *done) if _counts(key) else (None, None)
         seen = {name: _seen(key, of) for name, of in zip("ab", attributions, strict=True)}
         amount: dict[str, float | None] = dict(zip("ab", done, strict=True))
-        found = certain.estimate([x[:, i] for x in seconds.differences])
-        ends, sure = certain.ends(found), certain.differs(found, errors[i])
-        made.append(Cell(called(key[0], known), key[1], *times, *ends, work, rate, amount, seen, key[0], sure))
-    return tuple(sorted(made, key=lambda cell: -abs(cell.gap)))
+        difference = certain.estimate([x[:, i] for x in seconds.differences])
+        ends, sure = certain.ends(difference), certain.differs(difference, errors[i])
+        cells.append(Cell(called(key[0], by_name), key[1], *times, *ends, work, rate, amount, seen, key[0], sure))
+    return tuple(sorted(cells, key=lambda cell: -abs(cell.gap)))
 
 
 def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, float]:

@@ -46,16 +46,16 @@ class Steps:
         return results.repeat(self.plan, self.entry)
 
 
-def product(cell: Cell, known: Mapping[str, Row]) -> Row | None:
+def product(cell: Cell, by_name: Mapping[str, Row]) -> Row | None:
     """The row of a cell's one product, if it has one."""
-    found = [known[name] for name in cell.members if name in known and known[name].product]
-    return found[0] if len(found) == 1 else None
+    rows = [by_name[name] for name in cell.members if name in by_name and by_name[name].product]
+    return rows[0] if len(rows) == 1 else None
 
 
-def transposition(cell: Cell, side: Side, known: Mapping[str, Row]) -> str | None:
+def transposition(cell: Cell, side: Side, by_name: Mapping[str, Row]) -> str | None:
     """Of a cell's product, row-major."""
-    row = product(cell, known)
-    return as_called(row, side, known).trans.upper() if row is not None and cell.column == "gemm" else None
+    row = product(cell, by_name)
+    return as_called(row, side, by_name).trans.upper() if row is not None and cell.column == "gemm" else None
 
 
 def _sizes(p: Gemm) -> tuple[int, ...]:
@@ -63,13 +63,13 @@ def _sizes(p: Gemm) -> tuple[int, ...]:
     return (p.k, *sorted((p.m, p.n)))
 
 
-def as_called(row: Row, side: Side, known: Mapping[str, Row]) -> Gemm:
+def as_called(row: Row, side: Side, by_name: Mapping[str, Row]) -> Gemm:
     """The product of a row as the framework's library logged it, where one row and one call have its sizes; else as
     the layout of its weights has it."""
     p, kind = row.product, row.name.rpartition(" ")[2]
     assert p is not None
     same = [x for x in side.products if _sizes(x) == _sizes(p)]
-    alike = [x for x in known.values() if x.product is not None and _sizes(x.product) == _sizes(p)]
+    alike = [x for x in by_name.values() if x.product is not None and _sizes(x.product) == _sizes(p)]
     if len(same) == len(alike) == 1:
         return replace(same[0], ld_pad=0)
     if side.entry.built.get("layout") != "outputs x inputs":
@@ -78,16 +78,16 @@ def as_called(row: Row, side: Side, known: Mapping[str, Row]) -> Gemm:
     return replace(p, m=m, n=n, trans=STORED[kind])
 
 
-def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]) -> Kernels | Steps:
+def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> Kernels | Steps:
     """What measures a cell by itself, of the side where it takes longer."""
     side = sides[cell.gap <= 0]
-    row = product(cell, known)
+    row = product(cell, by_name)
     if row is not None and cell.column in ("gemm", "packing"):
-        p = as_called(row, side, known)
+        p = as_called(row, side, by_name)
         return Kernels("gemm", {"m": p.m, "n": p.n, "k": p.k, "trans": p.trans, **_settings(side.entry.setting)})
     if cell.column == "OS memory":
         return Kernels("memory", {"faults": True})
-    passes = _pass(cell, plan, known)
+    passes = _pass(cell, plan, by_name)
     if passes is not None:
         return Kernels(passes.benchmark, {**passes.options, **_settings(side.entry.setting)})
     return Steps(plan, side.entry)
@@ -100,9 +100,9 @@ def _settings(setting: Setting) -> dict[str, Any]:
     return {**threads, "heap": setting.heap} if setting.heap != plain.heap else threads
 
 
-def _pass(cell: Cell, plan: Plan, known: Mapping[str, Row]) -> Kernels | None:
+def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
     """Of a cell that is one layer's update, activation or its gradient, or the loss."""
-    rows = [known[name] for name in cell.members if name in known]
+    rows = [by_name[name] for name in cell.members if name in by_name]
     if cell.column == "update":  # micro.update also has it fused with the layer's wgrad
         rows = [row for row in rows if row.name.endswith("update")]
     if len(rows) != 1 or cell.column not in ("element-wise", "softmax", "reduction", "update"):
@@ -135,11 +135,11 @@ def best(again: Kernels) -> tuple[str, float] | None:
     return (min(timed)[1], min(timed)[0]) if timed else None
 
 
-def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], known: Mapping[str, Row]) -> list[Headroom]:
+def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> list[Headroom]:
     """Of each named product or pass: the best variant by itself beside what the slower side took, and what is left."""
     measured = []
     for cell in cells:
-        again = repeat(cell, plan, sides, known)
+        again = repeat(cell, plan, sides, by_name)
         if cell.column == "packing" or isinstance(again, Steps):  # packing is a part of its product
             continue
         try:

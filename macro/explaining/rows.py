@@ -29,17 +29,17 @@ class Row:
 
 def rows(network: Network, batch: int) -> dict[str, Row]:
     """The rows of a network by name, in the order of a step."""
-    found = {}
+    by_name = {}
     for layer in network.layers:
         for role in ROLES:
             name = f"{layer.name} {role}"
-            found[name] = Row(
+            by_name[name] = Row(
                 name, layer.name, phase(role), layer.problems(batch).get(role), _bytes(layer, role, batch, network)
             )
     logits = FLOAT * batch * network.classes
     for name in WIDE:
-        found[name] = Row(name, "", name, None, 2.0 * logits if name == "loss" else 0.0)
-    return found
+        by_name[name] = Row(name, "", name, None, 2.0 * logits if name == "loss" else 0.0)
+    return by_name
 
 
 def phase(role: str) -> str:
@@ -79,15 +79,17 @@ def together(names: Sequence[str], group: Mapping[str, tuple[str, ...]]) -> tupl
     return group.get(names[0], tuple(names)) if names else (OUTSIDE,)
 
 
-def called(members: Iterable[str], known: Mapping[str, Row]) -> str:
+def called(members: Iterable[str], by_name: Mapping[str, Row]) -> str:
     """A group's name: its layers by what is done for them: `fc1 wgrad + update`, `fc1, fc2, out update`."""
-    order = list(known)
-    names = sorted(set(members), key=lambda name: order.index(name) if name in known else len(order))
-    layers = list(dict.fromkeys(known[name].layer for name in names if name in known and known[name].layer))
-    others = [name for name in names if name not in known or not known[name].layer]
+    order = list(by_name)
+    names = sorted(set(members), key=lambda name: order.index(name) if name in by_name else len(order))
+    layers = list(dict.fromkeys(by_name[name].layer for name in names if name in by_name and by_name[name].layer))
+    others = [name for name in names if name not in by_name or not by_name[name].layer]
     roles: dict[tuple[str, ...], list[str]] = {}
     for layer in layers:
-        does = tuple(name.removeprefix(f"{layer} ") for name in names if name in known and known[name].layer == layer)
+        does = tuple(
+            name.removeprefix(f"{layer} ") for name in names if name in by_name and by_name[name].layer == layer
+        )
         roles.setdefault(does, []).append(layer)
     parts = [f"{', '.join(of)} {' + '.join(does)}" for does, of in roles.items()]
     return "; ".join(parts + others)

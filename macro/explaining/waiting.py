@@ -22,7 +22,7 @@ Piece = tuple[int, int, Rows]
 def waiting(watched: Watched, threads: int, group: Mapping[str, Rows]) -> dict[tuple[Rows, str], list[float]]:
     """Thread seconds by row and step. Where spans lie on several threads no row can be told, nor outside all of
     them: then it is the row `waiting`."""
-    found: dict[tuple[Rows, str], list[float]] = {}
+    cells: dict[tuple[Rows, str], list[float]] = {}
     spans = sorted((s for s in watched.spans if s["rows"]), key=lambda s: (s["start"], -s["end"]))
     if len({span.get("thread") for span in spans}) > 1:
         spans = []
@@ -45,8 +45,8 @@ def waiting(watched: Watched, threads: int, group: Mapping[str, Rows]) -> dict[t
                     break
                 for rows, nanoseconds in _shared(max(a, start), min(b, end), pieces):
                     key = (rows, IDLE)
-                    found.setdefault(key, [0.0] * len(watched.steps))[step] += nanoseconds * count * 1e-9
-    return found
+                    cells.setdefault(key, [0.0] * len(watched.steps))[step] += nanoseconds * count * 1e-9
+    return cells
 
 
 def _shared(start: int, end: int, pieces: Sequence[Piece]) -> Iterator[tuple[Rows, int]]:

@@ -22,7 +22,7 @@ def agreement(
     side: Side,
     attributions: Sequence[Attribution],
     group: Mapping[str, tuple[str, ...]],
-    known: Mapping[str, Row],
+    by_name: Mapping[str, Row],
 ) -> list[Agreement]:
     """Whether trace and replay agree, for each row of at least a twentieth of the step. `name`: of the side, a or b."""
     import numpy as np
@@ -44,7 +44,7 @@ def agreement(
         else:
             verdict, sigma = equivalent(seconds, again)
         replay = None if again is None else float(np.mean(again))
-        agreements.append(Agreement(name, called(rows, known), mean, replay, sigma, verdict))
+        agreements.append(Agreement(name, called(rows, by_name), mean, replay, sigma, verdict))
     return agreements
 
 
@@ -94,7 +94,7 @@ def _by_round(process: Attribution) -> dict[tuple[str, ...], list[float]]:
 
 def _replayed(side: Side, group: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[float]]:
     """Seconds of each row, a number a replay."""
-    found: dict[tuple[str, ...], list[float]] = {}
+    replayed: dict[tuple[str, ...], list[float]] = {}
     for process in side.processes:
         for _, seconds in process.replays:
             sums: dict[tuple[str, ...], float] = {}
@@ -102,8 +102,8 @@ def _replayed(side: Side, group: Mapping[str, tuple[str, ...]]) -> dict[tuple[st
                 key = together(rows, group)
                 sums[key] = sums.get(key, 0.0) + took
             for key, total in sums.items():
-                found.setdefault(key, []).append(total)
-    return found
+                replayed.setdefault(key, []).append(total)
+    return replayed
 
 
 def closure(side: Side) -> dict[str, float | None]:

@@ -13,7 +13,7 @@ PASSES = ("element-wise", "reduction", "softmax", "update", "copy", "clear")
 def amounts(
     key: Key,
     attributions: Sequence[Sequence[Attribution]],
-    known: Mapping[str, Row],
+    by_name: Mapping[str, Row],
     seconds: Sequence[float],
     faulting: Sequence[float],
 ) -> list[float]:
@@ -21,16 +21,16 @@ def amounts(
     that the spans tell where both sides' do, else nominal: one pass over what the rows touch."""
     members, column = key
     if column == "OS memory":
-        found = [t * rate for t, rate in zip(seconds, faulting, strict=True)]
+        work = [t * rate for t, rate in zip(seconds, faulting, strict=True)]
     elif column == "gemm":
-        found = [_flops(key, side, known) for side in attributions]
+        work = [_flops(key, side, by_name) for side in attributions]
     elif column == "packing":
-        found = [sum(_factors(known[name]) for name in members if name in known) or 1.0] * len(attributions)
+        work = [sum(_factors(by_name[name]) for name in members if name in by_name) or 1.0] * len(attributions)
     elif column in PASSES:
-        found = _bytes(key, attributions, known)
+        work = _bytes(key, attributions, by_name)
     else:
-        found = [max(1.0, sum(_calls((members, k[1]), side) for k in _keys(side, members))) for side in attributions]
-    return [amount if t > 0 else 0.0 for amount, t in zip(found, seconds, strict=True)]
+        work = [max(1.0, sum(_calls((members, k[1]), side) for k in _keys(side, members))) for side in attributions]
+    return [amount if t > 0 else 0.0 for amount, t in zip(work, seconds, strict=True)]
 
 
 def _keys(side: Sequence[Attribution], members: tuple[str, ...]) -> set[Key]:
@@ -41,11 +41,11 @@ def _calls(key: Key, side: Sequence[Attribution]) -> float:
     return sum(process.calls.get(key, 0.0) for process in side) / len(side)
 
 
-def _flops(key: Key, side: Sequence[Attribution], known: Mapping[str, Row]) -> float:
+def _flops(key: Key, side: Sequence[Attribution], by_name: Mapping[str, Row]) -> float:
     """Of the rows' products, times how often each is called; 1 of what is in no row, which is all of both steps."""
     if key[0] == (OUTSIDE,):
         return 1.0
-    products = [known[name].product for name in key[0] if name in known]
+    products = [by_name[name].product for name in key[0] if name in by_name]
     once = sum(name.rpartition(" ")[2] in PRODUCTS for name in key[0])
     return sum(product.flops for product in products if product) * max(1.0, _calls(key, side) / max(1, once))
 
@@ -56,7 +56,7 @@ def _factors(row: Row) -> float:
     return 0.0 if p is None else 8.0 * (p.m * p.k + p.k * p.n)
 
 
-def _bytes(key: Key, attributions: Sequence[Sequence[Attribution]], known: Mapping[str, Row]) -> list[float]:
+def _bytes(key: Key, attributions: Sequence[Sequence[Attribution]], by_name: Mapping[str, Row]) -> list[float]:
     traced = [sum(process.bytes.get(key, 0.0) for process in side) / len(side) for side in attributions]
-    nominal = sum(known[name].bytes for name in key[0] if name in known) or 1.0
+    nominal = sum(by_name[name].bytes for name in key[0] if name in by_name) or 1.0
     return traced if all(traced) else [nominal] * len(attributions)

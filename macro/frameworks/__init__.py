@@ -75,17 +75,17 @@ def _files() -> list[Path]:
 def _rows(path: Path) -> dict[str, Framework]:
     """Read off the syntax tree: ROWS is a literal {name: knobs}; RECIPE, TUNED are literals."""
     tree = ast.parse(path.read_text("utf-8"))
-    told: dict[str, Any] = {}
+    literals: dict[str, Any] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
             if name in ("ROWS", "RECIPE", "TUNED"):
-                told[name] = _literal(name, node.value)
+                literals[name] = _literal(name, node.value)
     about = (ast.get_docstring(tree) or "").partition("\n")[0]
-    recipe, tuned = told.get("RECIPE", {}), told.get("TUNED", {})
+    recipe, tuned = literals.get("RECIPE", {}), literals.get("TUNED", {})
     return {
         name: Framework(name, path, about, recipe, knobs, {**knobs, **tuned})
-        for name, knobs in told.get("ROWS", {path.stem: {}}).items()
+        for name, knobs in literals.get("ROWS", {path.stem: {}}).items()
     }
 
 

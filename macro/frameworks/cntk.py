@@ -141,8 +141,8 @@ class Model(object):
         return float(self.entropy.eval(self.both).astype("float64").mean())
 
     def gradients(self):
-        told = self.entropy.grad(self.both, wrt=list(self.p.values()))
-        return dict((name, told[w] / self.batch) for name, w in self.p.items())
+        gradients = self.entropy.grad(self.both, wrt=list(self.p.values()))
+        return dict((name, gradients[w] / self.batch) for name, w in self.p.items())
 
     def parameters(self):
         return dict((name, w.value.copy()) for name, w in self.p.items())

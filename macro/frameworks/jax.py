@@ -85,8 +85,8 @@ class Model(object):
     def _entropy(self, p, x, labels):
         logits = self._apply(p, x)
         with self.jax.named_scope("loss"):
-            told = self.jax.nn.log_softmax(logits)
-            return -self.jax.numpy.take_along_axis(told, labels[:, None], axis=1).mean()
+            log_softmax = self.jax.nn.log_softmax(logits)
+            return -self.jax.numpy.take_along_axis(log_softmax, labels[:, None], axis=1).mean()
 
     def _update(self, p, v, x, labels):
         grads = self.jax.grad(self._entropy)(p, x, labels)

@@ -54,12 +54,12 @@ def identity(job):
     import keras
 
     backend = keras.backend.backend()
-    told = BACKENDS[backend].identity()
-    told["flags"].update(backend=backend, floatx=keras.config.floatx(), xla=os.environ.get("XLA_FLAGS", ""))
-    told["flags"]["jit_compile"] = bool(Model.jit)
-    told["threads"] = told["threads"] or {"xla": job["threads"]}
-    told["version"] = "%s, %s %s" % (keras.__version__, backend, told["version"])
-    return dict(told, framework="keras")
+    facts = BACKENDS[backend].identity()
+    facts["flags"].update(backend=backend, floatx=keras.config.floatx(), xla=os.environ.get("XLA_FLAGS", ""))
+    facts["flags"]["jit_compile"] = bool(Model.jit)
+    facts["threads"] = facts["threads"] or {"xla": job["threads"]}
+    facts["version"] = "%s, %s %s" % (keras.__version__, backend, facts["version"])
+    return dict(facts, framework="keras")
 
 
 def build(job):

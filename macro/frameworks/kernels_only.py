@@ -31,10 +31,10 @@ def identity(job):
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        told = version("kernelgap")
+        release = version("kernelgap")
     except PackageNotFoundError:
-        told = "of this checkout"
-    return {"framework": "kernels-only", "version": told, "flags": {"products": CHOSEN}, "threads": job["threads"]}
+        release = "of this checkout"
+    return {"framework": "kernels-only", "version": release, "flags": {"products": CHOSEN}, "threads": job["threads"]}
 
 
 CHOSEN = {}  # by product: the variant that was fastest for it
@@ -198,8 +198,8 @@ class Model(object):
 
     def _sources(self, problem, i, dz):
         """A derivative's operands by name: what the forward gave, and the gradient that it scales in place."""
-        known = {"x": self._input(i).reshape(1, -1), "y": dz.reshape(1, -1), "dy": dz.reshape(1, -1)}
-        return [known[operand.name] for operand in problem.operands()]
+        by_name = {"x": self._input(i).reshape(1, -1), "y": dz.reshape(1, -1), "dy": dz.reshape(1, -1)}
+        return [by_name[operand.name] for operand in problem.operands()]
 
     def _weight(self, name, x, dz, mean, moves):
         """Weight and bias of a layer: their gradient, or the step itself."""

@@ -15,19 +15,19 @@ def available():
 
 
 def identity(job):
-    told = {"framework": "numpy", "version": np.__version__, "blas": None}
+    facts = {"framework": "numpy", "version": np.__version__, "blas": None}
     try:
         import threadpoolctl
 
         pools = threadpoolctl.threadpool_info()
-        told["threads"] = dict((pool["internal_api"], pool["num_threads"]) for pool in pools)
+        facts["threads"] = dict((pool["internal_api"], pool["num_threads"]) for pool in pools)
         own = [pool for pool in pools if pool["internal_api"] == "openblas"]
         if own:
-            told["blas"] = "OpenBLAS %s %s" % (own[0]["version"], own[0].get("architecture"))
-            told["dispatch"] = own[0].get("architecture")
+            facts["blas"] = "OpenBLAS %s %s" % (own[0]["version"], own[0].get("architecture"))
+            facts["dispatch"] = own[0].get("architecture")
     except ImportError:
         pass
-    return told
+    return facts
 
 
 def trace(model, run):

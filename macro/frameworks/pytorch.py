@@ -150,11 +150,11 @@ class Model(object):
             return float(self.torch.nn.functional.cross_entropy(self.logits(self.x), self.labels))
 
     def _named(self, of):
-        told = {}
+        arrays = {}
         for layer, linear in zip(self.job["network"]["layers"], self.linears):
-            told[layer["name"] + ".weight"] = of(linear.weight).detach().numpy().T.copy()
-            told[layer["name"] + ".bias"] = of(linear.bias).detach().numpy().copy()
-        return told
+            arrays[layer["name"] + ".weight"] = of(linear.weight).detach().numpy().T.copy()
+            arrays[layer["name"] + ".bias"] = of(linear.bias).detach().numpy().copy()
+        return arrays
 
     def gradients(self):
         self.gradient()

@@ -112,8 +112,8 @@ class Model(object):
     def _loss(self, x, labels):
         logits = self._logits(x)
         with self.scope("loss"):
-            told = self.tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-            return self.tf.reduce_mean(told)
+            losses = self.tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+            return self.tf.reduce_mean(losses)
 
     def programs(self):
         """What the phases run, and on what."""

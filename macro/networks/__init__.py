@@ -33,18 +33,18 @@ def find(name: str) -> Network:
             f"MKL_VERBOSE=1 ONEDNN_VERBOSE=1 python {name} >log; python -m micro.gemm --shapes log"
         )
     for stem in _stems():
-        found: Network | None = _module(stem).NETWORKS.get(name)
-        if found is not None:
-            return found
+        network: Network | None = _module(stem).NETWORKS.get(name)
+        if network is not None:
+            return network
     raise UsageError(f"network {name}: {choice(name, names())}; or name a file, net.json")
 
 
-def _whole(told: dict[str, Any]) -> dict[str, Any]:
+def _whole(data: dict[str, Any]) -> dict[str, Any]:
     """A network's file, with what only a step needs. Raises ValueError where it lacks that."""
-    check(told, NETWORK, ("rate",))
-    for i, layer in enumerate(told["layers"], 1):
+    check(data, NETWORK, ("rate",))
+    for i, layer in enumerate(data["layers"], 1):
         check(layer, LAYER, ("activation",), f"layer {i}: ")
-    return told
+    return data
 
 
 def _stems() -> list[str]:

@@ -31,12 +31,12 @@ class Layer:
 
     def problems(self, batch: int, phase: str = "step") -> dict[str, Gemm]:
         """Its products by phase, W stored inputs×outputs, as micro measures them."""
-        found = {"forward": Gemm(batch, self.outputs, self.inputs, "nn")}
+        products = {"forward": Gemm(batch, self.outputs, self.inputs, "nn")}
         if phase != "forward":
             if not self.first:
-                found["dgrad"] = Gemm(batch, self.inputs, self.outputs, "nt")
-            found["wgrad"] = Gemm(self.inputs, self.outputs, batch, "tn")
-        return found
+                products["dgrad"] = Gemm(batch, self.inputs, self.outputs, "nt")
+            products["wgrad"] = Gemm(self.inputs, self.outputs, batch, "tn")
+        return products
 
     def flops(self, batch: int, phase: str) -> float:
         """Of its products, in one of the phases."""
@@ -84,8 +84,8 @@ class Network:
 
     def data(self) -> dict[str, Any]:
         """For a worker in another environment, and for micro/shapes."""
-        told = asdict(self)
-        return {"network": told.pop("name"), **told}
+        fields = asdict(self)
+        return {"network": fields.pop("name"), **fields}
 
 
 def dense(*sizes: int, hidden: str = "sigmoid") -> tuple[Layer, ...]:
@@ -97,9 +97,9 @@ def dense(*sizes: int, hidden: str = "sigmoid") -> tuple[Layer, ...]:
     )
 
 
-def from_data(told: dict[str, Any]) -> Network:
+def from_data(data: dict[str, Any]) -> Network:
     """The inverse of `data`. Raises ValueError, KeyError, TypeError."""
-    layers = tuple(Layer(**layer) for layer in told["layers"])
+    layers = tuple(Layer(**layer) for layer in data["layers"])
     if not layers or any(x.activation not in ACTIVATIONS for x in layers):
         raise ValueError(f"layers have one of the activations {', '.join(ACTIVATIONS)}")
     for before, after in itertools.pairwise(layers):
@@ -109,8 +109,8 @@ def from_data(told: dict[str, Any]) -> Network:
             raise ValueError(f"{after.name} is not the first layer")
     if len({layer.name for layer in layers}) < len(layers):
         raise ValueError("two layers of one name")
-    network = Network(told["network"], "", int(told["batch"]), layers, float(told["rate"]))
-    network = replace(network, source=str(told.get("source", "")), momentum=float(told.get("momentum", 0.0)))
+    network = Network(data["network"], "", int(data["batch"]), layers, float(data["rate"]))
+    network = replace(network, source=str(data.get("source", "")), momentum=float(data.get("momentum", 0.0)))
     if min(network.batch, *(size for layer in layers for size in (layer.inputs, layer.outputs))) < 1:
         raise ValueError("the batch, inputs and outputs of layers are positive whole numbers")
     if not (math.isfinite(network.rate) and math.isfinite(network.momentum)):

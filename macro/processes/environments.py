@@ -52,30 +52,30 @@ class Environment:
     @property
     def digest(self) -> str:
         """Of the recipe: another one makes another environment."""
-        told = {key: value for key, value in self.recipe.items() if key != "megabytes"}  # a guess, no part
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        parts = {key: value for key, value in self.recipe.items() if key != "megabytes"}  # a guess, no part
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def every() -> dict[str, Environment]:
     """By name, those with a recipe; a file's rows share theirs."""
-    found: dict[str, list[Framework]] = {}
+    by_environment: dict[str, list[Framework]] = {}
     for framework in map(find, names()):
         if framework.recipe:
-            found.setdefault(framework.environment, []).append(framework)
-    return {name: Environment(name, rows[0].recipe, tuple(rows)) for name, rows in found.items()}
+            by_environment.setdefault(framework.environment, []).append(framework)
+    return {name: Environment(name, rows[0].recipe, tuple(rows)) for name, rows in by_environment.items()}
 
 
 def named(name: str) -> Environment:
     """By its own name or that of one of its rows. Raises UsageError."""
-    known = every()
-    if name in known:
-        return known[name]
-    for environment in known.values():
+    environments = every()
+    if name in environments:
+        return environments[name]
+    for environment in environments.values():
         if name in (row.name for row in environment.rows):
             return environment
     if name in names():
         raise UsageError(f"{name}: it runs in the suite's own environment; there is nothing to make")
-    raise UsageError(f"{name}: there are {', '.join([*known, 'all'])}")
+    raise UsageError(f"{name}: there are {', '.join([*environments, 'all'])}")
 
 
 def missing(environment: Environment) -> dict[str, str]:
@@ -134,9 +134,9 @@ def _locked(name: str) -> Iterator[None]:
 
 def _build(environment: Environment, base: Path, folder: Path, wheels: Path | None, say: Callable[[str], None]) -> None:
     recipe = environment.recipe
-    told = subprocess.run([base, "-m", "venv", folder], capture_output=True, text=True, env=clean())
-    if told.returncode:
-        raise Unavailable(f"{base} -m venv fails: {_last(told.stdout + told.stderr)}")
+    completed = subprocess.run([base, "-m", "venv", folder], capture_output=True, text=True, env=clean())
+    if completed.returncode:
+        raise Unavailable(f"{base} -m venv fails: {_last(completed.stdout + completed.stderr)}")
     options = ["--no-index", "--find-links", str(wheels.resolve())] if wheels else []
     stages = [(recipe.get("before", []), []), (recipe["packages"], recipe.get("options", []))]
     for url, packages in recipe.get("index", {}).items():  # of another index these packages, and no others
@@ -155,7 +155,7 @@ def _install(
     """By the environment's pip, without its cache: what is measured is a creation from nothing."""
     words: list[str | Path] = [folder / "bin/python", "-m", "pip", "install", "--no-cache-dir", *options, *packages]
     try:
-        told = subprocess.run(
+        completed = subprocess.run(
             words,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -166,21 +166,21 @@ def _install(
         )
     except subprocess.TimeoutExpired:
         raise Unavailable(f"pip hangs: nothing within {PATIENCE:.0f} s") from None
-    if told.returncode:
+    if completed.returncode:
         facts = {
             "python": environment.recipe["python"],
             "packages": " ".join(packages),
             "place": home(),
             "where": f" in {wheels}" if wheels else " at the package index; --wheels FOLDER takes another place's",
         }
-        raise Unavailable(_flaw(told.stdout, facts))
+        raise Unavailable(_flaw(completed.stdout, facts))
 
 
 def _flaw(log: str, facts: dict[str, Any]) -> str:
     """What pip's log says went wrong, on one line."""
     for pattern, text in FLAWS:
-        if found := re.search(pattern, log):
-            return text.format(*found.groups(), **facts)
+        if match := re.search(pattern, log):
+            return text.format(*match.groups(), **facts)
     return f"pip fails: {_last(log)}"
 
 
@@ -192,13 +192,13 @@ def _last(log: str) -> str:
 
 
 def _packages(folder: Path) -> list[str]:
-    told = subprocess.run(
+    completed = subprocess.run(
         [folder / "bin/python", "-m", "pip", "list", "--format=freeze"],
         capture_output=True,
         text=True,
         env=clean() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
     )
-    return sorted(line for line in told.stdout.splitlines() if "==" in line)
+    return sorted(line for line in completed.stdout.splitlines() if "==" in line)
 
 
 def size(folder: Path) -> int:
@@ -215,11 +215,11 @@ def kept(environment: Environment) -> dict[str, Any]:
     return record if isinstance(record, dict) and record.keys() >= MEASURED else {}
 
 
-def keep(environment: Environment, told: dict[str, Any]) -> None:
+def keep(environment: Environment, record: dict[str, Any]) -> None:
     """In one step, beside what it is about."""
     path = environment.folder / KEPT
     fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(told, indent=1), "utf-8")
+    fresh.write_text(json.dumps(record, indent=1), "utf-8")
     fresh.replace(path)
 
 

@@ -15,12 +15,12 @@ PROBE = "import sys; print('%d.%d' % sys.version_info[:2], flush=True); import e
 
 def candidates(version: str) -> list[Path]:
     """Interpreters that may be of this version, the suite's own first, then PATH, then pyenv's, newest first."""
-    found = [Path(sys.executable)] if version == "{}.{}".format(*sys.version_info[:2]) else []
+    paths = [Path(sys.executable)] if version == "{}.{}".format(*sys.version_info[:2]) else []
     for folder in os.environ.get("PATH", "").split(os.pathsep):
-        found.append(Path(folder or ".") / f"python{version}")
+        paths.append(Path(folder or ".") / f"python{version}")
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     own = sorted(root.glob(f"{version}.*"), key=lambda x: [int(n) for n in re.findall(r"\d+", x.name)])
-    return [x for x in [*found, *(x / f"bin/python{version}" for x in reversed(own))] if x.is_file()]
+    return [x for x in [*paths, *(x / f"bin/python{version}" for x in reversed(own))] if x.is_file()]
 
 
 def interpreter(version: str) -> Path:
@@ -45,13 +45,13 @@ def interpreter(version: str) -> Path:
 def refused(path: Path, version: str) -> str | None:
     """Why this interpreter does not serve; None where it does."""
     try:
-        told = subprocess.run([path, "-c", PROBE], capture_output=True, text=True, timeout=60, env=clean())
+        completed = subprocess.run([path, "-c", PROBE], capture_output=True, text=True, timeout=60, env=clean())
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"it does not run ({type(error).__name__})"
-    said = told.stdout.strip()
-    if said != version:
-        return f"it is Python {said}, not {version}" if said else f"it is no Python {version}"
-    return "it has no venv or ensurepip" if told.returncode else None
+    answer = completed.stdout.strip()
+    if answer != version:
+        return f"it is Python {answer}, not {version}" if answer else f"it is no Python {version}"
+    return "it has no venv or ensurepip" if completed.returncode else None
 
 
 def clean() -> dict[str, str]:

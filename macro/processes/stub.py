@@ -57,15 +57,15 @@ def undefined(objects: list[Path]) -> set[str]:
     """Names that these shared objects want of others."""
     if not objects:
         return set()
-    told = _run(["nm", "-D", "--undefined-only", *objects], "the symbols of the framework's libraries")
-    return set(re.findall(r"^\s+[Uvw] ([A-Za-z_]\w*)", told, re.MULTILINE))
+    listing = _run(["nm", "-D", "--undefined-only", *objects], "the symbols of the framework's libraries")
+    return set(re.findall(r"^\s+[Uvw] ([A-Za-z_]\w*)", listing, re.MULTILINE))
 
 
 def _run(words: list[str | Path], what: str) -> str:
     try:
-        told = subprocess.run(words, capture_output=True, text=True)
+        completed = subprocess.run(words, capture_output=True, text=True)
     except OSError:
         raise Unavailable(f"{what}: no {words[0]} here: apt-get install gcc") from None
-    if told.returncode:
-        raise Unavailable(f"{what}: {words[0]} fails: {told.stderr.strip().splitlines()[-1][:300]}")
-    return told.stdout
+    if completed.returncode:
+        raise Unavailable(f"{what}: {words[0]} fails: {completed.stderr.strip().splitlines()[-1][:300]}")
+    return completed.stdout

@@ -21,14 +21,14 @@ def sentences(plan: Plan, run: Run) -> list[str]:
     asked = {"network": net.name, "batch": plan.batch, "phase": plan.phase}  # a file may hold runs of others
     timed = [r for r in run.results if r.role == "measured" and r.seconds and asked.items() <= r.problem.items()]
     flops = net.flops(plan.batch, plan.phase)
-    said = [
+    lines = [
         f"A {plan.phase} of {net.name}, batch {plan.batch}: {units.scaled(flops, 'FLOP')}, "
         f"{net.parameters / 1e6:.1f} M parameters; inside: {INSIDE[plan.phase]}; the batch lies in memory, nothing "
         "is read."
     ]
     for result in sorted(timed, key=lambda r: r.seconds.median if r.seconds else 0.0):
-        said.append(_one(result, timed))
-    return said
+        lines.append(_one(result, timed))
+    return lines
 
 
 def _one(result: Result, timed: list[Result]) -> str:

@@ -214,8 +214,8 @@ def _comparison(
     if judged.shown is None:
         return replace(blank, verdict="unresolved", reason=judged.reason)
     shown = judged.shown
-    known = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
-    return replace(known, verdict=judged.verdict, reason=judged.reason, notes=judged.notes)
+    comparison = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
+    return replace(comparison, verdict=judged.verdict, reason=judged.reason, notes=judged.notes)
 
 
 def _ratios(a: Entry, b: Entry) -> list[Any]:

@@ -65,12 +65,12 @@ def rounds(run: Run, contest: str) -> list[Round]:
 
     data = [note.data for note in run.notes if note.topic == TOPIC and note.data.get("contest") == contest]
     try:
-        found = [msgspec.convert(one, Round) for one in data]
+        taken = [msgspec.convert(one, Round) for one in data]
     except msgspec.ValidationError as error:
         raise UsageError(f"-o: the rounds of {contest} in it cannot be read ({error}): name another file") from None
-    if any(not row.block.keys() >= BLOCK for one in found for row in one.entries.values() if row.block is not None):
+    if any(not row.block.keys() >= BLOCK for one in taken for row in one.entries.values() if row.block is not None):
         raise UsageError(f"-o: the rounds of {contest} in it are an older version's: name another file")
-    return found
+    return taken
 
 
 def restore(entries: Mapping[str, Entry], taken: Sequence[Round]) -> None:

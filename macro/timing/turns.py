@@ -157,7 +157,7 @@ def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> 
     """A block of steps from each and a look at the peak, in turns, in fresh random order, while the others wait
     on their pipes. The first step of a turn is discarded: while other processes ran, the hypervisor may have reclaimed
     freed pages, and the caches are cold. An entry that fails is removed from `alive`."""
-    found, fma = [], None
+    blocks, fma = [], None
     for entry in order.sample([*alive, None], len(alive) + 1):
         if entry is None:
             fma = peak.look(_product(plan, alive))
@@ -171,8 +171,8 @@ def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> 
             entry.fail(error)
             alive.remove(entry)
             continue
-        found.append((entry, _block(reply)))
-    return [(entry, {**block, "fma": fma, "fma_threads": peak.threads}) for entry, block in found]
+        blocks.append((entry, _block(reply)))
+    return [(entry, {**block, "fma": fma, "fma_threads": peak.threads}) for entry, block in blocks]
 
 
 def _product(plan: Plan, alive: Sequence[Entry]) -> float:

@@ -40,6 +40,6 @@ def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: C
         process.ask(HANGS, "steps", do="steps", phase=plan.phase, count=1)
         process.ask(HANGS, "bye", do="bye")
         whole = process.wait()  # what its libraries hold in buffers is written as it ends
-    found = list(read(log.read_text("utf-8", "replace")).products) if whole else []
-    most = max((x.flops for x in found), default=0.0)
-    return [x for x in found if x.flops > PROBE * most]
+    products = list(read(log.read_text("utf-8", "replace")).products) if whole else []
+    most = max((x.flops for x in products), default=0.0)
+    return [x for x in products if x.flops > PROBE * most]

@@ -41,10 +41,10 @@ def module(text):
 
 def computations(text):
     """The instructions of each computation, by name and name."""
-    told, here = {}, {}
+    parts, here = {}, {}
     for line in text.splitlines():
         if line.endswith("{") and not line.startswith((" ", "HloModule")):
-            here = told.setdefault(re.match(r"(?:ENTRY )?%?([\w.-]+)", line).group(1), {})
+            here = parts.setdefault(re.match(r"(?:ENTRY )?%?([\w.-]+)", line).group(1), {})
             continue
         match = LINE.match(line)
         if match:
@@ -52,37 +52,37 @@ def computations(text):
             here[one.name] = one
             if one.opcode == "dot" and one.operands[0] in here and one.contracts[0].isdigit():
                 one.summed = here[one.operands[0]].shape[int(one.contracts[0])]
-    return told
+    return parts
 
 
 def rows(text, row):
     """{instruction: (rows, column)}; `row(instruction)` tells the row of one by its name, or None."""
-    parts, told = computations(text), {}
+    parts, by_name = computations(text), {}
     for part in parts.values():
         users, opcodes = {}, {}
         for one in part.values():
             inner = [x for x in parts.get(one.calls, {}).values() if x.opcode not in FREE] or [one]
-            found = sorted(set(row(x) for x in inner) - set([None]))
+            served = sorted(set(row(x) for x in inner) - set([None]))
             if one.opcode == "copy" and one.operands and one.operands[0] in part:
                 source = part[one.operands[0]]
                 if source.layout != one.layout:
-                    found = found or ["layout"]
+                    served = served or ["layout"]
                 elif source.opcode == "parameter":
-                    found = ["parameter copy"]
+                    served = ["parameter copy"]
             opcodes[one.name] = [x.opcode for x in inner]
-            told[one.name] = (found, column(found, opcodes[one.name]))
+            by_name[one.name] = (served, column(served, opcodes[one.name]))
             for operand in one.operands:
                 users.setdefault(operand, []).append(one.name)
         for one in reversed(list(part.values())):  # a piece of what alone uses it
-            if not told[one.name][0] and one.opcode not in FREE and len(users.get(one.name, ())) == 1:
-                found = told[users[one.name][0]][0]
-                told[one.name] = (found, column(found, opcodes[one.name]))
-    return told
+            if not by_name[one.name][0] and one.opcode not in FREE and len(users.get(one.name, ())) == 1:
+                served = by_name[users[one.name][0]][0]
+                by_name[one.name] = (served, column(served, opcodes[one.name]))
+    return by_name
 
 
-def column(found, opcodes):
+def column(served, opcodes):
     """What kind of work it is; None where only its symbols can say."""
-    if not found:
+    if not served:
         return None
     if set(opcodes) & set(("dot", "convolution", "custom-call")):
         return "gemm"  # what surrounds the product keeps its symbols' kind
@@ -92,11 +92,11 @@ def column(found, opcodes):
         return "packing"
     if opcodes == ["broadcast"]:
         return "clear"
-    if found == ["loss"]:
+    if served == ["loss"]:
         return "softmax"
     if set(opcodes) & set(("reduce", "reduce-window")):
         return "reduction"
-    return "update" if all(x.endswith(" update") for x in found) else "element-wise"
+    return "update" if all(x.endswith(" update") for x in served) else "element-wise"
 
 
 def product(layer, one, batch):

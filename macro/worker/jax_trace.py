@@ -20,19 +20,19 @@ def spans(jax, run, programs, layers, batch, inside=False):
     """What `run` does; `programs`: (jitted function, arguments) of all that it may call."""
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
-    traced, known = xplane.record(
+    traced, moment = xplane.record(
         lambda folder: jax.profiler.start_trace(folder, profiler_options=options),
         jax.profiler.stop_trace,
         jax.profiler.TraceAnnotation,
         run,
     )
     ran = set(stats.get("hlo_module") for _, events in traced for _, _, _, stats in events)
-    told = {}
+    by_module = {}
     for call, arguments in programs:
         if "jit_" + call.__name__ in ran:
             text = call.lower(*arguments).compile().as_text()
-            told[hlo.module(text)] = hlo.rows(text, lambda one: row(one, layers, batch, inside))
-    return xplane.named(xplane.spans(traced, operation), known, lambda what: tell(told, what))
+            by_module[hlo.module(text)] = hlo.rows(text, lambda one: row(one, layers, batch, inside))
+    return xplane.named(xplane.spans(traced, operation), moment, lambda what: tell(by_module, what))
 
 
 def operation(name, stats):
@@ -44,11 +44,11 @@ def operation(name, stats):
     return None
 
 
-def tell(told, what):
+def tell(by_module, what):
     """Rows and column of what `operation` found."""
     if isinstance(what, tuple):
         module, name = what
-        return told.get(module, {}).get(name, ([], None))
+        return by_module.get(module, {}).get(name, ([], None))
     return ["framework"], None
 
 

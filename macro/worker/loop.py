@@ -101,8 +101,8 @@ def die_with(parent):
 
 
 def usage():
-    told = resource.getrusage(resource.RUSAGE_SELF)
-    return told.ru_stime, told.ru_minflt, told.ru_nvcsw, told.ru_nivcsw
+    counts = resource.getrusage(resource.RUSAGE_SELF)
+    return counts.ru_stime, counts.ru_minflt, counts.ru_nvcsw, counts.ru_nivcsw
 
 
 def busy():
@@ -159,22 +159,22 @@ def steps(call, count):
 def observed():
     """What the framework's own words may leave out: variables, threads alive by name, libraries, huge pages, whether
     the system tells what these are queued for."""
-    told = {"variables": dict((k, v) for k, v in sorted(os.environ.items()) if TOLD.match(k))}
-    told["run_delay"] = recorder.run_delay() is not None
+    facts = {"variables": dict((k, v) for k, v in sorted(os.environ.items()) if TOLD.match(k))}
+    facts["run_delay"] = recorder.run_delay() is not None
     try:
         names = []
         for task in os.listdir("/proc/self/task"):
             with open("/proc/self/task/%s/comm" % task) as stream:
                 names.append(stream.read().strip().rstrip("0123456789"))
-        told["tasks"] = dict((name, names.count(name)) for name in sorted(set(names)))
+        facts["tasks"] = dict((name, names.count(name)) for name in sorted(set(names)))
         with open("/proc/self/maps") as stream:
             paths = set(line.split(None, 5)[5].strip() for line in stream if ".so" in line)
-        told["libraries"] = sorted(os.path.basename(path) for path in paths if LIBRARIES.search(path))
+        facts["libraries"] = sorted(os.path.basename(path) for path in paths if LIBRARIES.search(path))
         with open("/sys/kernel/mm/transparent_hugepage/enabled") as stream:
-            told["huge_pages"] = re.search(r"\[(\w+)\]", stream.read()).group(1)
+            facts["huge_pages"] = re.search(r"\[(\w+)\]", stream.read()).group(1)
     except (OSError, AttributeError):
         pass
-    return told
+    return facts
 
 
 def norm(array):
@@ -218,12 +218,12 @@ def serve(adapter, job, model, requests, channel):
             channel.send("equal", **equal(model, request["path"], request["steps"]))
         elif what == "trace":
             call, fifos = phases[request["phase"]], request.get("fifos")
-            told = recorder.traced(adapter, model, call, request["count"], fifos, request["spans"])
-            channel.send("traced", **told)
+            reply = recorder.traced(adapter, model, call, request["count"], fifos, request["spans"])
+            channel.send("traced", **reply)
         elif what == "replay":
             call, one = phases[request["phase"]], job["threads"] == 1
-            told = recorder.replayed(adapter, model, call, request["count"], one)
-            channel.send("replayed", **told)
+            reply = recorder.replayed(adapter, model, call, request["count"], one)
+            channel.send("replayed", **reply)
 
 
 def main(arguments):

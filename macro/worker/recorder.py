@@ -65,12 +65,12 @@ class Steps(object):
         if self.spans is None:
             return call(*args, **kwargs)
         start = now()
-        told = call(*args, **kwargs)
+        result = call(*args, **kwargs)
         name = getattr(call, "__name__", column)
         span = {"start": start, "end": now(), "name": name, "rows": rows, "column": column}
         touched = sum(getattr(x, "nbytes", 0) for x in list(args) + list(kwargs.values()))
         self.spans.append(dict(span, bytes=touched) if touched else span)
-        return told
+        return result
 
     def trace(self, run):
         """The spans of what `run` does."""
@@ -91,10 +91,10 @@ class Steps(object):
             self.calls = None
 
 
-def calibrated(spans, known):
-    """Spans of another clock on the monotonic one, by the annotation that began at `known` on that."""
+def calibrated(spans, moment):
+    """Spans of another clock on the monotonic one, by the annotation that began at `moment` on that."""
     (mark,) = [span for span in spans if span["name"] == CALIBRATE][:1]
-    shift = known - mark["start"]
+    shift = moment - mark["start"]
     rest = [span for span in spans if span["name"] != CALIBRATE]
     return [dict(span, start=int(span["start"] + shift), end=int(span["end"] + shift)) for span in rest]
 
@@ -112,11 +112,11 @@ class Gate(object):
             return
         control, answer = self._handles
         os.write(control, word + b"\n")
-        told = b""
-        while b"ack" not in told:
+        reply = b""
+        while b"ack" not in reply:
             if not select.select([answer], [], [], PATIENCE)[0]:
                 raise OSError("perf does not answer")
-            told += os.read(answer, 64)
+            reply += os.read(answer, 64)
 
     def close(self):
         for handle in self._handles:
@@ -139,10 +139,10 @@ def traced(adapter, model, call, count, fifos, spans):
             gate.say(b"disable")
 
     try:
-        found = adapter.trace(model, run) if spans and hasattr(adapter, "trace") else run()
+        trace = adapter.trace(model, run) if spans and hasattr(adapter, "trace") else run()
     finally:
         gate.close()
-    return {"steps": rows, "spans": found or [], "traces": hasattr(adapter, "trace")}
+    return {"steps": rows, "spans": trace or [], "traces": hasattr(adapter, "trace")}
 
 
 def replayed(adapter, model, step, count, one_thread):

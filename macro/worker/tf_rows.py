@@ -32,16 +32,16 @@ def operation(name, stats):
     return (KERNELS, kernel.group(2), kernel.group(1)) if kernel and "inference_" not in name else None
 
 
-def tell(told, layers, what):
+def tell(by_module, layers, what):
     """Rows and column of what `operation` and `eager` found."""
     if not isinstance(what, tuple):
         return ["framework"], None
     if what[0] == EAGER:
         return list(what[1]), column(list(what[1]), what[2])
     if what[0] == KERNELS:
-        found = rows(what[2], what[1], layers)
-        return found, column(found, what[1])
-    return told.get(what[0], {}).get(what[1], ([], None))
+        served = rows(what[2], what[1], layers)
+        return served, column(served, what[1])
+    return by_module.get(what[0], {}).get(what[1], ([], None))
 
 
 def row(name, layers):
@@ -53,8 +53,8 @@ def rows(name, kind, layers):
     """Of an operation by its name in the graph, `gradient_tape/fc2/MatMul/MatMul_1`, and its kind, if one
     kernel does more than the name says. Of the variables of a layer come the weights, then the bias. Keras puts a
     model's scope around (`sequential/fc2/MatMul`), and its updates have scopes, `sgd/fc2.update/Mul`."""
-    known = dict((layer["name"], layer) for layer in layers)
-    parts = [part if part in known else COUNTED.sub("", part) for part in name.split("/")]
+    by_name = dict((layer["name"], layer) for layer in layers)
+    parts = [part if part in by_name else COUNTED.sub("", part) for part in name.split("/")]
     backward, last = parts[0] == "gradient_tape", name.split("/")[-1]
     update = re.search(r"/update_(?:_(\d+))?/", name)
     if update:
@@ -66,9 +66,9 @@ def rows(name, kind, layers):
             return ["loss"]
         if scope.endswith(".update"):
             return [scope[: -len(".update")] + " update"]
-        if scope in known:
+        if scope in by_name:
             what = (parts[at + 1 :] or [""])[0] if backward else last
-            return _of_layer(known[scope], what, last, kind, backward)
+            return _of_layer(by_name[scope], what, last, kind, backward)
     around = kind in ("_Arg", "_Retval", "NoOp", "Identity", "_SOURCE", "_SINK", "ReadVariableOp")
     return ["framework"] if around or (kind and len(parts) == 1) else []
 
@@ -89,19 +89,19 @@ def _of_layer(layer, what, last, kind, backward):
     return [scope + " forward"]
 
 
-def column(found, kind):
+def column(served, kind):
     """What kind of work a kernel does; None for products, where its symbols say."""
-    if not found or "MatMul" in kind:
+    if not served or "MatMul" in kind:
         return None
-    if kind.startswith("ResourceApply") or (found[0].endswith(" update") and kind in UPDATES):
+    if kind.startswith("ResourceApply") or (served[0].endswith(" update") and kind in UPDATES):
         return "update"
-    if found == ["loss"]:
+    if served == ["loss"]:
         return "softmax"
     if kind == "BiasAddGrad":
         return "reduction"
     if re.match("BiasAdd|Sigmoid|Relu", kind):
         return "element-wise"
-    return "packing" if found == ["layout"] else None
+    return "packing" if served == ["layout"] else None
 
 
 def eager(traced, layers, batch):
@@ -115,18 +115,18 @@ def eager(traced, layers, batch):
                 words = re.findall(r"\d+", stats.get("shape", ""))
                 shapes.append((start, tuple(int(word) for word in words)))
     calls.sort(key=lambda call: call[0])
-    made = [[shape for when, shape in shapes if start <= when <= end] for start, end, _ in calls]
+    allocated = [[shape for when, shape in shapes if start <= when <= end] for start, end, _ in calls]
     kinds = [stats["eager_op"] for _, _, stats in calls]
-    told = in_order([(kind, own[-1] if own else None) for kind, own in zip(kinds, made)], layers, batch)
-    for (_, _, stats), found in zip(calls, told):
-        stats["rows"] = tuple(found)
+    served = in_order([(kind, own[-1] if own else None) for kind, own in zip(kinds, allocated)], layers, batch)
+    for (_, _, stats), names in zip(calls, served):
+        stats["rows"] = tuple(names)
 
 
 def in_order(calls, layers, batch):
     """The rows of each of (kind, shape it allocates or None), in the order of a step: products of one backward
     pass by their shapes, or else the input's gradient first."""
     forward, backward, products, updates, losing = -1, None, 0, 0, False
-    told = []
+    served = []
     for kind, shape in calls:
         layer = layers[backward if backward is not None else max(forward, 0)]
         if kind == "MatMul" and (backward is None or (backward == 0 and products)):
@@ -153,5 +153,5 @@ def in_order(calls, layers, batch):
         else:
             losing = losing or kind == "SparseSoftmaxCrossEntropyWithLogits"
             row = "loss" if losing else "framework"
-        told.append([row] if row else [])
-    return told
+        served.append([row] if row else [])
+    return served

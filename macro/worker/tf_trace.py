@@ -13,16 +13,16 @@ def spans(tf, run, programs, layers, batch):
     """What `run` does; `programs`: (function, arguments) of all that it may call."""
     profiler, modules = tf.profiler.experimental, set()
     options = profiler.ProfilerOptions(host_tracer_level=2, python_tracer_level=0, device_tracer_level=0)
-    traced, known = xplane.record(
+    traced, moment = xplane.record(
         lambda folder: profiler.start(folder, options=options), profiler.stop, profiler.Trace, run
     )
     for _, events in traced:
         modules.update(tf_rows.module(stats["hlo_module"]) for _, _, _, stats in events if "hlo_module" in stats)
-    told = {}
+    by_module = {}
     for call, arguments in programs if modules else ():
         if any("inference_%s_" % call.python_function.__name__ in name for name in modules):
             text = call.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
-            told[hlo.module(text)] = hlo.rows(text, lambda one: tf_rows.row(one.op_name, layers))
+            by_module[hlo.module(text)] = hlo.rows(text, lambda one: tf_rows.row(one.op_name, layers))
     tf_rows.eager(traced, layers, batch)
-    found = xplane.spans(traced, tf_rows.operation)
-    return xplane.named(found, known, lambda what: tf_rows.tell(told, layers, what))
+    intervals = xplane.spans(traced, tf_rows.operation)
+    return xplane.named(intervals, moment, lambda what: tf_rows.tell(by_module, layers, what))

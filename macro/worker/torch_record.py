@@ -37,12 +37,12 @@ def _again(call, args, kwargs, results):
 
     def again():
         if flat:
-            told = call(*[x.value if type(x) is Slot else x for x in args])
+            values = call(*[x.value if type(x) is Slot else x for x in args])
         else:
-            told = call(*_filled(args), **dict((k, _filled(v)) for k, v in kwargs.items()))
-        if len(results) == 1 and type(told) is not tuple:
-            told = (told,)
-        for slot, value in zip(results, told or ()):
+            values = call(*_filled(args), **dict((k, _filled(v)) for k, v in kwargs.items()))
+        if len(results) == 1 and type(values) is not tuple:
+            values = (values,)
+        for slot, value in zip(results, values or ()):
             if slot is not None:
                 slot.value = value
 
@@ -94,17 +94,17 @@ class Recording(object):
             self._open.pop()
             return func(*args, **kwargs)
         templates = self._template(list(args)), dict((k, self._template(v)) for k, v in kwargs.items())
-        told = func(*args, **kwargs)
-        self._done(func, name, args, templates, told)
-        return told
+        returned = func(*args, **kwargs)
+        self._done(func, name, args, templates, returned)
+        return returned
 
-    def _done(self, func, name, args, templates, told):
+    def _done(self, func, name, args, templates, returned):
         import torch
 
         shapes = [list(x.shape) if isinstance(x, torch.Tensor) else [] for x in args]
         number = torch._C._autograd._get_sequence_nr() - 1 if self._node is None else -1
         index = self._event(name, number, shapes)
-        results = [self._result(x) for x in (told if isinstance(told, (tuple, list)) else (told,))]
+        results = [self._result(x) for x in (returned if isinstance(returned, (tuple, list)) else (returned,))]
         self.steps.append((index, _again(func, templates[0], templates[1], results)))
 
     def _enter_node(self):
@@ -178,12 +178,12 @@ class Recording(object):
 def record(call, forget, batch, layers, parameters):
     """(rows, column, what to call) of what `call` does; `forget` drops what it left, which the calls own from then."""
     call()  # what is made once is there
-    made = Recording(call)
+    recording = Recording(call)
     forget()
-    told = torch_rows.align(made.events, batch, layers, parameters)
-    calls = [(torch_rows.FREED, "free", _free(made.alive))] if made.alive else []
-    for index, again in made.steps:
-        calls.append(told[index] + (again,) if index is not None else ([], "free", again))
+    aligned = torch_rows.align(recording.events, batch, layers, parameters)
+    calls = [(torch_rows.FREED, "free", _free(recording.alive))] if recording.alive else []
+    for index, again in recording.steps:
+        calls.append(aligned[index] + (again,) if index is not None else ([], "free", again))
     return calls
 
 

@@ -164,10 +164,10 @@ class _Alignment(object):
 
     def _settle(self):
         """A product that stands for itself is struck from the groups of the others of this gradient."""
-        known = [rows[0] for rows in self.products if len(rows) == 1]
+        settled = [rows[0] for rows in self.products if len(rows) == 1]
         for rows in self.products:
             if len(rows) > 1:
-                rows[:] = [row for row in rows if row not in known] or rows
+                rows[:] = [row for row in rows if row not in settled] or rows
         self.products = []
 
     def _kernel(self, name, node):

@@ -28,7 +28,7 @@ def profiled(run):
         began = recorder.now()
         run()
         ended = recorder.now()
-    found = [
+    events = [
         {
             "name": event.name(),
             "start": event.start_ns(),
@@ -38,32 +38,32 @@ def profiled(run):
         }
         for event in profiler.profiler.kineto_results.events()
     ]
-    found.sort(key=lambda event: (event["start"], -event["end"]))
+    events.sort(key=lambda event: (event["start"], -event["end"]))
     least = min(marks)
-    own = [event for event in found if event["name"] == recorder.CALIBRATE][marks.index(least)]
-    rest = [event for event in found if event["name"] != recorder.CALIBRATE]
+    own = [event for event in events if event["name"] == recorder.CALIBRATE][marks.index(least)]
+    rest = [event for event in events if event["name"] != recorder.CALIBRATE]
     return [own] + rest, least[1], (began, ended)
 
 
 def nested(events):
     """Each event with the index of the one around it, `within`."""
-    told, open_ones = [], []
+    placed, open_ones = [], []
     for i, event in enumerate(events):
         while open_ones and events[open_ones[-1]]["end"] <= event["start"]:
             open_ones.pop()
-        told.append(dict(event, within=open_ones[-1] if open_ones else None))
+        placed.append(dict(event, within=open_ones[-1] if open_ones else None))
         open_ones.append(i)
-    return told
+    return placed
 
 
 def spans(run, batch, layers, parameters):
     """What `run` does, with its rows; what is inside no operation is the framework's."""
-    events, known, (began, ended) = profiled(run)
+    events, moment, (began, ended) = profiled(run)
     mark, events = events[0], nested(events[1:])
-    told = torch_rows.align(events, batch, layers, parameters)
-    found = [
+    aligned = torch_rows.align(events, batch, layers, parameters)
+    inner = [
         {"start": event["start"], "end": event["end"], "name": event["name"], "rows": rows, "column": column}
-        for event, (rows, column) in zip(events, told)
+        for event, (rows, column) in zip(events, aligned)
     ]
     outer = {"start": began, "end": ended, "name": "run", "rows": torch_rows.FRAMEWORK, "column": None}
-    return [outer] + recorder.calibrated([mark] + found, known)
+    return [outer] + recorder.calibrated([mark] + inner, moment)

@@ -50,10 +50,10 @@ def _fields(data):
 
 def _parts(data):
     """The values of one message by number."""
-    told = {}
+    values = {}
     for number, value in _fields(data):
-        told.setdefault(number, []).append(value)
-    return told
+        values.setdefault(number, []).append(value)
+    return values
 
 
 def _text(parts, number):
@@ -62,23 +62,23 @@ def _text(parts, number):
 
 def _names(entries):
     """The names in a map of metadata."""
-    told = {}
+    names = {}
     for entry in entries:
         value = _parts(_parts(entry).get(2, [b""])[0])
-        told[value.get(1, [0])[0]] = _text(value, 2)
-    return told
+        names[value.get(1, [0])[0]] = _text(value, 2)
+    return names
 
 
 def _stats(entries, names):
-    told = {}
+    stats = {}
     for entry in entries:
-        found = dict(_fields(entry))
-        name = names.get(found.pop(1, 0))
-        for kind, value in found.items():
+        fields = dict(_fields(entry))
+        name = names.get(fields.pop(1, 0))
+        for kind, value in fields.items():
             if kind == 7:
                 value = names.get(value, "")
-            told[name] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-    return told
+            stats[name] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return stats
 
 
 def lines(data):
@@ -97,22 +97,22 @@ def lines(data):
             yield line.get(1, [0])[0], sorted(events, key=lambda event: (event[0], -event[1]))
 
 
-def system_thread(told):
+def system_thread(number):
     """The system's id of a trace's thread, which lives; None where that cannot be found."""
-    told ^= told >> 47
-    told = told * UNMULTIPLY & BITS
-    told ^= told >> 47
-    told = (told * UNMULTIPLY & BITS) ^ (SEED ^ EIGHT)
-    told = told * UNMULTIPLY & BITS
-    told ^= told >> 47
-    thread = told * UNMULTIPLY & BITS  # its pthread_t
+    number ^= number >> 47
+    number = number * UNMULTIPLY & BITS
+    number ^= number >> 47
+    number = (number * UNMULTIPLY & BITS) ^ (SEED ^ EIGHT)
+    number = number * UNMULTIPLY & BITS
+    number ^= number >> 47
+    thread = number * UNMULTIPLY & BITS  # its pthread_t
     try:
         with open("/proc/self/maps") as stream:
             ranges = [[int(word, 16) for word in line.split(None, 1)[0].split("-")] for line in stream]
         if not any(start <= thread < end for start, end in ranges):
             return None
-        found = ~(time.pthread_getcpuclockid(thread) >> 3)  # as Linux makes clocks of threads
-        return found if os.path.exists("/proc/self/task/%d" % found) else None
+        task = ~(time.pthread_getcpuclockid(thread) >> 3)  # as Linux makes clocks of threads
+        return task if os.path.exists("/proc/self/task/%d" % task) else None
     except (AttributeError, OSError, OverflowError, ValueError):
         return None
 
@@ -154,7 +154,7 @@ def spans(traced, operation):
     """(thread, start, end, what, part): each event of which `operation(name, stats)` tells what it is, and each task
     of a thread pool that was made in one, wherever it ran, which is a part of it. A task that goes on when its
     operation has ended helps whatever else there is: it is told where that is a single one."""
-    found, made, tasks, covers, busy = [], {}, [], {}, []
+    intervals, makers, tasks, covers, busy = [], {}, [], {}, []
     ended = dict(
         (stats.get("_c"), start) for _, events in traced for start, _, name, stats in events if name.startswith("end: ")
     )
@@ -168,11 +168,11 @@ def spans(traced, operation):
                 cover.add(start, end, one)
                 busy += [one] if stats.get("_p") in ended else []
             elif name == POOL + "Record":
-                made[stats.get("_p")] = (thread, start)
-        found += [(thread,) + one + (False,) for one in own]
+                makers[stats.get("_p")] = (thread, start)
+        intervals += [(thread,) + one + (False,) for one in own]
         tasks += [(start, end, thread, number) for start, end, number in _tasks(events, own)]
     for start, end, thread, number in sorted(tasks):  # the maker of a task began before it
-        maker, when = made.get(number, (None, 0))
+        maker, when = makers.get(number, (None, 0))
         one = covers[maker].at(when) if maker in covers else None
         if one is None:
             continue
@@ -180,8 +180,8 @@ def spans(traced, operation):
         pieces = [(start, until, one)] if until > start else []
         for piece in pieces + list(_helped(until, end, [other for other in busy if other is not one])):
             covers[thread].add(*piece)
-            found.append((thread, piece[0], piece[1], piece[2][2], True))
-    return found
+            intervals.append((thread, piece[0], piece[1], piece[2][2], True))
+    return intervals
 
 
 def _helped(start, end, busy):
@@ -202,7 +202,7 @@ def record(start, stop, annotate, run):
         try:
             with annotate("warm"):
                 pass
-            known = recorder.now()
+            moment = recorder.now()
             with annotate(recorder.CALIBRATE):
                 time.sleep(0.002)
             run()
@@ -212,18 +212,18 @@ def record(start, stop, annotate, run):
             for name in names:
                 if name.endswith(".xplane.pb"):
                     with open(os.path.join(where, name), "rb") as stream:
-                        return list(lines(stream.read())), known
-        return [], known
+                        return list(lines(stream.read())), moment
+        return [], moment
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def named(found, known, tell):
+def named(intervals, moment, tell):
     """Spans as recorder.py has them, of what `spans` found: a name, or a tuple that ends in it. `tell(what)`
     gives their rows and column."""
-    threads = dict((thread, system_thread(thread)) for thread in set(one[0] for one in found))
-    told = []
-    for thread, start, end, what, part in found:
+    threads = dict((thread, system_thread(thread)) for thread in set(one[0] for one in intervals))
+    records = []
+    for thread, start, end, what, part in intervals:
         rows, column = ([], None) if what == recorder.CALIBRATE else tell(what)
         name = what[-1] if isinstance(what, tuple) else what
         span = {"start": start, "end": end, "name": name, "rows": rows, "column": column}
@@ -231,5 +231,5 @@ def named(found, known, tell):
             span["part"] = True
         if threads[thread] is not None:
             span["thread"] = threads[thread]
-        told.append(span)
-    return recorder.calibrated(told, known) if told else []
+        records.append(span)
+    return recorder.calibrated(records, moment) if records else []

@@ -134,7 +134,9 @@ def _locked(name: str) -> Iterator[None]:
 
 def _build(environment: Environment, base: Path, folder: Path, wheels: Path | None, say: Callable[[str], None]) -> None:
     recipe = environment.recipe
-    completed = subprocess.run([base, "-m", "venv", folder], capture_output=True, text=True, env=clean())
+    completed = subprocess.run(
+        [base, "-m", "venv", folder], capture_output=True, text=True, errors="replace", env=clean()
+    )
     if completed.returncode:
         raise Unavailable(f"{base} -m venv fails: {_last(completed.stdout + completed.stderr)}")
     options = ["--no-index", "--find-links", str(wheels.resolve())] if wheels else []

@@ -45,7 +45,9 @@ def interpreter(version: str) -> Path:
 def refused(path: Path, version: str) -> str | None:
     """Why this interpreter does not serve; None where it does."""
     try:
-        completed = subprocess.run([path, "-c", PROBE], capture_output=True, text=True, timeout=60, env=clean())
+        completed = subprocess.run(
+            [path, "-c", PROBE], capture_output=True, text=True, errors="replace", timeout=60, env=clean()
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"it does not run ({type(error).__name__})"
     answer = completed.stdout.strip()

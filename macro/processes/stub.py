@@ -67,5 +67,7 @@ def _run(words: list[str | Path], what: str) -> str:
     except OSError:
         raise Unavailable(f"{what}: no {words[0]} here: apt-get install gcc") from None
     if completed.returncode:
-        raise Unavailable(f"{what}: {words[0]} fails: {completed.stderr.strip().splitlines()[-1][:300]}")
+        raise Unavailable(
+            f"{what}: {words[0]} fails: {(completed.stderr.strip().splitlines() or ['it says nothing'])[-1][:300]}"
+        )
     return completed.stdout

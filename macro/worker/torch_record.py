@@ -40,7 +40,7 @@ def _again(call, args, kwargs, results):
             values = call(*[x.value if type(x) is Slot else x for x in args])
         else:
             values = call(*_filled(args), **dict((k, _filled(v)) for k, v in kwargs.items()))
-        if len(results) == 1 and type(values) is not tuple:
+        if len(results) == 1 and type(values) not in (tuple, list):
             values = (values,)
         for slot, value in zip(results, values or ()):
             if slot is not None:

@@ -20,11 +20,11 @@ def bandwidth_answer(run: Run) -> list[str]:
             if result.bytes_per_second:
                 where = int(contest.contest.split(":")[1])
                 rates.setdefault(case.problem.kind, []).append((where, result.bytes_per_second))
-    said = []
+    sentences = []
     for kind, row in rates.items():
-        told = (f"{units.binary(size)} {units.scaled(rate, 'B/s')}" for size, rate in sorted(row))
-        said.append(f"{kind}: {', '.join(told)}.")
-    return said
+        figures = (f"{units.binary(size)} {units.scaled(rate, 'B/s')}" for size, rate in sorted(row))
+        sentences.append(f"{kind}: {', '.join(figures)}.")
+    return sentences
 
 
 def latency_answer(run: Run, caches: tuple[int, ...]) -> list[str]:
@@ -35,40 +35,42 @@ def latency_answer(run: Run, caches: tuple[int, ...]) -> list[str]:
         for case, result in timed(contest) if contest.contest.startswith("latency/") else ():
             assert result.seconds is not None
             curves.setdefault(case.problem.page, {})[case.problem.working_set] = result.seconds.median
-    said = []
+    sentences = []
     for page, curve in sorted(curves.items()):
         shown = ", ".join(f"{units.binary(size)} {1e9 * t:.3g}" for size, t in sorted(curve.items()))
-        said.append(f"A load that waits for the one before, pages of {NAMES[page]}, in ns: {shown}.")
+        sentences.append(f"A load that waits for the one before, pages of {NAMES[page]}, in ns: {shown}.")
     if curves and len(caches) > 1:
         page = max(curves)
-        said.append(_usable(curves[page], page, caches))
-    return said
+        sentences.append(_usable(curves[page], page, caches))
+    return sentences
 
 
 def _usable(curve: dict[int, float], page: int, caches: tuple[int, ...]) -> str:
-    told = f"the system reports {units.binary(caches[-1])}"
-    found = knee(curve, caches[-2])
-    if found is None:
-        return f"No knee is seen between the second-level cache and main memory with pages of {NAMES[page]}; {told}."
+    report = f"the system reports {units.binary(caches[-1])}"
+    bend = knee(curve, caches[-2])
+    if bend is None:
+        return f"No knee is seen between the second-level cache and main memory with pages of {NAMES[page]}; {report}."
     return (
-        f"Usable last-level cache: about {units.binary(found.at)} ({units.binary(found.low)} still, "
-        f"{units.binary(found.high)} no more; pages of {NAMES[page]}; from {units.seconds(found.plateau)} in the "
-        f"caches to {units.seconds(found.memory)} in main memory, it passes {units.seconds(found.middle)}); {told}."
+        f"Usable last-level cache: about {units.binary(bend.at)} ({units.binary(bend.low)} still, "
+        f"{units.binary(bend.high)} no more; pages of {NAMES[page]}; from {units.seconds(bend.plateau)} in the "
+        f"caches to {units.seconds(bend.memory)} in main memory, it passes {units.seconds(bend.middle)}); {report}."
     )
 
 
 def cold_answer(run: Run) -> list[str]:
     """What operands out of cache cost, flushed and swept."""
-    said = []
+    sentences = []
     launches = {x.name: x.launches for x in run.results}
     for _, comparison, _, case in pairs(run, "cold/"):
         second = case.problem
         assert comparison.ratio is not None
         if launches[comparison.contender] != 1:
-            said.append(f"{comparison.contest}: not told, only the first of several launches in a visit was cold.")
+            sentences.append(f"{comparison.contest}: not told, only the first of several launches in a visit was cold.")
         elif second.state == "flushed" and second.vector == COLD_SIZE:
-            said.append(COLD.of(comparison))
+            sentences.append(COLD.of(comparison))
         else:
             how = "flushed" if second.state == "flushed" else "256 MiB read in between"
-            said.append(f"Cold over warm, vectors of {units.binary(second.vector)}, {how}: {interval(comparison)}.")
-    return said
+            sentences.append(
+                f"Cold over warm, vectors of {units.binary(second.vector)}, {how}: {interval(comparison)}."
+            )
+    return sentences

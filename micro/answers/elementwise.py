@@ -72,8 +72,8 @@ def units_of(case: Case) -> str:
 def answer(run: Run) -> list[str]:
     """A sentence a comparison, with where its operands lie and how fast they are moved; then whose mathematics."""
     caches = run.environment.facts.get("device", {}).get("caches", [])
-    said = [sentence for contest in run.contests for sentence in _contest(contest, caches)]
-    return [*said, *_mathematics(run)]
+    sentences = [sentence for contest in run.contests for sentence in _contest(contest, caches)]
+    return [*sentences, *_mathematics(run)]
 
 
 def _contest(contest: record.Contest, caches: list[int]) -> Iterator[str]:
@@ -123,22 +123,22 @@ def level(nbytes: int, caches: list[int]) -> str:
 def _where(contest: record.Contest, result: record.Result, case: Case, caches: list[int]) -> str:
     """`13.1 MiB: L3, 45.7 GB/s, 54 % of its reads`"""
     nbytes = case.problem.footprint
-    told = f"{units.binary(nbytes)}: {level(nbytes, caches)}"
+    text = f"{units.binary(nbytes)}: {level(nbytes, caches)}"
     if not result.bytes_per_second:
-        return told
-    told += f", {units.scaled(result.bytes_per_second, 'B/s')}"
+        return text
+    text += f", {units.scaled(result.bytes_per_second, 'B/s')}"
     reads = [x for x in contest.results if x.role == "ceiling" and x.op == "stream" and x.bytes_per_second]
     near = min(reads, key=lambda x: abs(int(x.problem.get("size", 0)) - nbytes), default=None)
     if near is None or not near.bytes_per_second:
-        return told
-    return f"{told}, {units.percent(100 * result.bytes_per_second / near.bytes_per_second)} of reads there"
+        return text
+    return f"{text}, {units.percent(100 * result.bytes_per_second / near.bytes_per_second)} of reads there"
 
 
 def _mathematics(run: Run) -> Iterator[str]:
     """Which library's functions each variant's were, where one was called."""
-    told: dict[str, str] = {}
+    kernels: dict[str, str] = {}
     for result in run.results:
         if result.role == "measured" and result.op in ("activation", "softmax") and result.kernel and result.seconds:
-            told.setdefault(result.variant.partition("-")[0], result.kernel)
-    if told:
-        yield "Whose functions: " + "; ".join(f"{name}: {kernel}" for name, kernel in told.items()) + "."
+            kernels.setdefault(result.variant.partition("-")[0], result.kernel)
+    if kernels:
+        yield "Whose functions: " + "; ".join(f"{name}: {kernel}" for name, kernel in kernels.items()) + "."

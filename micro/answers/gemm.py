@@ -29,25 +29,25 @@ SMALL_BATCH = Band("NT/NN of OpenBLAS's AVX-512 kernels at M = {m}, N = {n}, K =
 def transpose_answer(run: Run) -> list[str]:
     """The largest effect that is certain, what the published product takes, and the expectations."""
     seed = list(pairs(run, "strategy/"))
-    said = _largest([*seed, *pairs(run, "nn-nt/")])
+    sentences = _largest([*seed, *pairs(run, "nn-nt/")])
     for _, comparison, first, second in seed:
         if first.problem.trans == "nn" and second.variant in LEAD:
             p = second.problem
             shown = interval(comparison)
-            said.append(
+            sentences.append(
                 f"Of the published shape ({p.m}×{p.k} times {p.n}×{p.k} transposed) the product takes {shown} times "
                 f"what it takes untransposed, in {LEAD[second.variant]}; {CLAIM}."
             )
-    said += _first_or_not(seed)
-    said += _range(run)
-    said += [band for _, c, a, b in seed for band in _bands(c, a, b)]
-    said += _small_batch(run)
-    return said
+    sentences += _first_or_not(seed)
+    sentences += _range(run)
+    sentences += [band for _, c, a, b in seed for band in _bands(c, a, b)]
+    sentences += _small_batch(run)
+    return sentences
 
 
-def _largest(found: list[Pair]) -> list[str]:
+def _largest(candidates: list[Pair]) -> list[str]:
     """Where a transposed B costs or saves most, of what is certain: read transposed (NT) over untransposed (NN)."""
-    read = [p for p in found if (p.baseline.problem.trans, p.contender.problem.trans) == ("nn", "nt")]
+    read = [p for p in candidates if (p.baseline.problem.trans, p.contender.problem.trans) == ("nn", "nt")]
     read = [p for p in read if p.baseline.variant == p.contender.variant]
     if not read:
         return []
@@ -88,25 +88,25 @@ def _small_batch(run: Run) -> Iterator[str]:
 
 def _first_or_not(seed: list[Pair]) -> list[str]:
     """Whether transposing first pays, against reading B transposed."""
-    found = [c for _, c, a, b in seed if a.variant in LEAD and a.problem.trans == "nt" and "then" in b.variant]
-    if not found:
+    comparisons = [c for _, c, a, b in seed if a.variant in LEAD and a.problem.trans == "nt" and "then" in b.variant]
+    if not comparisons:
         return []
-    best = min(found, key=lambda c: c.ratio or math.inf)
+    best = min(comparisons, key=lambda c: c.ratio or math.inf)
     word = {"faster": "pays", "slower": "does not pay", "same": "changes nothing"}
     shown = interval(best)
-    how = f"{shown} times the direct product{chosen(len(found))}"
+    how = f"{shown} times the direct product{chosen(len(comparisons))}"
     return [f"Transposing it first {word.get(best.verdict, 'is unresolved')}: {how}."]
 
 
 def _range(run: Run) -> list[str]:
     """The smallest and the largest ratio over M and libraries."""
-    found = [(c.ratio, b) for _, c, _, b in pairs(run, "nn-nt/") if c.ratio is not None]
-    if len({b.problem.m for _, b in found}) < 2:
+    ratios = [(c.ratio, b) for _, c, _, b in pairs(run, "nn-nt/") if c.ratio is not None]
+    if len({b.problem.m for _, b in ratios}) < 2:
         return []
-    low, high = min(found, key=lambda x: x[0]), max(found, key=lambda x: x[0])
+    low, high = min(ratios, key=lambda x: x[0]), max(ratios, key=lambda x: x[0])
     ends = [f"{ratio:.2f} ({case.variant}, M = {case.problem.m})" for ratio, case in (low, high)]
     return [
-        f"It depends on M and on the library: NT/NN runs from {ends[0]} to {ends[1]}, the ends of {len(found)} ratios."
+        f"It depends on M and on the library: NT/NN runs from {ends[0]} to {ends[1]}, the ends of {len(ratios)} ratios."
     ]
 
 
@@ -134,13 +134,13 @@ def brackets(run: Run) -> dict[str, Bracket]:
     seen: dict[str, dict[int, str]] = {}
     for _, comparison, first, _ in pairs(run, "crossover/"):
         seen.setdefault(first.variant, {})[first.problem.m] = comparison.verdict
-    found = {}
+    by_library = {}
     for library, verdicts in seen.items():
         losing = [m for m, verdict in verdicts.items() if verdict in ("slower", "same")]
         low = max(losing, default=None)
         winning = [m for m, verdict in verdicts.items() if verdict == "faster" and (low is None or m > low)]
-        found[library] = Bracket(low, min(winning, default=None))
-    return found
+        by_library[library] = Bracket(low, min(winning, default=None))
+    return by_library
 
 
 def refine_crossover(asked: Request, run: Run, at: Callable[[Request, int, str], Contest]) -> list[Contest]:
@@ -156,24 +156,24 @@ def refine_crossover(asked: Request, run: Run, at: Callable[[Request, int, str],
 
 def crossover_answer(run: Run) -> list[str]:
     """One sentence a library."""
-    said = []
+    sentences = []
     ratios = {(b.variant, b.problem.m): c for _, c, b, _ in pairs(run, "crossover/")}
     for library, bracket in brackets(run).items():
         if bracket.high is None:
-            top = max(m for known, m in ratios if known == library)
+            top = max(m for name, m in ratios if name == library)
             last = ratios[library, top]
             shown = interval(last)
             surely = f"does not win up to M = {bracket.low}" if bracket.low else "is seen to win nowhere"
-            said.append(
+            sentences.append(
                 f"With {library} transposing first {surely}; at M = {top}, the largest tried, it takes {shown} "
                 f"times the direct product ({last.verdict})."
             )
         elif bracket.low is None:
-            said.append(f"With {library} transposing first wins from M = {bracket.high}, the smallest tried.")
+            sentences.append(f"With {library} transposing first wins from M = {bracket.high}, the smallest tried.")
         else:
-            tried = sum(known == library for known, _ in ratios)
-            said.append(
+            tried = sum(name == library for name, _ in ratios)
+            sentences.append(
                 f"With {library} transposing first starts to win between M = {bracket.low} and {bracket.high}, "
                 f"by {tried} verdicts, each with its own error."
             )
-    return said
+    return sentences

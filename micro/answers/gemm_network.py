@@ -52,12 +52,12 @@ class Product:
 def answer(run: Run) -> list[str]:
     """A sentence a library: the sum of a step in both layouts; then which products read W transposed."""
     products = [_product(contest) for contest in run.contests if contest.contest.startswith(f"{PREFIX}/")]
-    said = [
+    sentences = [
         sentence
         for library in dict.fromkeys(x.library for x in products)
         for sentence in _step([x for x in products if x.library == library])
     ]
-    return [*said, _who([x for x in products if x.library == products[0].library])] if said else []
+    return [*sentences, _who([x for x in products if x.library == products[0].library])] if sentences else []
 
 
 def _product(contest: Any) -> Product:

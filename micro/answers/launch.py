@@ -19,13 +19,13 @@ HARNESS = {"nothing": "from C", "nothing-python": "from Python", "nothing-cuda":
 def ladder_answer(run: Run) -> list[str]:
     """The ladder of each kernel, what a binding adds, what it is worth, our own share, the chains."""
     ladders = [contest for contest in run.contests if contest.contest.startswith("ladder/")]
-    said = [sentence for contest in ladders for sentence in _ladder(contest)]
-    said += _worth(run, ladders)
+    sentences = [sentence for contest in ladders for sentence in _ladder(contest)]
+    sentences += _worth(run, ladders)
     shortest = min((case.problem.chain for x in ladders for case, _ in _times(x).values()), default=1)
     for contest in run.contests:
         if contest.contest.startswith("floor/"):
-            said += _floor(contest, shortest)
-    return [*said, *_chains(run)]
+            sentences += _floor(contest, shortest)
+    return [*sentences, *_chains(run)]
 
 
 def _times(contest: record.Contest) -> dict[str, tuple[Any, float]]:
@@ -40,13 +40,13 @@ def _ladder(contest: record.Contest) -> Iterator[str]:
     if not times:
         return
     ratios = {x.contender: x.ratio for x in contest.comparisons if x.ratio is not None}
-    told = []
+    costs = []
     for name, (case, seconds) in times.items():
         more = f" ({ratios[name]:.3g} times)" if name in ratios else ""
-        told.append(f"{units.seconds(seconds)} with {case.variant}{more}")
+        costs.append(f"{units.seconds(seconds)} with {case.variant}{more}")
     problem = next(iter(times.values()))[0].problem
     row = f", {problem.chain} in a row," if problem.chain > 1 else ""
-    yield f"One call of {WHAT[problem.kernel]}{row} costs {', '.join(told)}."
+    yield f"One call of {WHAT[problem.kernel]}{row} costs {', '.join(costs)}."
 
 
 def _worth(run: Run, ladders: list[record.Contest]) -> Iterator[str]:
@@ -70,13 +70,13 @@ def _worth(run: Run, ladders: list[record.Contest]) -> Iterator[str]:
 def _floor(contest: record.Contest, chain: int) -> Iterator[str]:
     """Our own share of a launch of so many calls, of the cheapest rung of each kernel."""
     times = _times(contest)
-    known = [x for x in contest.comparisons if x.ratio and x.low and x.high and x.contender in times]
-    if not known:
+    comparisons = [x for x in contest.comparisons if x.ratio and x.low and x.high and x.contender in times]
+    if not comparisons:
         return
-    harness, own = times[known[0].baseline]
+    harness, own = times[comparisons[0].baseline]
     shares = []
     for kernel in WHAT:
-        rows = [x for x in known if times[x.contender][0].problem.kernel == kernel]
+        rows = [x for x in comparisons if times[x.contender][0].problem.kernel == kernel]
         if not rows:
             continue
         best = min(rows, key=lambda x: times[x.contender][1])
@@ -93,7 +93,7 @@ def _floor(contest: record.Contest, chain: int) -> Iterator[str]:
 
 def _chains(run: Run) -> Iterator[str]:
     """What a call costs that has a launch for itself, against one in the longest chain."""
-    told = []
+    costs = []
     for contest in run.contests:
         times = _times(contest)
         if not contest.contest.startswith("chain/") or len(times) < 2:
@@ -102,9 +102,9 @@ def _chains(run: Run) -> Iterator[str]:
         alone, most = min(by_length), max(by_length)
         case = next(iter(times.values()))[0]
         fixed = (by_length[alone] - by_length[most]) / (1 / alone - 1 / most)
-        told.append(
+        costs.append(
             f"{case.variant} {units.seconds(by_length[alone])} ({units.seconds(by_length[most])} in a chain of "
             f"{most}: a launch adds {units.seconds(fixed)})"
         )
-    if told:
-        yield f"A call that has its launch for itself costs {'; '.join(told)}."
+    if costs:
+        yield f"A call that has its launch for itself costs {'; '.join(costs)}."

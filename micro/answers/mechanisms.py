@@ -86,20 +86,20 @@ def runs(given: Sequence[Path]) -> list[tuple[str, Run]]:
     from reports.store import Unreadable, read
 
     paths = given or [*sorted(RUNS.rglob("*.jsonl")), *sorted(REFERENCE.rglob("*.jsonl"))]
-    found = []
+    files = []
     for path in paths:
         try:
-            found.append((path.name, read(path)))
+            files.append((path.name, read(path)))
         except Unreadable as error:
             if given:
                 raise UsageError(f"--mechanisms: {error}") from None
-    return sorted(found, key=lambda x: x[1].environment.started, reverse=True)
+    return sorted(files, key=lambda x: x[1].environment.started, reverse=True)
 
 
-def last(test: Trial, found: Sequence[tuple[str, Run]]) -> Outcome | None:
+def last(test: Trial, files: Sequence[tuple[str, Run]]) -> Outcome | None:
     """From the latest run that has a ratio of it; from one that tells why there is none only if no run has."""
     without = None
-    for file, run in found:
+    for file, run in files:
         outcome = _outcome(test, file, run)
         if outcome is not None and outcome.first.ratio is not None:
             return outcome
@@ -116,30 +116,30 @@ def _outcome(test: Trial, file: str, run: Run) -> Outcome | None:
     return Outcome(file, device, first, Counter(x.verdict for _, x in meant))
 
 
-def lines(found: Sequence[tuple[str, Run]], known: Sequence[Mechanism] | None = None) -> Iterator[str]:
+def lines(files: Sequence[tuple[str, Run]], entries: Sequence[Mechanism] | None = None) -> Iterator[str]:
     """The table, no line wider than 120."""
-    known = mechanisms() if known is None else known
+    entries = mechanisms() if entries is None else entries
     yield from _row(("id", "mechanism (source; its figure)", "python -m …, and what differs", "last verdict"))
     yield "  ".join("-" * width for width in WIDTHS)
-    for one in known:
-        yield from _row(_cells(one, found))
-    counts = [sum(bool(x) for x in column) for column in zip(*((x.test, x.why_not, x.later) for x in known))]  # noqa: B905
+    for one in entries:
+        yield from _row(_cells(one, files))
+    counts = [sum(bool(x) for x in column) for column in zip(*((x.test, x.why_not, x.later) for x in entries))]  # noqa: B905
     tested, without, later = counts or (0, 0, 0)
     yield ""
     yield (
-        f"{len(known)} mechanisms: {tested} with a test, {without} without one and why, {later} not yet. "
-        f"{len(found)} run files were read."
+        f"{len(entries)} mechanisms: {tested} with a test, {without} without one and why, {later} not yet. "
+        f"{len(files)} run files were read."
     )
     for source, text in SOURCES.items():
         yield f"  {source:4}{text}"
 
 
-def _cells(one: Mechanism, found: Sequence[tuple[str, Run]]) -> tuple[str, str, str, str]:
+def _cells(one: Mechanism, files: Sequence[tuple[str, Run]]) -> tuple[str, str, str, str]:
     what = f"{one.what} ({one.source}{f'; {one.claim}' if one.claim else ''})"
     if one.test is None:
         return one.id, what, f"no test: {one.why_not}" if one.why_not else one.later or "", "–"
     where = " (GPU)" if one.test.gpu else ""
-    return one.id, what, f"{one.test.command}{where}\n{one.test.arm}", _verdict(last(one.test, found))
+    return one.id, what, f"{one.test.command}{where}\n{one.test.arm}", _verdict(last(one.test, files))
 
 
 def _verdict(outcome: Outcome | None) -> str:
@@ -150,14 +150,14 @@ def _verdict(outcome: Outcome | None) -> str:
         return "not run here"
     x = outcome.first
     if x.ratio is None:
-        said = f"{x.verdict}: {x.reason}" if x.reason else x.verdict
+        text = f"{x.verdict}: {x.reason}" if x.reason else x.verdict
     else:
-        said = f"{x.verdict} {units.ratio(x.ratio, x.low, x.high)}"
+        text = f"{x.verdict} {units.ratio(x.ratio, x.low, x.high)}"
     if outcome.verdicts.total() > 1:
         counts = (f"{count} {word}" for word, count in outcome.verdicts.most_common())
-        said += f"\n{outcome.verdicts.total()} pairs: {', '.join(counts)}"
+        text += f"\n{outcome.verdicts.total()} pairs: {', '.join(counts)}"
     where = "" if outcome.device in ("cpu", "") else f", {outcome.device}"
-    return f"{said}\n{outcome.file}{where}"
+    return f"{text}\n{outcome.file}{where}"
 
 
 def _row(cells: Sequence[str]) -> Iterator[str]:
@@ -171,8 +171,8 @@ def _row(cells: Sequence[str]) -> Iterator[str]:
 def _wrapped(cell: str, width: int) -> list[str]:
     """Its lines; a ratio keeps its interval in one of them."""
     texts = (re.sub(r"(?<=\[)(\S+) (?=\S+\])", "\\1\N{NO-BREAK SPACE}", text) for text in cell.split("\n"))
-    found = [line for text in texts for line in textwrap.wrap(text, width, break_on_hyphens=False)]
-    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in found]
+    wrapped = [line for text in texts for line in textwrap.wrap(text, width, break_on_hyphens=False)]
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in wrapped]
 
 
 def show(given: Sequence[Path]) -> int:

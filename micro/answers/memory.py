@@ -40,35 +40,35 @@ def _missed(contest: record.Contest) -> str:
 
 def faults_answer(run: Run, account: Account | None = None, profiled: Profile | str = "") -> list[str]:
     """Costs of a page, beside what the system and a profiler say of them; the copy into new memory."""
-    found, said = faults(run), []
-    for page, cost in found.fault.items() if found else ():
-        back = found.unmap.get(page) if found else None
+    costs, sentences = faults(run), []
+    for page, cost in costs.fault.items() if costs else ():
+        back = costs.unmap.get(page) if costs else None
         more = f"; mapping and unmapping it {_cost(back)}" if back else ""
-        said.append(f"The first touch of a page of {NAMES[page]} costs {_cost(cost)}{more}.")
+        sentences.append(f"The first touch of a page of {NAMES[page]} costs {_cost(cost)}{more}.")
     for contest in run.contests:
         page = int(contest.contest.split("/")[1].partition(":")[2]) if contest.contest.startswith("fault/") else 0
-        if page and not (found and page in found.fault):
-            said.append(f"The cost of a page of {NAMES[page]} is not told: {_missed(contest)}.")
-    if found and 4096 in found.fault:
+        if page and not (costs and page in costs.fault):
+            sentences.append(f"The cost of a page of {NAMES[page]} is not told: {_missed(contest)}.")
+    if costs and 4096 in costs.fault:
         if account:
-            said += _agreement(found.fault[4096], account, profiled)
-        said.append(TOUCH.say(1e6 * found.fault[4096].seconds, _cost(found.fault[4096])))
-    if found and len(found.fault) == 2:
-        small, huge = (found.fault[page].seconds for page in sorted(found.fault))
-        said.append(
+            sentences += _agreement(costs.fault[4096], account, profiled)
+        sentences.append(TOUCH.say(1e6 * costs.fault[4096].seconds, _cost(costs.fault[4096])))
+    if costs and len(costs.fault) == 2:
+        small, huge = (costs.fault[page].seconds for page in sorted(costs.fault))
+        sentences.append(
             f"For the same bytes huge pages cost {huge / (512 * small):.2g} times the small ones, while the memory "
             "is the guest's own (--idle: what it costs when the host took it back)."
         )
-    return [*said, *_fresh(run)]
+    return [*sentences, *_fresh(run)]
 
 
 def _agreement(cost: Cost, account: Account, profiled: Profile | str) -> Iterator[str]:
     """Beside the cost by the clock: system time a fault, samples of a profiler a fault."""
-    told = [f"the system's own time over its faults (getrusage) {_beside(account.each, cost.seconds, 'it')}"]
+    checks = [f"the system's own time over its faults (getrusage) {_beside(account.each, cost.seconds, 'it')}"]
     if isinstance(profiled, Profile):
         seen = _beside(profiled.each, profiled.system, "the system time of the process it watched")
-        told.append(f"perf's samples within a fault {seen}, which perf slows down")
-    yield f"Beside it: {'; '.join(told)}."
+        checks.append(f"perf's samples within a fault {seen}, which perf slows down")
+    yield f"Beside it: {'; '.join(checks)}."
     if isinstance(profiled, str) and profiled:
         yield f"No profiler's share beside it: {profiled}."
     if abs(account.each / cost.seconds - 1) > AGREE:
@@ -106,19 +106,19 @@ def _fresh(run: Run) -> Iterator[str]:
 
 def idle_answer(run: Run) -> list[str]:
     """What a pause between giving memory back and taking it again costs, by page."""
-    said, seen, often = [], [], []
+    sentences, seen, often = [], [], []
     for contest in run.contests:
         if not contest.contest.startswith("idle/"):
             continue
         rows = [(case.problem, result) for case, result in timed(contest)]
         if not rows or not _paused(contest, rows):
-            said.append(f"{contest.contest} is not told: {_missed(contest)}.")
+            sentences.append(f"{contest.contest} is not told: {_missed(contest)}.")
             continue
-        said.append(_idle(contest, rows))
+        sentences.append(_idle(contest, rows))
         seen += [x for x in contest.comparisons if x.ratio is not None]
         often += _now_and_then(rows)
     if not seen:
-        return said
+        return sentences
     slow = [x.ratio for x in seen if x.verdict == "slower" and x.ratio]
     if slow:
         end = f"dearer, up to {max(slow):.2g} times: the host takes free pages back"
@@ -134,7 +134,7 @@ def idle_answer(run: Run) -> list[str]:
             "not seen to be dearer, nor seen not to be: too few rounds, or others here take memory and give it "
             "back too (--budget 5m, on a quiet machine)"
         )
-    return [*said, f"Memory that was idle is {end}."]
+    return [*sentences, f"Memory that was idle is {end}."]
 
 
 def _paused(contest: record.Contest, rows: list[tuple[Any, record.Result]]) -> bool:
@@ -164,32 +164,32 @@ def _now_and_then(rows: list[tuple[Any, record.Result]]) -> list[str]:
 def _idle(contest: record.Contest, rows: list[tuple[Any, record.Result]]) -> str:
     """Median and worst of each pause: a host takes back what it likes, now and then."""
     ratios = {x.contender: x for x in contest.comparisons if x.ratio is not None}
-    told = []
+    costs = []
     for problem, result in sorted(rows, key=lambda row: row[0].pause):
         more = f", {interval(ratios[result.name])} times" if result.name in ratios else ""
         median, worst = (x / problem.pages for x in (result.seconds.median, max(result.samples)))  # type: ignore[union-attr]
-        told.append(f"{units.seconds(median)} after {problem.pause:g} s (worst {units.seconds(worst)}{more})")
+        costs.append(f"{units.seconds(median)} after {problem.pause:g} s (worst {units.seconds(worst)}{more})")
     page, count = NAMES[rows[0][0].page], len(rows[0][1].samples)
-    return f"A page of {page}, given back and touched again, costs {', '.join(told)}; {count} samples of each."
+    return f"A page of {page}, given back and touched again, costs {', '.join(costs)}; {count} samples of each."
 
 
 def allocator_answer(run: Run) -> list[str]:
     """Heap policies, page sizes, what malloc adds to mmap."""
-    said = []
+    sentences = []
     for _, comparison, *cases in pairs(run, "heap/"):
         first, second = (case.problem for case in cases)
         size = units.binary(second.size)
         if first.memory != second.memory and second.what == "clear":
-            said.append(
+            sentences.append(
                 f"A heap that keeps its memory: {size} of {NAMES[second.page]} pages from malloc, written once and "
                 f"freed, take {interval(comparison)} times what they take from the default heap, which maps them "
                 f"afresh ({comparison.verdict})."
             )
         elif first.page != second.page:
             heap = "default" if second.memory == "default" else "keeping"
-            said.append(
+            sentences.append(
                 f"Huge pages in the {heap} heap: {interval(comparison)} times the small ones ({comparison.verdict})."
             )
         elif second.what == "map":
-            said.append(f"malloc and free of {size} untouched: {interval(comparison)} times mmap and munmap.")
-    return said
+            sentences.append(f"malloc and free of {size} untouched: {interval(comparison)} times mmap and munmap.")
+    return sentences

@@ -63,8 +63,8 @@ def _ways(run: Run) -> Iterator[str]:
     """Every implementation against our pass, rule by rule."""
     for _, rows in _contests(run, "ways/"):
         first = rows[0][1]
-        told = ", ".join(f"{second.variant} {interval(comparison)}" for comparison, _, second in rows)
-        yield f"{first.problem.rule} of {_size(first.problem)}, times {first.variant}: {told}."
+        ratios = ", ".join(f"{second.variant} {interval(comparison)}" for comparison, _, second in rows)
+        yield f"{first.problem.rule} of {_size(first.problem)}, times {first.variant}: {ratios}."
 
 
 def _gain(run: Run) -> Iterator[str]:
@@ -78,14 +78,14 @@ def _gain(run: Run) -> Iterator[str]:
 
 def together_answer(run: Run) -> list[str]:
     """Every way against our one pass, and what a tensor costs where each has a call of its own."""
-    said = []
+    sentences = []
     for contest, rows in _contests(run, "tensors/"):
         base = rows[0][1]
         own = [(c, b) for c, a, b in rows if a == base]
         times = {parse(x.name).variant: x.seconds.median for x in contest.results if x.role == "measured" and x.seconds}
         one = f"{base.variant} ({units.seconds(times.get(base.variant))})"
         head = f"{base.problem.rule} of {_size(base.problem)}, times {one}"
-        said.append(f"{head}: {', '.join(f'{b.variant} {interval(c)}' for c, b in own)}.")
+        sentences.append(f"{head}: {', '.join(f'{b.variant} {interval(c)}' for c, b in own)}.")
         for comparison, first, second in rows:
             if first.variant == base.variant and second.variant != f"{base.variant}-each":
                 continue
@@ -93,5 +93,5 @@ def together_answer(run: Run) -> list[str]:
             each = ""
             if both[0] is not None and both[1] is not None:
                 each = f", {units.seconds((both[1] - both[0]) / base.problem.tensors)} more a tensor"
-            said.append(f"  {second.variant} over {first.variant}: {interval(comparison)}{each}.")
-    return said
+            sentences.append(f"  {second.variant} over {first.variant}: {interval(comparison)}{each}.")
+    return sentences

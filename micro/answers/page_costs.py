@@ -42,10 +42,10 @@ def difference(first: record.Result, second: record.Result) -> Cost | None:
         kept = [b - a for a, b in zip(first.samples, second.samples, strict=True)]
     scale = float(np.max(np.abs(kept), initial=0.0)) or 1.0
     # As the comparisons' own intervals: several looks share the error. The estimator exponentiates.
-    found = stats.interval(np.array(kept) / scale, (1 - stats.SHOWN) / stats.SHARE)
-    if found is None:
+    interval = stats.interval(np.array(kept) / scale, (1 - stats.SHOWN) / stats.SHARE)
+    if interval is None:
         return None
-    return Cost(*(scale * math.log(x) for x in (found.center, found.low, found.high)))
+    return Cost(*(scale * math.log(x) for x in (interval.center, interval.low, interval.high)))
 
 
 def each(cost: Cost, count: int) -> Cost:

@@ -34,16 +34,16 @@ def _update(contest: record.Contest, run: Run) -> list[str]:
     }
     scalar = {name: x for (first, name), x in pairs.items() if first == "scalar"}
     lacking = [f"{parse(x.name).variant}: {x.reason}" for x in contest.results if x.reason]
-    said = [f"Not told of {reason}." for reason in lacking]
+    sentences = [f"Not told of {reason}." for reason in lacking]
     if scalar:
         problem = parse(contest.results[0].name).problem
-        told = ", ".join(f"{NAMES[name]} {faster(x)}" for name, x in scalar.items())
+        gains = ", ".join(f"{NAMES[name]} {faster(x)}" for name, x in scalar.items())
         shown = units.binary(problem.vector)  # type: ignore[attr-defined]
-        said.insert(
-            0, f"y = y/2 + x in the first-level cache (vectors of {shown}), times as fast as scalar code: {told}."
+        sentences.insert(
+            0, f"y = y/2 + x in the first-level cache (vectors of {shown}), times as fast as scalar code: {gains}."
         )
-    said += [BANDS[name].say(1 / (x.ratio or 1.0), faster(x)) for name, x in scalar.items() if name in BANDS]
-    return said + _widest(pairs.get(("avx2", "avx512")), run)
+    sentences += [BANDS[name].say(1 / (x.ratio or 1.0), faster(x)) for name, x in scalar.items() if name in BANDS]
+    return sentences + _widest(pairs.get(("avx2", "avx512")), run)
 
 
 def _widest(update: Comparison | None, run: Run) -> list[str]:
@@ -52,9 +52,9 @@ def _widest(update: Comparison | None, run: Run) -> list[str]:
     if update is None or peak is None:
         return []
     assert update.ratio is not None and peak.ratio is not None
-    said = f"AVX-512 is {faster(update)} times as fast as AVX2; multiply-adds in registers {faster(peak)}."
+    sentence = f"AVX-512 is {faster(update)} times as fast as AVX2; multiply-adds in registers {faster(peak)}."
     gain = peak.ratio / update.ratio
-    return [said, PEAK.say(gain, f"{gain:.2f}")]
+    return [sentence, PEAK.say(gain, f"{gain:.2f}")]
 
 
 def faster(comparison: Comparison) -> str:

@@ -29,18 +29,20 @@ def _at(layer: Any) -> str:
 
 def fused_answer(run: Run) -> list[str]:
     """The ratio of each layer and library, the sums that explain it, the rows they do not; other rules."""
-    said, rows, closed = [], 0, 0
+    sentences, rows, closed = [], 0, 0
     for contest, comparison, first, _ in pairs(run, "fused/"):
         library = first.variant.partition(":")[2]
-        found = sums(contest)
-        rows, closed = rows + len(found), closed + sum(x.closed for x in found)
+        totals = sums(contest)
+        rows, closed = rows + len(totals), closed + sum(x.closed for x in totals)
         head = f"{_at(first.problem)}, {library}: separate takes {interval(comparison)} times the fused product"
         clearing = cleared(contest) if library in CLEARS else None
-        told = [str(x) for x in (*found, *([clearing] if clearing else []))]
-        said.append("; ".join([head, *told]) + ".")
+        texts = [str(x) for x in (*totals, *([clearing] if clearing else []))]
+        sentences.append("; ".join([head, *texts]) + ".")
     if rows:
-        said.append(f"{rows - closed} of {rows} rows unexplained: their parts miss them by more than {CLOSED:.0%}.")
-    return [*said, *_ways(run), *_rules(run), *_tied(run), *_gain(run), *_bands(run)]
+        sentences.append(
+            f"{rows - closed} of {rows} rows unexplained: their parts miss them by more than {CLOSED:.0%}."
+        )
+    return [*sentences, *_ways(run), *_rules(run), *_tied(run), *_gain(run), *_bands(run)]
 
 
 def _bands(run: Run) -> Iterator[str]:
@@ -52,17 +54,17 @@ def _bands(run: Run) -> Iterator[str]:
 
 def _ways(run: Run) -> Iterator[str]:
     """Every way against the first, of each layer."""
-    told: dict[str, list[str]] = {}
+    ratios: dict[str, list[str]] = {}
     for _, comparison, first, second in pairs(run, "ways/"):
         head = f"{_at(first.problem)}, against {first.variant}"
-        told.setdefault(head, []).append(f"{second.variant} {interval(comparison)}")
-    for head, rest in told.items():
+        ratios.setdefault(head, []).append(f"{second.variant} {interval(comparison)}")
+    for head, rest in ratios.items():
         yield f"{head}: {', '.join(rest)}."
 
 
 def _rules(run: Run) -> Iterator[str]:
     """What each rule costs when it is separate, and what fusing saves where one product can express it."""
-    told: dict[str, list[str]] = {}
+    ratios: dict[str, list[str]] = {}
     for _, comparison, first, second in pairs(run, "rules/"):
         head = f"{_at(first.problem)}, {first.variant.partition(':')[2]}"
         rule = second.problem.rule
@@ -70,8 +72,8 @@ def _rules(run: Run) -> Iterator[str]:
         words = (
             f"{rule} separate/fused {interval(comparison)}" if fused else f"{rule}/sgd separate {interval(comparison)}"
         )
-        told.setdefault(head, []).append(words)
-    for head, rest in told.items():
+        ratios.setdefault(head, []).append(words)
+    for head, rest in ratios.items():
         yield f"{head}: {', '.join(rest)}; nesterov, clip and norm need the gradient by itself."
 
 
@@ -99,24 +101,24 @@ def _gain(run: Run) -> Iterator[str]:
 
 def _sizes(run: Run) -> dict[tuple[str, int, int], dict[int, Comparison]]:
     """The pass against the gradient, by library and layer, at each batch."""
-    found: dict[tuple[str, int, int], dict[int, Comparison]] = {}
+    by_layer: dict[tuple[str, int, int], dict[int, Comparison]] = {}
     for _, comparison, first, second in pairs(run, "batch/"):
         if second.problem.part == "update":
             layer = first.problem
             key = (first.variant.partition(":")[2], layer.m, layer.n)
-            found.setdefault(key, {})[layer.k] = comparison
-    return found
+            by_layer.setdefault(key, {})[layer.k] = comparison
+    return by_layer
 
 
 def brackets(run: Run) -> dict[tuple[str, int, int], Bracket]:
     """The last batch at which the pass costs no less than the gradient, and the next at which it does."""
-    found = {}
+    by_layer = {}
     for key, at in _sizes(run).items():
         dear = [k for k, x in at.items() if x.verdict in ("slower", "same")]
         low = max(dear, default=None)
         cheap = [k for k, x in at.items() if x.verdict == "faster" and (low is None or k > low)]
-        found[key] = Bracket(low, min(cheap, default=None))
-    return found
+        by_layer[key] = Bracket(low, min(cheap, default=None))
+    return by_layer
 
 
 def refine_batch(asked: Request, run: Run, at: Callable[[Request, int, int, int, str], Contest]) -> list[Contest]:
@@ -132,7 +134,7 @@ def refine_batch(asked: Request, run: Run, at: Callable[[Request, int, int, int,
 
 def batch_answer(run: Run) -> list[str]:
     """Where the pass costs as much as the gradient, beside what rates alone say; what fusing brings along."""
-    said = []
+    sentences = []
     for key, bracket in brackets(run).items():
         library, m, n = key
         sizes = _sizes(run)[key]
@@ -145,10 +147,10 @@ def batch_answer(run: Run) -> list[str]:
             if bracket.high
             else f"above batch {max(sizes)}, the largest tried"
         )
-        told = ", ".join(f"{interval(sizes[k])} at {k}" for k in sorted(sizes))
-        said.append(
+        ratios = ", ".join(f"{interval(sizes[k])} at {k}" for k in sorted(sizes))
+        sentences.append(
             f"{m}×{n}, {library}: the pass over W costs as much as its gradient {where}, "
-            f"by {len(sizes)} verdicts{_rates(run, key)}; pass over gradient: {told}."
+            f"by {len(sizes)} verdicts{_rates(run, key)}; pass over gradient: {ratios}."
         )
         fused = [
             f"{interval(c)} at {a.problem.k}"
@@ -156,8 +158,8 @@ def batch_answer(run: Run) -> list[str]:
             if a.variant == f"fused:{library}" and (a.problem.m, a.problem.n) == (m, n)
         ]
         if fused:
-            said.append(f"{m}×{n}, {library}: separate over fused {', '.join(fused)}.")
-    return said
+            sentences.append(f"{m}×{n}, {library}: separate over fused {', '.join(fused)}.")
+    return sentences
 
 
 def _rates(run: Run, key: tuple[str, int, int]) -> str:

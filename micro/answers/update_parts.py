@@ -34,8 +34,8 @@ class Sum:
 
     def __str__(self) -> str:
         """`separate 4.48 ms, sum 4.28 ms (gradient 3.34 ms, pass 0.94 ms), difference +4 % [+2, +6]`."""
-        told = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in self.parts)
-        head = f"{self.what} {units.seconds(self.measured)}, sum {units.seconds(self.total)} ({told})"
+        parts = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in self.parts)
+        head = f"{self.what} {units.seconds(self.measured)}, sum {units.seconds(self.total)} ({parts})"
         if self.ratio is None:
             return f"{head}, too few rounds to compare"
         center, low, high = (100 * (x - 1) for x in (self.ratio.center, self.ratio.low, self.ratio.high))
@@ -82,11 +82,11 @@ class Rounds:
         """The measured form against its parts; nothing where one of them has no time."""
         import numpy as np
 
-        measured, known = self.get(what), {k: x for k, x in parts.items() if x is not None}
-        if measured is None or len(known) < len(parts):
+        measured, timed = self.get(what), {k: x for k, x in parts.items() if x is not None}
+        if measured is None or len(timed) < len(parts):
             return None
-        logs = np.log(measured / np.sum(list(known.values()), axis=0))
-        medians = tuple((name, float(np.median(x))) for name, x in known.items())
+        logs = np.log(measured / np.sum(list(timed.values()), axis=0))
+        medians = tuple((name, float(np.median(x))) for name, x in timed.items())
         return Sum(what, float(np.median(measured)), medians, stats.interval(logs, 1 - stats.SHOWN))
 
     def multiply_adds(self) -> Array | None:
@@ -120,5 +120,5 @@ def sums(contest: record.Contest) -> list[Sum]:
 def cleared(contest: record.Contest) -> Sum | None:
     """The gradient's product by the one that adds to its result, and the clearing of a result before it."""
     rounds = Rounds(contest)
-    known = rounds.sum("wgrad", {"fused product": rounds.get("fused"), "clearing": rounds.get("clear")})
-    return known and replace(known, what="gradient")
+    total = rounds.sum("wgrad", {"fused product": rounds.get("fused"), "clearing": rounds.get("clear")})
+    return total and replace(total, what="gradient")

@@ -27,10 +27,10 @@ def answer(name: str, run: Run) -> list[str]:
 def _rate(result: Result) -> str:
     assert result.seconds is not None
     if result.ceiling is None:
-        known = "it does no work that anything bounds"
+        reason = "it does no work that anything bounds"
         if result.flops_per_second:
-            known = f"no ceiling of {result.precision} arithmetic is known here"
-        return f"{result.name} takes {units.seconds(result.seconds.median)}: {known}."
+            reason = f"no ceiling of {result.precision} arithmetic is known here"
+        return f"{result.name} takes {units.seconds(result.seconds.median)}: {reason}."
     rate = units.scaled(result.flops_per_second or 0.0, "FLOP/s")
     near = (result.percent_of_ceiling or 0) / 100
     rest = "there is little left to gain" if near >= BOUND else f"a factor of {1 / max(near, 1e-9):.2g} is left"
@@ -58,33 +58,33 @@ def _ran(run: Run, result: Result) -> Iterator[str]:
     widest = (run.environment.facts.get("device", {}).get("isa") or [None])[-1]
     kernel = result.kernel or "a kernel that tells nothing of itself"
     yield f"What ran: {kernel} ({seen or 'instruction set not told'})."
-    known = ceilings.load()
+    peaks = ceilings.load()
     if seen and widest and seen != widest:
-        told = f"It uses {seen}, this processor has {widest}"
-        if known and known.flops.get(seen):
-            peak = known.flops[seen]
+        sentence = f"It uses {seen}, this processor has {widest}"
+        if peaks and peaks.flops.get(seen):
+            peak = peaks.flops[seen]
             share = (result.flops_per_second or 0.0) / peak
-            told += f"; of the {units.scaled(peak, 'FLOP/s')} that {seen} reaches here it has {share:.0%}"
-        yield told + "."
+            sentence += f"; of the {units.scaled(peak, 'FLOP/s')} that {seen} reaches here it has {share:.0%}"
+        yield sentence + "."
 
 
 def _best(comparisons: tuple[Comparison, ...]) -> Iterator[str]:
     """The fastest rival, and how many there were."""
-    known = [c for c in comparisons if c.ratio is not None]
-    faster = [c for c in known if c.verdict == "faster"]
-    if not known:
+    rivals = [c for c in comparisons if c.ratio is not None]
+    faster = [c for c in rivals if c.verdict == "faster"]
+    if not rivals:
         rest = f"None of {len(comparisons)} other variants could be measured."
         yield rest if comparisons else "No other variant here does this problem."
         return
-    best = min(faster or known, key=lambda c: c.ratio or 0.0)
+    best = min(faster or rivals, key=lambda c: c.ratio or 0.0)
     name = parse(best.contender).variant
     shown = units.ratio(best.ratio, best.low, best.high)
     if faster:
-        count = f"{len(faster)} of {len(known)} others are faster"
+        count = f"{len(faster)} of {len(rivals)} others are faster"
         yield f"Best variant here: {name}, {shown} times its time ({count}{chosen(len(faster))})."
     else:
-        near = f"the nearest, {name}, takes {shown} times its time{chosen(len(known))}"
-        yield f"None of {len(known)} other variants is faster; {near}."
+        near = f"the nearest, {name}, takes {shown} times its time{chosen(len(rivals))}"
+        yield f"None of {len(rivals)} other variants is faster; {near}."
 
 
 def _beside(result: Result) -> Iterator[str]:

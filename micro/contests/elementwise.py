@@ -69,11 +69,11 @@ def along(
     asked: Request, word: str, question: str, problem: Any, variant: str, field: str, values: Sequence[str]
 ) -> Contest:
     """One kernel on problems that differ in one field."""
-    found = [shrunk(asked, replace(problem, **{field: value})) for value in values]
-    unequal = len({(x.flops, x.bytes) for x in found}) > 1
+    problems = [shrunk(asked, replace(problem, **{field: value})) for value in values]
+    unequal = len({(x.flops, x.bytes) for x in problems}) > 1
     differs = f"work: differs ({field})" if unequal else field
-    cases = tuple(asked.case(x, variant) for x in found)
-    return Contest(f"{word}/{found[0].name}/variant:{variant}", question, differs, cases)
+    cases = tuple(asked.case(x, variant) for x in problems)
+    return Contest(f"{word}/{problems[0].name}/variant:{variant}", question, differs, cases)
 
 
 def _libraries(asked: Request, phase: str = "forward") -> list[str]:
@@ -94,18 +94,18 @@ def activations(asked: Request) -> list[Contest]:
     """Variants against each other for each function, forward and backward."""
     question = "who is fastest?"
     wanted = [("relu", "forward"), ("sigmoid", "forward"), ("tanh", "forward"), ("relu", "dgrad"), ("tanh", "dgrad")]
-    found = [
+    contests = [
         variants(asked, "activation", question, Activation(count, kind, phase), _libraries(asked, phase))
         for count in (HIDDEN, IMAGES)
         for kind, phase in wanted
     ]
     if asked.device.whole:  # input and output; its caches hold what AlexNet-S gives
         asks, count = f"who is fastest{_from_memory(asked)}?", asked.memory // 8
-        found += [
+        contests += [
             variants(asked, "activation", asks, Activation(count, kind, phase), _libraries(asked, phase))
             for kind, phase in STREAMED
         ]
-    return found
+    return contests
 
 
 def functions(asked: Request) -> list[Contest]:
@@ -156,18 +156,18 @@ def fused(asked: Request) -> list[Contest]:
     """Each library's fused way against its parts, rows of labels being there; then all that are fused."""
     question = "what does it cost to take softmax, log, product and sum one after another"
     pairs, rivals = asked.rows("parts", op=Softmax.op), asked.rows("library", op=Softmax.op)
-    found = []
+    contests = []
     shapes = dict.fromkeys((*_shapes(asked), *((WHOLE,) if asked.device.whole else ())))
     for batch, classes in shapes:
         onehot = Softmax(batch, classes, "one-hot")
         far = _from_memory(asked) if asked.device.whole and (batch, classes) == WHOLE else ""
-        found += [
+        contests += [
             variants(asked, "fused", question + far + "?", onehot, (x, f"{x}-parts"), x)
             for x in named_among(asked, pairs)
         ]
         problem, asks = Softmax(batch, classes), f"who is fastest{far}?"
-        found.append(variants(asked, "rivals", asks, problem, named_among(asked, rivals)))
-    return found
+        contests.append(variants(asked, "rivals", asks, problem, named_among(asked, rivals)))
+    return contests
 
 
 def doubled(asked: Request) -> list[Contest]:
@@ -184,17 +184,17 @@ def doubled(asked: Request) -> list[Contest]:
 
 def labels(asked: Request) -> list[Contest]:
     """Indices against rows that are there, and against rows that are written first."""
-    pair, made = asked.rows("labels", op=Softmax.op), asked.rows("made", op=Softmax.op)
-    found = []
+    pair, writers = asked.rows("labels", op=Softmax.op), asked.rows("made", op=Softmax.op)
+    contests = []
     for batch, classes in _shapes(asked, 2):
         problem = Softmax(batch, classes)
         for name in named_among(asked, pair):
             question = "what does it cost to read labels as rows?"
-            found.append(along(asked, "labels", question, problem, name, "labels", ("index", "one-hot")))
-        if made:
+            contests.append(along(asked, "labels", question, problem, name, "labels", ("index", "one-hot")))
+        if writers:
             question = "what does it cost to write them first?"
-            found.append(variants(asked, "labels-made", question, problem, made))
-    return found
+            contests.append(variants(asked, "labels-made", question, problem, writers))
+    return contests
 
 
 def losses(asked: Request) -> list[Contest]:
@@ -222,26 +222,26 @@ def bias(asked: Request) -> list[Contest]:
 
 def epilogue(asked: Request) -> list[Contest]:
     """The same behind a product, or inside it."""
-    found = []
+    contests = []
     for rows in (64, 1024):
         problem = BiasAct(rows, 2048, 2048 if rows == 64 else 256)
         question = "after a product, in one pass or in two?"
-        found.append(variants(asked, "after-product", question, problem, ("numpy-c", "numpy-c-passes")))
+        contests.append(variants(asked, "after-product", question, problem, ("numpy-c", "numpy-c-passes")))
         names = named_among(asked, ("torch", "torch-bias-inside", "onednn-both-inside"))
-        found.append(variants(asked, "inside-product", "inside the product?", problem, names, "torch"))
-    return found
+        contests.append(variants(asked, "inside-product", "inside the product?", problem, names, "torch"))
+    return contests
 
 
 def dropout(asked: Request) -> list[Contest]:
     """A stored mask against one that is drawn again, and the libraries' own."""
-    found = []
+    contests = []
     for units in (HIDDEN, IMAGES):
         question = "store the mask, or ask for it again?"
         names = named_among(asked, ("c-mask-passes", "c-mask", "c-counter"))
-        found.append(variants(asked, "mask", question, Dropout(units), names))
+        contests.append(variants(asked, "mask", question, Dropout(units), names))
         names = named_among(asked, ("c-mask", "numpy", "torch"))
-        found.append(variants(asked, "rivals", "who is fastest?", Dropout(units), names))
-    return found
+        contests.append(variants(asked, "rivals", "who is fastest?", Dropout(units), names))
+    return contests
 
 
 # Conversions (E12)

@@ -46,9 +46,9 @@ def layouts(asked: Request) -> list[Contest]:
 
 def pools(asked: Request) -> list[Contest]:
     """Maximum against average, then the variants of each."""
-    found = [along(asked, "pool", "maximum or average?", x, "c", "pool", ("max", "avg")) for x in POOLED]
+    contests = [along(asked, "pool", "maximum or average?", x, "c", "pool", ("max", "avg")) for x in POOLED]
     names = named_among(asked, ("c", "numpy", "torch"))
-    return [*found, *(variants(asked, "rivals", "who is fastest?", x, names) for x in POOLED)]
+    return [*contests, *(variants(asked, "rivals", "who is fastest?", x, names) for x in POOLED)]
 
 
 # Normalization (C13, C14)
@@ -59,9 +59,9 @@ NORMED = (Norm(16, 96, 27), Norm(16, 16, 16))
 def batch_norm(asked: Request) -> list[Contest]:
     """Batch normalization in one kernel or in one call an operation, then the variants."""
     question = "fused, or operation by operation?"
-    found = [variants(asked, "fused", question, x, ("c", "c-ops"), "c") for x in NORMED]
+    contests = [variants(asked, "fused", question, x, ("c", "c-ops"), "c") for x in NORMED]
     names = named_among(asked, ("c", "numpy", "torch"))
-    return [*found, *(variants(asked, "rivals", "who is fastest?", x, names) for x in NORMED)]
+    return [*contests, *(variants(asked, "rivals", "who is fastest?", x, names) for x in NORMED)]
 
 
 def statistics(asked: Request) -> list[Contest]:

@@ -51,12 +51,12 @@ def _contest(asked: Request, name: str, question: str, differs: str, problems: S
 
 def faults(asked: Request) -> list[Contest]:
     """First touch against touched memory, with and without its mapping; the copy into new memory."""
-    size, found = _size(asked, SIZE), []
+    size, contests = _size(asked, SIZE), []
     for page in _page(asked):
         rows = [Pages("clear", memory, size, page) for memory in ("touched", "fresh", "mapped")]
         name, question = f"fault/page:{page}/size:{size}", f"what does the first touch of {page} bytes cost?"
-        found.append(_contest(asked, name, question, "memory", rows))
-    return [*found, new(asked)]
+        contests.append(_contest(asked, name, question, "memory", rows))
+    return [*contests, new(asked)]
 
 
 def new(asked: Request) -> Contest:
@@ -98,24 +98,24 @@ def heaps(asked: Request, page: int) -> Contest:
 
 def allocator(asked: Request) -> list[Contest]:
     """Heap policies, huge pages in each, what malloc adds to mmap."""
-    size, found = _size(asked, HEAP), [heaps(asked, page) for page in _page(asked)]
+    size, contests = _size(asked, HEAP), [heaps(asked, page) for page in _page(asked)]
     for memory in ("default", "keep") if len(_page(asked)) > 1 else ():
         rows = [Pages("clear", memory, size, page) for page in _page(asked)]
         question = "do huge pages pay in a heap?"
-        found.append(_contest(asked, f"heap/memory:{memory}/size:{size}", question, "page", rows))
+        contests.append(_contest(asked, f"heap/memory:{memory}/size:{size}", question, "page", rows))
     rows = [Pages("map", memory, size) for memory in ("mapped", "default")]
-    return [*found, _contest(asked, f"heap/map/size:{size}", "what does malloc add to mmap?", "memory", rows)]
+    return [*contests, _contest(asked, f"heap/map/size:{size}", "what does malloc add to mmap?", "memory", rows)]
 
 
 def bandwidth(asked: Request) -> list[Contest]:
     """Read, copy and triad within each working set."""
-    found = []
+    contests = []
     for size in _sets(asked, SETS):
         whole = max(GRAIN, size // GRAIN * GRAIN)
         rows = [Stream(kind, whole // n) for kind, n in (("read", 1), ("copy", 2), ("triad", 3))]
         differs = "work: differs (bytes a second are compared)"
-        found.append(_contest(asked, f"bandwidth/working-set:{size}", "how fast is traffic?", differs, rows))
-    return found
+        contests.append(_contest(asked, f"bandwidth/working-set:{size}", "how fast is traffic?", differs, rows))
+    return contests
 
 
 def loads(asked: Request, sets: Sequence[int] = tuple(sorted({*SETS, *KNEE}))) -> list[Contest]:

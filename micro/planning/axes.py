@@ -16,18 +16,18 @@ from micro.planning.contest import SETTINGS, Contest
 
 def values(text: str, kind: type, option: str) -> tuple[Any, ...]:
     """`5`, `1,8,64`, `64:1024:*2`, `1:9:+4`: the values of an axis. Raises UsageError."""
-    found: list[Any] = []
+    points: list[Any] = []
     for word in text.split(","):
         try:
-            found += _range(word, kind) if ":" in word and kind is not str else [kind(word)]
+            points += _range(word, kind) if ":" in word and kind is not str else [kind(word)]
         except (ValueError, OverflowError):
             what = {int: "a whole number", float: "a number"}.get(kind, "a word")
             raise UsageError(f"{option} {text}: {word!r} is not {what}, nor a range like 64:1024:*2") from None
-    if not found:
+    if not points:
         raise UsageError(f"{option} {text}: an empty range; give first:last:step with the first below the last")
-    if len(set(found)) < len(found):
+    if len(set(points)) < len(points):
         raise UsageError(f"{option} {text}: a value is named twice")
-    return tuple(found)
+    return tuple(points)
 
 
 def _range(word: str, kind: type) -> list[Any]:
@@ -35,11 +35,11 @@ def _range(word: str, kind: type) -> list[Any]:
     value, end, by = kind(first), kind(last), kind(step.lstrip("*+"))
     if (step[0] == "*" and (by <= 1 or value <= 0)) or (step[0] != "*" and by <= 0):
         raise ValueError(word)
-    found = []
+    points = []
     while value <= end:
-        found.append(value)
+        points.append(value)
         value = value * by if step[0] == "*" else value + by
-    return found
+    return points
 
 
 def problems(kind: type[Problem], axes: dict[str, tuple[Any, ...]]) -> list[Problem]:
@@ -49,10 +49,10 @@ def problems(kind: type[Problem], axes: dict[str, tuple[Any, ...]]) -> list[Prob
     return [kind(**dict(zip(names, one, strict=True))) for one in combinations]
 
 
-def by_variant(asked: Request, found: Iterable[Problem]) -> list[Contest]:
+def by_variant(asked: Request, problems: Iterable[Problem]) -> list[Contest]:
     """Without a question each problem is one contest between the variants."""
     contests = []
-    for problem in found:
+    for problem in problems:
         cases = [asked.case(problem, v, s) for v, s in asked.pairs()]
         differs = " and ".join(["variant", *_several(asked.settings)])
         contests.append(Contest(problem.name, f"which variant is fastest at {problem.name}?", differs, tuple(cases)))
@@ -64,12 +64,12 @@ def _several(settings: Sequence[Setting]) -> list[str]:
     return [name for name in SETTINGS if len({asdict(x)[name] for x in settings}) > 1]
 
 
-def along(asked: Request, found: Sequence[Problem], field: str) -> list[Contest]:
+def along(asked: Request, problems: Sequence[Problem], field: str) -> list[Contest]:
     """`--vary FIELD`: one contest for all problems that agree in everything else, per variant and setting."""
     if field in SETTINGS:
-        return _along_setting(asked, found, field)
+        return _along_setting(asked, problems, field)
     groups: dict[tuple[Any, ...], list[Problem]] = {}
-    for problem in found:
+    for problem in problems:
         rest = tuple(value for name, value in asdict(problem).items() if name != field)
         groups.setdefault(rest, []).append(problem)
     contests = []
@@ -83,14 +83,14 @@ def along(asked: Request, found: Sequence[Problem], field: str) -> list[Contest]
     return contests
 
 
-def _along_setting(asked: Request, found: Sequence[Problem], field: str) -> list[Contest]:
+def _along_setting(asked: Request, problems: Sequence[Problem], field: str) -> list[Contest]:
     """One contest for all settings that agree in everything else, per problem and variant."""
     groups: dict[tuple[str, Setting], list[Setting]] = {}
     for variant, setting in asked.pairs():
         rest = replace(setting, **{field: asdict(Setting())[field]})
         groups.setdefault((variant, rest), []).append(setting)
     contests = []
-    for problem in found:
+    for problem in problems:
         for (variant, rest), settings in groups.items():
             plain = "" if rest == Setting() else f"/{asked.at(problem, rest).name}"
             cases = tuple(asked.case(problem, variant, setting) for setting in settings)

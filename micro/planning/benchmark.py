@@ -149,20 +149,20 @@ class Request:
             return f"no operand {', '.join(strange)} that could be cold: there are {', '.join(names)}"
         if device in self.absent:
             return self.absent[device]
-        known = kind_of(device)
-        if row.device != known.kernels:
+        kind = kind_of(device)
+        if row.device != kind.kernels:
             runs = running(row.device)
             return f"a kernel for {row.device}: " + (f"--device {runs.first}" if runs else "no device here runs it")
-        reason: str | None = None if known.scripted else row.missing()
+        reason: str | None = None if kind.scripted else row.missing()
         return reason or row.accepts(problem)
 
     def pairs(self) -> list[tuple[str, Setting]]:
         """Variants and settings, each variant on the devices that run it; on the first where none does."""
-        found = []
+        pairs = []
         for setting in self.settings:
             for variant in self.variants:
                 kernels = find(self.op, variant).device
-                known = kernels in {kind_of(other.device).kernels for other in self.settings}
-                if kind_of(setting.device).kernels == kernels or (not known and setting == self.settings[0]):
-                    found.append((variant, setting))
-        return found
+                runnable = kernels in {kind_of(other.device).kernels for other in self.settings}
+                if kind_of(setting.device).kernels == kernels or (not runnable and setting == self.settings[0]):
+                    pairs.append((variant, setting))
+        return pairs

@@ -47,8 +47,8 @@ class Calls:
     seconds: float | None
 
     def __add__(self, other: Calls) -> Calls:
-        known = self.seconds is not None and other.seconds is not None
-        return Calls(self.count + other.count, (self.seconds or 0.0) + (other.seconds or 0.0) if known else None)
+        timed = self.seconds is not None and other.seconds is not None
+        return Calls(self.count + other.count, (self.seconds or 0.0) + (other.seconds or 0.0) if timed else None)
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def _mkl(lines: list[str]) -> Iterator[Call]:
     for number, line in enumerate(lines):
         if not (call := MKL_CALL.search(line)):
             continue
-        told = MKL_TIME.search(line)
-        seconds = float(told[1]) * UNITS[told[2]] if told else None
+        timing = MKL_TIME.search(line)
+        seconds = float(timing[1]) * UNITS[timing[2]] if timing else None
         what: Gemm | str = f"MKL {call[1]}"
         if match := MKL.search(line):
             m, n, k, lda, ldb, ldc = map(int, match.groups()[2:])
@@ -119,27 +119,27 @@ def _cublas(lines: list[str]) -> Iterator[Call]:
 
 
 def _cublas_product(arguments: list[str]) -> Gemm | None:
-    told: dict[str, int] = {}
+    fields: dict[str, int] = {}
     for argument in arguments:
         match = FIELD.match(argument.strip())
         if match:
-            told[match[1]] = int(match[2])
+            fields[match[1]] = int(match[2])
         elif not argument.startswith("i!") or "Time:" in argument:
             break
-    if not {"transa", "transb", "m", "n", "k", "lda", "ldb", "ldc"} <= told.keys():
+    if not {"transa", "transb", "m", "n", "k", "lda", "ldb", "ldc"} <= fields.keys():
         return None
-    if _empty(told["m"], told["n"], told["k"]) or told.get("Atype", 0) not in CUDA_TYPES:
+    if _empty(fields["m"], fields["n"], fields["k"]) or fields.get("Atype", 0) not in CUDA_TYPES:
         return None
-    flags = _flag(str(told["transa"])), _flag(str(told["transb"]))
-    lds = (told["lda"], told["ldb"], told["ldc"])
-    return _column_major(*flags, told["m"], told["n"], told["k"], lds, CUDA_TYPES[told.get("Atype", 0)])
+    flags = _flag(str(fields["transa"])), _flag(str(fields["transb"]))
+    lds = (fields["lda"], fields["ldb"], fields["ldc"])
+    return _column_major(*flags, fields["m"], fields["n"], fields["k"], lds, CUDA_TYPES[fields.get("Atype", 0)])
 
 
 def _onednn(lines: list[str]) -> Iterator[Call]:
     for number, line in enumerate(lines):
         if call := ONEDNN_CALL.search(line):
-            told = ONEDNN_TIME.search(line)
-            yield number, _onednn_product(line) or f"oneDNN {call[1]}", float(told[1]) * 1e-3 if told else None
+            timing = ONEDNN_TIME.search(line)
+            yield number, _onednn_product(line) or f"oneDNN {call[1]}", float(timing[1]) * 1e-3 if timing else None
 
 
 def _onednn_product(line: str) -> Gemm | None:

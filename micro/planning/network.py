@@ -67,11 +67,11 @@ def known() -> list[str]:
 
 def document(text: bytes) -> dict[str, Any]:
     """A network's file with its keys and their types checked. Raises ValueError."""
-    told: dict[str, Any] = parsed(text)
-    check(told, NETWORK, ("network", "batch", "layers"))
-    for i, layer in enumerate(told["layers"], 1):
+    record: dict[str, Any] = parsed(text)
+    check(record, NETWORK, ("network", "batch", "layers"))
+    for i, layer in enumerate(record["layers"], 1):
         check(layer, LAYER, ("name", "inputs", "outputs"), f"layer {i}: ")
-    return told
+    return record
 
 
 def read(name: str) -> Net:
@@ -80,9 +80,9 @@ def read(name: str) -> Net:
     if not name.endswith(".json") and name.replace(":", "-") not in known():
         raise UsageError(f"--net {name}: {choice(name, known())}; or name a file, net.json")
     try:
-        told = document(path.read_bytes())
-        layers = tuple(Layer(x["name"], x["inputs"], x["outputs"], x.get("first", False)) for x in told["layers"])
-        net = Net(told["network"], told["batch"], layers)
+        record = document(path.read_bytes())
+        layers = tuple(Layer(x["name"], x["inputs"], x["outputs"], x.get("first", False)) for x in record["layers"])
+        net = Net(record["network"], record["batch"], layers)
         sizes = (net.batch, *(size for layer in layers for size in (layer.inputs, layer.outputs)))
         if not layers or not all(size > 0 for size in sizes):
             raise ValueError("the batch, inputs and outputs of layers are positive whole numbers")
@@ -100,11 +100,11 @@ def read(name: str) -> Net:
 
 def products(net: Net, batch: int | None = None) -> list[Product]:
     """Each different product once, in the order of the layers."""
-    found: dict[tuple[str, Gemm, Gemm], list[str]] = {}
+    by_product: dict[tuple[str, Gemm, Gemm], list[str]] = {}
     for layer in net.layers:
         for phase, oi, io in _of(layer, batch or net.batch):
-            found.setdefault((phase, oi, io), []).append(layer.name)
-    return [Product(phase, tuple(layers), oi, io) for (phase, oi, io), layers in found.items()]
+            by_product.setdefault((phase, oi, io), []).append(layer.name)
+    return [Product(phase, tuple(layers), oi, io) for (phase, oi, io), layers in by_product.items()]
 
 
 def _of(layer: Layer, batch: int) -> Iterator[tuple[str, Gemm, Gemm]]:

@@ -118,40 +118,40 @@ def outputs_of(values: Mapping[str, Any]) -> Outputs:
 
 def modifiers(benchmark: Benchmark) -> dict[str, dict[str, str]]:
     """What `--full` and `--all` make of each question; without those that change nothing here."""
-    known = {
+    by_flag = {
         "full": {name: one.full for name, one in benchmark.questions.items() if one.full},
         "all": {name: one.all for name, one in benchmark.questions.items() if one.all},
     }
-    return {flag: texts for flag, texts in known.items() if texts}
+    return {flag: texts for flag, texts in by_flag.items() if texts}
 
 
 def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.ArgumentParser:
     """Options of the axes, the questions, and those of every command."""
-    made = Parser(
+    options = Parser(
         f"python -m micro.{name}",
         description=benchmark.about,
         allow_abbrev=False,
         epilog="An axis takes a value, a comma list or a range: --m 64,128,256, --m 64:1024:*2.",
     )
-    made.raising = raising
-    _add_axes(made, benchmark)
-    questions = made.add_argument_group("questions")
+    options.raising = raising
+    _add_axes(options, benchmark)
+    questions = options.add_argument_group("questions")
     for flag, question in benchmark.questions.items():
         questions.add_argument(option_of(flag), action="store_true", help=question.help.replace("%", "%%"))
     for flag, texts in modifiers(benchmark).items():
-        said = "; ".join(f"{option_of(name)}: {text}" for name, text in texts.items())
-        questions.add_argument(f"--{flag}", action="store_true", help=said.replace("%", "%%"))
-    _add_settings(made.add_argument_group("how"))
-    out = made.add_argument_group("output")
+        meaning = "; ".join(f"{option_of(name)}: {text}" for name, text in texts.items())
+        questions.add_argument(f"--{flag}", action="store_true", help=meaning.replace("%", "%%"))
+    _add_settings(options.add_argument_group("how"))
+    out = options.add_argument_group("output")
     add_outputs(out)
     out.add_argument(
         "--keep-wrong", action="store_true", help="keep the operands of a wrong kernel beside the run file"
     )
-    return made
+    return options
 
 
-def _add_axes(made: argparse.ArgumentParser, benchmark: Benchmark) -> None:
-    axes = made.add_argument_group("axes")
+def _add_axes(options: argparse.ArgumentParser, benchmark: Benchmark) -> None:
+    axes = options.add_argument_group("axes")
     for axis in fields(benchmark.problem):
         text = axis.metadata["help"]
         if axis.metadata["choices"]:

@@ -32,25 +32,25 @@ def read(benchmark: Benchmark, path: Path) -> Written:
         raise UsageError(f"--shapes {path}: {error.strerror}") from None
     except ValueError as error:
         raise UsageError(f"--shapes {path}: not a list of problems like micro/shapes/fc.json ({error})") from None
-    found = []
+    problems = []
     for i, row in enumerate(rows, 1):
         try:
-            found.append(benchmark.problem(**row))
+            problems.append(benchmark.problem(**row))
         except UsageError as error:
             raise UsageError(f"--shapes {path}: problem {i}: {error}") from None
-    return Written(list(dict.fromkeys(found)))
+    return Written(list(dict.fromkeys(problems)))
 
 
 def _rows(benchmark: Benchmark, text: str) -> list[dict[str, Any]]:
     """The fields of each problem, by name. Raises ValueError."""
-    told = written.parsed(text)
-    written.check(told, {"problems": list, "source": str}, ["problems"])
+    record = written.parsed(text)
+    written.check(record, {"problems": list, "source": str}, ["problems"])
     hints = get_type_hints(benchmark.problem)
-    known = {field.name: hints[field.name] for field in fields(benchmark.problem)}
+    types = {field.name: hints[field.name] for field in fields(benchmark.problem)}
     needed = [field.name for field in fields(benchmark.problem) if field.default is MISSING]
-    for i, row in enumerate(told["problems"], 1):
-        written.check(row, known | written.REMARKS, needed, f"problem {i}: ")
-    return [{name: row[name] for name in known if name in row} for row in told["problems"]]
+    for i, row in enumerate(record["problems"], 1):
+        written.check(row, types | written.REMARKS, needed, f"problem {i}: ")
+    return [{name: row[name] for name in types if name in row} for row in record["problems"]]
 
 
 def _logged(benchmark: Benchmark, path: Path, text: str) -> Written:
@@ -86,5 +86,5 @@ def _times(count: int) -> str:
 
 def _share(calls: Calls, whole: Calls) -> str:
     """Of the logged time; nothing where a call did not say its own."""
-    known = calls.seconds is not None and whole.seconds
-    return f" ({calls.seconds / whole.seconds:.1%} of the logged time)" if known else ""
+    timed = calls.seconds is not None and whole.seconds
+    return f" ({calls.seconds / whole.seconds:.1%} of the logged time)" if timed else ""

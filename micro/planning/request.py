@@ -164,12 +164,12 @@ def _refuse_threads(threads: Sequence[int]) -> None:
 
 def _by_device(asked: Request) -> list[Request]:
     """What was asked, of each device by itself: a question is put to one at a time."""
-    found = []
+    requests = []
     for device in dict.fromkeys(setting.device for setting in asked.settings):
         settings = tuple(setting for setting in asked.settings if setting.device == device)
         own = tuple(v for v, setting in asked.pairs() if setting.device == device)
-        found.append(replace(asked, settings=settings, variants=tuple(dict.fromkeys(own))))
-    return found
+        requests.append(replace(asked, settings=settings, variants=tuple(dict.fromkeys(own))))
+    return requests
 
 
 def _cold(text: str, operands: list[str]) -> tuple[str, ...]:
@@ -249,13 +249,15 @@ def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> li
     return contests
 
 
-def _spread(found: list[Any], asked: Request, field: str) -> list[Any]:
+def _spread(problems: list[Any], asked: Request, field: str) -> list[Any]:
     """Problems of a file, each at every value asked of the varied field."""
     if field in SETTINGS:
-        return found
+        return problems
     if field not in asked.given:
         raise UsageError(f"--vary {field}: give its values, as {option_of(field)} X,Y")
-    return list(dict.fromkeys(replace(problem, **{field: value}) for problem in found for value in asked.axes[field]))
+    return list(
+        dict.fromkeys(replace(problem, **{field: value}) for problem in problems for value in asked.axes[field])
+    )
 
 
 def _chosen(contests: list[Contest], options: Options) -> list[Contest]:

@@ -20,30 +20,30 @@ def parsed(text: str | bytes) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    told = dict(pairs)
-    if len(told) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"two values for {next(name for name in names if names.count(name) > 1)}")
-    return told
+    return record
 
 
-def check(told: Any, known: Mapping[str, type], needed: Iterable[str], place: str = "") -> None:
+def check(record: Any, types: Mapping[str, type], needed: Iterable[str], place: str = "") -> None:
     """Raise ValueError where it is no object of these keys, lacks one that is needed, or a value is not of its type.
     `place` begins what is said."""
-    if type(told) is not dict:
-        raise ValueError(f"{place}{reprlib.repr(told)} is no object")
-    unknown = [_unknown(name, known) for name in told if name not in known]
+    if type(record) is not dict:
+        raise ValueError(f"{place}{reprlib.repr(record)} is no object")
+    unknown = [_unknown(name, types) for name in record if name not in types]
     if unknown:
         raise ValueError(place + "; ".join(unknown))
-    missing = [name for name in needed if name not in told]
+    missing = [name for name in needed if name not in record]
     if missing:
         raise ValueError(f"{place}{', '.join(missing)} missing")
-    for name, value in told.items():
-        kind = known[name]
+    for name, value in record.items():
+        kind = types[name]
         if type(value) is not kind and not (kind is float and type(value) is int):
             raise ValueError(f"{place}{name}: {reprlib.repr(value)}, give {WANTED[kind]}")
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name.lower(), known, 1)
-    return f"no key {name}, " + (f"the nearest is {near[0]}" if near else f"there are {', '.join(known)}")
+def _unknown(name: str, keys: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name.lower(), keys, 1)
+    return f"no key {name}, " + (f"the nearest is {near[0]}" if near else f"there are {', '.join(keys)}")

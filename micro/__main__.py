@@ -20,24 +20,24 @@ BUDGET = "180s"
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = Parser("python -m micro", description=__doc__, allow_abbrev=False)
-    made.add_argument("what", nargs="?", choices=("list", "all"), default="list", help="list, or run all")
-    made.add_argument("--device", default="cpu", help="cpu, cuda:0 (default cpu)")
-    made.add_argument("--budget", default=BUDGET, metavar="TIME", help=f"time of measuring ({BUDGET})")
-    made.add_argument("--replicate", default="1", metavar="N", help="measure all N times in fresh processes (1)")
-    made.add_argument("--part", type=int, choices=(1, 2), help="of a GPU's: what a visit asks first, or then")
-    made.add_argument("--small", action="store_true", help="sizes that take no time: a test of the whole")
-    made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    made.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
-    made.add_argument(
+    options = Parser("python -m micro", description=__doc__, allow_abbrev=False)
+    options.add_argument("what", nargs="?", choices=("list", "all"), default="list", help="list, or run all")
+    options.add_argument("--device", default="cpu", help="cpu, cuda:0 (default cpu)")
+    options.add_argument("--budget", default=BUDGET, metavar="TIME", help=f"time of measuring ({BUDGET})")
+    options.add_argument("--replicate", default="1", metavar="N", help="measure all N times in fresh processes (1)")
+    options.add_argument("--part", type=int, choices=(1, 2), help="of a GPU's: what a visit asks first, or then")
+    options.add_argument("--small", action="store_true", help="sizes that take no time: a test of the whole")
+    options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    options.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
+    options.add_argument(
         "--mechanisms",
         nargs="*",
         metavar="FILE",
         type=Path,
         help="every mechanism, the command that tests it, its last verdict: in these run files, or in those here",
     )
-    made.add_argument("-q", dest="quiet", action="store_true", help="no progress, the answers alone")
-    return made
+    options.add_argument("-q", dest="quiet", action="store_true", help="no progress, the answers alone")
+    return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,7 +72,7 @@ def _all(words: argparse.Namespace, outputs: Outputs) -> int:
         raise UsageError("--resume: it needs a run file, -o FILE")
     check_name(device)
     budget, count = number(words.budget, TIME, "--budget", "180s"), replicates(words.replicate)
-    todo, failed, known = everything.parts(device, words.small, words.part), False, 0
+    todo, failed, checked = everything.parts(device, words.small, words.part), False, 0
     todo = [replace(part, plan=replace(part.plan, replicates=count)) for part in todo]
     try:
         for i, (part, run) in enumerate(everything.run(todo, device, budget, outputs), 1):
@@ -80,8 +80,8 @@ def _all(words: argparse.Namespace, outputs: Outputs) -> int:
             for sentence in everything.answer(part, todo, run):
                 print(f"  {sentence}")
             sys.stdout.flush()
-            failed |= any(result.status in ("wrong", "failed") for result in run.results[known:])
-            known = len(run.results)
+            failed |= any(result.status in ("wrong", "failed") for result in run.results[checked:])
+            checked = len(run.results)
     except Unavailable as error:
         raise UsageError(f"--device {device}: {error}") from None
     if outputs.output:

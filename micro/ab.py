@@ -29,26 +29,26 @@ ABOUT = "Two checkouts or environments against each other: arm a is the baseline
 
 def parser() -> argparse.ArgumentParser:
     """Everything behind `--` is the command whose cases are measured."""
-    made = Parser("python -m micro.ab", description=ABOUT, allow_abbrev=False)
+    options = Parser("python -m micro.ab", description=ABOUT, allow_abbrev=False)
     for arm in "ab":
-        made.add_argument(f"--repo-{arm}", metavar="DIR", type=Path, help="checkout of this suite (this one)")
-        made.add_argument(f"--python-{arm}", metavar="EXE", help="Python of its environment (this one)")
-    made.add_argument("--processes", type=int, default=13, metavar="N", help="an arm (default 13)")
-    made.add_argument(
+        options.add_argument(f"--repo-{arm}", metavar="DIR", type=Path, help="checkout of this suite (this one)")
+        options.add_argument(f"--python-{arm}", metavar="EXE", help="Python of its environment (this one)")
+    options.add_argument("--processes", type=int, default=13, metavar="N", help="an arm (default 13)")
+    options.add_argument(
         "--budget",
         default="120s",
         metavar="TIME",
         help="of measuring, for all cases (120s); longer where two rounds of each take longer",
     )
-    made.add_argument("--margin", default="1%", metavar="SHARE", help="smallest difference that is one (1%%)")
-    made.add_argument(
+    options.add_argument("--margin", default="1%", metavar="SHARE", help="smallest difference that is one (1%%)")
+    options.add_argument(
         "--gate", metavar="SHARE", help="exit 1 where b is slower for certain, and perhaps by so much or more"
     )
-    made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    add_documents(made)
-    made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
-    made.add_argument("words", nargs="*", metavar="-- micro.BENCHMARK …", help="the command, as one types it")
-    return made
+    options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    add_documents(options)
+    options.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+    options.add_argument("words", nargs="*", metavar="-- micro.BENCHMARK …", help="the command, as one types it")
+    return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:

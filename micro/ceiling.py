@@ -38,13 +38,13 @@ OPERATIONS = "work: differs (operations a second are compared)"
 def contests(device: str, limits: Limits, threads: int = 1) -> list[Contest]:
     """One between the instruction sets, or a GPU's units; one between read, copy and triad at each level, of several
     threads of reads alone, as many of each instruction set and level at once."""
-    setting, known = Setting(threads, device=device), kind_of(device)
-    _refuse(known, device, limits, threads)
-    found = [_units(setting, known, limits)] if known.whole else _of_cores(setting, known, limits)
-    found = [contest for contest in found if contest.cases]
-    if "stream" not in known.ceilings:
-        return found
-    stream = bounding("stream", known.kernels)
+    setting, device_kind = Setting(threads, device=device), kind_of(device)
+    _refuse(device_kind, device, limits, threads)
+    plan = [_units(setting, device_kind, limits)] if device_kind.whole else _of_cores(setting, device_kind, limits)
+    plan = [contest for contest in plan if contest.cases]
+    if "stream" not in device_kind.ceilings:
+        return plan
+    stream = bounding("stream", device_kind.kernels)
     traffic = (("read", 1), ("copy", 2), ("triad", 3))
     for working_set in levels(limits.caches, limits.usable_cache):
         cases = tuple(
@@ -52,48 +52,45 @@ def contests(device: str, limits: Limits, threads: int = 1) -> list[Contest]:
             for kind, arrays in (traffic if threads == 1 else traffic[:1])
         )
         name, question = f"bandwidth/{working_set}", f"how fast is traffic within {working_set} bytes?"
-        found.append(Contest(name, question, "work: differs (bytes a second are compared)", cases))
-    return found
+        plan.append(Contest(name, question, "work: differs (bytes a second are compared)", cases))
+    return plan
 
 
-def _refuse(known: Kind, device: str, limits: Limits, threads: int) -> None:
+def _refuse(kind: Kind, device: str, limits: Limits, threads: int) -> None:
     """Raise UsageError for what there is no ceiling of."""
-    if not known.ceilings:
+    if not kind.ceilings:
         raise UsageError(f"--device {device}: nothing is known that no kernel of it can beat")
-    if threads > 1 and "threads" in known.refuses:
-        raise UsageError(f"--threads {threads}: {device} does not obey it: {known.refuses['threads']}")
+    if threads > 1 and "threads" in kind.refuses:
+        raise UsageError(f"--threads {threads}: {device} does not obey it: {kind.refuses['threads']}")
     if not 1 <= threads <= limits.cores:
         raise UsageError(f"--threads {threads}: each has a core of its own, and there are {limits.cores}")
 
 
-def _of_cores(setting: Setting, known: Kind, limits: Limits) -> list[Contest]:
+def _of_cores(setting: Setting, kind: Kind, limits: Limits) -> list[Contest]:
     """Instruction sets against each other, and those of coarser numbers."""
     threads = setting.threads
-    fmas = [peak_of(isa) for isa in known.isas()] if "fma" in known.ceilings else []
+    fmas = [peak_of(isa) for isa in kind.isas()] if "fma" in kind.ceilings else []
     steps = NUMBERS * (1 if threads == 1 else TEAM)
     alike = [peak_of(x.isa, steps // (x.lanes * x.chains), threads) for x in fmas]
     coarse = [
-        x
-        for dtype in CORE
-        if "mma" in known.ceilings
-        for x in case_ceilings.coarse_peaks(dtype, known, limits, threads)
+        x for dtype in CORE if "mma" in kind.ceilings for x in case_ceilings.coarse_peaks(dtype, kind, limits, threads)
     ]
     return [
-        Contest("peak", "how fast are multiply-adds?", "isa", _cases(alike, known, setting)),
-        Contest("coarse", "how fast are products of coarser numbers?", OPERATIONS, _cases(coarse, known, setting)),
+        Contest("peak", "how fast are multiply-adds?", "isa", _cases(alike, kind, setting)),
+        Contest("coarse", "how fast are products of coarser numbers?", OPERATIONS, _cases(coarse, kind, setting)),
     ]
 
 
-def _cases(problems: Sequence[Problem], known: Kind, setting: Setting) -> tuple[Case, ...]:
-    return tuple(Case(x, bounding(x.op, known.kernels), setting) for x in problems)
+def _cases(problems: Sequence[Problem], kind: Kind, setting: Setting) -> tuple[Case, ...]:
+    return tuple(Case(x, bounding(x.op, kind.kernels), setting) for x in problems)
 
 
-def _units(setting: Setting, known: Kind, limits: Limits) -> Contest:
+def _units(setting: Setting, kind: Kind, limits: Limits) -> Contest:
     """Multiply-adds and tensor cores of a whole GPU."""
-    problems: list[Problem] = [case_ceilings.peak(known, limits)] if "fma" in known.ceilings else []
-    for dtype in case_ceilings.COARSE if "mma" in known.ceilings else ():
+    problems: list[Problem] = [case_ceilings.peak(kind, limits)] if "fma" in kind.ceilings else []
+    for dtype in case_ceilings.COARSE if "mma" in kind.ceilings else ():
         problems += case_ceilings.tensor_peaks(dtype, limits)
-    return Contest("peak", "how fast are products?", OPERATIONS, _cases(problems, known, setting))
+    return Contest("peak", "how fast are products?", OPERATIONS, _cases(problems, kind, setting))
 
 
 def levels(caches: Sequence[int], usable: int) -> list[int]:
@@ -116,22 +113,22 @@ def collect(run: Run) -> ceilings.Ceilings:
     return ceilings.Ceilings(run.environment.started, run.environment.digest, flops, bandwidth)
 
 
-def _unit(problem: Mapping[str, Any], known: Kind) -> str:
+def _unit(problem: Mapping[str, Any], kind: Kind) -> str:
     """`avx2`; of a GPU `fp32`, `bf16 wgmma`."""
     if "isa" in problem:
-        return "fp32" if known.whole else str(problem["isa"])
+        return "fp32" if kind.whole else str(problem["isa"])
     return f"{problem['dtype']} {problem['unit']}"
 
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = Parser("python -m micro.ceiling", description=__doc__, allow_abbrev=False)
-    made.add_argument("--device", default=ceilings.CPU, metavar="NAME", help="cpu, or a GPU: cuda:0")
-    made.add_argument("--threads", type=int, default=1, metavar="N", help="so many at once, a core each")
-    made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    made.add_argument("--list", action="store_true", help="print the plan and stop")
-    made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
-    return made
+    options = Parser("python -m micro.ceiling", description=__doc__, allow_abbrev=False)
+    options.add_argument("--device", default=ceilings.CPU, metavar="NAME", help="cpu, or a GPU: cuda:0")
+    options.add_argument("--threads", type=int, default=1, metavar="N", help="so many at once, a core each")
+    options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    options.add_argument("--list", action="store_true", help="print the plan and stop")
+    options.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+    return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -152,21 +149,21 @@ def _run(name: str, threads: int, outputs: Outputs, listing: bool) -> int:
     planned = [contest.name for contest in asked]
     with session("ceiling", [device], len(asked), outputs, planned=planned) as at:
         measure_all(at, asked, BUDGET)
-    found = collect(at.file.run)
+    measured = collect(at.file.run)
     if threads == 1:  # what is kept, for the doctor and for --why, is of one
-        ceilings.save(found, device.name)
-    for line in say(found):
+        ceilings.save(measured, device.name)
+    for line in say(measured):
         print(line)
     return 1 if any(result.status in ("wrong", "failed") for result in at.file.run.results) else 0
 
 
-def say(found: ceilings.Ceilings) -> list[str]:
+def say(measured: ceilings.Ceilings) -> list[str]:
     """A line a kind."""
     from reports import units
 
-    peaks = ", ".join(f"{unit} {units.scaled(rate, 'FLOP/s')}" for unit, rate in found.flops.items())
+    peaks = ", ".join(f"{unit} {units.scaled(rate, 'FLOP/s')}" for unit, rate in measured.flops.items())
     lines = [f"multiply-adds: {peaks}"] if peaks else []
-    for traffic, rates in found.bandwidth.items():
+    for traffic, rates in measured.bandwidth.items():
         rows = (f"{units.binary(size)} {units.scaled(rate, 'B/s')}" for size, rate in rates.items())
         lines.append(f"{traffic}: " + ", ".join(rows))
     return lines

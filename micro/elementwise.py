@@ -39,7 +39,7 @@ def _overview(asked: Request) -> list[Contest]:
     """The contest or two of each question that say most, of those in which something can be measured here."""
     if asked.device.whole:  # of which every second contest is one of its memory
         return [*build.activations(asked), *build.fused(asked)[:2]]
-    found = [
+    contests = [
         *build.functions(asked)[:1],
         *build.providers(asked)[:1],
         *build.fused(asked)[:1],
@@ -51,7 +51,7 @@ def _overview(asked: Request) -> list[Contest]:
         *build.casts(asked)[:1],
         *build.places(asked)[:1],
     ]
-    return [x for x in build.unique(found) if any(case.skip is None for case in x.cases)] or build.unique(found)
+    return [x for x in build.unique(contests) if any(case.skip is None for case in x.cases)] or build.unique(contests)
 
 
 def _question(

@@ -31,15 +31,15 @@ def _sizes(asked: Request, default: tuple[int, int, int]) -> tuple[int, int, int
 def lookup(asked: Request) -> list[Contest]:
     """A gather against the product with a one-hot matrix, by the rows of the table."""
     rows = asked.variants if "variant" in asked.given else asked.rows()
-    found = []
+    contests = []
     default = MORE_WORDS if "all" in asked.flags else WORDS
     for many in asked.axes["rows"] if "rows" in asked.given else default:
         _, width, batch = _sizes(asked, (many, WIDTH, min(BATCH, many)))
         problem = Gather(many, width, batch)
         cases = tuple(asked.case(problem, name) for name in rows)
         question = "pick rows, or multiply a one-hot matrix by the table?"
-        found.append(Contest(f"lookup/{problem.name}", question, "variant", cases))
-    return found
+        contests.append(Contest(f"lookup/{problem.name}", question, "variant", cases))
+    return contests
 
 
 def _case(asked: Request, problem: Gather, variant: str) -> Case:
@@ -53,26 +53,26 @@ def step(asked: Request) -> list[Contest]:
     size = _sizes(asked, FULL_TABLE if "full" in asked.flags else TABLE)
     names = asked.variants if "variant" in asked.given else asked.rows("step")
     pairs = tuple((i, i + 1) for i in range(0, len(names), 2)) if "variant" not in asked.given else ()
-    found = []
+    contests = []
     for rule in asked.axes["rule"] if "rule" in asked.given else RULES:
         problem = Gather(*size, "step", rule)
         cases = tuple(_case(asked, problem, name) for name in names)
         question = "step the rows of the batch, or the whole table?"
-        found.append(Contest(f"step/{problem.name}", question, "variant", cases, pairs))
-    return found
+        contests.append(Contest(f"step/{problem.name}", question, "variant", cases, pairs))
+    return contests
 
 
 def shuffle(asked: Request) -> list[Contest]:
     """An epoch's rows in random order against the same as they lie."""
     rows = asked.variants if "variant" in asked.given else asked.rows("shuffle")
-    found = []
+    contests = []
     for size in dict.fromkeys(_sizes(asked, epoch) for epoch in EPOCH):
         problems = [Gather(*size, order=order) for order in ("block", "scattered")]
         for name in rows:
             cases = tuple(asked.case(problem, name) for problem in problems)
             contest = f"shuffle/{problems[0].name}/variant:{name}"
-            found.append(Contest(contest, "what do rows in random order cost?", "order", cases))
-    return found
+            contests.append(Contest(contest, "what do rows in random order cost?", "order", cases))
+    return contests
 
 
 BENCHMARK = Benchmark(

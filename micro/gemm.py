@@ -104,19 +104,19 @@ def transpose(asked: Request) -> list[Contest]:
 def _padding(asked: Request, libraries: list[str]) -> list[Contest]:
     """A leading dimension that is a power of two against one that is not."""
     square = Gemm(128, 2048, 2048)
-    found = []
+    contests = []
     for library in libraries:
         for trans in ("nn", "nt"):
             cases = tuple(asked.case(replace(square, trans=trans, ld_pad=pad), library) for pad in (0, 16))
             name = f"ld_pad/{cases[0].problem.name}/variant:{library}"
-            found.append(Contest(name, f"does {library} suffer from rows 2^n apart?", "ld_pad", cases))
-    return found
+            contests.append(Contest(name, f"does {library} suffer from rows 2^n apart?", "ld_pad", cases))
+    return contests
 
 
 def _cold(asked: Request, libraries: list[str]) -> list[Contest]:
     """Operands in cache against operands out of it."""
     small = Gemm(64, 512, 512)
-    found = []
+    contests = []
     for library in libraries:
         for trans in ("nn", "nt"):
             problem = replace(small, trans=trans)
@@ -124,8 +124,8 @@ def _cold(asked: Request, libraries: list[str]) -> list[Contest]:
             settings = (warm, replace(warm, cold=("a", "b", "c")))
             cases = tuple(asked.case(problem, library, setting) for setting in settings)
             name = f"cold/{problem.name}/variant:{library}"
-            found.append(Contest(name, f"what do cold operands cost {library}?", "cold", cases))
-    return found
+            contests.append(Contest(name, f"what do cold operands cost {library}?", "cold", cases))
+    return contests
 
 
 def _transposing_first(asked: Request, library: str) -> str:
@@ -153,24 +153,24 @@ def crossover(asked: Request) -> list[Contest]:
 
 def sparse(asked: Request) -> list[Contest]:
     """AlexNet-S's layers with 61 M of parameters pruned to 6.7 M: dense with the zeros against CSR."""
-    found = []
+    contests = []
     for outputs, inputs in PRUNED:
         problem = Spmm(outputs, PRUNED_BATCH, inputs, LEFT)
         cases = tuple(asked.case(problem, name) for name in asked.rows(op="spmm"))
         question = "is a product with the zeros left out faster?"
-        found.append(Contest(f"sparse/{problem.name}", question, "work: differs (zeros)", cases))
-    return found
+        contests.append(Contest(f"sparse/{problem.name}", question, "work: differs (zeros)", cases))
+    return contests
 
 
 def types(asked: Request) -> list[Contest]:
     """One product in each type that torch multiplies here; what its processor has no unit for is slower."""
     base = _base(asked) if asked.given & {"m", "n", "k"} else Gemm(512, 2048, 2048)
-    found = []
+    contests = []
     for variant in asked.rows("types"):
         cases = tuple(asked.case(replace(base, dtype=dtype), variant) for dtype in asked.device.dtypes)
         name = f"types/{base.name}/variant:{variant}"
-        found.append(Contest(name, "what do shorter types bring?", "dtype", cases))
-    return found
+        contests.append(Contest(name, "what do shorter types bring?", "dtype", cases))
+    return contests
 
 
 def network(asked: Request) -> list[Contest]:

@@ -101,8 +101,8 @@ def visit(part: int | None, out: Path, here: bool, seconds: float) -> int:
             if here and not codes and not ready(say):
                 return 2
             left = min(end - time.monotonic(), steps.PARTS[number])
-            found = steps.take(number, out, here, left, say, log)
-            codes |= {f"{name} of part {number}": code for name, code in found.items()}
+            by_name = steps.take(number, out, here, left, say, log)
+            codes |= {f"{name} of part {number}": code for name, code in by_name.items()}
     failed = [name for name, code in codes.items() if code]
     print(f"gpu: {', '.join(sorted(x.name for x in out.iterdir()))} in {out}")
     if failed:
@@ -112,14 +112,14 @@ def visit(part: int | None, out: Path, here: bool, seconds: float) -> int:
 
 def ready(say: Callable[[str], None]) -> bool:
     """Whether CuPy computes here; every package is told, and our kernels are compiled for this device, all at once."""
-    told = preflight.check(say)
-    if told["cupy"].reason:
+    packages = preflight.check(say)
+    if packages["cupy"].reason:
         say("without CuPy nothing can be measured here")
         return False
-    if not told["nvcc"].reason:  # one that does not answer would keep us waiting
-        began, found = time.monotonic(), own_kernels.compiled(told["cupy"].facts["arch"])
-        say(f"{found['compiled']} of {found['files']} files compiled in {time.monotonic() - began:.1f} s")
-        for reason in found["failed"]:
+    if not packages["nvcc"].reason:  # one that does not answer would keep us waiting
+        began, report = time.monotonic(), own_kernels.compiled(packages["cupy"].facts["arch"])
+        say(f"{report['compiled']} of {report['files']} files compiled in {time.monotonic() - began:.1f} s")
+        for reason in report["failed"]:
             say(reason)
     return True
 

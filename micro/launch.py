@@ -65,15 +65,15 @@ def ladder(asked: Request) -> list[Contest]:
     every = "all" in asked.flags
     queue = asked.device.queue if asked.device.whole else 0
     length = max(1, queue // QUARTER) if queue else CHAIN
-    found = [rungs(asked, kernel, chain) for kernel in _kernels(asked) for chain in given or (length,)]
-    found += filter(None, (floor(asked, harness) for harness in asked.rows("harness")))
+    contests = [rungs(asked, kernel, chain) for kernel in _kernels(asked) for chain in given or (length,)]
+    contests += filter(None, (floor(asked, harness) for harness in asked.rows("harness")))
     lengths = given if len(given) > 1 else () if given else MORE_CHAINS if every else CHAINS
     everything = every or "variant" in asked.given
     for kernel in _kernels(asked) if lengths else ():
         if kernel == "gemm" or everything or len(_kernels(asked)) == 1:  # of nothing where it is asked for
             wanted = [x for x in _rungs(asked, kernel) if everything or x in asked.rows("chain")]
-            found += [chains(asked, kernel, rung, lengths) for rung in wanted]
-    return found
+            contests += [chains(asked, kernel, rung, lengths) for rung in wanted]
+    return contests
 
 
 BENCHMARK = Benchmark(

@@ -43,8 +43,8 @@ def faults_answer(run: Run) -> list[str]:
     """The sentences; the costs also go to the state folder, for whoever reads them."""
     if not _real(run):
         return answers.faults_answer(run)
-    if (found := page_costs.faults(run)) is not None:
-        faults.save(found)
+    if (costs := page_costs.faults(run)) is not None:
+        faults.save(costs)
     return answers.faults_answer(run, *_accounted())
 
 

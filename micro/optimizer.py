@@ -63,17 +63,17 @@ def gain(asked: Request, tensors: int, size: int, variant: str) -> Contest:
 
 def rules(asked: Request) -> list[Contest]:
     """Traffic of the rules, and who comes near it."""
-    found = []
+    contests = []
     wanted = asked.axes["rule"] if {"rule"} & asked.given else NAMES if "all" in asked.flags else COMPARED
     for tensors, size in _sizes(asked):
-        found += [traffic(asked, tensors, size, name) for name in asked.rows("traffic")]
-        found += [ways(asked, rule, tensors, size) for rule in wanted if rule != "copy"]
-        found += [gain(asked, tensors, size, name) for name in asked.rows("traffic")]
+        contests += [traffic(asked, tensors, size, name) for name in asked.rows("traffic")]
+        contests += [ways(asked, rule, tensors, size) for rule in wanted if rule != "copy"]
+        contests += [gain(asked, tensors, size, name) for name in asked.rows("traffic")]
     if asked.device.whole and not {"size", "tensors"} & asked.given:  # the sizes above lie in its caches
         streamed, where = asked.memory // LEAST, ", from a GPU's memory"
-        found += [traffic(asked, 1, streamed, name, STREAMED_RULES, where) for name in asked.rows("traffic")]
-        found += [ways(asked, rule, 1, streamed) for rule in wanted if rule == "adam"]
-    return found
+        contests += [traffic(asked, 1, streamed, name, STREAMED_RULES, where) for name in asked.rows("traffic")]
+        contests += [ways(asked, rule, 1, streamed) for rule in wanted if rule == "adam"]
+    return contests
 
 
 def at_once(asked: Request, rule: str, tensors: int, size: int) -> Contest:

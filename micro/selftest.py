@@ -16,8 +16,8 @@ from micro.planning.options import Parser
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = Parser(f"python -m micro.{NAME}", description=__doc__, allow_abbrev=False)
-    how = made.add_mutually_exclusive_group()
+    options = Parser(f"python -m micro.{NAME}", description=__doc__, allow_abbrev=False)
+    how = options.add_mutually_exclusive_group()
     how.add_argument(
         "--full", action="store_true", help="an hour: every path 20 times, more pairs, a spinner on every core"
     )
@@ -29,11 +29,11 @@ def parser() -> argparse.ArgumentParser:
         help="what takes minutes a figure: rate, elementwise, sweeps, frameworks, explain",
     )
     how.add_argument("--explain", action="store_true", help="what is promised, how it is tested, and what is not")
-    made.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    made.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
-    made.add_argument("--json", metavar="FILE", help="write the figures as JSON (- is stdout)")
-    made.add_argument("-q", dest="quiet", action="store_true", help="no progress")
-    return made
+    options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    options.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
+    options.add_argument("--json", metavar="FILE", help="write the figures as JSON (- is stdout)")
+    options.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+    return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:

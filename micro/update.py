@@ -37,11 +37,11 @@ SEPARATE = ("decay", "momentum", "unit", "nesterov", "clip", "norm")
 def _libraries(asked: Request) -> tuple[str, ...]:
     """Those of which a person named a row, or the default ones."""
     wanted = asked.rows(DEFAULT, "all") if "all" in asked.flags else asked.rows()
-    known = dict.fromkeys(name.partition(":")[2] for name in wanted)
+    libraries = dict.fromkeys(name.partition(":")[2] for name in wanted)
     if "variant" in asked.given:
         named = (name.partition(":")[2] for name in asked.variants)
-        return tuple(dict.fromkeys(filter(None, named))) or tuple(known)
-    return tuple(known)
+        return tuple(dict.fromkeys(filter(None, named))) or tuple(libraries)
+    return tuple(libraries)
 
 
 def _passes(asked: Request, layer: Update) -> list[Case]:
@@ -65,12 +65,12 @@ def _named(asked: Request) -> bool:
 def _layers(asked: Request) -> list[Update]:
     """What was asked for, or the layers of the question."""
     if _named(asked):
-        found = [(m, n, k) for m in asked.axes["m"] for n in asked.axes["n"] for k in asked.axes["k"]]
+        sizes = [(m, n, k) for m in asked.axes["m"] for n in asked.axes["n"] for k in asked.axes["k"]]
     else:
-        known = [layer for layers in LAYERS.values() for layer in layers]
+        of_networks = [layer for layers in LAYERS.values() for layer in layers]
         some = (*FEW, *_far(asked))
-        found = list(dict.fromkeys((*BANDED, *(known if "all" in asked.flags else some))))
-    return [Update(*layer) for layer in found]
+        sizes = list(dict.fromkeys((*BANDED, *(of_networks if "all" in asked.flags else some))))
+    return [Update(*layer) for layer in sizes]
 
 
 def _wanted(asked: Request, layer: Update, library: str) -> bool:
@@ -145,14 +145,14 @@ def gain(asked: Request, layer: Update, library: str) -> Contest:
 def fused(asked: Request) -> list[Contest]:
     """Fused against separate by layer and library; then the rules, shared weights, the gain."""
     layers, libraries, every = _layers(asked), _libraries(asked), "all" in asked.flags
-    found = [forms(asked, x, library) for x in layers for library in libraries if _wanted(asked, x, library)]
+    contests = [forms(asked, x, library) for x in layers for library in libraries if _wanted(asked, x, library)]
     small = layers[0] if _named(asked) else Update(*SMALL)
     native = [library for library in libraries if not library.startswith("torch")]
     for library in native if every else native[:1]:
-        found += [rules(asked, small, library), tied(asked, small, library), gain(asked, small, library)]
+        contests += [rules(asked, small, library), tied(asked, small, library), gain(asked, small, library)]
     if every or _named(asked):
-        found += [ways(asked, layer) for layer in ([small] if not _named(asked) else layers)]
-    return found
+        contests += [ways(asked, layer) for layer in ([small] if not _named(asked) else layers)]
+    return contests
 
 
 def batch_at(asked: Request, m: int, n: int, k: int, library: str) -> Contest:

@@ -47,24 +47,24 @@ WIDENED = ("tf32", "bf16", "fp16")
 def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
     """Of each device, and of each number of threads on it: multiply-adds on all its lanes, products of the coarser
     types that are asked for, and a read of each working set."""
-    found: dict[Case, None] = {}
+    ceilings: dict[Case, None] = {}
     for device, threads in dict.fromkeys((case.setting.device, case.setting.threads) for case in measured):
         alike = [case for case in measured if (case.setting.device, case.setting.threads) == (device, threads)]
         own = [case for case in alike if not _for_its_caller(case)]
         if not own:
             continue
-        known, many = devices.kind_of(device), _threads(threads, limits[device])
+        kind, many = devices.kind_of(device), _threads(threads, limits[device])
         sizes = dict.fromkeys(_working_set(case.problem) for case in own)
         coarse = dict.fromkeys(_computes(case) for case in own)
         problems: list[Problem] = [
-            *([peak(known, limits[device], many)] if "fma" in known.ceilings else []),
-            *(x for dtype in coarse for x in coarse_peaks(dtype, known, limits[device], many)),
+            *([peak(kind, limits[device], many)] if "fma" in kind.ceilings else []),
+            *(x for dtype in coarse for x in coarse_peaks(dtype, kind, limits[device], many)),
             *(Stream("read", size) for size in sizes),
         ]
         setting = Setting(many, device=device)
-        bounds = [problem for problem in problems if problem.op in known.ceilings]
-        found |= {Case(problem, bounding(problem.op, known.kernels), setting, "ceiling"): None for problem in bounds}
-    return list(found)
+        bounds = [problem for problem in problems if problem.op in kind.ceilings]
+        ceilings |= {Case(problem, bounding(problem.op, kind.kernels), setting, "ceiling"): None for problem in bounds}
+    return list(ceilings)
 
 
 def _threads(threads: int, limits: Limits) -> int:
@@ -88,13 +88,13 @@ def _for_its_caller(case: Case) -> bool:
     return case.problem.on_host and devices.kind_of(case.setting.device).own_clock
 
 
-def peak(known: Kind, limits: Limits, threads: int = 1) -> Fma:
+def peak(kind: Kind, limits: Limits, threads: int = 1) -> Fma:
     """Multiply-adds in registers, by the fastest instructions of a core or on all multiprocessors of a GPU; by several
     threads so many of each that starting them is little of it."""
-    sets = known.isas()
-    if known.whole:
+    sets = kind.isas()
+    if kind.whole:
         return peak_of(sets[-1], STEPS, limits.cores)
-    return peak_of(sets[-1] if known.scripted else fastest(sets), STEPS if threads == 1 else TEAM_STEPS, threads)
+    return peak_of(sets[-1] if kind.scripted else fastest(sets), STEPS if threads == 1 else TEAM_STEPS, threads)
 
 
 def tensor_peaks(dtype: str, limits: Limits) -> list[Mma]:
@@ -103,9 +103,9 @@ def tensor_peaks(dtype: str, limits: Limits) -> list[Mma]:
     return [Mma(dtype, unit, TENSOR_STEPS[unit], limits.cores) for unit in units]
 
 
-def coarse_peaks(dtype: str, known: Kind, limits: Limits, threads: int = 1) -> list[Mma]:
+def coarse_peaks(dtype: str, kind: Kind, limits: Limits, threads: int = 1) -> list[Mma]:
     """Products of a coarser type by each instruction that the device has for it."""
-    if known.whole:
+    if kind.whole:
         return tensor_peaks(dtype, limits) if dtype in COARSE else []
     return [Mma(dtype, unit, CORE_STEPS, threads) for unit in CORE.get(dtype, ()) if unit in limits.features]
 
@@ -176,8 +176,8 @@ def _longest(seconds: Mapping[str, Array]) -> str | None:
     import numpy as np
 
     medians = {name: float(np.median(rounds)) for name, rounds in seconds.items()}
-    found = max(medians, key=lambda name: medians[name], default=None)
-    return found if found is not None and medians[found] else None
+    longest = max(medians, key=lambda name: medians[name], default=None)
+    return longest if longest is not None and medians[longest] else None
 
 
 def _brought(problem: Problem) -> float:
@@ -209,7 +209,7 @@ def _bounds(case: Case, all_cases: Sequence[Case], measurement: Measurement, fea
     instructions for a coarse type the one that was faster; where there is none, multiply-adds in its place."""
     import numpy as np
 
-    found: Bounds = {}
+    bounds: Bounds = {}
     coarse: Bounds = {}
     single: Bounds = {}
     precision, size, own = _computes(case), _working_set(case.problem), _of(case, all_cases)
@@ -225,15 +225,15 @@ def _bounds(case: Case, all_cases: Sequence[Case], measurement: Measurement, fea
         elif bound.op == "mma" and bound.dtype == precision:
             coarse[name] = ("flops" if _certain(bound, case) and not missing else "shown", bound.flops * share)
         elif bound.op == "stream" and bound.size == size:
-            found[name] = ("bytes", bound.bytes * share)
+            bounds[name] = ("bytes", bound.bytes * share)
     if coarse:
         quickest = max(coarse, key=lambda name: float(np.median(coarse[name][1])))
-        found[quickest] = coarse[quickest]
+        bounds[quickest] = coarse[quickest]
     elif precision == "fp32":
-        found |= single
+        bounds |= single
     elif precision in WIDENED and not devices.kind_of(case.setting.device).whole:
-        found |= {f"{name} in place of {precision}": ("shown", rates) for name, (_, rates) in single.items()}
-    return found
+        bounds |= {f"{name} in place of {precision}": ("shown", rates) for name, (_, rates) in single.items()}
+    return bounds
 
 
 def _of(case: Case, all_cases: Sequence[Case]) -> list[tuple[int, Case]]:

@@ -76,10 +76,10 @@ class Checks:
         """Prepare, launch, check, once in each worker: what was right in one that has died need not be in the next.
         Whatever a kernel does costs its case alone."""
         if case not in self.outcomes or not self.holds(case):
-            found = self._checked(case, seed)
-            if found.reason == process_state.WORDS["cores"]:  # or who runs this machine did, just then
-                found = self._checked(case, seed)
-            self.outcomes[case] = found
+            outcome = self._checked(case, seed)
+            if outcome.reason == process_state.WORDS["cores"]:  # or who runs this machine did, just then
+                outcome = self._checked(case, seed)
+            self.outcomes[case] = outcome
         return self.outcomes[case]
 
     def holds(self, case: Case) -> bool:

@@ -25,9 +25,9 @@ OTHER_CLOCK = "timed by another clock in some of its runs"
 
 def passes(contests: Sequence[Contest], count: int, run: record.Run, seed: int) -> Iterator[tuple[int, list[Contest]]]:
     """So many times all contests, each time in another order: the number of the pass, and what the file lacks of it."""
-    known = taken(run)
+    recorded = taken(run)
     for number in range(count):
-        todo = [contest for contest in contests if (number, contest.name) not in known]
+        todo = [contest for contest in contests if (number, contest.name) not in recorded]
         if todo:
             yield number, random.Random(seed * 1000 + number).sample(todo, len(todo))
 
@@ -41,12 +41,12 @@ def taken(run: record.Run) -> dict[tuple[int, str], record.Contest]:
     """The runs that a file holds, by number and contest."""
     import msgspec
 
-    found = {}
+    runs = {}
     for note in run.notes:
         if note.topic == TOPIC:
             one = msgspec.convert(note.data["contest"], record.Contest, from_attributes=True)
-            found[int(note.data["number"]), one.contest] = one
-    return found
+            runs[int(note.data["number"]), one.contest] = one
+    return runs
 
 
 def combined(runs: Sequence[record.Contest]) -> record.Contest:
@@ -129,13 +129,13 @@ def _comparison(runs: Sequence[record.Contest], i: int) -> record.Comparison:
             return replace(blank, reason=one.reason)
     judged = stats.nested([_logs(run, last.baseline, last.contender) for run in runs], last.margin)
     reason = judged.reason or (runs[-1].stopped if judged.verdict == "unresolved" else None)
-    told = replace(blank, verdict=judged.verdict, reason=reason, interval=judged.kind, p=judged.p)
-    told = replace(told, notes=(*blank.notes, *judged.notes))
+    filled = replace(blank, verdict=judged.verdict, reason=reason, interval=judged.kind, p=judged.p)
+    filled = replace(filled, notes=(*blank.notes, *judged.notes))
     if judged.shown is None:
-        return told
+        return filled
     low, high = next_run.of_replicates([one.ratio for one in alone if one.ratio is not None]) or (None, None)
     shown = judged.shown
-    return replace(told, ratio=shown.center, low=shown.low, high=shown.high, next_low=low, next_high=high)
+    return replace(filled, ratio=shown.center, low=shown.low, high=shown.high, next_low=low, next_high=high)
 
 
 def _own(note: str) -> bool:

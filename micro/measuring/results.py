@@ -220,8 +220,8 @@ class Finished:
             return replace(blank, verdict="unresolved", reason=f"{judged.reason}; {m.stopped}")
         shown = judged.shown
         notes = (*blank.notes, *_loop(m, self._column[a], self._column[b]), *judged.notes)
-        known = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
-        return replace(known, verdict=judged.verdict, reason=reason, notes=notes)
+        filled = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
+        return replace(filled, verdict=judged.verdict, reason=reason, notes=notes)
 
     def _path(self, measurement: Measurement, a: int, b: int) -> tuple[str, ...]:
         alive = [self.contest.cases[i] for i in self._column]

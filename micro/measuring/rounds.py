@@ -207,8 +207,8 @@ class _Rounds:
         import numpy as np
 
         lost: Array = look.lost[:, self._rejecting]
-        found: Any = (lost > LOST).any(axis=1)
-        return np.asarray(found)
+        rejected: Any = (lost > LOST).any(axis=1)
+        return np.asarray(rejected)
 
     def take(self, look: RoundBatch) -> None:
         self.looks.append(look)

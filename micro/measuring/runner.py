@@ -69,9 +69,9 @@ class Runner:
             self.repeat,
             self.checks.evidence,
         )
-        made = finished.to_record()
-        made = replace(made, seconds={**made.seconds, "wall": time.monotonic() - began})
-        return next_run.foreseen(made, self.between)
+        done = finished.to_record()
+        done = replace(done, seconds={**done.seconds, "wall": time.monotonic() - began})
+        return next_run.foreseen(done, self.between)
 
     def _slow(self, contest: Contest, measurement: Measurement) -> list[str]:
         """Whether the host is slower than in earlier commands; where it is not, they gain one."""
@@ -122,19 +122,21 @@ class Runner:
     def ceilings(self, cases: Sequence[Case]) -> list[Case]:
         """What bounds these cases; a doubtful one only where it is here and its answer is right, and none that failed
         while it was timed."""
-        found = case_ceilings.cases(cases, self.limits)
-        known = [not case_ceilings.doubtful(x) and x not in self.checks.outcomes for x in found]
+        ceilings = case_ceilings.cases(cases, self.limits)
+        trusted = [not case_ceilings.doubtful(x) and x not in self.checks.outcomes for x in ceilings]
         return [
-            x for x, fine in zip(found, known, strict=True) if fine or self.checks.outcome(x, self.seed).status == "ran"
+            x
+            for x, fine in zip(ceilings, trusted, strict=True)
+            if fine or self.checks.outcome(x, self.seed).status == "ran"
         ]
 
     def _broken_ceilings(self, contest: Contest, outcomes: Sequence[Outcome]) -> list[str]:
         """Why a ceiling of what was measured is none."""
         cases = case_ceilings.cases([contest.cases[i] for i in _alive(outcomes)], self.limits)
-        known = [(case, outcome) for case in cases if (outcome := self.checks.outcomes.get(case))]
+        checked = [(case, outcome) for case in cases if (outcome := self.checks.outcomes.get(case))]
         return [
             f"no ceiling by {case.problem.name}: {outcome.status}: {outcome.reason}"
-            for case, outcome in known
+            for case, outcome in checked
             if outcome.status != "ran"
         ]
 
@@ -142,8 +144,8 @@ class Runner:
         given = budget.margin if budget.margin is not None else contest.margin
         if given is not None:
             return given
-        known = [(c.problem, self.limits.get(c.setting.device)) for c in contest.cases]
-        bound = any(x is not None and case_ceilings.memory_bound(problem, x.usable_cache) for problem, x in known)
+        problems = [(c.problem, self.limits.get(c.setting.device)) for c in contest.cases]
+        bound = any(x is not None and case_ceilings.memory_bound(problem, x.usable_cache) for problem, x in problems)
         return max(MEMORY_MARGIN, budget.target) if bound else budget.target
 
 

@@ -152,13 +152,13 @@ def _widened(batch: RoundBatch, columns: Sequence[int], width: int) -> RoundBatc
         return batch
 
     def wide(narrow: Array) -> Array:
-        made = np.zeros((len(narrow), width), narrow.dtype)
-        made[:, columns] = narrow
-        return made
+        widened = np.zeros((len(narrow), width), narrow.dtype)
+        widened[:, columns] = narrow
+        return widened
 
     def spread(narrow: Sequence[Any]) -> tuple[Any, ...]:
-        known = dict(zip(columns, narrow, strict=True)) if narrow else {}
-        return tuple(known.get(i, 0) for i in range(width)) if known else ()
+        by_column = dict(zip(columns, narrow, strict=True)) if narrow else {}
+        return tuple(by_column.get(i, 0) for i in range(width)) if by_column else ()
 
     return replace(
         batch,

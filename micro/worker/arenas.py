@@ -152,5 +152,5 @@ class Arenas:
 
     def address(self, operand: Operand, data: str) -> int:
         """Where its arena begins; of a native device."""
-        found: int = self._blocks[arena(operand, data)].ctypes.data
-        return found
+        address: int = self._blocks[arena(operand, data)].ctypes.data
+        return address

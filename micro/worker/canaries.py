@@ -22,13 +22,13 @@ WHOLE_STEPS = 512
 def canaries(device: Device) -> list[tuple[Problem, Variant[Any]]]:
     """10 to 30 µs of multiply-adds, a read of 4 MiB, a read of four last-level caches; none of what is no ceiling on
     this device: of another kernel it is not known what it costs."""
-    limits, known = device.limits(), device.kind
-    found: list[Problem] = [Stream("read", SMALL), Stream("read", 4 * limits.usable_cache)]
-    if "fma" in known.ceilings:
-        chains = {"steps": WHOLE_STEPS, "processors": limits.cores} if known.whole else {}
-        found.insert(0, Fma(known.isas()[-1], **chains))
+    limits, kind = device.limits(), device.kind
+    problems: list[Problem] = [Stream("read", SMALL), Stream("read", 4 * limits.usable_cache)]
+    if "fma" in kind.ceilings:
+        chains = {"steps": WHOLE_STEPS, "processors": limits.cores} if kind.whole else {}
+        problems.insert(0, Fma(kind.isas()[-1], **chains))
     return [
-        (problem, device.adopt(find(problem.op, bounding(problem.op, known.kernels))))
-        for problem in found
-        if problem.op in known.ceilings
+        (problem, device.adopt(find(problem.op, bounding(problem.op, kind.kernels))))
+        for problem in problems
+        if problem.op in kind.ceilings
     ]

@@ -92,8 +92,8 @@ def check(
             places[name] = Place(beside, bind(beside.views).call)
     passed = Passed(0.0, np.inf)
     with unchanged(), fences.watched(stretches, asked.cell):
-        made = turns(problem, variant, asked.data, fenced)
-        passed = judge(places, variant, np.random.default_rng(seed), made, asked.drawn)
+        all_turns = turns(problem, variant, asked.data, fenced)
+        passed = judge(places, variant, np.random.default_rng(seed), all_turns, asked.drawn)
     return passed, took[0]
 
 
@@ -111,7 +111,7 @@ def judge(
     places: Mapping[str, Place],
     variant: Variant[Any],
     rng: np.random.Generator,
-    made: Sequence[Turn],
+    all_turns: Sequence[Turn],
     drawn: Drawn | None = None,
 ) -> Passed:
     """The calls one after another. Raises LeftChanged where one leaves floating point or its cores changed, by which
@@ -121,7 +121,7 @@ def judge(
     inputs = _Inputs(places["guarded"].bench.problem, variant, rng, drawn)
     worst = Passed(0.0, np.inf)
     earlier: dict[str, Array] = {}
-    for turn in made:
+    for turn in all_turns:
         place = places[turn.place]
         x, before = inputs.of(turn)
         if turn.before:
@@ -266,8 +266,8 @@ def _weigh(place: Place, answer: Answer, evidence: Evidence, worst: Passed) -> P
     at = np.unravel_index(np.argmax(share), share.shape)
     bound = float(evidence.bound[at])
     here = Passed(float(share[at]) * bound, bound)
-    known = worst.bound not in (0.0, np.inf)  # an output that may not err hides none that may
-    return worst if known and here.error * worst.bound <= worst.error * here.bound else here
+    bounded = worst.bound not in (0.0, np.inf)  # an output that may not err hides none that may
+    return worst if bounded and here.error * worst.bound <= worst.error * here.bound else here
 
 
 def explain(place: Place, answer: Answer, evidence: Evidence) -> str:

@@ -160,14 +160,14 @@ class OpenContest:
         """Of a ceiling as an earlier contest found them: they tell no more than its launches. From the check where that
         already told that it is long; not where its only launch may have been the one that loads and compiles."""
         case, key = self._cases[entry.case], (entry.problem, entry.variant.name)
-        known = self._bench.ceilings if case.role == "ceiling" and not self._device.kind.compiled else {}
-        if key in known:
-            return known[key]
+        seconds = self._bench.ceilings if case.role == "ceiling" and not self._device.kind.compiled else {}
+        if key in seconds:
+            return seconds[key]
         checked = (self._bench.kernels.checked(case) if self._device.kind.compiled else None) or 0.0
         if checked > LONG and len(self._bench.kernels.binds(case)) == 1:
             return checked
-        known[key] = calibrated(self._device, entry, checked, self.pilot)
-        return known[key]
+        seconds[key] = calibrated(self._device, entry, checked, self.pilot)
+        return seconds[key]
 
     def pilot(self, entry: Timed, count: int) -> visits.Timed:
         """So many visits of an entry at one place, none of them captured."""
@@ -277,14 +277,14 @@ class OpenContest:
         Where none does it again a row of a table is not to blame."""
         try:
             self.watch.judge(witnesses, self._wrong)
-        except Overwritten as found:
-            case = self._cases[found.case]
+        except Overwritten as overwritten:
+            case = self._cases[overwritten.case]
             if self._device.kind.compiled:
                 self._refuse_overwriter()
             if is_user(case.problem.op, case.variant) or not self._device.kind.compiled:
-                self._wrong(found.case, found.error)
-                with self._bench.under_way(found.case):
-                    raise found.error from None
+                self._wrong(overwritten.case, overwritten.error)
+                with self._bench.under_way(overwritten.case):
+                    raise overwritten.error from None
 
     def _refuse_overwriter(self) -> None:
         """On inputs as they were at first; they are so again afterwards."""

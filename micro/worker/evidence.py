@@ -60,41 +60,41 @@ def clear(folder: Path, case: Case) -> None:
         path(folder, case).with_suffix(".npz").unlink(missing_ok=True)
 
 
-def write(folder: Path, case: Case, seed: int, reason: str, found: Found, keep: bool) -> Path:
+def write(folder: Path, case: Case, seed: int, reason: str, answered: Found, keep: bool) -> Path:
     """JSON, and with `keep` the inputs beside it as `.npz`, with what was answered: the wrong output as `answer`, the
     others as `answer_NAME`."""
     import numpy as np
 
     target = path(folder, case)
     folder.mkdir(parents=True, exist_ok=True)
-    told = {"case": case.name, "reason": reason, "seed": seed, "probe": found.probe, **_numbers(found)}
+    document = {"case": case.name, "reason": reason, "seed": seed, "probe": answered.probe, **_numbers(answered)}
     if keep:
         operands = target.with_suffix(".npz")
-        wrong = found.evidence.operand
-        answers = {"answer" if name == wrong else f"answer_{name}": array for name, array in found.got.items()}
-        arrays: dict[str, Any] = {**found.x, **answers}
+        wrong = answered.evidence.operand
+        answers = {"answer" if name == wrong else f"answer_{name}": array for name, array in answered.got.items()}
+        arrays: dict[str, Any] = {**answered.x, **answers}
         np.savez(operands, **arrays)
-        told["operands"] = operands.name
-    target.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        document["operands"] = operands.name
+    target.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return target
 
 
-def _numbers(found: Found) -> dict[str, Any]:
+def _numbers(answered: Found) -> dict[str, Any]:
     """Counts, first and worst place, and how the errors spread, in units of what is allowed."""
     import numpy as np
 
-    error, bound = found.evidence.error, found.evidence.bound
+    error, bound = answered.evidence.error, answered.evidence.bound
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         nothing = np.where(np.isnan(error), np.nan, np.where(error > 0, np.inf, 0.0))
         share = np.where(bound > 0, error / bound, nothing)
         bad = ~(error <= bound)
-    evidence = found.evidence
-    told: dict[str, Any] = {"operand": evidence.operand, "test": evidence.test, "values": int(bad.size)}
-    told["wrong"] = int(bad.sum())
+    evidence = answered.evidence
+    numbers: dict[str, Any] = {"operand": evidence.operand, "test": evidence.test, "values": int(bad.size)}
+    numbers["wrong"] = int(bad.sum())
     if bad.any():
         worst = np.unravel_index(np.argmax(np.where(np.isnan(share), -1.0, share)), share.shape)
-        told["first"] = [int(i) for i in np.argwhere(bad)[0]]
-        told["worst"] = {
+        numbers["first"] = [int(i) for i in np.argwhere(bad)[0]]
+        numbers["worst"] = {
             "index": [int(i) for i in worst],
             "error": _finite(error[worst]),
             "allowed": _finite(bound[worst]),
@@ -102,12 +102,12 @@ def _numbers(found: Found) -> dict[str, Any]:
     edges = (0.0, *DECADES, np.inf)
     counts = [int(((share >= a) & (share < b)).sum()) for a, b in itertools.pairwise(edges)]
     counts[-1] += int(np.isposinf(share).sum())
-    told["error_over_allowed"] = {
+    numbers["error_over_allowed"] = {
         "edges": [0.0, *DECADES],
         "counts": counts,
         "not_a_number": int(np.isnan(share).sum()),
     }
-    return told
+    return numbers
 
 
 def _finite(value: Any) -> float | None:

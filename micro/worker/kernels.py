@@ -111,12 +111,12 @@ class Kernels:
 
     def _inputs(self, problem: Problem, seed: int) -> Drawn:
         """The problem's, as its rivals before had them; of the problems asked for last as many as KEPT bytes hold."""
-        found = self._drawn.pop((problem, seed), None) or Drawn(problem, seed)
-        self._drawn[problem, seed] = found
+        drawn = self._drawn.pop((problem, seed), None) or Drawn(problem, seed)
+        self._drawn[problem, seed] = drawn
         many = max(2, len(problem.probes))
         while len(self._drawn) > 1 and sum(each[0].footprint for each in self._drawn) * many > KEPT:
             del self._drawn[next(iter(self._drawn))]
-        return found
+        return drawn
 
     def names(self, cases: Sequence[Case]) -> list[tuple[str, ...]]:
         """The device's own names of the kernels of one launch of each, which is traced: this process is to time nothing
@@ -133,8 +133,8 @@ class Kernels:
             launch.call()  # what it loads or compiles at its first call is not part of it
             calls.append(launch.call)
         device.sync()
-        found: list[tuple[str, ...]] = device.names(calls)
-        return found
+        names: list[tuple[str, ...]] = device.names(calls)
+        return names
 
     def prepared(self, case: Case) -> bool:
         """Whether it is: until the contest that had it is closed."""

@@ -44,12 +44,12 @@ def orders(seed: int, first: int, rounds: int, count: int) -> Array:
     runs its predecessor's backwards, so that a steady drift falls on both sides of a ratio alike."""
     import numpy as np
 
-    found = np.empty((rounds, count), np.int64)
+    by_round = np.empty((rounds, count), np.int64)
     for i in range(rounds):
         number = first + i
         order = np.random.default_rng((seed, number // 2, 1)).permutation(count)
-        found[i] = order[::-1] if number % 2 else order
-    return found
+        by_round[i] = order[::-1] if number % 2 else order
+    return by_round
 
 
 def fixed(sizes: Sequence[int], rounds: int, unit: int) -> Array:

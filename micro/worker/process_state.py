@@ -82,10 +82,10 @@ def of_thread() -> tuple[Any, ...]:
 
 def floating() -> tuple[int, int, int]:
     """Rounding, flushing and traps of this thread."""
-    found = Floating()
+    state = Floating()
     if (library := _library()) is not None:
-        library.state_floating(ctypes.byref(found))
-    return found.rounding, found.flushes, found.traps
+        library.state_floating(ctypes.byref(state))
+    return state.rounding, state.flushes, state.traps
 
 
 def reader() -> int:
@@ -97,7 +97,7 @@ def put_back(before: Floating) -> str:
     """Floating point as it was; what was changed."""
     now = dict(zip(WORDS, floating(), strict=False))
     _library().state_restore(ctypes.byref(before))
-    return "; ".join(WORDS[name] for name, found in now.items() if found != getattr(before, name))
+    return "; ".join(WORDS[name] for name, value in now.items() if value != getattr(before, name))
 
 
 def take() -> ProcessState:
@@ -110,7 +110,7 @@ def take() -> ProcessState:
     os.umask(mask)
     return ProcessState(
         *floating(),
-        tuple((one.function, one.flags, said) for one, said in zip(handlers, python, strict=True)),
+        tuple((one.function, one.flags, handler) for one, handler in zip(handlers, python, strict=True)),
         tuple(name for name in TIMERS if signal.getitimer(getattr(signal, name))[0]),
         _folder(),
         mask,

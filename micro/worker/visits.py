@@ -176,9 +176,9 @@ def compiled(
     run_queue.close_tasks()
     if floating.changed_at >= 0:
         raise WrongResult(process_state.put_back(floating.before) + WHILE_TIMED)
-    found = run_queue.charged(wall, cpu, queued)
+    charged = run_queue.charged(wall, cpu, queued)
     launched = np.array(visits.launches)[which]
-    return Timed(wall, found.took, found.lost / wall, found.waited, launched, np.zeros(len(which), bool))
+    return Timed(wall, charged.took, charged.lost / wall, charged.waited, launched, np.zeros(len(which), bool))
 
 
 def _table(entries: Sequence[Entry], slots: Sequence[Array], visits: Visits) -> ctypes.Array[_Entry]:
@@ -243,7 +243,7 @@ def stepwise(
 
     cell = ctypes.c_int32.from_address(running)
     wall, cpu, queued = np.empty((3, len(visits.which)))
-    made, broke = np.empty(len(visits.which), np.int64), np.zeros(len(visits.which), bool)
+    counts, broke = np.empty(len(visits.which), np.int64), np.zeros(len(visits.which), bool)
     holds, host_clock = device.kind.visit == "held", device.kind.own_clock and not device.kind.scripted
     queue = _queue() if host_clock and any(visits.on_host) else None
     alone = [0] * len(visits.launches)
@@ -252,8 +252,8 @@ def stepwise(
         cell.value = visits.labels[case]
         bound, witness = launches[v], watched.get(v)
         _warm_up(device, bound[0], visits, case, witness)
-        made[v] = 1 if witness and witness.once else launched[case]
-        run = device.repeat(bound[0], int(made[v]))
+        counts[v] = 1 if witness and witness.once else launched[case]
+        run = device.repeat(bound[0], int(counts[v]))
         if host_clock and bool(visits.on_host) and visits.on_host[case]:
             elapsed = _called(device, run, queue)
         else:
@@ -265,8 +265,8 @@ def stepwise(
         if witness:
             witness.keep()
     cell.value = -1
-    found = run_queue.charged(wall, cpu, queued)
-    return Timed(wall, found.took, found.lost / wall, found.waited, made, broke)
+    charged = run_queue.charged(wall, cpu, queued)
+    return Timed(wall, charged.took, charged.lost / wall, charged.waited, counts, broke)
 
 
 def _warm_up(device: Device, launch: Launch, visits: Visits, case: int, witness: Stepped | None) -> None:

@@ -24,12 +24,12 @@ def plan(benchmark: str, **options: Any) -> Plan:
     from reports import formats
 
     try:
-        found = importlib.import_module(f"micro.{benchmark}").BENCHMARK
+        definition = importlib.import_module(f"micro.{benchmark}").BENCHMARK
     except (ImportError, AttributeError):
         raise UsageError(f"{benchmark!r} is no benchmark: see `ls micro`, the files") from None
     for name in {"figures", "list", "profile", *formats.kinds()} & options.keys():
         raise UsageError(f"{name}: from Python the run itself is written, by reports.formats or reports.figures")
-    meant, read = request(found, benchmark, words(_named(options)), raising=True)
+    meant, read = request(definition, benchmark, words(_named(options)), raising=True)
     return planned(meant, benchmark, read)
 
 
@@ -58,14 +58,14 @@ def measure(plan: Plan) -> Run:
 
 def words(options: dict[str, Any]) -> list[str]:
     """The command line of keyword options; quiet unless `quiet=False`."""
-    found = [] if options.pop("quiet", True) is False or options.get("verbose") else ["-q"]
+    arguments = [] if options.pop("quiet", True) is False or options.get("verbose") else ["-q"]
     short = {"output": "-o", "verbose": "-v", "without": "--not"}
     for name, value in options.items():
         option = short.get(name, "--" + name.replace("_", "-"))
         if value is True:
-            found.append(option)
+            arguments.append(option)
         elif isinstance(value, Sequence) and not isinstance(value, str):
-            found.append(f"{option}={','.join(map(str, value))}" if option.startswith("--") else option)
+            arguments.append(f"{option}={','.join(map(str, value))}" if option.startswith("--") else option)
         elif value is not False and value is not None:
-            found += [f"{option}={value}"] if option.startswith("--") else [option, str(value)]
-    return found
+            arguments += [f"{option}={value}"] if option.startswith("--") else [option, str(value)]
+    return arguments

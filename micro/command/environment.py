@@ -24,8 +24,8 @@ ROOMS = ("kernels", "macro", "micro", "reports")
 
 def environment(devices: Sequence[Device], command: str) -> Environment:
     """Of this machine, for the first line of a run file."""
-    device, known = devices[0], facts.facts(devices)
-    machine = facts.machine(known)
+    device, all_facts = devices[0], facts.facts(devices)
+    machine = facts.machine(all_facts)
     state = {
         "machine": machine,
         "seed": 0 if device.kind.scripted else secrets.randbits(31),
@@ -37,7 +37,7 @@ def environment(devices: Sequence[Device], command: str) -> Environment:
         "devices": {one.name: one.kind.to_record() for one in devices},
     }
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return Environment(facts.digest(known), known, state, command, started)
+    return Environment(facts.digest(all_facts), all_facts, state, command, started)
 
 
 def command_line() -> str:
@@ -58,8 +58,8 @@ def command_line() -> str:
 def _selftest(machine: str) -> dict[str, Any] | None:
     """The figures of the last self-test on this installation, whatever our own commit was."""
     try:
-        found: dict[str, Any] = json.loads((state_folder() / f"selftest/{machine}.json").read_bytes())
-        return found
+        document: dict[str, Any] = json.loads((state_folder() / f"selftest/{machine}.json").read_bytes())
+        return document
     except (OSError, ValueError):
         return None
 

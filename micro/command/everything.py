@@ -56,17 +56,17 @@ def benchmarks() -> dict[str, Benchmark]:
 def parts(device: str, small: bool = False, only: int | None = None) -> list[Part]:
     """What is worth running of each on this device, what is worth most first; `only` of one part of a visit to a GPU.
     `small`: the same at sizes that take no time, where lines that differ in their sizes alone are one."""
-    found = []
+    candidates = []
     for name, benchmark in benchmarks().items():
         for line in benchmark.useful:
             if bool(line.visit) == kind_of(device).whole and only in (None, (line.visit or FIRST) // 100):
                 with suppress(NothingWritten):
-                    found.append(_part(benchmark, name, line, device, small))
-    found = [part for part in found if _written(part, kind_of(device).kernels)]
-    if not found:
+                    candidates.append(_part(benchmark, name, line, device, small))
+    candidates = [part for part in candidates if _written(part, kind_of(device).kernels)]
+    if not candidates:
         raise UsageError(f"--device {device}: no benchmark has anything for it yet")
     kept: dict[tuple[str, ...], Part] = {}
-    for part in sorted(found, key=lambda part: part.visit):
+    for part in sorted(candidates, key=lambda part: part.visit):
         kept.setdefault(tuple(contest.name for contest in part.plan.contests), part)
     return list(kept.values())
 
@@ -100,8 +100,8 @@ def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> I
         for part in todo:
             share = replace(part.plan.budget, seconds=max(left, 0.0) * part.plan.budget.seconds / total)
             if not outputs.quiet:
-                told = f"{share.seconds:.0f} of {left:.0f} s of measuring that are left"
-                print(f"{part.title}: {told}", file=sys.stderr, flush=True)
+                text = f"{share.seconds:.0f} of {left:.0f} s of measuring that are left"
+                print(f"{part.title}: {text}", file=sys.stderr, flush=True)
             total -= part.plan.budget.seconds
             here: Session = replace(at, runner=replace(at.runner, repeat=Repeat(part.name, part.plan.swept)))
             own = _names(part, todo, at.file.run)
@@ -113,22 +113,22 @@ def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> I
 
 def _names(part: Part, todo: Sequence[Part], run: Run) -> set[str]:
     """A part's contests: those planned, and in a run's order those asked for after them."""
-    found = {contest.name for contest in part.plan.contests}
+    names = {contest.name for contest in part.plan.contests}
     owner = {contest.name: other for other in todo for contest in other.plan.contests}
     last = None
     for contest in run.contests:
         last = owner.get(contest.contest, last)
         if last is part:
-            found.add(contest.contest)
-    return found
+            names.add(contest.contest)
+    return names
 
 
 def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
     """What came of a part: its own sentences, or a line for each comparison; the best share of a ceiling."""
     names = _names(part, todo, run)
     mine = replace(run, contests=tuple(contest for contest in run.contests if contest.contest in names))
-    said = part.plan.answer(mine) or [_line(contest, x) for contest in mine.contests for x in contest.comparisons]
-    said = [*said, *_broken(mine, said)]
+    sentences = part.plan.answer(mine) or [_line(contest, x) for contest in mine.contests for x in contest.comparisons]
+    sentences = [*sentences, *_broken(mine, sentences)]
     near = [
         (result.percent_of_ceiling, result)
         for result in mine.results
@@ -136,19 +136,19 @@ def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
     ]
     if near:
         percent, best = max(near, key=lambda x: x[0])
-        said = [*said, f"Nearest to its ceiling: {best.name}, {units.percent(percent)} of {best.ceiling}."]
-    return said
+        sentences = [*sentences, f"Nearest to its ceiling: {best.name}, {units.percent(percent)} of {best.ceiling}."]
+    return sentences
 
 
-def _broken(run: Run, said: Sequence[str]) -> list[str]:
-    """Why cases were wrong or failed that are not `said` yet: a sentence on the others passes over them."""
-    found: dict[str, dict[str, None]] = {}
+def _broken(run: Run, sentences: Sequence[str]) -> list[str]:
+    """Why cases were wrong or failed that are not in `sentences` yet: a sentence on the others passes over them."""
+    by_reason: dict[str, dict[str, None]] = {}
     for result in run.results:
-        if result.status in ("wrong", "failed") and not any(str(result.reason) in x for x in said):
-            found.setdefault(f"{result.status}: {result.reason}", {})[result.name] = None
+        if result.status in ("wrong", "failed") and not any(str(result.reason) in x for x in sentences):
+            by_reason.setdefault(f"{result.status}: {result.reason}", {})[result.name] = None
     return [
         f"{next(iter(names))}{f' and {len(names) - 1} more' if len(names) > 1 else ''} {reason}"
-        for reason, names in found.items()
+        for reason, names in by_reason.items()
     ]
 
 
@@ -156,5 +156,5 @@ def _line(contest: Contest, comparison: Comparison) -> str:
     by_name = {result.name: result for result in contest.results}
     common, contender, baseline = contrast(by_name[comparison.contender], by_name[comparison.baseline])
     shown = units.ratio(comparison.ratio, comparison.low, comparison.high)
-    told = comparison.reason if comparison.ratio is None else comparison.verdict
-    return f"{common}: {contender} / {baseline} {shown}, {told}"
+    conclusion = comparison.reason if comparison.ratio is None else comparison.verdict
+    return f"{common}: {contender} / {baseline} {shown}, {conclusion}"

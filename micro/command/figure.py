@@ -53,8 +53,8 @@ def within(name: str, interval: tuple[float, float, float], limit: float, unjudg
     inside, beyond = -limit <= low and high <= limit, low > limit or high < -limit
     if unjudged is None and not beyond and high - low > 2 * limit:
         unjudged = "the interval is too wide to show it"
-    found = f"{100 * middle:+.3f} % [{100 * low:+.3f}, {100 * high:+.3f}]"
-    return Figure(name, found, f"inside ±{100 * limit:g} %", inside and not unjudged, unjudged)
+    text = f"{100 * middle:+.3f} % [{100 * low:+.3f}, {100 * high:+.3f}]"
+    return Figure(name, text, f"inside ±{100 * limit:g} %", inside and not unjudged, unjudged)
 
 
 def _can_show(trials: int, least: float, most: float) -> bool:

@@ -30,12 +30,12 @@ class Pair:
     contended: bool
 
 
-def finished(known: Known, done: record.Contest) -> Pair:
+def finished(pair: Known, done: record.Contest) -> Pair:
     """What its record says."""
     contended = any(result.status == "contended" for result in done.results if result.role == "measured")
     (one,) = done.comparisons
     holds = None if one.low is None or one.high is None else one.low <= 1 <= one.high
-    return Pair(known.kind, known.kernel, one.verdict, done.seconds["measuring"], holds, contended)
+    return Pair(pair.kind, pair.kernel, one.verdict, done.seconds["measuring"], holds, contended)
 
 
 def noisy(pilot: Sequence[record.Contest]) -> str | None:
@@ -51,12 +51,12 @@ def noisy(pilot: Sequence[record.Contest]) -> str | None:
 
 def errors(kernels: Sequence[str], pilot: Sequence[record.Contest]) -> dict[str, float]:
     """By kernel, the standard error of a log ratio after a second of measuring: from the rounds alone."""
-    found: dict[str, list[float]] = {}
+    by_kernel: dict[str, list[float]] = {}
     for kernel, done in zip(kernels, pilot, strict=True):
         if len(x := _logs(done)) >= stats.FEWEST:
             _, near = stats.estimate(x).forms[0]
-            found.setdefault(kernel, []).append(near**2 * done.seconds["measuring"])
-    return {kernel: math.sqrt(fmean(squares)) for kernel, squares in found.items()}
+            by_kernel.setdefault(kernel, []).append(near**2 * done.seconds["measuring"])
+    return {kernel: math.sqrt(fmean(squares)) for kernel, squares in by_kernel.items()}
 
 
 def _logs(done: record.Contest) -> Any:
@@ -78,9 +78,9 @@ def vague(errors: Mapping[str, float], seconds: Mapping[str, float]) -> dict[str
 def left_out(vague: Mapping[str, Sequence[str]], errors: Mapping[str, float]) -> Figure:
     """Which kernels are not asked what they cannot tell."""
     names = {IDENTICAL: SAME, FIVE_MORE: FIVE, TWO_MORE: TWO}
-    said = "; ".join(f"{names[kind]}: {', '.join(kernels)}" for kind, kernels in vague.items() if kernels)
+    by_kind = "; ".join(f"{names[kind]}: {', '.join(kernels)}" for kind, kernels in vague.items() if kernels)
     after = ", ".join(f"{kernel} {100 * error:.2g} %" for kernel, error in errors.items())
-    text = f"{said or 'none'} (standard error after a second: {after or 'not known'})"
+    text = f"{by_kind or 'none'} (standard error after a second: {after or 'not known'})"
     return Figure("kernels too noisy here to be asked", text, "", True)
 
 
@@ -115,8 +115,8 @@ def figures(
 def _kernels(identical: Sequence[Pair], full: bool, unjudged: str | None) -> Iterator[Figure]:
     """Intervals that hold 1, kernel by kernel, the worst first, which alone is promised."""
     kernels = [[pair for pair in identical if pair.kernel == kernel] for kernel in {x.kernel for x in identical}]
-    found = sorted((sum(bool(x.holds) for x in pairs) / len(pairs), pairs[0].kernel, pairs) for pairs in kernels)
-    for i, (_, kernel, pairs) in enumerate(found):
+    ranked = sorted((sum(bool(x.holds) for x in pairs) / len(pairs), pairs[0].kernel, pairs) for pairs in kernels)
+    for i, (_, kernel, pairs) in enumerate(ranked):
         name, held = f"intervals that hold 1, {kernel}{', the worst' * (i == 0)}", sum(bool(x.holds) for x in pairs)
         if full and i == 0:
             yield rate(name, held, len(pairs), KERNEL, unjudged)

@@ -33,7 +33,7 @@ def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = W
     So the workers are fresh ones, and they end here."""
     in_run = unnamed(run)
     cases = list(in_run.values())
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     with workers() as own:
         for first in range(0, len(cases), MOST):
             some = cases[first : first + MOST]
@@ -43,9 +43,9 @@ def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = W
                     names = ask(own.get(key), Names(tuple(mine)), PREPARE)
                 except SuiteError as error:
                     own.drop(key)
-                    told = f"{mine[0].name} and {len(mine) - 1} more" if len(mine) > 1 else mine[0].name
-                    print(f"the kernels of {told} stay without a name: {error}", file=sys.stderr)
+                    which = f"{mine[0].name} and {len(mine) - 1} more" if len(mine) > 1 else mine[0].name
+                    print(f"the kernels of {which} stay without a name: {error}", file=sys.stderr)
                     continue
                 kernels = dict(zip(mine, names, strict=True))
-                found |= {name: list(kernels[case]) for name, case in in_run.items() if kernels.get(case)}
-    return Note("kernels", {"names": found}) if found else None
+                by_name |= {name: list(kernels[case]) for name, case in in_run.items() if kernels.get(case)}
+    return Note("kernels", {"names": by_name}) if by_name else None

@@ -144,6 +144,6 @@ def _listened(fifo: str) -> int:
             return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
         except OSError:
             if time.monotonic() > end:
-                told = "no perf listens there; type the line that --profile prints"
-                raise UsageError(f"--profile {fifo}: {told}") from None
+                reason = "no perf listens there; type the line that --profile prints"
+                raise UsageError(f"--profile {fifo}: {reason}") from None
             time.sleep(0.01)

@@ -29,31 +29,31 @@ class RivalRuns:
     seed: int
     broken: list[str] = field(default_factory=list)
 
-    def take(self, number: int, take: Take, known: Mapping[str, record.Contest]) -> Iterator[record.Contest]:
+    def take(self, number: int, take: Take, done: Mapping[str, record.Contest]) -> Iterator[record.Contest]:
         """Run `number` of every pair, in an order of its own; of commands those that the file does not hold, which
         are still to be written."""
         todo: list[Rival | Generations] = [*self.rivals, *(x for x in self.commands if number < x.runs)]
         for one in random.Random(f"{self.seed} {number}").sample(todo, len(todo)):
             if isinstance(one, Rival):
                 take(one.contest(number), one.seconds)
-            elif one.contest(number) not in known:
+            elif one.contest(number) not in done:
                 try:
                     yield generations.run(one, number)
                 except subprocess.CalledProcessError as error:
                     self.broken.append(f"macro run of {one.name} ended with exit code {error.returncode}")
 
-    def runs(self, count: int, known: Mapping[str, record.Contest]) -> list[Runs]:
+    def runs(self, count: int, done: Mapping[str, record.Contest]) -> list[Runs]:
         """Of each pair, those that are in the file."""
-        found = []
+        runs = []
         for rival in self.rivals:
-            seen = [known[name].comparisons[0] for i in range(count) if (name := rival.contest(i).name) in known]
-            found.append(_runs(rival.path, rival.name, rival.twin, seen, rival.took))
+            seen = [done[name].comparisons[0] for i in range(count) if (name := rival.contest(i).name) in done]
+            runs.append(_runs(rival.path, rival.name, rival.twin, seen, rival.took))
         for command in self.commands:
-            contests = [known[name] for i in range(command.runs) if (name := command.contest(i)) in known]
+            contests = [done[name] for i in range(command.runs) if (name := command.contest(i)) in done]
             for i, pair in enumerate(command.pairs):
                 seen = [contest.comparisons[i] for contest in contests]
-                found.append(_runs(GENERATIONS, pair, False, seen, lambda path: path == (GENERATIONS,)))
-        return found
+                runs.append(_runs(GENERATIONS, pair, False, seen, lambda path: path == (GENERATIONS,)))
+        return runs
 
 
 def _runs(
@@ -68,13 +68,13 @@ def _runs(
 
 
 def figures(
-    runs: Sequence[Runs], pairs: Sequence[PairFigures], known: Mapping[str, Spread], unjudged: str | None
+    runs: Sequence[Runs], pairs: Sequence[PairFigures], spreads: Mapping[str, Spread], unjudged: str | None
 ) -> Iterator[Figure]:
     """A line for each path, its worst pair in it; then what is promised of all of them, of rivals alone."""
     rivals = [one for one in pairs if not one.twin]
-    for path, spread in known.items():
+    for path, spread in spreads.items():
         yield _path([one for one in rivals if one.path == path], path, spread)
-    for path in dict.fromkeys(one.path for one in runs if one.path not in known):
+    for path in dict.fromkeys(one.path for one in runs if one.path not in spreads):
         lost = sum(one.strayed for one in runs if one.path == path)
         yield Figure(f"between runs, {path}", f"not known: {lost} runs took another path or had no ratio", "", True)
     if rivals:
@@ -104,8 +104,8 @@ def _promised(rivals: Sequence[PairFigures], unjudged: str | None) -> Iterator[F
     yield rate("next runs where they were expected", sum(x.inside for x in judged), steps, LEAST, why, MOST)
     worst = min(judged, key=lambda one: one.inside / (one.runs - 1))
     below = certainly_below(judged)
-    said = f"worst {worst.path}, {worst.pair}: {worst.inside} of {worst.runs - 1}; {len(below)} certainly less"
-    yield Figure("… of each pair", said, f"none certainly below {LEAST:g}", not below and not why, why)
+    text = f"worst {worst.path}, {worst.pair}: {worst.inside} of {worst.runs - 1}; {len(below)} certainly less"
+    yield Figure("… of each pair", text, f"none certainly below {LEAST:g}", not below and not why, why)
     width = median(one.width for one in judged)
     name = "… width, in standard deviations from one run to the next"
     yield Figure(name, f"median {width:.2f}", f"{WIDEST:g}", width <= WIDEST and not why, why)

@@ -59,9 +59,9 @@ def run(options: Options) -> int:
         except (KeyboardInterrupt, SystemExit) as stop:
             print(f"micro.selftest: interrupted; {_kept(at.file)}", file=sys.stderr)
             return 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
-        found = {"between": test.between, "paths": test.paths}
-        at.file.append(record.Note("selftest", {"figures": figure.data(figures), **found}))
-    return _say(figures, found, at.environment, options.json)
+        tables = {"between": test.between, "paths": test.paths}
+        at.file.append(record.Note("selftest", {"figures": figure.data(figures), **tables}))
+    return _say(figures, tables, at.environment, options.json)
 
 
 def _kept(file: store.RunFile) -> str:
@@ -97,16 +97,16 @@ class Selftest:
             for done in self._rivals.take(number, self._taker(runner), self._known):
                 self._keep(done)
             pairs += [self._pair(one, runner) for one in quiet[number :: self._passes]]
-        found = [known_pairs.left_out(vague, errors)]
-        found += known_pairs.figures(pairs, False, self._full, noisy, same)
-        found += rival_runs.figures(self._runs, self._pairs, self._spreads, noisy)
-        found += [Figure(text, "", "no failure", False) for text in dict.fromkeys(self._rivals.broken)]
+        figures = [known_pairs.left_out(vague, errors)]
+        figures += known_pairs.figures(pairs, False, self._full, noisy, same)
+        figures += rival_runs.figures(self._runs, self._pairs, self._spreads, noisy)
+        figures += [Figure(text, "", "no failure", False) for text in dict.fromkeys(self._rivals.broken)]
         rest = self._at.runner.fresh(self._passes)
-        found += [*self._biases(noisy), *self._memory(rest)]
+        figures += [*self._biases(noisy), *self._memory(rest)]
         if self._full:
-            found += self._spinning(rest)
-        found.append(self._steering())
-        return [*found, Figure("whole self-test", f"{time.monotonic() - began:.0f} s", "", True)]
+            figures += self._spinning(rest)
+        figures.append(self._steering())
+        return [*figures, Figure("whole self-test", f"{time.monotonic() - began:.0f} s", "", True)]
 
     @cached_property
     def _runs(self) -> list[spread.Runs]:
@@ -163,8 +163,8 @@ class Selftest:
         self._at.progress.begin("pairs, a spinner on every core")
         pairs = [*selftest.schedule(selftest.SPINNING, True, "/spinner")]
         with spinners():
-            found = [self._pair(one, runner) for one in pairs]
-        yield from known_pairs.figures(found, True, self._full, None)
+            finished = [self._pair(one, runner) for one in pairs]
+        yield from known_pairs.figures(finished, True, self._full, None)
 
     def _biases(self, noisy: str | None) -> Iterator[Figure]:
         """What the loop adds to a launch of known length."""
@@ -211,20 +211,20 @@ class Selftest:
     def _steering(self) -> Figure:
         """The variables that choose a library's kernels or threads here."""
         variables = self._at.environment.facts.get("variables") or {}
-        said = ", ".join(f"{name}={value}" for name, value in variables.items()) or "none"
-        return Figure("variables that steer libraries", said, "", True)
+        assignments = ", ".join(f"{name}={value}" for name, value in variables.items()) or "none"
+        return Figure("variables that steer libraries", assignments, "", True)
 
 
 def _say(
-    figures: Sequence[Figure], found: dict[str, Any], environment: record.Environment, json_file: str | None
+    figures: Sequence[Figure], tables: dict[str, Any], environment: record.Environment, json_file: str | None
 ) -> int:
     """The table, the document for later reports, `--json`; the exit code."""
     figure.table(figures, sys.stderr if json_file == "-" else sys.stdout)
     kept = figure.document(environment.started, figures)
     earlier = (environment.state.get("selftest") or {}).get("between") or {}
-    later = kept | {"between": better(found["between"], earlier)}
+    later = kept | {"between": better(tables["between"], earlier)}
     state.write(f"selftest/{environment.state['machine']}.json", json.dumps(later))
-    figure.write(kept | found, json_file)
+    figure.write(kept | tables, json_file)
     return figure.exit_code(figures)
 
 

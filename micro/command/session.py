@@ -175,9 +175,9 @@ def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset()) 
     rest = _measure(at, left, replace(plan.budget, seconds=rest), plan.replicates)
     while (more := _fresh(plan.refine(so_far()), at.file.run)) and rest >= plan.replicates * sum(map(need, more)):
         rest = _measure(at, more, replace(plan.budget, seconds=rest), plan.replicates)
-    said = why.answer(plan.why, so_far()) if plan.why else plan.answer(so_far())
-    if said and said not in [note.data.get("sentences") for note in at.file.run.notes]:
-        at.file.append(Note("answer", {"sentences": said}))
+    sentences = why.answer(plan.why, so_far()) if plan.why else plan.answer(so_far())
+    if sentences and sentences not in [note.data.get("sentences") for note in at.file.run.notes]:
+        at.file.append(Note("answer", {"sentences": sentences}))
     return rest
 
 
@@ -207,20 +207,20 @@ def name_kernels(at: Session) -> None:
 def _left(plan: Plan, run: Run, path: Path | None) -> list[Contest]:
     """The contests that a resumed run file does not hold yet. Raises UsageError."""
     for contest in plan.contests:
-        for known in (*run.contests, *replicates.taken(run).values()):
-            if known.contest == contest.name and (how := _unlike(contest, known, plan.replicates)):
+        for recorded in (*run.contests, *replicates.taken(run).values()):
+            if recorded.contest == contest.name and (how := _unlike(contest, recorded, plan.replicates)):
                 raise UsageError(f"-o {path}: it holds {contest.name} {how}, {_commands(run)}: name another file")
     done = {contest.contest for contest in run.contests}
     return [contest for contest in plan.contests if contest.name not in done]
 
 
-def _unlike(contest: Contest, known: record.Contest, count: int) -> str | None:
+def _unlike(contest: Contest, done: record.Contest, count: int) -> str | None:
     """How a record differs from what is asked; a contest whose runs are not all there has a record of each."""
-    if any(result.status in ("planned", "built", "ran") for result in known.results):
+    if any(result.status in ("planned", "built", "ran") for result in done.results):
         return "stopped by --until"
-    if [result.name for result in known.results if result.role == "measured"] != [case.name for case in contest.cases]:
+    if [result.name for result in done.results if result.role == "measured"] != [case.name for case in contest.cases]:
         return "with other cases"
-    counts = {len(comparison.replicates) for comparison in known.comparisons} - {0, count}
+    counts = {len(comparison.replicates) for comparison in done.comparisons} - {0, count}
     return f"of {counts.pop()} runs" if counts else None
 
 
@@ -257,8 +257,8 @@ def measure_all(
 
 def _fresh(contests: list[Contest], run: Run) -> list[Contest]:
     """Those that have not been run: one that failed would be asked for again and again."""
-    known = {contest.contest for contest in run.contests}
-    return [contest for contest in contests if contest.name not in known]
+    done = {contest.contest for contest in run.contests}
+    return [contest for contest in contests if contest.name not in done]
 
 
 def _forecast(contests: Sequence[Contest], budget: Budget) -> str:
@@ -278,10 +278,10 @@ def _first_look(contest: Contest, limits: Mapping[str, Limits]) -> float:
     for case in contest.cases:
         if case.skip or case.setting.device not in limits:
             continue
-        known = limits[case.setting.device]
-        call = case.problem.flops / known.flops + case.problem.bytes / known.bandwidth
+        device_limits = limits[case.setting.device]
+        call = case.problem.flops / device_limits.flops + case.problem.bytes / device_limits.bandwidth
         total += call * (1 if call > LONG else 1 + WARM)
-        if known.visit:
-            total += known.visit + max(LEAST_VISIT - call, 0.0)
-            least = max(least, LOOKS[0] * BESIDE * (known.visit + LEAST_VISIT))
+        if device_limits.visit:
+            total += device_limits.visit + max(LEAST_VISIT - call, 0.0)
+            least = max(least, LOOKS[0] * BESIDE * (device_limits.visit + LEAST_VISIT))
     return LOOKS[0] * total + least

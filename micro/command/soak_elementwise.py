@@ -49,8 +49,8 @@ def judged(promise: Promise, rivals: Sequence[tuple[str, Comparison]]) -> Figure
     rate, low, high = (promise.bytes_of_both * x for x in (best.ratio, best.low, best.high))
     several = f"the best of {len(compared)}, {name}"
     against = several if len(rivals) > 1 else f"a {_operation(promise.rivals[0].problem)}"
-    found = f"{units.ratio(rate, low, high)} of the rate of {against}"
-    return Figure(promise.what, found, promised, high >= promise.share)
+    text = f"{units.ratio(rate, low, high)} of the rate of {against}"
+    return Figure(promise.what, text, promised, high >= promise.share)
 
 
 def _operation(problem: Problem) -> str:

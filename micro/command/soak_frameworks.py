@@ -62,6 +62,6 @@ def line(comparison: Comparison) -> str:
 def together(name: str, comparisons: Sequence[Comparison]) -> Figure:
     """How many of the intervals hold 1, and how wide they are."""
     hits, width = sum(map(holds, comparisons)), median(map(half, comparisons))
-    found = f"{hits} of {len(comparisons)} intervals hold 1, median half-width {width:.2%}"
+    text = f"{hits} of {len(comparisons)} intervals hold 1, median half-width {width:.2%}"
     held = hits >= HELD * len(comparisons) and width <= WIDE
-    return Figure(name, found, f"{HELD:.0%} and {WIDE:.0%}", held)
+    return Figure(name, text, f"{HELD:.0%} and {WIDE:.0%}", held)

@@ -147,5 +147,5 @@ def judged(size: int, pairs: Sequence[Array]) -> Figure:
         return Figure(name, "too few rounds for an interval", promised, False)
     centers = sorted(interval.center for logs in pairs if (interval := stats.interval(logs, 0.05)))
     each = " ".join(f"{center:.3f}" for center in centers)
-    found = f"{rate.center:.3f} [{rate.low:.3f}, {rate.high:.3f}], pairs of processes {each}"
-    return Figure(name, found, promised, rate.high >= PROMISED)
+    text = f"{rate.center:.3f} [{rate.low:.3f}, {rate.high:.3f}], pairs of processes {each}"
+    return Figure(name, text, promised, rate.high >= PROMISED)

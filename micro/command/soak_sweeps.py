@@ -60,9 +60,9 @@ def small(shapes: Path, folder: Path) -> tuple[Path, int]:
     """The products under LIMIT as a file of shapes of their own, and how many they are."""
     whole = json.loads(shapes.read_text())
     rows = [x for x in whole["problems"] if 2 * x["m"] * x["n"] * x["k"] < LIMIT]
-    made = folder / "small.json"
-    made.write_text(json.dumps(whole | {"problems": rows}))
-    return made, len(rows)
+    path = folder / "small.json"
+    path.write_text(json.dumps(whole | {"problems": rows}))
+    return path, len(rows)
 
 
 def sweep(shapes: Path, output: Path) -> float:

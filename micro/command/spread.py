@@ -63,15 +63,15 @@ class Runs:
 
 def between(pairs: Sequence[Runs]) -> dict[str, Spread]:
     """By path, over its rivals: the variance of a run around its pair's mean, less what its interval tells."""
-    found = {}
+    spreads = {}
     for path in dict.fromkeys(runs.path for runs in pairs):
         rivals = [runs for runs in pairs if runs.path == path and not runs.twin and len(runs.intervals) >= FEWEST]
         degrees = sum(len(runs.intervals) - 1 for runs in rivals)
         if degrees >= DEGREES:
             total = sum(runs.square for runs in rivals) / degrees
             own = fmean(next_run.standard_error(x.low, x.high) ** 2 for runs in rivals for x in runs.intervals)
-            found[path] = Spread(math.sqrt(max(total - own, 0.0)), degrees)
-    return found
+            spreads[path] = Spread(math.sqrt(max(total - own, 0.0)), degrees)
+    return spreads
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,13 @@ class PairFigures:
     width: float
 
 
-def figures(pairs: Sequence[Runs], known: dict[str, Spread]) -> list[PairFigures]:
+def figures(pairs: Sequence[Runs], spreads: dict[str, Spread]) -> list[PairFigures]:
     """Of every pair that has enough runs, the worst of its path first."""
-    found = [_figures(runs, known[runs.path]) for runs in pairs if runs.path in known and len(runs.intervals) >= FEWEST]
+    pair_figures = [
+        _figures(runs, spreads[runs.path]) for runs in pairs if runs.path in spreads and len(runs.intervals) >= FEWEST
+    ]
     order = list(dict.fromkeys(runs.path for runs in pairs))
-    return sorted(found, key=lambda one: (order.index(one.path), one.holding / one.runs, one.inside / one.runs))
+    return sorted(pair_figures, key=lambda one: (order.index(one.path), one.holding / one.runs, one.inside / one.runs))
 
 
 def _figures(runs: Runs, spread: Spread) -> PairFigures:
@@ -112,24 +114,24 @@ def _figures(runs: Runs, spread: Spread) -> PairFigures:
     )
 
 
-def certainly_below(found: Sequence[PairFigures], least: float = LEAST) -> list[PairFigures]:
+def certainly_below(pairs: Sequence[PairFigures], least: float = LEAST) -> list[PairFigures]:
     """Pairs whose share of next runs inside is certainly less, all of them together wrong in one of twenty such tests
     (Holm 1979)."""
     from scipy.special import bdtr
 
-    chances = [float(bdtr(one.inside, one.runs - 1, least)) for one in found]
-    below = [(p, one) for p, one, count in zip(chances, found, family.holm(chances), strict=True) if count]
+    chances = [float(bdtr(one.inside, one.runs - 1, least)) for one in pairs]
+    below = [(p, one) for p, one, count in zip(chances, pairs, family.holm(chances), strict=True) if count]
     return [one for _, one in sorted(below, key=lambda pair: pair[0])]
 
 
-def rows(found: Sequence[PairFigures], known: dict[str, Spread]) -> list[dict[str, Any]]:
+def rows(pair_figures: Sequence[PairFigures], spreads: dict[str, Spread]) -> list[dict[str, Any]]:
     """A row for each path, for tables and for records: its worst pair, and its pairs."""
-    told = []
-    for path, spread in known.items():
-        pairs = [one for one in found if one.path == path and not one.twin]
+    table = []
+    for path, spread in spreads.items():
+        pairs = [one for one in pair_figures if one.path == path and not one.twin]
         if pairs:
             count = sum(one.runs for one in pairs)
-            told.append(
+            table.append(
                 {
                     "path": path,
                     "runs": count,
@@ -139,7 +141,7 @@ def rows(found: Sequence[PairFigures], known: dict[str, Spread]) -> list[dict[st
                     "inside": sum(one.inside for one in pairs),
                     "steps": count - len(pairs),
                     "width": median(one.width for one in pairs),
-                    "pairs": [asdict(one) for one in found if one.path == path],
+                    "pairs": [asdict(one) for one in pair_figures if one.path == path],
                 }
             )
-    return told
+    return table

@@ -78,14 +78,14 @@ def run(duel: Duel) -> int:
 
 def _plans(duel: Duel) -> list[dict[str, Any]]:
     """Cases and environment of each arm."""
-    found = []
+    plans = []
     for letter in NAMES:
         with _arm(duel, letter, 1) as arm:
             try:
-                found.append(arm.call("plan", words=list(duel.words), patience=60.0))
+                plans.append(arm.call("plan", words=list(duel.words), patience=60.0))
             except SuiteError as error:
                 raise UsageError(f"arm {letter}: {error}") from None
-    return found
+    return plans
 
 
 @contextmanager
@@ -107,11 +107,11 @@ def _common(plans: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
     common = [name for name, skip in by_name[0].items() if not skip and by_name[1].get(name, "") is None]
     apart = []
     for name in dict.fromkeys([*by_name[0], *by_name[1]]):
-        for letter, known in zip(NAMES, by_name, strict=True):
-            if name not in known:
+        for letter, skips in zip(NAMES, by_name, strict=True):
+            if name not in skips:
                 apart.append(f"{name}: not in arm {letter}")
-            elif known[name]:
-                apart.append(f"{name}: skipped in arm {letter}: {known[name]}")
+            elif skips[name]:
+                apart.append(f"{name}: skipped in arm {letter}: {skips[name]}")
     if not common:
         raise UsageError(f"no case that both arms can measure: {'; '.join(apart[:3]) or 'none was asked for'}")
     return common, apart
@@ -140,13 +140,13 @@ def _take(duel: Duel, cases: Sequence[Case], threads: int, progress: Progress) -
         progress.begin(f"processes {number + 1} of {limits.processes} an arm, {len(cases)} cases")
         slice_ = limits.seconds / limits.processes / len(cases)
         try:
-            told = _pair(duel, cases, threads, slice_, chance, first=number == 0)
+            canaries = _pair(duel, cases, threads, slice_, chance, first=number == 0)
         except (KeyboardInterrupt, SystemExit) as stop:
             print(f"micro.ab: interrupted after {number} of {limits.processes} processes an arm", file=sys.stderr)
             for case in cases:  # the pair in flight
                 del case.wall[number:], case.cpu[number:]
             return (130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))), canary
-        for name, seconds in told.items():
+        for name, seconds in canaries.items():
             canary.setdefault(name, []).append(seconds)
     return 0, canary
 
@@ -155,7 +155,7 @@ def _pair(
     duel: Duel, cases: Sequence[Case], threads: int, seconds: float, chance: random.Random, *, first: bool
 ) -> dict[str, float]:
     """Every case in one fresh process of each arm; what a case does costs itself. The canaries."""
-    told: dict[str, float] = {}
+    canaries: dict[str, float] = {}
     with ExitStack() as stack:
         arms: list[Arm] = []
         for case in chance.sample(list(cases), len(cases)):
@@ -163,13 +163,13 @@ def _pair(
                 continue
             arms = arms or [stack.enter_context(_arm(duel, letter, threads)) for letter in NAMES]
             try:
-                told = _visit(arms, case, seconds, chance, first=first, canary=not told) or told
+                canaries = _visit(arms, case, seconds, chance, first=first, canary=not canaries) or canaries
             except Fails as fault:
                 case.failed[fault.letter] = (type(fault.error).__name__, str(fault.error))
                 if isinstance(fault.error, Died):
                     stack.close()
                     arms = []
-    return told
+    return canaries
 
 
 def _visit(
@@ -188,7 +188,7 @@ def _visit(
     rounds = TURN if 8 * TURN * settled["round"] < seconds else 1
     wall: list[list[float]] = [[], []]
     cpu: list[list[float]] = [[], []]
-    told: dict[str, float] = {}
+    canaries: dict[str, float] = {}
     began, at = time.monotonic(), 0
     while at < 2 * rounds or time.monotonic() < began + seconds:
         for i in chance.sample((0, 1), 2):
@@ -197,11 +197,11 @@ def _visit(
             wall[i] += look["wall"]
             cpu[i] += look["cpu"]
             case.lost += look["lost"]
-            told = look["canary"] or told
+            canaries = look["canary"] or canaries
         at += rounds
     case.seconds += time.monotonic() - began
     case.wall.append(wall)
     case.cpu.append(cpu)
     for arm in arms:
         _ask(arm, "close", 60.0)
-    return told
+    return canaries

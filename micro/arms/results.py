@@ -54,12 +54,12 @@ class Case:
         """The logarithm of b over a in each pair of processes."""
         import numpy as np
 
-        found = []
+        logs = []
         for a, b in self.times:
             x = np.sort(np.log(np.array(b) / np.array(a)))
             cut = int(len(x) * stats.TRIMMED)
-            found.append(float(x[cut : len(x) - cut].mean()))
-        return np.array(found)
+            logs.append(float(x[cut : len(x) - cut].mean()))
+        return np.array(logs)
 
 
 def judged(case: Case, limits: Limits, family: int) -> stats.Judgment:
@@ -70,8 +70,8 @@ def held_back(case: Case, limits: Limits, family: int) -> bool:
     """Whether the gate stops this case: slower for certain, and perhaps by the gate or more."""
     if case.failed or limits.gate is None:
         return False
-    found = judged(case, limits, family)
-    return found.verdict == "slower" and found.strict is not None and found.strict.high >= 1 + limits.gate
+    judgment = judged(case, limits, family)
+    return judgment.verdict == "slower" and judgment.strict is not None and judgment.strict.high >= 1 + limits.gate
 
 
 def contests(
@@ -100,12 +100,12 @@ def contests(
             letter, (_, reason) = next(iter(case.failed.items()))
             comparison = replace(comparison, reason=f"arm {letter}: {reason}")
         else:
-            found = judged(case, limits, len(cases))
-            few = "more processes would tell" if found.verdict == "unresolved" else None
-            known = replace(comparison, interval=found.kind, p=found.p, notes=found.notes)
-            comparison = replace(known, verdict=found.verdict, reason=found.reason or few)
-            if found.shown:
-                s = found.shown
+            judgment = judged(case, limits, len(cases))
+            few = "more processes would tell" if judgment.verdict == "unresolved" else None
+            filled = replace(comparison, interval=judgment.kind, p=judgment.p, notes=judgment.notes)
+            comparison = replace(filled, verdict=judgment.verdict, reason=judgment.reason or few)
+            if judgment.shown:
+                s = judgment.shown
                 comparison = replace(comparison, ratio=s.center, low=s.low, high=s.high)
         spent = {"measuring": case.seconds, "setup": 0.0}
         yield record.Contest(name, "is arm b slower than arm a?", "arm", results, (comparison,), spent)
@@ -175,15 +175,15 @@ def sentences(
 ) -> list[str]:
     """How many cases of each verdict, what differs between the arms, what the gate says."""
     by = {verdict: [c for c in run.comparisons if c.verdict == verdict] for verdict in VERDICTS}
-    counts = ", ".join(f"{len(found)} {verdict}" for verdict, found in by.items() if found)
-    said = [f"Arm b against arm a, {len(run.comparisons)} cases: {counts} (margin {100 * limits.margin:g} %)."]
+    counts = ", ".join(f"{len(comparisons)} {verdict}" for verdict, comparisons in by.items() if comparisons)
+    lines = [f"Arm b against arm a, {len(run.comparisons)} cases: {counts} (margin {100 * limits.margin:g} %)."]
     if by["slower"]:
         worst = max(by["slower"], key=lambda c: c.ratio or 0.0)
         shown = units.ratio(worst.ratio, worst.low, worst.high)
-        said.append(f"Slowest against a: {worst.baseline.removesuffix('/arm:a')}, {shown} times.")
-    said.append("Between the arms differ: " + ("; ".join(differs) or "nothing that is recorded") + ".")
-    said += apart
+        lines.append(f"Slowest against a: {worst.baseline.removesuffix('/arm:a')}, {shown} times.")
+    lines.append("Between the arms differ: " + ("; ".join(differs) or "nothing that is recorded") + ".")
+    lines += apart
     if limits.gate is not None:
         names = ", ".join(case.name for case in tripped)
-        said.append(f"Gate {100 * limits.gate:g} %: " + (f"not passed: {names}." if tripped else "passed."))
-    return said
+        lines.append(f"Gate {100 * limits.gate:g} %: " + (f"not passed: {names}." if tripped else "passed."))
+    return lines

@@ -34,7 +34,7 @@ class Arm:
 
     def answer(self, do: str, given: dict[str, Any]) -> dict[str, Any]:
         """What `do` gave. Raises what it raises."""
-        known: dict[str, Callable[..., dict[str, Any]]] = {
+        methods: dict[str, Callable[..., dict[str, Any]]] = {
             "plan": self.plan,
             "prepare": self.prepare,
             "open": self.open,
@@ -42,7 +42,7 @@ class Arm:
             "look": self.look,
             "close": self.close,
         }
-        return known[do](**given)
+        return methods[do](**given)
 
     def plan(self, words: list[str]) -> dict[str, Any]:
         """The cases of a command, and where it would run."""
@@ -62,15 +62,15 @@ class Arm:
 
     def prepare(self, case: str, seed: int | None) -> dict[str, Any]:
         """Prepared, and checked where a seed for that is given."""
-        found = parse(case)
-        prepared = self._host.prepare(found)
-        error = self._host.check(found, seed).error if seed is not None else None
+        parsed = parse(case)
+        prepared = self._host.prepare(parsed)
+        error = self._host.check(parsed, seed).error if seed is not None else None
         return {"kernel": prepared.kernel, "isa": prepared.isa, "error": error}
 
     def open(self, case: str, seed: int) -> dict[str, Any]:
         """Seconds of one launch of each part."""
-        found = parse(case)
-        return {"calls": self._host.open([found], [True], seed)[0]}
+        parsed = parse(case)
+        return {"calls": self._host.open([parsed], [True], seed)[0]}
 
     def settle(self, calls: list[float], visit: float) -> dict[str, Any]:
         """Launches of a visit, and seconds of a visit and of a round."""

@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 
-def error(found: Any, want: Any) -> dict[str, float]:
+def error(got: Any, want: Any) -> dict[str, float]:
     """`l2`: the norm of the difference over that of what is wanted; `worst`: the same of the largest element."""
     import numpy as np
 
     want = np.asarray(want, np.float64)
-    gap = np.asarray(found, np.float64) - want
+    gap = np.asarray(got, np.float64) - want
     size, largest = float(np.linalg.norm(want)), float(np.abs(want).max())
     if not size:
         return {"l2": math.nan, "worst": math.nan}

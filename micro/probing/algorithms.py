@@ -23,14 +23,14 @@ def ask(name: str) -> dict[str, Any]:
     on = cudnn.open_handle()
     facts.ask("cuDNN", lambda: on.api.cudnnGetVersion())
     facts.ask("warm", lambda: clock.warm(cupy))
-    made = [Case(on, name, shape) for shape in convolutions.SMALL]
-    for case in made:  # what is surest first: Find runs what cuDNN likes, in any order
+    cases = [Case(on, name, shape) for shape in convolutions.SMALL]
+    for case in cases:  # what is surest first: Find runs what cuDNN likes, in any order
         for math in ("fma", "default"):
             facts.ask(f"guessed, {math}, {case.shape.name}", partial(case.guessed, math))
             for number, algorithm in enumerate(case.made.direction.algorithms):
                 question = partial(case.algorithm, math, number)
                 facts.ask(f"{algorithm}, {math}, {case.shape.name}", question)
-    for case in made:
+    for case in cases:
         for math in ("fma", "default"):
             for cap, nbytes in CAPS.items():
                 facts.ask(f"found within {cap}, {math}, {case.shape.name}", partial(case.found, math, nbytes))

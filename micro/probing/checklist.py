@@ -57,25 +57,25 @@ def find(folder: Path, only: str = "", part: int | None = None) -> list[Probe]:
     """Part by part, what is worth most first; of equal rank short ones first: one that hangs then costs the fewest
     answers."""
     files = [path for path in folder.glob("*.py") if not path.name.startswith("_")]
-    found = [read(path) for path in files if re.search(only, path.stem)]
-    chosen = [probe for probe in found if part in (None, probe.part)]
+    probes = [read(path) for path in files if re.search(only, path.stem)]
+    chosen = [probe for probe in probes if part in (None, probe.part)]
     return sorted(chosen, key=lambda probe: (probe.part, probe.rank, probe.limit, probe.name))
 
 
 def read(path: Path) -> Probe:
     """Off the syntax tree: a file that cannot be imported costs its own line alone."""
-    told: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
     with contextlib.suppress(SyntaxError, ValueError):
         for node in ast.parse(path.read_text("utf-8")).body:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 with contextlib.suppress(ValueError):
-                    told[node.targets[0].id] = ast.literal_eval(node.value)
+                    constants[node.targets[0].id] = ast.literal_eval(node.value)
     return Probe(
         path,
-        str(told.get("QUESTION", "")),
-        float(told.get("LIMIT", LIMIT)),
-        int(told.get("PART", PART)),
-        int(told.get("RANK", RANK)),
+        str(constants.get("QUESTION", "")),
+        float(constants.get("LIMIT", LIMIT)),
+        int(constants.get("PART", PART)),
+        int(constants.get("RANK", RANK)),
     )
 
 

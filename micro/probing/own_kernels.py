@@ -87,8 +87,8 @@ def compiled(arch: str) -> dict[str, Any]:
 def sources(arch: str) -> dict[Path, str]:
     """Our kernels' files, and what each is compiled for on a device of `arch`: one that is for a single architecture is
     for that one, or for no device of another."""
-    found = {path: ARCHS.get(path.stem) or arch for path in sorted(OPS.glob("*/*.cu"))}
-    return {path: own for path, own in found.items() if own.rstrip("a") == arch}
+    archs = {path: ARCHS.get(path.stem) or arch for path in sorted(OPS.glob("*/*.cu"))}
+    return {path: own for path, own in archs.items() if own.rstrip("a") == arch}
 
 
 def complaint(source: Path, arch: str) -> str | None:
@@ -152,7 +152,7 @@ def bound(device: Cuda, own: Own, load: Callable[[Any, Any, str], None]) -> tupl
     return views, bind(views)
 
 
-def each(device: Cuda, size: str, kernels: tuple[str, ...], told: Callable[[dict[str, Any]], None]) -> int:
+def each(device: Cuda, size: str, kernels: tuple[str, ...], tell: Callable[[dict[str, Any]], None]) -> int:
     """Those of SMALL or LARGE that are named, or all; each is told as it was launched. How many there were."""
     some = SMALL if size == "small" else LARGE
     if strange := set(kernels) - {own.kernel for own in some}:
@@ -160,8 +160,8 @@ def each(device: Cuda, size: str, kernels: tuple[str, ...], told: Callable[[dict
     chosen = [own for own in some if not kernels or own.kernel in kernels]
     for own in chosen:
         try:
-            found = (checked if some is SMALL else launched)(device, own)
+            facts = (checked if some is SMALL else launched)(device, own)
         except Exception as error:  # what watches it may say why
-            found = {"error": said(error)}
-        told({"kernel": own.kernel, **found})
+            facts = {"error": said(error)}
+        tell({"kernel": own.kernel, **facts})
     return len(chosen)

@@ -63,17 +63,17 @@ def outlast(process: subprocess.Popen[Any], seconds: float) -> int | None:
 
 def lines(file: Path) -> list[dict[str, Any]]:
     """The JSON lines of a file, but for one cut short."""
-    found = []
+    records = []
     for line in file.read_text("utf-8", "replace").splitlines():
         with contextlib.suppress(ValueError):
-            found.append(json.loads(line))
-    return found
+            records.append(json.loads(line))
+    return records
 
 
 def path(more: dict[str, str] | None = None) -> dict[str, str]:
     """The environment in which a Python finds this checkout."""
-    found = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return os.environ | {"PYTHONPATH": found, "PYTHONFAULTHANDLER": "1"} | (more or {})
+    folders = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return os.environ | {"PYTHONPATH": folders, "PYTHONFAULTHANDLER": "1"} | (more or {})
 
 
 def inside(program: str, *words: object, seconds: float, **settings: str) -> Any:

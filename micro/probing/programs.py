@@ -47,18 +47,18 @@ def torch_error() -> dict[str, Any]:
     import numpy as np
 
     torch = facts.package("torch")
-    found: dict[str, Any] = {}
+    errors: dict[str, Any] = {}
     for shape in convolutions.SMALL:
         given = convolutions.operands(shape)
         x, w = (torch.from_numpy(given[name]).cuda() for name in "xw")
         y = torch.nn.functional.conv2d(x, w, padding=shape.pad)
         gap = accuracy.error(y.cpu().numpy(), convolutions.reference("y", shape, given))
-        found[shape.name] = {**gap, "like": accuracy.precision(gap["l2"])}
+        errors[shape.name] = {**gap, "like": accuracy.precision(gap["l2"])}
     a, b = (np.random.default_rng(i).standard_normal((512, 512), np.float32) for i in (2, 3))
     product = (torch.from_numpy(a).cuda() @ torch.from_numpy(b).cuda()).cpu().numpy()
-    found["product"] = accuracy.error(product, a.astype("f8") @ b.astype("f8"))
-    found["rounding"] = rounding(torch)
-    return found
+    errors["product"] = accuracy.error(product, a.astype("f8") @ b.astype("f8"))
+    errors["rounding"] = rounding(torch)
+    return errors
 
 
 def rounding(torch: Any) -> dict[str, Any]:
@@ -78,25 +78,25 @@ def launches(count: str) -> dict[str, Any]:
     x = cupy.ones(32, cupy.float32)
     add = cupy.ElementwiseKernel("float32 x", "float32 y", "y = x + 1", "one_more")
     add(x, x)
-    found = []
+    microseconds = []
     for _ in range(3):
         cupy.cuda.runtime.deviceSynchronize()
         start = time.perf_counter()
         for _ in range(int(count)):
             add(x, x)
         cupy.cuda.runtime.deviceSynchronize()
-        found.append(round((time.perf_counter() - start) / int(count) * 1e6, 3))
-    return {"us a launch": found, "launches": 3 * int(count) + 1}
+        microseconds.append(round((time.perf_counter() - start) / int(count) * 1e6, 3))
+    return {"us a launch": microseconds, "launches": 3 * int(count) + 1}
 
 
-def own_kernels(told: str, size: str, *kernels: str) -> dict[str, Any]:
-    """Our own kernels launched once each; a line a kernel to the file `told`."""
+def own_kernels(path: str, size: str, *kernels: str) -> dict[str, Any]:
+    """Our own kernels launched once each; a line a kernel to the file `path`."""
     import cupy
 
     from kernels.devices.cuda import open_device
 
     cupy.cuda.set_allocator(None)  # no pool: what watches memory then knows where each operand ends
-    file = os.open(told, os.O_WRONLY | os.O_APPEND)
+    file = os.open(path, os.O_WRONLY | os.O_APPEND)
 
     def tell(line: dict[str, Any]) -> None:
         os.write(file, json.dumps(line).encode() + b"\n")

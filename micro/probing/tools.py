@@ -39,8 +39,8 @@ class Ran:
 def find(name: str) -> str:
     """A tool on PATH, beside nvcc or where toolkits have it. Raises Unavailable."""
     for place in (name, *(str(folder / name) for folder in _folders())):
-        if found := shutil.which(place):
-            return found
+        if path := shutil.which(place):
+            return path
     raise Unavailable(f"no {name}: it comes with the CUDA toolkit, {nvcc.REMEDY}")
 
 
@@ -69,9 +69,9 @@ def architecture() -> str:
 def run(command: Sequence[str], size: str, kernels: Sequence[str], seconds: float) -> Ran:
     """The tool on `own-kernels` of `programs.py`; neither outlives `seconds`, nor this process."""
     with tempfile.TemporaryDirectory() as folder:
-        told, words = Path(folder) / "kernels", Path(folder) / "words"
-        told.touch()
-        program = [sys.executable, "-m", "micro.probing.programs", "own-kernels", str(os.getpid()), str(told), size]
+        log, words = Path(folder) / "kernels", Path(folder) / "words"
+        log.touch()
+        program = [sys.executable, "-m", "micro.probing.programs", "own-kernels", str(os.getpid()), str(log), size]
         with words.open("wb") as stream:
             process = subprocess.Popen(
                 processes.leashed([*command, *program, *kernels]),
@@ -84,4 +84,4 @@ def run(command: Sequence[str], size: str, kernels: Sequence[str], seconds: floa
             )
             code = processes.outlast(process, seconds)
         end = f"no end within {seconds:.0f} s" if code is None else processes.end(code)
-        return Ran(words.read_text("utf-8", "replace"), end, processes.lines(told))
+        return Ran(words.read_text("utf-8", "replace"), end, processes.lines(log))

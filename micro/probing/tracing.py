@@ -31,13 +31,13 @@ def summary(ran: list[tuple[str, int]]) -> dict[str, Any]:
 
 def overhead(launch: Callable[[], object], wait: Callable[[], object], count: int = 20_000) -> dict[str, Any]:
     """Microseconds of host time a launch, tracing or not, in turn: what tracing takes of it."""
-    found: dict[str, list[float]] = {"off": [], "on": []}
+    microseconds: dict[str, list[float]] = {"off": [], "on": []}
     for turn in range(6):
         (cupti.resume if turn % 2 else cupti.stop)()
         begun = time.perf_counter()
         for _ in range(count):
             launch()
         wait()
-        found["on" if turn % 2 else "off"].append(round((time.perf_counter() - begun) / count * 1e6, 3))
+        microseconds["on" if turn % 2 else "off"].append(round((time.perf_counter() - begun) / count * 1e6, 3))
         cupti.take()
-    return {"us a launch": found, "count": count}
+    return {"us a launch": microseconds, "count": count}

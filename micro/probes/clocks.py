@@ -119,10 +119,10 @@ def costs_at_work(device: Cuda, launch: Launch, gpu: nvml.Gpu) -> dict[str, Any]
     for _ in range(BATCH):
         run()
     end = device.mark()
-    found = costs(gpu)
+    at_work = costs(gpu)
     still = not device.passed(end)
     device.sync()
-    return found | {"still": still}
+    return at_work | {"still": still}
 
 
 def counters(gpu: nvml.Gpu) -> dict[str, Any]:
@@ -148,25 +148,25 @@ def violation(gpu: nvml.Gpu, policy: int) -> int:
 
 
 def one_field(gpu: nvml.Gpu, field: int) -> Any:
-    (found,) = gpu.api.nvmlDeviceGetFieldValues(gpu.handle, [field])
-    if found.nvmlReturn:
-        raise gpu.api.NVMLError(found.nvmlReturn)
-    return attrgetter(KINDS[found.valueType])(found.value)
+    (reading,) = gpu.api.nvmlDeviceGetFieldValues(gpu.handle, [field])
+    if reading.nvmlReturn:
+        raise gpu.api.NVMLError(reading.nvmlReturn)
+    return attrgetter(KINDS[reading.valueType])(reading.value)
 
 
 def visits(device: Cuda, launch: Launch, gpu: nvml.Gpu) -> dict[str, Any]:
     """Visits as the suite makes them, and the card's state in each."""
     count = max(1, round(VISIT / visit(device, launch, 20, gpu)[0]))
     start = time.perf_counter()
-    made = [visit(device, launch, count, gpu) for _ in range(VISITS)]
+    measured = [visit(device, launch, count, gpu) for _ in range(VISITS)]
     wall = time.perf_counter() - start
-    seconds = [took for took, _ in made]
+    seconds = [took for took, _ in measured]
     return {
         "products": count,
         "us a product": round(statistics.median(seconds) * 1e6, 3),
         "least and most us": [round(x * 1e6, 3) for x in (min(seconds), max(seconds))],
         "share at work": round(sum(seconds) * count / wall, 3),
-        **middle([state for _, state in made]),
+        **middle([state for _, state in measured]),
     }
 
 
@@ -219,12 +219,12 @@ def sustained(device: Cuda, launch: Launch, gpu: nvml.Gpu) -> dict[str, Any]:
 
 def middle(states: list[dict[str, float]]) -> dict[str, Any]:
     """Least, median and most of the clock and of the power."""
-    found = {}
+    summary = {}
     for name in ("sm_megahertz", "watts"):
         some = [state[name] for state in states if name in state]
         if some:
-            found[name] = [min(some), statistics.median(some), max(some)]
-    return found
+            summary[name] = [min(some), statistics.median(some), max(some)]
+    return summary
 
 
 def grown(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:

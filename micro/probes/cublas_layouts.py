@@ -111,9 +111,9 @@ class Case:
     def times(self, call: Any) -> dict[str, Any]:
         """Microseconds a call by both ways; a graph that cannot be captured says why."""
         count = 20 if self.m * self.n * self.k > 1 << 34 else 50
-        found: dict[str, Any] = {"loop us": clock.microseconds(self.cp, call, count, self.stream)}
+        times: dict[str, Any] = {"loop us": clock.microseconds(self.cp, call, count, self.stream)}
         try:
-            found["graph us"] = clock.replayed(self.cp, call, count, self.stream)
+            times["graph us"] = clock.replayed(self.cp, call, count, self.stream)
         except Exception as error:
-            found["graph us"] = " ".join(str(error).split())[:200]
-        return found
+            times["graph us"] = " ".join(str(error).split())[:200]
+        return times

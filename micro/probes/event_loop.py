@@ -20,9 +20,9 @@ def ask() -> dict[str, Any]:
     facts.note("before", loop())
     facts.note("ours", ours())
     facts.note("after", loop())
-    told = facts.found
-    plain = (told["before"]["median"] + told["after"]["median"]) / 2
-    for route, seconds in told["ours"].items():
+    answers = facts.found
+    plain = (answers["before"]["median"] + answers["after"]["median"]) / 2
+    for route, seconds in answers["ours"].items():
         facts.note(f"{route} over the loop", seconds / plain if isinstance(seconds, float) else None)
     return facts.found
 

@@ -53,24 +53,24 @@ class Case:
         self.out = self.arrays[cudnn_frontend.WRITES[op]]
 
     def rest(self) -> list[int]:
-        made = cudnn_frontend.graph(self.cudnn, self.op, self.shape, handle=self.handle)
-        return [i for i in range(made.graph.get_engine_count()) if i not in FIRST[self.op]]
+        graph = cudnn_frontend.graph(self.cudnn, self.op, self.shape, handle=self.handle)
+        return [i for i in range(graph.graph.get_engine_count()) if i not in FIRST[self.op]]
 
     def engine(self, index: int) -> dict[str, Any]:
         """Raises what cuDNN says of an engine that is not for this problem."""
         try:
-            made, facts = cudnn_frontend.engine(self.cudnn, self.op, self.shape, index, handle=self.handle)
+            graph, facts = cudnn_frontend.engine(self.cudnn, self.op, self.shape, index, handle=self.handle)
         except Exception as error:
             raise LaunchError(cudnn_frontend.told(str(error))) from None
         if facts["workspace"] > MOST:
             return facts
         space = self.cp.empty(max(1, facts["workspace"]), self.cp.uint8)
-        places = {made.tensors[name]: self.arrays[name].data.ptr for name in "xwy"}
+        places = {graph.tensors[name]: self.arrays[name].data.ptr for name in "xwy"}
         self.out.fill(self.cp.nan)
         self.cp.cuda.runtime.deviceSynchronize()
         if self.watched:
             cupti.take()
-        run = partial(made.graph.execute_plan_at_index, places, space.data.ptr, 0, handle=self.handle)
+        run = partial(graph.graph.execute_plan_at_index, places, space.data.ptr, 0, handle=self.handle)
         run()
         self.cp.cuda.runtime.deviceSynchronize()
         ran = cupti.take() if self.watched else []

@@ -26,8 +26,8 @@ def ask() -> dict[str, Any]:
     handle = cudnn.create_handle()
     for shape in (*convolutions.SMALL, convolutions.LAYER):
         for op in cudnn_frontend.READS:
-            made = partial(cudnn_frontend.graph, cudnn, op, shape, handle=handle)
-            facts.ask(f"engines, {op}, {shape.name}", partial(count, made))
+            make = partial(cudnn_frontend.graph, cudnn, op, shape, handle=handle)
+            facts.ask(f"engines, {op}, {shape.name}", partial(count, make))
             for mode in cudnn_frontend.MODES:
                 ranked = partial(cudnn_frontend.plans, cudnn, op, shape, mode, handle=handle)
                 facts.ask(f"plans {mode}, {op}, {shape.name}", partial(listed, ranked))
@@ -40,24 +40,24 @@ def ask() -> dict[str, Any]:
     return facts.found
 
 
-def count(made: Callable[[], cudnn_frontend.Graph]) -> int:
-    return int(made().graph.get_engine_count())
+def count(make: Callable[[], cudnn_frontend.Graph]) -> int:
+    return int(make().graph.get_engine_count())
 
 
-def listed(made: Callable[[], cudnn_frontend.Graph]) -> list[str]:
-    return made().names()
+def listed(make: Callable[[], cudnn_frontend.Graph]) -> list[str]:
+    return make().names()
 
 
 def built(cudnn: Any, op: str, mode: str, strict: bool, handle: int, over: float) -> list[dict[str, Any]]:
     """Each listed plan with its workspace and notes, or why it is not built."""
-    made = cudnn_frontend.plans(cudnn, op, convolutions.SMALL[0], mode, strict, handle=handle)
-    found: list[dict[str, Any]] = []
-    for index, name in enumerate(made.names()):
+    graph = cudnn_frontend.plans(cudnn, op, convolutions.SMALL[0], mode, strict, handle=handle)
+    plans: list[dict[str, Any]] = []
+    for index, name in enumerate(graph.names()):
         if time.monotonic() > over:
-            found.append({"plan": name, "not": "no time left"})
+            plans.append({"plan": name, "not": "no time left"})
             continue
         try:
-            found.append({"plan": name, **made.plan(index)})
+            plans.append({"plan": name, **graph.plan(index)})
         except Exception as error:
-            found.append({"plan": name, "not": cudnn_frontend.told(str(error))})
-    return found
+            plans.append({"plan": name, "not": cudnn_frontend.told(str(error))})
+    return plans

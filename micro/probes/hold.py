@@ -39,17 +39,17 @@ def ask() -> dict[str, Any]:
     empty = launched(device)
     facts.ask("1 launch", partial(visit, device, empty.call, 1))  # compiles, too
     seen = {count: facts.ask(f"{count} launches", partial(visit, device, empty.call, count)) for count in COUNTS}
-    held = [count for count, told in seen.items() if kept(told)]
+    held = [count for count, answer in seen.items() if kept(answer)]
     graph = facts.ask(f"a graph of {COUNTS[-1]}", partial(replayed, device, empty, COUNTS[-1]))
     facts.note("held", held)
-    facts.note("broke", [count for count, told in seen.items() if told and not kept(told)])
+    facts.note("broke", [count for count, answer in seen.items() if answer and not kept(answer)])
     facts.note("a graph is one entry", kept(graph))
     return facts.found
 
 
-def kept(told: dict[str, Any] | None) -> bool:
+def kept(answer: dict[str, Any] | None) -> bool:
     """Whether the hold of a visit lasted until the release."""
-    return told is not None and not told["start passed before release"]
+    return answer is not None and not answer["start passed before release"]
 
 
 def launched(device: Cuda) -> Launch:

@@ -39,25 +39,25 @@ def ask() -> dict[str, Any]:
 
 def lines(text: str) -> list[tuple[str, int]]:
     """What the library wrote: kernels and their nanoseconds."""
-    found = (line.partition(" ") for line in text.splitlines())
-    return [(name, int(number)) for number, _, name in found if number.isdigit() and name]
+    parts = (line.partition(" ") for line in text.splitlines())
+    return [(name, int(number)) for number, _, name in parts if number.isdigit() and name]
 
 
 def homes() -> list[tuple[Path, Path]]:
     """CUPTI's headers and its library: the wheel's, which frameworks load, before the toolkit's."""
-    found = []
+    pairs = []
     spec = importlib.util.find_spec("nvidia")
     for root in (spec and spec.submodule_search_locations) or ():
         wheels = sorted(Path(root).glob("*/lib/libcupti.so*"))
-        found += [(library.parents[1] / "include", library) for library in wheels]
+        pairs += [(library.parents[1] / "include", library) for library in wheels]
     nvcc = shutil.which("nvcc")
     toolkits = [Path("/usr/local/cuda"), *([Path(nvcc).resolve().parents[1]] if nvcc else [])]
     for headers in [home / name for home in toolkits for name in ("include", "extras/CUPTI/include")]:
-        found += [(headers, library) for _, library in found[:1]]  # a wheel without headers
+        pairs += [(headers, library) for _, library in pairs[:1]]  # a wheel without headers
         for home in toolkits:
             for name in ("lib64", "lib", "extras/CUPTI/lib64"):
-                found += [(headers, library) for library in sorted((home / name).glob("libcupti.so*"))]
-    return [(headers, library) for headers, library in found if (headers / "cupti.h").exists()]
+                pairs += [(headers, library) for library in sorted((home / name).glob("libcupti.so*"))]
+    return [(headers, library) for headers, library in pairs if (headers / "cupti.h").exists()]
 
 
 def compile_to(target: Path) -> dict[str, Any]:

@@ -94,8 +94,8 @@ def alone(path: str, own: own_kernels.Own, seconds: float) -> dict[str, Any]:
 
 def refusal(ran: tools.Ran) -> str:
     """What the tool says of it, and how its program failed."""
-    said = REFUSED.findall(ran.words) or [processes.last(ran.words)]
-    return "; ".join([said[0].strip(), *ran.faults().values(), ran.end])[:400]
+    messages = REFUSED.findall(ran.words) or [processes.last(ran.words)]
+    return "; ".join([messages[0].strip(), *ran.faults().values(), ran.end])[:400]
 
 
 def told(count: dict[str, float], nbytes: float) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def rows(words: str) -> dict[str, dict[str, float]]:
     lines = csv.reader(line for line in words.splitlines() if line.startswith('"'))
     header: list[str] = []
     scale: dict[str, float] = {}
-    found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    by_name: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for line in lines:
         if "Kernel Name" in line:
             header = line
@@ -126,11 +126,11 @@ def rows(words: str) -> dict[str, dict[str, float]]:
             if not row["ID"]:  # the line of units
                 scale = {name: UNITS.get(unit, math.nan) for name, unit in row.items()}
                 continue
-            kernel = found[row["Kernel Name"].partition("(")[0]]
+            kernel = by_name[row["Kernel Name"].partition("(")[0]]
             kernel["launches"] += 1
             for name in (READ, WRITTEN, DURATION):
                 kernel[name] += number(row.get(name, "")) * scale.get(name, math.nan)
-    return found
+    return by_name
 
 
 def number(text: str) -> float:

@@ -66,8 +66,8 @@ def refusal(ran: tools.Ran) -> str | None:
     no error found nothing."""
     if ran.names() and SUMMARY.search(ran.words):
         return None
-    said = [title for title, _ in blocks(ran.words)] or [processes.last(ran.words)]
-    return "; ".join([said[0], *ran.faults().values(), ran.end])[:400]
+    messages = [title for title, _ in blocks(ran.words)] or [processes.last(ran.words)]
+    return "; ".join([messages[0], *ran.faults().values(), ran.end])[:400]
 
 
 def findings_of(path: str, tool: str, seconds: float) -> dict[str, Any]:
@@ -98,12 +98,12 @@ def findings(ran: tools.Ran) -> dict[str, Any]:
 
 def blocks(words: str) -> list[tuple[str, str]]:
     """What the tool reports: titles, and all that it says under each."""
-    found: list[tuple[str, list[str]]] = []
+    sections: list[tuple[str, list[str]]] = []
     for line in TOLD.findall(words):
         if FRAME.search(line.strip()):
             continue
         if not line.startswith("  "):
-            found.append((line.strip(), [line.strip()]))
-        elif found:
-            found[-1][1].append(line.strip())
-    return [(title, " ".join(lines)) for title, lines in found]
+            sections.append((line.strip(), [line.strip()]))
+        elif sections:
+            sections[-1][1].append(line.strip())
+    return [(title, " ".join(lines)) for title, lines in sections]

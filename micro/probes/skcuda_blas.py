@@ -20,8 +20,8 @@ def ask() -> dict[str, Any]:
 
     facts = Facts()
     loaded = facts.ask("load()", adapter.load)
-    found = next((x for x in (getattr(loaded, "cublas", None), loaded) if hasattr(x, "cublasSgemm")), None)
-    cublas = found or package("skcuda.cublas")
+    module = next((x for x in (getattr(loaded, "cublas", None), loaded) if hasattr(x, "cublasSgemm")), None)
+    cublas = module or package("skcuda.cublas")
     facts.ask("module", lambda: str(cublas))
     handle = cublas.cublasCreate()
     facts.ask("version", lambda: cublas.cublasGetVersion(handle))

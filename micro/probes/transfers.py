@@ -65,13 +65,13 @@ def host(cp: Any, kind: str, nbytes: int) -> Iterator[int]:
 def swept(cp: Any, kind: str, device: int) -> dict[str, Any]:
     """For each size and way: µs a copy by events and by the wall clock, and GB/s by the slower of them."""
     stream = cp.cuda.Stream(non_blocking=True)
-    found: dict[str, Any] = {}
+    by_size: dict[str, Any] = {}
     with host(cp, kind, SIZES[-1]) as place:
         for nbytes in SIZES:
             down = partial(cp.cuda.runtime.memcpyAsync, device, place, nbytes, H2D, stream.ptr)
             up = partial(cp.cuda.runtime.memcpyAsync, place, device, nbytes, D2H, stream.ptr)
-            found[str(nbytes)] = {"H2D": timed(cp, down, nbytes, stream), "D2H": timed(cp, up, nbytes, stream)}
-    return found
+            by_size[str(nbytes)] = {"H2D": timed(cp, down, nbytes, stream), "D2H": timed(cp, up, nbytes, stream)}
+    return by_size
 
 
 def timed(cp: Any, copy: Callable[[], object], nbytes: int, stream: Any) -> dict[str, float]:
@@ -129,11 +129,11 @@ def link() -> dict[str, Any]:
     pynvml.nvmlInit()
     handle = pynvml.nvmlDeviceGetHandleByIndex(0)
     names = ("CurrPcieLinkGeneration", "CurrPcieLinkWidth", "MaxPcieLinkGeneration", "MaxPcieLinkWidth", "PcieSpeed")
-    found = {name: answer(vars(pynvml).get(f"nvmlDeviceGet{name}"), handle) for name in names}
+    answers = {name: answer(vars(pynvml).get(f"nvmlDeviceGet{name}"), handle) for name in names}
     bus = answer(lambda x: pynvml.nvmlDeviceGetPciInfo(x).busId, handle)
     bus = bus.decode() if isinstance(bus, bytes) else str(bus)
     node = Path("/sys/bus/pci/devices") / bus.lower()[-12:] / "numa_node"
-    return {**found, "bus": bus, "numa node": node.read_text().strip() if node.exists() else "not told"}
+    return {**answers, "bus": bus, "numa node": node.read_text().strip() if node.exists() else "not told"}
 
 
 def answer(question: Any, handle: Any) -> Any:

@@ -129,18 +129,18 @@ def frontend() -> dict[str, Any]:
 
 
 def module(name: str) -> dict[str, Any]:
-    found = package(name)
-    return {"version": getattr(found, "__version__", None), "names": [x for x in dir(found) if x[0] != "_"]}
+    loaded = package(name)
+    return {"version": getattr(loaded, "__version__", None), "names": [x for x in dir(loaded) if x[0] != "_"]}
 
 
 def torch() -> dict[str, Any]:
-    found = package("torch")
+    loaded = package("torch")
 
     return {
-        "version": found.__version__,
-        "cuda": found.version.cuda,
-        "cuDNN": found.backends.cudnn.version(),
-        "available": found.cuda.is_available(),
-        "capability": found.cuda.get_device_capability(0),
-        "rounding": programs.rounding(found),
+        "version": loaded.__version__,
+        "cuda": loaded.version.cuda,
+        "cuDNN": loaded.backends.cudnn.version(),
+        "available": loaded.cuda.is_available(),
+        "capability": loaded.cuda.get_device_capability(0),
+        "rounding": programs.rounding(loaded),
     }

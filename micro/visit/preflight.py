@@ -81,12 +81,12 @@ def cupy() -> dict[str, Any]:
 
 def torch() -> dict[str, Any]:
     """A product on the device, and what CuPy's context is to it."""
-    found = importlib.import_module("torch")
-    if not found.cuda.is_available():
-        return {"version": found.__version__, "without": "CUDA"}
-    x = found.ones(64, 64).cuda()
+    loaded = importlib.import_module("torch")
+    if not loaded.cuda.is_available():
+        return {"version": loaded.__version__, "without": "CUDA"}
+    x = loaded.ones(64, 64).cuda()
     assert float((x @ x).sum()) == 64.0**3
-    return {"version": found.__version__, "built_for": found.version.cuda}
+    return {"version": loaded.__version__, "built_for": loaded.version.cuda}
 
 
 def numba() -> dict[str, Any]:
@@ -149,8 +149,8 @@ class Told:
     seconds: float
 
     def line(self) -> str:
-        said = self.reason or ", ".join(f"{key} {value}" for key, value in self.facts.items())
-        return f"{self.name} ({self.seconds:.1f} s): {said}"
+        outcome = self.reason or ", ".join(f"{key} {value}" for key, value in self.facts.items())
+        return f"{self.name} ({self.seconds:.1f} s): {outcome}"
 
 
 def asked(name: str) -> list[str]:
@@ -161,7 +161,7 @@ def asked(name: str) -> list[str]:
 def check(say: Callable[[str], None], seconds: float = SECONDS) -> dict[str, Told]:
     """Every package, told as it answers."""
     began = time.monotonic()
-    found: dict[str, Told] = {}
+    answers: dict[str, Told] = {}
     with tempfile.TemporaryDirectory(prefix="preflight-") as folder:
         running = {name: _asked(name, Path(folder, name)) for name in CHECKS}
         while running:
@@ -170,10 +170,10 @@ def check(say: Callable[[str], None], seconds: float = SECONDS) -> dict[str, Tol
                 if process.poll() is None and not over:
                     continue
                 del running[name]
-                found[name] = _answered(name, process, Path(folder, name), time.monotonic() - began)
-                say(found[name].line())
+                answers[name] = _answered(name, process, Path(folder, name), time.monotonic() - began)
+                say(answers[name].line())
             time.sleep(0.02)
-    return found
+    return answers
 
 
 def _asked(name: str, words: Path) -> subprocess.Popen[bytes]:

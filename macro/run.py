@@ -34,12 +34,19 @@ def parser() -> argparse.ArgumentParser:
     options = command.parser("run", __doc__)
     options.add_argument("--phase", choices=PHASES, default="step", help="what is timed (step)")
     options.add_argument("--heap", default="default", metavar="WORDS", help="default, keep: what malloc gives back")
-    options.add_argument("--division", default="default", metavar="WORDS", help="default, tuned: the knobs that won")
+    options.add_argument(
+        "--division",
+        default="default",
+        metavar="WORDS",
+        help="default: as installed; tuned: with the settings of its adapter that won (default)",
+    )
     options.add_argument("--budget", default="60s", metavar="TIME", help="time of measuring (60s)")
     options.add_argument(
         "--runs", type=int, default=3, metavar="N", help="generations of processes (3), of 6 rounds or more"
     )
-    options.add_argument("--margin", default=MARGIN, metavar="SHARE", help="smallest difference that is one (1%%)")
+    options.add_argument(
+        "--margin", default=MARGIN, metavar="SHARE", help="ratios within ± this count as the same (1%%)"
+    )
     add_outputs(options)
     return options
 

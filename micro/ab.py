@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="TIME",
         help="of measuring, for all cases (120s); longer where two rounds of each take longer",
     )
-    options.add_argument("--margin", default="1%", metavar="SHARE", help="smallest difference that is one (1%%)")
+    options.add_argument("--margin", default="1%", metavar="SHARE", help="ratios within ± this count as the same (1%%)")
     options.add_argument(
         "--gate", metavar="SHARE", help="exit 1 where b is slower for certain, and perhaps by so much or more"
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 
 from reports import family, flat, next_run, older, stats, units
 from reports.record import READS, Comparison, Result, Run
@@ -67,10 +68,21 @@ def comparisons(run: Run) -> Table:
         needless.add("next")
     if not mixed:  # errors are of interest where a time is bought with them
         needless.add("error")
+    shared = _shared([row.at for row in rows])
+    rows = [replace(row, at=" ".join(word for word in row.at.split(" ") if word not in shared) or "–") for row in rows]
     head, *cells = ([cell for name, cell in asdict(row).items() if name not in needless] for row in (HEAD, *rows))
     notes = tuple(f"({i}) {remark}" for i, remark in enumerate(remarks, start=1))
     notes += tuple(filter(None, [family.sentence(run.comparisons), _unresolved(run)]))
-    return Table("Ratios of time", tuple(head), tuple(map(tuple, cells)), notes)
+    title = f"Ratios of time, {' '.join(shared)}" if shared else "Ratios of time"
+    return Table(title, tuple(head), tuple(map(tuple, cells)), notes)
+
+
+def _shared(places: Sequence[str]) -> list[str]:
+    """The words of all rows, which the title says once."""
+    if len(places) < 2:
+        return []
+    first, *others = (place.split(" ") for place in places)
+    return [word for word in first if all(word in words for words in others)]
 
 
 def _unresolved(run: Run) -> str | None:

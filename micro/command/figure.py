@@ -99,4 +99,4 @@ def table(figures: Sequence[Figure], stream: IO[str]) -> None:
         shown.add_column(name, overflow="fold")
     for one in figures:
         shown.add_row(*map(Text, (one.name, one.found, one.promised, one.judgment)))
-    Console(file=stream, highlight=False, width=None if stream.isatty() else 132).print(shown)
+    Console(file=stream, highlight=False, width=None if stream.isatty() else 100).print(shown)

@@ -179,7 +179,7 @@ def _add_settings(how: argparse._ArgumentGroup) -> None:
         ("--cold", "", "OPERANDS", "operands out of cache, such as a,b; or all (the others are not warmed up)"),
         ("--budget", None, "TIME", "time of measuring for the whole command, such as 20s"),
         ("--target", "1%", "SHARE", "half-width of a ratio to stop at (1%%)"),
-        ("--margin", None, "SHARE", "smallest difference that is one (the target; DRAM 4%%)"),
+        ("--margin", None, "SHARE", "ratios within ± this count as the same (the target; 4%% if memory-bound)"),
         ("--replicate", "1", "N", "measure all N times in fresh processes; the spread is in the intervals (1)"),
         ("--only", None, "REGEX", "only contests whose name holds this"),
     ):

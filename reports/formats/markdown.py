@@ -15,7 +15,7 @@ def write(run: Run, stream: IO[str]) -> None:
     write_attribution(run, stream)
     comparisons = table.comparisons(run)
     if comparisons.rows or not attribution.of(run):
-        stream.write(f"| {' | '.join(comparisons.head)} |\n|{'---|' * len(comparisons.head)}\n")
+        stream.write(f"{comparisons.title}\n\n| {' | '.join(comparisons.head)} |\n|{'---|' * len(comparisons.head)}\n")
     for row in comparisons.rows:
         stream.write(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n")
     for remark in (*comparisons.notes, *table.kernels(run), *table.troubles(run)):

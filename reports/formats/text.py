@@ -11,7 +11,7 @@ from reports.record import Run
 if TYPE_CHECKING:
     from rich.console import Console
 
-WIDTH = 132  # of a pipe, which has none of its own
+WIDTH = 100  # of a pipe, which has none of its own
 RAN = "What ran (operands row-major; NN = sgemm(N,N) names the column-major call a BLAS makes of it):"
 CEILINGS = "Ceilings in the same rounds:"
 WRONG = "Not as it should be:"

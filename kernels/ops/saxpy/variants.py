@@ -53,7 +53,7 @@ class Swept:
 def prepare(problem: Saxpy, device: object, setting: object) -> Bind:
     """Raises Unavailable where this processor has no instruction that flushes a line."""
     if problem.state == "flushed" and not build.load(SOURCE).flushes():
-        raise Unavailable("this processor flushes no line at a program's wish: --state swept")
+        raise Unavailable("this processor has no user-mode cache-line flush (CLFLUSH): use --state swept")
     function = build.address(SOURCE, "saxpy")
     ready, swept = build.address(SOURCE, f"{problem.state}_ready"), Swept()
 

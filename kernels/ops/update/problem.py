@@ -72,7 +72,9 @@ class Update(Problem):
         if self.mu >= 1:
             raise UsageError(f"--mu {self.mu}: the velocity would grow without end; take less than 1")
         if not 0 <= self.lr * self.decay <= 1:
-            raise UsageError(f"--lr {self.lr} --decay {self.decay}: their product is no share of W; take 0 to 1")
+            raise UsageError(
+                f"--lr {self.lr} --decay {self.decay}: lr × decay is {self.lr * self.decay:g}, take 0 to 1"
+            )
 
     @property
     def products(self) -> int:

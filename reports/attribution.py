@@ -97,13 +97,14 @@ def _verdict(bar: Bar, least: float) -> str:
 
 
 def _cells(explained: Explanation, least: float) -> list[str]:
-    """The cells of at least `least` seconds; the others summed by cause."""
+    """The cells of at least `least` seconds; the others summed by cause, where they are as much together."""
     unit = Unit.of(explained)
     shown = [c for c in explained.cells if max(c.a, c.b) >= least]
+    small = [c for c in explained.cells if max(c.a, c.b) < least]
+    words = {c.column: sum(max(x.a, x.b) for x in small if x.column == c.column) >= least for c in small}
     rest: dict[str, list[Cell]] = {}
-    for cell in explained.cells:
-        if cell not in shown:
-            rest.setdefault(cell.column, []).append(cell)
+    for cell in sorted(small, key=lambda c: not words[c.column]):
+        rest.setdefault(cell.column if words[cell.column] else "all others", []).append(cell)
     lines = [
         [c.row, c.column, *unit.row(c.a, c.b), unit.interval(c.low, c.high), unit.part(c.work), unit.part(c.rate)]
         for c in shown

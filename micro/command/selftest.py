@@ -84,9 +84,9 @@ class Selftest:
     def figures(self) -> list[Figure]:
         """Everything, in passes over the whole time."""
         began = time.monotonic()
-        noisy, errors = self._pilot()
+        noisy, needs = self._pilot()
         counts = selftest.FULL if self._full else selftest.QUICK
-        vague = known_pairs.vague(errors, self._seconds)
+        vague = known_pairs.vague(needs, self._seconds)
         same = vague[selftest.IDENTICAL]  # these are asked all the same: none may be called different
         every = selftest.schedule(counts, self._full)
         quiet = [one for one in every if one.kind == selftest.IDENTICAL or one.kernel not in vague[one.kind]]
@@ -97,7 +97,7 @@ class Selftest:
             for done in self._rivals.take(number, self._taker(runner), self._known):
                 self._keep(done)
             pairs += [self._pair(one, runner) for one in quiet[number :: self._passes]]
-        found = [known_pairs.left_out(vague, errors)]
+        found = [known_pairs.left_out(vague, needs, self._seconds)]
         found += known_pairs.figures(pairs, False, self._full, noisy, same)
         found += rival_runs.figures(self._runs, self._pairs, self._spreads, noisy)
         found += [Figure(text, "", "no failure", False) for text in dict.fromkeys(self._rivals.broken)]
@@ -146,17 +146,17 @@ class Selftest:
     def _pair(self, one: Known, runner: Runner) -> known_pairs.Pair:
         return known_pairs.finished(one, self._taker(runner)(one.contest, self._seconds[one.kind]))
 
-    def _pilot(self) -> tuple[str | None, dict[str, float]]:
-        """Why nothing quiet is judged, and how well each kernel's ratio is known after a second: before anything is
+    def _pilot(self) -> tuple[str | None, known_pairs.Needs]:
+        """Why nothing quiet is judged, and how much of each kernel's distance to a margin is noise: before anything is
         measured that is judged."""
         self._at.progress.begin("pilot: is it quiet here?")
-        pilot = [*selftest.schedule({selftest.IDENTICAL: selftest.PILOT}, self._full, "/pilot")]
+        pilot = [*selftest.schedule(selftest.PILOT, self._full, "/pilot")]
         take = self._taker(self._at.runner)
         done = [take(one.contest, self._seconds[one.kind]) for one in pilot]
-        noisy, errors = known_pairs.noisy(done), known_pairs.errors([one.kernel for one in pilot], done)
+        noisy = known_pairs.noisy(done)
         if noisy:
             print(f"micro.selftest: {noisy}: figures of a quiet machine will not be judged", file=sys.stderr)
-        return noisy, errors
+        return noisy, known_pairs.needs(pilot, done)
 
     def _spinning(self, runner: Runner) -> Iterator[Figure]:
         """The pairs of known truth beside a busy process on every core."""

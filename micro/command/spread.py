@@ -15,6 +15,7 @@ from reports.next_run import Spread
 LEAST, MOST = 0.93, 0.98  # share of next runs inside, of all pairs together; of no pair certainly below the least
 WIDEST = 5.0  # median width of what is foreseen, in standard deviations from one run to the next
 FEWEST, ENOUGH = 2, 5  # runs of a pair that say anything; that are judged
+LEAST_VARIANCE = 1e-18  # of a run: identical rounds have none
 DEGREES = 2  # of freedom, below which a spread is not known
 
 
@@ -62,16 +63,34 @@ class Runs:
 
 
 def between(pairs: Sequence[Runs]) -> dict[str, Spread]:
-    """By path, over its rivals: the variance of a run around its pair's mean, less what its interval tells."""
-    found = {}
+    """By path, over its rivals: the variance that runs around their pair's mean have beyond what their intervals tell
+    (Paule and Mandel, J. Res. NBS 87(5), 1982): each run by its own error, so that a wide interval hides nothing."""
+    spreads = {}
     for path in dict.fromkeys(runs.path for runs in pairs):
         rivals = [runs for runs in pairs if runs.path == path and not runs.twin and len(runs.intervals) >= FEWEST]
         degrees = sum(len(runs.intervals) - 1 for runs in rivals)
         if degrees >= DEGREES:
-            total = sum(runs.square for runs in rivals) / degrees
-            own = fmean(next_run.standard_error(x.low, x.high) ** 2 for runs in rivals for x in runs.intervals)
-            found[path] = Spread(math.sqrt(max(total - own, 0.0)), degrees)
-    return found
+            spreads[path] = Spread(math.sqrt(_variance(rivals, degrees)), degrees)
+    return spreads
+
+
+def _variance(rivals: Sequence[Runs], degrees: int) -> float:
+    """Between runs: the one with which their weighted squares are as many as degrees of freedom."""
+    from scipy.optimize import brentq
+
+    def excess(variance: float) -> float:
+        return sum(_squares(runs, variance) for runs in rivals) - degrees
+
+    most = max(runs.square for runs in rivals)
+    return float(brentq(excess, 0.0, most)) if most > 0 and excess(0.0) > 0 else 0.0
+
+
+def _squares(runs: Runs, variance: float) -> float:
+    """Around the weighted mean, each in variances of its own run; `variance`: between runs."""
+    own = (next_run.standard_error(one.low, one.high) ** 2 for one in runs.intervals)
+    weights = [1 / max(square + variance, LEAST_VARIANCE) for square in own]
+    middle = sum(w * x for w, x in zip(weights, runs.logs, strict=True)) / sum(weights)
+    return sum(w * (x - middle) ** 2 for w, x in zip(weights, runs.logs, strict=True))
 
 
 @dataclass(frozen=True)

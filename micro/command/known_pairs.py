@@ -6,15 +6,16 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeAlias
 
 from micro.command.figure import Figure, rate
-from micro.contests.promises import FIVE, HOLDS, KERNEL, NOISY, NOT_DIFFERENT, RATES, SAME, SECONDS, SHARP, TWO
+from micro.contests.promises import FIVE, HOLDS, KERNEL, NINE, NOISY, NOT_DIFFERENT, RATES, SAME, SECONDS, TWO
 from micro.contests.selftest import DISTANCE, IDENTICAL, Known
 from micro.contests.selftest import FIVE as FIVE_MORE
 from micro.contests.selftest import TWO as TWO_MORE
 from reports import flat, record, stats
 
+Needs: TypeAlias = Mapping[str, Mapping[str, float]]  # by kind and kernel, of a log ratio
 SUFFIX = " (quiet)", " (a spinner on every core)"
 
 
@@ -30,12 +31,12 @@ class Pair:
     contended: bool
 
 
-def finished(pair: Known, done: record.Contest) -> Pair:
+def finished(asked: Known, done: record.Contest) -> Pair:
     """What its record says."""
     contended = any(result.status == "contended" for result in done.results if result.role == "measured")
     (one,) = done.comparisons
     holds = None if one.low is None or one.high is None else one.low <= 1 <= one.high
-    return Pair(pair.kind, pair.kernel, one.verdict, done.seconds["measuring"], holds, contended)
+    return Pair(asked.kind, asked.kernel, one.verdict, done.seconds["measuring"], holds, contended)
 
 
 def noisy(pilot: Sequence[record.Contest]) -> str | None:
@@ -49,14 +50,16 @@ def noisy(pilot: Sequence[record.Contest]) -> str | None:
     return f"{lost:.0%} of the pilot's time went to others" if lost > NOISY else None
 
 
-def errors(kernels: Sequence[str], pilot: Sequence[record.Contest]) -> dict[str, float]:
-    """By kernel, the standard error of a log ratio after a second of measuring: from the rounds alone."""
-    by_kernel: dict[str, list[float]] = {}
-    for kernel, done in zip(kernels, pilot, strict=True):
+def needs(asked: Sequence[Known], pilot: Sequence[record.Contest]) -> Needs:
+    """By kind of pair and kernel, how far from the margin a truth must lie to be told after a second of measuring: from
+    the rounds of its own pilots alone, since long visits see other noise than short ones."""
+    squares: dict[str, dict[str, list[float]]] = {}
+    for one, done in zip(asked, pilot, strict=True):
         if len(x := _logs(done)) >= stats.FEWEST:
-            _, near = stats.estimate(x).forms[0]
-            by_kernel.setdefault(kernel, []).append(near**2 * done.seconds["measuring"])
-    return {kernel: math.sqrt(fmean(squares)) for kernel, squares in by_kernel.items()}
+            ratio = stats.estimate(x)
+            near = ratio.half((1 - stats.JUDGED) / stats.SHARE) + NINE * max(error for _, error in ratio.forms)
+            squares.setdefault(one.kind, {}).setdefault(one.kernel, []).append(near**2 * done.seconds["measuring"])
+    return {kind: {k: math.sqrt(fmean(x)) for k, x in kernels.items()} for kind, kernels in squares.items()}
 
 
 def _logs(done: record.Contest) -> Any:
@@ -67,21 +70,24 @@ def _logs(done: record.Contest) -> Any:
     return np.array(flat.log_ratios(*cases)) if len(cases) == 2 else np.empty(0)
 
 
-def vague(errors: Mapping[str, float], seconds: Mapping[str, float]) -> dict[str, list[str]]:
+def vague(needs: Needs, seconds: Mapping[str, float]) -> dict[str, list[str]]:
     """By kind of pair the kernels whose rounds vary too much here for its truth to be told in so many seconds."""
     return {
-        kind: [kernel for kernel, error in errors.items() if SHARP * error > DISTANCE[kind] * math.sqrt(time)]
+        kind: [k for k, need in needs.get(kind, {}).items() if need > DISTANCE[kind] * math.sqrt(time)]
         for kind, time in seconds.items()
     }
 
 
-def left_out(vague: Mapping[str, Sequence[str]], errors: Mapping[str, float]) -> Figure:
+def left_out(vague: Mapping[str, Sequence[str]], needs: Needs, seconds: Mapping[str, float]) -> Figure:
     """Which kernels are not asked what they cannot tell."""
     names = {IDENTICAL: SAME, FIVE_MORE: FIVE, TWO_MORE: TWO}
-    by_kind = "; ".join(f"{names[kind]}: {', '.join(kernels)}" for kind, kernels in vague.items() if kernels)
-    after = ", ".join(f"{kernel} {100 * error:.2g} %" for kernel, error in errors.items())
-    text = f"{by_kind or 'none'} (standard error after a second: {after or 'not known'})"
-    return Figure("kernels too noisy here to be asked", text, "", True)
+    sentences = []
+    for kind, kernels in vague.items():
+        room = f"{100 * DISTANCE[kind]:g} %"
+        after = [f"{kernel} {100 * needs[kind][kernel] / math.sqrt(seconds[kind]):.2g} %" for kernel in kernels]
+        if kernels:
+            sentences.append(f"{names[kind]}: {', '.join(after)} of the {room} to the margin are noise")
+    return Figure("kernels too noisy here to be asked", "; ".join(sentences) or "none", "", True)
 
 
 def figures(

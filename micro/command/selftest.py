@@ -59,9 +59,9 @@ def run(options: Options) -> int:
         except (KeyboardInterrupt, SystemExit) as stop:
             print(f"micro.selftest: interrupted; {_kept(at.file)}", file=sys.stderr)
             return 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
-        tables = {"between": test.between, "paths": test.paths}
-        at.file.append(record.Note("selftest", {"figures": figure.data(figures), **tables}))
-    return _say(figures, tables, at.environment, options.json)
+        spreads = {"between": test.between, "paths": test.paths}
+        at.file.append(record.Note("selftest", {"figures": figure.data(figures), **spreads}))
+    return _say(figures, spreads, at.environment, options.json)
 
 
 def _kept(file: store.RunFile) -> str:
@@ -84,9 +84,9 @@ class Selftest:
     def figures(self) -> list[Figure]:
         """Everything, in passes over the whole time."""
         began = time.monotonic()
-        noisy, errors = self._pilot()
+        noisy, needs = self._pilot()
         counts = selftest.FULL if self._full else selftest.QUICK
-        vague = known_pairs.vague(errors, self._seconds)
+        vague = known_pairs.vague(needs, self._seconds)
         same = vague[selftest.IDENTICAL]  # these are asked all the same: none may be called different
         every = selftest.schedule(counts, self._full)
         quiet = [one for one in every if one.kind == selftest.IDENTICAL or one.kernel not in vague[one.kind]]
@@ -97,16 +97,16 @@ class Selftest:
             for done in self._rivals.take(number, self._taker(runner), self._known):
                 self._keep(done)
             pairs += [self._pair(one, runner) for one in quiet[number :: self._passes]]
-        figures = [known_pairs.left_out(vague, errors)]
-        figures += known_pairs.figures(pairs, False, self._full, noisy, same)
-        figures += rival_runs.figures(self._runs, self._pairs, self._spreads, noisy)
-        figures += [Figure(text, "", "no failure", False) for text in dict.fromkeys(self._rivals.broken)]
+        lines = [known_pairs.left_out(vague, needs, self._seconds)]
+        lines += known_pairs.figures(pairs, False, self._full, noisy, same)
+        lines += rival_runs.figures(self._runs, self._pairs, self._spreads, noisy)
+        lines += [Figure(text, "", "no failure", False) for text in dict.fromkeys(self._rivals.broken)]
         rest = self._at.runner.fresh(self._passes)
-        figures += [*self._biases(noisy), *self._memory(rest)]
+        lines += [*self._biases(noisy), *self._memory(rest)]
         if self._full:
-            figures += self._spinning(rest)
-        figures.append(self._steering())
-        return [*figures, Figure("whole self-test", f"{time.monotonic() - began:.0f} s", "", True)]
+            lines += self._spinning(rest)
+        lines.append(self._steering())
+        return [*lines, Figure("whole self-test", f"{time.monotonic() - began:.0f} s", "", True)]
 
     @cached_property
     def _runs(self) -> list[spread.Runs]:
@@ -146,17 +146,17 @@ class Selftest:
     def _pair(self, one: Known, runner: Runner) -> known_pairs.Pair:
         return known_pairs.finished(one, self._taker(runner)(one.contest, self._seconds[one.kind]))
 
-    def _pilot(self) -> tuple[str | None, dict[str, float]]:
-        """Why nothing quiet is judged, and how well each kernel's ratio is known after a second: before anything is
+    def _pilot(self) -> tuple[str | None, known_pairs.Needs]:
+        """Why nothing quiet is judged, and how much of each kernel's distance to a margin is noise: before anything is
         measured that is judged."""
         self._at.progress.begin("pilot: is it quiet here?")
-        pilot = [*selftest.schedule({selftest.IDENTICAL: selftest.PILOT}, self._full, "/pilot")]
+        pilot = [*selftest.schedule(selftest.PILOT, self._full, "/pilot")]
         take = self._taker(self._at.runner)
         done = [take(one.contest, self._seconds[one.kind]) for one in pilot]
-        noisy, errors = known_pairs.noisy(done), known_pairs.errors([one.kernel for one in pilot], done)
+        noisy = known_pairs.noisy(done)
         if noisy:
             print(f"micro.selftest: {noisy}: figures of a quiet machine will not be judged", file=sys.stderr)
-        return noisy, errors
+        return noisy, known_pairs.needs(pilot, done)
 
     def _spinning(self, runner: Runner) -> Iterator[Figure]:
         """The pairs of known truth beside a busy process on every core."""
@@ -211,20 +211,20 @@ class Selftest:
     def _steering(self) -> Figure:
         """The variables that choose a library's kernels or threads here."""
         variables = self._at.environment.facts.get("variables") or {}
-        assignments = ", ".join(f"{name}={value}" for name, value in variables.items()) or "none"
-        return Figure("variables that steer libraries", assignments, "", True)
+        text = ", ".join(f"{name}={value}" for name, value in variables.items()) or "none"
+        return Figure("variables that steer libraries", text, "", True)
 
 
 def _say(
-    figures: Sequence[Figure], tables: dict[str, Any], environment: record.Environment, json_file: str | None
+    figures: Sequence[Figure], spreads: dict[str, Any], environment: record.Environment, json_file: str | None
 ) -> int:
     """The table, the document for later reports, `--json`; the exit code."""
     figure.table(figures, sys.stderr if json_file == "-" else sys.stdout)
     kept = figure.document(environment.started, figures)
     earlier = (environment.state.get("selftest") or {}).get("between") or {}
-    later = kept | {"between": better(tables["between"], earlier)}
+    later = kept | {"between": better(spreads["between"], earlier)}
     state.write(f"selftest/{environment.state['machine']}.json", json.dumps(later))
-    figure.write(kept | tables, json_file)
+    figure.write(kept | spreads, json_file)
     return figure.exit_code(figures)
 
 

@@ -15,6 +15,7 @@ from reports.next_run import Spread
 LEAST, MOST = 0.93, 0.98  # share of next runs inside, of all pairs together; of no pair certainly below the least
 WIDEST = 5.0  # median width of what is foreseen, in standard deviations from one run to the next
 FEWEST, ENOUGH = 2, 5  # runs of a pair that say anything; that are judged
+LEAST_VARIANCE = 1e-18  # of a run: identical rounds have none
 DEGREES = 2  # of freedom, below which a spread is not known
 
 
@@ -62,16 +63,34 @@ class Runs:
 
 
 def between(pairs: Sequence[Runs]) -> dict[str, Spread]:
-    """By path, over its rivals: the variance of a run around its pair's mean, less what its interval tells."""
+    """By path, over its rivals: the variance that runs around their pair's mean have beyond what their intervals tell
+    (Paule and Mandel, J. Res. NBS 87(5), 1982): each run by its own error, so that a wide interval hides nothing."""
     spreads = {}
     for path in dict.fromkeys(runs.path for runs in pairs):
         rivals = [runs for runs in pairs if runs.path == path and not runs.twin and len(runs.intervals) >= FEWEST]
         degrees = sum(len(runs.intervals) - 1 for runs in rivals)
         if degrees >= DEGREES:
-            total = sum(runs.square for runs in rivals) / degrees
-            own = fmean(next_run.standard_error(x.low, x.high) ** 2 for runs in rivals for x in runs.intervals)
-            spreads[path] = Spread(math.sqrt(max(total - own, 0.0)), degrees)
+            spreads[path] = Spread(math.sqrt(_variance(rivals, degrees)), degrees)
     return spreads
+
+
+def _variance(rivals: Sequence[Runs], degrees: int) -> float:
+    """Between runs: the one with which their weighted squares are as many as degrees of freedom."""
+    from scipy.optimize import brentq
+
+    def excess(variance: float) -> float:
+        return sum(_squares(runs, variance) for runs in rivals) - degrees
+
+    most = max(runs.square for runs in rivals)
+    return float(brentq(excess, 0.0, most)) if most > 0 and excess(0.0) > 0 else 0.0
+
+
+def _squares(runs: Runs, variance: float) -> float:
+    """Around the weighted mean, each in variances of its own run; `variance`: between runs."""
+    own = (next_run.standard_error(one.low, one.high) ** 2 for one in runs.intervals)
+    weights = [1 / max(square + variance, LEAST_VARIANCE) for square in own]
+    middle = sum(w * x for w, x in zip(weights, runs.logs, strict=True)) / sum(weights)
+    return sum(w * (x - middle) ** 2 for w, x in zip(weights, runs.logs, strict=True))
 
 
 @dataclass(frozen=True)
@@ -92,11 +111,11 @@ class PairFigures:
 
 def figures(pairs: Sequence[Runs], spreads: dict[str, Spread]) -> list[PairFigures]:
     """Of every pair that has enough runs, the worst of its path first."""
-    pair_figures = [
+    every = [
         _figures(runs, spreads[runs.path]) for runs in pairs if runs.path in spreads and len(runs.intervals) >= FEWEST
     ]
     order = list(dict.fromkeys(runs.path for runs in pairs))
-    return sorted(pair_figures, key=lambda one: (order.index(one.path), one.holding / one.runs, one.inside / one.runs))
+    return sorted(every, key=lambda one: (order.index(one.path), one.holding / one.runs, one.inside / one.runs))
 
 
 def _figures(runs: Runs, spread: Spread) -> PairFigures:
@@ -114,21 +133,21 @@ def _figures(runs: Runs, spread: Spread) -> PairFigures:
     )
 
 
-def certainly_below(pairs: Sequence[PairFigures], least: float = LEAST) -> list[PairFigures]:
+def certainly_below(every: Sequence[PairFigures], least: float = LEAST) -> list[PairFigures]:
     """Pairs whose share of next runs inside is certainly less, all of them together wrong in one of twenty such tests
     (Holm 1979)."""
     from scipy.special import bdtr
 
-    chances = [float(bdtr(one.inside, one.runs - 1, least)) for one in pairs]
-    below = [(p, one) for p, one, count in zip(chances, pairs, family.holm(chances), strict=True) if count]
+    chances = [float(bdtr(one.inside, one.runs - 1, least)) for one in every]
+    below = [(p, one) for p, one, count in zip(chances, every, family.holm(chances), strict=True) if count]
     return [one for _, one in sorted(below, key=lambda pair: pair[0])]
 
 
-def rows(pair_figures: Sequence[PairFigures], spreads: dict[str, Spread]) -> list[dict[str, Any]]:
+def rows(every: Sequence[PairFigures], spreads: dict[str, Spread]) -> list[dict[str, Any]]:
     """A row for each path, for tables and for records: its worst pair, and its pairs."""
     table = []
     for path, spread in spreads.items():
-        pairs = [one for one in pair_figures if one.path == path and not one.twin]
+        pairs = [one for one in every if one.path == path and not one.twin]
         if pairs:
             count = sum(one.runs for one in pairs)
             table.append(
@@ -141,7 +160,7 @@ def rows(pair_figures: Sequence[PairFigures], spreads: dict[str, Spread]) -> lis
                     "inside": sum(one.inside for one in pairs),
                     "steps": count - len(pairs),
                     "width": median(one.width for one in pairs),
-                    "pairs": [asdict(one) for one in pair_figures if one.path == path],
+                    "pairs": [asdict(one) for one in every if one.path == path],
                 }
             )
     return table

@@ -14,9 +14,9 @@ RATES: tuple[Mapping[str, float], Mapping[str, float]] = (  # least share: quiet
 KERNEL = 0.90  # least share of intervals that hold 1 of the worst kernel, with --full
 SECONDS = {"median": (0.25, 0.5), "worst": (2.0, 2.0)}  # of a pair: quiet, and with spinners
 BIAS = {1: 0.005, 10: 0.001, 100: 0.001}  # of the loop, by microseconds of a launch
-# Standard errors that have to fit between a ratio and the margin for nine of ten to be told: the interval of a verdict
-# has 4.8 of them, by five cosines, and 1.3 lie beyond one of ten.
-SHARP = 6.1
+# Standard errors that lie beyond one of ten ratios: so many, and half of a verdict's interval, have to fit between the
+# truth and the margin for nine of ten to be told.
+NINE = 1.28
 NOISY = 0.1  # share of the pilot's time that others took above which quiet figures are not judged
 
 

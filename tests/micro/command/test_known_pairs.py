@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from micro.command import figure, known_pairs
 from micro.command.figure import Figure
 from micro.command.known_pairs import Pair
 from micro.contests import promises
+from micro.contests.selftest import Known
 from reports import record
 
 
@@ -71,21 +71,30 @@ def rounds(spread: float, count: int = 400, outliers: int = 0) -> record.Contest
     return record.Contest("c", "?", "x", results, (), {"measuring": 1.0})
 
 
-def test_the_error_of_a_kernel_is_that_of_its_accepted_rounds() -> None:
-    found = known_pairs.errors(["a", "a", "b"], [rounds(0.02), rounds(0.02, outliers=100), rounds(0.1)])
-    assert found["a"] == pytest.approx(0.02 / 400**0.5, rel=0.6)
-    assert found["b"] == pytest.approx(0.1 / 400**0.5, rel=0.6)
-    assert known_pairs.errors(["a"], [pilot(1.0)]) == {}
+def known(kind: str, kernel: str) -> Known:
+    return Known(kind, kernel, None)  # type: ignore[arg-type]
+
+
+def test_what_a_kernel_needs_is_by_its_own_accepted_rounds_kind_by_kind() -> None:
+    asked = [known("identical", "a"), known("identical", "a"), known("identical", "b"), known("+2 %", "a")]
+    needs = known_pairs.needs(asked, [rounds(0.02), rounds(0.02, outliers=100), rounds(0.1), rounds(0.3)])
+    for need, spread in ((needs["identical"]["a"], 0.02), (needs["identical"]["b"], 0.1), (needs["+2 %"]["a"], 0.3)):
+        error = spread / 400**0.5
+        assert 3 * error < need < 12 * error  # half of an interval of 99.5 %, and one of ten beyond
+    assert known_pairs.needs([known("identical", "a")], [pilot(1.0)]) == {}
 
 
 def test_a_kernel_is_not_asked_for_what_its_rounds_cannot_tell() -> None:
-    """A standard error of 0.3 % leaves room for the margin of +5 %, not for that of +2 %."""
+    """What needs 2 % has no room before the margin of +2 %, and enough before that of +5 %."""
     seconds = dict.fromkeys(("identical", "+5 %", "+2 %"), 1.0)
-    found = known_pairs.vague({"64³": 0.001, "triad": 0.003, "copy": 0.02}, seconds)
-    assert found == {"identical": ["triad", "copy"], "+5 %": ["copy"], "+2 %": ["triad", "copy"]}
-    assert known_pairs.vague({"triad": 0.003}, dict.fromkeys(seconds, 4.0))["+2 %"] == []
-    said = known_pairs.left_out(found, {"copy": 0.02}).found
-    assert promises.FIVE + ": copy;" in said and "copy 2 %" in said
+    kernels = {"64³": 0.006, "triad": 0.02, "copy": 0.1}
+    needs = {"identical": kernels, "+5 %": kernels, "+2 %": {"64³": 0.03}}
+    vague = known_pairs.vague(needs, seconds)
+    assert vague == {"identical": ["triad", "copy"], "+5 %": ["copy"], "+2 %": ["64³"]}
+    assert known_pairs.vague({"+2 %": {"triad": 0.019}}, dict.fromkeys(seconds, 4.0))["+2 %"] == []
+    said = known_pairs.left_out(vague, needs, seconds).found
+    assert promises.FIVE + ": copy 10 % of the 4 % to the margin are noise" in said
+    assert known_pairs.left_out({"identical": []}, needs, seconds).found == "none"
 
 
 def test_vague_kernels_may_be_unresolved_and_may_not_be_called_different() -> None:

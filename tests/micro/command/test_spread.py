@@ -47,6 +47,17 @@ def test_the_spread_is_what_lies_beyond_the_intervals(between: float, own: float
     assert found["wall"].degrees == 5 * 399
 
 
+def test_a_pair_of_wide_intervals_hides_nothing_of_the_others() -> None:
+    """Whose runs lie three of their errors apart."""
+    pairs = [scattered(0.003, 0.001, 20, seed) for seed in range(4)] + [scattered(0.0, 0.1, 20, 9)]
+    assert spread.between(pairs)["wall"].sd == pytest.approx(0.003, abs=0.0008)
+
+
+def test_runs_without_any_error_or_spread_have_none() -> None:
+    assert spread.between([runs([1.0] * 5, 0.0), runs([2.0] * 5, 0.0)])["wall"].sd == 0.0
+    assert spread.between([runs([1.0, 1.01] * 5, 0.0)])["wall"].sd == pytest.approx(0.00524, abs=1e-4)
+
+
 def test_twins_and_single_runs_tell_nothing_of_rivals() -> None:
     twins, single = scattered(0.1, 0.001, twin=True), scattered(0.1, 0.001, 1)
     assert spread.between([twins, single]) == {}

@@ -75,7 +75,8 @@ class Checks:
     def outcome(self, case: Case, seed: int) -> Outcome:
         """Prepare, launch, check, once in each worker: what was right in one that has died need not be in the next.
         Whatever a kernel does costs its case alone."""
-        if case not in self.outcomes or not self.holds(case):
+        known = self.outcomes.get(case)
+        if known is None or (known.status == "ran" and not self.holds(case)):
             found = self._checked(case, seed)
             if found.reason == process_state.WORDS["cores"]:  # or who runs this machine did, just then
                 found = self._checked(case, seed)

@@ -183,8 +183,9 @@ def name_kernels(at: Session) -> None:
 def _left(plan: Plan, run: Run, path: Path | None) -> list[Contest]:
     """The contests that a resumed run file does not hold yet. Raises UsageError."""
     for contest in plan.contests:
-        for known in (*run.contests, *replicates.taken(run).values()):
-            if known.contest == contest.name and (how := _unlike(contest, known, plan.replicates)):
+        whole = [(known, plan.replicates) for known in run.contests]
+        for known, count in (*whole, *((known, 1) for known in replicates.taken(run).values())):
+            if known.contest == contest.name and (how := _unlike(contest, known, count)):
                 said = f"-o {path}: it holds {contest.name} {how}, from `{run.environment.command}`: name another file"
                 raise UsageError(said)
     done = {contest.contest for contest in run.contests}
@@ -192,13 +193,13 @@ def _left(plan: Plan, run: Run, path: Path | None) -> list[Contest]:
 
 
 def _unlike(contest: Contest, known: record.Contest, count: int) -> str | None:
-    """How a record differs from what is asked; a contest whose runs are not all there has a record of each."""
+    """How a record differs from what is asked, a contest of so many runs."""
     if any(result.status in ("planned", "built", "ran") for result in known.results):
         return "stopped by --until"
     if [result.name for result in known.results if result.role == "measured"] != [case.name for case in contest.cases]:
         return "with other cases"
-    counts = {len(comparison.replicates) for comparison in known.comparisons} - {0, count}
-    return f"of {counts.pop()} runs" if counts else None
+    counts = {max(1, len(comparison.replicates)) for comparison in known.comparisons} - {count}
+    return f"of {(said := counts.pop())} run{'s' * (said > 1)}" if counts else None
 
 
 def _interrupted(plan: Plan, file: store.RunFile) -> str:

@@ -78,13 +78,10 @@ def document(started: str, figures: Sequence[Figure]) -> dict[str, Any]:
     return {"started": started, "figures": data(figures)}
 
 
-def write(kept: dict[str, Any], path: str | None) -> None:
-    """A document to the file of `--json`, or to stdout where that is `-`."""
-    if path == "-":
-        print(json.dumps(kept))
-    elif path:
-        with open(path, "w", encoding="utf-8") as stream:
-            json.dump(kept, stream)
+def write(kept: dict[str, Any], stream: IO[str] | None) -> None:
+    """A document to the open file of `--json`, if there is one."""
+    if stream is not None:
+        print(json.dumps(kept), file=stream)
 
 
 def table(figures: Sequence[Figure], stream: IO[str]) -> None:

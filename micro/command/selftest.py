@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from kernels.devices import open_device
 from kernels.ops.fma import Fma
 from micro.command import figure, generations, known_pairs, rival_runs, spread
 from micro.command.figure import Figure
+from micro.command.outputs import for_people, open_outputs
 from micro.command.session import Session, session
 from micro.contests import promises, rivals, selftest
 from micro.contests.selftest import Known
@@ -26,7 +27,7 @@ from micro.measuring.runner import Runner
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case, Contest
 from micro.planning.options import Outputs
-from reports import record, stats, store
+from reports import next_run, record, stats, store
 
 STEADY = 2048  # rounds of a bias: enough that its interval lies inside what is promised, where the loop keeps it
 SPINNER = """
@@ -51,8 +52,11 @@ class Options:
 def run(options: Options) -> int:
     """The whole command; its exit code. Raises UsageError."""
     phases = rivals.RUNS[options.full] + (4 if options.full else 3)
-    outputs = Outputs(output=options.output, quiet=options.quiet, resume=options.resume)
-    with session("selftest", [open_device("cpu")], phases, outputs) as at:
+    documents = {"json": options.json} if options.json else {}
+    outputs = Outputs(output=options.output, quiet=options.quiet, resume=options.resume, documents=documents)
+    with ExitStack() as stack:
+        opened = open_outputs(outputs, stack)
+        at = stack.enter_context(session("selftest", [open_device("cpu")], phases, outputs))
         test = Selftest(at, options.full)
         try:
             figures = test.figures()
@@ -61,7 +65,10 @@ def run(options: Options) -> int:
             return 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
         spreads = {"between": test.between, "paths": test.paths}
         at.file.append(record.Note("selftest", {"figures": figure.data(figures), **spreads}))
-    return _say(figures, spreads, at.environment, options.json)
+        kept = _remembered(figures, spreads, at.environment)
+        figure.table(figures, for_people(outputs))
+        figure.write(kept | spreads, opened.get("json"))
+    return figure.exit_code(figures)
 
 
 def _kept(file: store.RunFile) -> str:
@@ -215,17 +222,13 @@ class Selftest:
         return Figure("variables that steer libraries", text, "", True)
 
 
-def _say(
-    figures: Sequence[Figure], spreads: dict[str, Any], environment: record.Environment, json_file: str | None
-) -> int:
-    """The table, the document for later reports, `--json`; the exit code."""
-    figure.table(figures, sys.stderr if json_file == "-" else sys.stdout)
+def _remembered(figures: Sequence[Figure], spreads: dict[str, Any], environment: record.Environment) -> dict[str, Any]:
+    """The figures as a document, which is kept for later reports of this machine."""
     kept = figure.document(environment.started, figures)
-    earlier = (environment.state.get("selftest") or {}).get("between") or {}
+    earlier = {path: asdict(one) for path, one in next_run.spreads(environment).items()}
     later = kept | {"between": better(spreads["between"], earlier)}
     state.write(f"selftest/{environment.state['machine']}.json", json.dumps(later))
-    figure.write(kept | spreads, json_file)
-    return figure.exit_code(figures)
+    return kept
 
 
 def better(between: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:

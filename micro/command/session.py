@@ -207,21 +207,22 @@ def name_kernels(at: Session) -> None:
 def _left(plan: Plan, run: Run, path: Path | None) -> list[Contest]:
     """The contests that a resumed run file does not hold yet. Raises UsageError."""
     for contest in plan.contests:
-        for recorded in (*run.contests, *replicates.taken(run).values()):
-            if recorded.contest == contest.name and (how := _unlike(contest, recorded, plan.replicates)):
+        whole = [(recorded, plan.replicates) for recorded in run.contests]
+        for recorded, count in (*whole, *((recorded, 1) for recorded in replicates.taken(run).values())):
+            if recorded.contest == contest.name and (how := _unlike(contest, recorded, count)):
                 raise UsageError(f"-o {path}: it holds {contest.name} {how}, {_commands(run)}: name another file")
     done = {contest.contest for contest in run.contests}
     return [contest for contest in plan.contests if contest.name not in done]
 
 
 def _unlike(contest: Contest, done: record.Contest, count: int) -> str | None:
-    """How a record differs from what is asked; a contest whose runs are not all there has a record of each."""
+    """How a record differs from what is asked, a contest of so many runs."""
     if any(result.status in ("planned", "built", "ran") for result in done.results):
         return "stopped by --until"
     if [result.name for result in done.results if result.role == "measured"] != [case.name for case in contest.cases]:
         return "with other cases"
-    counts = {len(comparison.replicates) for comparison in done.comparisons} - {0, count}
-    return f"of {counts.pop()} runs" if counts else None
+    counts = {max(1, len(comparison.replicates)) for comparison in done.comparisons} - {count}
+    return f"of {(other := counts.pop())} run{'s' * (other > 1)}" if counts else None
 
 
 def _interrupted(plan: Plan, file: store.RunFile) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 
 from kernels.errors import UsageError
 from micro.command import figure, soak_elementwise, soak_explain, soak_frameworks, soak_rate, soak_sweeps
+from micro.command.outputs import for_people, open_outputs
+from micro.planning.options import Outputs
 
 PARTS: dict[str, Callable[[], Iterator[figure.Figure]]] = {
     "rate": soak_rate.figures,
@@ -24,11 +26,13 @@ def run(parts: str = "", json_file: str | None = None) -> int:
     names = parts.split(",") if parts else [*PARTS]
     if unknown := [name for name in names if name not in PARTS]:
         raise UsageError(f"--soak {unknown[0]}: there are {', '.join(PARTS)}")
-    started, out = datetime.now(UTC).isoformat(), sys.stderr if json_file == "-" else sys.stdout
-    figures = []
-    for name in names:
-        for one in PARTS[name]():
-            print(one.say(), file=out, flush=True)
-            figures.append(one)
-    figure.write(figure.document(started, figures), json_file)
+    outputs, started = Outputs(documents={"json": json_file} if json_file else {}), datetime.now(UTC).isoformat()
+    figures: list[figure.Figure] = []
+    with ExitStack() as stack:
+        opened = open_outputs(outputs, stack)
+        for name in names:
+            for one in PARTS[name]():
+                print(one.say(), file=for_people(outputs), flush=True)
+                figures.append(one)
+        figure.write(figure.document(started, figures), opened.get("json"))
     return figure.exit_code(figures)

@@ -75,7 +75,8 @@ class Checks:
     def outcome(self, case: Case, seed: int) -> Outcome:
         """Prepare, launch, check, once in each worker: what was right in one that has died need not be in the next.
         Whatever a kernel does costs its case alone."""
-        if case not in self.outcomes or not self.holds(case):
+        earlier = self.outcomes.get(case)
+        if earlier is None or (earlier.status == "ran" and not self.holds(case)):
             outcome = self._checked(case, seed)
             if outcome.reason == process_state.WORDS["cores"]:  # or who runs this machine did, just then
                 outcome = self._checked(case, seed)

@@ -115,6 +115,8 @@ class Runner:
             else:  # where none can be named, all fail
                 for i in [alive[crew.culprit]] if crew.culprit >= 0 else alive:
                     outcomes[i] = replace(outcomes[i], status=failed.status, reason=failed.reason)
+                    if failed.status == "wrong" and crew.culprit >= 0:  # in later contests too, whatever is seen there
+                        self.checks.outcomes[contest.cases[i]] = outcomes[i]
         with suppress(KernelError, Unavailable):  # what dies now has been measured
             crew.close()
         return (crew, measurement) if measurement else None

@@ -83,7 +83,8 @@ void nothing(void *argument)
     (void)argument;
 }
 
-/* Seconds that a visit of nothing takes longer by the processor-time clock than by the wall, at least. */
+/* Seconds that a visit of nothing takes longer by the processor-time clock than by the wall, at least. One that was
+ * stopped between its two clocks seems to take less than none, and tells nothing. */
 double clock_cost(void)
 {
     double least = 1;
@@ -91,9 +92,9 @@ double clock_cost(void)
         double own0 = seconds(OWN), wall0 = seconds(CLOCK_MONOTONIC);
         double wall1 = seconds(CLOCK_MONOTONIC), own1 = seconds(OWN);
         double cost = (own1 - own0) - (wall1 - wall0);
-        least = cost < least ? cost : least;
+        if (cost >= 0 && cost < least) least = cost;
     }
-    return least;
+    return least < 1 ? least : 0;
 }
 
 /* Floating point of this thread as a kernel may leave it: how to read it, what it was before the first visit, and the

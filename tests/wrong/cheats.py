@@ -95,6 +95,27 @@ def whole_answer_again(problem: Gemm) -> Callable[..., object]:
     return product
 
 
+def same_product_again(problem: Gemm) -> Callable[..., object]:
+    """Adds its last product where the first numbers of its operands, C among them, are as it left them: of beta · C
+    there is another answer each time, of A·B not."""
+    known: dict[tuple[int, ...], tuple[bytes, Array]] = {}
+
+    def product(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+        key = left.ctypes.data, right.ctypes.data, c.ctypes.data
+        seen, last = known.get(key, (b"", c))
+        if seen != first(left, right, c):
+            last = left @ right
+        c[...] = np.float32(problem.alpha) * last + np.float32(problem.beta) * c
+        known[key] = first(left, right, c), last
+
+    return product
+
+
+def first(*operands: Array) -> bytes:
+    """A few numbers of each."""
+    return b"".join(x[0, :8].tobytes() for x in operands)
+
+
 def two_faces(problem: Gemm, device: Any, setting: Any) -> Bind:
     """What is called is right; what the compiled loop calls computes four fifths of the rows."""
     whole = native.own("blocked")(problem, device, setting)
@@ -114,6 +135,7 @@ RIGHT_WHILE_WATCHED = each("RIGHT_WHILE_WATCHED", right_while_watched)
 WRONG_RARELY = each("WRONG_RARELY", wrong_rarely)
 SAME_CALL_AGAIN = each("SAME_CALL_AGAIN", same_call_again)
 WHOLE_ANSWER_AGAIN = each("WHOLE_ANSWER_AGAIN", whole_answer_again)
+SAME_PRODUCT_AGAIN = each("SAME_PRODUCT_AGAIN", same_product_again)
 TWO_FACES = variant("TWO_FACES", two_faces)
 
 # Keeps what it was given

@@ -8,10 +8,17 @@ import platform
 
 import pytest
 
+from kernels.catalog import variants
 from kernels.devices import open_device
 from kernels.errors import WrongResult
+from kernels.ops.activation.problem import Activation
+from kernels.ops.gather.problem import Gather
 from kernels.ops.gemm.problem import Gemm
+from kernels.ops.optimizer.problem import Optimizer
+from kernels.ops.optimizer.rules import NAMES
+from kernels.ops.saxpy.problem import Saxpy
 from kernels.ops.stream.problem import Stream
+from kernels.ops.update.problem import RULES, Update
 from kernels.problem import Problem
 from micro.planning.contest import Case
 from micro.planning.protocol import VISIT
@@ -30,8 +37,11 @@ def host() -> Host:
 
 def opened(host: Host, problem: Problem, name: str, at_once: bool = True) -> None:
     """A contest of one case, which is checked before; all witnesses that it may have `at_once`, whatever they cost."""
-    file = "stream_cheats" if problem.op == "stream" else "cheats"
-    case = Case(problem, f"tests.wrong.{file}:{name}")
+    file = {"gemm": "cheats", "stream": "stream_cheats", "update": "update_cheats"}[problem.op]
+    opened_with(host, Case(problem, f"tests.wrong.{file}:{name}"), at_once)
+
+
+def opened_with(host: Host, case: Case, at_once: bool = True) -> None:
     host.check(case, 1)
     host.settle(host.open([case], [True], 1), VISIT)
     assert host.contest is not None
@@ -54,6 +64,40 @@ def test_an_answer_that_still_stands_is_none_to_other_inputs(host: Host) -> None
     with pytest.raises(WrongResult, match=WHILE_TIMED):
         for first in range(0, RARE, 8):
             host.look(first, 8)
+
+
+@pytest.mark.parametrize(
+    ("problem", "name"),
+    [(Gemm(48, 40, 32, beta=0.5), "SAME_PRODUCT_AGAIN"), (Update(40, 32, 48), "SAME_GRADIENT_AGAIN")],
+    ids=["gemm", "update"],
+)
+def test_what_is_read_too_is_left_as_it_was_beside_other_inputs(host: Host, problem: Problem, name: str) -> None:
+    """A kernel that looks whether its output is as it left it finds that it is."""
+    opened(host, problem, name)
+    with pytest.raises(WrongResult, match=WHILE_TIMED):
+        for first in range(0, RARE, 8):
+            host.look(first, 8)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        *(Update(24, 20, 40, rule) for rule in RULES),
+        *(Optimizer(rule, 3, 500) for rule in NAMES),
+        *(Gemm(24, 20, 40, "tn", beta=beta) for beta in (0.5, 1.0, 3.0)),
+        *(Activation(3000, kind, "dgrad", "in") for kind in ("relu", "sigmoid", "tanh", "exp")),
+        Gather(300, 20, 100, "step"),
+        Saxpy(6400, "warm"),
+    ],
+    ids=lambda problem: problem.name.replace("/", " "),
+)
+def test_honest_kernels_that_write_what_they_read_stay(host: Host, problem: Problem) -> None:
+    """Whatever launch after launch makes of it."""
+    row = next(x for x in variants(problem.op) if x.device == "cpu" and not x.missing() and not x.accepts(problem))
+    opened_with(host, Case(problem, row.name))
+    for first in range(0, 64, 8):
+        found = host.look(first, 8)
+    assert found.witnesses[0] > 32
 
 
 def test_an_entry_other_than_the_checked_one_is_found_out(host: Host) -> None:

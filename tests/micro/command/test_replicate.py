@@ -197,6 +197,13 @@ def test_a_file_of_another_number_is_refused(
     assert again.code == 2 and says in again.err
 
 
+def test_a_file_of_one_run_is_not_taken_for_one_of_several(gemm: Callable[..., Ran], tmp_path: Path) -> None:
+    path = str(tmp_path / "run.jsonl")
+    assert gemm(*WORDS, "-o", path).code == 0
+    again = gemm(*WORDS, "--replicate", "3", "-o", path, "--resume")
+    assert again.code == 2 and "of 1 run, " in again.err
+
+
 @pytest.mark.parametrize("words", [("0",), ("two",), ("1001",), ("2", "--until", "check")])
 def test_what_cannot_be_repeated_is_usage(gemm: Callable[..., Ran], words: Sequence[str]) -> None:
     ran = gemm(*WORDS, "--replicate", *words)

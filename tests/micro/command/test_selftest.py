@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from micro import selftest
-from micro.command import known_pairs
+from micro.command import known_pairs, soak
 from micro.command import selftest as command
+from micro.command.figure import Figure
 from micro.contests import rivals
 from micro.contests import selftest as pairs_of
 from micro.measuring.runner import Runner
@@ -155,16 +156,36 @@ def test_later_reports_carry_the_spreads(
     path.write_text(json.dumps(known))
     selftested(capsys, in_process)
     assert json.loads(path.read_text())["between"]["wall"] == {"sd": 0.5, "degrees": 95.0}
+    path.write_text(json.dumps(known | {"between": {"wall": 0.5}}))
+    assert selftested(capsys, in_process)[0].code == 0, "of another make it is none"
 
 
 @pytest.mark.parametrize(
-    ("words", "says"), [(("--resume",), "--resume: it needs a run file"), (("--full", "--explain"), "not allowed with")]
+    ("words", "says"),
+    [
+        (("--resume",), "--resume: it needs a run file"),
+        (("--full", "--explain"), "not allowed with"),
+        (("--json", "nowhere/figures.json"), "--json nowhere/figures.json: No such file"),
+        (("--soak", "rate", "--json", "nowhere/figures.json"), "--json nowhere/figures.json: No such file"),
+    ],
 )
 def test_usage(
-    words: Sequence[str], says: str, capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
+    made: list[str],
+    words: Sequence[str],
+    says: str,
+    capsys: pytest.CaptureFixture[str],
+    in_process: Callable[..., Ran],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Said before anything is measured."""
+
+    def soaked() -> Iterator[Figure]:
+        made.append("soak")
+        yield Figure("", "", "", True)
+
+    monkeypatch.setitem(soak.PARTS, "rate", soaked)
     ran = in_process(capsys, selftest.main, words)
-    assert ran.code == 2 and says in ran.err
+    assert ran.code == 2 and says in ran.err and not made
 
 
 def test_explain_takes_ten_lines(capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]) -> None:

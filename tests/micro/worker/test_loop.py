@@ -5,13 +5,40 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
+from kernels import build
+from kernels.devices import open_device
 from kernels.launch import Launch
-from micro.worker import visits
+from kernels.ops.gemm.problem import Gemm
+from micro.planning.contest import Case
+from micro.planning.protocol import VISIT
+from micro.worker import run_queue, visits
+from micro.worker.host import Host
 
 ENOUGH = 0.02  # seconds of processor time
+READINGS = 32  # of its clocks, by which the loop knows what they cost
+SCRIPTED = """
+#define _GNU_SOURCE
+#include <time.h>
+double script[%d];
+static int reading;
+static int scripted(clockid_t clock, struct timespec *t)
+{
+    double now = script[reading++];
+    (void)clock;
+    t->tv_sec = (time_t)now;
+    t->tv_nsec = (long)(1e9 * (now - (double)t->tv_sec) + 0.5);
+    return 0;
+}
+#define clock_gettime scripted
+#include "%s"
+"""
 
 
 def test_processor_time_is_that_of_all_threads_of_the_process() -> None:
@@ -35,3 +62,38 @@ def test_processor_time_is_that_of_all_threads_of_the_process() -> None:
     plan = visits.Visits(np.zeros(1, np.int32), places, [1], [0], [False], [0])
     timed = visits.compiled([visits.python_entry(launch)], plan, ctypes.addressof(cell), threaded=False)
     assert len(ran) == 2 and timed.cpu[0] >= sum(ran)
+
+
+def test_a_clock_that_was_read_with_a_stop_between_tells_nothing_of_its_cost(tmp_path: Path) -> None:
+    """The process did not run while the wall went on: that clock would seem to take less than none, by 3 ms."""
+    source = tmp_path / "scripted.c"
+    source.write_text(SCRIPTED % (READINGS, visits.SOURCE))
+    loaded = build.load(source)
+    loaded.clock_cost.restype = ctypes.c_double
+    script = (ctypes.c_double * READINGS).in_dll(loaded, "script")
+    for i in range(0, READINGS, 4):  # the processor's clock, the wall, the wall, the processor's clock
+        stopped = 3e-3 if i == 8 else 0.0
+        script[i : i + 4] = (0.0, 0.0, 1e-7 + stopped, 6e-7)
+    assert loaded.clock_cost() == pytest.approx(5e-7)
+
+
+@pytest.mark.parametrize(("ran", "told", "counts"), [(2.0, True, True), (1.05, True, False), (2.0, False, False)])
+def test_a_helper_on_another_core_counts_in_short_visits_too(
+    ran: float, told: bool, counts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A case of one thread whose process runs twice as long as the wall; where processor time may have coarse steps
+    that says nothing."""
+    host = Host(open_device("cpu"), ctypes.addressof(ctypes.c_int32(-1)))
+    case = Case(Gemm(24, 20, 40), "blocked")
+    host.check(case, 1)
+    host.settle(host.open([case], [True], 1), VISIT)
+    compiled = visits.compiled
+
+    def together(*given: Any) -> visits.Timed:
+        found = compiled(*given)
+        return replace(found, wall=0 * found.wall + 1e-4, cpu=0 * found.wall + ran * 1e-4, waited=0 * found.wall)
+
+    monkeypatch.setattr(visits, "compiled", together)
+    monkeypatch.setattr(run_queue, "told", lambda: told)
+    batch = host.look(0, 8, canary=False)
+    assert batch.wall[:, 0] * batch.launches[0] == pytest.approx((ran if counts else 1.0) * 1e-4)

@@ -243,6 +243,8 @@ def test_a_run_says_wrong_with_evidence_and_goes_on_without_it(tmp_path: Path, o
     with Workers() as workers:
         runner = Runner(Checks(workers, evidence=tmp_path), {"cpu": open_device("cpu").limits()}, History("none"))
         done = runner.run(contest, 0.3, Budget(seconds=0.3))
+        workers.end()  # what was right is checked again in the next worker
+        assert [runner.checks.outcome(case, 1).status for case in cases] == ["ran", "wrong"]
     honest, wrong = (result for result in done.results if result.role == "measured")
     assert honest.status in ("ok", "contended") and honest.witnesses >= EARLY
     assert wrong.status == "wrong" and wrong.seconds is None and not wrong.samples

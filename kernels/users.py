@@ -69,8 +69,8 @@ def name_of(function: Callable[..., Any]) -> str:
     """The variant that a Python function is: that of its file where it is found there; of a script, a notebook or
     another function it is kept in the state folder, pickled with what it refers to. Raises UsageError."""
     module, own = sys.modules.get(function.__module__), getattr(function, "__qualname__", "")
-    source = getattr(module, "__file__", None)
-    if source and source.endswith(".py") and module.__name__ != "__main__" and vars(module).get(own) is function:
+    source = getattr(module, "__file__", None) or ""
+    if module and source.endswith(".py") and module.__name__ != "__main__" and vars(module).get(own) is function:
         return f"{source}:{own}"
     import cloudpickle
 

@@ -61,11 +61,10 @@ def _bars(explained: Explanation, what: str) -> Sequence[Bar]:
     """The largest first, the residual last; of an older run file without intervals."""
     if what in explained.bars:
         return explained.bars[what]
-    bars = [Bar(name, gap, 0.0, None, None, False) for name, gap in explained.waterfall[what]]
-    if what == "cause":
-        bars = [
-            Bar(bar.name, *(_column(explained, bar.name, side) for side in "ab"), None, None, False) for bar in bars
-        ]
+    causes = {name for name, _ in explained.waterfall[what]} if what == "cause" else set()
+    times = {name: (_column(explained, name, "a"), _column(explained, name, "b")) for name in causes}
+    sides = [(name, *times.get(name, (gap, 0.0))) for name, gap in explained.waterfall[what]]
+    bars = [Bar(name, a, b, None, None, False) for name, a, b in sides]
     return [*bars, Bar(RESIDUAL, explained.residual["a"], explained.residual["b"], None, None, False)]
 
 

@@ -26,7 +26,7 @@ def sentence(run: Run) -> str | None:
     at, first, second = table.contrast(contender, baseline)
     ratio = units.ratio(most.ratio, most.low, most.high)
     largest = f"{first} takes {ratio} times what {second} takes, {at}"
-    return f"{summary}; the largest difference: {largest}." if summary else f"{largest[0].upper()}{largest[1:]}."
+    return f"{summary}; the largest difference: {largest}." if summary else f"Here {largest}."
 
 
 def _cases(results: tuple[Result, ...], comparison: Comparison) -> tuple[Result, Result]:

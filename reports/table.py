@@ -78,8 +78,8 @@ def comparisons(run: Run) -> Table:
 
 
 def _shared(places: Sequence[str]) -> list[str]:
-    """The words of all rows, which the title says once."""
-    if len(places) < 2:
+    """The words of all rows, which the title says once where rows have others beside."""
+    if len(set(places)) < 2:
         return []
     first, *others = (place.split(" ") for place in places)
     return [word for word in first if all(word in words for words in others)]

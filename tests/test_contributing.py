@@ -83,4 +83,4 @@ def test_a_variant_is_one_line_of_the_table(tmp_path: Path) -> None:
     table.write_text(text.replace(head, head + row))
     told = run("python -m micro.gemm --m 16 --n 16 --k 16 --variant numpy,again --budget 0.5s", tmp_path)
     assert told.returncode == 0, told.stderr
-    assert re.search(r"again / numpy .* (slower|faster|same|unresolved)", told.stdout)
+    assert re.search(r"again / .* (slower|faster|same|unresolved)", told.stdout)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kernels import ceilings, devices, facts, state
+from kernels import ceilings, devices, state
+from kernels.doctor import facts
 from kernels.textfile import read
 
 

@@ -89,9 +89,10 @@ def residual(plain: Sequence[Sequence[Any]], cells: Sequence[Sequence[Any]], lef
     cells. `plain`: seconds by side, process and round; `cells`: the same, rounds × cells; `left`: the mean by side."""
     pairs = [list(zip(*side, strict=True)) for side in zip(plain, cells, strict=True)]
     if any(len(steps) != len(x) for side in pairs for steps, x in side):
-        return Bar(RESIDUAL, *left, None, None, False)
+        return Bar(RESIDUAL, left[0], left[1], None, None, False)
     a, b = ([steps - x.sum(axis=1) for steps, x in side] for side in pairs)
-    return Bar(RESIDUAL, *left, *ends(estimate([x - y for x, y in zip(a, b, strict=True)])), False)
+    low, high = ends(estimate([x - y for x, y in zip(a, b, strict=True)]))
+    return Bar(RESIDUAL, left[0], left[1], low, high, False)
 
 
 def _name(key: Key, by_name: Mapping[str, Row], what: str) -> str:

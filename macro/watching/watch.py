@@ -58,10 +58,10 @@ class Side:
 
 def take(plan: Plan, sides: Sequence[Side], folder: Path, say: Callable[[str], None]) -> None:
     """Fill the sides, a process of each a generation. Raises SuiteError: a gap needs both."""
-    starts = len(sides) * plan.generations
+    processes = len(sides) * plan.generations
     say(
-        f"about {plan.seconds + START * starts:.0f} s: {plan.seconds:.0f} s of watching, {starts} processes to start; "
-        "a minute more where equal work is not proven yet"
+        f"about {plan.seconds + START * processes:.0f} s: {plan.seconds:.0f} s of watching, {processes} processes to "
+        "start; a minute more where equal work is not proven yet"
     )
     files = job.write_arrays(plan.network, plan.batch, folder)
     for generation in range(plan.generations):

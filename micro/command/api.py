@@ -36,12 +36,12 @@ def plan(benchmark: str, **options: Any) -> Plan:
 def _named(options: dict[str, Any]) -> dict[str, Any]:
     """With the name of each function among the variants."""
     asked = options.get("variant")
-    several = isinstance(asked, Sequence) and not isinstance(asked, str)
-    if not any(map(callable, asked if several else [asked])):
+    variants = asked if isinstance(asked, Sequence) and not isinstance(asked, str) else [asked]
+    if not any(map(callable, variants)):
         return options
     from kernels.users import name_of
 
-    return options | {"variant": [name_of(x) if callable(x) else x for x in (asked if several else [asked])]}
+    return options | {"variant": [name_of(x) if callable(x) else x for x in variants]}
 
 
 def measure(plan: Plan) -> Run:

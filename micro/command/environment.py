@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import facts
+from kernels.doctor import facts
 from kernels.state import folder as state_folder
 from micro.worker import run_queue
 from reports.record import Environment

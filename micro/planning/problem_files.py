@@ -86,5 +86,6 @@ def _times(count: int) -> str:
 
 def _share(calls: Calls, whole: Calls) -> str:
     """Of the logged time; nothing where a call did not say its own."""
-    timed = calls.seconds is not None and whole.seconds
-    return f" ({calls.seconds / whole.seconds:.1%} of the logged time)" if timed else ""
+    if calls.seconds is None or not whole.seconds:
+        return ""
+    return f" ({calls.seconds / whole.seconds:.1%} of the logged time)"

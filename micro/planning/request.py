@@ -242,9 +242,8 @@ def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> li
         names = ", ".join(dict.fromkeys(setting.device for setting in asked.settings))
         raise NothingWritten(f"--device {names}: nothing that this question measures is written for it yet")
     dropped.refuse_in_question(benchmark, asked, flag, contests)
-    for modifier in FLAGS & asked.flags:
-        without = replace(asked, flags=asked.flags - {modifier})
-        if [x for one in _by_device(without) for x in question.build(one) if x.cases] == contests:
+    for modifier, text in (("full", question.full), ("all", question.all)):
+        if modifier in asked.flags and not text:
             raise UsageError(f"--{modifier}: {flag} measures the same without it; leave it out")
     return contests
 

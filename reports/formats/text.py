@@ -11,7 +11,7 @@ from reports.record import Run
 if TYPE_CHECKING:
     from rich.console import Console
 
-WIDTH = 100  # of a pipe, which has none of its own
+WIDTH, WIDE = 100, 132  # of a pipe, which has none of its own; of a table with commands
 RAN = "What ran (operands row-major; NN = sgemm(N,N) names the column-major call a BLAS makes of it):"
 CEILINGS = "Ceilings in the same rounds:"
 WRONG = "Not as it should be:"
@@ -20,7 +20,9 @@ WRONG = "Not as it should be:"
 def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     from rich.console import Console
 
-    console = Console(file=stream, highlight=False, width=None if stream.isatty() else WIDTH)
+    console, wide = (
+        Console(file=stream, highlight=False, width=None if stream.isatty() else width) for width in (WIDTH, WIDE)
+    )
     for note in run.notes:
         for sentence in note.data.get("sentences", ()) if note.topic != attribution.TOPIC else ():
             console.print(sentence, style="bold", markup=False)
@@ -33,7 +35,7 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
         if finding := findings.sentence(run):
             console.print(finding, markup=False, soft_wrap=True)
     if verbose or not (ratios.rows or attributions):
-        _table(console, table.results(run))
+        _table(wide, table.results(run))
     for line in (*_sections(run), *_last(run, attributed=bool(attributions))):
         console.print(line, markup=False, soft_wrap=True)
 

@@ -13,7 +13,8 @@ import pytest
 
 from kernels import build, devices
 from kernels.ceilings import Ceilings, save
-from kernels.doctor import figures, perf, screen, survey, tools
+from kernels.devices import open_device
+from kernels.doctor import facts, figures, perf, screen, survey, tools
 from kernels.doctor.part import Part
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -187,7 +188,8 @@ def test_damaged_ceilings_are_none(text: str, own_state: Path) -> None:
     assert figures.peaks(NOW) is None
 
 
-def test_the_newest_selftest_that_can_be_read_is_told(own_state: Path) -> None:
+def test_the_selftest_of_this_very_installation_is_told(own_state: Path) -> None:
+    own = facts.machine(facts.facts([open_device("cpu")]))
     assert figures.selftest(NOW) is None
     lines = [
         ("a", "at least 1", True, None),
@@ -196,10 +198,11 @@ def test_the_newest_selftest_that_can_be_read_is_told(own_state: Path) -> None:
         ("d", "", True, None),
     ]
     told = [dict(zip(("name", "promised", "held", "busy"), line, strict=True)) for line in lines]
-    for machine, started in (("old", "2026-11-21T12:30:00+02:00"), ("new", "2026-11-21T11:30:00+00:00")):
+    for machine, started in (("other", "2026-11-21T11:59:00+00:00"), (own, "2026-11-21T11:30:00+00:00")):
         write(own_state / f"selftest/{machine}.json", json.dumps({"started": started, "figures": told}))
-    write(own_state / "selftest/cut.json", '{"started": "2026-11-21T')
-    write(own_state / "selftest/list.json", "[]")
     found = figures.selftest(NOW)
-    assert found and found.machine == "new" and (found.held, found.promised) == (1, 3)
+    assert found and found.machine == own and (found.held, found.promised) == (1, 3)
     assert screen._selftest(found) == "30 minutes ago: 1 of 3 promises held, 1 not judged; NOT HELD: b"
+    for text in ('{"started": "2026-11-21T', "[]"):
+        write(own_state / f"selftest/{own}.json", text)
+        assert figures.selftest(NOW) is None

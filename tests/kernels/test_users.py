@@ -183,7 +183,7 @@ def test_the_record_s_kernel_holds_file_and_digest(place: Path) -> None:
     ("content", "name", "told"),
     [
         ("NUMBER = 5", "NUMBER", "neither a function nor a Variant"),
-        ("", "missing", "AttributeError"),
+        ("", "missing", "mine.py has no missing; it has no function"),
         ("raise ValueError('my own\\ntrouble')", "f", "ValueError: my own"),
         ("import no_such_package", "f", "No module named 'no_such_package'"),
         ("def (", "f", "SyntaxError"),

@@ -139,12 +139,12 @@ def test_on_a_gpu_one_size_comes_from_memory_and_says_so(question: str) -> None:
     assert not any("GPU" in x.question for x in contests(question))
 
 
-def test_the_largest_softmax_only_in_full() -> None:
+def test_the_largest_softmax_only_with_all() -> None:
     def shapes(*flags: str) -> set[tuple[int, int]]:
         cases = [case for contest in contests("softmax", *flags) for case in contest.cases]
         return {(case.problem.batch, case.problem.classes) for case in cases}  # type: ignore[attr-defined]
 
-    assert shapes("full") - shapes() == {build.WHOLE}
+    assert shapes("all") - shapes() == {build.WHOLE}
     assert set(build.NETWORKS) == shapes()
 
 

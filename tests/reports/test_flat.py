@@ -86,9 +86,11 @@ def test_names_are_unique_and_tell_two_sides_apart_by_what_differs(path: Path) -
         for comparison in contest.comparisons:
             (first, a), (second, b) = told[comparison.baseline], told[comparison.contender]
             apart = {one.partition(":")[0] for one in set(first.split("/")) ^ set(second.split("/"))}
-            settings = {key for key in ("variant", "threads", "cold") if getattr(a, key) != getattr(b, key)}
+            keys = ("variant", "threads", "cold", "isa", "heap")
+            settings = {key for key in keys if getattr(a, key) != getattr(b, key)}
             assert apart == settings | {axis for axis in a.problem if a.problem[axis] != b.problem[axis]}
-            assert len(first.split("/")) == len(second.split("/"))
+            unsaid = {key for key in ("isa", "heap") if getattr(a, key) != getattr(b, key)}  # where it is the default
+            assert len(first.split("/")) == len(second.split("/")) or unsaid
 
 
 def test_a_name_is_the_question_then_every_axis_and_setting() -> None:

@@ -94,7 +94,8 @@ def test_a_reason_said_twice_is_one_note() -> None:
     both = replace(noted, notes=("includes the Python call of one side",))
     made = table.comparisons(run(FIRST, SECOND, compared=(noted, both)))
     assert [row[3] for row in made.rows] == ["unresolved (1)", "unresolved (1) (2)"]
-    assert made.notes == ("(1) the budget ran out", "(2) includes the Python call of one side")
+    assert made.notes[:2] == ("(1) the budget ran out", "(2) includes the Python call of one side")
+    assert made.notes[2].startswith("unresolved: the 99% interval, ") and len(made.notes) == 3
 
 
 def test_what_could_not_be_compared_has_dashes() -> None:

@@ -130,7 +130,7 @@ def test_what_was_too_noisy_is_said_before(
 
     monkeypatch.setattr(known_pairs, "noisy", busy)
     ran, told = selftested(capsys, in_process)
-    assert asked == [12, 12], "before anything else was measured"
+    assert asked == [24, 24], "before anything else was measured"
     assert ran.err.splitlines()[0] == "micro.selftest: it is busy: figures of a quiet machine will not be judged"
     assert ran.code == 0 and all(one["busy"] for one in told["figures"] if one["promised"])
 

@@ -67,7 +67,7 @@ def _compiler() -> str | None:
 
 def _commit() -> str | None:
     """Of this checkout; a `+` where files in it differ."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return None
     try:

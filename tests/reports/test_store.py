@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,47 +12,13 @@ import msgspec
 import pytest
 
 from reports import store
-from reports.__main__ import main
-from reports.record import FORMAT, REASONED, TIMED, Comparison, Contest, Environment, Note, Result, Run, Seconds
-from tests.conftest import Ran
-
-ENVIRONMENT = Environment("0123", {"cores": 2, "device": {"model": "µ"}}, {"load": [0.5, 1.0]}, "python -m x", "now")
-PLANNED = Result("gemm/m:8", "c", "measured", "gemm", {"m": 8, "trans": "nt", "beta": 0.0}, "v", "cpu", 1, "planned")
-OK = replace(
-    PLANNED,
-    name="gemm/m:9",
-    status="ok",
-    seconds=Seconds(1e-6, None, 2.5e-6, 0.95),
-    cold=("a", "b"),
-    clock="wall",
-    samples=(1e-6, 1.1e-6),
-    rounds=(0, 1),
-    placements=(64, 128),
-    rejected=(1,),
-    work={"flops": 2.0, "bytes": 3.0},
-    canary={"fma": [1e-5]},
-    warnings=("ü\n",),
-    error=1e-8,
-    launches=3,
-    percent_of_ceiling=50.0,
-)
-WRONG = replace(PLANNED, name="gemm/m:10", status="wrong", reason="answers zeros")
-COMPARISON = Comparison(
-    "c", "variant", "gemm/m:8", "gemm/m:9", 1.5, None, 2.0, 0.95, "slower", None, 0.01, 0.01, notes=("n",)
-)
-CONTEST = Contest("c", "which?", "variant", (PLANNED, OK, WRONG), (COMPARISON,), {"measuring": 1.0, "setup": 2.0})
-NOTE = Note("answer", {"sentences": ["It does."]})
-RUN = Run(ENVIRONMENT, (CONTEST, replace(CONTEST, contest="d")), (NOTE,))
+from reports.record import REASONED, TIMED, Result, Run, Seconds
+from tests.reports.runs import CONTEST, ENVIRONMENT, NOTE, OK, PASSED_OVER, PLANNED, REFUSED, RUN, damaged, written
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A run file of two contests and a note between them."""
-    file = store.RunFile(tmp_path / "run.jsonl", ENVIRONMENT)
-    for record in (CONTEST, NOTE, replace(CONTEST, contest="d")):
-        file.append(record)
-    file.close()
-    return tmp_path / "run.jsonl"
+    return written(tmp_path / "run.jsonl")
 
 
 def test_what_is_written_is_read_back(path: Path) -> None:
@@ -132,58 +97,6 @@ def test_a_line_cut_short_anywhere_costs_that_line_alone(path: Path) -> None:
     assert store.read(path) == RUN
 
 
-def damaged(whole: bytes, how: str) -> bytes:
-    """A run file as it should not be."""
-    head, first, *rest = whole.splitlines(keepends=True)
-    changed = json.loads(head)
-    return {
-        "empty": b"",
-        "one empty line": b"\n",
-        "junk": b"\x00\x93NUMPY\xff\xfe" * 20,
-        "text": b"Dear reader,\n",
-        "a number": b"5\n",
-        "a list": b"[1]\n",
-        "another kind first": first + head,
-        "head cut short": head[:20],
-        "head lacks its digest": json.dumps({"kind": "environment"}).encode(),
-        "middle line cut short": b"".join((head, first[:50] + b"\n", *rest)),
-        "middle line not UTF-8": b"".join((head, b'{"kind": "\xff"}\n', *rest)),
-        "a result without a name": head + first.replace(b'"name":', b'"nam":'),
-        "an ok result without a time": head + first.replace(b'"status":"planned"', b'"status":"ok"'),
-        "a status nobody knows": head + first.replace(b'"planned"', b'"fine"'),
-        "future format": json.dumps(changed | {"format": FORMAT + 1}).encode() + b"\n" + first,
-        "format is a word": json.dumps(changed | {"format": "two"}).encode() + b"\n" + first,
-        "format is null": json.dumps(changed | {"format": None}).encode() + b"\n" + first,
-        "a line that is a list": b"".join((head, b"[1]\n", first)),
-        "a line that is a number": b"".join((head, b"5\n", first)),
-    }[how]
-
-
-REFUSED = (
-    "empty",
-    "one empty line",
-    "junk",
-    "text",
-    "a number",
-    "a list",
-    "another kind first",
-    "head cut short",
-    "head lacks its digest",
-    "future format",
-    "format is a word",
-    "format is null",
-)
-PASSED_OVER = (
-    "middle line cut short",
-    "middle line not UTF-8",
-    "a result without a name",
-    "an ok result without a time",
-    "a status nobody knows",
-    "a line that is a list",
-    "a line that is a number",
-)
-
-
 @pytest.mark.parametrize("how", REFUSED)
 def test_a_damaged_file_is_refused_by_name(path: Path, how: str) -> None:
     path.write_bytes(damaged(path.read_bytes(), how))
@@ -220,74 +133,6 @@ def test_what_follows_a_line_no_record_can_be_is_given_up(path: Path, monkeypatc
     run = store.read(path)
     assert run.contests == RUN.contests
     assert "line 5: not a record" in run.damaged[0]
-
-
-# Resuming
-
-
-def test_a_file_that_holds_something_is_not_written_over(path: Path) -> None:
-    whole = path.read_bytes()
-    with pytest.raises(
-        store.Unreadable, match=r"name another file; --resume goes on with a run, where the command has it$"
-    ):
-        store.RunFile(path, ENVIRONMENT)
-    assert path.read_bytes() == whole
-
-
-def test_resuming_keeps_what_is_there(path: Path) -> None:
-    file = store.RunFile(path, replace(ENVIRONMENT, command="another", state={}), resume=True)
-    assert file.run == RUN
-    file.append(replace(CONTEST, contest="e"))
-    file.close()
-    read = store.read(path)
-    assert [contest.contest for contest in read.contests] == ["c", "d", "e"]
-    assert read.environment == ENVIRONMENT
-
-
-def test_resuming_begins_a_file_that_is_not_there_yet(tmp_path: Path) -> None:
-    file = store.RunFile(tmp_path / "run.jsonl", ENVIRONMENT, resume=True)
-    file.append(CONTEST)
-    file.close()
-    assert store.read(tmp_path / "run.jsonl") == Run(ENVIRONMENT, (CONTEST,))
-
-
-def test_resuming_after_a_kill_at_any_byte(path: Path) -> None:
-    """Whatever was cut is measured again; nothing that was whole is lost, nothing is there twice."""
-    whole = path.read_bytes()
-    ends = [i + 1 for i, byte in enumerate(whole) if byte == ord("\n")]
-    for end in [*range(ends[0] + 1), *range(ends[0], len(whole) + 1, 31), *(e - 1 for e in ends), *ends]:
-        path.write_bytes(whole[:end])
-        kept = store.read(path).contests if end >= ends[0] - 1 else ()
-        file = store.RunFile(path, ENVIRONMENT, resume=True)
-        assert file.run.contests == kept
-        file.append(replace(CONTEST, contest="e"))
-        file.close()
-        read = store.read(path)
-        assert (read.contests, read.damaged) == ((*kept, replace(CONTEST, contest="e")), ()), end
-
-
-def test_resuming_elsewhere_is_refused_and_the_difference_named(path: Path) -> None:
-    whole = path.read_bytes()
-    other = replace(ENVIRONMENT, digest="4567", facts=ENVIRONMENT.facts | {"cores": 3})
-    with pytest.raises(store.Unreadable, match=r"another environment \(cores: 2 → 3\): name another file"):
-        store.RunFile(path, other, resume=True)
-    assert path.read_bytes() == whole
-
-
-@pytest.mark.parametrize("how", [how for how in REFUSED if how not in ("empty", "head cut short")])
-def test_resuming_what_is_no_run_leaves_it_alone(path: Path, how: str) -> None:
-    path.write_bytes(junk := damaged(path.read_bytes(), how))
-    with pytest.raises(store.Unreadable):
-        store.RunFile(path, ENVIRONMENT, resume=True)
-    assert path.read_bytes() == junk
-
-
-def test_a_file_belongs_to_one_run_at_a_time(path: Path) -> None:
-    first = store.RunFile(path, ENVIRONMENT, resume=True)
-    with pytest.raises(store.Unreadable, match="another run is writing it"):
-        store.RunFile(path, ENVIRONMENT, resume=True)
-    first.close()
-    store.RunFile(path, ENVIRONMENT, resume=True).close()
 
 
 def test_a_full_disk_leaves_whole_records(path: Path) -> None:
@@ -356,63 +201,3 @@ def test_every_field_of_a_result_goes_round() -> None:
         if field.name not in ("status", "seconds") and value is not None:
             made = replace(OK, **{field.name: value})
             assert msgspec.json.decode(msgspec.json.encode(made), type=Result) == made, field.name
-
-
-Show = Callable[..., Ran]
-
-
-@pytest.fixture
-def show(capsys: pytest.CaptureFixture[str]) -> Show:
-    """`show(FILE)`: the command `python -m reports show FILE`, in this process."""
-
-    def run(*argv: object) -> Ran:
-        code: object
-        try:
-            code = main(["show", *map(str, argv)])
-        except SystemExit as end:
-            code = end.code
-        told = capsys.readouterr()
-        return Ran(code, told.out, told.err)
-
-    return run
-
-
-@pytest.mark.parametrize("how", REFUSED)
-def test_show_refuses_a_damaged_file_with_one_line(show: Show, path: Path, how: str) -> None:
-    path.write_bytes(damaged(path.read_bytes(), how))
-    ran = show(path)
-    assert (ran.code, ran.out) == (2, "")
-    assert len(ran.err.splitlines()) == 1
-
-
-@pytest.mark.parametrize("name", ["/dev/null", "missing.jsonl", "."])
-def test_show_refuses_what_is_no_file(show: Show, tmp_path: Path, name: str) -> None:
-    ran = show(tmp_path / name)
-    assert (ran.code, ran.out) == (2, "")
-    assert len(ran.err.splitlines()) == 1
-
-
-def test_show_prints_nothing_of_any_file_when_one_is_damaged(show: Show, path: Path) -> None:
-    ran = show(path, "/dev/null")
-    assert (ran.code, ran.out) == (2, "")
-
-
-def test_show_reads_what_a_kill_left(show: Show, path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-    ran = show(path)
-    assert (ran.code, ran.err) == (0, "")
-    assert "answers zeros" in ran.out
-
-
-def test_show_of_two_files_names_them(show: Show, path: Path) -> None:
-    ran = show(path, path)
-    assert ran.out.splitlines().count(str(path)) == 2
-
-
-@pytest.mark.parametrize("argv", [[], ["show"], ["banana"], ["show", "--banana", "x"]])
-def test_usage(capsys: pytest.CaptureFixture[str], argv: list[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        main(argv)
-    told = capsys.readouterr()
-    assert (end.value.code, told.out) == (2, "")
-    assert len(told.err.splitlines()) <= 6

@@ -1,0 +1,100 @@
+"""Rounds that lost time to others, on scripted time: which are rejected, and what is done without them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from kernels.launch import Setting
+from micro.measuring.rounds import Goal, Measurement, measure
+from micro.planning.contest import Case
+from micro.worker.messages import ContestCost
+from reports import stats
+from tests.micro.measuring.two_cases import CALL, FIRST, PROBLEM, SECOND, SHORT
+from tests.simulated.workers import Scripted
+
+
+@pytest.fixture(autouse=True)
+def _quiet(light_fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
+
+
+def lossy(lost: Callable[[int], Sequence[float]], opened: ContestCost = SHORT, **more: Any) -> Measurement:
+    """Rounds of two cases, the second 20 % slower, that lose what `lost` says."""
+    count = len(opened.visits)
+
+    def row(number: int) -> tuple[list[float], list[float], Sequence[float]]:
+        wall = [CALL * (1 + 0.2 * i) * (1 + 1e-4 * (number % 3)) for i in range(count)]
+        return wall, wall, lost(number)
+
+    cases = more.pop("cases", (FIRST, SECOND))
+    scripted: Any = Scripted(cases, opened, row, more.pop("most", 5000))
+    return measure(scripted, [(0, 1)], Goal(more.pop("seconds", 30.0), 0.01, 0.01, **more), lambda text: None)
+
+
+def test_what_a_visit_lost_is_taken_off_where_its_round_is_not_rejected() -> None:
+    """A ceiling of 60 µs that a neighbor stopped for 4 ms, beside cases that it did not stop."""
+    opened = ContestCost((1, 1, 1), (CALL, CALL, CALL), 1e-2)
+    stopped = lambda number: ([CALL, CALL, 4e-3], [CALL, CALL, CALL], [0.0, 0.009, 0.98])  # noqa: E731
+    cases = (FIRST, SECOND, Case(PROBLEM, "blocked", role="ceiling"))
+    scripted: Any = Scripted(cases, opened, stopped)
+    m = measure(scripted, [(0, 1)], Goal(30.0, 0.01, 0.01, rounds=8), lambda text: None)
+    assert not m.rejected.any()
+    assert m.times[0].tolist() == [CALL, CALL, 4e-3]
+    assert m.undisturbed.tolist() == [[CALL, CALL, CALL]] * 8
+
+
+@pytest.mark.parametrize("case", [0, 1])
+def test_a_round_in_which_one_visit_lost_time_is_rejected(case: int) -> None:
+    m = lossy(lambda number: [0.02 if number % 3 == 0 and i == case else 0.0 for i in range(2)])
+    assert m.rejected.tolist() == [number % 3 == 0 for number in range(len(m.times))]
+    assert int(m.accepted.sum()) == stats.LOOKS[0]
+    assert len(m.logs(0, 1)) == stats.LOOKS[0]
+    assert len(m.times) > stats.LOOKS[0]
+
+
+def test_a_hundredth_lost_is_not_too_much() -> None:
+    assert not lossy(lambda number: [0.01, 0.0099]).rejected.any()
+
+
+def test_long_visits_are_never_rejected() -> None:
+    m = lossy(lambda number: [0.5, 0.5], ContestCost((1, 1), (5e-3, 5e-3), 1e-2))
+    assert m.clocks == ("cpu", "cpu")
+    assert not m.rejected.any()
+
+
+def test_long_visits_are_never_rejected_for_what_they_lost_by_the_wall_either() -> None:
+    """Where this system tells no waits from losses; a short rival's losses reject."""
+    mixed = ContestCost((1, 1), (5e-3, CALL), 1e-2, queues=False)
+    m = lossy(lambda number: [0.5, 0.0], mixed)
+    assert m.clocks == ("wall", "wall") and not m.rejected.any()
+    m = lossy(lambda number: [0.0, 0.5 if number < 2 else 0.0], mixed)
+    assert m.rejected.tolist()[:3] == [True, True, False]
+
+
+def test_several_threads_are_never_rejected() -> None:
+    cases = [Case(PROBLEM, name, Setting(threads=2)) for name in ("openblas", "naive")]
+    assert not lossy(lambda number: [0.5, 0.5], cases=cases).rejected.any()
+
+
+@pytest.mark.parametrize(("kept", "counted"), [(stats.FEWEST, stats.FEWEST), (stats.FEWEST - 1, 15)])
+def test_too_few_accepted_rounds_make_all_count(monkeypatch: pytest.MonkeyPatch, kept: int, counted: int) -> None:
+    """Fifteen rounds and then no more: every look after the first is empty-handed."""
+    monkeypatch.setattr("micro.measuring.rounds.OVERRUN", 0.0)
+    m = lossy(lambda number: [0.0 if number < kept else 0.02, 0.0], seconds=15.5 * SHORT.round)
+    assert len(m.times) == 15
+    assert int((~m.rejected).sum()) == kept
+    assert int(m.accepted.sum()) == len(m.logs(0, 1)) == counted
+
+
+def test_a_machine_that_is_never_quiet_still_gets_an_answer() -> None:
+    m = lossy(lambda number: [0.5, 0.5], seconds=0.02)
+    assert m.rejected.all()
+    assert m.accepted.all()
+    assert stats.judge(m.logs(0, 1), 0.01).verdict == "slower"
+
+
+def test_a_fixed_number_of_rounds_ends_though_all_are_rejected() -> None:
+    assert len(lossy(lambda number: [0.5, 0.5], rounds=8, seconds=0.02, most=100).times) >= 8

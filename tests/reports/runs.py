@@ -1,0 +1,99 @@
+"""A run file made by hand, and ways in which it is damaged."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from reports import store
+from reports.record import FORMAT, Comparison, Contest, Environment, Note, Result, Run, Seconds
+
+ENVIRONMENT = Environment("0123", {"cores": 2, "device": {"model": "µ"}}, {"load": [0.5, 1.0]}, "python -m x", "now")
+PLANNED = Result("gemm/m:8", "c", "measured", "gemm", {"m": 8, "trans": "nt", "beta": 0.0}, "v", "cpu", 1, "planned")
+OK = replace(
+    PLANNED,
+    name="gemm/m:9",
+    status="ok",
+    seconds=Seconds(1e-6, None, 2.5e-6, 0.95),
+    cold=("a", "b"),
+    clock="wall",
+    samples=(1e-6, 1.1e-6),
+    rounds=(0, 1),
+    placements=(64, 128),
+    rejected=(1,),
+    work={"flops": 2.0, "bytes": 3.0},
+    canary={"fma": [1e-5]},
+    warnings=("ü\n",),
+    error=1e-8,
+    launches=3,
+    percent_of_ceiling=50.0,
+)
+WRONG = replace(PLANNED, name="gemm/m:10", status="wrong", reason="answers zeros")
+COMPARISON = Comparison(
+    "c", "variant", "gemm/m:8", "gemm/m:9", 1.5, None, 2.0, 0.95, "slower", None, 0.01, 0.01, notes=("n",)
+)
+CONTEST = Contest("c", "which?", "variant", (PLANNED, OK, WRONG), (COMPARISON,), {"measuring": 1.0, "setup": 2.0})
+NOTE = Note("answer", {"sentences": ["It does."]})
+RUN = Run(ENVIRONMENT, (CONTEST, replace(CONTEST, contest="d")), (NOTE,))
+
+
+def written(path: Path) -> Path:
+    """A run file of two contests and a note between them."""
+    file = store.RunFile(path, ENVIRONMENT)
+    for record in (CONTEST, NOTE, replace(CONTEST, contest="d")):
+        file.append(record)
+    file.close()
+    return path
+
+
+def damaged(whole: bytes, how: str) -> bytes:
+    """A run file as it should not be."""
+    head, first, *rest = whole.splitlines(keepends=True)
+    changed = json.loads(head)
+    return {
+        "empty": b"",
+        "one empty line": b"\n",
+        "junk": b"\x00\x93NUMPY\xff\xfe" * 20,
+        "text": b"Dear reader,\n",
+        "a number": b"5\n",
+        "a list": b"[1]\n",
+        "another kind first": first + head,
+        "head cut short": head[:20],
+        "head lacks its digest": json.dumps({"kind": "environment"}).encode(),
+        "middle line cut short": b"".join((head, first[:50] + b"\n", *rest)),
+        "middle line not UTF-8": b"".join((head, b'{"kind": "\xff"}\n', *rest)),
+        "a result without a name": head + first.replace(b'"name":', b'"nam":'),
+        "an ok result without a time": head + first.replace(b'"status":"planned"', b'"status":"ok"'),
+        "a status nobody knows": head + first.replace(b'"planned"', b'"fine"'),
+        "future format": json.dumps(changed | {"format": FORMAT + 1}).encode() + b"\n" + first,
+        "format is a word": json.dumps(changed | {"format": "two"}).encode() + b"\n" + first,
+        "format is null": json.dumps(changed | {"format": None}).encode() + b"\n" + first,
+        "a line that is a list": b"".join((head, b"[1]\n", first)),
+        "a line that is a number": b"".join((head, b"5\n", first)),
+    }[how]
+
+
+REFUSED = (
+    "empty",
+    "one empty line",
+    "junk",
+    "text",
+    "a number",
+    "a list",
+    "another kind first",
+    "head cut short",
+    "head lacks its digest",
+    "future format",
+    "format is a word",
+    "format is null",
+)
+PASSED_OVER = (
+    "middle line cut short",
+    "middle line not UTF-8",
+    "a result without a name",
+    "an ok result without a time",
+    "a status nobody knows",
+    "a line that is a list",
+    "a line that is a number",
+)

@@ -69,6 +69,8 @@ def comparisons(run: Run) -> Table:
     if not mixed:  # errors are of interest where a time is bought with them
         needless.add("error")
     shared = _shared([row.at for row in rows])
+    if len({row.at for row in rows}) < 2:
+        needless.add("at")
     rows = [replace(row, at=" ".join(word for word in row.at.split(" ") if word not in shared) or "–") for row in rows]
     head, *cells = ([cell for name, cell in asdict(row).items() if name not in needless] for row in (HEAD, *rows))
     notes = tuple(f"({i}) {remark}" for i, remark in enumerate(remarks, start=1))
@@ -78,8 +80,8 @@ def comparisons(run: Run) -> Table:
 
 
 def _shared(places: Sequence[str]) -> list[str]:
-    """The words of all rows, which the title says once where rows have others beside."""
-    if len(set(places)) < 2:
+    """The words of all rows, which the title says once."""
+    if not places:
         return []
     first, *others = (place.split(" ") for place in places)
     return [word for word in first if all(word in words for words in others)]

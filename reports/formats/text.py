@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH, WIDE = 100, 132  # of a pipe, which has none of its own; of a table with commands
+GAP, WORD = 2, 40  # between columns; of a word that stands whole where there is room
 RAN = "What ran (operands row-major; NN = sgemm(N,N) names the column-major call a BLAS makes of it):"
 CEILINGS = "Ceilings in the same rounds:"
 WRONG = "Not as it should be:"
@@ -65,12 +66,26 @@ def _table(console: Console, content: table.Table) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=content.title, title_justify="left")
-    for i, name in enumerate(content.head):
-        whole = name in table.WHOLE
-        shown.add_column(name, justify="left" if i < 2 else "right", overflow="fold", no_wrap=whole)
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=content.title, title_justify="left")
+    for i, (name, width) in enumerate(zip(content.head, _widths(content, console.width), strict=True)):
+        shown.add_column(name, justify="left" if i < 2 else "right", overflow="fold", width=width)
     for row in content.rows:
         shown.add_row(*(Text(cell) for cell in row))
     console.print(shown)
     for note in content.notes:
         console.print(note, markup=False, soft_wrap=True)
+
+
+def _widths(content: table.Table, room: int) -> list[int]:
+    """Of each column: the widest give way first, to the length of their longest word as long as others can."""
+    columns = [(name, *cells) for name, *cells in zip(content.head, *content.rows, strict=True)]
+    widths = [max(map(len, column)) for column in columns]
+    fixed = {i for i, column in enumerate(columns) if column[0] in table.WHOLE}
+    words = [min(WORD, max(len(word) for cell in column for word in cell.split(" "))) for column in columns]
+    for least in (words, [1] * len(words)):
+        while sum(widths) + GAP * len(widths) > room:
+            wide = [i for i, width in enumerate(widths) if width > least[i] and i not in fixed]
+            if not wide:
+                break
+            widths[max(wide, key=widths.__getitem__)] -= 1
+    return widths

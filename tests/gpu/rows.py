@@ -104,7 +104,8 @@ def meetings(chosen: tuple[object, ...]) -> Iterator[tuple[object, ...]]:
 
 def enqueued(device: Cuda, row: Variant[Any], problem: Problem, data: str = "normal") -> tuple[Launch, list[str]]:
     """A launch of the fake device's, called once, and what that call enqueued."""
-    launch = row.prepare(problem, device, Setting(device=device.name, data=data))(guards.Bench(device, problem).views)
+    bench = guards.Bench(device, problem)  # its memory is in use until the last synchronization
+    launch = row.prepare(problem, device, Setting(device=device.name, data=data))(bench.views)
     device.sync()
     device.cp.journal.clear()
     launch.call()

@@ -30,7 +30,8 @@ class Variant(Generic[P]):
     times per use summed: (variant, uses).
     `blas` says which library call it makes, in the library's own column-major terms; `kernel` what its
     library tells of itself: version and kernel family, instruction set. `python`: each call passes
-    through the interpreter. `roles`: where it is measured when nobody names a variant: DEFAULT, wherever a question
+    through the interpreter. `judged` is the problem by whose bounds its answer is judged, where that depends on the
+    algorithm. `roles`: where it is measured when nobody names a variant: DEFAULT, wherever a question
     asks for no other role; others by the words that a question of its benchmark asks for; none: only by its name.
     """
 
@@ -48,6 +49,7 @@ class Variant(Generic[P]):
     blas: Callable[[P], str | None] = lambda problem: None
     kernel: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)
     python: bool = False
+    judged: Callable[[P], P] = lambda problem: problem
     roles: tuple[str, ...] = (DEFAULT,)
 
     def computes(self, problem: P) -> str:

@@ -204,14 +204,15 @@ def unchanged() -> Iterator[None]:
 def _compared(place: Place, variant: Variant[Any], probe: str, answer: Answer, worst: Passed) -> Passed:
     """The worse of what is known and of every output of a call."""
     bench, u = place.bench, variant.u(place.bench.problem)
-    compared = bench.problem.compare(answer.x, answer.got, u, probe)
+    judged = variant.judged(bench.problem)
+    compared = judged.compare(answer.x, answer.got, u, probe)
     if unseen := answer.got.keys() - {evidence.operand for evidence in compared}:
         raise LaunchError(f"the check of {bench.problem.op} says nothing of {', '.join(sorted(unseen))}")
     for evidence in compared:
         try:
             worst = _weigh(place, answer, evidence, worst)
         except WrongResult as error:
-            refused = WrongResult(_of_copies(bench.problem, answer, evidence, u) or str(error))
+            refused = WrongResult(_of_copies(judged, answer, evidence, u) or str(error))
             refused.found = Found(probe, answer.x, answer.got, evidence)
             raise refused from None
     return worst

@@ -116,7 +116,8 @@ class Witness:
         x = self.x | left if left else self.x
         probe = self.entry.data if self.entry.data != "normal" else "dense"
         got = {x.name: decode(self.kept[x.name]).reshape(x.shape) for x in problem.outputs}
-        for evidence in problem.compare(x, got, self.entry.variant.u(problem), probe):
+        variant = self.entry.variant
+        for evidence in variant.judged(problem).compare(x, got, variant.u(problem), probe):
             if not (evidence.error <= evidence.bound).all():  # NaN is not
                 error = WrongResult(self._reason(got[evidence.operand], evidence))
                 error.found = Found("timed", dict(x), got, evidence)

@@ -1,0 +1,82 @@
+"""A large convolution's answer, compared with the truth without the whole truth (Freivalds 1977): its channels times
+three random vectors, drawn after the answer, and a few parts of it element by element.
+
+With the vectors the float64 reference has three channels and not hundreds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kernels.ops.conv import truth
+from kernels.ops.conv.problem import ENTRIES, Conv, Spread
+from kernels.problem import GRADED, Evidence
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array, Arrays
+
+VECTORS = 3
+
+
+def compare(problem: Conv, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
+    """Of the one output: its projections, then its parts."""
+    import numpy as np
+
+    rng = np.random.default_rng()  # of the system's own entropy: no seed and no input foretells it
+    evidence = [_projections(problem, x, got, u, probe, rng)]
+    spreads = isinstance(problem, Spread) and probe in ("sparse", GRADED)
+    if not spreads:  # whose bound is of whole planes
+        evidence += [_part(problem, x, got, u, probe, rng) for _ in range(ENTRIES)]
+    return evidence
+
+
+def _projections(problem: Conv, x: Arrays, got: Arrays, u: float, probe: str, rng: np.random.Generator) -> Evidence:
+    """Errors of the channels are independent of the vectors: their sum is as large as the root of their squares."""
+    import numpy as np
+
+    operands = problem.operands()
+    first, second, answer = (problem.plain((got if x_.role == "out" else x)[x_.name]) for x_ in operands)
+    which, channel = (1, 0) if problem.direction == "forward" else (1, 1) if problem.direction == "dgrad" else (0, 1)
+    inputs = [first, second]
+    vectors = rng.standard_normal((VECTORS, inputs[which].shape[channel]))
+    want = truth.output(
+        _with_channels(problem, VECTORS),
+        *(_times(vectors, a, channel) if i == which else a.astype(np.float64) for i, a in enumerate(inputs)),
+    )
+    error = np.abs(_times(vectors, answer, 1) - want)
+    one = (
+        np.sqrt(np.square(a, dtype=np.float64).sum(axis=channel, keepdims=True)) if i == which else a
+        for i, a in enumerate(inputs)
+    )
+    # The root of the sum of squares of all channels' bounds: exact of the quadratic ones, no less of the others
+    # (Minkowski).
+    allowed = _with_channels(problem, 1).of_sums(probe, *one)
+    return Evidence(operands[2].name, "freivalds", error, u * np.broadcast_to(allowed, error.shape))
+
+
+def _with_channels(problem: Conv, count: int) -> Conv:
+    """The problem whose output has so many channels, plain."""
+    plain = replace(problem, layout="nchw")
+    return replace(plain, k=count) if problem.direction == "forward" else replace(plain, c=count)
+
+
+def _times(vectors: Array, a: Array, axis: int) -> Array:
+    """The array in float64 with its axis 0 or 1 multiplied by the vectors."""
+    import numpy as np
+
+    if axis == 0:
+        return np.tensordot(vectors, a, (1, 0))
+    return np.stack([(vectors @ image.reshape(len(image), -1)).reshape(-1, *image.shape[1:]) for image in a])
+
+
+def _part(problem: Conv, x: Arrays, got: Arrays, u: float, probe: str, rng: np.random.Generator) -> Evidence:
+    """Of an excerpt, element by element."""
+    import numpy as np
+
+    excerpt = problem.excerpt(rng)
+    arrays = {name: {**x, **got}[name][np.ix_(*places)] for name, places in excerpt.places.items()}
+    output = problem.outputs[0].name
+    return excerpt.problem.compare(arrays, {output: arrays.pop(output)}, u, probe)[0]

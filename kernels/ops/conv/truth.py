@@ -1,0 +1,153 @@
+"""The three passes of a convolution in float64, and how large the sums are whose roundings an answer may show.
+
+All arrays here have the axes images, channels, row, column; a filter's are outputs, inputs, row, column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernels.ops.conv.problem import Conv
+    from kernels.problem import Array
+
+COLUMNS = 1 << 22  # elements of im2col's matrix at a time
+
+
+def output(problem: Conv, first: Array, second: Array) -> Array:
+    """What the pass of the problem makes of its inputs, in their order and in the type of the first."""
+    passes = {"forward": _forward, "dgrad": _dgrad, "wgrad": _wgrad}
+    return passes[problem.direction](problem, first, second)
+
+
+def absolute(problem: Conv, first: Array, second: Array) -> Array:
+    """The sum of its terms without their signs, for every element: what a sum term by term may be off by in shares
+    of."""
+    import numpy as np
+
+    return output(problem, np.abs(first).astype(np.float32), np.abs(second).astype(np.float32))
+
+
+def quadratic(problem: Conv, first: Array, second: Array) -> Array:
+    """The root of the sum of its squared terms, for every element."""
+    import numpy as np
+
+    squares = output(problem, np.square(first, dtype=np.float32), np.square(second, dtype=np.float32))
+    return np.sqrt(squares, out=squares)
+
+
+def planes(problem: Conv, first: Array, second: Array) -> Array:
+    """Σ ‖plane of one‖₂ ‖plane of the other‖₂ over what is summed, one number for a plane of the output: transforms of
+    whole images or tiles spread the error of one element over all of them."""
+    import numpy as np
+
+    a, b = (np.sqrt(np.square(x, dtype=np.float64).sum(axis=(2, 3), keepdims=True)) for x in (first, second))
+    return output(problem.of_planes, a, b)
+
+
+def _parts(problem: Conv) -> Iterator[tuple[int, slice, slice]]:
+    """Every image with each group of input channels and of output channels."""
+    c, k = problem.c // problem.groups, problem.k // problem.groups
+    for image in range(problem.n):
+        for group in range(problem.groups):
+            yield image, slice(group * c, (group + 1) * c), slice(group * k, (group + 1) * k)
+
+
+def _blocks(problem: Conv) -> Iterator[slice]:
+    """Rows of the output whose columns of im2col are few enough."""
+    down, across = problem.lines
+    row = problem.c // problem.groups * problem.r * problem.s * across.outputs
+    step = max(1, COLUMNS // row)
+    for first in range(0, down.outputs, step):
+        yield slice(first, min(first + step, down.outputs))
+
+
+def _taps(problem: Conv, rows: slice) -> Iterator[tuple[int, int, slice, slice, slice, slice]]:
+    """Each tap that reads the image: its place in the filter, the rows (counted within `rows`) and columns of the output
+    for which it does, and those of the image."""
+    down, across = problem.lines
+    for r in range(problem.r):
+        for s in range(problem.s):
+            y, x = down.inside(r, rows.start, rows.stop), across.inside(s)
+            if y and x:
+                rows_read, columns_read = (
+                    slice(line.at(o[0], tap), line.at(o[-1], tap) + 1, line.stride)
+                    for line, o, tap in ((down, y, r), (across, x, s))
+                )
+                yield (
+                    r,
+                    s,
+                    slice(y[0] - rows.start, y[-1] + 1 - rows.start),
+                    slice(x[0], x[-1] + 1),
+                    rows_read,
+                    columns_read,
+                )
+
+
+def _columns(problem: Conv, image: Array, rows: slice) -> Array:
+    """im2col of some rows of the output: taps of all channels × outputs."""
+    import numpy as np
+
+    across = problem.lines[1].outputs
+    columns = np.zeros((image.shape[0], problem.r, problem.s, rows.stop - rows.start, across), image.dtype)
+    for r, s, y, x, rows_read, columns_read in _taps(problem, rows):
+        columns[:, r, s, y, x] = image[:, rows_read, columns_read]
+    return columns.reshape(image.shape[0] * problem.r * problem.s, -1)
+
+
+def _forward(problem: Conv, x: Array, w: Array) -> Array:
+    import numpy as np
+
+    down, across = problem.lines
+    y = np.zeros((problem.n, problem.k, down.outputs, across.outputs), x.dtype)
+    narrow = problem.k < problem.c and problem.groups == problem.stride == 1
+    flat = w.reshape(problem.k, -1)
+    for image, c, k in _parts(problem):
+        if narrow:
+            _shifted(problem, x[image], w, y[image])
+            continue
+        for rows in _blocks(problem):
+            product = flat[k] @ _columns(problem, x[image, c], rows)
+            y[image, k, rows] = product.reshape(len(product), -1, across.outputs)
+    return y
+
+
+def _shifted(problem: Conv, x: Array, w: Array, y: Array) -> None:
+    """Add to the result y of one image: each tap times the whole image, then its shift. Less is read and written than by
+    im2col where an image has more channels than its result."""
+    pixels = x.reshape(problem.c, -1)
+    step = max(1, COLUMNS // (problem.r * problem.s * problem.h * problem.w))
+    for first in range(0, problem.k, step):
+        filters = slice(first, first + step)
+        taps = w[filters].transpose(0, 2, 3, 1).reshape(-1, problem.c) @ pixels
+        taps = taps.reshape(-1, problem.r, problem.s, problem.h, problem.w)
+        for r, s, rows, columns, rows_read, columns_read in _taps(problem, slice(0, y.shape[1])):
+            y[filters, rows, columns] += taps[:, r, s, rows_read, columns_read]
+
+
+def _dgrad(problem: Conv, dy: Array, w: Array) -> Array:
+    import numpy as np
+
+    dx = np.zeros((problem.n, problem.c, problem.h, problem.w), dy.dtype)
+    flat = w.reshape(problem.k, -1)
+    across = problem.lines[1].outputs
+    for image, c, k in _parts(problem):
+        for rows in _blocks(problem):
+            part = dy[image, k, rows]
+            columns = flat[k].T @ part.reshape(len(part), -1)
+            columns = columns.reshape(-1, problem.r, problem.s, rows.stop - rows.start, across)
+            for r, s, y, x, rows_read, columns_read in _taps(problem, rows):
+                dx[image, c, rows_read, columns_read] += columns[:, r, s, y, x]
+    return dx
+
+
+def _wgrad(problem: Conv, x: Array, dy: Array) -> Array:
+    import numpy as np
+
+    dw = np.zeros((problem.k, problem.c // problem.groups * problem.r * problem.s), x.dtype)
+    for image, c, k in _parts(problem):
+        for rows in _blocks(problem):
+            part = dy[image, k, rows]
+            dw[k] += part.reshape(len(part), -1) @ _columns(problem, x[image, c], rows).T
+    return dw.reshape(problem.k, -1, problem.r, problem.s)

@@ -1,0 +1,13 @@
+"""Every kernel of a convolution, by provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kernels.ops.conv import torch_rows
+from kernels.ops.conv.problem import Conv
+from kernels.variant import Variant
+
+VARIANTS: tuple[Variant[Conv], ...] = torch_rows.ROWS
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

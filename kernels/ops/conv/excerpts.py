@@ -92,8 +92,8 @@ def _of_filters(problem: Conv, rng: np.random.Generator) -> Excerpt | None:
 
 
 def _channels(problem: Conv, rng: np.random.Generator, most: int) -> tuple[Numbers, Numbers, Numbers]:
-    """Filters and channels of one group, all of those that are summed, some of those that an output has; and the channels
-    as a filter counts them."""
+    """Filters and channels of one group, all that are summed, some of those that an output has; and the channels as a
+    filter counts them."""
     import numpy as np
 
     c, k = problem.c // problem.groups, problem.k // problem.groups

@@ -53,8 +53,8 @@ class Line:
         return places, Line(len(places), 1, self.stride, before, after, 1)
 
     def of_places(self, first: int, count: int) -> tuple[range, Line]:
-        """Which outputs read any of the `count` places from `first` on, and the line that is left of this one. `first` is
-        where some output begins, or 0; `count` at most a stride."""
+        """Which outputs read any of the `count` places from `first` on, and the line that is left of this one. `first`
+        is where some output begins, or 0; `count` at most a stride."""
         reach = (self.taps - 1) * self.dilation
         begin = max(0, -((reach - self.before - first) // self.stride))
         end = min(self.outputs - 1, (first + count - 1 + self.before) // self.stride)

@@ -64,8 +64,8 @@ def _blocks(problem: Conv) -> Iterator[slice]:
 
 
 def _taps(problem: Conv, rows: slice) -> Iterator[tuple[int, int, slice, slice, slice, slice]]:
-    """Each tap that reads the image: its place in the filter, the rows (counted within `rows`) and columns of the output
-    for which it does, and those of the image."""
+    """Each tap that reads the image: its place in the filter, the rows (counted within `rows`) and columns of the
+    output for which it does, and those of the image."""
     down, across = problem.lines
     for r in range(problem.r):
         for s in range(problem.s):

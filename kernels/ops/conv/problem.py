@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels import bounds
@@ -220,17 +220,21 @@ class Conv(Problem):
         return DENSE * longer * truth.quadratic(self, first, second)
 
     def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
-        import numpy as np
-
         if self.flops > DEAR and self.groups == 1 and self._projected_channels >= FEW:
             from kernels.ops.conv import projected
 
             return projected.compare(self, x, got, u, probe)
+        return [self.in_full(x, got, u, probe)]
+
+    def in_full(self, x: Arrays, got: Arrays, u: float, probe: str) -> Evidence:
+        """Element by element."""
+        import numpy as np
+
         name = self.outputs[0].name
         want = once(x, "reference", lambda: self.reference(x))[name]
         unit = once(x, (type(self), probe), lambda: self.laid(self.allowed(x, probe), name))
         error = np.subtract(got[name], want)
-        return [Evidence(name, probe, np.abs(error, out=error), u * unit)]
+        return Evidence(name, probe, np.abs(error, out=error), u * unit)
 
     @property
     def _projected_channels(self) -> int:
@@ -257,4 +261,4 @@ class Spread(Conv):
 
 def spread(problem: Conv) -> Conv:
     """The problem by whose bounds a kernel is judged that transforms."""
-    return Spread(**{name: getattr(problem, name) for name in Conv.__dataclass_fields__})
+    return Spread(**{x.name: getattr(problem, x.name) for x in fields(problem)})

@@ -53,5 +53,14 @@ def symmetric(problem: Conv) -> str | None:
 
 TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_library.kernel, "python": True}
 ROWS: tuple[Variant[Conv], ...] = (
-    Variant("torch", "cpu", "torch", default, accepts=symmetric, work=Conv.direct_work, **TORCH),
+    Variant(
+        "torch",
+        "cpu",
+        "torch",
+        default,
+        accepts=symmetric,
+        work=Conv.direct_work,
+        roles=("default", "sums", "layouts"),
+        **TORCH,
+    ),
 )

@@ -114,8 +114,8 @@ def _forward(problem: Conv, x: Array, w: Array) -> Array:
 
 
 def _shifted(problem: Conv, x: Array, w: Array, y: Array) -> None:
-    """Add to the result y of one image: each tap times the whole image, then its shift. Less is read and written than by
-    im2col where an image has more channels than its result."""
+    """Add to the result y of one image: each tap times the whole image, then its shift. Less is read and written than
+    by im2col where an image has more channels than its result."""
     pixels = x.reshape(problem.c, -1)
     step = max(1, COLUMNS // (problem.r * problem.s * problem.h * problem.w))
     for first in range(0, problem.k, step):

@@ -1,0 +1,67 @@
+"""What the finished run of micro/conv.py says: the fastest of each layer and pass, and where FFT begins to win."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from micro.planning.contest import parse
+from reports import record, units
+from reports.record import Comparison, Run
+
+
+def answer(run: Run) -> list[str]:
+    """The crossovers of FFT, then a sentence a contest: who is fastest, and against what."""
+    fastest = [sentence for contest in run.contests for sentence in _fastest(contest)]
+    return [*_crossovers(run), *fastest]
+
+
+def _shown(one: Comparison) -> str:
+    return units.ratio(one.ratio, one.low, one.high)
+
+
+def _place(problem: Any) -> str:
+    """`3×3, 256→384 channels, 13×13, batch 16, stride 1`"""
+    stride = f", stride {problem.stride}" if problem.stride > 1 else ""
+    return (
+        f"{problem.r}×{problem.s}, {problem.c}→{problem.k} channels, {problem.h}×{problem.w}, batch {problem.n}{stride}"
+    )
+
+
+def _fastest(contest: record.Contest) -> Iterator[str]:
+    """The least ratio that is certainly below 1, or that none is."""
+    compared = [one for one in contest.comparisons if one.ratio is not None]
+    if not compared or contest.differs != "variant":
+        return
+    baseline = parse(compared[0].baseline)
+    where = f"{getattr(baseline.problem, 'direction', '')}, {_place(baseline.problem)}"
+    faster = [one for one in compared if one.verdict == "faster"]
+    if not faster:
+        yield f"{where}: nothing is certainly faster than {baseline.variant}."
+        return
+    best = min(faster, key=lambda one: one.ratio or 1.0)
+    yield f"{where}: {parse(best.contender).variant} takes {_shown(best)} times what {baseline.variant} takes."
+
+
+def _crossovers(run: Run) -> Iterator[str]:
+    """By image, pass and kernel: the smallest filter from which on FFT's whole interval lies below 1."""
+    edges: dict[tuple[str, str, str, str], list[tuple[int, Comparison]]] = {}
+    for contest in run.contests:
+        if not contest.contest.startswith("fft/"):
+            continue
+        for one in contest.comparisons:
+            contender, baseline = parse(one.contender), parse(one.baseline)
+            problem: Any = contender.problem
+            if "fft" in contender.variant and one.ratio is not None:
+                image = f"{problem.c}→{problem.k} channels, {problem.h}×{problem.w}, batch {problem.n}"
+                key = (image, problem.direction, contender.variant, baseline.variant)
+                edges.setdefault(key, []).append((problem.r, one))
+    for (image, direction, variant, against), measured in edges.items():
+        measured.sort(key=lambda pair: pair[0])
+        slower = [edge for edge, one in measured if one.high is None or one.high >= 1]
+        first = next((edge for edge, _ in measured if edge > max(slower, default=0)), None)
+        if first is None:
+            where = f"at no size up to {measured[-1][0]}×{measured[-1][0]}"
+        else:
+            where = f"from {first}×{first} on ({_shown(dict(measured)[first])} there)"
+        yield f"{variant} is faster than {against} {where}: {direction}, {image}."

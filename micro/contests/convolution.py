@@ -1,0 +1,145 @@
+"""The contests of micro/conv.py: algorithms against each other, pass by pass, and what a layer's form costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from kernels.ops.conv.problem import Conv
+from micro.planning.benchmark import Request
+from micro.planning.contest import Contest
+
+PASSES = ("forward", "dgrad", "wgrad")
+BATCH = 16
+
+
+def layer(c: int, size: int, k: int, edge: int, stride: int = 1, pad: int | None = None, n: int = BATCH) -> Conv:
+    """Square, with the same padding on all sides: half the filter unless another is given."""
+    around = edge // 2 if pad is None else pad
+    return Conv(n, c, size, size, k, edge, edge, stride, around, around, around, around)
+
+
+# Networks of the texts, batch 16: AlexNet-S, ResNet-50.
+LAYERS = {
+    "alexnet-s conv1": layer(3, 224, 96, 11, 4, 2),
+    "alexnet-s conv2": layer(96, 27, 256, 5),
+    "alexnet-s conv3": layer(256, 13, 384, 3),
+    "alexnet-s conv4": layer(384, 13, 384, 3),
+    "alexnet-s conv5": layer(384, 13, 256, 3),
+    "resnet-50 conv1": layer(3, 224, 64, 7, 2, 3),
+    "resnet-50 conv2 3x3": layer(64, 56, 64, 3),
+    "resnet-50 conv2 1x1": layer(256, 56, 64, 1),
+    "resnet-50 conv3 3x3": layer(128, 28, 128, 3),
+    "resnet-50 conv4 3x3": layer(256, 14, 256, 3),
+    "resnet-50 conv5 3x3": layer(512, 7, 512, 3),
+}
+WIDE = LAYERS["resnet-50 conv2 3x3"]
+EDGES = (3, 5, 7, 9, 11)
+FFT_LAYERS = (layer(64, 27, 64, 3), layer(32, 64, 32, 3, n=4))
+DEPTHS = (1, 2, 4, 32, 64)  # groups of 64 channels
+WIDTHS = (48, 49, 56, 60, 63, 64)
+
+
+def contests(asked: Request, problems: Iterable[Conv], question: str, names: Sequence[str], word: str) -> list[Contest]:
+    """One for each problem and pass, its kernels against the first of those that take it."""
+    built = []
+    for problem in problems:
+        for direction in _passes(asked):
+            sized = _sized(asked, replace(problem, direction=direction))
+            cases = tuple(asked.case(sized, name) for name in names)
+            runnable = [i for i, case in enumerate(cases) if case.skip is None]
+            if len(runnable) < 2:
+                continue
+            pairs = tuple((runnable[0], i) for i in range(len(cases)) if i != runnable[0])
+            built.append(Contest(f"{word}/{sized.name}", question, "variant", cases, pairs))
+    return list({contest.name: contest for contest in built}.values())
+
+
+def _passes(asked: Request) -> tuple[str, ...]:
+    return tuple(asked.axes["direction"]) if "direction" in asked.given else PASSES
+
+
+def _sized(asked: Request, problem: Conv) -> Conv:
+    """With the batch and the layout that a person named."""
+    for name in ("n", "layout"):
+        if name in asked.given:
+            problem = replace(problem, **{name: asked.axes[name][0]})
+    return problem
+
+
+def _named(asked: Request, *roles: str) -> tuple[str, ...]:
+    return asked.variants if "variant" in asked.given else asked.rows(*roles)
+
+
+def algorithms(asked: Request) -> list[Contest]:
+    """Who is fastest, in the three passes of a 5×5, a 3×3 and a strided first layer; all layers where asked for."""
+    few = ("alexnet-s conv3", "alexnet-s conv2", "alexnet-s conv1")
+    problems = [LAYERS[name] for name in (LAYERS if "all" in asked.flags else few)]
+    return contests(asked, problems, "which algorithm, in which library?", _named(asked), "algorithms")
+
+
+def fft(asked: Request) -> list[Contest]:
+    """By the edge of the filter: transforms against sums, the filter's spectrum found each time or kept."""
+    sizes = [layer(x.c, x.h, x.k, edge, n=x.n) for x in FFT_LAYERS for edge in EDGES]
+    return contests(asked, sizes, "from which filter size on is FFT faster?", _named(asked, "sums", "fft"), "fft")
+
+
+def winograd(asked: Request) -> list[Contest]:
+    """On 3×3 layers: Winograd's tiles against sums."""
+    problems = [x for x in LAYERS.values() if (x.r, x.stride) == (3, 1)]
+    chosen = problems if "all" in asked.flags else problems[:1] + problems[3:4]
+    return contests(asked, chosen, "what does Winograd bring?", _named(asked, "sums", "winograd"), "winograd")
+
+
+def backward(asked: Request) -> list[Contest]:
+    """The gradients against the forward pass, by kernel: equal nominal work."""
+    built = []
+    for name in _named(asked):
+        for problem in (LAYERS["alexnet-s conv3"], LAYERS["alexnet-s conv1"]):
+            sized = _sized(asked, problem)
+            cases = tuple(asked.case(replace(sized, direction=each), name) for each in PASSES)
+            if any(case.skip for case in cases):
+                continue
+            question = "what do the gradients cost, against the forward pass?"
+            built.append(Contest(f"passes/{sized.name}/variant:{name}", question, "direction", cases))
+    return built
+
+
+def layouts(asked: Request) -> list[Contest]:
+    """Channels before the pixels, after them, in blocks of 16, by kernel."""
+    built = []
+    for name in _named(asked, "layouts"):
+        for problem in (LAYERS["alexnet-s conv3"], LAYERS["resnet-50 conv2 1x1"]):
+            for direction in _passes(asked):
+                sized = replace(_sized(asked, problem), direction=direction)
+                each = (asked.case(replace(sized, layout=layout), name) for layout in ("nchw", "nhwc", "nchw16c"))
+                cases = tuple(case for case in each if case.skip is None)
+                if len(cases) > 1:
+                    question = "which order of the axes?"
+                    built.append(Contest(f"layout/{sized.name}/variant:{name}", question, "layout", cases))
+    return built
+
+
+def grouped(asked: Request) -> list[Contest]:
+    """64 channels in ever more groups, to one channel each: less work, at which rate?"""
+    problems = [replace(WIDE, groups=groups) for groups in DEPTHS]
+    return _compared(asked, "grouped", problems, "groups", "what do groups save?")
+
+
+def widths(asked: Request) -> list[Contest]:
+    """Channels that fill vectors and blocks, and those that do not."""
+    problems = [replace(WIDE, c=width, k=width) for width in WIDTHS]
+    return _compared(asked, "widths", problems, "channels", "what does a channel more or less cost?")
+
+
+def _compared(asked: Request, word: str, problems: Sequence[Conv], field: str, question: str) -> list[Contest]:
+    """One kernel on problems of unequal work, by kernel and pass."""
+    built = []
+    for name in _named(asked, "sums"):
+        for direction in _passes(asked):
+            each = (asked.case(replace(_sized(asked, x), direction=direction), name) for x in problems)
+            cases = tuple(case for case in each if case.skip is None)
+            if len(cases) > 1:
+                name_of = f"{word}/{cases[0].problem.name}/variant:{name}"
+                built.append(Contest(name_of, question, f"work: differs ({field})", cases))
+    return built

@@ -1,0 +1,177 @@
+"""The truth of a convolution against a loop that says what it is, and parts of it against the whole."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.errors import UsageError
+from kernels.ops.conv import projected
+from kernels.ops.conv.problem import Conv, Spread, spread
+
+U = 2.0**-24
+PASSES = ("forward", "dgrad", "wgrad")
+SIDES = {"pad_top": 1, "pad_left": 2, "pad_bottom": 0, "pad_right": 3}
+FORMS: dict[str, dict[str, int]] = {
+    "plain": {},
+    "padded": SIDES,
+    "strided": {"stride": 2, **SIDES},
+    "dilated": {"dilation": 2, **SIDES},
+    "even": {"r": 2, "s": 4},
+    "groups": {"groups": 2},
+    "depthwise": {"groups": 4, "k": 8},
+    "sparse": {"r": 1, "s": 1, "stride": 3},  # of dgrad most places are zero
+    "pixel": {"h": 1, "w": 1, "r": 1, "s": 1},
+    "beyond": {"h": 2, "w": 2, "pad_top": 4, "pad_left": 4, "pad_bottom": 4, "pad_right": 4},
+    "narrow": {"c": 4, "k": 2},
+}
+BLOCKED = {"c": 32, "k": 16, "h": 4, "w": 5, **SIDES}
+
+
+def problems() -> Iterator[Any]:
+    for (form, fields), direction in itertools.product(FORMS.items(), PASSES):
+        base = {"n": 2, "c": 4, "h": 7, "w": 6, "k": 6, **fields}
+        for layout in ("nchw", "nhwc"):
+            yield pytest.param(Conv(**base, direction=direction, layout=layout), id=f"{form}-{direction}-{layout}")
+    for direction in PASSES:
+        yield pytest.param(Conv(2, **BLOCKED, direction=direction, layout="nchw16c"), id=f"blocked-{direction}")
+
+
+def by_loops(problem: Conv, x: dict[str, Any]) -> Any:
+    """The definition: each product of an output, a tap and a channel, one by one over taps."""
+    down, across = problem.lines
+    plain = {name: problem.plain(array).astype(np.float64) for name, array in x.items()}
+    images = plain.get("x", np.zeros((problem.n, problem.c, problem.h, problem.w)))
+    filters = plain.get("w", np.zeros((problem.k, problem.c // problem.groups, problem.r, problem.s)))
+    results = plain.get("dy", np.zeros((problem.n, problem.k, down.outputs, across.outputs)))
+    c, k = problem.c // problem.groups, problem.k // problem.groups
+    places = itertools.product(range(down.outputs), range(across.outputs), range(problem.r), range(problem.s))
+    for (i, j, r, s), group in itertools.product(places, range(problem.groups)):
+        row = i * problem.stride + r * problem.dilation - problem.pad_top
+        column = j * problem.stride + s * problem.dilation - problem.pad_left
+        if not (0 <= row < problem.h and 0 <= column < problem.w):
+            continue
+        channels, maps = slice(group * c, (group + 1) * c), slice(group * k, (group + 1) * k)
+        if problem.direction == "forward":
+            results[:, maps, i, j] += images[:, channels, row, column] @ filters[maps, :, r, s].T
+        elif problem.direction == "dgrad":
+            images[:, channels, row, column] += results[:, maps, i, j] @ filters[maps, :, r, s]
+        else:
+            filters[maps, :, r, s] += results[:, maps, i, j].T @ images[:, channels, row, column]
+    return {"forward": results, "dgrad": images, "wgrad": filters}[problem.direction]
+
+
+@pytest.mark.parametrize("problem", [*problems()])
+def test_the_truth_is_the_definition(problem: Conv) -> None:
+    x = problem.fill(np.random.default_rng(1))
+    (output,) = problem.outputs
+    want = problem.reference(x)[output.name]
+    assert want.shape == output.shape
+    np.testing.assert_allclose(problem.plain(want), by_loops(problem, x), rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("problem", [*problems()])
+def test_an_excerpt_is_a_convolution_of_its_own(problem: Conv) -> None:
+    rng = np.random.default_rng(2)
+    x = problem.fill(rng)
+    arrays = {**x, **problem.reference(x)}
+    (output,) = problem.outputs
+    for _ in range(5):
+        excerpt = problem.excerpt(rng)
+        part = {name: arrays[name][np.ix_(*places)] for name, places in excerpt.places.items()}
+        assert all(part[operand.name].shape == operand.shape for operand in excerpt.problem.operands())
+        want = part.pop(output.name)
+        np.testing.assert_allclose(excerpt.problem.reference(part)[output.name], want, rtol=1e-10, atol=1e-9)
+
+
+@pytest.mark.parametrize("problem", [*problems()])
+def test_layouts_are_there_and_back(problem: Conv) -> None:
+    x = problem.fill(np.random.default_rng(3))
+    for name, array in x.items():
+        assert np.array_equal(problem.laid(problem.plain(array), name), array)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_taps_inside_the_image_are_counted(form: str) -> None:
+    problem = Conv(**{"n": 1, "c": 4, "h": 7, "w": 6, "k": 6, **FORMS[form]})
+    ones = {operand.name: np.ones(operand.shape) for operand in problem.operands()[:2]}
+    assert problem.inside == 2 * problem.reference(ones)["y"].sum()
+    assert problem.inside <= problem.flops
+
+
+def wrong(problem: Conv, x: dict[str, Any], how: str) -> Any:
+    """An answer as a defect would give it."""
+    (output,) = problem.outputs
+    other = {name: array.copy() for name, array in x.items()}
+    name = next(iter(x)) if how in ("tf32", "element") else list(x)[-1]
+    if how == "tf32":
+        other = {key: (array.view("u4") & np.uint32(0xFFFFE000)).view("f4") for key, array in x.items()}
+    elif how == "tap":
+        problem.plain(other[name])[0, 0, 0, 0] = 0
+    elif how == "turned":
+        other[name] = np.ascontiguousarray(problem.laid(problem.plain(other[name])[:, :, ::-1, ::-1], name))
+    elif how == "element":
+        other[name].flat[other[name].size // 2] = 0
+    elif how == "shifted":
+        return np.roll(problem.reference(x)[output.name].astype("f4"), 1, axis=-1)
+    return problem.reference(other)[output.name].astype("f4")
+
+
+@pytest.mark.parametrize("how", ["tf32", "tap", "turned", "element", "shifted"])
+@pytest.mark.parametrize("direction", PASSES)
+@pytest.mark.parametrize("kind", [Conv, Spread])
+@pytest.mark.parametrize("dear", [False, True])
+def test_wrong_twins_are_refused(
+    how: str, direction: str, kind: type[Conv], dear: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if dear:
+        monkeypatch.setattr("kernels.ops.conv.problem.DEAR", 0.0)
+    problem = kind(2, 32, 8, 8, 32, 3, 3, 1, 1, 1, 1, 1, direction=direction)
+    x = problem.fill(np.random.default_rng(4))
+    (output,) = problem.outputs
+    got = wrong(problem, x, how)
+    assert not all((e.error <= e.bound).all() for e in problem.compare(x, {output.name: got}, U, "dense"))
+    honest = problem.reference(x)[output.name].astype("f4")
+    assert all((e.error <= e.bound).all() for e in problem.compare(x, {output.name: honest}, U, "dense"))
+
+
+@pytest.mark.parametrize("probe", ["dense", "sparse", "uniform", "graded"])
+@pytest.mark.parametrize("direction", PASSES)
+def test_a_large_answer_is_projected(probe: str, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound that is half as wide would refuse nothing more of what is exact, one error of a row too large it must."""
+    problem = spread(Conv(2, 32, 8, 8, 32, 3, 3, 1, 1, 1, 1, 1, direction=direction))
+    x = problem.fill(np.random.default_rng(5), probe)
+    (output,) = problem.outputs
+    honest = problem.reference(x)[output.name].astype("f4")
+    evidence = projected.compare(problem, x, {output.name: honest}, U, probe)
+    assert evidence[0].test == "freivalds" and all((e.error <= e.bound).all() for e in evidence)
+    honest[..., 0] *= 1.01
+    evidence = projected.compare(problem, x, {output.name: honest}, U, probe)
+    assert not (evidence[0].error <= evidence[0].bound).all()
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"groups": 3}, "--groups 3"),
+        ({"r": 9}, "--r 9"),
+        ({"layout": "nchw16c"}, "--layout nchw16c"),
+        ({"stride": 0}, "--stride 0"),
+    ],
+)
+def test_what_is_no_convolution_is_refused(fields: dict[str, Any], word: str) -> None:
+    with pytest.raises(UsageError, match=word):
+        Conv(**{"n": 1, "c": 4, "h": 7, "w": 6, "k": 6, **fields})
+
+
+def test_a_kernel_that_transforms_is_judged_by_planes() -> None:
+    problem = Conv(1, 4, 9, 9, 4, direction="forward")
+    x = problem.fill(np.random.default_rng(6), "sparse")
+    local, wide = problem.allowed(x, "sparse"), spread(problem).allowed(x, "sparse")
+    assert wide.shape == local.shape and (wide >= local * 0.999).all() and (wide > 2 * local).any()
+    assert replace(spread(problem), n=2).__class__ is Spread

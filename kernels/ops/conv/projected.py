@@ -9,31 +9,31 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kernels.ops.conv import truth
-from kernels.ops.conv.problem import ENTRIES, Conv, Spread
-from kernels.problem import GRADED, Evidence
+from kernels.ops.conv import allowed, excerpts, truth
+from kernels.problem import Evidence
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from kernels.ops.conv.shape import Shape
     from kernels.problem import Array, Arrays
 
 VECTORS = 3
+ENTRIES = 8  # parts that are compared in full
 
 
-def compare(problem: Conv, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
+def compare(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
     """Of the one output: its projections, then its parts."""
     import numpy as np
 
     rng = np.random.default_rng()  # of the system's own entropy: no seed and no input foretells it
     evidence = [_projections(problem, x, got, u, probe, rng)]
-    spreads = isinstance(problem, Spread) and probe in ("sparse", GRADED)
-    if not spreads:  # whose bound is of whole planes
+    if probe not in problem.planes:  # of which a part has too few
         evidence += [_part(problem, x, got, u, probe, rng) for _ in range(ENTRIES)]
     return evidence
 
 
-def _projections(problem: Conv, x: Arrays, got: Arrays, u: float, probe: str, rng: np.random.Generator) -> Evidence:
+def _projections(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str, rng: np.random.Generator) -> Evidence:
     """Errors of the channels are independent of the vectors: their sum is as large as the root of their squares."""
     import numpy as np
 
@@ -53,11 +53,11 @@ def _projections(problem: Conv, x: Arrays, got: Arrays, u: float, probe: str, rn
     )
     # The root of the sum of squares of all channels' bounds: exact of the quadratic ones, no less of the others
     # (Minkowski).
-    allowed = _with_channels(problem, 1).of_sums(probe, *one)
-    return Evidence(operands[2].name, "freivalds", error, u * np.broadcast_to(allowed, error.shape))
+    bound = allowed.of_sums(_with_channels(problem, 1), probe, *one)
+    return Evidence(operands[2].name, "freivalds", error, u * np.broadcast_to(bound, error.shape))
 
 
-def _with_channels(problem: Conv, count: int) -> Conv:
+def _with_channels(problem: Shape, count: int) -> Shape:
     """The problem whose output has so many channels, plain."""
     plain = replace(problem, layout="nchw")
     return replace(plain, k=count) if problem.direction == "forward" else replace(plain, c=count)
@@ -72,13 +72,11 @@ def _times(vectors: Array, a: Array, axis: int) -> Array:
     return np.stack([(vectors @ image.reshape(len(image), -1)).reshape(-1, *image.shape[1:]) for image in a])
 
 
-def _part(problem: Conv, x: Arrays, got: Arrays, u: float, probe: str, rng: np.random.Generator) -> Evidence:
+def _part(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str, rng: np.random.Generator) -> Evidence:
     """Of an excerpt, element by element."""
     import numpy as np
 
-    excerpt = problem.excerpt(rng)
-    part = excerpt.problem
-    assert isinstance(part, Conv)
-    arrays = {name: {**x, **got}[name][np.ix_(*places)] for name, places in excerpt.places.items()}
+    part, places = excerpts.part(problem, rng)
+    arrays = {name: {**x, **got}[name][np.ix_(*at)] for name, at in places.items()}
     output = problem.outputs[0].name
-    return part.in_full(arrays, {output: arrays.pop(output)}, u, probe)
+    return allowed.in_full(part, arrays, {output: arrays.pop(output)}, u, probe)

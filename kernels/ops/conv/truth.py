@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernels.ops.conv.problem import Conv
+    from kernels.ops.conv.shape import Shape
     from kernels.problem import Array
 
 COLUMNS = 1 << 22  # elements of im2col's matrix at a time
 
 
-def output(problem: Conv, first: Array, second: Array) -> Array:
+def output(problem: Shape, first: Array, second: Array) -> Array:
     """What the pass of the problem makes of its inputs, in their order and in the type of the first."""
     passes = {"forward": _forward, "dgrad": _dgrad, "wgrad": _wgrad}
     return passes[problem.direction](problem, first, second)
 
 
-def absolute(problem: Conv, first: Array, second: Array) -> Array:
+def absolute(problem: Shape, first: Array, second: Array) -> Array:
     """The sum of its terms without their signs, for every element: what a sum term by term may be off by in shares
     of."""
     import numpy as np
@@ -29,7 +29,7 @@ def absolute(problem: Conv, first: Array, second: Array) -> Array:
     return output(problem, np.abs(first).astype(np.float32), np.abs(second).astype(np.float32))
 
 
-def quadratic(problem: Conv, first: Array, second: Array) -> Array:
+def quadratic(problem: Shape, first: Array, second: Array) -> Array:
     """The root of the sum of its squared terms, for every element."""
     import numpy as np
 
@@ -37,7 +37,7 @@ def quadratic(problem: Conv, first: Array, second: Array) -> Array:
     return np.sqrt(squares, out=squares)
 
 
-def planes(problem: Conv, first: Array, second: Array) -> Array:
+def planes(problem: Shape, first: Array, second: Array) -> Array:
     """Σ ‖plane of one‖₂ ‖plane of the other‖₂ over what is summed, one number for a plane of the output: transforms of
     whole images or tiles spread the error of one element over all of them."""
     import numpy as np
@@ -46,7 +46,7 @@ def planes(problem: Conv, first: Array, second: Array) -> Array:
     return output(problem.of_planes, a, b)
 
 
-def _parts(problem: Conv) -> Iterator[tuple[int, slice, slice]]:
+def _parts(problem: Shape) -> Iterator[tuple[int, slice, slice]]:
     """Every image with each group of input channels and of output channels."""
     c, k = problem.c // problem.groups, problem.k // problem.groups
     for image in range(problem.n):
@@ -54,7 +54,7 @@ def _parts(problem: Conv) -> Iterator[tuple[int, slice, slice]]:
             yield image, slice(group * c, (group + 1) * c), slice(group * k, (group + 1) * k)
 
 
-def _blocks(problem: Conv) -> Iterator[slice]:
+def _blocks(problem: Shape) -> Iterator[slice]:
     """Rows of the output whose columns of im2col are few enough."""
     down, across = problem.lines
     row = problem.c // problem.groups * problem.r * problem.s * across.outputs
@@ -63,7 +63,7 @@ def _blocks(problem: Conv) -> Iterator[slice]:
         yield slice(first, min(first + step, down.outputs))
 
 
-def _taps(problem: Conv, rows: slice) -> Iterator[tuple[int, int, slice, slice, slice, slice]]:
+def _taps(problem: Shape, rows: slice) -> Iterator[tuple[int, int, slice, slice, slice, slice]]:
     """Each tap that reads the image: its place in the filter, the rows (counted within `rows`) and columns of the
     output for which it does, and those of the image."""
     down, across = problem.lines
@@ -85,7 +85,7 @@ def _taps(problem: Conv, rows: slice) -> Iterator[tuple[int, int, slice, slice, 
                 )
 
 
-def _columns(problem: Conv, image: Array, rows: slice) -> Array:
+def _columns(problem: Shape, image: Array, rows: slice) -> Array:
     """im2col of some rows of the output: taps of all channels × outputs."""
     import numpy as np
 
@@ -96,7 +96,7 @@ def _columns(problem: Conv, image: Array, rows: slice) -> Array:
     return columns.reshape(image.shape[0] * problem.r * problem.s, -1)
 
 
-def _forward(problem: Conv, x: Array, w: Array) -> Array:
+def _forward(problem: Shape, x: Array, w: Array) -> Array:
     import numpy as np
 
     down, across = problem.lines
@@ -113,7 +113,7 @@ def _forward(problem: Conv, x: Array, w: Array) -> Array:
     return y
 
 
-def _shifted(problem: Conv, x: Array, w: Array, y: Array) -> None:
+def _shifted(problem: Shape, x: Array, w: Array, y: Array) -> None:
     """Add to the result y of one image: each tap times the whole image, then its shift. Less is read and written than
     by im2col where an image has more channels than its result."""
     pixels = x.reshape(problem.c, -1)
@@ -126,7 +126,7 @@ def _shifted(problem: Conv, x: Array, w: Array, y: Array) -> None:
             y[filters, rows, columns] += taps[:, r, s, rows_read, columns_read]
 
 
-def _dgrad(problem: Conv, dy: Array, w: Array) -> Array:
+def _dgrad(problem: Shape, dy: Array, w: Array) -> Array:
     import numpy as np
 
     dx = np.zeros((problem.n, problem.c, problem.h, problem.w), dy.dtype)
@@ -142,7 +142,7 @@ def _dgrad(problem: Conv, dy: Array, w: Array) -> Array:
     return dx
 
 
-def _wgrad(problem: Conv, x: Array, dy: Array) -> Array:
+def _wgrad(problem: Shape, x: Array, dy: Array) -> Array:
     import numpy as np
 
     dw = np.zeros((problem.k, problem.c // problem.groups * problem.r * problem.s), x.dtype)

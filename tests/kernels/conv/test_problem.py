@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kernels.errors import UsageError
-from kernels.ops.conv import projected
+from kernels.ops.conv import allowed, projected
 from kernels.ops.conv.problem import Conv, Spread, spread
 
 U = 2.0**-24
@@ -172,6 +172,6 @@ def test_what_is_no_convolution_is_refused(fields: dict[str, Any], word: str) ->
 def test_a_kernel_that_transforms_is_judged_by_planes() -> None:
     problem = Conv(1, 4, 9, 9, 4, direction="forward")
     x = problem.fill(np.random.default_rng(6), "sparse")
-    local, wide = problem.allowed(x, "sparse"), spread(problem).allowed(x, "sparse")
+    local, wide = (allowed.of_sums(p, "sparse", *p.inputs(x)) for p in (problem, spread(problem)))
     assert wide.shape == local.shape and (wide >= local * 0.999).all() and (wide > 2 * local).any()
     assert replace(spread(problem), n=2).__class__ is Spread

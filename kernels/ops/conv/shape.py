@@ -1,0 +1,126 @@
+"""The sizes of a convolution: its axes, its operands and how they lie, its work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels.directions import direction
+from kernels.errors import UsageError
+from kernels.ops.conv import layouts
+from kernels.ops.conv.line import Line
+from kernels.problem import Operand, Problem, Work, axis
+
+if TYPE_CHECKING:
+    from kernels.problem import Array, Arrays
+
+
+@dataclass(frozen=True)
+class Shape(Problem):
+    """What a convolution is before anything is computed; kernels/ops/conv/problem.py says what its passes are."""
+
+    op: ClassVar[str] = "conv"
+    planes: ClassVar[tuple[str, ...]] = ()  # probes in which errors are judged by whole planes
+
+    n: int = axis("images of the batch", low=1)
+    c: int = axis("channels of an image", low=1)
+    h: int = axis("rows of an image", low=1)
+    w: int = axis("columns of an image", low=1)
+    k: int = axis("filters, the channels of the result", low=1)
+    r: int = axis("rows of a filter", 3, low=1)
+    s: int = axis("columns of a filter", 3, low=1)
+    stride: int = axis("rows and columns from one place of the filter to the next", 1, low=1)
+    pad_top: int = axis("rows of zeros above an image", 0, low=0)
+    pad_left: int = axis("columns of zeros left of an image", 0, low=0)
+    pad_bottom: int = axis("rows of zeros below an image", 0, low=0)
+    pad_right: int = axis("columns of zeros right of an image", 0, low=0)
+    dilation: int = axis("rows and columns from one tap of a filter to the next", 1, low=1)
+    groups: int = axis("parts of the channels, each with filters of its own", 1, low=1)
+    direction: str = direction("which of the three passes", "forward", "dgrad", "wgrad")
+    layout: str = axis("order of the axes", "nchw", choices=layouts.LAYOUTS, said="word")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("c", "k"):
+            if getattr(self, name) % self.groups:
+                raise UsageError(f"--groups {self.groups}: --{name} {getattr(self, name)} is not a multiple of it")
+            if self.layout == "nchw16c" and (getattr(self, name) % layouts.BLOCK or self.groups > 1):
+                raise UsageError(f"--layout nchw16c: take one group, and a multiple of {layouts.BLOCK} for --c and --k")
+        for name, line, size in zip("rs", self.lines, (self.h, self.w), strict=True):
+            if line.outputs < 1:
+                raise UsageError(f"--{name} {line.taps}: longer than an image of {size} with its padding")
+
+    @property
+    def lines(self) -> tuple[Line, Line]:
+        """Down, and across."""
+        return (
+            Line(self.h, self.r, self.stride, self.pad_top, self.pad_bottom, self.dilation),
+            Line(self.w, self.s, self.stride, self.pad_left, self.pad_right, self.dilation),
+        )
+
+    @property
+    def outputs_of_image(self) -> int:
+        """OH·OW."""
+        down, across = self.lines
+        return down.outputs * across.outputs
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.n * self.k * self.outputs_of_image * self.c // self.groups * self.r * self.s
+
+    @property
+    def inside(self) -> float:
+        """FLOPs of the taps that lie inside the image: what sums term by term need."""
+        down, across = self.lines
+        return 2.0 * self.n * self.k * (self.c // self.groups) * down.pairs * across.pairs
+
+    @property
+    def bytes(self) -> float:
+        return float(self.footprint)
+
+    def direct_work(self) -> Work:
+        """What a sum term by term executes."""
+        return Work(self.inside, self.bytes)
+
+    @property
+    def summed(self) -> int:
+        per_group = {"forward": self.c, "dgrad": self.k}
+        if self.direction == "wgrad":
+            return self.n * self.outputs_of_image
+        return per_group[self.direction] // self.groups * self.r * self.s
+
+    @property
+    def of_planes(self) -> Shape:
+        """The problem with one number for each plane of images and filters."""
+        return Shape(self.n, self.c, 1, 1, self.k, 1, 1, groups=self.groups, direction=self.direction)
+
+    @property
+    def graded(self) -> dict[str, int]:
+        """Images; of a filter's gradient, which is summed over them, the filters."""
+        if self.direction != "wgrad":
+            return {self.operands()[0].name: 0}
+        return {"nchw": {"dy": 1}, "nhwc": {"dy": 3}}.get(self.layout, {})
+
+    def operands(self) -> tuple[Operand, ...]:
+        down, across = self.lines
+        x = layouts.images(self.layout, self.n, self.c, self.h, self.w)
+        w = layouts.filters(self.layout, self.k, self.c // self.groups, self.r, self.s)
+        y = layouts.images(self.layout, self.n, self.k, down.outputs, across.outputs)
+        if self.direction == "forward":
+            return Operand("x", x, "in"), Operand("w", w, "in"), Operand("y", y, "out")
+        if self.direction == "dgrad":
+            return Operand("dy", y, "in"), Operand("w", w, "in"), Operand("dx", x, "out")
+        return Operand("x", x, "in"), Operand("dy", y, "in"), Operand("dw", w, "out")
+
+    def plain(self, array: Array) -> Array:
+        """An operand with the axes images or filters, channels, row, column; a view where that is possible."""
+        return layouts.plain(self.layout, array)
+
+    def laid(self, array: Array, name: str) -> Array:
+        """The reverse: a plain operand of that name in the layout."""
+        return layouts.laid(self.layout, array, of_filters=name in ("w", "dw"))
+
+    def inputs(self, x: Arrays) -> tuple[Array, Array]:
+        """Both, plain."""
+        first, second = (self.plain(x[operand.name]) for operand in self.operands()[:2])
+        return first, second

@@ -63,11 +63,11 @@ def prepare(problem: Conv, device: Any, setting: Setting, block: Block | None) -
     function = maths.address(SOURCE, f"im2col_{problem.direction}")
     size = workspace(problem, block) if block else 0
     columns = device.allocate(size) if block else None
-    fields = _fields(problem)
+    fields = geometry(problem)
     if block is None and problem.layout == "nhwc":  # the batch is one image, its pixels one matrix
         fields |= {"images": 1, "height": problem.n * problem.h, "down": problem.n * problem.h}
     fields["block"] = block(problem) if block else fields["down"] * fields["across"]
-    fields |= {"sgemm": blas.sgemm, "wide": blas.wide, "columns": None if columns is None else columns.ctypes.data}
+    fields |= {"sgemm": blas.sgemm, "wide": blas.wide, "last": problem.layout == "nhwc", "columns": None if columns is None else columns.ctypes.data}
 
     def bind(buffers: Sequence[Array]) -> Launch:
         names = [operand.name[-1] for operand in problem.operands()]
@@ -76,7 +76,8 @@ def prepare(problem: Conv, device: Any, setting: Setting, block: Block | None) -
     return bind
 
 
-def _fields(problem: Conv) -> dict[str, Any]:
+def geometry(problem: Conv) -> dict[str, Any]:
+    """The problem as C files of convolutions call its numbers."""
     down, across = problem.lines
     return {
         "images": problem.n,
@@ -93,7 +94,6 @@ def _fields(problem: Conv) -> dict[str, Any]:
         "groups": problem.groups,
         "down": down.outputs,
         "across": across.outputs,
-        "last": problem.layout == "nhwc",
     }
 
 

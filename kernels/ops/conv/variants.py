@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernels.ops.conv import im2col, torch_rows
+from kernels.ops.conv import direct, im2col, torch_rows
 from kernels.ops.conv.problem import Conv
 from kernels.variant import Variant
 
-VARIANTS: tuple[Variant[Conv], ...] = (*torch_rows.ROWS, *im2col.ROWS)
+VARIANTS: tuple[Variant[Conv], ...] = (*torch_rows.ROWS, *im2col.ROWS, *direct.ROWS)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

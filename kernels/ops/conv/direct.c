@@ -92,9 +92,10 @@ static void to_lanes(const float *rows, int64_t step, int64_t count, int64_t len
     for (int64_t first = 0; first < length; first += LANES) {
         int64_t some = least(LANES, length - first);
         vec a[LANES];
-        for (int64_t i = 0; i < LANES; i++) a[i] = i < count ? load_some(rows + i * step + first, some, 0) : all(0);
-        if (some == LANES)
-            for (int64_t i = 0; i < count; i++) a[i] = load(rows + i * step + first);
+        if (some == LANES && count == LANES)
+            for (int64_t i = 0; i < LANES; i++) a[i] = load(rows + i * step + first);
+        else
+            for (int64_t i = 0; i < LANES; i++) a[i] = i < count ? load_some(rows + i * step + first, some, 0) : all(0);
         transposed(a);
         for (int64_t i = 0; i < some; i++) store(lanes + (first + i) * pitch, a[i]);
     }
@@ -161,7 +162,7 @@ typedef struct {
     images from, to;
     reach down, across;
     int64_t inputs, outputs, blocks; /* of a group; of WIDE outputs */
-    int64_t part, pitch, plane;      /* of the frame: columns a stride parts, rows, channels */
+    int64_t part, pitch, line;       /* of the frame: from columns a stride parts, channels, rows to the next */
     float *frame, *packed, *sums;
     int64_t *row, *row_shift, *column, *column_shift, *offset;
 } plan;
@@ -181,11 +182,11 @@ static plan plan_of(const problem *p, int64_t *size)
     q.across = reach_of(p, p->taps_across, p->left, p->across, p->width);
     q.part = ceiling(q.across.span, q.across.step);
     q.pitch = q.part * q.across.step;
-    q.plane = rounded(q.from.height * q.pitch);
-    if (q.plane % 32 == 0) q.plane += 16; /* channels a power of two apart would share few lines of a cache */
+    if (q.pitch % 32 == 0) q.pitch += 16; /* channels a power of two apart would share few lines of a cache */
+    q.line = q.inputs * q.pitch;
     int64_t taps = p->rows * p->taps_across, columns = ceiling(q.to.width, q.across.phases);
     float *place = p->scratch;
-    q.frame = place, place += q.inputs * q.plane;
+    q.frame = place, place += rounded(q.from.height * q.line);
     q.packed = place, place += p->groups * q.blocks * q.inputs * taps * WIDE;
     q.sums = place, place += rounded(most(BAND, columns)) * WIDE;
     q.row = (int64_t *)place;
@@ -239,11 +240,11 @@ static void fill(const plan *q, const float *image, int64_t group)
         for (int64_t y = 0; y < m->height; y++, source += m->width * m->pixel)
             for (int64_t i = 0; i < step; i++) {
                 int64_t first = most(0, -below(low + i, step)), end = least(q->part, below(m->width - 1 - low - i, step) + 1);
-                float *to = q->frame + c * q->plane + y * q->pitch + i * q->part;
+                float *to = q->frame + c * q->pitch + y * q->line + i * q->part;
                 const float *from = source + (low + i) * m->pixel;
                 if (end <= first) continue;
                 if (beside > 1)
-                    from_lanes(from + first * m->pixel, m->pixel, to + first, q->plane, LANES, end - first);
+                    from_lanes(from + first * m->pixel, m->pixel, to + first, q->pitch, LANES, end - first);
                 else if (m->pixel == 1 && step == 1)
                     put(to + first, from + first, end - first);
                 else
@@ -257,7 +258,7 @@ typedef struct {
     const float *x, *w;
     float *sums;
     const int64_t *offset;
-    int64_t channels, taps, plane, filter;
+    int64_t channels, taps, pitch, filter;
     int first;
 } task;
 
@@ -267,7 +268,7 @@ INLINE void tile(const int count, const int vectors, const task *t)
     for (int i = 0; i < count; i++)
         for (int v = 0; v < vectors; v++) sum[i][v] = t->first ? all(0) : load(t->sums + (i * vectors + v) * LANES);
     const float *x = t->x, *w = t->w;
-    for (int64_t c = 0; c < t->channels; c++, x += t->plane, w += t->filter)
+    for (int64_t c = 0; c < t->channels; c++, x += t->pitch, w += t->filter)
         for (int64_t k = 0; k < t->taps; k++) {
             const float *pixel = x + t->offset[k];
             vec filter[2];
@@ -301,12 +302,12 @@ static void band(const plan *q, int64_t rows, int64_t columns, const float *w, i
             int64_t y = o * q->down.step, begin = 0, last = rows;
             while (begin < last && (y + q->row_shift[begin] < 0 || y + q->row_shift[begin] >= q->from.height)) begin++;
             while (last > begin && (y + q->row_shift[last - 1] < 0 || y + q->row_shift[last - 1] >= q->from.height)) last--;
-            task t = {.offset = q->offset + begin * columns, .taps = (last - begin) * columns, .plane = q->plane};
+            task t = {.offset = q->offset + begin * columns, .taps = (last - begin) * columns, .pitch = q->pitch};
             t.channels = least(some, q->inputs - c), t.filter = taps * wide, t.first = c == 0;
             t.w = w + (c * taps + begin * columns) * wide;
             for (int64_t i = 0; i < parts; i++) {
                 int64_t left = outputs * i / parts, right = outputs * (i + 1) / parts;
-                t.x = q->frame + c * q->plane + y * q->pitch + left;
+                t.x = q->frame + c * q->pitch + y * q->line + left;
                 t.sums = q->sums + ((o - first) * outputs + left) * wide;
                 tile_of(right - left, wide, &t);
             }
@@ -348,7 +349,7 @@ static void each_phase(const plan *q, float *image, int64_t group, int64_t block
             int64_t outputs = ceiling(m->width - b, q->across.phases);
             for (int64_t k = 0; k < rows * columns; k++) {
                 int64_t place = q->column_shift[k % columns] - q->across.low, step = q->across.step;
-                q->offset[k] = q->row_shift[k / columns] * q->pitch + place % step * q->part + place / step;
+                q->offset[k] = q->row_shift[k / columns] * q->line + place % step * q->part + place / step;
             }
             int64_t high = outputs > 0 ? most(1, BAND / outputs) : 1;
             for (int64_t o = 0; outputs > 0 && o < outputs_down; o += high) {
@@ -369,7 +370,7 @@ static void sums_of_images(const problem *p)
     float *to = p->direction == FORWARD ? p->y : p->x;
     filters = q.inputs * p->rows * p->taps_across * WIDE;
     for (int64_t i = 0; i < p->groups * q.blocks; i++) pack(&q, i / q.blocks, i % q.blocks, q.packed + i * filters);
-    memset(q.frame, 0, 4 * q.inputs * q.plane);
+    memset(q.frame, 0, 4 * q.from.height * q.line);
     for (int64_t n = 0; n < p->images; n++)
         for (int64_t group = 0; group < p->groups; group++) {
             fill(&q, from + n * q.from.image, group);
@@ -384,7 +385,7 @@ typedef struct {
     const problem *p;
     images x, y;
     int64_t channels, filters, blocks, planes; /* of a group; of WIDE filters; channels × taps across */
-    int64_t high, lines, plane;                /* rows of outputs at a time, of the image for them; floats of a plane */
+    int64_t high, lines, plane;                /* rows of outputs at a time, of the image for them; floats of a plane's row */
     float *frame, *gradient, *lanes;
 } gradients;
 
@@ -396,10 +397,9 @@ static gradients gradients_of(const problem *p, int64_t *size)
     q.blocks = ceiling(q.filters, WIDE), q.planes = q.channels * p->taps_across;
     q.high = least(p->down, most(1, GRADIENT_BAND / p->across));
     q.lines = least(p->height, (q.high - 1) * p->stride + (p->rows - 1) * p->dilation + 1);
-    q.plane = rounded(q.lines * p->across);
-    if (q.plane % 32 == 0) q.plane += 16;
+    q.plane = p->across % 32 ? p->across : p->across + 16;
     float *place = p->scratch;
-    q.frame = place, place += q.planes * q.plane;
+    q.frame = place, place += rounded(q.lines * q.planes * q.plane);
     q.gradient = place, place += q.blocks * q.planes * p->rows * WIDE;
     q.lanes = place, place += q.high * p->across * WIDE;
     *size = 4 * (place - p->scratch);
@@ -417,7 +417,7 @@ static void spread(const gradients *q, const float *image, int64_t group, int64_
         int64_t last = most(begin, least(p->across, below(p->width - 1 - shift, stride) + 1));
         const float *source = image + at(q->x.channel, group * q->channels + i / p->taps_across);
         float *to = q->frame + i * q->plane;
-        for (int64_t y = first; y < end; y++, to += p->across) {
+        for (int64_t y = first; y < end; y++, to += q->planes * q->plane) {
             const float *row = source + (y * p->width + shift) * pixel;
             for (int64_t j = 0; j < begin; j++) to[j] = 0;
             if (pixel == 1 && stride == 1)
@@ -492,8 +492,8 @@ static void add_band(const gradients *q, int64_t block, int64_t lanes, int64_t f
             int64_t last = least(end, below(p->height - 1 - shift, p->stride) + 1);
             if (last <= begin) continue;
             filters_task t = {.plane = q->plane, .rows = last - begin, .outputs = p->across};
-            t.line = p->stride * p->across;
-            t.x = q->frame + left * q->plane + (begin * p->stride + shift - top) * p->across;
+            t.line = p->stride * q->planes * q->plane;
+            t.x = q->frame + left * q->plane + (begin * p->stride + shift - top) * q->planes * q->plane;
             t.y = q->lanes + (begin - first) * p->across * wide;
             t.sums = q->gradient + block * q->planes * p->rows * WIDE;
             for (int64_t k = left; k < right; k++)

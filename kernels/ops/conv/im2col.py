@@ -67,7 +67,12 @@ def prepare(problem: Conv, device: Any, setting: Setting, block: Block | None) -
     if block is None and problem.layout == "nhwc":  # the batch is one image, its pixels one matrix
         fields |= {"images": 1, "height": problem.n * problem.h, "down": problem.n * problem.h}
     fields["block"] = block(problem) if block else fields["down"] * fields["across"]
-    fields |= {"sgemm": blas.sgemm, "wide": blas.wide, "last": problem.layout == "nhwc", "columns": None if columns is None else columns.ctypes.data}
+    fields |= {
+        "sgemm": blas.sgemm,
+        "wide": blas.wide,
+        "last": problem.layout == "nhwc",
+        "columns": None if columns is None else columns.ctypes.data,
+    }
 
     def bind(buffers: Sequence[Array]) -> Launch:
         names = [operand.name[-1] for operand in problem.operands()]

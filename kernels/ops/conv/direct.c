@@ -233,7 +233,7 @@ static void pack(const plan *q, int64_t group, int64_t block, float *to)
 static void fill(const plan *q, const float *image, int64_t group)
 {
     const images *m = &q->from;
-    int64_t step = q->across.step, low = q->across.low, beside = m->pixel > 1 && step == 1 ? LANES : 1;
+    int64_t step = q->across.step, low = q->across.low, beside = m->pixel > 1 ? LANES : 1, apart = step * m->pixel;
     for (int64_t c = 0; c < q->inputs; c += beside) {
         if (c + beside > q->inputs) beside = 1;
         const float *source = image + at(m->channel, group * q->inputs + c);
@@ -244,11 +244,11 @@ static void fill(const plan *q, const float *image, int64_t group)
                 const float *from = source + (low + i) * m->pixel;
                 if (end <= first) continue;
                 if (beside > 1)
-                    from_lanes(from + first * m->pixel, m->pixel, to + first, q->pitch, LANES, end - first);
-                else if (m->pixel == 1 && step == 1)
+                    from_lanes(from + first * apart, apart, to + first, q->pitch, LANES, end - first);
+                else if (apart == 1)
                     put(to + first, from + first, end - first);
                 else
-                    for (int64_t v = first; v < end; v++) to[v] = from[v * step * m->pixel];
+                    for (int64_t v = first; v < end; v++) to[v] = from[v * apart];
             }
     }
 }
@@ -410,22 +410,28 @@ static gradients gradients_of(const problem *p, int64_t *size)
 static void spread(const gradients *q, const float *image, int64_t group, int64_t first, int64_t end)
 {
     const problem *p = q->p;
-    int64_t pixel = q->x.pixel, stride = p->stride;
-    for (int64_t i = 0; i < q->planes; i++) {
-        int64_t shift = i % p->taps_across * p->dilation - p->left;
-        int64_t begin = least(p->across, most(0, -below(shift, stride)));
-        int64_t last = most(begin, least(p->across, below(p->width - 1 - shift, stride) + 1));
-        const float *source = image + at(q->x.channel, group * q->channels + i / p->taps_across);
-        float *to = q->frame + i * q->plane;
-        for (int64_t y = first; y < end; y++, to += q->planes * q->plane) {
-            const float *row = source + (y * p->width + shift) * pixel;
-            for (int64_t j = 0; j < begin; j++) to[j] = 0;
-            if (pixel == 1 && stride == 1)
-                put(to + begin, row + begin, last - begin);
-            else
-                for (int64_t j = begin; j < last; j++) to[j] = row[j * stride * pixel];
-            for (int64_t j = last; j < p->across; j++) to[j] = 0;
-        }
+    int64_t taps = p->taps_across, stride = p->stride, apart = stride * q->x.pixel, beside = q->x.pixel > 1 ? LANES : 1;
+    for (int64_t c = 0; c < q->channels; c += beside) {
+        if (c + beside > q->channels) beside = 1;
+        const float *source = image + at(q->x.channel, group * q->channels + c);
+        for (int64_t y = first; y < end; y++)
+            for (int64_t s = 0; s < taps; s++) {
+                int64_t shift = s * p->dilation - p->left;
+                int64_t begin = least(p->across, most(0, -below(shift, stride)));
+                int64_t last = most(begin, least(p->across, below(p->width - 1 - shift, stride) + 1));
+                float *to = q->frame + ((y - first) * q->planes + c * taps + s) * q->plane;
+                const float *from = source + (y * p->width + shift) * q->x.pixel;
+                for (int64_t i = 0; i < beside; i++) {
+                    for (int64_t j = 0; j < begin; j++) to[i * taps * q->plane + j] = 0;
+                    for (int64_t j = last; j < p->across; j++) to[i * taps * q->plane + j] = 0;
+                }
+                if (beside > 1)
+                    from_lanes(from + begin * apart, apart, to + begin, taps * q->plane, LANES, last - begin);
+                else if (apart == 1)
+                    put(to + begin, from + begin, last - begin);
+                else
+                    for (int64_t j = begin; j < last; j++) to[j] = from[j * apart];
+            }
     }
 }
 

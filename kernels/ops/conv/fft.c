@@ -46,6 +46,20 @@ void fft_frame_out(const float *frames, float *planes, int64_t count, int64_t he
         }
 }
 
+typedef double vec __attribute__((vector_size(64), aligned(8)));
+typedef int64_t lanes __attribute__((vector_size(64)));
+
+/* Exchange, of each pair of rows `apart`, the blocks beside the diagonal. */
+static inline void exchange(vec *row, int apart, lanes low, lanes high)
+{
+    for (int i = 0; i < TILE; i++)
+        if (!(i & apart)) {
+            vec a = row[i], b = row[i + apart];
+            row[i] = __builtin_shuffle(a, b, low);
+            row[i + apart] = __builtin_shuffle(a, b, high);
+        }
+}
+
 /* y[j * ldy + i] = x[i * ldx + j], eight by eight. */
 static void transpose(const double *restrict x, int64_t ldx, double *restrict y, int64_t ldy, int64_t rows, int64_t cols)
 {
@@ -53,10 +67,12 @@ static void transpose(const double *restrict x, int64_t ldx, double *restrict y,
     for (; j + TILE <= cols; j += TILE) {
         int64_t i = 0;
         for (; i + TILE <= rows; i += TILE) {
-            double tile[TILE][TILE];
-            for (int a = 0; a < TILE; a++)
-                for (int b = 0; b < TILE; b++) tile[b][a] = x[(i + a) * ldx + j + b];
-            for (int b = 0; b < TILE; b++) memcpy(y + (j + b) * ldy + i, tile[b], sizeof tile[b]);
+            vec tile[TILE];
+            for (int a = 0; a < TILE; a++) tile[a] = *(const vec *)(x + (i + a) * ldx + j);
+            exchange(tile, 4, (lanes){0, 1, 2, 3, 8, 9, 10, 11}, (lanes){4, 5, 6, 7, 12, 13, 14, 15});
+            exchange(tile, 2, (lanes){0, 1, 8, 9, 4, 5, 12, 13}, (lanes){2, 3, 10, 11, 6, 7, 14, 15});
+            exchange(tile, 1, (lanes){0, 8, 2, 10, 4, 12, 6, 14}, (lanes){1, 9, 3, 11, 5, 13, 7, 15});
+            for (int b = 0; b < TILE; b++) *(vec *)(y + (j + b) * ldy + i) = tile[b];
         }
         for (; i < rows; i++)
             for (int b = 0; b < TILE; b++) y[(j + b) * ldy + i] = x[i * ldx + j + b];

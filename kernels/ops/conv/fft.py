@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("fft.c")
 BLOCK = 1 << 19  # bytes of frames that are transformed at a time: they and their spectra lie in a second-level cache
+TILE = 8  # planes whose spectra are transposed at a time
 MOST = 4 << 30  # bytes of spectra
 POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 PASSES = ("forward", "dgrad", "wgrad")
@@ -150,8 +151,9 @@ def plan(problem: Conv, device: Any, blas: Blas, library: Library) -> Plan:
     import numpy as np
 
     down, across = lengths(problem)
-    counts, most = planes(problem), max(1, BLOCK // (4 * down * across))
-    blocks = {name: -(-count // -(-count // most)) for name, count in counts.items()}
+    counts, most = planes(problem), max(TILE, BLOCK // (4 * down * across))
+    evenly = {name: -(-count // -(-count // most)) for name, count in counts.items()}
+    blocks = {name: -(-each // TILE) * TILE for name, each in evenly.items()}
     largest = max(blocks.values())
     half = across // 2 + 1
     frames = device.allocate(4 * largest * down * across).view(np.float32).reshape(largest, down, across)
@@ -185,13 +187,13 @@ def _frame(made: Plan, name: str, array: Array) -> tuple[int, int, int, int, int
 
 
 def _into(made: Plan, name: str, array: Array) -> Callable[[], None]:
-    """Planes to spectra by frequency, a block at a time. Behind the last planes of the last block stand earlier ones."""
+    """Planes to spectra by frequency, block by block. Behind the last planes of the last block stand earlier ones."""
     blocks, frame, size = _blocks(made, name, array), _frame(made, name, array), made.blocks[name]
     transform, f, count = made.transforms[name], frequencies(made.problem), planes(made.problem)[name]
     frames, whole, c = made.frames[:size], made.whole[name].ctypes.data, made.c
     at = frames.ctypes.data
 
-    def run(keep: object = array) -> None:
+    def run(keep: object = (made, array)) -> None:
         frames.fill(0)
         for place, first, here in blocks:
             c.fft_frame_in(place, at, here, *frame)
@@ -209,7 +211,7 @@ def _out(made: Plan, name: str, array: Array) -> Callable[[], None]:
     places = (_start(made.problem, *of) for of in zip(made.problem.lines, lengths(made.problem), strict=True))
     end = (*frame, *places, 1 / (frame[2] * frame[3]))
 
-    def run(keep: object = array) -> None:
+    def run(keep: object = (made, array)) -> None:
         for place, first, here in blocks:
             c.fft_by_plane(whole + 8 * first, spectra, here, f, count)
             frames = transform()
@@ -233,7 +235,7 @@ def _multiply(made: Plan) -> Callable[[], None]:
     setattr(argument, "pass", PASSES.index(problem.direction))
     product, place = made.c.fft_products, ctypes.byref(argument)
 
-    def run(keep: object = argument) -> None:
+    def run(keep: object = (made, argument)) -> None:
         product(place)
 
     return run

@@ -15,19 +15,29 @@ typedef void (*sgemm32)(int, int, int, int, int, int, float, const float *, int,
 typedef void (*sgemm64)(int, int, int, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *,
                         int64_t, float, float *, int64_t);
 
-/* Planes of height x width at the origins of frames down x across, whose other elements are zero already. `step`: from
- * one of a plane's rows and columns to the next. */
-void fft_frame_in(const float *planes, float *frames, int64_t count, int64_t height, int64_t width, int64_t down,
-                  int64_t across, int64_t step)
+/* Where to next, around an edge: |step| < size. */
+static inline int64_t onward(int64_t at, int64_t step, int64_t size)
 {
-    for (int64_t p = 0; p < count; p++, frames += down * across)
-        for (int64_t i = 0; i < height; i++, planes += width) {
-            float *row = frames + i * step * across;
+    at += step;
+    return at < 0 ? at + size : at >= size ? at - size : at;
+}
+
+/* Planes of height x width at the origins of frames down x across, whose other elements are zero already. Frames stand
+ * for `rows` planes that lie one after another, or `ahead` planes apart where those of all columns are wanted first, as
+ * of a transposed matrix. `step`: from one of a plane's rows and columns to the next; -1 turns it around. */
+void fft_frame_in(const float *planes, float *frames, int64_t first, int64_t count, int64_t rows, int64_t ahead,
+                  int64_t height, int64_t width, int64_t down, int64_t across, int64_t step)
+{
+    for (int64_t p = first; p < first + count; p++, frames += down * across) {
+        const float *plane = planes + (p % rows * ahead + p / rows) * height * width;
+        for (int64_t i = 0, y = 0; i < height; i++, y = onward(y, step, down), plane += width) {
+            float *row = frames + y * across;
             if (step == 1)
-                for (int64_t j = 0; j < width; j++) row[j] = planes[j];
+                for (int64_t j = 0; j < width; j++) row[j] = plane[j];
             else
-                for (int64_t j = 0; j < width; j++) row[j * step] = planes[j];
+                for (int64_t j = 0, x = 0; j < width; j++, x = onward(x, step, across)) row[x] = plane[j];
         }
+    }
 }
 
 /* The reverse, from row `top` and column `left` on, around the frame's edges: times scale. */
@@ -92,7 +102,8 @@ void fft_by_plane(const double *whole, double *spectra, int64_t count, int64_t f
     transpose(whole, planes, spectra, frequencies, frequencies, count);
 }
 
-/* Spectra of x, w and y, and the sizes of the product of one frequency; pass 0 forward, 1 dgrad, 2 wgrad. */
+/* Spectra of x, w and y, and the sizes of the product of one frequency; pass 0 forward, 1 dgrad, 2 wgrad. Forward w is
+ * transposed and conjugate already: OpenBLAS would bring it into that order each time. */
 typedef struct {
     complex_float *x, *w, *y;
     void *gemm;
@@ -103,17 +114,16 @@ void fft_products(const products *p)
 {
     static const complex_float one = {1, 0}, zero = {0, 0};
     const int64_t n = p->n, c = p->c, k = p->k;
-    const int64_t m[] = {n, n, k}, columns[] = {k, c, c}, inner[] = {c, k, n}, lda[] = {c, k, k}, ldb[] = {c, c, c};
-    const int ta[] = {NO_TRANS, NO_TRANS, CONJ_TRANS}, tb[] = {CONJ_TRANS, NO_TRANS, NO_TRANS};
-    const int i = (int)p->pass;
+    const int64_t m[] = {n, n, k}, columns[] = {k, c, c}, inner[] = {c, k, n}, lda[] = {c, k, k};
+    const int i = (int)p->pass, trans = i == 2 ? CONJ_TRANS : NO_TRANS;
     for (int64_t f = 0; f < p->frequencies; f++) {
         complex_float *x = p->x + f * n * c, *w = p->w + f * k * c, *y = p->y + f * n * k;
         complex_float *a = i ? y : x, *b = i == 2 ? x : w, *out = i == 0 ? y : i == 1 ? x : w;
         if (p->wide)
-            ((cgemm64)p->gemm)(ROW_MAJOR, ta[i], tb[i], m[i], columns[i], inner[i], &one, a, lda[i], b, ldb[i], &zero,
-                               out, columns[i]);
+            ((cgemm64)p->gemm)(ROW_MAJOR, trans, NO_TRANS, m[i], columns[i], inner[i], &one, a, lda[i], b, columns[i],
+                               &zero, out, columns[i]);
         else
-            ((cgemm32)p->gemm)(ROW_MAJOR, ta[i], tb[i], (int)m[i], (int)columns[i], (int)inner[i], &one, a,
-                               (int)lda[i], b, (int)ldb[i], &zero, out, (int)columns[i]);
+            ((cgemm32)p->gemm)(ROW_MAJOR, trans, NO_TRANS, (int)m[i], (int)columns[i], (int)inner[i], &one, a,
+                               (int)lda[i], b, (int)columns[i], &zero, out, (int)columns[i]);
     }
 }

@@ -120,7 +120,7 @@ def functions() -> ctypes.CDLL:
     moves = library.fft_by_frequency, library.fft_by_plane
     for function in moves:
         function.argtypes = (POINTER, POINTER, *[INT64] * 3)
-    library.fft_frame_in.argtypes = (POINTER, POINTER, *[INT64] * 6)
+    library.fft_frame_in.argtypes = (POINTER, POINTER, *[INT64] * 9)
     library.fft_frame_out.argtypes = (POINTER, POINTER, *[INT64] * 8, FLOAT)
     for function in (*moves, library.fft_frame_in, library.fft_frame_out, library.fft_products):
         function.restype = None
@@ -173,11 +173,10 @@ def stages(made: Plan, buffers: dict[str, Array]) -> tuple[Stage, ...]:
     return (*into, Stage("products", _multiply(made)), Stage(f"inverse {output}", _out(made, output, buffers[output])))
 
 
-def _blocks(made: Plan, name: str, array: Array) -> list[tuple[int, int, int]]:
-    """Of each block: the address of its planes, its first plane, how many it has."""
+def _blocks(made: Plan, name: str) -> list[tuple[int, int]]:
+    """Of each block its first plane, and how many it has."""
     count, size = planes(made.problem)[name], made.blocks[name]
-    at, plane = array.ctypes.data, 4 * array.shape[2] * array.shape[3]
-    return [(at + first * plane, first, min(size, count - first)) for first in range(0, count, size)]
+    return [(first, min(size, count - first)) for first in range(0, count, size)]
 
 
 def _frame(made: Plan, name: str, array: Array) -> tuple[int, int, int, int, int]:
@@ -188,15 +187,18 @@ def _frame(made: Plan, name: str, array: Array) -> tuple[int, int, int, int, int
 
 def _into(made: Plan, name: str, array: Array) -> Callable[[], None]:
     """Planes to spectra by frequency, block by block. Behind the last planes of the last block stand earlier ones."""
-    blocks, frame, size = _blocks(made, name, array), _frame(made, name, array), made.blocks[name]
-    transform, f, count = made.transforms[name], frequencies(made.problem), planes(made.problem)[name]
-    frames, whole, c = made.frames[:size], made.whole[name].ctypes.data, made.c
-    at = frames.ctypes.data
+    problem, blocks, frame = made.problem, _blocks(made, name), _frame(made, name, array)
+    order = (planes(problem)[name], 1)
+    if name == "w" and problem.direction == "forward":  # turned around, a plane has the conjugate spectrum
+        order, frame = (problem.k, problem.c), (*frame[:4], -problem.dilation)
+    transform, f, count = made.transforms[name], frequencies(problem), planes(problem)[name]
+    frames, whole, c = made.frames[: made.blocks[name]], made.whole[name].ctypes.data, made.c
+    at, place = frames.ctypes.data, array.ctypes.data
 
     def run(keep: object = (made, array)) -> None:
         frames.fill(0)
-        for place, first, here in blocks:
-            c.fft_frame_in(place, at, here, *frame)
+        for first, here in blocks:
+            c.fft_frame_in(place, at, first, here, *order, *frame)
             spectra = transform()  # which may be the library's own memory, to be had until it is dropped
             c.fft_by_frequency(spectra.ctypes.data, whole + 8 * first, here, f, count)
 
@@ -205,17 +207,18 @@ def _into(made: Plan, name: str, array: Array) -> Callable[[], None]:
 
 def _out(made: Plan, name: str, array: Array) -> Callable[[], None]:
     """Spectra by frequency to planes."""
-    blocks, frame = _blocks(made, name, array), _frame(made, name, array)
+    blocks, frame = _blocks(made, name), _frame(made, name, array)
     transform, f, count = made.transforms[name], frequencies(made.problem), planes(made.problem)[name]
     whole, spectra, c = made.whole[name].ctypes.data, made.spectra.ctypes.data, made.c
     places = (_start(made.problem, *of) for of in zip(made.problem.lines, lengths(made.problem), strict=True))
     end = (*frame, *places, 1 / (frame[2] * frame[3]))
+    plane, at = 4 * frame[0] * frame[1], array.ctypes.data
 
     def run(keep: object = (made, array)) -> None:
-        for place, first, here in blocks:
+        for first, here in blocks:
             c.fft_by_plane(whole + 8 * first, spectra, here, f, count)
             frames = transform()
-            c.fft_frame_out(frames.ctypes.data, place, here, *end)
+            c.fft_frame_out(frames.ctypes.data, at + first * plane, here, *end)
 
     return run
 

@@ -4,13 +4,14 @@
  *
  * Vectors hold LANES channels of one pixel. Rows of pixels are brought into that order first (`strip`), so that all
  * layouts share the rest, no tile is cut and what is not image is zeros. All A² matrices stand with channels last:
- * V[A²][tiles][channels of the input], U[A²][K][C], products M[A²][tiles][channels of the output]; leading dimensions
- * are multiples of LANES, and what is beyond the channels is zero from the start and stays zero. */
+ * V[A²][tiles][channels of the input], U[A²][channels of the input][channels of the output], their products
+ * M[A²][tiles][channels of the output]; for the filters' gradient U[A²][K][C]. Leading dimensions are multiples of
+ * LANES, and what is beyond the channels no product reads. */
 
 enum { TAPS = 3, A = M + TAPS - 1, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112, BLOCK = 16 };
 
 #define INLINE static inline __attribute__((always_inline))
-#define UNROLLED _Pragma("GCC unroll 8")
+#define UNROLLED _Pragma("GCC unroll 9")
 
 typedef void (*sgemm32)(int, int, int, int, int, int, float, const float *, int, const float *, int,
                         float, float *, int);
@@ -22,9 +23,9 @@ typedef struct {
     int64_t channels, height, width, image, row, pixel, channel, block;
 } images;
 
-/* Filters likewise. */
+/* Filters likewise, as rows and columns of U: channels and filters, or filters and channels. */
 typedef struct {
-    int64_t filters, channels, filter, filter_block, channel, channel_block, tap;
+    int64_t rows, columns, row, row_block, column, column_block, tap;
 } filters;
 
 /* first: images that are transformed; second: filters, or for the filters' gradient that of the output. kept: the
@@ -38,7 +39,7 @@ typedef struct {
     images source, target;
     filters of;
     int64_t count, top, left, down, across, rows;
-    int64_t ld_from, ld_to, ld_channels, step_v, step_m, step_u, serial;
+    int64_t ld_from, ld_to, ld_u, step_v, step_m, step_u, serial;
     int32_t wide, turned;
 } winograd;
 
@@ -255,64 +256,77 @@ static void output(const winograd *p, int64_t block)
     }
 }
 
-INLINE int64_t of_tap(const filters *f, int64_t k, int64_t c)
+/* Taps of BLOCK rows from r on and LANES columns from c on: where the first is, and each one's place from there. */
+INLINE int64_t block_of(const filters *f, int64_t r, int64_t c)
 {
-    return k / BLOCK * f->filter_block + k % BLOCK * f->filter + c / BLOCK * f->channel_block + c % BLOCK * f->channel;
+    return r / BLOCK * f->row_block + c / BLOCK * f->column_block + c % BLOCK * f->column;
 }
 
-/* G g Gᵀ; of the gradient of the images with the taps turned around. */
+/* Taps of a block of rows from r on to p->strip, with LANES columns side by side; of the gradient of the images turned
+ * around. */
+static void gather(const winograd *p, int64_t r, int64_t rows)
+{
+    const filters *f = &p->of;
+    for (int64_t c = 0; c < f->columns; c++) {
+        const float *w = p->second + block_of(f, r, c);
+        float *to = p->strip + c / LANES * rows * TAPS * TAPS * LANES + c % LANES;
+        for (int64_t k = 0; k < rows; k++)
+            for (int i = 0; i < TAPS * TAPS; i++, to += LANES)
+                *to = w[k * f->row + (p->turned ? TAPS * TAPS - 1 - i : i) * f->tap];
+    }
+}
+
+/* G g Gᵀ. */
 static void filter(const winograd *p)
 {
-    for (int64_t k = 0; k < p->of.filters; k++) {
-        for (int64_t c = 0; c < p->of.channels; c++) {
-            const float *w = p->second + of_tap(&p->of, k, c);
-            for (int i = 0; i < TAPS * TAPS; i++)
-                p->strip[(p->turned ? TAPS * TAPS - 1 - i : i) * p->ld_channels + c] = w[i * p->of.tap];
-        }
-        for (int64_t c = 0; c < p->of.channels; c += LANES) {
-            vec d[TAPS * TAPS], between[A * TAPS], whole[A];
-            float *u = p->u + k * p->ld_channels + c;
-            UNROLLED for (int i = 0; i < TAPS * TAPS; i++) d[i] = load(p->strip + i * p->ld_channels + c);
-            UNROLLED for (int j = 0; j < TAPS; j++) expand(taps, TAPS, d + j, TAPS, between + j, TAPS);
-            UNROLLED for (int i = 0; i < A; i++) {
-                expand(taps, TAPS, between + i * TAPS, 1, whole, 1);
-                UNROLLED for (int j = 0; j < A; j++) store(u + (i * A + j) * p->step_u, whole[j]);
+    const filters *f = &p->of;
+    for (int64_t r = 0; r < f->rows; r += BLOCK) {
+        int64_t rows = least(BLOCK, f->rows - r);
+        gather(p, r, rows);
+        for (int64_t k = 0; k < rows; k++)
+            for (int64_t c = 0; c < f->columns; c += LANES) {
+                vec d[TAPS * TAPS], between[A * TAPS], whole[A];
+                const float *w = p->strip + (c * rows + k * LANES) * TAPS * TAPS;
+                float *u = p->u + (r + k) * p->ld_u + c;
+                UNROLLED for (int i = 0; i < TAPS * TAPS; i++) d[i] = load(w + i * LANES);
+                UNROLLED for (int j = 0; j < TAPS; j++) expand(taps, TAPS, d + j, TAPS, between + j, TAPS);
+                UNROLLED for (int i = 0; i < A; i++) {
+                    expand(taps, TAPS, between + i * TAPS, 1, whole, 1);
+                    UNROLLED for (int j = 0; j < A; j++) store(u + (i * A + j) * p->step_u, whole[j]);
+                }
             }
-        }
     }
 }
 
 /* Gᵀ dU G. */
 static void filter_gradient(const winograd *p)
 {
-    for (int64_t k = 0; k < p->of.filters; k++) {
-        for (int64_t c = 0; c < p->of.channels; c += LANES) {
+    const filters *f = &p->of;
+    for (int64_t r = 0; r < f->rows; r++)
+        for (int64_t c = 0; c < f->columns; c += LANES) {
             vec d[A], between[TAPS * A], whole[TAPS];
-            const float *u = p->u + k * p->ld_channels + c;
+            const float *u = p->u + r * p->ld_u + c;
+            float piece[TAPS * TAPS * LANES], *w = p->result + block_of(f, r, c) + r % BLOCK * f->row;
             UNROLLED for (int j = 0; j < A; j++) {
                 UNROLLED for (int i = 0; i < A; i++) d[i] = load(u + (i * A + j) * p->step_u);
                 contract(taps, TAPS, d, 1, between + j, A);
             }
             UNROLLED for (int i = 0; i < TAPS; i++) {
                 contract(taps, TAPS, between + i * A, 1, whole, 1);
-                UNROLLED for (int j = 0; j < TAPS; j++)
-                    store(p->strip + (i * TAPS + j) * p->ld_channels + c, whole[j]);
+                UNROLLED for (int j = 0; j < TAPS; j++) store(piece + (i * TAPS + j) * LANES, whole[j]);
             }
+            for (int64_t l = 0; l < least(LANES, f->columns - c); l++)
+                for (int i = 0; i < TAPS * TAPS; i++) w[l * f->column + i * f->tap] = piece[i * LANES + l];
         }
-        for (int64_t c = 0; c < p->of.channels; c++) {
-            float *w = p->result + of_tap(&p->of, k, c);
-            for (int i = 0; i < TAPS * TAPS; i++) w[i * p->of.tap] = p->strip[i * p->ld_channels + c];
-        }
-    }
 }
 
-static void multiply(const winograd *p, int ta, int tb, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+static void multiply(const winograd *p, int ta, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
                      const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
     if (p->wide)
-        ((sgemm64)p->sgemm)(ROW_MAJOR, ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
+        ((sgemm64)p->sgemm)(ROW_MAJOR, ta, NO_TRANS, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
     else
-        ((sgemm32)p->sgemm)(ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
+        ((sgemm32)p->sgemm)(ROW_MAJOR, ta, NO_TRANS, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
 }
 
 static int64_t blocks(const winograd *p) { return (p->count * p->down + p->rows - 1) / p->rows; }
@@ -322,21 +336,20 @@ static int64_t tiles(const winograd *p, int64_t block)
     return least(p->rows, p->count * p->down - block * p->rows) * p->across;
 }
 
-/* V·Uᵀ; of the gradient of the images, whose channels are the filters, V·U. */
+/* M = V·U. */
 static void products(const winograd *p, int64_t block)
 {
     for (int64_t i = 0; i < A * A; i++)
-        multiply(p, NO_TRANS, p->turned ? NO_TRANS : TRANS, tiles(p, block), p->target.channels, p->source.channels,
-                 p->v + i * p->step_v, p->ld_from, p->u + i * p->step_u, p->ld_channels, 0, p->m + i * p->step_m,
-                 p->ld_to);
+        multiply(p, NO_TRANS, tiles(p, block), p->target.channels, p->source.channels, p->v + i * p->step_v, p->ld_from,
+                 p->u + i * p->step_u, p->ld_u, 0, p->m + i * p->step_m, p->ld_to);
 }
 
 /* dU += dMᵀ·V. */
 static void sums(const winograd *p, int64_t block)
 {
     for (int64_t i = 0; i < A * A; i++)
-        multiply(p, TRANS, NO_TRANS, p->target.channels, p->source.channels, tiles(p, block), p->m + i * p->step_m, p->ld_to,
-                 p->v + i * p->step_v, p->ld_from, block ? 1 : 0, p->u + i * p->step_u, p->ld_channels);
+        multiply(p, TRANS, p->target.channels, p->source.channels, tiles(p, block), p->m + i * p->step_m, p->ld_to,
+                 p->v + i * p->step_v, p->ld_from, block ? 1 : 0, p->u + i * p->step_u, p->ld_u);
 }
 
 /* The stages alone, of all blocks, one after another at the same place: their times, not their answers. */

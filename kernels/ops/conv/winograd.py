@@ -41,7 +41,7 @@ class Filters(ctypes.Structure):
 
     _fields_ = tuple(
         (name, maths.INT64)
-        for name in ("filters", "channels", "filter", "filter_block", "channel", "channel_block", "tap")
+        for name in ("rows", "columns", "row", "row_block", "column", "column_block", "tap")
     )
 
 
@@ -54,7 +54,7 @@ class Argument(ctypes.Structure):
         ("target", Images),
         ("of", Filters),
         *((name, maths.INT64) for name in ("count", "top", "left", "down", "across", "rows")),
-        *((name, maths.INT64) for name in ("ld_from", "ld_to", "ld_channels", "step_v", "step_m", "step_u", "serial")),
+        *((name, maths.INT64) for name in ("ld_from", "ld_to", "ld_u", "step_v", "step_m", "step_u", "serial")),
         ("wide", ctypes.c_int32),
         ("turned", ctypes.c_int32),
     )
@@ -80,6 +80,11 @@ class Tiling:
     @property
     def written(self) -> int:
         return self.problem.c if self.reverse else self.problem.k
+
+    @property
+    def columns(self) -> int:
+        """Of the filters' transforms."""
+        return self.problem.k if self.problem.direction == "forward" else self.problem.c
 
     @property
     def sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -123,8 +128,8 @@ class Tiling:
         return {
             "v": self.products * (tiles * padded(self.read) + APART),
             "m": self.products * (tiles * padded(self.written) + APART),
-            "u": self.products * (self.problem.k * padded(self.problem.c) + APART),
-            "strip": max((self.m + TAPS - 1) * span, TAPS * TAPS * padded(self.problem.c)),
+            "u": self.products * (self.problem.c * self.problem.k // self.columns * padded(self.columns) + APART),
+            "strip": max((self.m + TAPS - 1) * span, BLOCK * TAPS * TAPS * padded(self.columns)),
             "kept": LANES,
         }
 
@@ -145,13 +150,16 @@ def images(layout: str, channels: int, height: int, width: int) -> Images:
 
 
 def filters(problem: Conv) -> Filters:
+    """As the matrices that the images' transforms are multiplied by; as they become of the filters' gradient."""
     c, taps = problem.c, TAPS * TAPS
-    filter_, filter_block, channel, channel_block, tap = {
-        "nchw": (c * taps, BLOCK * c * taps, taps, BLOCK * taps, 1),
-        "nhwc": (c * taps, BLOCK * c * taps, 1, BLOCK, c),
-        "nchw16c": (1, BLOCK * c * taps, BLOCK, BLOCK * BLOCK * taps, BLOCK * BLOCK),
+    of_filter, of_channel, tap = {
+        "nchw": ((c * taps, BLOCK * c * taps), (taps, BLOCK * taps), 1),
+        "nhwc": ((c * taps, BLOCK * c * taps), (1, BLOCK), c),
+        "nchw16c": ((1, BLOCK * c * taps), (BLOCK, BLOCK * BLOCK * taps), BLOCK * BLOCK),
     }[problem.layout]
-    return Filters(problem.k, c, filter_, filter_block, channel, channel_block, tap)
+    if problem.direction == "forward":
+        return Filters(c, problem.k, *of_channel, *of_filter, tap)
+    return Filters(problem.k, c, *of_filter, *of_channel, tap)
 
 
 @dataclass(frozen=True)
@@ -188,7 +196,7 @@ class Winograd:
             rows=tiling.rows,
             ld_from=padded(tiling.read),
             ld_to=padded(tiling.written),
-            ld_channels=padded(problem.c),
+            ld_u=padded(tiling.columns),
             **{f"step_{name}": floats[name] // tiling.products for name in "vmu"},
             turned=tiling.reverse,
         )

@@ -26,12 +26,8 @@ def accepts(problem: Conv, *, kept: bool = False) -> str | None:
 
 
 def called(problem: Conv) -> str:
-    """The products, of their kind, as a column-major BLAS sees them."""
-    return {
-        "forward": "NT = sgemm(T,N) for each place of a tile",
-        "dgrad": "NN = sgemm(N,N) for each place of a tile",
-        "wgrad": "TN = sgemm(N,T) for each place of a tile",
-    }[problem.direction]
+    """The products, one for each place of a tile, as a column-major BLAS sees them."""
+    return "TN = sgemm(N,T), one a place of a tile" if problem.direction == "wgrad" else "NN = sgemm(N,N), one a place"
 
 
 def row(name: str, algorithm: Winograd, growth: float, roles: tuple[str, ...], *, kept: bool = False) -> Variant[Conv]:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("winograd.c")
 LANES = 16  # channels of a vector, at most: leading dimensions are multiples
-NEAR = 2 << 20  # bytes of V and M together, so that they stay in a second-level cache …
-COLUMNS = 128  # … but so many tiles at least, or the products are too thin
+NEAR = 5 << 18  # bytes of V and M together, so that they stay in a second-level cache with what is multiplied …
+THIN = 64  # … where so many tiles or more do: products of fewer are too thin. Else the block is larger:
+COLUMNS = 128  # so many tiles at least, and as many as the mean of the channels, or U is read more often than V and M
 APART = 16  # floats between matrices of a power of two, whose lines would meet in the same sets of a cache
 
 
@@ -114,10 +115,11 @@ class Tiling:
 
     @property
     def rows(self) -> int:
-        """Rows of tiles in a block: as many as are NEAR, but COLUMNS tiles; blocks of about one size."""
+        """Rows of tiles in a block; blocks of about one size."""
         whole = self.problem.n * self.down
-        one = 4 * self.products * (padded(self.read) + padded(self.written)) * self.across
-        rows = min(whole, max(1, NEAR // one, -(-COLUMNS // self.across)))
+        rows = NEAR // (4 * self.products * (padded(self.read) + padded(self.written)) * self.across)
+        if rows * self.across < THIN:
+            rows = -(-max(COLUMNS, (self.read + self.written) // 2) // self.across)
         return -(-whole // -(-whole // rows))
 
     @property

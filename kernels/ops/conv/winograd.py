@@ -15,7 +15,8 @@ from kernels.launch import Bind, Launch, Setting
 from kernels.libs import openblas
 from kernels.native import launch
 from kernels.ops.conv.cook_toom import TAPS, Matrix, cook_toom, points
-from kernels.ops.conv.problem import BLOCK, Conv
+from kernels.ops.conv.layouts import BLOCK
+from kernels.ops.conv.problem import Conv
 from kernels.problem import Work
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ class Filters(ctypes.Structure):
     """`filters` of winograd.c."""
 
     _fields_ = tuple(
-        (name, maths.INT64)
-        for name in ("rows", "columns", "row", "row_block", "column", "column_block", "tap")
+        (name, maths.INT64) for name in ("rows", "columns", "row", "row_block", "column", "column_block", "tap")
     )
 
 

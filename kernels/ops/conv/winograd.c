@@ -1,13 +1,10 @@
 /* Winograd's F(M, 3) in both dimensions, stride 1: tiles of A × A numbers, A = M + 2, of which M × M outputs come by
- * one product for each of their A² places. Compiled once for each M and set of points, with -DM and the matrices
- * -DBT, -DG, -DOUT (cook_toom.py).
- *
- * Vectors hold LANES channels of one pixel. Rows of pixels are brought into that order first (`strip`), so that all
- * layouts share the rest, no tile is cut and what is not image is zeros. All A² matrices stand with channels last:
- * V[A²][tiles][channels of the input], U[A²][channels of the input][channels of the output], their products
- * M[A²][tiles][channels of the output]; for the filters' gradient U[A²][K][C]. Leading dimensions are multiples of
- * LANES, and what is beyond the channels no product reads. */
-
+ * one product for each of their A² places. Compiled for each M and set of points, with -DM and the matrices -DBT, -DG,
+ * -DOUT (cook_toom.py).
+ * Vectors hold LANES channels of one pixel. Rows of pixels are brought into that order first (`strip`), so that layouts
+ * share the rest, no tile is cut and what is not image is zeros. V[A²][tiles][channels read], U[A²][channels read]
+ * [channels written], their products M[A²][tiles][channels written]; of the filters' gradient U[A²][K][C]. Leading
+ * dimensions are multiples of LANES, and what is beyond the channels no product reads. */
 enum { TAPS = 3, A = M + TAPS - 1, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112, BLOCK = 16 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -277,7 +274,7 @@ static void gather(const winograd *p, int64_t r, int64_t rows)
 }
 
 /* G g Gᵀ. */
-static void filter(const winograd *p)
+void winograd_filter(const winograd *p)
 {
     const filters *f = &p->of;
     for (int64_t r = 0; r < f->rows; r += BLOCK) {
@@ -299,7 +296,7 @@ static void filter(const winograd *p)
 }
 
 /* Gᵀ dU G. */
-static void filter_gradient(const winograd *p)
+void winograd_filter_gradient(const winograd *p)
 {
     const filters *f = &p->of;
     for (int64_t r = 0; r < f->rows; r++)
@@ -352,35 +349,17 @@ static void sums(const winograd *p, int64_t block)
                  p->v + i * p->step_v, p->ld_from, block ? 1 : 0, p->u + i * p->step_u, p->ld_u);
 }
 
-/* The stages alone, of all blocks, one after another at the same place: their times, not their answers. */
-void winograd_filter(const winograd *p) { filter(p); }
-
-void winograd_input(const winograd *p)
-{
-    for (int64_t b = 0; b < blocks(p); b++) input(p, b);
-}
-
-void winograd_products(const winograd *p)
-{
-    for (int64_t b = 0; b < blocks(p); b++) products(p, b);
-}
-
-void winograd_output(const winograd *p)
-{
-    for (int64_t b = 0; b < blocks(p); b++) output(p, b);
-}
-
-void winograd_gradient(const winograd *p)
-{
-    for (int64_t b = 0; b < blocks(p); b++) gradient(p, b);
-}
-
-void winograd_sums(const winograd *p)
-{
-    for (int64_t b = 0; b < blocks(p); b++) sums(p, b);
-}
-
-void winograd_filter_gradient(const winograd *p) { filter_gradient(p); }
+/* The other stages alone too, of all blocks, one after another at the same place: their times, not their answers. */
+#define STAGE(name)                                         \
+    void winograd_##name(const winograd *p)                 \
+    {                                                       \
+        for (int64_t b = 0; b < blocks(p); b++) name(p, b); \
+    }
+STAGE(input)
+STAGE(products)
+STAGE(output)
+STAGE(gradient)
+STAGE(sums)
 
 /* All of it. */
 static void transformed(const winograd *p)
@@ -394,7 +373,7 @@ static void transformed(const winograd *p)
 
 void winograd_images(const winograd *p)
 {
-    filter(p);
+    winograd_filter(p);
     transformed(p);
 }
 
@@ -403,7 +382,7 @@ void winograd_kept(const winograd *p)
 {
     int64_t now[2] = {p->serial, (int64_t)(intptr_t)p->second};
     if (memcmp(p->kept, now, sizeof now)) {
-        filter(p);
+        winograd_filter(p);
         memcpy(p->kept, now, sizeof now);
     }
     transformed(p);
@@ -416,5 +395,5 @@ void winograd_filters(const winograd *p)
         gradient(p, b);
         sums(p, b);
     }
-    filter_gradient(p);
+    winograd_filter_gradient(p);
 }

@@ -1,7 +1,8 @@
 """oneDNN's convolutions by the name of the algorithm, through its C API.
 
-Images and filters are taken and left in the problem's layout: what an implementation wants otherwise is reordered within
-the call. In nhwc and nchw16c the images need no reorder, but for Winograd in nhwc.
+Images and filters are taken and left in the problem's layout: what an implementation wants otherwise is reordered
+within the call, and its name is followed by how many reorders there are. In nhwc and nchw16c the images need none, but
+for Winograd in nhwc.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ PASSES = {  # the library's own name, and what it calls the operands
     "wgrad": ("backward_weights", (onednn.SRC, onednn.DIFF_DST, onednn.DIFF_WEIGHTS)),
 }
 FILTERS = (onednn.WEIGHTS, onednn.DIFF_WEIGHTS)
+VECTOR = 64  # bytes to which its stores past the cache are aligned, else they end the process
 TILE, OUTPUTS = 6, 4  # of its F(4,3), in one dimension
 SUMS_IN, SUMS_OUT = 19, 13  # FLOPs of a transform in one dimension, of a tile and of its products
 
@@ -49,6 +51,8 @@ def prepared(algorithm: str, wanted: str = "") -> Callable[[Conv, Any, Setting],
         workspace = sum(block.nbytes for block in chain.blocks)
 
         def bind(buffers: Sequence[Array]) -> Launch:
+            if algorithm != "direct" and any(buffer.ctypes.data % VECTOR for buffer in buffers):
+                raise Unavailable(f"its Winograd stores past the cache: operands at multiples of {VECTOR} bytes")
             argument, keep = chain.structure()
             bound = launch(function, argument, NAMES, buffers, workspace=workspace, keep=keep)
             return replace(bound, kernel=chain.kernel)
@@ -141,7 +145,7 @@ def _tiles(line: Line, direction: str) -> int:
     return -(-(line.size if direction == "dgrad" else line.outputs) // OUTPUTS)
 
 
-def by_winograd(problem: Conv) -> str | None:
+def without_winograd(problem: Conv) -> str | None:
     """Why it has no such kernel."""
     if (problem.r, problem.s) != (3, 3):
         return "its Winograd is for filters of 3x3: --r 3 --s 3"
@@ -152,6 +156,18 @@ def by_winograd(problem: Conv) -> str | None:
     return f"its Winograd takes padding up to 1: {' '.join(wide)}" if wide else None
 
 
+def wrong_by_winograd(problem: Conv) -> str | None:
+    """Why it would answer wrongly where it is taken: seen of oneDNN 3.1, in this pass alone."""
+    if problem.direction == "dgrad" and problem.pad_top != problem.pad_bottom and not without_winograd(problem):
+        return "its Winograd is wrong where an image's padding differs above and below: --pad-bottom as --pad-top"
+    return None
+
+
+def by_winograd(problem: Conv) -> str | None:
+    """Why it cannot do it."""
+    return without_winograd(problem) or wrong_by_winograd(problem)
+
+
 def by_gemm(problem: Conv) -> str | None:
     """Why its products cannot do it."""
     return "its products take no blocks of channels: --layout nchw or nhwc" if problem.layout == "nchw16c" else None
@@ -159,7 +175,7 @@ def by_gemm(problem: Conv) -> str | None:
 
 def at_least(problem: Conv) -> Work:
     """By Winograd where the library may take it: which one it took, its kernel's name tells."""
-    return problem.direct_work() if by_winograd(problem) or problem.layout == "nhwc" else winograd_work(problem)
+    return problem.direct_work() if without_winograd(problem) or problem.layout == "nhwc" else winograd_work(problem)
 
 
 def nominal(problem: Conv) -> Work:
@@ -167,7 +183,9 @@ def nominal(problem: Conv) -> Work:
     return Work(problem.flops, problem.bytes)
 
 
-GROWTH = 16.0
+# Largest honest errors of 22 problems: of a dense one 223 u √(x² ⋆ w²), where sums have 512; of a sparse one 26 u
+# Σ ‖x‖ ‖w‖, where they have 16; 1 200 of a sum of two terms.
+GROWTH = 8.0
 ONEDNN: dict[str, Any] = {"missing": onednn.missing}
 ROWS: tuple[Variant[Conv], ...] = (
     Variant(
@@ -200,6 +218,7 @@ ROWS: tuple[Variant[Conv], ...] = (
         "onednn",
         prepared("auto"),
         growth=GROWTH,
+        accepts=wrong_by_winograd,
         work=at_least,
         judged=spread,
         roles=(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels.libs import onednn
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kernels.libs.onednn import Handle, OneDnn
     from kernels.problem import Array
 
+Described: TypeAlias = "tuple[Handle, dict[int, Handle]]"  # a primitive, and the memory of its arguments
 NAMES = ("first", "second", "result")
 
 
@@ -37,35 +38,39 @@ class Chain:
     """The primitives of one convolution with their memory: reorders where a layout is not what the implementation
     takes, the convolution itself, scratch that all of them share."""
 
-    def __init__(self, library: OneDnn, device: Any) -> None:
-        self.library, self.device = library, device
-        self.operands: list[Handle] = []
-        self.steps: list[tuple[Handle, dict[int, Handle]]] = []
-        self.blocks: list[Array] = []
-        self.kernel: tuple[str | None, str | None] = (None, None)
-
-    def build(self, description: Handle, stored: dict[int, Handle]) -> None:
+    def __init__(self, library: OneDnn, device: Any, description: Handle, stored: dict[int, Handle]) -> None:
         """Of a convolution whose operands are `stored` by their roles, in the problem's order."""
+        self.library, self.device = library, device
+        self.blocks: list[Array] = []
+        self._operands = {role: library.memory(layout.place) for role, layout in stored.items()}
+        steps = self._in_order(description, stored)
+        self._share_scratch(steps)
+        self.kernel = onednn.named(library.version, library.implementation(description), len(steps) - 1)
+        self._primitives = [library.primitive(description) for description, _ in steps]
+        self._memories = [memories for _, memories in steps]
+        self._lists = [_arguments(memories) for memories in self._memories]
+        self._steps = (Step * len(steps))()
+        for step, primitive, arguments in zip(self._steps, self._primitives, self._lists, strict=True):
+            step.primitive, step.arguments = primitive.place.value, ctypes.addressof(arguments)
+            step.count = len(arguments)
+
+    def _in_order(self, description: Handle, stored: dict[int, Handle]) -> list[Described]:
+        """What is read is reordered before the convolution, the result behind it."""
         library = self.library
-        self.operands = [library.memory(layout.place) for layout in stored.values()]
-        roles = tuple(stored)
-        arguments, after = {}, []
-        for role, operand in zip(roles, self.operands, strict=True):
-            layout = library.layout(description, role)
-            if library.same(layout, stored[role].place):
-                arguments[role] = operand
+        before: list[Described] = []
+        behind: list[Described] = []
+        memories = dict(self._operands)
+        *_, result = stored
+        for role, operand in self._operands.items():
+            here, there = stored[role].place, library.layout(description, role)
+            if library.same(here, there):
                 continue
-            arguments[role] = other = self._room(layout)
-            ends = {onednn.SRC: operand, onednn.DST: other}, stored[role].place, layout
-            if role == roles[-1]:
-                ends = {onednn.SRC: other, onednn.DST: operand}, layout, stored[role].place
-                after.append((library.reorder(*ends[1:]), ends[0]))
+            memories[role] = room = self._room(there)
+            if role == result:
+                behind.append((library.reorder(there, here), {onednn.SRC: room, onednn.DST: operand}))
             else:
-                self.steps.append((library.reorder(*ends[1:]), ends[0]))
-        reorders = len(self.steps) + len(after)
-        self.steps += [(description, arguments), *after]
-        self._share_scratch()
-        self.kernel = onednn.named(library.version, library.implementation(description), reorders)
+                before.append((library.reorder(here, there), {onednn.SRC: operand, onednn.DST: room}))
+        return [*before, (description, memories), *behind]
 
     def _room(self, layout: ctypes.c_void_p) -> Handle:
         """Memory of its own."""
@@ -73,33 +78,27 @@ class Chain:
         self.blocks.append(block)
         return self.library.memory(layout, block.ctypes.data)
 
-    def _share_scratch(self) -> None:
-        layouts = [self.library.layout(description, onednn.SCRATCHPAD) for description, _ in self.steps]
+    def _share_scratch(self, steps: list[Described]) -> None:
+        """They run one after another."""
+        layouts = [self.library.layout(description, onednn.SCRATCHPAD) for description, _ in steps]
         if most := max(map(self.library.size, layouts)):
             block = self.device.allocate(most)
             self.blocks.append(block)
-            for layout, (_, arguments) in zip(layouts, self.steps, strict=True):
-                arguments[onednn.SCRATCHPAD] = self.library.memory(layout, block.ctypes.data)
+            for layout, (_, memories) in zip(layouts, steps, strict=True):
+                memories[onednn.SCRATCHPAD] = self.library.memory(layout, block.ctypes.data)
 
-    def structure(self) -> tuple[Convolution, tuple[object, ...]]:
-        """What the compiled caller takes, and what must live as long as it."""
+    def structure(self) -> Convolution:
+        """A fresh one, which this chain must outlive."""
         library = self.library
-        primitives = [library.primitive(description) for description, _ in self.steps]
-        lists = [_arguments(memories) for _, memories in self.steps]
-        steps = (Step * len(lists))()
-        for step, primitive, arguments in zip(steps, primitives, lists, strict=True):
-            step.primitive, step.arguments = primitive.place.value, ctypes.addressof(arguments)
-            step.count = len(arguments)
-        argument = Convolution(
-            memories=(ctypes.c_void_p * 3)(*(memory.place.value for memory in self.operands)),
+        return Convolution(
+            memories=(ctypes.c_void_p * 3)(*(memory.place.value for memory in self._operands.values())),
             move=library.address("memory_set_data_handle"),
             execute=library.address("primitive_execute"),
             wait=library.address("stream_wait"),
             stream=library.stream.place.value,
-            steps=ctypes.addressof(steps),
-            count=len(steps),
+            steps=ctypes.addressof(self._steps),
+            count=len(self._steps),
         )
-        return argument, (self, primitives, lists, steps)
 
 
 def _arguments(memories: dict[int, Handle]) -> ctypes.Array[Argument]:

@@ -45,16 +45,14 @@ def prepared(algorithm: str, wanted: str = "") -> Callable[[Conv, Any, Setting],
     def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
         library = onednn.load()
         library.limit(setting.threads)
-        chain = Chain(library, device)
-        chain.build(*_described(library, problem, algorithm, wanted))
+        chain = Chain(library, device, *_described(library, problem, algorithm, wanted))
         function = build.address(SOURCE, "onednn_convolution")
         workspace = sum(block.nbytes for block in chain.blocks)
 
         def bind(buffers: Sequence[Array]) -> Launch:
             if algorithm != "direct" and any(buffer.ctypes.data % VECTOR for buffer in buffers):
                 raise Unavailable(f"its Winograd stores past the cache: operands at multiples of {VECTOR} bytes")
-            argument, keep = chain.structure()
-            bound = launch(function, argument, NAMES, buffers, workspace=workspace, keep=keep)
+            bound = launch(function, chain.structure(), NAMES, buffers, workspace=workspace, keep=(chain,))
             return replace(bound, kernel=chain.kernel)
 
         return bind

@@ -65,7 +65,7 @@ class Kernels:
             self._binds[case] = [
                 (part, part.prepare(case.problem, self.device, case.setting), uses) for part, uses in parts
             ]
-        kernel, isa = variant.kernel()
+        kernel, isa = launch.kernel or variant.kernel()
         loaded = process_state.take()
         expected = process_state.but_for_loading(before, loaded)
         process_state.restore(before)

@@ -39,8 +39,10 @@ def _libraries(asked: Request) -> tuple[str, ...]:
     wanted = asked.rows(DEFAULT, "all") if "all" in asked.flags else asked.rows()
     libraries = dict.fromkeys(name.partition(":")[2] for name in wanted)
     if "variant" in asked.given:
-        named = (name.partition(":")[2] for name in asked.variants)
-        return tuple(dict.fromkeys(filter(None, named))) or tuple(libraries)
+        named = tuple(dict.fromkeys(filter(None, (name.partition(":")[2] for name in asked.variants))))
+        if not named:
+            raise UsageError(f"--variant {','.join(asked.variants)}: of no library; name such as {asked.rows()[0]}")
+        return named
     return tuple(libraries)
 
 

@@ -166,3 +166,8 @@ class Request:
                 if kind_of(setting.device).kernels == kernels or (not runnable and setting == self.settings[0]):
                     pairs.append((variant, setting))
         return pairs
+
+
+def default_rows(benchmark: Benchmark, device: str) -> list[str]:
+    """What is measured on a device where nobody names a variant."""
+    return [row.name for row in rows(benchmark.problem.op, kind_of(device).kernels) if DEFAULT in row.roles]

@@ -6,18 +6,18 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from kernels import heap, isa
-from kernels.catalog import find, rows
+from kernels.catalog import find
 from kernels.devices import kind_of, missing
 from kernels.dtypes import DATA
 from kernels.errors import UsageError, choice
 from kernels.launch import Setting
-from kernels.variant import DEFAULT
 from micro.planning import dropped, why
 from micro.planning.axes import along, by_variant, problems, values
-from micro.planning.benchmark import Benchmark, Question, Request
+from micro.planning.benchmark import Benchmark, Question, Request, default_rows
 from micro.planning.contest import SETTINGS, Budget, Contest
 from micro.planning.options import FLAGS, Options, Outputs, option_of
 
@@ -61,6 +61,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
     for option, asked_for in (("--resume", options.outputs.resume), ("--keep-wrong", options.outputs.keep_wrong)):
         if asked_for and options.outputs.output is None:
             raise UsageError(f"{option}: it needs a run file, -o FILE")
+    dropped.refuse_untimed(options)
     asked = _asked(benchmark, options)
     question = _question(benchmark, options)
     if options.why or options.profile is not None:
@@ -75,7 +76,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
         benchmark.swept,
         options.until,
         options.outputs,
-        replicates=_replicates(options),
+        replicates=replicates(options.replicate),
         log=tuple(written.sentences) if written else (),
     )
     if options.why:
@@ -146,11 +147,6 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str]) -> 
             Setting(count, cold, device, *more) for count in counts for more in itertools.product(sets, data, heaps)
         ]
     return tuple(settings)
-
-
-def default_rows(benchmark: Benchmark, device: str) -> list[str]:
-    """What is measured on a device where nobody names a variant."""
-    return [row.name for row in rows(benchmark.problem.op, kind_of(device).kernels) if DEFAULT in row.roles]
 
 
 def _refuse_threads(threads: Sequence[int]) -> None:
@@ -227,24 +223,31 @@ def _contests(
 
 
 def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> list[Contest]:
-    """A question's contests, on each device by itself."""
+    """A question's contests, on each device by itself. Raises UsageError."""
     flag = next((option_of(name) for name, one in benchmark.questions.items() if one is question), "--net")
-    contests: list[Contest] = []
-    for one in _by_device(asked):
-        taken = {contest.name for contest in contests}
-        for contest in (contest for contest in question.build(one) if contest.cases):
-            suffix = f"/device:{one.settings[0].device}" if contest.name in taken else ""
-            contests.append(replace(contest, name=contest.name + suffix))
+    build = partial(_built, question)
+    contests = build(asked)
     for setting in asked.settings:
         if not contests and (reason := missing(setting.device)):
             raise UsageError(f"--device {setting.device}: {reason}")
     if not contests:
         names = ", ".join(dict.fromkeys(setting.device for setting in asked.settings))
         raise NothingWritten(f"--device {names}: nothing that this question measures is written for it yet")
-    dropped.refuse_in_question(benchmark, asked, flag, contests)
+    dropped.refuse_in_question(dropped.Put(benchmark, asked, flag, contests, build))
     for modifier, text in (("full", question.full), ("all", question.all)):
         if modifier in asked.flags and not text:
             raise UsageError(f"--{modifier}: {flag} measures the same without it; leave it out")
+    return contests
+
+
+def _built(question: Question, asked: Request) -> list[Contest]:
+    """What a question makes of a request; of two contests of one name the second is named after its device."""
+    contests: list[Contest] = []
+    for one in _by_device(asked):
+        taken = {contest.name for contest in contests}
+        for contest in (contest for contest in question.build(one) if contest.cases):
+            suffix = f"/device:{one.settings[0].device}" if contest.name in taken else ""
+            contests.append(replace(contest, name=contest.name + suffix))
     return contests
 
 
@@ -278,14 +281,6 @@ def replicates(text: str) -> int:
         most = f"reports compare wants 5 or more, {MOST_REPLICATES} are the most"
         raise UsageError(f"--replicate {text}: give a whole number; {most}")
     return int(text)
-
-
-def _replicates(options: Options) -> int:
-    count = replicates(options.replicate)
-    for option, given in (("--until", options.until != "time"), ("--profile", options.profile is not None)):
-        if count > 1 and given:
-            raise UsageError(f"--replicate {count}: with {option} nothing is timed; leave one of the two out")
-    return count
 
 
 def _budget(options: Options, question: Question | None) -> Budget:

@@ -145,8 +145,8 @@ def crossover_at(asked: Request, m: int, library: str) -> Contest:
 
 def crossover(asked: Request) -> list[Contest]:
     """From which M on transposing first wins."""
-    here, _ = _libraries(asked)
-    reachable = [library for library in here if "crossover" in find("gemm", library).roles]
+    here, missing = _libraries(asked)
+    reachable = [library for library in (*here, *missing) if "crossover" in find("gemm", library).roles]
     sizes = asked.axes["m"] if "m" in asked.given else CROSSOVER_M
     return [crossover_at(asked, m, library) for library in reachable for m in sizes]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kernels.errors import UsageError
 from kernels.problem import plain
-from micro.planning.benchmark import Benchmark, Request, default_rows
+from micro.planning.benchmark import Benchmark, NothingWritten, Request, default_rows
 from micro.planning.contest import SETTINGS, Contest
 from micro.planning.options import Options, option_of
 
@@ -84,11 +84,22 @@ def refuse_in_question(put: Put) -> None:
         _refuse_variants(put)
 
 
+def refuse_nothing(asked: Request, flag: str, build: Callable[[Request], Sequence[Contest]]) -> None:
+    """What a person named, where a question has contests without it and none with it. Raises UsageError."""
+    if not asked.given or not build(replace(asked, given=frozenset())):
+        return
+    named = {option_of(name): asked.axes[name] for name in asked.axes if name in asked.given}
+    if "variant" in asked.given:
+        named["--variant"] = asked.variants
+    text = " ".join(f"{option} {','.join(map(plain, values))}" for option, values in named.items())
+    raise NothingWritten(f"{text}: {flag} measures others; leave one of the two out")
+
+
 def _refuse_absent(put: Put) -> None:
     """Values of axes that no case has. Raises UsageError."""
     asked = put.asked
     named = {axis: asked.axes[axis] for axis in asked.axes if axis in asked.given - set(put.benchmark.limiting)}
-    problems = _problems(put)
+    problems = [asdict(case.problem) for x in put.contests for case in x.cases if case.problem.op == asked.op]
     for beside in ({}, named):  # alone first: where one axis is nowhere what was named, no other is to blame
         for axis, wanted in named.items():
             obeyed = [problem[axis] for problem in problems if _as_named(problem, beside, axis)]
@@ -96,12 +107,6 @@ def _refuse_absent(put: Put) -> None:
                 if value not in obeyed:
                     text = f"{option_of(axis)} {plain(value)}"
                     raise UsageError(f"{text}: {put.flag} measures others; leave one of the two out")
-
-
-def _problems(put: Put) -> list[dict[str, Any]]:
-    """The problems of all cases of its operation."""
-    cases = (case for contest in put.contests for case in contest.cases)
-    return [asdict(case.problem) for case in cases if case.problem.op == put.asked.op]
 
 
 def _as_named(problem: dict[str, Any], named: dict[str, tuple[Any, ...]], but: str) -> bool:
@@ -119,7 +124,8 @@ def _refuse_unused(put: Put, axis: Field[Any]) -> None:
     text = f"{option_of(axis.name)} {','.join(map(plain, named))}"
     if axis.name in put.benchmark.limiting:
         raise UsageError(f"{text}: {put.flag} measures nothing larger; leave one of the two out")
-    measured = dict.fromkeys(problem[axis.name] for problem in _problems(put))
+    problems = [asdict(case.problem) for contest in put.contests for case in contest.cases]
+    measured = dict.fromkeys(problem[axis.name] for problem in problems if axis.name in problem)
     # A value that is the default's own changes nothing either: only where another would not, the axis is unused.
     others = ((value,) for value in _others(axis, named))
     if set(measured) <= set(named) or not all(put.same(replace(asked, axes=rest | {axis.name: x})) for x in others):
@@ -138,7 +144,9 @@ def _others(axis: Field[Any], named: tuple[Any, ...]) -> list[Any]:
 def _refuse_variants(put: Put) -> None:
     """Variants that are in no case; and those that a question does not choose its own by. Raises UsageError."""
     asked = put.asked
-    measured = dict.fromkeys(case.variant for contest in put.contests for case in contest.cases)
+    own = {one.problem.op for one in (put.benchmark, *put.benchmark.others)}  # not the peaks beside them
+    cases = (case for contest in put.contests for case in contest.cases)
+    measured = dict.fromkeys(case.variant for case in cases if case.problem.op in own)
     if absent := [name for name in asked.variants if name not in measured]:
         raise UsageError(f"--variant {','.join(absent)}: {put.flag} compares others; leave one of the two out")
     devices = dict.fromkeys(setting.device for setting in asked.settings)

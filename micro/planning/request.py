@@ -17,17 +17,13 @@ from kernels.errors import UsageError, choice
 from kernels.launch import Setting
 from micro.planning import dropped, why
 from micro.planning.axes import along, by_variant, problems, values
-from micro.planning.benchmark import Benchmark, Question, Request, default_rows
+from micro.planning.benchmark import Benchmark, NothingWritten, Question, Request, default_rows
 from micro.planning.contest import SETTINGS, Budget, Contest
 from micro.planning.options import FLAGS, Options, Outputs, option_of
 
 if TYPE_CHECKING:
     from micro.planning.problem_files import Written
     from reports.record import Run
-
-
-class NothingWritten(UsageError):
-    """No kernel of a device is what a command line asks for."""
 
 
 SHARE = {"%": 0.01}
@@ -179,15 +175,14 @@ def _cold(text: str, operands: list[str]) -> tuple[str, ...]:
 
 
 def _question(benchmark: Benchmark, options: Options) -> Question | None:
-    questions = [question for flag, question in benchmark.questions.items() if flag in options.flags]
+    asked = {option_of(flag): one for flag, one in benchmark.questions.items() if flag in options.flags}
     if options.net:
         if benchmark.net is None:
             raise UsageError("--net: this benchmark has no question for a network")
-        questions.append(benchmark.net)
-    if len(questions) > 1:
-        flags = ", ".join(option_of(flag) for flag in benchmark.questions)
-        raise UsageError(f"one question at a time: {flags}")
-    return questions[0] if questions else None
+        asked["--net"] = benchmark.net
+    if len(asked) > 1:
+        raise UsageError(f"{', '.join(asked)}: one question at a time; leave out all but one")
+    return next(iter(asked.values()), None)
 
 
 def _written(benchmark: Benchmark, options: Options, question: Question | None) -> Written | None:
@@ -231,6 +226,7 @@ def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> li
         if not contests and (reason := missing(setting.device)):
             raise UsageError(f"--device {setting.device}: {reason}")
     if not contests:
+        dropped.refuse_nothing(asked, flag, build)
         names = ", ".join(dict.fromkeys(setting.device for setting in asked.settings))
         raise NothingWritten(f"--device {names}: nothing that this question measures is written for it yet")
     dropped.refuse_in_question(dropped.Put(benchmark, asked, flag, contests, build))

@@ -18,7 +18,7 @@ from micro.planning.request import TIME, number, replicates
 BUDGET = "180s"
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options."""
     options = Parser("python -m micro", description=__doc__, allow_abbrev=False)
     options.add_argument("what", nargs="?", choices=("list", "all"), default="list", help="list, or run all")
@@ -42,14 +42,27 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code; 1 where a kernel was wrong or failed."""
-    arguments = parser().parse_args(argv)
+    options = parser()
+    arguments = options.parse_args(argv)
     if arguments.mechanisms is not None:
         from micro.answers import mechanisms
 
+        _refuse_unused(options, arguments, "--mechanisms")
         return guarded("micro", lambda: mechanisms.show(arguments.mechanisms))
     if arguments.what == "list":
+        _refuse_unused(options, arguments, "the list")
         return guarded("micro", _listed)
     return guarded("micro", lambda: _all(arguments, outputs_of(vars(arguments))))
+
+
+def _refuse_unused(options: Parser, arguments: argparse.Namespace, what: str) -> None:
+    """Options of `all` beside what measures nothing: a usage error."""
+    for name, value in vars(arguments).items():
+        if name not in ("what", "mechanisms") and value != options.get_default(name):
+            option = {"output": "-o", "quiet": "-q"}.get(name, f"--{name}")
+            options.error(f"{option}: {what} measures nothing; it belongs to python -m micro all")
+    if what == "--mechanisms" and arguments.what == "all":
+        options.error("all: --mechanisms measures nothing; leave one of the two out")
 
 
 def _listed() -> int:

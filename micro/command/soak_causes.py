@@ -25,7 +25,7 @@ HOOKS = "micro/command/soak_hooks.py"  # as the commands name it, which run in R
 BUDGET, BESIDE = 12, 16  # seconds of watching a pair; and about as many to start it, to end it, to ask its libraries
 PROVING = 30  # about so many seconds before the first pair of a kind: equal work is proven
 RIGHT, WRONG = 0.9, 0.05  # promised shares: of unequal pairs, at least; of equal ones, at most
-FORMS = (  # of a command: side B's words, by which equal pairs are measured too
+FORMS = (  # of what is watched: equal pairs are watched in the same ways
     ("--batch", "64"),
     ("--batch", "64", "--heap", "keep", "--phase", "forward"),
 )
@@ -35,11 +35,12 @@ MISSING = 2  # exit code of a command that finds no framework
 @dataclass(frozen=True)
 class Kind:
     """Pairs of which one thing is known. `words`: of `macro explain`, pair after pair in turn; `column`: the cause by
-    which side A takes longer; none where the sides are equal."""
+    which side A takes longer; none where the sides are equal; `also`: one that it may bring with it."""
 
     title: str
     words: Sequence[Sequence[str]]
     column: str | None = None
+    also: str | None = None
     pairs: int = 10
 
     def question(self, number: int) -> list[str]:
@@ -51,7 +52,7 @@ KINDS = {
     "heap": Kind(
         "heap default against keep", [("pytorch", "pytorch", *FORMS[0], "--heap", "default,keep")], "OS memory"
     ),
-    "twice": Kind("a layer's product done twice", [(f"{HOOKS}:twice", "pytorch", *FORMS[1])], "gemm"),
+    "twice": Kind("a layer's product done twice", [(f"{HOOKS}:twice", "pytorch", *FORMS[1])], "gemm", "packing"),
     "copy": Kind("a layer's weights copied", [(f"{HOOKS}:copied", "pytorch", *FORMS[1])], "copy"),
     "equal": Kind("PyTorch against itself", [("pytorch", "pytorch", *words) for words in FORMS], pairs=20),
 }
@@ -73,16 +74,17 @@ class Named:
     causes: dict[str, float]
     others: tuple[str, ...]
 
-    def right(self, column: str | None) -> bool:
+    def right(self, kind: Kind) -> bool:
         """Whether that is what was to be named: the cause by which A takes longer; nothing at all of equal sides."""
-        if column is None:
+        if kind.column is None:
             return not self.causes and not self.others
-        return self.causes.get(column, 0.0) > 0
+        return self.causes.get(kind.column, 0.0) > 0
 
-    def wrong(self, column: str | None) -> list[str]:
+    def wrong(self, kind: Kind) -> list[str]:
         """Names that are not what was to be named."""
-        causes = [name for name, gap in self.causes.items() if name != column or gap <= 0]
-        return causes if column is not None else [*causes, *self.others]
+        right = (kind.column, kind.also)
+        causes = [name for name, gap in self.causes.items() if name not in right or gap <= 0]
+        return causes if kind.column is not None else [*causes, *self.others]
 
 
 def figures(*names: str) -> Iterator[Figure]:
@@ -174,15 +176,15 @@ def line(kind: Kind, named: Named) -> str:
     words = [f"{name} {units.signed(gap)}" for name, gap in named.causes.items()]
     if kind.column is None:
         words += named.others
-    wrong = kind.column is None or kind.column in named.causes
-    verdict = "right" if named.right(kind.column) else "WRONG" if wrong else "MISSED"
+    missed = kind.column is not None and kind.column not in named.causes
+    verdict = "right" if named.right(kind) else "MISSED" if missed else "WRONG"
     return f"{', '.join(words) or 'nothing'} for certain: {verdict}"
 
 
 def together(kind: Kind, seen: Sequence[Named], promise: str) -> Figure:
     """How many pairs name what they should, and what else is named."""
-    right = sum(named.right(kind.column) for named in seen)
-    counts = Counter(name for named in seen for name in named.wrong(kind.column))
+    right = sum(named.right(kind) for named in seen)
+    counts = Counter(name for named in seen for name in named.wrong(kind))
     listed = ", ".join(f"{name} in {count}" for name, count in counts.most_common())
     if kind.column is None:
         text, held = f"{len(seen) - right} of {len(seen)} name anything", len(seen) - right <= WRONG * len(seen)

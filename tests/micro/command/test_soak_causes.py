@@ -73,7 +73,7 @@ def explained(*causes: Bar, layers: Sequence[Bar] = ()) -> Explanation:
 def test_a_cause_is_right_by_its_name_and_its_sign(causes: list[Bar], words: str) -> None:
     named = soak_causes.certain(explained(*causes, layers=[bar("fc2", 0.1)]))
     assert soak_causes.line(HEAP, named) == words
-    assert named.right("OS memory") == words.endswith("right")
+    assert named.right(HEAP) == words.endswith("right")
 
 
 def test_of_equal_sides_nothing_may_be_certain() -> None:
@@ -103,6 +103,13 @@ GEMM, MEMORY, BOTH, NONE = (
 def test_a_kind_is_held_by_its_share(kind: Kind, seen: list[Named], found: str, held: bool) -> None:
     figure = soak_causes.together(kind, seen, "promised")
     assert (figure.found, figure.held) == (found, held)
+
+
+def test_what_a_product_packs_is_not_wrong() -> None:
+    kind = KINDS["twice"]
+    assert Named({"gemm": 1.0, "packing": 0.5}, ()).wrong(kind) == []
+    assert Named({"gemm": 1.0, "packing": -0.5}, ()).wrong(kind) == ["packing"]
+    assert Named({"gemm": 1.0, "copy": 0.5}, ("layer fc2",)).wrong(kind) == ["copy"]
 
 
 @pytest.fixture

@@ -7,16 +7,21 @@ is stopped or killed goes on with the pair that was in flight.
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 from kernels import state
 from micro.command.figure import Figure
+from micro.contests.promises import NOISY
+from micro.worker.process import die_with
 from reports import attribution, store, units
 from reports.explanation import Explanation
 
@@ -69,10 +74,12 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Named:
-    """What an explanation says for certain: A's seconds less B's by cause, and names of layers and phases."""
+    """What an explanation says for certain: A's seconds less B's by cause, and names of layers and phases. `taken`: the
+    share of the time in which others had the cores."""
 
     causes: dict[str, float]
-    others: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    taken: float = 0.0
 
     def right(self, kind: Kind) -> bool:
         """Whether that is what was to be named: the cause by which A takes longer; nothing at all of equal sides."""
@@ -153,7 +160,15 @@ def measured(name: str, number: int) -> Explanation:
     part = whole.with_suffix(".part")
     part.unlink(missing_ok=True)
     words = [sys.executable, "-m", "macro", *KINDS[name].question(number), "-o", str(part)]
-    ran = subprocess.run(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    ran = subprocess.run(
+        words,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        preexec_fn=partial(die_with, os.getpid()),  # nor does it go on beside the pair that is measured next
+    )
     if ran.returncode:
         raise Failed(ran)
     part.replace(whole)
@@ -168,7 +183,9 @@ def certain(explained: Explanation) -> Named:
         for what, bars in explained.bars.items()
     }
     causes = sure.pop("cause", {})
-    return Named(causes, tuple(f"{what} {name}" for what, names in sure.items() for name in names))
+    others = tuple(f"{what} {name}" for what, names in sure.items() for name in names)
+    own = [x for side in explained.closure.values() if (x := side.get("threads")) is not None]
+    return Named(causes, others, 1 - min(own, default=1.0))
 
 
 def line(kind: Kind, named: Named) -> str:
@@ -182,7 +199,7 @@ def line(kind: Kind, named: Named) -> str:
 
 
 def together(kind: Kind, seen: Sequence[Named], promise: str) -> Figure:
-    """How many pairs name what they should, and what else is named."""
+    """How many pairs name what they should, and what else is named. Not judged where others had the cores meanwhile."""
     right = sum(named.right(kind) for named in seen)
     counts = Counter(name for named in seen for name in named.wrong(kind))
     listed = ", ".join(f"{name} in {count}" for name, count in counts.most_common())
@@ -190,4 +207,7 @@ def together(kind: Kind, seen: Sequence[Named], promise: str) -> Figure:
         text, held = f"{len(seen) - right} of {len(seen)} name anything", len(seen) - right <= WRONG * len(seen)
     else:
         text, held = f"{kind.column} is certain in {right} of {len(seen)}", right >= RIGHT * len(seen)
-    return Figure(kind.title, f"{text}; wrong: {listed or 'nothing'}", promise, held)
+    taken = median(named.taken for named in seen)
+    busy = f"others had the cores for {taken:.0%} of the time; empty {folder()} and measure again when it is quiet"
+    found = f"{text}; wrong: {listed or 'nothing'}"
+    return Figure(kind.title, found, promise, held, busy if taken > NOISY and not held else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -103,6 +104,23 @@ GEMM, MEMORY, BOTH, NONE = (
 def test_a_kind_is_held_by_its_share(kind: Kind, seen: list[Named], found: str, held: bool) -> None:
     figure = soak_causes.together(kind, seen, "promised")
     assert (figure.found, figure.held) == (found, held)
+
+
+@pytest.mark.usefixtures("own_state")
+def test_what_is_missed_while_others_have_the_cores_is_not_judged() -> None:
+    quiet, busy = (Named({}, (), taken) for taken in (0.05, 0.5))
+    assert soak_causes.together(HEAP, [quiet] * 6 + [busy] * 4, "").busy is None
+    figure = soak_causes.together(HEAP, [quiet] * 4 + [busy] * 6, "at least 9")
+    assert figure.busy is not None and figure.busy.startswith("others had the cores for 50% of the time; empty ")
+    fine = soak_causes.together(HEAP, [Named({"OS memory": 1.0}, (), 0.5)] * 10, "at least 9")
+    assert fine.held and fine.busy is None
+
+
+def test_the_share_of_others_is_that_of_the_worse_side() -> None:
+    sides = explained()
+    assert soak_causes.certain(sides).taken == 0.0
+    closure: dict[str, dict[str, float | None]] = {"a": {"threads": 0.9}, "b": {"threads": 0.7}}
+    assert soak_causes.certain(dataclasses.replace(sides, closure=closure)).taken == pytest.approx(0.3)
 
 
 def test_what_a_product_packs_is_not_wrong() -> None:

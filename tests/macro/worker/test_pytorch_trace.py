@@ -136,6 +136,17 @@ def test_what_a_compiler_reorders_is_a_group(worker: Callable[[str], ModuleType]
     assert len(lone) == len(set(lone)), "two products have the same row"
 
 
+def test_a_product_made_twice_is_its_layers(worker: Callable[[str], ModuleType]) -> None:
+    """As a hook of the user's does it; the layers after it keep their names, in the next step too."""
+    layers = [("fc1", 5, 3), ("fc2", 3, 6), ("out", 6, 2)]
+    events = [
+        {"name": "aten::linear", "within": None, "sequence": -1, "shapes": [[4, i], [o, i], [o]]}
+        for i, o in ((5, 3), (3, 6), (3, 6), (6, 2)) * 2
+    ]
+    told = worker("torch_rows").align(events, 4, layers, [])
+    assert [rows for rows, _ in told] == [[f"{x} forward"] for x in ("fc1", "fc2", "fc2", "out")] * 2
+
+
 def test_a_product_of_other_shapes_has_no_row(worker: Callable[[str], ModuleType]) -> None:
     node = "autograd::engine::evaluate_function: AddmmBackward0"
     events = [

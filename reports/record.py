@@ -159,7 +159,7 @@ class Environment:
 class Note:
     """Anything else worth keeping: a benchmark's conclusion, the self-test's figures."""
 
-    topic: str  # answer, kernels, selftest, ab …
+    topic: str  # answer, kernels, selftest, ab, attribution, round, watched …
     data: dict[str, Any]  # free
     kind: str = "note"  # note
 

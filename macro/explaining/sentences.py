@@ -59,6 +59,17 @@ def sentences(gap: Gap, named: Sequence[Cell], names: Sequence[str], plan: Plan,
     return lines
 
 
+def first_answer(gap: Gap, names: Sequence[str], rounds: int) -> str:
+    """The gap and its certain causes after so many rounds."""
+    difference, (low, high) = gap.step["a"] - gap.step["b"], gap.interval
+    causes = named_bars(gap, "cause")
+    return (
+        f"so far, {rounds} rounds: {names[0]} takes {seconds(abs(difference))} {'more' if difference > 0 else 'less'} "
+        f"than {names[1]} [{signed(low)}, {signed(high)}]; "
+        + (f"certain by cause: {_listed(causes)}" if causes else "no cause is certain yet")
+    )
+
+
 def _listed(bars: Sequence[Bar]) -> str:
     return ", ".join(
         f"{bar.name} {signed(bar.gap)}"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SEEN = 512  # rounds; fewer do not see a component that lasts for tens of rounds
 WANDERS, SURE = 0.3, 3.0  # a lag-1 autocorrelation above it is said, from so many standard errors on
+BLIND = "rounds do not see slow change"
 CHANCE = 0.025  # that slow variance is said of rounds that have none
 
 
@@ -52,5 +53,5 @@ def notes(rounds: int, forms: tuple[tuple[float, float], ...], lag1: float) -> t
         wandering = f"the ratio itself wanders slowly: its error is {far / near:.1f} times what neighboring rounds tell"
     else:
         wandering = ""
-    blind = f"{rounds} rounds do not see slow change" if rounds < SEEN else ""
+    blind = f"{rounds} {BLIND}" if rounds < SEEN else ""
     return tuple(filter(None, (wandering, blind)))

@@ -165,7 +165,8 @@ def _add_axes(options: argparse.ArgumentParser, benchmark: Benchmark) -> None:
     axes.add_argument("--variant", metavar="NAMES", help="which kernels, comma-separated (see --list)")
     about = "problems from JSON, as micro/shapes/fc.json, or from a library's log (MKL, oneDNN, cuBLAS)"
     axes.add_argument("--shapes", metavar="FILE", type=Path, help=about)
-    axes.add_argument("--net", metavar="NAME", help="every product of a network of micro/shapes, or of a file")
+    net = "every product of a network of micro/shapes, or of a file" if benchmark.net else argparse.SUPPRESS
+    axes.add_argument("--net", metavar="NAME", help=net)
     axes.add_argument("--vary", metavar="FIELD", help="contests along this field instead of between variants")
 
 

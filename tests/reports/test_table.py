@@ -104,7 +104,7 @@ def test_what_could_not_be_compared_has_dashes() -> None:
     made = table.comparisons(run(FIRST, failed, compared=(compared,)))
     (row,) = made.rows
     assert row[1:4] == ("–", "not comparable (1)", "–")
-    assert made.notes == ("(1) y failed: crashes",)
+    assert made.notes == ("(1) y failed: its reason is below",)
 
 
 def test_the_table_of_cases_leaves_ceilings_out() -> None:

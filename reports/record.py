@@ -111,7 +111,7 @@ class Comparison:
     confidence: float  # of the interval shown, 0.95
     verdict: str  # slower, faster, same, unresolved, not comparable; from a 99 % interval and the margin
     reason: str | None  # why unresolved or not comparable
-    margin: float  # smallest difference that is one
+    margin: float  # ratios within ± this count as the same
     target: float  # half-width at which measuring stopped
     work_ratio: float = 1.0  # executed FLOP (or bytes) of the contender over the baseline's
     scope: str = "within this process"  # where the interval holds

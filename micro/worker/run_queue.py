@@ -1,4 +1,4 @@
-"""What of a visit was lost to others, and what the kernel waited of its own accord."""
+"""How much of a visit was lost to other processes, and how much of it the kernel itself waited."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _unnamed(explained: Explanation, side: str) -> float:
 
 
 def _taken(explained: Explanation, side: str) -> float:
-    """Share of the watched time in which a thread neither ran nor waited of its own accord."""
+    """Share of the watched time in which a thread neither ran nor waited voluntarily."""
     ran = explained.closure[side].get("threads")
     idle = sum(cell.seconds(side) for cell in explained.cells if cell.column == "idle")
     return 0.0 if ran is None else max(0.0, 1 - ran - idle / explained.step[side])

@@ -78,7 +78,7 @@ class Result:
     axes: dict[str, str] | None = None  # by axis: word (its value needs no name) or bytes; null: an older file
     witnesses: int = 0  # visits of which a timed launch was compared with float64, at its place and on its data
     digests: dict[str, str] | None = None  # of fields that are data, by field; null: it has none
-    waits: float | None = None  # share of its time that it waited of its own accord, which counts
+    waits: float | None = None  # share of its time that it waited voluntarily, which counts
 
     def __post_init__(self) -> None:
         if (self.seconds is not None) != (self.status in TIMED):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernels.devices.base import Device
 
 P = TypeVar("P", bound=Problem)
-DEFAULT = "default"  # the role of a row that is measured where nobody names one
+DEFAULT = "default"  # the role of a row that is measured where no variant is named
 CEILING = "ceiling"  # … of one that nothing on its device can beat
 
 
@@ -30,7 +30,7 @@ class Variant(Generic[P]):
     times per use summed: (variant, uses).
     `blas` says which library call it makes, in the library's own column-major terms; `kernel` what its
     library tells of itself: version and kernel family, instruction set. `python`: each call passes
-    through the interpreter. `roles`: where it is measured when nobody names a variant: DEFAULT, wherever a question
+    through the interpreter. `roles`: where it is measured where no variant is named: DEFAULT, wherever a question
     asks for no other role; others by the words that a question of its benchmark asks for; none: only by its name.
     """
 

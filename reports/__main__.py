@@ -1,4 +1,4 @@
-"""`python -m reports show FILE…`, `compare A B`, `export FILE --to FORMAT`: what run files say, and to whom."""
+"""`python -m reports show FILE…`, `compare A B`, `export FILE --to FORMAT`: what run files hold, and other formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all comparisons of a run say together, in one sentence."""
+"""The comparisons of a run summed up in one sentence."""
 
 from __future__ import annotations
 

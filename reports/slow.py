@@ -1,4 +1,4 @@
-"""Change that is slow beside a round: what a series of rounds sees of it, and what it cannot see.
+"""Change that is slow compared with a round: how much of it a series of rounds shows, and how much it cannot show.
 
 A component that is small beside the noise of single rounds may decide their mean. Lag-1 autocorrelation does not see
 it; the projections on the slowest cosines do, from as many rounds on as it takes to change.
@@ -50,7 +50,7 @@ def notes(rounds: int, forms: tuple[tuple[float, float], ...], lag1: float) -> t
     if lag1 > WANDERS and lag1 * math.sqrt(rounds) > SURE:
         wandering = f"the ratio itself wanders: lag-1 autocorrelation {lag1:.2f}"
     elif far**2 > near**2 * float(fdtri(count, rounds, 1 - CHANCE)):
-        wandering = f"the ratio itself wanders slowly: its error is {far / near:.1f} times what neighboring rounds tell"
+        wandering = f"the ratio itself wanders slowly: its error is {far / near:.1f} times what neighboring rounds show"
     else:
         wandering = ""
     blind = f"{rounds} {BLIND}" if rounds < SEEN else ""

@@ -181,7 +181,7 @@ def kernels(run: Run) -> tuple[str, ...]:
     for result in run.results:
         if result.role != "measured" or not result.seconds or not (result.kernel or result.blas):
             continue
-        isa = result.isa_observed or "instruction set not told"
+        isa = result.isa_observed or "instruction set not known"
         kernel = f"{result.kernel} ({isa})" if result.kernel else ""
         by_variant.setdefault(result.variant, {})[kernel] = None
         if result.blas:
@@ -209,7 +209,7 @@ def _named(run: Run) -> dict[str, str]:
 
 
 def steered(run: Run) -> str | None:
-    """The variables that choose a library's kernels or threads here, which nobody sees on the command line."""
+    """The variables that choose a library's kernels or threads here, which stand on no command line."""
     variables = run.environment.facts.get("variables") or {}
     settings = ", ".join(f"{name}={value}" for name, value in variables.items())
     return f"Set in this environment, and obeyed by the libraries: {settings}." if settings else None
@@ -313,7 +313,7 @@ def burst(run: Run) -> str | None:
 PHASES = {  # of a contest's time, apart from each other, and how each is told
     "measuring": "measured {:.1f} s",
     "setup": "prepared and checked {:.1f} s",
-    "asking": "asked what there is {:.1f} s",
+    "asking": "looked up what is here {:.1f} s",
     "proving": "proved equal work {:.1f} s",
 }
 

@@ -1,4 +1,4 @@
-"""Base units inside, prefixes outside: how a number looks to a person."""
+"""Base units inside, prefixes outside: how numbers are written for people."""
 
 from __future__ import annotations
 

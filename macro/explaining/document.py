@@ -157,5 +157,5 @@ def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
         conditions.append("perf sees no kernel code here: the operating system's share is in the residual")
     for side in sides:
         if not all(process.traces for process in side.processes):
-            conditions.append(f"{side.entry.framework.name} tells no spans: categories only, no rows, of both")
+            conditions.append(f"{side.entry.framework.name} has no tracer spans: causes only, no rows, of both")
     return conditions

@@ -2,7 +2,7 @@
 
 Standard library alone, and Python 3.6; pure. An event is a dict of `name`, `within` (the index of the event around
 it, or None), `sequence` (autograd's number, or -1) and `shapes` (of its tensors; [] for what is none). Events come
-in the order in which they began, whoever told them: the profiler, or the recording of what was dispatched.
+in the order in which they began, from the profiler or from the recording of what was dispatched.
 Layers are known by the order of the forward products, their gradients by autograd's sequence numbers, products
 inside one gradient by shape and then by order, updates by the order of the parameters. Where several rows remain,
 all are given and none is guessed.

@@ -1,4 +1,4 @@
-"""The same as the command line, from Python: plan, then measure; what comes is records."""
+"""The same as the command line, from Python: plan, then measure; the result is records."""
 
 from __future__ import annotations
 

@@ -173,5 +173,5 @@ class Request:
 
 
 def default_rows(benchmark: Benchmark, device: str) -> list[str]:
-    """What is measured on a device where nobody names a variant."""
+    """What is measured on a device where no variant is named."""
     return [row.name for row in rows(benchmark.problem.op, kind_of(device).kernels) if DEFAULT in row.roles]

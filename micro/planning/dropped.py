@@ -1,4 +1,4 @@
-"""What a person named and a plan does not hold: refused, since passed over in silence it is a measurement of something
+"""Options that a plan would not use are refused: ignored in silence, they would give a measurement of something
 else."""
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ OTHER = f"{BASE}/trans:nt/variant:x/threads:1"
 
 def test_kernels_that_a_profiler_saw_are_named() -> None:
     seen = Note("kernels", {"names": {FIRST.name: ["pack", "sgemm_128x64"], OTHER: ["pack", "sgemm_128x64"]}})
-    assert named(seen) == {"x": "X 1 (instruction set not told); ran pack + sgemm_128x64", "y": "NN = sgemm(N,N)"}
+    assert named(seen) == {"x": "X 1 (instruction set not known); ran pack + sgemm_128x64", "y": "NN = sgemm(N,N)"}
 
 
 def test_other_kernels_of_other_cases_are_counted() -> None:

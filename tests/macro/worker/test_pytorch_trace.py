@@ -36,7 +36,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleTy
 @pytest.fixture
 def built(worker: Callable[[str], ModuleType], tmp_path: Path) -> Callable[..., tuple[ModuleType, Any]]:
     """`built(**knobs)`: the adapter, and its model of a small network."""
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="no torch: pip install torch")
 
     def build(hidden: str = "sigmoid", momentum: float = 0.9, **knobs: Any) -> tuple[ModuleType, Any]:
         network = Network("tiny", "a test", 8, dense(6, 8, 5, 3, hidden=hidden), 0.1, momentum)

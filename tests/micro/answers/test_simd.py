@@ -83,10 +83,10 @@ def test_a_gain_that_the_peaks_do_not_explain_is_told() -> None:
 
 def test_a_width_that_is_not_here_is_told_with_its_reason() -> None:
     said = simd_answer(run(AMD | {"avx512": None}, 1.0))
-    assert said[1] == "Not told of avx512: this processor has no avx512."
+    assert said[1] == "No figure for avx512: this processor has no avx512."
     assert not any("AVX-512 is" in x for x in said)
     nothing = simd_answer(run(dict.fromkeys(AMD, None), 1.0))
-    assert len(nothing) == 4 and all(x.startswith("Not told of") for x in nothing)
+    assert len(nothing) == 4 and all(x.startswith("No figure for") for x in nothing)
 
 
 def test_the_question_has_the_answer() -> None:

@@ -73,8 +73,8 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One comparison of the output `operand` with the truth: |error| and its bound, element by element. Whoever weighs
-    it may write to `error`."""
+    """One comparison of the output `operand` with the truth: |error| and its bound, element by element. What
+    judges it may write to `error`."""
 
     operand: str
     test: str

@@ -1,4 +1,5 @@
-"""What nothing can beat: the kernels that bound a contest, run in its rounds, and what they say of it."""
+"""Ceilings: kernels of peak multiply-adds and of memory bandwidth, run in a contest's own rounds; each case's share of
+the nearer one."""
 
 from __future__ import annotations
 

@@ -9,5 +9,13 @@ from kernels.ops.conv import direct, fft_rows, im2col, nnpack_rows, onednn_rows,
 from kernels.ops.conv.problem import Conv
 from kernels.variant import Variant
 
-VARIANTS: tuple[Variant[Conv], ...] = (*torch_rows.ROWS, *onednn_rows.ROWS, *nnpack_rows.ROWS, *direct.ROWS, *im2col.ROWS, *winograd_rows.ROWS, *fft_rows.ROWS)
+VARIANTS: tuple[Variant[Conv], ...] = (
+    *torch_rows.ROWS,
+    *onednn_rows.ROWS,
+    *nnpack_rows.ROWS,
+    *direct.ROWS,
+    *im2col.ROWS,
+    *winograd_rows.ROWS,
+    *fft_rows.ROWS,
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -11,7 +11,7 @@ from kernels import build, maths
 from kernels.native import launch
 from kernels.ops.conv.im2col import geometry
 from kernels.ops.conv.problem import Conv
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
@@ -57,4 +57,6 @@ def workspace(argument: Argument) -> int:
     return size
 
 
-ROWS: tuple[Variant[Conv], ...] = (Variant("direct", "cpu", "suite", prepare, work=Conv.direct_work),)
+ROWS: tuple[Variant[Conv], ...] = (
+    Variant("direct", "cpu", "suite", prepare, work=Conv.direct_work, roles=(DEFAULT, "sums")),
+)

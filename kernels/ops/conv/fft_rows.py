@@ -15,7 +15,7 @@ from kernels.libs import torch as torch_library
 from kernels.maths import alone
 from kernels.ops.conv import fft
 from kernels.ops.conv.problem import Conv, spread
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
@@ -116,7 +116,9 @@ def _missing(library: Callable[[], str | None] = lambda: None) -> Callable[[], s
     return lambda: library() or openblas.missing("numpy")
 
 
-def _row(name: str, provider: str, library: fft.Library, **more: Any) -> tuple[Variant[Conv], ...]:
+def _row(
+    name: str, provider: str, library: fft.Library, roles: tuple[str, ...], roles_kept: tuple[str, ...], **more: Any
+) -> tuple[Variant[Conv], ...]:
     """Each call with the filter's transform; and without."""
     row = Variant(
         f"fft-{name}",
@@ -127,10 +129,12 @@ def _row(name: str, provider: str, library: fft.Library, **more: Any) -> tuple[V
         work=fft.work,
         judged=spread,
         python=True,
+        roles=roles,
         **more,
     )
     kept = replace(
         row,
+        roles=roles_kept,
         name=f"{row.name}-kept",
         prepare=partial(prepare, library=library, kept=True),
         accepts=_keeps,
@@ -144,9 +148,9 @@ SCIPY: dict[str, Any] = {"missing": _missing(), "kernel": _scipy_kernel}
 FFTW: dict[str, Any] = {"missing": _missing(fftw.missing), "kernel": fftw.kernel}
 TORCH: dict[str, Any] = {"missing": _missing(torch_library.missing), "kernel": torch_library.kernel}
 ROWS: tuple[Variant[Conv], ...] = (
-    *_row("scipy", "scipy", by_scipy, **SCIPY),
-    *_row("pyfftw", "pyfftw", partial(by_fftw, rigor="measure"), **FFTW),
-    *_row("pyfftw-estimate", "pyfftw", partial(by_fftw, rigor="estimate"), roles=(), **FFTW),
-    *_row("pyfftw-patient", "pyfftw", partial(by_fftw, rigor="patient"), roles=(), **FFTW),
-    *_row("torch", "torch", by_torch, **TORCH),
+    *_row("scipy", "scipy", by_scipy, (DEFAULT, "fft"), (DEFAULT, "fft"), **SCIPY),
+    *_row("pyfftw", "pyfftw", partial(by_fftw, rigor="measure"), ("fft",), (DEFAULT, "fft"), **FFTW),
+    *_row("pyfftw-estimate", "pyfftw", partial(by_fftw, rigor="estimate"), (), (), **FFTW),
+    *_row("pyfftw-patient", "pyfftw", partial(by_fftw, rigor="patient"), (), (), **FFTW),
+    *_row("torch", "torch", by_torch, ("fft",), ("fft",), **TORCH),
 )

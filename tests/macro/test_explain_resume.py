@@ -37,17 +37,17 @@ def place(explaining: Path, tmp_path: Path) -> Iterator[Path]:
     assert not left(tmp_path)
 
 
-def start(explaining: Path, place: Path, *more: str, limit: Callable[[], object] = interruptible) -> Any:
+def start(explaining: Path, place: Path, *more: str, program: tuple[str, ...] = ("-c", COMMAND)) -> Any:
     """The command, with blocks of a fiftieth of a second."""
     words = ["explain", str(explaining / "small.json"), "numpy", "numpy", "--heap", "default,keep"]
     return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *words, "-o", str(place / "run.jsonl"), *more],
+        [sys.executable, *program, *words, "-o", str(place / "run.jsonl"), *more],
         cwd=ROOT,
         env=os.environ | {MARK: str(place)},
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=limit,
+        preexec_fn=interruptible,
     )
 
 
@@ -154,12 +154,12 @@ def test_stopped_after_a_first_answer_and_gone_on_with(explaining: Path, place: 
 def test_a_full_disk_in_the_middle(explaining: Path, place: Path) -> None:
     """A limit on the size of files fails a write as a full disk does."""
 
-    def full() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-
     path = place / "run.jsonl"
-    process = start(explaining, place, "--budget", "600s", limit=full)
+    process = start(explaining, place, "--budget", "600s")
+    while process.poll() is None and not notes(place):
+        time.sleep(0.01)
+    size = path.stat().st_size + 1000
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, size))
     assert process.stderr is not None
     while "File too large: the rest is not in it" not in (line := process.stderr.readline()):
         assert line, "it ended"
@@ -189,10 +189,24 @@ def test_two_of_one_file(explaining: Path, place: Path) -> None:
 OTHER = Network("other", "a test", 16, dense(98, 256, 512, 10), 0.05, 0.9)
 
 
+def test_both_commands_are_named_where_they_differ(explaining: Path, place: Path) -> None:
+    """Also where the first was killed before its first round."""
+    plain, path = ("-m", "macro"), place / "run.jsonl"
+    first = start(explaining, place, "--runs", "2", program=plain)
+    while first.poll() is None and not (path.exists() and b"\n" in path.read_bytes()):
+        time.sleep(0.01)
+    first.kill()
+    first.communicate()
+    before = path.read_bytes()
+    code, out, err = ran(explaining, place, "--runs", "3", "--resume", program=plain)
+    assert (code, out) == (2, "") and len(err.splitlines()) == 1 and path.read_bytes() == before
+    assert "--runs 2`, and this is `" in err and "--runs 3 --resume`: name another file" in err
+
+
 def test_another_explanation_is_not_gone_on_with(
     explaining: Path, explain: Callable[..., Ran], without_perf: None, tmp_path: Path
 ) -> None:
-    """Both commands are named, and nothing is run."""
+    """Nothing is run."""
     path, net = tmp_path / "run.jsonl", str(explaining / "small.json")
     (tmp_path / "other.json").write_text(json.dumps(OTHER.data()))
     words = ("-o", str(path), *BRIEF)
@@ -212,7 +226,7 @@ def test_another_explanation_is_not_gone_on_with(
         told = explain(*more, *words, "--resume")
         assert (told.code, told.out) == (2, ""), more
         assert len(told.err.splitlines()) == 1 and told.err.rstrip().endswith("name another file")
-        assert "it holds other contests, from `python " in told.err and ", and this is `python " in told.err
+        assert "it holds other contests, from `" in told.err
     (explaining / "small.json").rename(explaining / "kept.json")
     (tmp_path / "other.json").rename(net)
     try:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 LAYOUT = HERE / "layout.c"
+NARROW = 8  # outputs of a group: half a vector, where one has 16 lanes
 LAYOUTS = ("nchw", "nhwc", "nchw16c")  # by their numbers there
 DIRECTIONS = ("forward", "dgrad", "wgrad")
 
@@ -38,7 +39,7 @@ class Argument(ctypes.Structure):
 
 def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
     maths.alone(setting)
-    name = "filters" if problem.direction == "wgrad" else "direct"
+    name = file_of(problem)
     function = build.address(HERE / f"{name}.c", name, flags())
     numbers = {"layout": LAYOUTS.index(problem.layout), "direction": DIRECTIONS.index(problem.direction)}
     fields = geometry(problem) | numbers
@@ -51,6 +52,14 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
         return launch(function, Argument(**fields), names, buffers, workspace=size, keep=(scratch,))
 
     return bind
+
+
+def file_of(problem: Conv) -> str:
+    """Which file of ours; its function has the same name. With few outputs in a group lanes that hold them stay idle."""
+    outputs = problem.c if problem.direction == "dgrad" else problem.k
+    if outputs // problem.groups <= NARROW:
+        return "narrow"
+    return "filters" if problem.direction == "wgrad" else "direct"
 
 
 def workspace(name: str, argument: Argument) -> int:

@@ -30,6 +30,8 @@ ODD = {
     "images smaller than the filter": Conv(3, 2, 1, 2, 5, 4, 5, pad_top=2, pad_left=2, pad_bottom=2, pad_right=2),
     "groups": Conv(2, 12, 6, 5, 18, pad_top=1, groups=3),
     "a filter for each channel": Conv(2, 7, 6, 15, 7, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1, groups=7),
+    "two and five outputs a group": Conv(2, 6, 19, 21, 15, pad_top=1, pad_right=1, groups=3),
+    "a first layer": Conv(1, 3, 23, 24, 18, 5, 5, stride=2, pad_top=2, pad_left=2, pad_bottom=2, pad_right=2),
     "1×1": Conv(3, 18, 5, 7, 35, 1, 1),
 }
 

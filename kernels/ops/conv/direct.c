@@ -64,6 +64,12 @@ static void pack(const plan *q, int64_t group, int64_t block, float *to)
             to_lanes(source[i], q->inputs * taps, least(LANES, lanes - i), q->inputs * taps, to + i, wide);
         return;
     }
+    if (p->layout == NCHW && p->stride == 1) {
+        for (int64_t c = 0; c < q->inputs; c++, to += taps * wide)
+            for (int64_t i = 0; i < lanes; i += LANES)
+                to_lanes(source[i] + at(b.filter, group * q->inputs + c), taps, least(LANES, lanes - i), taps, to + i, wide);
+        return;
+    }
     for (int64_t phase = 0; phase < q->down.phases * q->across.phases; phase++) {
         int64_t rows = taps_of(&q->down, phase / q->across.phases, q->row, q->row_shift);
         int64_t columns = taps_of(&q->across, phase % q->across.phases, q->column, q->column_shift);

@@ -55,7 +55,8 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
 
 
 def file_of(problem: Conv) -> str:
-    """Which file of ours; its function has the same name. With few outputs in a group lanes that hold them stay idle."""
+    """Which file of ours, whose function has its name. Lanes that hold the outputs of a group stay idle where they are
+    few."""
     outputs = problem.c if problem.direction == "dgrad" else problem.k
     if outputs // problem.groups <= NARROW:
         return "narrow"

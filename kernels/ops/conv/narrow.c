@@ -179,7 +179,8 @@ static void group_of(const plan *q, float *image, int64_t group, const float *w)
         for (int64_t a = 0; a < q->down.phases; a++)
             for (int64_t b = 0; b < q->across.phases; b++) {
                 int64_t down = ceiling(m->height - a, q->down.phases), across = ceiling(m->width - b, q->across.phases);
-                int64_t outputs = some_of(q, block), taps = phase_of(q, a, b), channel = group * q->outputs + block * FEW;
+                int64_t outputs = some_of(q, block), channel = group * q->outputs + block * FEW;
+                int64_t taps = phase_of(q, a, b);
                 if (down > 0 && across > 0) {
                     sums_of(q, w, outputs, taps, (down - 1) * q->wide + across);
                     write(q, image + (a * m->width + b) * m->pixel, channel, outputs, down, across);

@@ -66,8 +66,10 @@ static void pack(const plan *q, int64_t group, int64_t block, float *to)
     }
     if (p->layout == NCHW && p->stride == 1) {
         for (int64_t c = 0; c < q->inputs; c++, to += taps * wide)
-            for (int64_t i = 0; i < lanes; i += LANES)
-                to_lanes(source[i] + at(b.filter, group * q->inputs + c), taps, least(LANES, lanes - i), taps, to + i, wide);
+            for (int64_t i = 0; i < lanes; i += LANES) {
+                const float *rows = source[i] + at(b.filter, group * q->inputs + c);
+                to_lanes(rows, taps, least(LANES, lanes - i), taps, to + i, wide);
+            }
         return;
     }
     for (int64_t phase = 0; phase < q->down.phases * q->across.phases; phase++) {

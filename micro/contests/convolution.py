@@ -82,7 +82,11 @@ def algorithms(asked: Request) -> list[Contest]:
 
 def fft(asked: Request) -> list[Contest]:
     """By the edge of the filter: transforms against sums, the filter's spectrum found each time or kept."""
-    sizes = [layer(x.c, x.h, x.k, edge, n=x.n) for x in FFT_LAYERS for edge in EDGES]
+    every = "all" in asked.flags
+    layers, edges = (FFT_LAYERS, EDGES) if every else (FFT_LAYERS[:1], EDGES[:4])
+    sizes = [layer(x.c, x.h, x.k, edge, n=x.n) for x in layers for edge in edges]
+    if not every and "direction" not in asked.given:
+        asked = replace(asked, axes={**asked.axes, "direction": ("forward",)}, given=asked.given | {"direction"})
     return contests(asked, sizes, "from which filter size on is FFT faster?", _named(asked, "sums", "fft"), "fft")
 
 

@@ -146,12 +146,12 @@ class Plan:
         return int(self.frames.nbytes + self.spectra.nbytes + sum(x.nbytes for x in self.whole.values()))
 
 
-def plan(problem: Conv, device: Any, blas: Blas, library: Library) -> Plan:
-    """Allocate, and let the library plan."""
+def plan(problem: Conv, device: Any, blas: Blas, library: Library, names: str = "xwy") -> Plan:
+    """Allocate, and let the library plan, for the operands whose names end so."""
     import numpy as np
 
     down, across = lengths(problem)
-    counts, most = planes(problem), max(TILE, BLOCK // (4 * down * across))
+    counts, most = {name: planes(problem)[name] for name in names}, max(TILE, BLOCK // (4 * down * across))
     evenly = {name: -(-count // -(-count // most)) for name, count in counts.items()}
     blocks = {name: -(-each // TILE) * TILE for name, each in evenly.items()}
     largest = max(blocks.values())
@@ -169,8 +169,8 @@ def plan(problem: Conv, device: Any, blas: Blas, library: Library) -> Plan:
 def stages(made: Plan, buffers: dict[str, Array]) -> tuple[Stage, ...]:
     """Of a call, in order; `buffers` by the last letter of an operand's name."""
     *inputs, output = (x.name[-1] for x in made.problem.operands())
-    into = [Stage(f"transform {name}", _into(made, name, buffers[name])) for name in inputs]
-    return (*into, Stage("products", _multiply(made)), Stage(f"inverse {output}", _out(made, output, buffers[output])))
+    first = [Stage(f"transform {name}", into(made, name, buffers[name])) for name in inputs]
+    return (*first, Stage("products", _multiply(made)), Stage(f"inverse {output}", out(made, output, buffers[output])))
 
 
 def _blocks(made: Plan, name: str) -> list[tuple[int, int]]:
@@ -185,7 +185,7 @@ def _frame(made: Plan, name: str, array: Array) -> tuple[int, int, int, int, int
     return (*array.shape[2:], *lengths(made.problem), step)
 
 
-def _into(made: Plan, name: str, array: Array) -> Callable[[], None]:
+def into(made: Plan, name: str, array: Array) -> Callable[[], None]:
     """Planes to spectra by frequency, block by block. Behind the last planes of the last block stand earlier ones."""
     problem, blocks, frame = made.problem, _blocks(made, name), _frame(made, name, array)
     order = (planes(problem)[name], 1)
@@ -205,7 +205,7 @@ def _into(made: Plan, name: str, array: Array) -> Callable[[], None]:
     return run
 
 
-def _out(made: Plan, name: str, array: Array) -> Callable[[], None]:
+def out(made: Plan, name: str, array: Array) -> Callable[[], None]:
     """Spectra by frequency to planes."""
     blocks, frame = _blocks(made, name), _frame(made, name, array)
     transform, f, count = made.transforms[name], frequencies(made.problem), planes(made.problem)[name]

@@ -13,13 +13,16 @@ from kernels.launch import Launch
 from kernels.libs import fftw, openblas
 from kernels.libs import torch as torch_library
 from kernels.maths import alone
-from kernels.ops.conv import fft
+from kernels.ops.conv import dft, fft
 from kernels.ops.conv.problem import Conv, spread
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
+    from kernels.libs.cblas import Blas
     from kernels.problem import Array
+
+    Roles = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
 SAMPLES = 64  # elements of a kept filter by which another one is told at the same place
 
@@ -59,15 +62,20 @@ def by_torch(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array
     return transform
 
 
-def prepare(problem: Conv, device: Any, setting: Setting, *, library: fft.Library, kept: bool = False) -> Bind:
-    alone(setting)
-    if kept and setting.cold:
-        raise Unavailable("keeps the filter's spectrum, which no launch makes before a cold one: leave --cold out")
+def _blas() -> Blas:
+    """On one thread. Raises Unavailable."""
     blas = openblas.load("numpy")
     blas.set_threads(1)
     if blas.cgemm is None or blas.get_threads() != 1:
         raise Unavailable(f"{blas.name} has no product of complex numbers on one thread")
-    made = fft.plan(problem, device, blas, library)
+    return blas
+
+
+def prepare(problem: Conv, device: Any, setting: Setting, *, library: fft.Library, kept: bool = False) -> Bind:
+    alone(setting)
+    if kept and setting.cold:
+        raise Unavailable("keeps the filter's spectrum, which no launch makes before a cold one: leave --cold out")
+    made = fft.plan(problem, device, _blas(), library)
     letters = [operand.name[-1] for operand in problem.operands()]
     held: list[object] = [None]  # the filter whose spectrum is there, of all launches
 
@@ -78,6 +86,22 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, library: fft.Librar
             return Launch(lambda: [run() for run in runs], workspace=made.workspace)
         transform = runs.pop(letters.index("w"))
         return Launch(_keeping(buffers[letters.index("w")], transform, runs, held), workspace=made.workspace)
+
+    return bind
+
+
+def by_matrix(problem: Conv, device: Any, setting: Setting, *, library: fft.Library) -> Bind:
+    """The filter's transform, or its gradient's, as a product."""
+    alone(setting)
+    made = fft.plan(problem, device, _blas(), library, "xy")
+    spare, waves = dft.room(problem, device), dft.matrix(problem)
+    letters = [operand.name[-1] for operand in problem.operands()]
+    workspace = made.workspace + waves.nbytes + sum(x.nbytes for x in spare.values())
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        parts = dft.stages(made, dict(zip(letters, buffers, strict=True)), spare, waves)
+        runs = [part.run for part in parts]
+        return Launch(lambda: [run() for run in runs], workspace=workspace)
 
     return bind
 
@@ -117,9 +141,9 @@ def _missing(library: Callable[[], str | None] = lambda: None) -> Callable[[], s
 
 
 def _row(
-    name: str, provider: str, library: fft.Library, roles: tuple[str, ...], roles_kept: tuple[str, ...], **more: Any
+    name: str, provider: str, library: fft.Library, roles: Roles = ((), (), ()), **more: Any
 ) -> tuple[Variant[Conv], ...]:
-    """Each call with the filter's transform; and without."""
+    """Each call with the filter's transform; without; with its transform as a product."""
     row = Variant(
         f"fft-{name}",
         "cpu",
@@ -129,28 +153,32 @@ def _row(
         work=fft.work,
         judged=spread,
         python=True,
-        roles=roles,
+        roles=roles[0],
         **more,
     )
     kept = replace(
         row,
-        roles=roles_kept,
+        roles=roles[1],
         name=f"{row.name}-kept",
         prepare=partial(prepare, library=library, kept=True),
         accepts=_keeps,
         work=partial(fft.work, kept=True),
         constant=("w",),
     )
-    return row, kept
+    matrix = replace(
+        row, roles=roles[2], name=f"{row.name}-dft", prepare=partial(by_matrix, library=library), accepts=dft.accepts, work=dft.work
+    )
+    return row, kept, matrix
 
 
+ALWAYS, ASKED = (DEFAULT, "fft"), ("fft",)
 SCIPY: dict[str, Any] = {"missing": _missing(), "kernel": _scipy_kernel}
 FFTW: dict[str, Any] = {"missing": _missing(fftw.missing), "kernel": fftw.kernel}
 TORCH: dict[str, Any] = {"missing": _missing(torch_library.missing), "kernel": torch_library.kernel}
 ROWS: tuple[Variant[Conv], ...] = (
-    *_row("scipy", "scipy", by_scipy, (DEFAULT, "fft"), (DEFAULT, "fft"), **SCIPY),
-    *_row("pyfftw", "pyfftw", partial(by_fftw, rigor="measure"), ("fft",), (DEFAULT, "fft"), **FFTW),
-    *_row("pyfftw-estimate", "pyfftw", partial(by_fftw, rigor="estimate"), (), (), **FFTW),
-    *_row("pyfftw-patient", "pyfftw", partial(by_fftw, rigor="patient"), (), (), **FFTW),
-    *_row("torch", "torch", by_torch, ("fft",), ("fft",), **TORCH),
+    *_row("scipy", "scipy", by_scipy, (ALWAYS, ALWAYS, ASKED), **SCIPY),
+    *_row("pyfftw", "pyfftw", partial(by_fftw, rigor="measure"), (ASKED, ALWAYS, ()), **FFTW),
+    *_row("pyfftw-estimate", "pyfftw", partial(by_fftw, rigor="estimate"), **FFTW),
+    *_row("pyfftw-patient", "pyfftw", partial(by_fftw, rigor="patient"), **FFTW),
+    *_row("torch", "torch", by_torch, ((), ASKED, ()), **TORCH),
 )

@@ -54,9 +54,9 @@ def row(name: str, algorithm: Winograd, growth: float, roles: tuple[str, ...], *
 # to 512 channels and 1 to 60 rows in three passes, were 0.3, 1.9, 4.2 and 7.4, all of sparse data; of dense data 0.2,
 # 0.9, 3.0 and 4.3. Twice that is allowed.
 ALGORITHMS: tuple[tuple[str, Winograd, float, tuple[str, ...]], ...] = (
-    ("winograd-2x3", Winograd(("1",)), 1.0, (DEFAULT,)),
-    ("winograd-4x3", Winograd(("5/8", "3/2")), 4.0, (DEFAULT,)),
+    ("winograd-2x3", Winograd(("1",)), 1.0, ("winograd",)),
+    ("winograd-4x3", Winograd(("5/8", "3/2")), 4.0, (DEFAULT, "winograd")),
     ("winograd-4x3-textbook", Winograd(("1", "2")), 9.0, ()),
-    ("winograd-6x3", Winograd(("1", "2", "1/2")), 15.0, (DEFAULT,)),  # of all triples of eighths the most precise
+    ("winograd-6x3", Winograd(("1", "2", "1/2")), 15.0, ("winograd",)),  # of all triples of eighths the most precise
 )
 ROWS: tuple[Variant[Conv], ...] = tuple(row(*x, kept=kept) for kept in (False, True) for x in ALGORITHMS)

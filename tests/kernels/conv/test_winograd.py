@@ -157,7 +157,7 @@ def tap_missing(problem: Conv, x: dict[str, Any]) -> tuple[Conv, dict[str, Any]]
 
 
 def padding_off_by_one(problem: Conv, x: dict[str, Any]) -> tuple[Conv, dict[str, Any]]:
-    return replace(problem, pad_top=problem.pad_top + 1, pad_bottom=problem.pad_bottom - 1), x
+    return replace(problem, pad=0, pad_top=problem.pad_top + 1, pad_bottom=problem.pad_bottom - 1), x
 
 
 def filter_turned(problem: Conv, x: dict[str, Any]) -> tuple[Conv, dict[str, Any]]:

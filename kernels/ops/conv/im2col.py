@@ -1,0 +1,143 @@
+"""Convolutions as matrix products of OpenBLAS: columns of a whole image, of blocks of it, or the image as it lies."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import maths
+from kernels.libs import openblas
+from kernels.native import launch
+from kernels.ops.conv.problem import Conv
+from kernels.variant import DEFAULT, Variant
+
+if TYPE_CHECKING:
+    from kernels.launch import Bind, Launch, Setting
+    from kernels.problem import Array
+
+SOURCE = Path(__file__).with_name("im2col.c")
+LIMIT = 512 << 10  # bytes of columns where a workspace is limited: they stay in a core's second cache
+PIECE = 16  # outputs: a block is a multiple of it, as the library's own blocks are
+Block = Callable[[Conv], int]
+
+
+class Argument(ctypes.Structure):
+    """`problem` of im2col.c."""
+
+    _fields_ = (
+        *((name, maths.POINTER) for name in ("x", "w", "y", "columns", "sgemm")),
+        *((name, maths.INT64) for name in ("images", "channels", "height", "width", "filters", "rows", "taps_across")),
+        *((name, maths.INT64) for name in ("stride", "top", "left", "dilation", "groups", "down", "across", "block")),
+        *((name, ctypes.c_int32) for name in ("wide", "last")),
+    )
+
+
+def whole(problem: Conv) -> int:
+    """Outputs at a time: an image's."""
+    return problem.outputs_of_image
+
+
+def limited(problem: Conv) -> int:
+    """Outputs at a time whose columns stay within the limit, one at least."""
+    most = max(1, LIMIT // _column(problem))
+    return min(problem.outputs_of_image, most if most < PIECE else most - most % PIECE)
+
+
+def workspace(problem: Conv, block: Block) -> int:
+    """Bytes of the columns of one group."""
+    return block(problem) * _column(problem)
+
+
+def _column(problem: Conv) -> int:
+    return 4 * problem.c // problem.groups * problem.r * problem.s
+
+
+def prepare(problem: Conv, device: Any, setting: Setting, block: Block | None) -> Bind:
+    """With so many outputs at a time; None: without columns."""
+    maths.alone(setting)
+    blas = openblas.load("numpy")
+    blas.set_threads(1)
+    function = maths.address(SOURCE, f"im2col_{problem.direction}")
+    size = workspace(problem, block) if block else 0
+    columns = device.allocate(size) if block else None
+    fields = geometry(problem)
+    if block is None and problem.layout == "nhwc":  # the batch is one image, its pixels one matrix
+        fields |= {"images": 1, "height": problem.n * problem.h, "down": problem.n * problem.h}
+    fields["block"] = block(problem) if block else fields["down"] * fields["across"]
+    fields |= {
+        "sgemm": blas.sgemm,
+        "wide": blas.wide,
+        "last": problem.layout == "nhwc",
+        "columns": None if columns is None else columns.ctypes.data,
+    }
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        names = [operand.name[-1] for operand in problem.operands()]
+        return launch(function, Argument(**fields), names, buffers, workspace=size, keep=(columns,))
+
+    return bind
+
+
+def geometry(problem: Conv) -> dict[str, Any]:
+    """The problem as C files of convolutions call its numbers."""
+    down, across = problem.lines
+    return {
+        "images": problem.n,
+        "channels": problem.c,
+        "height": problem.h,
+        "width": problem.w,
+        "filters": problem.k,
+        "rows": problem.r,
+        "taps_across": problem.s,
+        "stride": problem.stride,
+        "top": problem.pad_top,
+        "left": problem.pad_left,
+        "dilation": problem.dilation,
+        "groups": problem.groups,
+        "down": down.outputs,
+        "across": across.outputs,
+    }
+
+
+def plain(problem: Conv) -> str | None:
+    """Why its columns cannot hold this layout."""
+    return "it has no such layout: --layout nchw or nhwc" if problem.layout == "nchw16c" else None
+
+
+def one_by_one(problem: Conv) -> str | None:
+    """Why the image itself is not the columns."""
+    if (problem.r, problem.s, problem.stride) != (1, 1, 1):
+        return "one product an image: --r 1 --s 1 --stride 1"
+    if any((problem.pad_top, problem.pad_left, problem.pad_bottom, problem.pad_right)):
+        return "one product an image, without padding: --pad-top 0 --pad-left 0 --pad-bottom 0 --pad-right 0"
+    return plain(problem)
+
+
+def _kernel() -> tuple[str | None, str | None]:
+    blas = openblas.load("numpy")
+    return f"{blas.version} {blas.kernels} kernels", blas.isa
+
+
+def _row(
+    name: str, block: Block | None, roles: tuple[str, ...], accepts: Callable[[Conv], str | None]
+) -> Variant[Conv]:
+    return Variant(
+        name,
+        "cpu",
+        "openblas",
+        partial(prepare, block=block),
+        accepts=accepts,
+        missing=partial(openblas.missing, "numpy"),
+        kernel=_kernel,
+        roles=roles,
+    )
+
+
+ROWS: tuple[Variant[Conv], ...] = (
+    _row("im2col", whole, (DEFAULT,), plain),
+    _row("im2col-blocks", limited, (), plain),
+    _row("gemm-1x1", None, (DEFAULT,), one_by_one),
+)

@@ -1,0 +1,132 @@
+"""Our own direct kernel and im2col: shapes that their blocks divide badly, what they need, what they refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.devices import open_device
+from kernels.errors import Unavailable, WrongResult
+from kernels.launch import Setting
+from kernels.ops.conv import direct, im2col
+from kernels.ops.conv.problem import Conv
+from kernels.variant import Variant
+from micro.worker import check as checking
+
+CPU = open_device("cpu")
+PASSES = ("forward", "dgrad", "wgrad")
+ROWS = {row.name: row for row in (*im2col.ROWS, *direct.ROWS)}
+SMALL = Conv(2, 5, 7, 9, 6, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1)
+ODD = {
+    "many rows, bands": Conv(1, 2, 41, 40, 3, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1),
+    "more channels than stay in a cache": Conv(1, 150, 4, 5, 33, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1),
+    "rows of a whole number of lines": Conv(1, 17, 3, 64, 17, 1, 1),
+    "stride 3 of two apart": Conv(2, 4, 17, 16, 5, stride=3, pad_top=2, pad_left=4, dilation=2),
+    "padding beyond the filter": Conv(1, 3, 3, 2, 2, pad_top=5, pad_left=3, pad_bottom=4, pad_right=6),
+    "a stride that leaves pixels out": Conv(1, 3, 9, 10, 4, 1, 1, stride=3),
+    "images smaller than the filter": Conv(3, 2, 1, 2, 5, 4, 5, pad_top=2, pad_left=2, pad_bottom=2, pad_right=2),
+    "groups": Conv(2, 12, 6, 5, 18, pad_top=1, groups=3),
+    "a filter for each channel": Conv(2, 7, 6, 15, 7, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1, groups=7),
+    "1×1": Conv(3, 18, 5, 7, 35, 1, 1),
+}
+
+
+def passed(row: Variant[Any], problem: Conv) -> checking.Passed:
+    return checking.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), 3)[0]
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+@pytest.mark.parametrize("shape", ODD)
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_blocks_that_do_not_divide(row: Variant[Any], shape: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(im2col, "LIMIT", 4096)
+    problems = [replace(ODD[shape], layout=layout, direction=direction) for direction in PASSES]
+    for problem in problems:
+        if not row.accepts(problem):
+            outcome = passed(row, problem)
+            assert outcome.error <= outcome.bound
+
+
+@pytest.mark.parametrize("direction", PASSES)
+def test_direct_takes_blocks_of_channels(direction: str) -> None:
+    problem = Conv(2, 48, 9, 11, 16, pad_top=1, pad_left=1, stride=2, direction=direction, layout="nchw16c")
+    outcome = passed(ROWS["direct"], problem)
+    assert outcome.error <= outcome.bound
+
+
+def test_columns_fill_the_workspace_and_no_more() -> None:
+    layer = Conv(16, 96, 27, 27, 256, 5, 5, pad_top=2, pad_left=2, pad_bottom=2, pad_right=2)
+    assert im2col.workspace(layer, im2col.whole) == 4 * 96 * 25 * 27 * 27
+    assert im2col.workspace(layer, im2col.limited) == 4 * 96 * 25 * 48  # three times 16 outputs: 450 KiB
+    grouped = replace(layer, groups=2)
+    assert im2col.workspace(grouped, im2col.whole) == 4 * 48 * 25 * 27 * 27
+    large = replace(layer, c=8192, groups=1)  # a column of 800 KiB
+    assert im2col.limited(large) == 1
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_workspace_is_said(row: Variant[Any]) -> None:
+    problem = replace(SMALL, r=1, s=1, pad=0, pad_top=0, pad_left=0, pad_bottom=0, pad_right=0)
+    buffers = [np.zeros(operand.shape, np.float32) for operand in problem.operands()]
+    launch = row.prepare(problem, CPU, Setting())(buffers)
+    assert launch.entry is not None
+    assert (launch.workspace == 0) == (row.name == "gemm-1x1")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "remedy"),
+    [
+        ("im2col", {"c": 16, "k": 16, "layout": "nchw16c"}, "--layout nchw or nhwc"),
+        ("gemm-1x1", {}, "--r 1 --s 1 --stride 1"),
+        ("gemm-1x1", {"r": 1, "s": 1}, "--pad-top 0"),
+        ("gemm-1x1", {"r": 1, "s": 1, "stride": 2}, "--stride 1"),
+    ],
+)
+def test_refusals_name_the_option(name: str, change: dict[str, Any], remedy: str) -> None:
+    assert remedy in (ROWS[name].accepts(replace(SMALL, **change)) or "")
+
+
+def test_one_thread() -> None:
+    for row in ROWS.values():
+        with pytest.raises(Unavailable, match="--threads 1"):
+            row.prepare(SMALL, CPU, Setting(threads=2))
+
+
+def test_work_of_direct_is_inside_the_image_and_of_im2col_nominal() -> None:
+    assert ROWS["direct"].executed(SMALL).flops == SMALL.inside < SMALL.flops
+    assert ROWS["im2col"].executed(SMALL).flops == SMALL.flops
+
+
+@pytest.mark.parametrize("direction", PASSES)
+@pytest.mark.parametrize(
+    "wrong",
+    [{"pad": 0, "pad_top": 0, "pad_bottom": 2}, {"pad": 0, "pad_left": 2, "pad_right": 0}],
+    ids=["a row too far down", "a column too far left"],
+)
+def test_padding_off_by_one_is_refused(direction: str, wrong: dict[str, Any]) -> None:
+    problem = replace(SMALL, direction=direction)
+    for row in (ROWS["direct"], ROWS["im2col"]):
+        bind = row.prepare(replace(problem, **wrong), CPU, Setting())
+        with pytest.raises(WrongResult):
+            checking.check(CPU, problem, row, bind, 3)
+
+
+@pytest.mark.parametrize("direction", PASSES)
+@pytest.mark.parametrize("name", ["direct", "im2col"])
+def test_nothing_is_kept_between_calls(name: str, direction: str) -> None:
+    """The second call's inputs are others, in the same places."""
+    problem = replace(SMALL, direction=direction)
+    rng = np.random.default_rng(5)
+    buffers = [np.empty(operand.shape, np.float32) for operand in problem.operands()]
+    launch = ROWS[name].prepare(problem, CPU, Setting())(buffers)
+    for _ in range(2):
+        x = problem.fill(rng)
+        for operand, buffer in zip(problem.operands()[:2], buffers, strict=False):
+            buffer[...] = x[operand.name]
+        launch.call()
+        result = problem.operands()[2].name
+        (evidence,) = problem.compare(x, {result: buffers[2]}, ROWS[name].u(problem), "dense")
+        assert np.all(evidence.error <= evidence.bound)

@@ -27,7 +27,8 @@ def accepts(problem: Conv, *, kept: bool = False) -> str | None:
 
 def called(problem: Conv) -> str:
     """The products, one for each place of a tile, as a column-major BLAS sees them."""
-    return "TN = sgemm(N,T), one a place of a tile" if problem.direction == "wgrad" else "NN = sgemm(N,N), one a place"
+    form = "TN = sgemm(N,T)" if problem.direction == "wgrad" else "NN = sgemm(N,N)"
+    return f"{form}, one a place of a tile"
 
 
 def row(name: str, algorithm: Winograd, growth: float, roles: tuple[str, ...], *, kept: bool = False) -> Variant[Conv]:

@@ -114,7 +114,7 @@ def test_blocks_make_the_same_as_all_tiles_at_once(name: str, direction: str, mo
     np.testing.assert_allclose(*answers, atol=1e-3)
 
 
-@pytest.mark.parametrize("pads", [(3, 2, 4, 3), (0, 4, 0, 0), (2, 2, 2, 2)], ids=str)
+@pytest.mark.parametrize("pads", [(3, 2, 4, 3), (0, 4, 0, 0), (2, 2, 2, 2), (0, 0, 0, 40)], ids=str)
 @pytest.mark.parametrize("direction", ["forward", "dgrad"])
 @OURS
 def test_what_reads_padding_alone_is_zero(name: str, direction: str, pads: tuple[int, ...]) -> None:

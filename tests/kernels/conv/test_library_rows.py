@@ -12,6 +12,7 @@ import pytest
 
 from kernels.catalog import find
 from kernels.devices import open_device
+from kernels.devices.cpu import instruction_sets
 from kernels.errors import Unavailable, WrongResult
 from kernels.launch import Launch, Setting
 from kernels.libs import nnpack, onednn, torch_log
@@ -20,7 +21,11 @@ from kernels.ops.conv import nnpack_rows, onednn_rows, torch_rows
 from kernels.ops.conv.problem import Conv
 from kernels.repeated import repeated
 from kernels.variant import Variant
+from micro.planning.contest import Case
 from micro.worker import check
+from micro.worker.client import ask
+from micro.worker.messages import Prepare
+from micro.worker.process import Worker
 
 ROWS = (*torch_rows.ROWS, *onednn_rows.ROWS, *nnpack_rows.ROWS)
 PASSES = ("forward", "dgrad", "wgrad")
@@ -193,6 +198,19 @@ def test_winograd_takes_aligned_operands_alone() -> None:
     shifted = [device.view(device.allocate(x.nbytes + 64), 16, x) for x in one.operands()]
     with pytest.raises(Unavailable, match="multiples of 64 bytes"):
         bind(shifted)
+
+
+@onednn_here
+def test_a_worker_records_what_ran() -> None:
+    """Of the launch, not of the row: with fewer instructions it is another kernel."""
+    if "avx2" not in instruction_sets():
+        pytest.skip("no AVX2 here")
+    worker = Worker("cpu", 1, "avx2")
+    try:
+        reply = ask(worker, Prepare(Case(problem(**AROUND), "onednn-direct", Setting(isa="avx2"))), 60.0)
+    finally:
+        worker.close()
+    assert reply.isa == "avx2" and reply.kernel.startswith(onednn.load().version)
 
 
 @onednn_here

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from kernels.doctor.part import Part, absent, said
-from kernels.libs import mkl
+from kernels.libs import mkl, onednn
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ OPTIONAL = {
     "scikit-cuda": _plain("scikit-cuda", "skcuda"),
     "pyopencl": _plain("pyopencl"),
     "pyfftw": _plain("pyfftw"),
+    onednn.PACKAGE: Wanted(lambda: onednn.missing() is None, (onednn.PACKAGE,), f"pip install {onednn.PIN}"),
 }
 BASE = {
     name: _plain(name)

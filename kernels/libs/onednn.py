@@ -88,8 +88,9 @@ class OneDnn:
     def _new(self, kind: str, function: str, arguments: tuple[Any, ...], needs: tuple[object, ...]) -> Handle:
         place = POINTER()
         if status := self.library[f"dnnl_{function}"](ctypes.byref(place), *arguments):
-            what = "implements no such one" if status == UNIMPLEMENTED else f"fails with status {status}"
-            raise Unavailable(f"{self.version} {what} on this processor: dnnl_{function}")
+            if status == UNIMPLEMENTED:
+                raise Unavailable(f"{self.version} has no such kernel for this problem and these instructions")
+            raise Unavailable(f"{self.version}: dnnl_{function} fails with status {status}")
         return Handle(place, self.library[f"dnnl_{kind}_destroy"], needs)
 
     def limit(self, threads: int) -> None:

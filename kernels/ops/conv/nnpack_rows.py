@@ -19,6 +19,7 @@ from kernels.libs import nnpack
 from kernels.maths import alone
 from kernels.native import launch
 from kernels.ops.conv.problem import Conv, spread
+from kernels.ops.conv.winograd import Winograd
 from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("nnpack.c")
 NAMES = ("first", "second", "result")
 SIZE, INT64, POINTER = ctypes.c_size_t, ctypes.c_int64, ctypes.c_void_p
-WINOGRAD = 34, 30  # FLOPs of a transform of F(6,3) in one dimension, of a tile and of its products
+WINOGRAD = Winograd(("1", "2", "1/2"))  # its points of F(6,3)
 
 
 class Convolution(ctypes.Structure):
@@ -94,7 +95,7 @@ def accepts(algorithm: str, problem: Conv) -> str | None:
     if problem.stride > 1 or problem.dilation > 1 or problem.groups > 1:
         return "it takes no strides, dilation or groups: --stride 1 --dilation 1 --groups 1"
     tile = nnpack.TILES[algorithm]
-    if algorithm.startswith("wt") and (problem.r, problem.s) != (3, 3):
+    if algorithm == "wt8x8" and (problem.r, problem.s) != (3, 3):
         return "it is for filters of 3x3: --r 3 --s 3"
     if max(problem.r, problem.s) > tile:
         return f"a filter fits into its tile up to {tile}x{tile}: --r {min(problem.r, tile)} --s {min(problem.s, tile)}"
@@ -114,20 +115,15 @@ def _padded(problem: Conv) -> str | None:
 def work(algorithm: str, problem: Conv) -> Work:
     """Of all tiles the products, and the transforms of images, results and filters. Of bytes the operands alone are
     sure: the transforms lie in cache in part."""
-    tile = nnpack.TILES[algorithm]
-    down, across = problem.lines
-    forward = problem.direction == "forward"
-    results = zip((down, across), (problem.r, problem.s), strict=True)
-    tiles = problem.n * math.prod(
-        -(-(line.outputs if forward else line.size) // (tile - taps + 1)) for line, taps in results
-    )
-    c, k = (problem.c, problem.k) if forward else (problem.k, problem.c)
-    if algorithm.startswith("wt"):
-        inward, outward = WINOGRAD
-        images = tiles * (2 * tile * inward * c + (2 * tile - 2) * outward * k)
-        return Work(2.0 * tile**2 * tiles * c * k + images + 5 * tile * (tile + 3) * k * c, problem.bytes)
-    products = 4.0 * tile**2 * tiles * c * k  # half as many complex ones
-    return Work(products + 2.5 * tile**2 * math.log2(tile**2) * (tiles * (c + k) + k * c), problem.bytes)
+    if algorithm == "wt8x8":
+        return WINOGRAD.work(problem)
+    tile, forward = nnpack.TILES[algorithm], problem.direction == "forward"
+    results = zip(problem.lines, (problem.r, problem.s), strict=True)
+    lengths = ((line.outputs if forward else line.size, tile - taps + 1) for line, taps in results)
+    tiles = problem.n * math.prod(-(-length // fresh) for length, fresh in lengths)
+    products = 4.0 * tile**2 * tiles * problem.c * problem.k  # half as many complex ones
+    planes = tiles * (problem.c + problem.k) + problem.c * problem.k
+    return Work(products + 2.5 * tile**2 * math.log2(tile**2) * planes, problem.bytes)
 
 
 def _row(algorithm: str, roles: tuple[str, ...], growth: float = 1.0) -> Variant[Conv]:

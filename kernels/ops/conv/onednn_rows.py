@@ -18,13 +18,13 @@ from kernels.libs import onednn
 from kernels.native import launch
 from kernels.ops.conv.onednn_chain import NAMES, Chain
 from kernels.ops.conv.problem import Conv, spread
+from kernels.ops.conv.winograd import Winograd
 from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
     from kernels.libs.onednn import Handle, OneDnn
-    from kernels.ops.conv.line import Line
     from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("onednn.c")
@@ -35,8 +35,7 @@ PASSES = {  # the library's own name, and what it calls the operands
 }
 FILTERS = (onednn.WEIGHTS, onednn.DIFF_WEIGHTS)
 VECTOR = 64  # bytes to which its stores past the cache are aligned, else they end the process
-TILE, OUTPUTS = 6, 4  # of its F(4,3), in one dimension
-SUMS_IN, SUMS_OUT = 19, 13  # FLOPs of a transform in one dimension, of a tile and of its products
+TILES = Winograd(("5/8", "3/2"))  # its points of F(4,3)
 
 
 def prepared(algorithm: str, wanted: str = "") -> Callable[[Conv, Any, Setting], Bind]:
@@ -127,22 +126,6 @@ def _asked(library: OneDnn, problem: Conv, role: int, fixed: bool) -> Handle:
     return library.unset(_dims(problem, role))
 
 
-def winograd_work(problem: Conv) -> Work:
-    """Of F(4,3): the products of all tiles, and the transforms of images, results and filters. What lies between them
-    may stay in a cache: of bytes the operands alone are sure."""
-    down, across = (_tiles(line, problem.direction) for line in problem.lines)
-    tiles = problem.n * down * across
-    c, k = (problem.k, problem.c) if problem.direction == "dgrad" else (problem.c, problem.k)
-    products = 2.0 * TILE**2 * tiles * c * k
-    images = tiles * (2 * TILE * SUMS_IN * c + (TILE + OUTPUTS) * SUMS_OUT * k)
-    return Work(products + images + 5 * TILE * (TILE + 3) * k * c, problem.bytes)
-
-
-def _tiles(line: Line, direction: str) -> int:
-    """In one dimension: of the result, for a filter's gradient of the gradient that it is summed over."""
-    return -(-(line.size if direction == "dgrad" else line.outputs) // OUTPUTS)
-
-
 def without_winograd(problem: Conv) -> str | None:
     """Why it has no such kernel."""
     if (problem.r, problem.s) != (3, 3):
@@ -173,12 +156,7 @@ def by_gemm(problem: Conv) -> str | None:
 
 def at_least(problem: Conv) -> Work:
     """By Winograd where the library may take it: which one it took, its kernel's name tells."""
-    return problem.direct_work() if without_winograd(problem) or problem.layout == "nhwc" else winograd_work(problem)
-
-
-def nominal(problem: Conv) -> Work:
-    """Products multiply the padding too."""
-    return Work(problem.flops, problem.bytes)
+    return problem.direct_work() if without_winograd(problem) or problem.layout == "nhwc" else TILES.work(problem)
 
 
 # Largest honest errors of 22 problems: of a dense one 223 u √(x² ⋆ w²), where sums have 512; of a sparse one 26 u
@@ -202,14 +180,12 @@ ROWS: tuple[Variant[Conv], ...] = (
         prepared("winograd"),
         growth=GROWTH,
         accepts=by_winograd,
-        work=winograd_work,
+        work=TILES.work,
         judged=spread,
         roles=(DEFAULT, "winograd", "layouts"),
         **ONEDNN,
     ),
-    Variant(
-        "onednn-gemm", "cpu", "onednn", prepared("direct", "gemm"), accepts=by_gemm, work=nominal, roles=(), **ONEDNN
-    ),
+    Variant("onednn-gemm", "cpu", "onednn", prepared("direct", "gemm"), accepts=by_gemm, roles=(), **ONEDNN),
     Variant(
         "onednn-auto",
         "cpu",

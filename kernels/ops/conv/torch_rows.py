@@ -13,7 +13,6 @@ from kernels.launch import Launch
 from kernels.libs import onednn, torch_log
 from kernels.libs import torch as torch_library
 from kernels.ops.conv.problem import Conv
-from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
@@ -138,11 +137,6 @@ def columns_bytes(problem: Conv) -> int:
     return 4 * problem.n * problem.c * problem.r * problem.s * problem.outputs_of_image
 
 
-def nominal(problem: Conv) -> Work:
-    """Products multiply the padding too."""
-    return Work(problem.flops, problem.bytes)
-
-
 TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_library.kernel, "python": True}
 ROWS: tuple[Variant[Conv], ...] = (
     Variant(
@@ -156,14 +150,5 @@ ROWS: tuple[Variant[Conv], ...] = (
         **TORCH,
     ),
     Variant("torch-pad", "cpu", "torch", prepared(padded), accepts=strided, work=Conv.direct_work, roles=(), **TORCH),
-    Variant(
-        "torch-im2col",
-        "cpu",
-        "torch",
-        prepared(columns, columns_bytes),
-        accepts=in_columns,
-        work=nominal,
-        roles=(),
-        **TORCH,
-    ),
+    Variant("torch-im2col", "cpu", "torch", prepared(columns, columns_bytes), accepts=in_columns, roles=(), **TORCH),
 )

@@ -1,0 +1,285 @@
+"""Convolutions of PyTorch, oneDNN and NNPACK: right on odd problems, between guards, and named as what really ran."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.catalog import find
+from kernels.devices import open_device
+from kernels.devices.cpu import instruction_sets
+from kernels.errors import Unavailable, WrongResult
+from kernels.launch import Launch, Setting
+from kernels.libs import nnpack, onednn, torch_log
+from kernels.libs import torch as torch_library
+from kernels.ops.conv import nnpack_rows, onednn_rows, torch_rows
+from kernels.ops.conv.problem import Conv
+from kernels.repeated import repeated
+from kernels.variant import Variant
+from micro.planning.contest import Case
+from micro.worker import check
+from micro.worker.client import ask
+from micro.worker.messages import Prepare
+from micro.worker.process import Worker
+
+ROWS = (*torch_rows.ROWS, *onednn_rows.ROWS, *nnpack_rows.ROWS)
+PASSES = ("forward", "dgrad", "wgrad")
+AROUND = {"pad_top": 1, "pad_left": 1, "pad_bottom": 1, "pad_right": 1}
+SIDES = {"pad_top": 0, "pad_left": 1, "pad_bottom": 1, "pad_right": 0}
+FORMS: dict[str, dict[str, int]] = {
+    "3x3": AROUND,
+    "blocks": {"c": 16, "k": 32, **AROUND},
+    "5x5": {"r": 5, "s": 5, "h": 11, **dict.fromkeys(AROUND, 2)},
+    "even": {"r": 2, "s": 4},
+    "sides": SIDES,
+    "strided": {"stride": 2, **AROUND},
+    "dilated": {"dilation": 2, **AROUND},
+    "groups": {"groups": 2, **AROUND},
+    "depthwise": {"c": 8, "groups": 8, "k": 8, **AROUND},
+    "pixel": {"h": 1, "w": 1, "r": 1, "s": 1},
+}
+torch_here = pytest.mark.skipif(torch_library.missing() is not None, reason=str(torch_library.missing()))
+onednn_here = pytest.mark.skipif(onednn.missing() is not None, reason=str(onednn.missing()))
+
+
+def problem(direction: str = "forward", layout: str = "nchw", **fields: int) -> Conv:
+    return Conv(**{"n": 2, "c": 6, "h": 9, "w": 8, "k": 10, **fields}, direction=direction, layout=layout)
+
+
+def cases() -> list[Any]:
+    """Every row on what it takes."""
+    every = []
+    for row, (form, fields), direction in itertools.product(ROWS, FORMS.items(), PASSES):
+        for layout in ("nchw", "nhwc", "nchw16c") if form == "blocks" else ("nchw", "nhwc"):
+            one = problem(direction, layout, **fields)
+            if row.accepts(one) is None:
+                here = pytest.mark.skipif(row.missing() is not None, reason=str(row.missing()))
+                every.append(pytest.param(row, one, marks=here, id=f"{row.name}-{form}-{direction}-{layout}"))
+    return every
+
+
+def bound(row: Variant[Conv], one: Conv) -> Launch:
+    """To operands at aligned addresses, of normal numbers; skipped where this processor has no such kernel."""
+    device = open_device("cpu")
+    x = one.fill(np.random.default_rng(1))
+    views = []
+    for operand in one.operands():
+        views.append(device.view(device.allocate(operand.nbytes), 0, operand))
+        device.put(views[-1], x[operand.name] if operand.role != "out" else np.full(1, np.nan, "f4"))
+    try:
+        return row.prepare(one, device, Setting())(views)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+def work(name: str, one: Conv) -> float:
+    return find("conv", name).executed(one).flops
+
+
+@pytest.mark.parametrize("row, one", cases())
+def test_rows_are_right(row: Variant[Conv], one: Conv) -> None:
+    device = open_device("cpu")
+    try:
+        bind = row.prepare(one, device, Setting())
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    check.check(device, one, row, bind, 5)
+
+
+def test_every_row_refuses_by_the_option_that_remedies() -> None:
+    """And some row takes each problem."""
+    for fields, direction in itertools.product(FORMS.values(), PASSES):
+        reasons = [row.accepts(problem(direction, **fields)) for row in ROWS]
+        assert None in reasons
+        assert all("--" in reason for reason in reasons if reason), reasons
+
+
+# PyTorch
+
+
+@torch_here
+@pytest.mark.parametrize(
+    "layout, direction, reorders", [("nchw", "forward", 3), ("nhwc", "forward", 1), ("nhwc", "dgrad", 1)]
+)
+def test_torch_names_its_kernel_by_its_log(layout: str, direction: str, reorders: int) -> None:
+    """In nhwc the images are taken as they lie: only the filter is reordered."""
+    kernel, isa = bound(find("conv", "torch"), problem(direction, layout, c=64, k=64, h=20, w=20, **AROUND)).kernel
+    name, _, copies = str(kernel).partition(", ")[2].partition(", ")
+    assert name.startswith("oneDNN ") and copies.startswith(f"{reorders} reorder")
+    assert isa == onednn.named("", name, 0)[1]
+
+
+@torch_here
+def test_torch_without_onednn_names_its_other_library() -> None:
+    """One small image it takes by im2col, which leaves no line in the log."""
+    launch = bound(find("conv", "torch"), problem(n=1, c=16, k=16, h=20, w=20, **AROUND))
+    assert launch.kernel == torch_library.kernel()
+
+
+@torch_here
+@pytest.mark.parametrize("asked, level", [(None, 0), ("1", 1)])
+def test_the_log_is_read_once_and_left_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], asked: str | None, level: int
+) -> None:
+    import torch
+
+    levels: list[int] = []
+    lines = "onednn_verbose,v1,info,cpu\nonednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef\n"
+    monkeypatch.setattr(torch._C._verbose, "mkldnn_set_verbose", levels.append)
+    if asked is None:
+        monkeypatch.delenv("ONEDNN_VERBOSE", raising=False)
+    else:
+        monkeypatch.setenv("ONEDNN_VERBOSE", asked)
+    assert torch_log.executed(torch, lambda: os.write(1, lines.encode())) == [("reorder", "jit:uni")]
+    assert levels == [1, level]
+    os.write(1, b"after")
+    assert capfd.readouterr().out == "after"
+
+
+@torch_here
+def test_the_columns_of_all_images_are_its_workspace() -> None:
+    sized = problem(c=3, k=4, r=3, s=2)
+    assert bound(find("conv", "torch-im2col"), sized).workspace == 4 * 2 * 3 * 3 * 2 * sized.outputs_of_image
+    assert torch_rows.columns_bytes(problem(r=1, s=1)) == 0
+
+
+# oneDNN
+
+
+@onednn_here
+@pytest.mark.parametrize("name, word", [("direct", ":"), ("winograd", "wino"), ("gemm", "gemm"), ("auto", ":")])
+@pytest.mark.parametrize("direction", PASSES)
+def test_onednn_names_its_implementation(name: str, word: str, direction: str) -> None:
+    one = problem(direction, c=16, k=32, **AROUND)
+    kernel = str((bound(find("conv", f"onednn-{name}"), one).kernel or (None,))[0])
+    assert kernel.startswith(onednn.load().version) and word in kernel
+
+
+@onednn_here
+@pytest.mark.parametrize("direction", PASSES)
+def test_images_in_blocks_need_no_reorder(direction: str) -> None:
+    """A filter may: dgrad wants its blocks the other way round."""
+    one = problem(direction, "nchw16c", c=32, k=32, **AROUND)
+    row = find("conv", "onednn-direct")
+    in_blocks, plain = bound(row, one), bound(row, replace(one, layout="nchw"))
+    assert in_blocks.kernel and plain.kernel and "3 reorders" in str(plain.kernel[0])
+    assert in_blocks.workspace < plain.workspace
+    assert "reorder" not in str(in_blocks.kernel[0]) or direction == "dgrad"
+
+
+@onednn_here
+def test_winograd_is_refused_where_it_is_wrong() -> None:
+    """The rule that it is refused by rests on this."""
+    device, row = open_device("cpu"), find("conv", "onednn-winograd")
+    one = problem("dgrad", c=16, k=16, **SIDES)
+    assert "--pad-bottom" in str(row.accepts(one)) and "--pad-bottom" in str(find("conv", "onednn-auto").accepts(one))
+    assert row.accepts(replace(one, direction="wgrad")) is None
+    try:
+        bind = row.prepare(one, device, Setting())
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    with pytest.raises(WrongResult):
+        check.check(device, one, row, bind, 5)
+
+
+@onednn_here
+def test_winograd_takes_aligned_operands_alone() -> None:
+    """Its stores would end the process."""
+    one, device = problem("wgrad", "nchw16c", c=16, k=16, **AROUND), open_device("cpu")
+    try:
+        bind = find("conv", "onednn-winograd").prepare(one, device, Setting())
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    shifted = [device.view(device.allocate(x.nbytes + 64), 16, x) for x in one.operands()]
+    with pytest.raises(Unavailable, match="multiples of 64 bytes"):
+        bind(shifted)
+
+
+@onednn_here
+def test_a_worker_records_what_ran() -> None:
+    """Of the launch, not of the row: with fewer instructions it is another kernel."""
+    if "avx2" not in instruction_sets():
+        pytest.skip("no AVX2 here")
+    worker = Worker("cpu", 1, "avx2")
+    try:
+        reply = ask(worker, Prepare(Case(problem(**AROUND), "onednn-direct", Setting(isa="avx2"))), 60.0)
+    finally:
+        worker.close()
+    assert reply.isa == "avx2" and reply.kernel.startswith(onednn.load().version)
+
+
+@onednn_here
+def test_a_repeated_row_names_the_same_kernel() -> None:
+    one, row = problem(**AROUND), find("conv", "onednn-direct")
+    launch = bound(repeated(row, 3, "thrice"), one)
+    launch.call()
+    assert launch.kernel == bound(row, one).kernel and launch.entry is not None
+
+
+def test_winograds_work_is_its_tiles() -> None:
+    """AlexNet's third layer: 2.56 times less than nominal, transforms included, in every pass."""
+    for direction in PASSES:
+        third = problem(direction, n=16, c=256, h=13, w=13, k=384, **AROUND)
+        assert third.flops / work("onednn-winograd", third) == pytest.approx(2.56, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    "name, isa",
+    [
+        ("jit_wino_4x3:avx512_core", "avx512"),
+        ("brg_conv_bwd:avx2_vnni+brg_conv_fwd:avx2", "avx2"),
+        ("jit_dw:avx", "avx"),
+        ("jit:sse41", "sse4.2"),
+        ("x64:gemm:jit", None),
+    ],
+)
+def test_an_implementation_tells_its_instructions(name: str, isa: str | None) -> None:
+    assert onednn.named("oneDNN 3.1.0", name, 0) == (f"oneDNN 3.1.0 {name}", isa)
+    assert onednn.named("x", name, 1)[0] == f"x {name}, 1 reorder"
+
+
+# NNPACK
+
+
+@torch_here
+def test_nnpack_is_missing_where_torch_exports_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    nnpack.function.cache_clear()
+
+    def without(path: str) -> object:
+        raise AttributeError("nnp_initialize")
+
+    monkeypatch.setattr(nnpack.ctypes, "CDLL", without)
+    with pytest.raises(Unavailable, match="exports no NNPACK"):
+        nnpack.function()
+
+
+@torch_here
+def test_nnpack_runs_on_one_thread() -> None:
+    with pytest.raises(Unavailable, match="--threads 1"):
+        find("conv", "nnpack-ft16x16").prepare(problem(**AROUND), open_device("cpu"), Setting(threads=2))
+
+
+@pytest.mark.parametrize(
+    "name, fields, option",
+    [
+        ("nnpack-ft8x8", {"r": 9}, "--r 8"),
+        ("nnpack-wt8x8", {"r": 5}, "--r 3"),
+        ("nnpack-ft16x16", {"pad_top": 3}, "--pad-top 2"),
+        ("nnpack-ft16x16", {"stride": 2}, "--stride 1"),
+    ],
+)
+def test_nnpack_refuses(name: str, fields: dict[str, int], option: str) -> None:
+    assert option in str(find("conv", name).accepts(problem(**fields)))
+
+
+@pytest.mark.parametrize("direction", PASSES[:2])
+def test_nnpacks_work_is_its_tiles(direction: str) -> None:
+    """Of 8×8 with 3×3 filters 6×6 results: of 12×12 results four."""
+    one = problem(direction, n=8, c=256, k=256, h=12, w=12, **AROUND)
+    for name, products in (("nnpack-wt8x8", 2 * 64), ("nnpack-ft8x8", 4 * 64)):
+        assert 1 < work(name, one) / (products * 8 * 4 * 256 * 256) < 1.5

@@ -23,7 +23,13 @@ BENCHMARK = Benchmark(
             60.0,
             all="every layer of AlexNet-S, and ResNet-50's usual ones",
         ),
-        "fft": Question("from which filter size on is FFT faster? (about 60 s)", build.fft, answer, 60.0, all="three passes, a wider image, filters to 11 × 11"),
+        "fft": Question(
+            "from which filter size on is FFT faster? (about 60 s)",
+            build.fft,
+            answer,
+            60.0,
+            all="three passes, a wider image, filters to 11 × 11",
+        ),
         "winograd": Question(
             "what do Winograd's tiles bring at 3×3? (about 40 s)", build.winograd, answer, 40.0, all="every 3×3 layer"
         ),

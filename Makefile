@@ -52,8 +52,8 @@ CARRIED := msgspec==0.22.0 nvidia-cudnn-frontend==1.26.0 cupti-python==13.0.1 sc
 wheels: .venv/done ## what `make gpu` wants beside CUDA, CuPy and PyTorch, for Python 3.12 (FOR=3.13: another) on x86-64, into wheels/
 	for w in $(CARRIED); do $(BIN)/pip download -q $(WHEEL) $$w || exit; done
 
-heavy: .venv/done ## MKL, torch (its CPU build), Numba, cffi: the rivals that are no dependency
-	$(BIN)/pip install -q -c constraints.txt mkl torch numba cffi
+heavy: .venv/done ## MKL, torch (its CPU build), Numba, cffi, pyFFTW: the rivals that are no dependency
+	$(BIN)/pip install -q -c constraints.txt mkl torch numba cffi pyfftw
 
 soak: .venv/done ## the figures that issues promise, measured: an hour or two, on a quiet machine
 	$(BIN)/python -m micro.selftest --full
@@ -63,7 +63,8 @@ reference: .venv/done ## PyTorch's step against JAX's in both networks, five pro
 	for net in fcn-s fcn-r; do \
 	  rm -f reports/reference/macro/explain-$$net.jsonl; mkdir -p docs/pictures/explain-$$net; \
 	  $(BIN)/python -m macro explain $$net pytorch jax --runs 5 -o reports/reference/macro/explain-$$net.jsonl --figures docs/pictures/explain-$$net >docs/explain-$$net.txt || exit; \
-	  sed -i '/^picture: /d; /^run file: /d' docs/explain-$$net.txt; done
+	  sed -i '/^picture: /d; /^run file: /d' docs/explain-$$net.txt; \
+	  sed -i '/"topic":"watched"/d' reports/reference/macro/explain-$$net.jsonl; done
 
 golden: .venv/done ## rewrite the expected output of runs on the fake device and of stand-in frameworks; read the diff
 	GOLDEN=write $(BIN)/python -m pytest tests/golden tests/macro/test_golden.py tests/macro/explaining/test_documents.py

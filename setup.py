@@ -7,6 +7,7 @@ EXTRAS = {
     "mkl": ["mkl>=2025"],
     "cffi": ["cffi>=1.17"],
     "numba": ["numba>=0.61"],
+    "fftw": ["pyfftw>=0.15"],
     "cuda13": ["cupy-cuda13x>=14,<15", "cuda-pathfinder>=1.3.4,<2", "nvidia-ml-py>=13"],
     "cuda12": ["cupy-cuda12x>=14,<15", "cuda-pathfinder>=1.3.4,<2", "nvidia-ml-py>=12"],
     "pycuda": ["pycuda>=2025.1"],

@@ -25,6 +25,8 @@ HEAD = """# CUDA kernels: what is known of them
 
 Written by `docs/cuda.py`; `tests/simulated/test_page.py` compares its rows and columns with the code.
 
+Words of measuring are explained in the [glossary](glossary.md).
+
 No kernel of this page has run on a GPU yet. Those in CUDA C are compiled to machine code by nvcc: under each
 architecture stand registers a thread, bytes of static shared memory a block, and bytes spilled. What they compute is
 tested on a CPU: the shim (`tests/simulated/shim.h`) compiles the same file with g++, each CUDA thread a fiber, each

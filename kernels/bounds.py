@@ -1,4 +1,4 @@
-"""What honest arithmetic may be off by, where several operations share it, and how a NaN or an infinity is judged."""
+"""Error bounds that several operations share, and how a NaN or an infinity is judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking glibc's allocator for a policy, by the variables it reads when a process starts."""
+"""Choosing a policy of glibc's allocator by the variables it reads when a process starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking libraries for an instruction set, by the variables they read when they are loaded; and whether they
+"""Choosing a library's instruction set by the variables it reads when it is loaded; and whether they
 obeyed, by what they say of themselves.
 
 What a library does not tell cannot be believed: MKL ignores its own switch on AMD without a word.
@@ -24,7 +24,7 @@ FAMILIES = {  # OpenBLAS's kernel families (DYNAMIC_ARCH), and what they are wri
     "NEOVERSEV1": "sve",
     "NEOVERSEN2": "sve",
 }
-SETS = {  # of each library, the word it knows a set by
+SETS = {  # of each library, its own name of a set
     "sse4.2": {
         "OPENBLAS_CORETYPE": "Nehalem",
         "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
@@ -63,7 +63,7 @@ def refusal(asked: str, kernel: str | None, observed: str | None) -> str | None:
     if asked == "default":
         return None
     if observed is None:
-        return f"--isa {asked} is not available: it does not tell which instructions it took"
+        return f"--isa {asked} is not available: it does not report which instructions it took"
     if asked in FAMILIES:
         return None if asked in (kernel or "").split() else f"--isa {asked} is not available: it runs {kernel}"
     return None if observed == asked else f"--isa {asked} is not available: it runs {observed} ({kernel})"

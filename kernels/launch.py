@@ -56,7 +56,7 @@ class Entry:
 class Launch:
     """One bound call. `call` enqueues once and does nothing else; one call serves `uses` uses. `capturable`:
     on CUDA, it may be recorded into a graph. `kernels`: how many one call enqueues on a GPU's stream, at most; 0:
-    not known."""
+    not known. `kernel`: as of a Variant, where what its library runs depends on the problem."""
 
     call: Callable[[], object]
     uses: int = 1
@@ -64,6 +64,7 @@ class Launch:
     entry: Entry | None = None
     capturable: bool = False
     kernels: int = 0
+    kernel: tuple[str | None, str | None] | None = None
 
 
 Bind: TypeAlias = "Callable[[Sequence[Any]], Launch]"

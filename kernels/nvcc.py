@@ -128,7 +128,7 @@ def read(text: str) -> dict[str, Resources]:
 def _number(pattern: str, text: str, absent: int | None = None) -> int:
     match = re.search(pattern, text)
     if match is None and absent is None:
-        raise BuildError(f"ptxas -v says nothing like {pattern!r}: its wording has changed")
+        raise BuildError(f"ptxas -v printed nothing like {pattern!r}: its wording has changed")
     return int(match[1]) if match else absent or 0
 
 
@@ -138,7 +138,7 @@ def _words(target: Path) -> Path:
 
 
 def _compile(command: list[str], source: Path, target: Path) -> None:
-    """Both files under temporary names first: whoever sees one sees all of it."""
+    """Both files under temporary names first: a reader never finds half of it."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         binary, log = Path(folder) / "made.cubin", Path(folder) / "said.ptxas"
         compilation = subprocess.run(

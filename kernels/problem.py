@@ -73,8 +73,8 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One comparison of the output `operand` with the truth: |error| and its bound, element by element. Whoever weighs
-    it may write to `error`."""
+    """One comparison of the output `operand` with the truth: |error| and its bound, element by element. What
+    judges it may write to `error`."""
 
     operand: str
     test: str
@@ -150,6 +150,7 @@ class Problem:
 
     op: ClassVar[str]
     probes: ClassVar[tuple[str, ...]] = ("dense",)
+    by_executed: ClassVar[bool] = False  # whether shares of a ceiling are by what an algorithm executes: some save much
     on_host: ClassVar[bool] = False  # the time asked for is the caller's, not the device's
 
     def __post_init__(self) -> None:

@@ -56,6 +56,5 @@ def _wrap(launch: Launch, entry: Entry, function: int, count: int) -> Launch:
     def run(keep: object = (whole, entry.keep)) -> None:
         call(place)
 
-    return Launch(
-        run, launch.uses, launch.workspace, Entry(function, whole, slots, (entry.keep,), (entry.function, head))
-    )
+    single = entry.function, head
+    return replace(launch, call=run, entry=Entry(function, whole, slots, (entry.keep,), single))

@@ -36,7 +36,7 @@ def is_temporary() -> bool:
 
 
 def write(name: str, text: str) -> Path:
-    """Replace the file `name` in one step, so that a reader never sees half of it."""
+    """Replace the file `name` in one step, so that a reader never finds half of it."""
     return write_bytes(name, text.encode())
 
 

@@ -1,4 +1,4 @@
-"""A small text file in which the system says something, and which may not be there."""
+"""A small text file of the system (/proc, /sys), which may not exist."""
 
 from __future__ import annotations
 

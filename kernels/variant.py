@@ -31,7 +31,7 @@ class Variant(Generic[P]):
     `blas` says which library call it makes, in the library's own column-major terms; `kernel` what its
     library tells of itself: version and kernel family, instruction set. `python`: each call passes
     through the interpreter. `judged` is the problem by whose bounds its answer is judged, where that depends on the
-    algorithm. `roles`: where it is measured when nobody names a variant: DEFAULT, wherever a question
+    algorithm. `roles`: where it is measured where no variant is named: DEFAULT, wherever a question
     asks for no other role; others by the words that a question of its benchmark asks for; none: only by its name.
     """
 

@@ -29,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     by_name = commands()
     if not words or words[0] in ("-h", "--help"):
+        print("usage: python -m macro COMMAND …; python -m macro COMMAND --help lists a command's options\n")
         for name, about in by_name.items():
             print(f"python -m macro {name}: {about}")
         return 0

@@ -78,7 +78,7 @@ def words(text: str, option: str, choices: Sequence[str]) -> list[str]:
 
 
 def setting(framework: Framework, threads: int, heap: str, division: str) -> tuple[Setting, str]:
-    """How it runs, and the division it belongs to: in `tuned` with the knobs that won, heap among them."""
+    """How it runs, and the division it belongs to: in `tuned` with the adapter's TUNED settings, heap among them."""
     if division == "default":
         return Setting(threads, heap), division
     knobs = dict(framework.tuned)

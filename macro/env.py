@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _each(asked: EnvRequest) -> int:
-    """Create or remove what was named; one that fails costs itself alone."""
+    """Create or remove what was named; a failure does not stop the others."""
     wanted = _wanted(asked.names, asked.action)
     say = partial(command.say, asked.quiet)
     failed = 0
@@ -168,7 +168,7 @@ def _lines(environment: Environment, record: dict[str, Any]) -> list[str]:
     head = f"  {environment.name:<11} Python {recipe['python']:<5}"
     if not record:
         rows = ", ".join(row.name for row in environment.rows)
-        broken = ", and what lies there is none" if environment.folder.exists() else ""
+        broken = ", and the folder there is no environment" if environment.folder.exists() else ""
         elsewhere = _suites(environment)
         return [
             f"{head} not made (about {recipe.get('megabytes', 0)} MB){broken}: "

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernels.errors import UsageError
 from macro import command
 
 if TYPE_CHECKING:
@@ -34,9 +35,11 @@ def request(argv: Sequence[str]) -> EqualRequest:
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress")
     words = parser.parse_args(argv)
     net = command.network(words.network)
-    batch, threads = command.batch(words.batch, net), command.threads(words.threads)[0]
+    batch, counts = command.batch(words.batch, net), command.threads(words.threads)
+    if len(counts) > 1:
+        raise UsageError(f"--threads {words.threads}: one number, of every framework")
     rows = command.frameworks(words.frameworks)
-    wanted = [(row, command.setting(row, threads, "default", "default")[0]) for row in rows]
+    wanted = [(row, command.setting(row, counts[0], "default", "default")[0]) for row in rows]
     return EqualRequest(net, batch, wanted, words.quiet)
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
-from kernels.errors import SuiteError, UsageError
+from kernels.errors import UsageError
 from macro import command
 from micro.planning.options import Outputs, add_documents, outputs_of
 from micro.planning.request import TIME, number
@@ -48,9 +45,10 @@ def parser() -> argparse.ArgumentParser:
         "--kernels", action="store_true", help="measure the named products by themselves too: what is left of each"
     )
     options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    options.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
     add_documents(options, "attribution")
     options.add_argument("--figures", metavar="DIR", type=Path, help="draw the waterfall into this folder")
-    options.add_argument("-q", dest="quiet", action="store_true", help="no progress")
+    options.add_argument("-q", dest="quiet", action="store_true", help="no progress, no first answers")
     return options
 
 
@@ -76,6 +74,8 @@ def request(argv: Sequence[str]) -> ExplainRequest:
     threads = _pair(command.threads(words.threads), "--threads")
     heaps = _pair(command.heaps(words.heap), "--heap")
     divisions = _pair(command.words(words.division, "--division", command.DIVISIONS), "--division")
+    if words.resume and words.output is None:
+        raise UsageError("--resume: it needs a run file, -o FILE")
     sides = [_side(*side) for side in zip((words.a, words.b), threads, heaps, divisions, strict=True)]
     if threads[0] != threads[1]:
         raise UsageError(f"--threads {words.threads}: one number for both; steps on other threads are other clocks")
@@ -102,28 +102,27 @@ def main(argv: Sequence[str]) -> int:
 
 def _explain(asked: ExplainRequest) -> int:
     from kernels.devices import open_device
-    from macro.explaining import document
+    from macro.explaining import measure
+    from macro.watching import resume
     from micro.command import environment as machine
     from micro.command.outputs import open_outputs
     from micro.command.session import open_run_file
-    from reports import attribution, store
 
-    outputs, sides = asked.outputs, asked.sides
+    outputs, say = asked.outputs, partial(command.say, asked.outputs.quiet)
     with ExitStack() as stack:
         streams = open_outputs(outputs, stack)
         environment = machine.environment([open_device("cpu")], machine.command_line())
-        file = open_run_file(outputs.output, environment)
+        planned = resume.planned(asked.plan, asked.sides, asked.kernels)
+        file = open_run_file(outputs.output, environment, outputs.resume, [planned])
         stack.callback(file.close)
-        began = time.monotonic()
-        code = _watched(asked.plan, sides, partial(command.say, outputs.quiet))
-        plan = replace(asked.plan, generations=len(sides[0].processes))
-        explanation = document.explain(plan, sides, time.monotonic() - began, asked.kernels and not code)
-        note = attribution.note(explanation)
-        try:
-            file.append(note)
-        except store.Unwritable as error:  # minutes of watching are shown all the same
-            print(f"macro explain: {str(error).partition(';')[0]}", file=sys.stderr)
-            outputs, code = replace(outputs, output=None), 1
+        kept, code = measure.Kept(asked.plan, asked.sides, file, None if outputs.quiet else say), 0
+        note = measure.finished(file.run)
+        if note:
+            say(f"{file.path} holds the whole explanation, of `{file.run.environment.command}`: nothing is measured")
+        else:
+            note, code = measure.measure(kept, asked.kernels, say)
+        if kept.full:
+            outputs, code = replace(outputs, output=None), code or 1
         return _say(replace(file.run, notes=(note,)), outputs, streams) or code
 
 
@@ -150,27 +149,3 @@ def _pair(values: list[Value], option: str) -> list[Value]:
     if len(values) > 2:
         raise UsageError(f"{option}: one for both sides, or two: A's and B's")
     return values * 2 if len(values) == 1 else values
-
-
-def _watched(plan: Plan, sides: Sequence[Side], say: Callable[[str], None]) -> int:
-    """The exit code: where it is stopped, or a process fails, the pairs of processes before are kept. Raises what
-    stopped it where there is no pair."""
-    from macro.watching import watch
-
-    try:
-        with tempfile.TemporaryDirectory(prefix="kernelgap-explain-") as folder:
-            watch.take(plan, sides, Path(folder), say)
-    except (KeyboardInterrupt, SystemExit, SuiteError) as stop:
-        pairs = min(len(side.processes) for side in sides)
-        if not pairs:
-            raise
-        for side in sides:
-            del side.processes[pairs:]
-        why, code = "interrupted", 130
-        if isinstance(stop, SuiteError):
-            why, code = str(stop), 1
-        elif isinstance(stop, SystemExit):
-            code = int(str(stop.code))
-        print(f"macro explain: {why}; told from {pairs} of {plan.generations} processes of each", file=sys.stderr)
-        return code
-    return 0

@@ -1,4 +1,4 @@
-"""How it is measured: a command line or a caller's words on the way to records.
+"""How it is measured: from a command line, or a call from Python, to records.
 
 A measurement has eight steps, each in its folder:
 

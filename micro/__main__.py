@@ -18,14 +18,14 @@ from micro.planning.request import TIME, number, replicates
 BUDGET = "180s"
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options."""
     options = Parser("python -m micro", description=__doc__, allow_abbrev=False)
     options.add_argument("what", nargs="?", choices=("list", "all"), default="list", help="list, or run all")
     options.add_argument("--device", default="cpu", help="cpu, cuda:0 (default cpu)")
     options.add_argument("--budget", default=BUDGET, metavar="TIME", help=f"time of measuring ({BUDGET})")
     options.add_argument("--replicate", default="1", metavar="N", help="measure all N times in fresh processes (1)")
-    options.add_argument("--part", type=int, choices=(1, 2), help="of a GPU's: what a visit asks first, or then")
+    options.add_argument("--part", type=int, choices=(1, 2), help="of a GPU's: measured first, or second (both)")
     options.add_argument("--small", action="store_true", help="sizes that take no time: a test of the whole")
     options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     options.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
@@ -42,14 +42,27 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code; 1 where a kernel was wrong or failed."""
-    arguments = parser().parse_args(argv)
+    options = parser()
+    arguments = options.parse_args(argv)
     if arguments.mechanisms is not None:
         from micro.answers import mechanisms
 
+        _refuse_unused(options, arguments, "--mechanisms")
         return guarded("micro", lambda: mechanisms.show(arguments.mechanisms))
     if arguments.what == "list":
+        _refuse_unused(options, arguments, "the list")
         return guarded("micro", _listed)
     return guarded("micro", lambda: _all(arguments, outputs_of(vars(arguments))))
+
+
+def _refuse_unused(options: Parser, arguments: argparse.Namespace, what: str) -> None:
+    """Options of `all` beside what measures nothing: a usage error."""
+    for name, value in vars(arguments).items():
+        if name not in ("what", "mechanisms") and value != options.get_default(name):
+            option = {"output": "-o", "quiet": "-q"}.get(name, f"--{name}")
+            options.error(f"{option}: {what} measures nothing; it belongs to python -m micro all")
+    if what == "--mechanisms" and arguments.what == "all":
+        options.error("all: --mechanisms measures nothing; leave one of the two out")
 
 
 def _listed() -> int:

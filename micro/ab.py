@@ -72,7 +72,7 @@ def unpacked(values: Mapping[str, Any]) -> Duel:
         raise UsageError("name the command to measure behind --, such as -- micro.gemm --m 64,128")
     for option in (word.partition("=")[0] for word in values["words"][1:]):
         if option in OURS:
-            raise UsageError(f"{option} behind --: only what says which cases; the rest stands before --")
+            raise UsageError(f"{option} behind --: options that choose cases come here, all others before --")
     if values["processes"] < 6:
         raise UsageError(f"--processes {values['processes']}: six or more an arm, thirteen for a gate")
     places = {}

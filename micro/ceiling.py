@@ -59,7 +59,7 @@ def contests(device: str, limits: Limits, threads: int = 1) -> list[Contest]:
 def _refuse(kind: Kind, device: str, limits: Limits, threads: int) -> None:
     """Raise UsageError for what there is no ceiling of."""
     if not kind.ceilings:
-        raise UsageError(f"--device {device}: nothing is known that no kernel of it can beat")
+        raise UsageError(f"--device {device}: there is no ceiling kernel for it")
     if threads > 1 and "threads" in kind.refuses:
         raise UsageError(f"--threads {threads}: {device} does not obey it: {kind.refuses['threads']}")
     if not 1 <= threads <= limits.cores:

@@ -84,7 +84,7 @@ QUESTIONS = {
     "bias": _question(
         "bias and ReLU after a product: passes of their own, one, or inside it?", build.bias, build.epilogue
     ),
-    "dropout": _question("dropout: a mask that is stored, or asked for again?", build.dropout),
+    "dropout": _question("dropout: a mask that is stored, or computed again?", build.dropout),
     "pooling": _question(
         "pooling: indices stored or looked for again, ReLU before or after, NCHW or NHWC?",
         images.relu_place,

@@ -40,7 +40,7 @@ def _real(run: Run) -> bool:
 
 
 def faults_answer(run: Run) -> list[str]:
-    """The sentences; the costs also go to the state folder, for whoever reads them."""
+    """The sentences; the costs also go to the state folder, for later commands."""
     if not _real(run):
         return answers.faults_answer(run)
     if (costs := page_costs.faults(run)) is not None:
@@ -77,7 +77,7 @@ QUESTIONS = {
     ),
     "faults": Question("what does a page fault cost, by the clock, system time and perf?", contests.faults, told),
     "idle": Question(
-        "is memory dearer 3 s after it was given back? (a minute and a half; --page 4096, --pause 0,1,3: longer)",
+        "does memory cost more 3 s after it was given back? (a minute and a half; --page 4096, --pause 0,1,3: longer)",
         contests.idle,
         told,
         seconds=90.0,

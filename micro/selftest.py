@@ -26,7 +26,8 @@ def parser() -> argparse.ArgumentParser:
         nargs="?",
         const="",
         metavar="PARTS",
-        help="what takes minutes a figure: rate, elementwise, sweeps, frameworks, explain",
+        help="what takes minutes a figure: rate, elementwise, sweeps, frameworks, explain, causes (which goes on where "
+        "it was stopped; parts of it: causes:heap, causes:twice, causes:copy, causes:equal)",
     )
     how.add_argument("--explain", action="store_true", help="what is promised, how it is tested, and what is not")
     options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")

@@ -37,11 +37,10 @@ SEPARATE = ("decay", "momentum", "unit", "nesterov", "clip", "norm")
 def _libraries(asked: Request) -> tuple[str, ...]:
     """Those of which a person named a row, or the default ones."""
     wanted = asked.rows(DEFAULT, "all") if "all" in asked.flags else asked.rows()
-    libraries = dict.fromkeys(name.partition(":")[2] for name in wanted)
     if "variant" in asked.given:
-        named = (name.partition(":")[2] for name in asked.variants)
-        return tuple(dict.fromkeys(filter(None, named))) or tuple(libraries)
-    return tuple(libraries)
+        written = {row.name for row in rows("update", asked.device.kernels)}
+        wanted = tuple(name for name in asked.variants if f"gradient:{name.partition(':')[2]}" in written)
+    return tuple(dict.fromkeys(name.partition(":")[2] for name in wanted))
 
 
 def _passes(asked: Request, layer: Update) -> list[Case]:

@@ -1,1 +1,1 @@
-"""What is said about measurements. Reads records; imports none of the other folders."""
+"""Reports on measurements. Reads records; imports none of the other folders."""

@@ -1,4 +1,4 @@
-"""`python -m reports show FILE…`, `compare A B`, `export FILE --to FORMAT`: what run files say, and to whom."""
+"""`python -m reports show FILE…`, `compare A B`, `export FILE --to FORMAT`: what run files hold, and other formats."""
 
 from __future__ import annotations
 
@@ -58,6 +58,9 @@ def _add_show(commands: Commands) -> None:
 
 def show(arguments: argparse.Namespace) -> int:
     """Print run files, as text unless another format is asked for."""
+    if arguments.verbose and arguments.kind != "text":
+        print(f"reports show: -v: --{arguments.kind} has every case with its command; leave it out", file=sys.stderr)
+        return 2
     runs = [(path, store.read(path)) for path in arguments.files]
     for path, run in runs:
         if len(runs) > 1:

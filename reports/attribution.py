@@ -21,19 +21,23 @@ WITNESSES = (
 )
 
 
-def note(explanation: Explanation) -> Note:
-    """As a record of a run file."""
+def note(explanation: Explanation, stopped: str | None = None) -> Note:
+    """As a record of a run file; `stopped`: by what, before its end."""
     import msgspec
 
-    return Note(TOPIC, msgspec.to_builtins(explanation))
+    return Note(TOPIC, msgspec.to_builtins(explanation) | ({"stopped": stopped} if stopped else {}))
 
 
 def of(run: Run) -> list[Explanation]:
-    """The explanations that a run holds. Raises Unreadable for one with fields of another kind."""
+    """The explanations that a run holds; one that was stopped only where it was not gone on with. Raises Unreadable for
+    one with fields of another kind."""
     import msgspec
 
+    notes = [note for note in run.notes if note.topic == TOPIC]
     try:
-        return [msgspec.convert(note.data, Explanation) for note in run.notes if note.topic == TOPIC]
+        return [
+            msgspec.convert(one.data, Explanation) for one in notes if one is notes[-1] or not one.data.get("stopped")
+        ]
     except msgspec.ValidationError as error:
         raise Unreadable(f"the run holds an attribution that is none: {error}") from None
 

@@ -54,7 +54,7 @@ def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
     answer += [f"b: {second.environment.command} ({second.environment.started})"]
     answer.append("Between them differ: " + ("; ".join(changed) if changed else "nothing that is recorded") + ".")
     inside, foreseen = next_run.expected(first.comparisons, second.comparisons)
-    answer += [f"Ratios of b where a said that the next run's would lie: {inside} of {foreseen}."] if foreseen else []
+    answer += [f"Ratios of b inside a's range for the next run: {inside} of {foreseen}."] if foreseen else []
     missing = len(_measured(first)) + len(_measured(second)) - 2 * len(pairs)
     answer += [f"{missing} cases are in one of them only."] if missing else []
     damaged = tuple(dict.fromkeys((*first.damaged, *second.damaged)))
@@ -125,7 +125,7 @@ def _apart(first: Result, second: Result) -> str | None:
     canaries = first.canary or {}, second.canary or {}
     common = canaries[0].keys() & canaries[1].keys()
     if not common:
-        return f"{APART}; no canary tells whether the host was the same"
+        return f"{APART}; no canary shows whether the host was the same"
     for name in common:
         a, b = (statistics.median(canary[name]) for canary in canaries)
         if abs(b / a - 1) > CANARIES:

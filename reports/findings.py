@@ -1,4 +1,4 @@
-"""What all comparisons of a run say together, in one sentence."""
+"""The comparisons of a run summed up in one sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ WORDS = {"slower": "slower", "faster": "faster", "same": "the same", "unresolved
 def sentence(run: Run) -> str | None:
     """How many are slower, faster, the same, unresolved, and the largest difference that is certain; nothing where
     nothing was compared."""
-    compared = [(c, _cases(contest.results, c)) for contest in run.contests for c in contest.comparisons if c.ratio]
+    compared = [
+        (c, _cases(contest.results, c))
+        for contest in run.contests
+        for c in contest.comparisons
+        if c.ratio and c.verdict in WORDS
+    ]
     if not compared:
         return None
     verdicts = [c.verdict for c, _ in compared]

@@ -1,4 +1,4 @@
-"""What the same command will show next time: a prediction interval beside the interval of this run.
+"""What another run of the same command will show: a prediction interval beside the interval of this run.
 
 An interval holds for the run that made it. Another run has other processes, other minutes and an error of its own; how
 far runs lie apart is measured by `python -m micro.selftest`, for each way in which a contest is timed (its path).

@@ -1,4 +1,4 @@
-"""How every command refuses what it was told: in one line."""
+"""A parser whose usage errors are one line."""
 
 from __future__ import annotations
 

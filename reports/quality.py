@@ -1,4 +1,4 @@
-"""How far an explanation can be relied on, in one sentence: strong, fair or weak, why, and what to do."""
+"""The quality of an explanation in one sentence: strong, fair or weak, why, and what to do."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _measures(explained: Explanation) -> Iterator[Measure]:
     looking = max(explained.levels[side].get("P3", 1.0) - 1 for side in "ab")
     yield Measure(looking, 0.1, 0.3, f"watching makes a step {looking:.0%} longer", "a larger --batch")
     busy = max(_taken(explained, side) for side in "ab")
-    yield Measure(busy, 0.1, 0.3, f"others had the cores for {busy:.0%} of the time", "a quiet machine")
+    yield Measure(busy, 0.1, 0.3, f"other processes had the cores for {busy:.0%} of the time", "a quiet machine")
     drift = max(abs(explained.levels[side].get("P0'", 1.0) - 1) for side in "ab")
     yield Measure(drift, 0.05, 0.15, f"a step drifted by {drift:.1%} meanwhile", "once more, on a quiet machine")
     few = explained.runs < PROCESSES
@@ -75,7 +75,7 @@ def _unnamed(explained: Explanation, side: str) -> float:
 
 
 def _taken(explained: Explanation, side: str) -> float:
-    """Share of the watched time in which a thread neither ran nor waited of its own accord."""
+    """Share of the watched time in which a thread neither ran nor waited voluntarily."""
     ran = explained.closure[side].get("threads")
     idle = sum(cell.seconds(side) for cell in explained.cells if cell.column == "idle")
     return 0.0 if ran is None else max(0.0, 1 - ran - idle / explained.step[side])

@@ -78,7 +78,7 @@ class Result:
     axes: dict[str, str] | None = None  # by axis: word (its value needs no name) or bytes; null: an older file
     witnesses: int = 0  # visits of which a timed launch was compared with float64, at its place and on its data
     digests: dict[str, str] | None = None  # of fields that are data, by field; null: it has none
-    waits: float | None = None  # share of its time that it waited of its own accord, which counts
+    waits: float | None = None  # share of its time that it waited voluntarily, which counts
 
     def __post_init__(self) -> None:
         if (self.seconds is not None) != (self.status in TIMED):
@@ -111,7 +111,7 @@ class Comparison:
     confidence: float  # of the interval shown, 0.95
     verdict: str  # slower, faster, same, unresolved, not comparable; from a 99 % interval and the margin
     reason: str | None  # why unresolved or not comparable
-    margin: float  # smallest difference that is one
+    margin: float  # ratios within ± this count as the same
     target: float  # half-width at which measuring stopped
     work_ratio: float = 1.0  # executed FLOP (or bytes) of the contender over the baseline's
     scope: str = "within this process"  # where the interval holds
@@ -159,7 +159,7 @@ class Environment:
 class Note:
     """Anything else worth keeping: a benchmark's conclusion, the self-test's figures."""
 
-    topic: str  # answer, kernels, selftest, ab …
+    topic: str  # answer, kernels, selftest, ab, attribution, round, watched …
     data: dict[str, Any]  # free
     kind: str = "note"  # note
 

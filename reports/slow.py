@@ -1,4 +1,4 @@
-"""Change that is slow beside a round: what a series of rounds sees of it, and what it cannot see.
+"""Change that is slow compared with a round: how much of it a series of rounds shows, and how much it cannot show.
 
 A component that is small beside the noise of single rounds may decide their mean. Lag-1 autocorrelation does not see
 it; the projections on the slowest cosines do, from as many rounds on as it takes to change.
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SEEN = 512  # rounds; fewer do not see a component that lasts for tens of rounds
 WANDERS, SURE = 0.3, 3.0  # a lag-1 autocorrelation above it is said, from so many standard errors on
+BLIND = "rounds do not see slow change"
 CHANCE = 0.025  # that slow variance is said of rounds that have none
 
 
@@ -49,8 +50,8 @@ def notes(rounds: int, forms: tuple[tuple[float, float], ...], lag1: float) -> t
     if lag1 > WANDERS and lag1 * math.sqrt(rounds) > SURE:
         wandering = f"the ratio itself wanders: lag-1 autocorrelation {lag1:.2f}"
     elif far**2 > near**2 * float(fdtri(count, rounds, 1 - CHANCE)):
-        wandering = f"the ratio itself wanders slowly: its error is {far / near:.1f} times what neighboring rounds tell"
+        wandering = f"the ratio itself wanders slowly: its error is {far / near:.1f} times what neighboring rounds show"
     else:
         wandering = ""
-    blind = f"{rounds} rounds do not see slow change" if rounds < SEEN else ""
+    blind = f"{rounds} {BLIND}" if rounds < SEEN else ""
     return tuple(filter(None, (wandering, blind)))

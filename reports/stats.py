@@ -1,4 +1,4 @@
-"""Looks, intervals and verdicts: when a ratio is known, how well, and what may be said of it.
+"""Looks, intervals and verdicts: when a ratio is known, its interval and its verdict.
 
 x are logarithms of per-round ratios, contender over baseline, accepted rounds only, in the order taken.
 The estimator and the sharing of the error were chosen by simulation; `tests/reports/coverage.py` repeats it.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from reports import family, flat, next_run, older, stats, units
+from reports import family, flat, next_run, older, slow, stats, units
 from reports.record import READS, Comparison, Result, Run
 
 
@@ -52,7 +52,7 @@ WHOLE = (HEAD.ratio, HEAD.next)  # columns whose cells are never broken
 def comparisons(run: Run) -> Table:
     """A row for each comparison: ratio first, then verdict, times, share of the ceiling."""
     rows: list[Ratio] = []
-    remarks: list[str] = []
+    remarks: list[str] = []  # of single comparisons
     mixed = False
     keeps = iter(family.kept(run.comparisons))
     home = f"device:{run.environment.facts.get('device', {}).get('name')}"  # told in the last line
@@ -73,7 +73,7 @@ def comparisons(run: Run) -> Table:
         needless.add("at")
     rows = [replace(row, at=" ".join(word for word in row.at.split(" ") if word not in shared) or "–") for row in rows]
     head, *cells = ([cell for name, cell in asdict(row).items() if name not in needless] for row in (HEAD, *rows))
-    notes = tuple(f"({i}) {remark}" for i, remark in enumerate(remarks, start=1))
+    notes = tuple(f"({i}) {_of_all(run, remark)}" for i, remark in enumerate(remarks, start=1))
     notes += tuple(filter(None, [family.sentence(run.comparisons), _unresolved(run)]))
     title = f"Ratios of time, {' '.join(shared)}" if shared else "Ratios of time"
     return Table(title, tuple(head), tuple(map(tuple, cells)), notes)
@@ -105,7 +105,8 @@ def _ratio(
     common, first, second = contrast(contender, baseline)
     mark, remarks = footnotes
     verdict = comparison.verdict + mark
-    for remark in filter(None, (comparison.reason, *comparison.notes)):
+    for each in filter(None, (comparison.reason, *comparison.notes)):
+        remark = _kind(each)
         if remark not in remarks:
             remarks.append(remark)
         verdict += f" ({remarks.index(remark) + 1})"
@@ -120,6 +121,24 @@ def _ratio(
         f"{units.percent(contender.percent_of_ceiling)}, {units.percent(baseline.percent_of_ceiling)}",
         f"{units.error(contender.error)}, {units.error(baseline.error)}",
     )
+
+
+def _kind(remark: str) -> str:
+    """A remark without its number of rounds, for one footnote says it of all; a reason that stands at the end of the
+    report is not said here too."""
+    if without_time := re.match(r"\S+ (skipped|wrong|failed)(?=: )", remark):
+        return f"{without_time[0]}: its reason is below"
+    return slow.BLIND if remark.endswith(slow.BLIND) else remark
+
+
+def _of_all(run: Run, remark: str) -> str:
+    """The footnote of a kind of remark."""
+    if remark != slow.BLIND:
+        return remark
+    notes = (note for comparison in run.comparisons for note in comparison.notes if note.endswith(slow.BLIND))
+    counts = sorted({int(note.partition(" ")[0]) for note in notes})
+    few = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{few} {slow.BLIND}: a longer --budget does, and several runs do"
 
 
 def _median(result: Result) -> str:
@@ -162,7 +181,7 @@ def kernels(run: Run) -> tuple[str, ...]:
     for result in run.results:
         if result.role != "measured" or not result.seconds or not (result.kernel or result.blas):
             continue
-        isa = result.isa_observed or "instruction set not told"
+        isa = result.isa_observed or "instruction set not known"
         kernel = f"{result.kernel} ({isa})" if result.kernel else ""
         by_variant.setdefault(result.variant, {})[kernel] = None
         if result.blas:
@@ -190,7 +209,7 @@ def _named(run: Run) -> dict[str, str]:
 
 
 def steered(run: Run) -> str | None:
-    """The variables that choose a library's kernels or threads here, which nobody sees on the command line."""
+    """The variables that choose a library's kernels or threads here, which stand on no command line."""
     variables = run.environment.facts.get("variables") or {}
     settings = ", ".join(f"{name}={value}" for name, value in variables.items())
     return f"Set in this environment, and obeyed by the libraries: {settings}." if settings else None
@@ -253,7 +272,7 @@ def selftest(run: Run) -> tuple[str, ...]:
     """What the last self-test of this environment found of the harness itself."""
     record = run.environment.state.get("selftest")
     if not record:
-        return ("No self-test in this environment yet: python -m micro.selftest (a minute or two).",)
+        return ("No self-test in this environment yet: python -m micro.selftest (two to four minutes).",)
     promised = [figure for figure in record["figures"] if figure["promised"]]
     held = sum(bool(figure["held"]) for figure in promised)
     missed = [figure["name"] for figure in promised if not figure["held"] and not figure.get("busy")]
@@ -294,7 +313,7 @@ def burst(run: Run) -> str | None:
 PHASES = {  # of a contest's time, apart from each other, and how each is told
     "measuring": "measured {:.1f} s",
     "setup": "prepared and checked {:.1f} s",
-    "asking": "asked what there is {:.1f} s",
+    "asking": "looked up what is here {:.1f} s",
     "proving": "proved equal work {:.1f} s",
 }
 

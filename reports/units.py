@@ -1,4 +1,4 @@
-"""Base units inside, prefixes outside: how a number looks to a person."""
+"""Base units inside, prefixes outside: how numbers are written for people."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ratio(center: float | None, low: float | None, high: float | None) -> str:
     if center is None:
         return "–"
     if low is None or high is None:
-        return f"{center:.3g} [unbounded]"
+        return f"{center:.3g}, no interval"
     if high > 10 * center or low < center / 10:
         return f"{center:.2g} [{low:.1g}, {high:.1g}]"  # nothing is known but that it was tried
     width = max(high - low, 1e-9)

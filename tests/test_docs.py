@@ -123,15 +123,3 @@ def test_a_wrong_word_in_the_table_is_found(command: str, monkeypatch: pytest.Mo
     monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
     with pytest.raises((SystemExit, UsageError)):
         parsed(command.replace(" --", " --x", 1))
-
-
-def test_the_first_screen_explains_a_word_of_the_glossary_before_it_uses_it() -> None:
-    """The report's own words, in the paragraph on how to read it; NN and NT among them."""
-    page = (ROOT / "docs/glossary.md").read_text("utf-8").partition("## Measuring")[2].partition("\n## ")[0]
-    terms = [term for cell in re.findall(r"^\| (.+?) \|", page, re.M)[1:] for term in re.split(r"[,:] ", cell)]
-    assert len(terms) > 20
-    first = (ROOT / "README.md").read_text("utf-8").partition("\n## ")[0]
-    explained = first.index("How to read the report:")
-    for term in terms:
-        if found := re.search(rf"\b{term}s?\b", first):
-            assert found.start() > explained, term

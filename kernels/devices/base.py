@@ -1,4 +1,4 @@
-"""What every kind of device can do: memory, code order, clock, quiet, and what it says of itself."""
+"""The interface of a device: memory, order of launches, clock, state of rest, description of itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device is, told without opening it: its clock, the order of a visit, what it obeys, what bounds it."""
+"""What a device is, without opening it: its clock, the order of a visit, what it obeys, what bounds it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What `python -m kernels` knows: one file is one kind of fact; none may raise, whatever is broken here."""
+"""The facts that `python -m kernels` prints: a file for each kind; none may raise, whatever is broken here."""

@@ -14,7 +14,7 @@ KNOWN = ("jemalloc", "tcmalloc", "mimalloc", "hoard", "musl")
 
 @dataclass(frozen=True, slots=True)
 class Allocator:
-    """`malloc` is a name, `path` the file that exports it. None: not told."""
+    """`malloc` is a name, `path` the file that exports it. None: not known."""
 
     libc: str | None
     malloc: str | None

@@ -1,4 +1,4 @@
-"""The ways to a GPU's kernels, and why each cannot be gone here; told without importing any of them."""
+"""The ways to a GPU's kernels, and why each is not available here, found out without importing any of them."""
 
 from __future__ import annotations
 

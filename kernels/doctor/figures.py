@@ -40,7 +40,7 @@ def age(then: str, now: datetime) -> str:
     try:
         moment = datetime.fromisoformat(then)
     except (TypeError, ValueError):
-        return "age not told"
+        return "age not known"
     seconds = (now - (moment if moment.tzinfo else moment.replace(tzinfo=UTC))).total_seconds()
     if seconds < -60:
         return "dated in the future"

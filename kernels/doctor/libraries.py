@@ -1,4 +1,4 @@
-"""BLAS libraries and their thread pools, opened in a process of their own: a damaged one kills whoever loads it."""
+"""BLAS libraries and their thread pools, opened in a process of their own: loading a damaged one ends the process."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Every library of the table; `pools` None: not told, and `why`."""
+    """Every library of the table; `pools` None: not known, and `why`."""
 
     libraries: dict[str, Library]
     pools: tuple[Pool, ...] | None

@@ -1,4 +1,4 @@
-"""Python packages, told by their metadata and their files: importing one may take seconds, or raise anything."""
+"""Python packages, read off their metadata and their files: importing one may take seconds, or raise anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this process may count and sample, asked of the kernel itself: two events opened and closed, none run."""
+"""What this process may count and sample, found out by opening two perf events and closing them again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOT_THERE = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.ENOSYS)
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """`paranoid`: kernel.perf_event_paranoid. None: not told; `why` then names what the kernel answered."""
+    """`paranoid`: kernel.perf_event_paranoid. None: not known; `why` then names what the kernel answered."""
 
     paranoid: int | None
     kernel_samples: bool | None

@@ -86,7 +86,7 @@ def libraries(inventory: Found) -> Rows:
         facts = os.path.basename(pool.path or ""), pool.version, _threads(pool), pool.architecture
         yield f"{pool.library} pool", ", ".join(filter(None, facts))
     if inventory.pools is None:
-        yield "thread pools", f"not told{_why(inventory, 'pools')}"
+        yield "thread pools", f"not known{_why(inventory, 'pools')}"
     # MKL has a row of its own.
     shown = {name: part for name, part in (inventory.packages | inventory.base).items() if part.here and name != "mkl"}
     yield (
@@ -96,8 +96,8 @@ def libraries(inventory: Found) -> Rows:
 
 
 def _library(about: Library, pool: Pool | None) -> Iterator[str]:
-    yield (about.version or "version not told").removeprefix("OpenBLAS ").removeprefix("MKL ")
-    yield _threads(pool) if pool else "threads not told"
+    yield (about.version or "version not known").removeprefix("OpenBLAS ").removeprefix("MKL ")
+    yield _threads(pool) if pool else "threads not known"
     if about.kernels:
         obeyed = " by" if (about.asked or "").lower() == about.kernels.lower() else f": not {about.asked}, asked by"
         asked = f"{obeyed} OPENBLAS_CORETYPE" if about.asked else ""
@@ -126,21 +126,21 @@ def system(inventory: Found) -> Rows:
         "huge_pages": ("huge pages", _huge_pages(about.huge_pages) if about.huge_pages else ""),
     }
     for key, (label, text) in facts.items():
-        yield label, text or f"not told{_why(inventory, key)}"
+        yield label, text or f"not known{_why(inventory, key)}"
     malloc = about.allocator
     if malloc is None:
-        yield "malloc", f"not told{_why(inventory, 'allocator')}"
+        yield "malloc", f"not known{_why(inventory, 'allocator')}"
     else:
-        libc = malloc.libc or "C library not told"
-        name = libc if malloc.malloc and libc.startswith(malloc.malloc) else f"{malloc.malloc or 'not told'} ({libc})"
+        libc = malloc.libc or "C library not known"
+        name = libc if malloc.malloc and libc.startswith(malloc.malloc) else f"{malloc.malloc or 'not known'} ({libc})"
         yield "malloc", f"{name}; {_variables(malloc.variables) or 'no variable steers it'}"
     yield "variables", _variables(about.variables) or "none that steers a library"
 
 
 def _cores(cores: Cores) -> str:
-    own = f"{_ranges(cores.affinity)} of" if cores.affinity else "not told which of"
-    quota = "not told" if cores.limited is None else f"{cores.quota:g} cores" if cores.limited else "none"
-    return f"may use {own} {cores.present or 'not told'}; cgroup quota: {quota}"
+    own = f"{_ranges(cores.affinity)} of" if cores.affinity else "not known which of"
+    quota = "not known" if cores.limited is None else f"{cores.quota:g} cores" if cores.limited else "none"
+    return f"may use {own} {cores.present or 'not known'}; cgroup quota: {quota}"
 
 
 def _ranges(numbers: tuple[int, ...]) -> str:
@@ -177,22 +177,22 @@ def _huge_pages(pages: HugePages) -> str:
         return ""
     counts = pages.reserved
     reserved = [f"{count} of {_bytes(size)}" for size, count in (counts or {}).items() if count]
-    text = "not told" if counts is None else ", ".join(reserved) or "none"
-    transparent, defrag = pages.transparent or "not told", pages.defrag or "not told"
+    text = "not known" if counts is None else ", ".join(reserved) or "none"
+    transparent, defrag = pages.transparent or "not known", pages.defrag or "not known"
     return f"transparent: {transparent}; defrag: {defrag}; reserved: {text}"
 
 
 def tools(inventory: Found) -> Rows:
     for name, part in inventory.tools.items():
         if part.here:
-            yield name, part.version or "version not told"
-    yield "perf rights", _rights(inventory.perf) if inventory.perf else f"not told{_why(inventory, 'perf')}"
+            yield name, part.version or "version not known"
+    yield "perf rights", _rights(inventory.perf) if inventory.perf else f"not known{_why(inventory, 'perf')}"
 
 
 def _rights(rights: Rights) -> str:
-    kernel = {True: "permitted", False: "refused", None: "not told"}[rights.kernel_samples]
-    counters = {True: "here", False: "none", None: "not told"}[rights.hardware]
-    paranoid = "not told" if rights.paranoid is None else str(rights.paranoid)
+    kernel = {True: "permitted", False: "refused", None: "not known"}[rights.kernel_samples]
+    counters = {True: "here", False: "none", None: "not known"}[rights.hardware]
+    paranoid = "not known" if rights.paranoid is None else str(rights.paranoid)
     unclear = rights.why and None in (rights.kernel_samples, rights.hardware)
     text = f"hardware counters: {counters}; kernel samples {kernel}; perf_event_paranoid: {paranoid}"
     return f"{text} ({rights.why})" if unclear else text
@@ -221,7 +221,7 @@ def figures(inventory: Found) -> Rows:
         yield f"ceilings {name}", _peaks(peaks)
     yield "self-test", _selftest(inventory.selftest) if inventory.selftest else "none yet: python -m micro.selftest"
     lasting = " (temporary: no lasting folder can be written)" if inventory.state_temporary else ""
-    yield "state folder", f"{inventory.state}{lasting}" if inventory.state else f"not told{_why(inventory, 'state')}"
+    yield "state folder", f"{inventory.state}{lasting}" if inventory.state else f"not known{_why(inventory, 'state')}"
 
 
 def _peaks(peaks: Peaks) -> str:
@@ -248,7 +248,7 @@ def _variables(variables: dict[str, str]) -> str:
 
 
 def _many(count: int | None, noun: str) -> str:
-    return f"{noun}s not told" if count is None else f"{count} {noun}{'s' * (count != 1)}"
+    return f"{noun}s not known" if count is None else f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _bytes(size: int) -> str:

@@ -1,4 +1,4 @@
-"""All facts at once, each guarded: what raises is told as missing or as not told, with its reason."""
+"""All facts at once, each guarded: one that raises is reported as missing or not known, with its reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """None: not told."""
+    """None: not known."""
 
     cores: system.Cores | None
     caches: tuple[system.Cache, ...] | None

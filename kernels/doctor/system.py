@@ -1,4 +1,4 @@
-"""The processors this process may use, their caches and their memory, as Linux tells them."""
+"""The processors this process may use, their caches and their memory, as Linux reports them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernels.textfile import ROOT, number, read
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """Logical processors. `quota`: processors' worth of time the cgroup allows; `limited` None: not told."""
+    """Logical processors. `quota`: processors' worth of time the cgroup allows; `limited` None: not known."""
 
     present: int | None
     affinity: tuple[int, ...] | None
@@ -41,7 +41,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class HugePages:
-    """`reserved`: bytes of a page to the number of such pages. None: not told."""
+    """`reserved`: bytes of a page to the number of such pages. None: not known."""
 
     transparent: str | None
     defrag: str | None
@@ -61,7 +61,7 @@ def caches(root: Path = ROOT) -> tuple[Cache, ...]:
         level, size = number(folder / "level"), _size(read(folder / "size") or "")
         if level is not None and size is not None:
             key = level, (read(folder / "type") or "unknown").lower(), size
-            sharers.setdefault(key, {})[read(folder / "shared_cpu_list") or "not told"] = None
+            sharers.setdefault(key, {})[read(folder / "shared_cpu_list") or "not known"] = None
     return tuple(Cache(*key, tuple(sharers[key])) for key in sorted(sharers))
 
 

@@ -1,4 +1,4 @@
-"""Compilers and perf: found, asked for their version, and the C compiler tried on a line of C."""
+"""Compilers and perf: where they are, their versions, and whether the C compiler compiles a line of C."""
 
 from __future__ import annotations
 

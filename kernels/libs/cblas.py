@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Blas:
-    """An opened library. Addresses are of cblas_sgemm and cblas_somatcopy; `wide`: 64-bit integers."""
+    """An opened library. Addresses are of cblas_sgemm, cblas_somatcopy, cblas_cgemm; `wide`: 64-bit integers."""
 
     name: str
     path: Path
@@ -22,6 +22,7 @@ class Blas:
     omatcopy: int | None
     set_threads: Callable[[int], object]
     get_threads: Callable[[], int]
+    cgemm: int | None = None
 
 
 def symbol(library: ctypes.CDLL, names: Iterable[str]) -> tuple[str, ctypes._NamedFuncPointer] | None:

@@ -16,5 +16,5 @@ def load() -> Any:
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Its version; of instructions it knows nothing."""
+    """Its version; not its instruction set."""
     return f"cffi {load().__version__}", None

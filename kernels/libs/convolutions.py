@@ -62,7 +62,7 @@ def reference(output: str, shape: Shape, given: dict[str, Any]) -> Array:
 
 
 def _windows(x: Array, r: int, pad: int) -> Array:
-    """n×c×h×h×r×r: what each output sees."""
+    """n×c×h×h×r×r: the inputs of each output."""
     import numpy as np
 
     around = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))

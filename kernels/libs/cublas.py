@@ -1,4 +1,4 @@
-"""cuBLAS through its own C interface: flags, workspace and math mode as they are said, nothing behind them.
+"""cuBLAS through its own C interface: flags, workspace and math mode are passed as given, nothing is added.
 
 Column-major, as the library is: a caller of row-major products swaps the operands (kernels/ops/gemm).
 """

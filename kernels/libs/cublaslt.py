@@ -52,7 +52,7 @@ class Handle:
 
 @dataclass(frozen=True, eq=False)
 class Descriptors:
-    """What the library knows of a product: its types and flags, the shapes of A, B and C. Freed with this object."""
+    """The library's description of a product: its types and flags, the shapes of A, B and C. Freed with this object."""
 
     operation: ctypes.c_void_p
     a: ctypes.c_void_p

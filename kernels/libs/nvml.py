@@ -1,4 +1,4 @@
-"""What the driver tells of a GPU: clocks, heat, power, and for how long these held its clock down.
+"""NVML's readings of a GPU: clocks, temperature, power, and for how long these throttled its clock.
 
 What a card, a driver or a binding does not tell is left out.
 """
@@ -91,7 +91,7 @@ def open_gpu(bus_id: str) -> Gpu:
         api.nvmlInit()
         return Gpu(api, api.nvmlDeviceGetHandleByPciBusId(bus_id))
     except Exception as error:  # NVML's own, which has no name before the import, and those of a broken package
-        raise Unavailable(f"NVML tells nothing of a GPU at {bus_id} ({said(error)}): see nvidia-smi") from None
+        raise Unavailable(f"NVML has no GPU at {bus_id} ({said(error)}): see nvidia-smi") from None
 
 
 def _answer(api: Any, names: str, *arguments: Any) -> Any:

@@ -59,6 +59,7 @@ def load(owner: str) -> Blas:
 
     core = text("get_corename")
     copy = symbol(library, [f"{prefix}cblas_somatcopy{suffix}"])
+    cgemm = symbol(library, [f"{prefix}cblas_cgemm{suffix}"])
     return Blas(
         name=f"OpenBLAS of {owner}",
         path=path,
@@ -70,4 +71,5 @@ def load(owner: str) -> Blas:
         omatcopy=address(copy[1]) if copy else None,
         set_threads=get("set_num_threads"),
         get_threads=get("get_num_threads"),
+        cgemm=address(cgemm[1]) if cgemm else None,
     )

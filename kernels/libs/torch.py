@@ -1,4 +1,4 @@
-"""PyTorch's CPU products; its MKL is linked in statically, so it is reached through Python only."""
+"""PyTorch on a processor; its MKL and oneDNN are linked in statically, so they are reached through Python only."""
 
 from __future__ import annotations
 

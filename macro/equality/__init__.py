@@ -1,1 +1,1 @@
-"""Whether a framework does the work it is asked for, and which known defect it has."""
+"""Whether a framework does the work of the network, and which known defect it has."""

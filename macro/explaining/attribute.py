@@ -15,7 +15,7 @@ from macro.explaining.columns import joined, of_symbol
 from macro.explaining.rows import together
 from macro.explaining.waiting import waiting
 from macro.watching.perf import PERIOD, Sample
-from macro.watching.watch import Watched
+from macro.watching.recording import Watched
 
 Key = tuple[tuple[str, ...], str]  # rows, column
 SECONDS = PERIOD * 1e-9  # that a sample stands for

@@ -16,11 +16,13 @@ LIBC = re.compile(r"^lib(c|c-\d.*|pthread|pthread-.*)\.so|^ld-linux|^ld-\d")
 OWN = re.compile(r"^(?P<source>\w+?)-[0-9a-f]{24}\.so$")  # as kernels.build names what it compiles
 PYTHON = re.compile(r"^(lib)?python\d")
 # In a kernel. The path of a page fault takes locks, reads control groups under RCU, and lets others in by turns; a
-# sample that is due while interrupts are off lands where a lock gives them back: of the page allocator, in a step.
+# sample that is due while interrupts are off lands where a lock gives them back: of the page allocator, in a step. Its
+# lists of free pages are what a step has links taken out of.
 FAULTS = re.compile(
     r"page|fault|clear_|folio|zap|map_|mmap|vma|vm_|mm_|mas_|xas_|lru|charge|anon|rmqueue|alloc|free_|madvise|protect|tlb|"
     r"cgroup|memcg|objcg|rcu|swap|zone|pcp|percpu|(^|_)(pte|ptep|pmd|pud|p4d|pgd)(_|$)|"
-    r"spin_(un)?lock|(up|down)_(read|write)|cond_resched|error_entry|sync_regs"
+    r"spin_(un|try)?lock|(up|down)_(read|write)|cond_resched|error_entry|sync_regs|"
+    r"list_(add|del)_|nodemask|pfnblock|access_error|saveddirty"
 )
 TICKS = re.compile("hrtimer|tick_|sched_balance")  # and what they set off
 WAITS = re.compile(r"futex|sched|yield|wait|wake|switch|nanosleep|idle|irq_work|ttwu")

@@ -11,7 +11,7 @@ from macro.explaining.attribute import Attribution, attribute
 from macro.explaining.gap import Gap
 from macro.explaining.repeat import headroom, repeat, transposition
 from macro.explaining.rows import Row, groups, rows
-from macro.explaining.sentences import sentences
+from macro.explaining.sentences import first_answer, sentences
 from macro.timing.turns import Plan
 from macro.watching import perf
 from macro.watching.watch import Side
@@ -42,12 +42,17 @@ class Analysis:
         return {name: _closure(side, attributions) for name, side, attributions in both}
 
 
-def explain(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False) -> Explanation:
-    """The whole document; with `kernels` the named cells are measured by themselves. `took`: seconds of watching."""
+def explain(
+    plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False, stopped: str | None = None
+) -> Explanation:
+    """The whole document; with `kernels` the named cells are measured by themselves. `took`: seconds of watching;
+    `stopped`: by what, before its end."""
     conditions, taken = _conditions(plan, sides), _analysis(plan, sides)
     result, names = taken.gap, [_name(side, taken.sides) for side in taken.sides]
     named, both = gap.named(result)[:NAMED], list(zip("ab", taken.sides, strict=True))
     left = headroom(named, plan, taken.sides, taken.known) if kernels else []
+    if stopped:
+        conditions.append(f"stopped before its end: {stopped}")
     if kernels and not left:
         conditions.append("--kernels: nothing that is named could be measured by itself")
     return Explanation(
@@ -80,6 +85,13 @@ def explain(plan: Plan, sides: Sequence[Side], took: float, kernels: bool = Fals
         sentences=(*sentences(result, named, names, plan, taken.sides), *remedies.sentences(result, plan, taken.sides)),
         bars=result.bars,
     )
+
+
+def so_far(plan: Plan, sides: Sequence[Side]) -> str:
+    """What the document would say now, in a line."""
+    taken = _analysis(plan, sides)
+    rounds = sum(len(process.levels["P0"]) for process in taken.sides[0].processes)
+    return first_answer(taken.gap, [_name(side, taken.sides) for side in taken.sides], rounds)
 
 
 def _waterfall(bars: Sequence[Bar]) -> tuple[tuple[str, float], ...]:
@@ -145,5 +157,5 @@ def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
         conditions.append("perf sees no kernel code here: the operating system's share is in the residual")
     for side in sides:
         if not all(process.traces for process in side.processes):
-            conditions.append(f"{side.entry.framework.name} tells no spans: categories only, no rows, of both")
+            conditions.append(f"{side.entry.framework.name} has no tracer spans: causes only, no rows, of both")
     return conditions

@@ -16,7 +16,8 @@ from macro.explaining.attribute import Attribution, Key
 from macro.explaining.certain import LEAST, Seconds
 from macro.explaining.rows import WAITING, Row, called
 from macro.explaining.work import amounts
-from macro.watching.watch import Side, Watched
+from macro.watching.recording import Watched
+from macro.watching.watch import Side
 from reports.explanation import Bar, Cell
 
 PROCESSES = 5  # of each, from which on few are not said to be few

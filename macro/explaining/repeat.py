@@ -1,4 +1,4 @@
-"""Down to the kernel: the benchmark that measures a cell's work by itself, and how far its best variant is."""
+"""Down to the kernel: the benchmark that measures a cell's work by itself, and how much faster its best variant is."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def sentences(gap: Gap, named: Sequence[Cell], names: Sequence[str], plan: Plan,
         f"A {plan.phase} of {plan.network.name}, batch {plan.batch}, takes {seconds(a)} in {names[0]} and "
         f"{seconds(b)} in {names[1]}: a gap of {signed(a - b)} [{signed(low)}, {signed(high)}]{within}."
     ]
-    if _only_heap(sides):
+    if _only_heap(sides) and not low <= 0 <= high:
         own, rest = swapped(gap, "OS memory")
         products = sum(cell.gap for cell in gap.cells if cell.column in ("gemm", "packing"))
         lines.append(
@@ -44,9 +44,9 @@ def sentences(gap: Gap, named: Sequence[Cell], names: Sequence[str], plan: Plan,
             f"changing it brings: {signed(own)} of it in the operating system's memory management, {signed(rest)} "
             f"elsewhere ({signed(products)} in products), because other caches and pages are left."
         )
-    if not (causes := named_bars(gap, "cause")):
-        return [*lines, f"No cause differs for certain by {LEAST:.0%} of the step or more{within}."]
-    lines.append(f"Certain by cause: {_listed(causes)}.")
+    causes = named_bars(gap, "cause")
+    nothing = f"No cause differs for certain by {LEAST:.0%} of the step or more{within}."
+    lines.append(f"Certain by cause: {_listed(causes)}." if causes else nothing)
     lines += [f"By {what}: {_listed(bars)}." for what in ("layer", "phase") if (bars := named_bars(gap, what))]
     for number, cell in enumerate(named, 1):
         where = cell.column if cell.column == cell.row else f"{cell.column}, {cell.row}"
@@ -54,9 +54,20 @@ def sentences(gap: Gap, named: Sequence[Cell], names: Sequence[str], plan: Plan,
             f"{number}. {signed(cell.gap)} [{signed(cell.low)}, {signed(cell.high)}]: {where}: "
             f"{_cause(cell, names)}. Repeat: {cell.repeat}"
         )
-    if not named:
+    if causes and not named:
         lines.append(f"Inside them no single cell differs for certain by {LEAST:.0%} of the step or more{within}.")
     return lines
+
+
+def first_answer(gap: Gap, names: Sequence[str], rounds: int) -> str:
+    """The gap and its certain causes after so many rounds."""
+    difference, (low, high) = gap.step["a"] - gap.step["b"], gap.interval
+    causes = named_bars(gap, "cause")
+    return (
+        f"so far, {rounds} rounds: {names[0]} takes {seconds(abs(difference))} {'more' if difference > 0 else 'less'} "
+        f"than {names[1]} [{signed(low)}, {signed(high)}]; "
+        + (f"certain by cause: {_listed(causes)}" if causes else "no cause is certain yet")
+    )
 
 
 def _listed(bars: Sequence[Bar]) -> str:

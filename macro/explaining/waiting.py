@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from macro.explaining.rows import WAITING, together
+from macro.watching.recording import Watched
 from macro.watching.switches import waits
-from macro.watching.watch import Watched
 
 IDLE = "idle"
 Rows = tuple[str, ...]

@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 @dataclass(frozen=True)
 class Framework:
     """What can be said of a framework without importing it. `recipe`: python, packages, megabytes, and what
-    else its environment needs; none where it runs in the suite's own. `tuned`: the knobs that won."""
+    else its environment needs; none where it runs in the suite's own. `tuned`: the adapter's TUNED settings."""
 
     name: str
     path: Path

@@ -1,4 +1,4 @@
-"""This machine's multiply-adds a second, in the fastest instructions it has: what nothing in a step can beat."""
+"""This machine's multiply-adds a second, in the fastest instructions it has: the ceiling of a step."""
 
 from __future__ import annotations
 

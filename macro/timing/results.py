@@ -110,9 +110,9 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
 
 def _warnings(entry: Entry, step: dict[str, float], contended: bool) -> Iterator[str]:
     if contended:
-        yield f"contended: others kept {step['foreign_cores']:.2f} cores busy"
+        yield f"contended: other processes kept {step['foreign_cores']:.2f} cores busy"
     if entry.setting.threads == 1 and not _queues(entry):
-        yield "this system does not tell how long a process is queued: its times are the wall's"
+        yield "this system does not report how long a process is queued: its times are the wall's"
 
 
 def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:
@@ -157,7 +157,7 @@ def repeat(plan: Plan, entry: Entry) -> str:
 
 
 def _homeless(identity: dict[str, Any]) -> dict[str, Any]:
-    """Without the name of whoever ran it."""
+    """Without the name of the user who ran it."""
     plain: dict[str, Any] = json.loads(json.dumps(identity, default=str).replace(str(Path.home()), "~"))
     return plain
 

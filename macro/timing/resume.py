@@ -85,12 +85,12 @@ def restore(entries: Mapping[str, Entry], taken: Sequence[Round]) -> None:
                 entry.status, entry.reason = row.status, row.reason
 
 
-def spent(taken: Sequence[Round]) -> float:
+def spent(taken: Sequence[Round | Taken]) -> float:
     """Seconds of the generations that count."""
     return sum(last.seconds for last in _generations(taken) if last.ended or last.number + 1 >= FEWEST)
 
 
-def left(plan: Plan, taken: Sequence[Round]) -> Plan:
+def left(plan: Plan, taken: Sequence[Round | Taken]) -> Plan:
     """What there is still to do, in generations that come after those taken."""
     last = _generations(taken)
     missing = plan.generations - sum(one.ended for one in last)
@@ -99,6 +99,6 @@ def left(plan: Plan, taken: Sequence[Round]) -> Plan:
     return replace(plan, seconds=seconds, generations=max(0, missing), first=first)
 
 
-def _generations(taken: Sequence[Round]) -> list[Round]:
+def _generations(taken: Sequence[Round | Taken]) -> list[Round | Taken]:
     """The last round of each."""
     return list({one.generation: one for one in taken}.values())

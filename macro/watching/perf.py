@@ -6,15 +6,19 @@ import functools
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from kernels.doctor.perf import rights
+from kernels.errors import LaunchError
 
 PERIOD = 1_000_000  # nanoseconds of processor time between two samples of a thread; a fourth of it cost a step 6 to 9 %
-PATIENCE = 60.0  # seconds for perf to end, and for its file to be read
+PATIENCE = 60.0  # seconds for perf to end a file and begin another
+POLL = 0.002  # seconds between two looks whether it has
 # oneDNN then writes the names of what it generates (the driver takes the file away with the process); 4 would write
 # another format, which leaves them unnamed here.
 NAMED = {"ONEDNN_JIT_PROFILE": "2"}
@@ -65,7 +69,11 @@ def _rights() -> str:
 
 
 class Sampler:
-    """perf attached to a process; it samples between `enable` and `disable` on `fifos`. Raises OSError."""
+    """perf attached to a process; it samples between `enable` and `disable` on `fifos`. Raises OSError.
+
+    On a signal perf ends its file and begins another one (--switch-output), which has the maps of the process too: each
+    is whole by itself. The file that is being written is not: its header comes last.
+    """
 
     def __init__(self, pid: int, folder: Path) -> None:
         self.pid, self.fifos = pid, [str(folder / f"{pid}.{name}") for name in ("control", "answer")]
@@ -92,6 +100,7 @@ class Sampler:
                     "-c",
                     str(PERIOD),
                     "--switch-events",
+                    "--switch-output=signal",
                     "-o",
                     str(self._data),
                 ],
@@ -100,18 +109,18 @@ class Sampler:
                 stderr=log,
             )
 
-    def stop(self) -> tuple[list[Sample], list[Switch]]:
-        """End perf while the process is alive; its samples and switches, none where perf failed."""
-        self._process.terminate()
-        try:
-            self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.close()
-            return [], []
-        command = ["perf", "script", "-i", str(self._data), "--ns", "--show-switch-events"]
+    def read(self) -> tuple[list[Sample], list[Switch]]:
+        """Samples and switches since the last time, while the process is alive. Raises LaunchError."""
+        self._process.send_signal(signal.SIGUSR2)
+        end = time.monotonic() + PATIENCE
+        while not (ended := self._ended()):
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise LaunchError(f"perf took no samples: {self.said()}")
+            time.sleep(POLL)
+        command = ["perf", "script", "-i", str(ended[0]), "--ns", "--show-switch-events"]
         command += ["-F", "tid,time,ip,sym,dso"]
         ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        self.close()
+        ended[0].unlink()
         return parsed(ran.stdout)
 
     def said(self) -> str:
@@ -119,11 +128,15 @@ class Sampler:
         lines = self._log.read_text("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else "it says nothing"
 
+    def _ended(self) -> list[Path]:
+        """Files that perf writes no more; each has the time in its name."""
+        return sorted(self._data.parent.glob(f"{self._data.name}.[0-9]*"))
+
     def close(self) -> None:
         """End perf, and delete its files."""
         self._process.kill()
         self._process.wait()
-        for path in (self._data, *map(Path, self.fifos)):
+        for path in (self._data, *self._ended(), *map(Path, self.fifos)):
             with suppress(OSError):
                 path.unlink()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import reprlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,35 +16,17 @@ from kernels.ops.gemm.problem import Gemm
 from macro.equality import gate
 from macro.processes import job
 from macro.processes.process import Process
-from macro.timing.turns import HANGS, WARM, Entry, Plan, begin
+from macro.timing.turns import FEWEST, HANGS, WARM, Entry, Plan, begin
 from macro.watching import library_log, perf
-from macro.watching.perf import Sample, Sampler, Switch
+from macro.watching.perf import Sampler
+from macro.watching.recording import Round, Watched
 
 BLOCK = 0.4  # seconds of steps at one level, at least
-FEWEST = 6  # rounds of a process
 SELDOM = 3  # only each third round looks at what a level costs, and replays
+SPARE = 4.0  # times as long as perf's samples took to be read, until they are read again
 START = 10.0  # seconds of a process, for a forecast
 REPLAYS = 2  # of a recorded step, in a round that replays
 SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, see macro/worker/recorder.py
-
-
-@dataclass
-class Watched:
-    """One process. `levels`: seconds of a step by level, P0 plain, P1 spans, P2 samples, P3 both; `replays`:
-    seconds by repetition and call, and `beside` them the plain step of the same round."""
-
-    levels: dict[str, list[float]] = field(default_factory=dict)
-    faults: list[float] = field(default_factory=list)  # of plain steps, as system
-    system: list[float] = field(default_factory=list)
-    # Of P3: start, end; seconds of processor time and of waiting of its own accord.
-    steps: list[tuple[int, int, float, float]] = field(default_factory=list)
-    rounds: list[int] = field(default_factory=list)  # of each of these
-    spans: list[dict[str, Any]] = field(default_factory=list)
-    samples: list[Sample] = field(default_factory=list)
-    switches: list[Switch] = field(default_factory=list)
-    calls: list[tuple[list[str], str]] = field(default_factory=list)
-    replays: list[tuple[float, list[float]]] = field(default_factory=list)
-    traces: bool = True  # whether its adapter tells spans
 
 
 @dataclass
@@ -56,31 +38,64 @@ class Side:
     products: list[Gemm] = field(default_factory=list)
 
 
-def take(plan: Plan, sides: Sequence[Side], folder: Path, say: Callable[[str], None]) -> None:
-    """Fill the sides, a process of each a generation. Raises SuiteError: a gap needs both."""
+def take(
+    plan: Plan, sides: Sequence[Side], folder: Path, say: Callable[[str], None], keep: Callable[[Sequence[Round]], None]
+) -> None:
+    """Watch a process of each side a generation, and ask for the products that their libraries log. `keep` is given the
+    rounds that have ended, as soon as their samples are read, while the processes wait. Raises SuiteError: a gap needs
+    both."""
     processes = len(sides) * plan.generations
     say(
         f"about {plan.seconds + START * processes:.0f} s: {plan.seconds:.0f} s of watching, {processes} processes to "
         "start; a minute more where equal work is not proven yet"
     )
     files = job.write_arrays(plan.network, plan.batch, folder)
-    for generation in range(plan.generations):
+    for generation in range(plan.first, plan.first + plan.generations):
         order = random.Random(plan.seed * 1000 + generation)
         with ExitStack() as stack:
-            starts = order.sample(sides, len(sides))
-            pairs = [(side, _start(plan, side, files, folder, stack, say)) for side in starts]
-            began, number = time.monotonic(), 0
-            while number < FEWEST or time.monotonic() - began < plan.seconds / plan.generations:
-                for side, look in order.sample(pairs, len(pairs)):
-                    with _blamed(side.entry):
-                        look.round(number, order)
-                number += 1
-                say(f"process {generation + 1} of {plan.generations} each: {number} rounds")
-            for side, look in pairs:
-                with _blamed(side.entry):
-                    side.processes.append(look.end())
+            starts = order.sample(range(len(sides)), len(sides))
+            looks = {number: _start(plan, sides[number], files, folder, stack, say) for number in starts}
+            for ended in _rounds(plan, generation, order, looks, say):
+                keep(ended)
     for side in sides:
         side.products = library_log.logged(plan, side.entry, files, folder, say)
+
+
+def _rounds(
+    plan: Plan, process: int, order: random.Random, looks: Mapping[int, Look], say: Callable[[str], None]
+) -> Iterator[list[Round]]:
+    """Rounds until this process's share of the budget is spent, by number of their side, several at a time: perf reads
+    all names of a library for a single sample, so samples are read when the rounds begin to count, and then when that
+    takes a fifth of the time or less. With the last ones what was seen at the end."""
+    share, began = plan.seconds / plan.generations, time.monotonic()
+    ends: list[float] = []  # of each round
+    now = due = 0.0
+    while len(ends) < FEWEST or now < share:
+        for look in order.sample(list(looks.values()), len(looks)):
+            with _blamed(look.entry):
+                look.round(len(ends), order)
+        now = time.monotonic() - began
+        ends.append(now)
+        say(f"process {process + 1} of {plan.first + plan.generations} each: {len(ends)} rounds")
+        if len(ends) >= FEWEST and due <= now < share:
+            yield _read(process, looks, ends)
+            took = time.monotonic() - began - now
+            now, due = now + took, now + took + SPARE * took
+    seen = {side: look.end() for side, look in looks.items()}
+    last = _read(process, looks, ends)
+    yield [*last, *(Round(side, process, len(ends) - 1, ends[-1], True, one) for side, one in seen.items())]
+
+
+def _read(process: int, looks: Mapping[int, Look], ends: Sequence[float]) -> list[Round]:
+    """Those that were not read yet, with perf's samples."""
+    rounds = []
+    for side, look in looks.items():
+        with _blamed(look.entry):
+            for watched in look.read():
+                number = watched.rounds[0]
+                about = {"identity": look.entry.identity, "built": look.entry.built} if number == 0 else {}
+                rounds.append(Round(side, process, number, ends[number], False, watched, about))
+    return rounds
 
 
 @contextmanager
@@ -117,9 +132,9 @@ class Look:
 
     def __init__(self, plan: Plan, entry: Entry, process: Process) -> None:
         """Warm from here on. perf starts later, so that code generated by the first steps is mapped by then."""
-        self.plan, self.process = plan, process
+        self.plan, self.entry, self.process = plan, entry, process
         self.sampler: Sampler | None = None
-        self.one_thread, self.found = entry.setting.threads == 1, Watched()
+        self.one_thread, self.seen, self.unread = entry.setting.threads == 1, Watched(), list[Watched]()
         self.patience = 5 * HANGS
         warm = self._plain(WARM)
         self.patience = max(HANGS, 50 * warm)
@@ -128,24 +143,24 @@ class Look:
     def start(self) -> None:
         """Trace one step whose times are discarded: profilers set themselves up at their first use."""
         self._traced(1, spans=True, samples=True)
-        if not self.sampler and not self.found.traces:
+        if not self.sampler and not self.seen.traces:
             raise Unavailable(f"it tells no spans, and there are no samples: {perf.missing()}")
-        self.found = Watched(traces=self.found.traces)
 
     def round(self, number: int, order: random.Random) -> None:
         """Plain and traced, in random order; seldom each instrument alone, and the replay beside a plain block. The
         first step after the other side's turn is discarded: the hypervisor may have reclaimed freed pages."""
+        self.seen = Watched(rounds=[number] * self.count)
         self._plain(1, keep=False)
         looks: list[Callable[[], object]] = [self._beside if number % SELDOM == 0 else self._p0, self._p3]
         for look in order.sample(looks, len(looks)):
             look()
-        self.found.rounds += [number] * self.count
+        self.unread.append(self.seen)
 
     def _p0(self) -> float:
         return self._level("P0", self._plain(self.count))
 
     def _p3(self) -> None:
-        self._level("P3", self._traced(self.count, spans=True, samples=True, keep=self.found))
+        self._level("P3", self._traced(self.count, spans=True, samples=True, keep=self.seen))
 
     def _beside(self) -> None:
         plain = self._p0()
@@ -156,14 +171,14 @@ class Look:
             self._level("P2", self._traced(self.count, spans=False, samples=True))
 
     def _level(self, name: str, seconds: float) -> float:
-        self.found.levels.setdefault(name, []).append(seconds)
+        self.seen.levels.setdefault(name, []).append(seconds)
         return seconds
 
     def _plain(self, count: int, keep: bool = True) -> float:
         reply = self.process.ask(self.patience, "steps", do="steps", phase=self.plan.phase, count=count)
         if keep:
-            self.found.faults.append(sum(reply["faults"]) / count)
-            self.found.system.append(sum(reply["system_ns"]) * 1e-9 / count)
+            self.seen.faults.append(sum(reply["faults"]) / count)
+            self.seen.system.append(sum(reply["system_ns"]) * 1e-9 / count)
         # One thread: others' work beside it does not count, what it waits for itself does.
         taken = reply["cpu_ns"] + reply["blocked_ns"] if self.one_thread else reply["wall_ns"]
         return float(sum(taken)) * 1e-9 / count
@@ -173,7 +188,7 @@ class Look:
         reply = self.process.ask(
             self.patience * 2, "traced", do="trace", phase=self.plan.phase, count=count, fifos=fifos, spans=spans
         )
-        self.found.traces = reply["traces"]
+        self.seen.traces = reply["traces"]
         if keep is not None:
             keep.steps += [(start, end, cpu * 1e-9, blocked * 1e-9) for start, end, cpu, blocked in reply["steps"]]
             keep.spans += _spans(reply["spans"])
@@ -184,20 +199,27 @@ class Look:
     def _replay(self, beside: float) -> None:
         reply = self.process.ask(self.patience * 2, "replayed", do="replay", phase=self.plan.phase, count=REPLAYS)
         if reply["calls"]:
-            self.found.calls = [(rows, column) for rows, column in reply["calls"]]
-            self.found.replays += [(beside, row) for row in reply["seconds"]]
+            self.seen.calls = [(rows, column) for rows, column in reply["calls"]]
+            self.seen.replays += [(beside, row) for row in reply["seconds"]]
+
+    def read(self) -> list[Watched]:
+        """What the rounds since the last time added, with perf's samples. Raises LaunchError."""
+        rounds, self.unread = self.unread, []
+        if self.sampler and rounds:
+            samples, switches = self.sampler.read()
+            for one in rounds:
+                one.sampled(samples, switches)
+            if not any(one.samples for one in rounds):
+                raise LaunchError(f"perf took no samples: {self.sampler.said()}")
+        return rounds
 
     def end(self) -> Watched:
-        """What was seen, after a last plain block and with perf's samples."""
-        self._plain(1, keep=False)
-        self._level("P0'", self._plain(self.count))
-        if self.sampler:
-            first, last = (self.found.steps[0][0], self.found.steps[-1][1]) if self.found.steps else (0, 0)
-            samples, self.found.switches = self.sampler.stop()
-            self.found.samples = [s for s in samples if first <= s.time <= last]
-        if self.sampler and not self.found.samples:
-            raise LaunchError(f"perf took no samples: {self.sampler.said()}")
-        return self.found
+        """A last plain block."""
+        self.seen = Watched(traces=self.seen.traces)
+        with _blamed(self.entry):
+            self._plain(1, keep=False)
+            self._level("P0'", self._plain(self.count))
+        return self.seen
 
 
 def _spans(traced: Any) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""XLA's program as text: which rows its instructions serve, by the names that their makers gave them.
+"""XLA's program as text: which rows its instructions serve, by the names of the scopes they come from.
 
 Standard library alone, and Python 3.6. A fusion serves the rows of all that is in it, but for what is as good
 as free there. A copy of a parameter, which XLA puts in where it may not write over it yet, is `parameter copy`.

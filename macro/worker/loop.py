@@ -128,7 +128,7 @@ def canary():
 
 
 def peak():
-    """Bytes that were in memory at once, at most, since this program began: getrusage also knows its parent's."""
+    """Bytes that were in memory at once, at most, since this program began: getrusage includes its parent's."""
     try:
         with open("/proc/self/status") as stream:
             return next(int(line.split()[1]) for line in stream if line.startswith("VmHWM:")) * 1024

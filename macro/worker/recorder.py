@@ -38,7 +38,7 @@ def run_delay(folder="/proc/self/task"):
 
 
 def blocked(since=None):
-    """What a step waited of its own accord: wall less processor time less what all threads were queued for, as
+    """What a step waited voluntarily: wall less processor time less what all threads were queued for, as
     micro/worker/run_queue.py has it. Without `since` the clocks themselves; with them, nanoseconds: 0 where the calling
     thread never gave its core up, all that was not run where this system does not tell what is queued for."""
     clocks = (now(), int(time.process_time() * 1e9), run_delay(), resource.getrusage(THREAD).ru_nvcsw)

@@ -2,7 +2,7 @@
 
 Standard library alone, and Python 3.6; pure. An event is a dict of `name`, `within` (the index of the event around
 it, or None), `sequence` (autograd's number, or -1) and `shapes` (of its tensors; [] for what is none). Events come
-in the order in which they began, whoever told them: the profiler, or the recording of what was dispatched.
+in the order in which they began, from the profiler or from the recording of what was dispatched.
 Layers are known by the order of the forward products, their gradients by autograd's sequence numbers, products
 inside one gradient by shape and then by order, updates by the order of the parameters. Where several rows remain,
 all are given and none is guessed.
@@ -77,7 +77,7 @@ class _Alignment(object):
         return self._forward(event, short, around, column)
 
     def _forward(self, event, short, around, column):
-        if short in PRODUCTS and not self._words(around, "forward"):
+        if short in PRODUCTS and not self._words(around, "forward") and not self._repeated(event["shapes"]):
             self.forwards += 1
         layer = (self.forwards - 1) % len(self.names)
         if short in PRODUCTS or (short == "add" and self._adds_bias(event["shapes"], layer)):
@@ -91,6 +91,16 @@ class _Alignment(object):
         if column == "element-wise" and self._words(around, "update"):
             column = "update"
         return around or FRAMEWORK, column
+
+    def _repeated(self, shapes):
+        """Whether a product is the layer's before once more, as of a hook: it has its sizes, not the next one's."""
+        fits = [self._multiplies(shapes, x % len(self.layers)) for x in (self.forwards, self.forwards - 1)]
+        return self.forwards > 0 and fits == [False, True]
+
+    def _multiplies(self, shapes, layer):
+        _, inputs, outputs = self.layers[layer]
+        sizes = [list(shape) for shape in shapes]
+        return [self.batch, inputs] in sizes and ([inputs, outputs] in sizes or [outputs, inputs] in sizes)
 
     def _adds_bias(self, shapes, layer):
         outputs = self.layers[layer][2]

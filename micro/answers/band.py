@@ -55,8 +55,8 @@ class Band:
         """A sentence on a value and how it is written."""
         bound = f"{self.low:g} to {self.high:g}" if math.isfinite(self.high) else f"above {self.low:g}"
         usual = f", usually {self.usual}" if self.usual else ""
-        kind, outside = ("expected", "NOT held") if self.firm else ("usual", "not so here")
-        verdict = "held" if self.low <= value <= self.high else outside
+        kind, outside = ("expected", "NOT as expected") if self.firm else ("usual", "not so here")
+        verdict = f"as {kind}" if self.low <= value <= self.high else outside
         return f"{self.what}: {shown}; {kind} on Intel and AMD {bound}{usual}: {verdict}."
 
     def of(self, comparison: Comparison) -> str:

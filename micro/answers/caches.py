@@ -65,7 +65,7 @@ def cold_answer(run: Run) -> list[str]:
         second = case.problem
         assert comparison.ratio is not None
         if launches[comparison.contender] != 1:
-            sentences.append(f"{comparison.contest}: not told, only the first of several launches in a visit was cold.")
+            sentences.append(f"{comparison.contest}: no figure, only the first launch of each visit was cold.")
         elif second.state == "flushed" and second.vector == COLD_SIZE:
             sentences.append(COLD.of(comparison))
         else:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 LEAD = {"openblas": "OpenBLAS on this machine", "cublas": "cuBLAS on this GPU"}
 CLAIM = "the published claim is 3 times (arXiv 1608.07249)"
-SEED_SIZE = (1024, 2048)  # M and N
+PUBLISHED = (1024, 2048)  # M and N
 NEAR = 1.25  # bounds of a crossover this near to each other are near enough
 
 
-SEED_NT = Band("NT/NN at the seed's M and N, OpenBLAS", 0.9, 1.15)
+PUBLISHED_NT = Band("NT/NN at the published M and N, OpenBLAS", 0.9, 1.15)
 TRANSPOSE_FIRST = Band("Transposing first over NN, OpenBLAS's somatcopy", 1.0)
 ADDITIVE = Band("Transposing first over the sum of its parts", 0.9, 1.1)
 SMALL_BATCH = Band("NT/NN of OpenBLAS's AVX-512 kernels at M = {m}, N = {n}, K = {k}", 1.1, firm=False)
@@ -111,10 +111,10 @@ def _range(run: Run) -> list[str]:
 
 
 def _bands(comparison: Comparison, first: Any, second: Any) -> Iterator[str]:
-    if (second.problem.m, second.problem.n) != SEED_SIZE:
-        return  # the bands are of the seed's M and N
+    if (second.problem.m, second.problem.n) != PUBLISHED:
+        return  # the bands are of the published M and N
     if first.problem.trans == "nn" and second.variant == "openblas":
-        yield SEED_NT.of(comparison)
+        yield PUBLISHED_NT.of(comparison)
     if first.problem.trans == "nn" and second.variant == "transpose-then-nn:somatcopy":
         yield TRANSPOSE_FIRST.of(comparison)
     if first.variant == "kept-transpose:1":

@@ -48,7 +48,7 @@ def faults_answer(run: Run, account: Account | None = None, profiled: Profile | 
     for contest in run.contests:
         page = int(contest.contest.split("/")[1].partition(":")[2]) if contest.contest.startswith("fault/") else 0
         if page and not (costs and page in costs.fault):
-            sentences.append(f"The cost of a page of {NAMES[page]} is not told: {_missed(contest)}.")
+            sentences.append(f"The cost of a page of {NAMES[page]} is not known: {_missed(contest)}.")
     if costs and 4096 in costs.fault:
         if account:
             sentences += _agreement(costs.fault[4096], account, profiled)
@@ -112,7 +112,7 @@ def idle_answer(run: Run) -> list[str]:
             continue
         rows = [(case.problem, result) for case, result in timed(contest)]
         if not rows or not _paused(contest, rows):
-            sentences.append(f"{contest.contest} is not told: {_missed(contest)}.")
+            sentences.append(f"{contest.contest} is not known: {_missed(contest)}.")
             continue
         sentences.append(_idle(contest, rows))
         seen += [x for x in contest.comparisons if x.ratio is not None]
@@ -121,17 +121,17 @@ def idle_answer(run: Run) -> list[str]:
         return sentences
     slow = [x.ratio for x in seen if x.verdict == "slower" and x.ratio]
     if slow:
-        end = f"dearer, up to {max(slow):.2g} times: the host takes free pages back"
+        end = f"slower, up to {max(slow):.2g} times: the host takes free pages back"
     elif all(x.verdict in ("same", "faster") for x in seen):
-        end = "no dearer"
+        end = "no slower"
     elif often:
-        end = f"dearer now and then: {'; '.join(often)}"
+        end = f"slower now and then: {'; '.join(often)}"
     elif all(x.high is not None and x.high <= LARGE for x in seen):
         most = max(x.high or 0.0 for x in seen)
-        end = f"not seen to be dearer: no difference larger than {most:.3g} times"
+        end = f"not measurably slower: no difference larger than {most:.3g} times"
     else:
         end = (
-            "not seen to be dearer, nor seen not to be: too few rounds, or others here take memory and give it "
+            "unresolved: too few rounds, or other processes here take memory and give it "
             "back too (--budget 5m, on a quiet machine)"
         )
     return [*sentences, f"Memory that was idle is {end}."]

@@ -34,7 +34,7 @@ def _update(contest: record.Contest, run: Run) -> list[str]:
     }
     scalar = {name: x for (first, name), x in pairs.items() if first == "scalar"}
     lacking = [f"{parse(x.name).variant}: {x.reason}" for x in contest.results if x.reason]
-    sentences = [f"Not told of {reason}." for reason in lacking]
+    sentences = [f"No figure for {reason}." for reason in lacking]
     if scalar:
         problem = parse(contest.results[0].name).problem
         gains = ", ".join(f"{NAMES[name]} {faster(x)}" for name, x in scalar.items())

@@ -56,8 +56,8 @@ def _ran(run: Run, result: Result) -> Iterator[str]:
     """Kernel and instruction set, and what the processor has beyond it."""
     seen = result.isa_observed
     widest = (run.environment.facts.get("device", {}).get("isa") or [None])[-1]
-    kernel = result.kernel or "a kernel that tells nothing of itself"
-    yield f"What ran: {kernel} ({seen or 'instruction set not told'})."
+    kernel = result.kernel or "a kernel that does not report what it is"
+    yield f"What ran: {kernel} ({seen or 'instruction set not known'})."
     peaks = ceilings.load()
     if seen and widest and seen != widest:
         sentence = f"It uses {seen}, this processor has {widest}"

@@ -1,4 +1,4 @@
-"""The driver's end of an arm: start it pinned like its rival, ask, wait no longer than is sensible."""
+"""The driver's end of an arm: start it pinned like the other, send requests, with a limit on every wait."""
 
 from __future__ import annotations
 

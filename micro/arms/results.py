@@ -101,7 +101,7 @@ def contests(
             comparison = replace(comparison, reason=f"arm {letter}: {reason}")
         else:
             judgment = judged(case, limits, len(cases))
-            few = "more processes would tell" if judgment.verdict == "unresolved" else None
+            few = "more processes (--processes) would decide it" if judgment.verdict == "unresolved" else None
             filled = replace(comparison, interval=judgment.kind, p=judgment.p, notes=judgment.notes)
             comparison = replace(filled, verdict=judgment.verdict, reason=judgment.reason or few)
             if judgment.shown:

@@ -1,6 +1,6 @@
-"""One arm of `micro.ab`: a fresh process of one checkout and interpreter, that takes its turns when told.
+"""One arm of `micro.ab`: a fresh process of one checkout and interpreter; the driver starts each of its turns.
 
-It speaks JSON lines, so that two versions of this suite can stand against each other: a request is
+Its protocol is JSON lines, so that two versions of this suite can stand against each other: a request is
 `{"do": …}`, an answer what it gave or `{"error": …}`.
 """
 

@@ -1,1 +1,1 @@
-"""What a person types and sees: options, a run from plan to answer, the machine it ran on, progress."""
+"""The commands of micro: options, a run from plan to answer, its environment, progress."""

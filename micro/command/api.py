@@ -1,8 +1,9 @@
-"""The same as the command line, from Python: plan, then measure; what comes is records."""
+"""The same as the command line, from Python: plan, then measure; the result is records."""
 
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +30,11 @@ def plan(benchmark: str, **options: Any) -> Plan:
         raise UsageError(f"{benchmark!r} is no benchmark: see `ls micro`, the files") from None
     for name in {"figures", "list", "profile", *formats.kinds()} & options.keys():
         raise UsageError(f"{name}: from Python the run itself is written, by reports.formats or reports.figures")
-    meant, read = request(definition, benchmark, words(_named(options)), raising=True)
-    return planned(meant, benchmark, read)
+    try:
+        meant, read = request(definition, benchmark, words(_named(options)), raising=True)
+        return planned(meant, benchmark, read)
+    except UsageError as error:
+        raise UsageError(re.sub(r"^--([a-z_]+) (\S+):", r"\1=\2:", str(error))) from None
 
 
 def _named(options: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The environment of a run: what stays the same between two starts, and what was so at this one."""
+"""The environment of a run: facts that stay the same between two runs, and the state of this one."""
 
 from __future__ import annotations
 

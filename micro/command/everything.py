@@ -16,10 +16,10 @@ from kernels.devices import kind_of, open_device
 from kernels.errors import UsageError
 from micro.command.session import Session, measure_plan, session
 from micro.measuring.checks import refuse_size
-from micro.planning.benchmark import outside_caches
+from micro.planning.benchmark import NothingWritten, outside_caches
 from micro.planning.options import Outputs, request
 from micro.planning.repeat import Repeat
-from micro.planning.request import NothingWritten, Plan, planned
+from micro.planning.request import Plan, planned
 from reports import units
 from reports.table import contrast
 
@@ -56,6 +56,8 @@ def benchmarks() -> dict[str, Benchmark]:
 def parts(device: str, small: bool = False, only: int | None = None) -> list[Part]:
     """What is worth running of each on this device, what is worth most first; `only` of one part of a visit to a GPU.
     `small`: the same at sizes that take no time, where lines that differ in their sizes alone are one."""
+    if only is not None and not (kind_of(device).whole or kind_of(device).scripted):
+        raise UsageError(f"--part {only}: a visit to a GPU has parts, {device} has none; leave it out")
     candidates = []
     for name, benchmark in benchmarks().items():
         for line in benchmark.useful:

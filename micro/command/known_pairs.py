@@ -87,7 +87,7 @@ def left_out(vague: Mapping[str, Sequence[str]], needs: Needs, seconds: Mapping[
         after = [f"{kernel} {100 * needs[kind][kernel] / math.sqrt(seconds[kind]):.2g} %" for kernel in kernels]
         if kernels:
             sentences.append(f"{names[kind]}: {', '.join(after)} of the {room} to the margin are noise")
-    return Figure("kernels too noisy here to be asked", "; ".join(sentences) or "none", "", True)
+    return Figure("kernels too noisy here to be judged", "; ".join(sentences) or "none", "", True)
 
 
 def figures(

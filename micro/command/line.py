@@ -1,4 +1,4 @@
-"""A command from its words to its exit code: listed, profiled or measured, and what ends it said in one line."""
+"""A command from its arguments to its exit code: list, profile or measure; errors are one line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def guarded(name: str, body: Callable[[], int]) -> int:
 
     signal.signal(signal.SIGTERM, end)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no × gets a question mark
+        if isinstance(stream, io.TextIOWrapper):  # a terminal whose encoding has no × gets a question mark
             stream.reconfigure(errors="replace")
     try:
         return body()

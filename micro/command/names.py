@@ -1,4 +1,4 @@
-"""What ran on a GPU, by case, as a profiler names it: last of all, and in a worker that times nothing."""
+"""The kernels that ran on a GPU, by case, as a profiler names them: after all timing, in a worker of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unnamed(run: Run) -> dict[str, Case]:
 
 
 def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = Workers) -> Note | None:
-    """The names of all that is unnamed, or none where there is nothing to name or nobody to ask.
+    """The names of all that is unnamed, or none where there is nothing to name or no profiler.
 
     Of a profiler of CUPTI's something stays in the process that it has seen: launches in it are slower from then on.
     So the workers are fresh ones, and they end here."""

@@ -67,12 +67,12 @@ def _launch(device: Device, case: Case, fifos: Sequence[str]) -> float:
 
     variant = device.adopt(find(case.problem.op, case.variant))
     bind = variant.prepare(case.problem, device, case.setting)
-    if reason := refusal(case.setting.isa, *variant.kernel()):
-        raise Unavailable(reason)
     check.check(device, case.problem, variant, bind, seed=0)
     bench = guards.Bench(device, case.problem)
     bench.load(case.problem.fill(np.random.default_rng(0)))
     launch = bind(bench.views)
+    if reason := refusal(case.setting.isa, *(launch.kernel or variant.kernel())):
+        raise Unavailable(reason)
     for _ in range(WARM):
         launch.call()
     device.sync()

@@ -1,4 +1,4 @@
-"""Signs of life on stderr: one moving line on a terminal, a plain line a contest in a pipe."""
+"""Progress on stderr: one moving line on a terminal, a plain line a contest in a pipe."""
 
 from __future__ import annotations
 

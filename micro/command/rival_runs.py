@@ -1,4 +1,4 @@
-"""The rivals of every path, run after run, in shuffled order, and what their runs say together."""
+"""The kernels compared on every timing path, run after run in shuffled order, and the spread of their runs."""
 
 from __future__ import annotations
 

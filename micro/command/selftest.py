@@ -1,4 +1,4 @@
-"""The self-test from its words to its exit code: pairs of known truth, rivals run after run, the loop's bias."""
+"""The self-test from its arguments to its exit code: pairs of known truth, rivals run after run, the loop's bias."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def _remembered(figures: Sequence[Figure], spreads: dict[str, Any], environment:
 
 
 def better(between: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
-    """By path, the spread of whichever of two self-tests knows it better: a quick one does not undo what a full one
+    """By path, the spread of whichever of two self-tests measured it better: a quick one does not undo what a full one
     found."""
     kept = {path: one for path, one in earlier.items() if one["degrees"] > between.get(path, one)["degrees"]}
     return earlier | between | kept

@@ -5,33 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
+from typing import TypeAlias
 
 from kernels.errors import UsageError
-from micro.command import figure, soak_elementwise, soak_explain, soak_frameworks, soak_rate, soak_sweeps
+from micro.command import figure, soak_causes, soak_elementwise, soak_explain, soak_frameworks, soak_rate, soak_sweeps
 from micro.command.outputs import for_people, open_outputs
 from micro.planning.options import Outputs
 
-PARTS: dict[str, Callable[[], Iterator[figure.Figure]]] = {
+Part: TypeAlias = Callable[[], Iterator[figure.Figure]]
+PARTS: dict[str, Part] = {
     "rate": soak_rate.figures,
     "elementwise": soak_elementwise.figures,
     "sweeps": soak_sweeps.figures,
     "frameworks": soak_frameworks.figures,
     "explain": soak_explain.figures,
+    "causes": soak_causes.figures,
 }
+PIECES: dict[str, Part] = {f"causes:{kind}": partial(soak_causes.figures, kind) for kind in soak_causes.KINDS}
 
 
 def run(parts: str = "", json_file: str | None = None) -> int:
     """Print each figure as soon as it is known; the exit code. `parts`: which, comma-separated (all where it is
-    empty). Raises UsageError."""
-    names = parts.split(",") if parts else [*PARTS]
-    if unknown := [name for name in names if name not in PARTS]:
-        raise UsageError(f"--soak {unknown[0]}: there are {', '.join(PARTS)}")
+    empty), or pieces of one. Raises UsageError."""
+    names, known = parts.split(",") if parts else [*PARTS], {**PARTS, **PIECES}
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError(f"--soak {unknown[0]}: there are {', '.join(known)}")
     outputs, started = Outputs(documents={"json": json_file} if json_file else {}), datetime.now(UTC).isoformat()
     figures: list[figure.Figure] = []
     with ExitStack() as stack:
         opened = open_outputs(outputs, stack)
         for name in names:
-            for one in PARTS[name]():
+            for one in known[name]():
                 print(one.say(), file=for_people(outputs), flush=True)
                 figures.append(one)
         figure.write(figure.document(started, figures), opened.get("json"))

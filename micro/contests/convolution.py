@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from kernels.catalog import find
 from kernels.ops.conv.problem import Conv
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
@@ -16,7 +17,7 @@ BATCH = 16
 def layer(c: int, size: int, k: int, edge: int, stride: int = 1, pad: int | None = None, n: int = BATCH) -> Conv:
     """Square, with the same padding on all sides: half the filter unless another is given."""
     around = edge // 2 if pad is None else pad
-    return Conv(n, c, size, size, k, edge, edge, stride, around, around, around, around)
+    return Conv(n, c, size, size, k, edge, edge, stride, around)
 
 
 # Networks of the texts, batch 16: AlexNet-S, ResNet-50.
@@ -46,7 +47,8 @@ def contests(asked: Request, problems: Iterable[Conv], question: str, names: Seq
     for problem in problems:
         for direction in _passes(asked):
             sized = _sized(asked, replace(problem, direction=direction))
-            cases = tuple(asked.case(sized, name) for name in names)
+            fitting = [name for name in names if asked.variants == (name,) or not find(Conv.op, name).accepts(sized)]
+            cases = tuple(asked.case(sized, name) for name in fitting)
             runnable = [i for i, case in enumerate(cases) if case.skip is None]
             if len(runnable) < 2:
                 continue

@@ -75,7 +75,7 @@ def idle(asked: Request) -> list[Contest]:
         _contest(
             asked,
             f"idle/page:{page}/size:{size}",
-            "is memory dearer when it was idle?",
+            "does memory cost more after it was idle?",
             "pause",
             [Pages("clear", "fresh", size, page, pause, min(BEHIND, 16 * size)) for pause in pauses],
         )

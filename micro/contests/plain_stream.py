@@ -1,4 +1,4 @@
-"""STREAM's copy and triad as plain loops of C, for the compiler to do with what it likes."""
+"""STREAM's copy and triad as plain loops of C, left to the compiler's optimization."""
 
 from __future__ import annotations
 

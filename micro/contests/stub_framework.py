@@ -1,6 +1,6 @@
 """Stand-in frameworks for the self-test: the NumPy adapter, its products made in other ways by the knob `how`.
 
-`macro run` takes its rows by this file's name; it runs in a framework's process and is imported by nobody.
+`macro run` takes its rows by this file's name; it runs in a framework's process and is never imported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What nothing can beat: the kernels that bound a contest, run in its rounds, and what they say of it."""
+"""Ceilings: kernels of peak multiply-adds and of memory bandwidth, run in a contest's own rounds; each case's share of
+the nearer one."""
 
 from __future__ import annotations
 
@@ -127,8 +128,8 @@ def _working_set(problem: Problem) -> int:
 
 @dataclass(frozen=True)
 class Share:
-    """Of a case's own ceiling: per cent by nominal work, the ceiling's name, and its refusal if any. Where
-    there is no work there is no ceiling."""
+    """Of a case's own ceiling: per cent by nominal work, or by what it executes; its name, and its refusal if any.
+    Where there is no work there is no ceiling."""
 
     percent: float | None
     name: str | None
@@ -145,9 +146,8 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limit
     bounds = _bounds(case, all_cases, measurement, limits[case.setting.device].features)
     if not bounds:
         return Share(None, None, None)
-    nominal = {
-        name: (_brought(problem) if kind == "bytes" else problem.flops) / rate for name, (kind, rate) in bounds.items()
-    }
+    flops = find(problem.op, case.variant).executed(problem).flops if problem.by_executed else problem.flops
+    nominal = {name: (_brought(problem) if kind == "bytes" else flops) / rate for name, (kind, rate) in bounds.items()}
     refusal = _refusal(_least(case, bounds, limits), times[:, index])
     nearest = _longest(nominal)
     if nearest is None:

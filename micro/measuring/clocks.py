@@ -1,4 +1,4 @@
-"""Which clock a contest has, and of which visits what they lost to others rejects a round."""
+"""Which clock a contest has, and which visits, preempted by other processes, reject their round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a comparison was timed, in the words by which the self-test knows the spread between runs."""
+"""How a comparison was timed (its path): the key under which the self-test keeps the spread between runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several runs of one contest, each in fresh processes, as one: all samples, and what the spread between runs says.
+"""Several runs of one contest, each in fresh processes, as one: all samples, and the spread between them.
 
 Works on records alone, so that runs out of a resumed file count like those just made.
 """

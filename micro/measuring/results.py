@@ -161,7 +161,7 @@ class Finished:
             warnings = (*warnings, f"{lost:.0%} of its rounds {why}")
         waits = m.waits(at)
         if waits > WAITS:
-            warnings = (*warnings, f"waited of its own accord for {waits:.0%} of its time, which counts")
+            warnings = (*warnings, f"waited voluntarily for {waits:.0%} of its time, which counts")
         warnings = (*warnings, *m.holds(at))
         return replace(
             blank,
@@ -249,11 +249,11 @@ def disturbed(m: Measurement, threads: int) -> Iterator[str]:
     if capped := slowed.get("power", 0.0):
         yield f"its clock was held down by its power limit, for {capped:.2g} s"
     if not m.opened.queues and threads == 1 and "wall" in m.clocks:
-        yield "this system does not tell how long a process is queued: times are the wall's, losses and waits as one"
+        yield "this system does not report how long a process is queued: times are the wall's, losses and waits as one"
     if counters.moved:
         yield "contended: the cores it may run on were changed while it was measured"
     if threads > 1 and counters.foreign > FOREIGN:
-        yield f"contended: others kept {counters.foreign:.2f} cores busy"
+        yield f"contended: other processes kept {counters.foreign:.2f} cores busy"
 
 
 def _loop(m: Measurement, *columns: int) -> Iterator[str]:
@@ -288,7 +288,7 @@ def _notes(first: Case, second: Case) -> tuple[str, ...]:
 
 
 def _floats(values: Any) -> tuple[float, ...]:
-    """Rounded to a picosecond: a sample knows no more."""
+    """Rounded to a picosecond: a sample is no more exact."""
     return tuple(round(float(value), 12) for value in values)
 
 

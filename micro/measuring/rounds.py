@@ -77,7 +77,7 @@ class Measurement:
         return float((self.rejected | (self.look.lost[:, case] > LOST)).mean())
 
     def waits(self, case: int) -> float:
-        """Share of its time that a case waited of its own accord; it counts."""
+        """Share of its time that a case waited voluntarily; it counts."""
         took = float(self.times[:, case].sum())
         return self.look.waits[case] / took if self.look.waits and took else 0.0
 

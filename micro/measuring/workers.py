@@ -176,7 +176,7 @@ def _widened(batch: RoundBatch, columns: Sequence[int], width: int) -> RoundBatc
 
 def _joined(first: RoundBatch, other: RoundBatch) -> RoundBatch:
     """Visits of the same rounds in two workers. What the system told beside is the first one's: in the look of a team
-    the pool of the other may still spin, which is nobody else's load."""
+    the pool of the other may still spin, which is not another process's load."""
     from dataclasses import replace
 
     return replace(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find, rows
 from kernels.devices import kind_of, missing, open_device, running
-from kernels.errors import Unavailable
+from kernels.errors import Unavailable, UsageError
 from kernels.launch import Setting
 from kernels.problem import Problem
 from kernels.variant import DEFAULT
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 OUTSIDE = 4  # last-level caches that operands take to come from memory
 UNKNOWN = 32 << 20  # bytes of the last cache of a device that tells of none, as in its limits
+
+
+class NothingWritten(UsageError):
+    """No kernel of a device is what a command line asks for."""
 
 
 @functools.cache
@@ -74,8 +78,8 @@ class Benchmark:
 
     @property
     def words(self) -> frozenset[str]:
-        """Its axes and questions, which tell it from `others`."""
-        return frozenset((*(field.name for field in fields(self.problem)), *self.questions))
+        """Its axes and questions, `net` where it has one, which tell it from `others`."""
+        return frozenset((*(field.name for field in fields(self.problem)), *self.questions, *["net"] * bool(self.net)))
 
     @property
     def swept(self) -> frozenset[tuple[str, str]]:
@@ -166,3 +170,8 @@ class Request:
                 if kind_of(setting.device).kernels == kernels or (not runnable and setting == self.settings[0]):
                     pairs.append((variant, setting))
         return pairs
+
+
+def default_rows(benchmark: Benchmark, device: str) -> list[str]:
+    """What is measured on a device where no variant is named."""
+    return [row.name for row in rows(benchmark.problem.op, kind_of(device).kernels) if DEFAULT in row.roles]

@@ -1,17 +1,59 @@
-"""What a person named and a plan does not hold: refused, since passed over in silence it is a measurement of something
+"""Options that a plan would not use are refused: ignored in silence, they would give a measurement of something
 else."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import Field, asdict, dataclass, fields, replace
 from typing import Any
 
 from kernels.errors import UsageError
 from kernels.problem import plain
-from micro.planning.benchmark import Benchmark, Request
+from micro.planning.benchmark import Benchmark, NothingWritten, Request, default_rows
 from micro.planning.contest import SETTINGS, Contest
 from micro.planning.options import Options, option_of
+
+
+@dataclass(frozen=True)
+class Put:
+    """A question with what was asked of it, and its contests. `build`: those of another request."""
+
+    benchmark: Benchmark
+    asked: Request
+    flag: str
+    contests: Sequence[Contest]
+    build: Callable[[Request], Sequence[Contest]]
+
+    def same(self, asked: Request) -> bool:
+        """Whether another request has the same contests; one that is refused has not."""
+        try:
+            return list(self.build(asked)) == list(self.contests)
+        except UsageError:
+            return False
+
+
+def refuse_untimed(options: Options) -> None:
+    """What says how to time, beside an option with which nothing is timed; files, beside one that writes none. Raises
+    UsageError."""
+    timing = {
+        "--replicate": options.replicate if options.replicate != "1" else None,
+        "--budget": options.budget,
+        "--target": options.target if options.target != "1%" else None,
+        "--margin": options.margin,
+    }
+    for option, given in (("--until", options.until != "time"), ("--profile", options.profile is not None)):
+        for name, text in timing.items():
+            if given and text is not None:
+                raise UsageError(f"{name} {text}: with {option} nothing is timed; leave one of the two out")
+    if options.profile is None:
+        return
+    outputs = options.outputs
+    files = {"-o": outputs.output, "--figures": outputs.figures}
+    for name, path in (*files.items(), *((f"--{kind}", path) for kind, path in outputs.documents.items())):
+        if path is not None:
+            raise UsageError(f"{name} {path}: --profile writes no run file; leave one of the two out")
+    if options.until != "time":
+        raise UsageError(f"--until {options.until}: --profile stops after one launch; leave one of the two out")
 
 
 def refuse_beside_file(options: Options) -> None:
@@ -25,30 +67,93 @@ def refuse_beside_file(options: Options) -> None:
             )
 
 
-def refuse_in_question(benchmark: Benchmark, asked: Request, flag: str, contests: Sequence[Contest]) -> None:
+def refuse_in_question(put: Put) -> None:
     """Several settings of a device, of which a question takes the first; values of axes and variants that are in none
-    of its cases. Raises UsageError."""
-    for device in dict.fromkeys(setting.device for setting in asked.settings):
-        own = [asdict(setting) for setting in asked.settings if setting.device == device]
+    of its cases; axes and variants that change none of its contests. Raises UsageError."""
+    for device in dict.fromkeys(setting.device for setting in put.asked.settings):
+        own = [asdict(setting) for setting in put.asked.settings if setting.device == device]
         for name in SETTINGS:
             several = dict.fromkeys(str(setting[name]) for setting in own)
             if len(several) > 1:
-                raise UsageError(f"--{name} {','.join(several)}: {flag} takes one of them")
-    named = {axis: asked.axes[axis] for axis in asked.axes if axis in asked.given - set(benchmark.limiting)}
-    problems = [asdict(case.problem) for x in contests for case in x.cases if case.problem.op == asked.op]
+                raise UsageError(f"--{name} {','.join(several)}: {put.flag} takes one of them")
+    _refuse_absent(put)
+    for axis in fields(put.benchmark.problem):
+        if axis.name in put.asked.given:
+            _refuse_unused(put, axis)
+    if "variant" in put.asked.given:
+        _refuse_variants(put)
+
+
+def refuse_nothing(asked: Request, flag: str, build: Callable[[Request], Sequence[Contest]]) -> None:
+    """What a person named, where a question has contests without it and none with it. Raises UsageError."""
+    if not asked.given or not build(replace(asked, given=frozenset())):
+        return
+    named = {option_of(name): asked.axes[name] for name in asked.axes if name in asked.given}
+    if "variant" in asked.given:
+        named["--variant"] = asked.variants
+    text = " ".join(f"{option} {','.join(map(plain, values))}" for option, values in named.items())
+    raise NothingWritten(f"{text}: {flag} measures others; leave one of the two out")
+
+
+def _refuse_absent(put: Put) -> None:
+    """Values of axes that no case has. Raises UsageError."""
+    asked = put.asked
+    named = {axis: asked.axes[axis] for axis in asked.axes if axis in asked.given - set(put.benchmark.limiting)}
+    problems = [asdict(case.problem) for x in put.contests for case in x.cases if case.problem.op == asked.op]
     for beside in ({}, named):  # alone first: where one axis is nowhere what was named, no other is to blame
         for axis, wanted in named.items():
             obeyed = [problem[axis] for problem in problems if _as_named(problem, beside, axis)]
             for value in wanted:
                 if value not in obeyed:
                     text = f"{option_of(axis)} {plain(value)}"
-                    raise UsageError(f"{text}: {flag} measures others; leave one of the two out")
-    if "variant" in asked.given and contests:
-        measured = {case.variant for contest in contests for case in contest.cases}
-        if not measured & set(asked.variants):
-            raise UsageError(f"--variant {','.join(asked.variants)}: {flag} compares others; leave one of the two out")
+                    raise UsageError(f"{text}: {put.flag} measures others; leave one of the two out")
 
 
 def _as_named(problem: dict[str, Any], named: dict[str, tuple[Any, ...]], but: str) -> bool:
     """Whether a problem has everywhere what was named, `but` for one axis."""
     return all(problem[axis] in wanted for axis, wanted in named.items() if axis != but)
+
+
+def _refuse_unused(put: Put, axis: Field[Any]) -> None:
+    """An axis that changes no contest, where cases have other values than those named. Raises UsageError."""
+    asked, named = put.asked, put.asked.axes[axis.name]
+    default = {name: values for name, values in put.benchmark.sweep.items() if name == axis.name}
+    rest = {name: values for name, values in asked.axes.items() if name != axis.name}
+    if not put.same(replace(asked, axes=rest | default, given=asked.given - {axis.name})):
+        return
+    text = f"{option_of(axis.name)} {','.join(map(plain, named))}"
+    if axis.name in put.benchmark.limiting:
+        raise UsageError(f"{text}: {put.flag} measures nothing larger; leave one of the two out")
+    problems = [asdict(case.problem) for contest in put.contests for case in contest.cases]
+    measured = dict.fromkeys(problem[axis.name] for problem in problems if axis.name in problem)
+    # A value that is the default's own changes nothing either: only where another would not, the axis is unused.
+    others = ((value,) for value in _others(axis, named))
+    if set(measured) <= set(named) or not all(put.same(replace(asked, axes=rest | {axis.name: x})) for x in others):
+        return
+    raise UsageError(f"{text}: {put.flag} measures {', '.join(map(plain, measured))}; leave one of the two out")
+
+
+def _others(axis: Field[Any], named: tuple[Any, ...]) -> list[Any]:
+    """Values that an axis could have instead."""
+    if choices := axis.metadata["choices"]:
+        return [value for value in choices if value not in named]
+    largest = max(named)
+    return [2 * largest + 1, largest / 2 if isinstance(largest, float) else largest // 2]
+
+
+def _refuse_variants(put: Put) -> None:
+    """Variants that are in no case; and those that a question does not choose its own by. Raises UsageError."""
+    asked = put.asked
+    own = {one.problem.op for one in (put.benchmark, *put.benchmark.others)}  # not the peaks beside them
+    cases = (case for contest in put.contests for case in contest.cases)
+    measured = dict.fromkeys(case.variant for case in cases if case.problem.op in own)
+    if absent := [name for name in asked.variants if name not in measured]:
+        raise UsageError(f"--variant {','.join(absent)}: {put.flag} compares others; leave one of the two out")
+    devices = dict.fromkeys(setting.device for setting in asked.settings)
+    default = dict.fromkeys(name for device in devices for name in default_rows(put.benchmark, device))
+    alone = replace(asked, variants=tuple(default), given=asked.given - {"variant"})
+    if set(measured) <= set(asked.variants) or not put.same(alone):
+        return
+    if all(put.same(replace(asked, variants=(name,))) for name in measured if name not in asked.variants):
+        text = ",".join(asked.variants)
+        raise UsageError(f"--variant {text}: {put.flag} measures the same without it; leave it out")

@@ -89,9 +89,14 @@ def request(
     come this way. Raises UsageError where `raising`; else usage errors end the process."""
     argv = sys.argv[1:] if argv is None else argv
     every = (benchmark, *benchmark.others)
-    options = {word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--")}
-    named = options & frozenset().union(*(one.words for one in every))
-    meant = next((one for one in every if named <= one.words), benchmark)
+    options = [word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--")]
+    named = [word for word in options if any(word in one.words for one in every)]
+    meant = next((one for one in every if one.words.issuperset(named)), None)
+    if meant is None:
+        first = next(one for one in every if named[0] in one.words)
+        other = next(word for word in named if word not in first.words)
+        pair = f"{option_of(named[0])} and {option_of(other)}"
+        parser(first, name, raising).error(f"{pair}: of two operations; leave one of the two out")
     meant = replace(meant, others=tuple(one for one in every if one is not meant))
     return meant, unpacked(meant, vars(parser(meant, name, raising).parse_args(argv)))
 
@@ -160,7 +165,8 @@ def _add_axes(options: argparse.ArgumentParser, benchmark: Benchmark) -> None:
     axes.add_argument("--variant", metavar="NAMES", help="which kernels, comma-separated (see --list)")
     about = "problems from JSON, as micro/shapes/fc.json, or from a library's log (MKL, oneDNN, cuBLAS)"
     axes.add_argument("--shapes", metavar="FILE", type=Path, help=about)
-    axes.add_argument("--net", metavar="NAME", help="every product of a network of micro/shapes, or of a file")
+    net = "every product of a network of micro/shapes, or of a file" if benchmark.net else argparse.SUPPRESS
+    axes.add_argument("--net", metavar="NAME", help=net)
     axes.add_argument("--vary", metavar="FIELD", help="contests along this field instead of between variants")
 
 

@@ -6,28 +6,24 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from kernels import heap, isa
-from kernels.catalog import find, rows
+from kernels.catalog import find
 from kernels.devices import kind_of, missing
 from kernels.dtypes import DATA
 from kernels.errors import UsageError, choice
 from kernels.launch import Setting
-from kernels.variant import DEFAULT
 from micro.planning import dropped, why
 from micro.planning.axes import along, by_variant, problems, values
-from micro.planning.benchmark import Benchmark, Question, Request
+from micro.planning.benchmark import Benchmark, NothingWritten, Question, Request, default_rows
 from micro.planning.contest import SETTINGS, Budget, Contest
 from micro.planning.options import FLAGS, Options, Outputs, option_of
 
 if TYPE_CHECKING:
     from micro.planning.problem_files import Written
     from reports.record import Run
-
-
-class NothingWritten(UsageError):
-    """No kernel of a device is what a command line asks for."""
 
 
 SHARE = {"%": 0.01}
@@ -61,6 +57,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
     for option, asked_for in (("--resume", options.outputs.resume), ("--keep-wrong", options.outputs.keep_wrong)):
         if asked_for and options.outputs.output is None:
             raise UsageError(f"{option}: it needs a run file, -o FILE")
+    dropped.refuse_untimed(options)
     asked = _asked(benchmark, options)
     question = _question(benchmark, options)
     if options.why or options.profile is not None:
@@ -75,7 +72,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
         benchmark.swept,
         options.until,
         options.outputs,
-        replicates=_replicates(options),
+        replicates=replicates(options.replicate),
         log=tuple(written.sentences) if written else (),
     )
     if options.why:
@@ -148,11 +145,6 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str]) -> 
     return tuple(settings)
 
 
-def default_rows(benchmark: Benchmark, device: str) -> list[str]:
-    """What is measured on a device where nobody names a variant."""
-    return [row.name for row in rows(benchmark.problem.op, kind_of(device).kernels) if DEFAULT in row.roles]
-
-
 def _refuse_threads(threads: Sequence[int]) -> None:
     """More threads than this process may use. Raises UsageError."""
     from kernels.devices.cpu import cores
@@ -183,15 +175,14 @@ def _cold(text: str, operands: list[str]) -> tuple[str, ...]:
 
 
 def _question(benchmark: Benchmark, options: Options) -> Question | None:
-    questions = [question for flag, question in benchmark.questions.items() if flag in options.flags]
+    asked = {option_of(flag): one for flag, one in benchmark.questions.items() if flag in options.flags}
     if options.net:
         if benchmark.net is None:
             raise UsageError("--net: this benchmark has no question for a network")
-        questions.append(benchmark.net)
-    if len(questions) > 1:
-        flags = ", ".join(option_of(flag) for flag in benchmark.questions)
-        raise UsageError(f"one question at a time: {flags}")
-    return questions[0] if questions else None
+        asked["--net"] = benchmark.net
+    if len(asked) > 1:
+        raise UsageError(f"{', '.join(asked)}: one question at a time; leave out all but one")
+    return next(iter(asked.values()), None)
 
 
 def _written(benchmark: Benchmark, options: Options, question: Question | None) -> Written | None:
@@ -227,24 +218,32 @@ def _contests(
 
 
 def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> list[Contest]:
-    """A question's contests, on each device by itself."""
+    """A question's contests, on each device by itself. Raises UsageError."""
     flag = next((option_of(name) for name, one in benchmark.questions.items() if one is question), "--net")
+    build = partial(_built, question)
+    contests = build(asked)
+    for setting in asked.settings:
+        if not contests and (reason := missing(setting.device)):
+            raise UsageError(f"--device {setting.device}: {reason}")
+    if not contests:
+        dropped.refuse_nothing(asked, flag, build)
+        names = ", ".join(dict.fromkeys(setting.device for setting in asked.settings))
+        raise NothingWritten(f"--device {names}: nothing that this question measures is written for it yet")
+    dropped.refuse_in_question(dropped.Put(benchmark, asked, flag, contests, build))
+    for modifier, text in (("full", question.full), ("all", question.all)):
+        if modifier in asked.flags and not text:
+            raise UsageError(f"--{modifier}: {flag} measures the same without it; leave it out")
+    return contests
+
+
+def _built(question: Question, asked: Request) -> list[Contest]:
+    """What a question makes of a request; of two contests of one name the second is named after its device."""
     contests: list[Contest] = []
     for one in _by_device(asked):
         taken = {contest.name for contest in contests}
         for contest in (contest for contest in question.build(one) if contest.cases):
             suffix = f"/device:{one.settings[0].device}" if contest.name in taken else ""
             contests.append(replace(contest, name=contest.name + suffix))
-    for setting in asked.settings:
-        if not contests and (reason := missing(setting.device)):
-            raise UsageError(f"--device {setting.device}: {reason}")
-    if not contests:
-        names = ", ".join(dict.fromkeys(setting.device for setting in asked.settings))
-        raise NothingWritten(f"--device {names}: nothing that this question measures is written for it yet")
-    dropped.refuse_in_question(benchmark, asked, flag, contests)
-    for modifier, text in (("full", question.full), ("all", question.all)):
-        if modifier in asked.flags and not text:
-            raise UsageError(f"--{modifier}: {flag} measures the same without it; leave it out")
     return contests
 
 
@@ -278,14 +277,6 @@ def replicates(text: str) -> int:
         most = f"reports compare wants 5 or more, {MOST_REPLICATES} are the most"
         raise UsageError(f"--replicate {text}: give a whole number; {most}")
     return int(text)
-
-
-def _replicates(options: Options) -> int:
-    count = replicates(options.replicate)
-    for option, given in (("--until", options.until != "time"), ("--profile", options.profile is not None)):
-        if count > 1 and given:
-            raise UsageError(f"--replicate {count}: with {option} nothing is timed; leave one of the two out")
-    return count
 
 
 def _budget(options: Options, question: Question | None) -> Budget:

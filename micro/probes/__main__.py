@@ -1,4 +1,4 @@
-"""Asks every probe: `python -m micro.probes`."""
+"""Run every probe: `python -m micro.probes`."""
 
 from __future__ import annotations
 

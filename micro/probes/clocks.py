@@ -1,4 +1,4 @@
-"""What NVML tells of clocks, what a question to it costs, and how far the clocks of short visits are from those of
+"""What NVML reports of clocks, what a query costs, and how far the clocks of short visits are from those of
 work that goes on."""
 
 from __future__ import annotations

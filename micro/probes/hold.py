@@ -1,4 +1,4 @@
-"""How many launches stand behind a held stream before their caller is made to wait, and whether that is seen.
+"""How many launches stand behind a held stream before their caller is made to wait, and whether that is detected.
 
 A visit holds the stream, marks, launches, marks and releases it. Where the queue is full the host waits, cannot
 release, and the holding kernel loses patience: the launches then run as they are enqueued, and the time between

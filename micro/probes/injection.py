@@ -1,4 +1,4 @@
-"""A library that the driver loads into any CUDA process, compiled here: does it see kernels, what does it cost?"""
+"""A library that the driver loads into any CUDA process, compiled here: does it see the kernels, at what cost?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernels.errors import BuildError, Unavailable
 from micro.probing import processes, tracing
 from micro.probing.facts import Facts, need
 
-QUESTION = "Does a library under CUDA_INJECTION64_PATH see the kernels of a process that knows nothing of it?"
+QUESTION = "Does a library under CUDA_INJECTION64_PATH see the kernels of an unmodified process?"
 LIMIT = 100.0
 PART = 3
 RANK = 150

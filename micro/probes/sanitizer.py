@@ -12,7 +12,7 @@ from kernels.errors import Unavailable
 from micro.probing import own_kernels, processes, tools
 from micro.probing.facts import Facts, need
 
-QUESTION = "Do our own kernels step outside memory, race, read what nobody wrote or miss a barrier?"
+QUESTION = "Do our own kernels access memory out of bounds, race, read uninitialized memory or miss a barrier?"
 LIMIT = 160.0
 PART = 3
 RANK = 60

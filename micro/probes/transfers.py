@@ -133,7 +133,7 @@ def link() -> dict[str, Any]:
     bus = answer(lambda x: pynvml.nvmlDeviceGetPciInfo(x).busId, handle)
     bus = bus.decode() if isinstance(bus, bytes) else str(bus)
     node = Path("/sys/bus/pci/devices") / bus.lower()[-12:] / "numa_node"
-    return {**answers, "bus": bus, "numa node": node.read_text().strip() if node.exists() else "not told"}
+    return {**answers, "bus": bus, "numa node": node.read_text().strip() if node.exists() else "not known"}
 
 
 def answer(question: Any, handle: Any) -> Any:

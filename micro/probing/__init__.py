@@ -1,1 +1,1 @@
-"""What asks the probes, and what they share: facts, processes, clocks, tools."""
+"""How probes are run, and what they share: facts, processes, clocks, tools."""

@@ -1,4 +1,4 @@
-"""How far an answer is from one in double precision, and which arithmetic that tells of."""
+"""How far an answer is from one in double precision, and which arithmetic has errors of that size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def error(got: Any, want: Any) -> dict[str, float]:
 
 
 def precision(l2: float) -> str:
-    """Which arithmetic an error of this size speaks of, for sums of some hundred products."""
+    """Which arithmetic has an error of this size, for sums of some hundred products."""
     if not math.isfinite(l2):
         return "wrong"
     bounds = ((3e-6, "fp32"), (3e-5, "fp32, a lossy algorithm"), (3e-3, "tf32"), (3e-2, "half"))

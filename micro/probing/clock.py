@@ -1,4 +1,4 @@
-"""Times of a GPU, good enough to tell a fact by: warmed, many launches between two events, the least of some."""
+"""Times of a GPU, good enough to decide a fact: warmed, many launches between two events, the least of some."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts a probe finds, told one by one: what kills it costs what would have come after."""
+"""The facts of a probe, printed one by one: a crash loses only those after it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def present(name: str) -> bool:
 
 
 def package(name: str) -> Any:
-    """A module that need not be here and whose types nobody checks. Raises ImportError."""
+    """A module that need not be here, and is not type-checked. Raises ImportError."""
     return importlib.import_module(name)
 
 

@@ -95,7 +95,7 @@ def own_kernels(path: str, size: str, *kernels: str) -> dict[str, Any]:
 
     from kernels.devices.cuda import open_device
 
-    cupy.cuda.set_allocator(None)  # no pool: what watches memory then knows where each operand ends
+    cupy.cuda.set_allocator(None)  # no pool: a memory checker then has each operand's end
     file = os.open(path, os.O_WRONLY | os.O_APPEND)
 
     def tell(line: dict[str, Any]) -> None:

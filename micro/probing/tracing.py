@@ -1,4 +1,4 @@
-"""The kernels of a piece of work as CUPTI sees them, and what being watched costs it."""
+"""The kernels of a piece of work as CUPTI sees them, and the overhead of tracing them."""
 
 from __future__ import annotations
 

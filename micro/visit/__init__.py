@@ -1,1 +1,1 @@
-"""A visit to a GPU: what it needs, and its steps, what is worth most first."""
+"""A session on a GPU: what it needs, and its steps, the most valuable first."""

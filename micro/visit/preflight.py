@@ -1,4 +1,4 @@
-"""What a visit to a GPU needs, told before any of it is spent: each package imports, and computes, in a process of its
+"""What a session on a GPU needs, checked before it begins: each package imports, and computes, in a process of its
 own, all at once.
 
     python -m micro.visit.preflight cupy
@@ -62,7 +62,7 @@ def driver(seconds: float = SECONDS) -> str | None:
     except subprocess.TimeoutExpired:
         return f"the NVIDIA driver is here and does not answer within {seconds:.0f} s: see nvidia-smi"
     if ran.returncode:
-        return f"the NVIDIA driver is here and cannot be asked ({processes.end(ran.returncode)}): see nvidia-smi"
+        return f"the NVIDIA driver is here and does not answer ({processes.end(ran.returncode)}): see nvidia-smi"
     return ran.stdout.strip() or None
 
 

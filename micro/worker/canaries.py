@@ -1,4 +1,4 @@
-"""Kernels of known cost that tell when the host itself is slow."""
+"""Canaries: kernels of known cost, whose times show when the host itself is slow."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Passed:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What a check is asked beside the probes: inputs `drawn` for all rivals, the `data` that are timed, and the
-    address of the cell that names what is under way, for a crash at a fence; 0 where nobody watches."""
+    address of the cell that names what is under way, for a crash at a fence; 0 where there is no watcher."""
 
     drawn: Drawn | None = None
     data: str = "normal"

@@ -1,4 +1,4 @@
-"""Whoever serves requests, as the driver sees it: a process of its own, or the host in this one; several as a group."""
+"""The driver's handle on what serves its requests: a worker process, or the host in this one; several as a group."""
 
 from __future__ import annotations
 

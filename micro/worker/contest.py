@@ -185,7 +185,8 @@ class OpenContest:
         for entry in self.entries:
             call = fastest if entry in measured else entry.call
             entry.launches = launches(self._device, entry, visit, call, self._captured)
-            entry.warm = 0 if entry.call > LONG or entry.cold else WARM
+            of_long = 1 if entry.variant.constant else 0  # what it keeps it makes in its first call at a place
+            entry.warm = 0 if entry.cold else of_long if entry.call > LONG else WARM
         limits = self._device.limits()
         if not all(e.call > LONG and e.problem.footprint > limits.usable_cache for e in measured or self.entries):
             self.layout.spread()

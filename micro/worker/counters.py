@@ -1,4 +1,4 @@
-"""What the system says of contention: time of others, stolen time, throttled periods, pressure."""
+"""Contention counters of the system: time of other processes, stolen time, throttled periods, pressure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a wrong kernel leaves for its author: where, how many, how far off; the operands where asked for."""
+"""Evidence on a wrong kernel: where, how many, how far off; with --keep-wrong the operands."""
 
 from __future__ import annotations
 
@@ -111,5 +111,5 @@ def _numbers(answered: Found) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> float | None:
-    """JSON knows no other."""
+    """JSON has no other."""
     return float(value) if abs(float(value)) < float("inf") else None

@@ -1,4 +1,4 @@
-"""Operands between pages that nobody may touch, so that an access past either end is a crash and says so."""
+"""Operands between protected pages, so that an access past either end is a crash that is reported as such."""
 
 from __future__ import annotations
 

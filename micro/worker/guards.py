@@ -139,7 +139,7 @@ class Bench:
 
 
 class Fenced(Bench):
-    """Each operand in pages of its own between two that nobody may touch: against the page behind it, as near as its
+    """Each operand in pages of its own between two protected ones: against the page behind it, as near as its
     alignment allows, or against the one before it."""
 
     def __init__(self, device: Device, problem: Problem, stretches: Sequence[Stretch], behind: bool) -> None:

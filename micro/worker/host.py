@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 class Host:
     """Kernels of one device, and the contest that is open. `cell`: address of the 32-bit cell that tells which case is
-    under way, 0 where nobody watches it."""
+    under way, 0 where there is no watcher."""
 
     def __init__(self, device: Device, cell: int) -> None:
         self.device = device

@@ -55,7 +55,7 @@ class JsonChild:
             raise self._death() from None
 
     def receive(self, patience: float, what: str = "answer") -> dict[str, Any]:
-        """Its next message. Raises Died where none comes within `patience` seconds, it has ended, or speaks no JSON;
+        """Its next message. Raises Died where none comes within `patience` seconds, it has ended, or sends no JSON;
         `what` was expected."""
         line = self._line(time.monotonic() + patience)
         if line is None:

@@ -32,7 +32,7 @@ def refuse_uses(case: Case, uses: object) -> None:
     """Raise WrongResult where a launch says of itself what cannot be: its time is divided by it. More than one use is
     believed of the tables' rows alone, whose sources are here: no answer tells how often it was found."""
     if type(uses) is not int or uses < 1:
-        raise WrongResult(f"claims {uses} uses of one call: a whole number, at least 1, or none is said")
+        raise WrongResult(f"claims {uses} uses of one call: a whole number, or leave `uses` out")
     if uses > 1 and is_user(case.problem.op, case.variant):
         raise WrongResult(f"claims {uses} uses of one call: of a user's kernel one call is one use")
 
@@ -48,7 +48,7 @@ class Kernels:
         self._evidence: dict[Case, tuple[int, Path | None, bool]] = {}
         self._drawn: dict[tuple[Problem, int], Drawn] = {}
         self._threads: dict[Case, tuple[str, ...]] = {}
-        self.cell = 0  # address of the cell that names what is under way; 0: nobody watches it
+        self.cell = 0  # address of the cell that names what is under way; 0: there is no watcher
 
     def prepare(self, case: Case) -> PreparedCase:
         """Compile, plan, pack, allocate. Raises whatever the kernel raises."""
@@ -65,7 +65,7 @@ class Kernels:
             self._binds[case] = [
                 (part, part.prepare(case.problem, self.device, case.setting), uses) for part, uses in parts
             ]
-        kernel, isa = variant.kernel()
+        kernel, isa = launch.kernel or variant.kernel()
         loaded = process_state.take()
         expected = process_state.but_for_loading(before, loaded)
         process_state.restore(before)

@@ -19,7 +19,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Serves(Protocol):
-    """What a host does for whoever asks it; each method is one of the requests below."""
+    """What a host does on request; each method is one of the requests below."""
 
     def prepare(self, case: Case) -> PreparedCase: ...
 

@@ -1,4 +1,4 @@
-"""What of a visit was lost to others, and what the kernel waited of its own accord."""
+"""How much of a visit was lost to other processes, and how much of it the kernel itself waited."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def charged(wall: Array, cpu: Array, queued: Array) -> Charged:
 
     What the process ran is the kernel's, whichever of its threads did it, on this core or on another: it never takes
     less. Of the rest of the wall, that the process did not run, what it was queued for was lost, and what is left it
-    waited of its own accord: that is the kernel's too. Where several threads ran at once and processor time exceeds
+    waited voluntarily: that is the kernel's too. Where several threads ran at once and processor time exceeds
     the wall, nothing is left. Threads of one kernel that are queued behind each other lose nothing either: their core
     ran the process all along. A device without processor time (NaN) has neither losses nor waits."""
     import numpy as np

@@ -121,7 +121,7 @@ def another(problem: Problem, x: dict[str, Array], constant: Sequence[str], rng:
 
 
 def _value(operand: Operand, array: Array, at: tuple[int, ...], rng: np.random.Generator) -> Any:
-    """Of a few bits, so that every type holds it; of the other sign, so that a rectifier sees it."""
+    """Of a few bits, so that every type holds it; of the other sign, so that a rectifier changes it."""
     import numpy as np
 
     size = min(max(LEAST_CHANGE, array.size * PER_ELEMENT), MOST_CHANGE)

@@ -50,7 +50,7 @@ class Visits:
 @dataclass(frozen=True)
 class Timed:
     """Seconds of each visit, all its launches together, by the wall and by the processor's clock; the share of the
-    wall's that was lost to others; what it waited of its own accord, which is in both; its launches; whether its hold
+    wall's that was lost to others; what it waited voluntarily, which is in both; its launches; whether its hold
     broke: the device had begun before everything was enqueued, and waited for its caller in between."""
 
     wall: Array

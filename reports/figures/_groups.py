@@ -102,7 +102,7 @@ def facts(result: Result) -> dict[str, Any]:
 
 
 def _value(value: Any, form: str | None) -> Any:
-    """A value that knows how it is written."""
+    """A value with the way it is written."""
     if form == "word":
         return Word(value)
     return Bytes(value) if form == "bytes" and isinstance(value, int) else value

@@ -100,11 +100,9 @@ def _notes(explained: Explanation, cells: Sequence[Cell], rest: int) -> list[str
     if rest > 0 and cells:
         notes[0] += f" {rest} cells that differ less are not drawn."
     verdicts = [x.verdict for x in explained.agreement]
-    if {"agree", "disagree"} & set(verdicts):
-        notes.append(
-            "Rows of at least 5 % of a step, by the trace and replayed: "
-            f"{verdicts.count('agree')} agree, {verdicts.count('disagree')} disagree."
-        )
+    words = ("agree", "disagree", "cannot tell")
+    if counts := [f"{verdicts.count(word)} {word}" for word in words if word in verdicts]:
+        notes.append(f"Rows of at least 5 % of a step, by the trace and replayed: {', '.join(counts)}.")
     return [*notes, *explained.conditions]
 
 

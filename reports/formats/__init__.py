@@ -28,7 +28,7 @@ def documents(content: Content = "contests") -> list[str]:
 
 
 def write(kind: str, run: Run, stream: IO[str], *, verbose: bool = False) -> None:
-    """The run in a format, to an open stream. Only text knows `verbose`."""
+    """The run in a format, to an open stream. `verbose` is for text alone."""
     module = _module(kind)
     if kind == "text":
         module.write(run, stream, verbose=verbose)

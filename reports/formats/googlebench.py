@@ -2,7 +2,7 @@
 
 An accepted round is a repetition. `real_time` and `cpu_time` are nanoseconds of one use; they are the same
 where only one clock was read. `compare.py -a filters FILE variant:openblas variant:numpy` sets two variants
-side by side, `compare.py -a benchmarks A B` two runs. Its U test knows nothing of rounds, its geometric mean
+side by side, `compare.py -a benchmarks A B` two runs. Its U test ignores rounds, its geometric mean
 counts every case that a filter matched, with or without a counterpart: the verdicts are in the run file.
 """
 
@@ -38,7 +38,7 @@ def write(run: Run, stream: IO[str]) -> None:
 
 
 def _context(environment: Environment) -> dict[str, Any]:
-    """What google-benchmark says of a machine; a figure nobody read is 0, an array that is missing is empty."""
+    """What google-benchmark says of a machine; a figure that was not read is 0, an array that is missing is empty."""
     facts, state = environment.facts, environment.state
     caches = facts.get("device", {}).get("caches") or ()
     return flat.versions(environment) | {
@@ -106,7 +106,7 @@ def _rates(result: Result, seconds: list[float]) -> dict[str, list[float]]:
 
 
 def _untimed(result: Result) -> dict[str, Any]:
-    """A case without a time, such that nobody takes it for a fast one.
+    """A case without a time, marked so that it is not taken for a fast one.
 
     google-benchmark itself writes 0 ns, and its compare.py then calls a failed contender 100 % faster and
     drops the geometric mean of the file. Without `cpu_time`, in a unit of its own and among the aggregates

@@ -2,7 +2,7 @@
 
 One benchmark for each measured result, one run of it for each process that measured it: one, unless whole
 processes were compared. Its values are the accepted samples. Results without samples are left out: pyperf
-knows no benchmark without values. pyperf calls every difference significant where two files hold unequal
+has no benchmark without values. pyperf calls every difference significant where two files hold unequal
 numbers of values, as two runs do whose ratios were known after different numbers of rounds;
 `python -m reports compare` has no such trap.
 """

@@ -1,4 +1,4 @@
-"""What a person reads on a terminal: the answer, the ratios, what ran, what went wrong."""
+"""The report on a terminal: the answer, the ratios, what ran, what went wrong."""
 
 from __future__ import annotations
 

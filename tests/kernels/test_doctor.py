@@ -137,8 +137,8 @@ def test_unreadable_proc_and_sys_are_not_told(monkeypatch: pytest.MonkeyPatch, o
     found = survey.survey()
     assert found.works
     for label in ("caches", "huge pages"):
-        assert f"  {label:17}  not told\n" in shown(found)
-    assert "cgroup quota: not told" in shown(found) and "perf_event_paranoid: not" in shown(found)
+        assert f"  {label:17}  not known\n" in shown(found)
+    assert "cgroup quota: not known" in shown(found) and "perf_event_paranoid: not" in shown(found)
 
 
 def test_a_home_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_the_least_quota_of_all_cgroups_above_holds(
     [
         (Cores(8, (0, 1, 2, 5), True, 1.5), "may use 0-2,5 of 8; cgroup quota: 1.5 cores"),
         (Cores(8, (3,), False, None), "may use 3 of 8; cgroup quota: none"),
-        (Cores(8, None, None, None), "may use not told which of 8; cgroup quota: not told"),
+        (Cores(8, None, None, None), "may use not known which of 8; cgroup quota: not known"),
     ],
 )
 def test_cores_as_a_person_reads_them(cores: Cores, text: str) -> None:
@@ -102,7 +102,7 @@ def test_huge_pages(tmp_path: Path) -> None:
     tree(tmp_path, {f"{mm}/hugepages/hugepages-2048kB/nr_hugepages": "512\n"})
     found = system.huge_pages(tmp_path)
     assert found == HugePages("madvise", None, {2 << 20: 512})
-    assert screen._huge_pages(found) == "transparent: madvise; defrag: not told; reserved: 512 of 2 MiB"
+    assert screen._huge_pages(found) == "transparent: madvise; defrag: not known; reserved: 512 of 2 MiB"
 
 
 def test_a_system_without_the_files_tells_nothing(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_fact_that_raises_is_not_told_with_what_it_raised(monkeypatch: pytest.
     found = survey.survey()
     lines = screen.lines(found)
     for label in ("caches", "state folder"):
-        assert f"  {label:17}  not told (RuntimeError: Could not determine home directory.)" in lines
+        assert f"  {label:17}  not known (RuntimeError: Could not determine home directory.)" in lines
     assert found.works and found.system.caches is None and found.state is None
 
 

@@ -142,7 +142,7 @@ def test_age(seconds: float, text: str) -> None:
 
 def test_age_of_a_date_without_a_zone_and_of_no_date() -> None:
     assert figures.age("2026-11-20T11:00:00", NOW) == "1 day ago"
-    assert figures.age("yesterday", NOW) == "age not told"
+    assert figures.age("yesterday", NOW) == "age not known"
 
 
 def test_ceilings_are_told_with_their_age(own_state: Path) -> None:

@@ -138,7 +138,7 @@ def test_a_framework_that_tells_no_spans_has_categories_alone(
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)
     identities(told)
-    assert f"{silent.path} tells no spans: categories only, no rows, of both" in told["conditions"]
+    assert f"{silent.path} has no tracer spans: causes only, no rows, of both" in told["conditions"]
     assert {x["row"] for x in told["cells"] if x["column"] != "idle"} == {"in no span"}
     (products,) = [x for x in told["cells"] if x["column"] == "gemm"]
     assert products["a"] and products["b"] and products["work"] == 0  # the same, all of them

@@ -135,7 +135,7 @@ def test_where_the_system_tells_no_queueing_steps_are_timed_by_the_wall(
     command("--frameworks", "numpy", "--runs", "1")
     (result,) = store.read(tmp_path / "run.jsonl").results
     assert result.clock == "wall" and not result.wall_samples
-    assert result.warnings[-1] == "this system does not tell how long a process is queued: its times are the wall's"
+    assert result.warnings[-1] == "this system does not report how long a process is queued: its times are the wall's"
 
 
 def test_the_peak_of_memory_is_the_process_own(command: Callable[..., Ran], tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from macro.networks.base import Network, dense
 from macro.processes.job import Setting
 from macro.timing.turns import Entry
 from macro.watching.perf import Sample
-from macro.watching.watch import Side, Watched
+from macro.watching.recording import Watched
+from macro.watching.watch import Side
 
 MS = 1_000_000  # nanoseconds
 NET = Network("tiny", "a test", 16, dense(6, 5, 3), rate=0.1)

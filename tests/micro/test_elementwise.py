@@ -18,11 +18,10 @@ from micro import elementwise
 from micro.answers.elementwise import SENTENCES
 from micro.command.line import main
 from micro.contests import elementwise as build
-from micro.planning.benchmark import Request, outside_caches
+from micro.planning.benchmark import Request, default_rows, outside_caches
 from micro.planning.contest import Contest, parse
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
-from micro.planning.request import default_rows
 from tests.conftest import Ran
 
 

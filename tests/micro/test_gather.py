@@ -120,7 +120,7 @@ def test_rows_are_different_ones_and_everyones() -> None:
 
 
 def test_more_rows_than_there_are_is_usage() -> None:
-    with pytest.raises(UsageError, match="has not so many different ones"):
+    with pytest.raises(UsageError, match="more than --rows 4"):
         Gather(4, 1, 5)
 
 

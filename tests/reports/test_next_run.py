@@ -117,7 +117,7 @@ def test_two_runs_are_held_against_what_the_first_foresaw(ratio: float, inside: 
     first = told()
     second = replace(first, contests=tuple(replace(c, comparisons=(again(c, ratio),)) for c in first.contests))
     (note,) = compare.runs(first, second).notes
-    assert f"Ratios of b where a said that the next run's would lie: {inside} of 1." in note.data["sentences"]
+    assert f"Ratios of b inside a's range for the next run: {inside} of 1." in note.data["sentences"]
     (without,) = compare.runs(told(("cpu",)), second).notes
     assert not [one for one in without.data["sentences"] if one.startswith("Ratios of b")]
 

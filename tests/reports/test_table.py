@@ -104,7 +104,7 @@ def test_what_could_not_be_compared_has_dashes() -> None:
     made = table.comparisons(run(FIRST, failed, compared=(compared,)))
     (row,) = made.rows
     assert row[1:4] == ("–", "not comparable (1)", "–")
-    assert made.notes == ("(1) y failed: crashes",)
+    assert made.notes == ("(1) y failed: its reason is below",)
 
 
 def test_the_table_of_cases_leaves_ceilings_out() -> None:
@@ -161,7 +161,7 @@ OTHER = f"{BASE}/trans:nt/variant:x/threads:1"
 
 def test_kernels_that_a_profiler_saw_are_named() -> None:
     seen = Note("kernels", {"names": {FIRST.name: ["pack", "sgemm_128x64"], OTHER: ["pack", "sgemm_128x64"]}})
-    assert named(seen) == {"x": "X 1 (instruction set not told); ran pack + sgemm_128x64", "y": "NN = sgemm(N,N)"}
+    assert named(seen) == {"x": "X 1 (instruction set not known); ran pack + sgemm_128x64", "y": "NN = sgemm(N,N)"}
 
 
 def test_other_kernels_of_other_cases_are_counted() -> None:

@@ -76,7 +76,7 @@ def test_binary_has_no_exponent(value: float, text: str) -> None:
         (1.2, 0.9, 1.5, "1.20 [0.90, 1.50]"),
         (3.14159, 3.14158, 3.14160, "3.1416 [3.1416, 3.1416]"),
         (1.0, 1.0, 1.0, "1.0000 [1.0000, 1.0000]"),
-        (1.0, None, None, "1 [unbounded]"),
+        (1.0, None, None, "1, no interval"),
         (None, None, None, "–"),
     ],
 )

@@ -80,7 +80,7 @@ def test_what_renamed_or_unknown_answers_become(monkeypatch: pytest.MonkeyPatch)
 def test_one_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     module = fake_nvml.module()
     monkeypatch.setitem(sys.modules, "pynvml", module)
-    told = r"^NVML tells nothing of a GPU at 0000:99:00\.0 \(NVMLError: Not Supported\): see nvidia-smi$"
+    told = r"^NVML has no GPU at 0000:99:00\.0 \(NVMLError: Not Supported\): see nvidia-smi$"
     with pytest.raises(Unavailable, match=told):
         nvml.open_gpu("0000:99:00.0")
     module.nvmlInit = None

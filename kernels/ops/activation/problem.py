@@ -1,4 +1,4 @@
-"""Activations: y = f(x) of each element, or dx = dy · f′, the derivative told from y as frameworks keep it."""
+"""Activations: y = f(x) of each element, or dx = dy · f′, the derivative computed from y, which frameworks keep."""
 
 from __future__ import annotations
 

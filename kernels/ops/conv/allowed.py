@@ -29,6 +29,14 @@ def of_sums(problem: Shape, probe: str, first: Array, second: Array) -> Array:
     if probe in problem.planes:
         size = truth.planes(problem, first, second)
         return np.broadcast_to(SPARSE * size, problem.plain(np.empty(problem.outputs[0].shape, np.bool_)).shape)
+    each = _of_each(problem, probe, first, second)
+    if problem.planes:  # what reads padding alone, and has no terms, has its plane's errors too
+        return np.broadcast_to(each.max(axis=(2, 3), keepdims=True), each.shape)
+    return each
+
+
+def _of_each(problem: Shape, probe: str, first: Array, second: Array) -> Array:
+    """By the terms of an element alone."""
     if probe == "sparse":
         return SPARSE * truth.absolute(problem, first, second)
     if probe in bounds.LOPSIDED:

@@ -13,7 +13,7 @@ from kernels import build, maths
 from kernels.native import launch
 from kernels.ops.conv.im2col import geometry
 from kernels.ops.conv.problem import Conv
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
@@ -77,4 +77,6 @@ def flags() -> tuple[str, ...]:
     return (*maths.flags(), "-include", str(LAYOUT), f"-DLAYOUT={zlib.crc32(LAYOUT.read_bytes())}")
 
 
-ROWS: tuple[Variant[Conv], ...] = (Variant("direct", "cpu", "suite", prepare, work=Conv.direct_work),)
+ROWS: tuple[Variant[Conv], ...] = (
+    Variant("direct", "cpu", "suite", prepare, work=Conv.direct_work, roles=(DEFAULT, "sums")),
+)

@@ -51,7 +51,15 @@ def _of_image(problem: Shape, rng: np.random.Generator) -> Part | None:
         "w": layouts.filter_places(problem.layout, filters, inputs, range(problem.r), range(problem.s)),
     }
     smaller = replace(
-        problem, n=1, c=len(channels), k=len(filters), groups=1, h=line.size, pad_top=line.before, pad_bottom=line.after
+        problem,
+        n=1,
+        c=len(channels),
+        k=len(filters),
+        groups=1,
+        h=line.size,
+        pad=0,
+        pad_top=line.before,
+        pad_bottom=line.after,
     )
     return smaller, {x.name: operands[x.name[-1]] for x in problem.operands()}
 
@@ -83,6 +91,7 @@ def _of_filters(problem: Shape, rng: np.random.Generator) -> Part | None:
         r=1,
         s=1,
         dilation=1,
+        pad=0,
         pad_top=down.before,
         pad_bottom=down.after,
         pad_left=across.before,

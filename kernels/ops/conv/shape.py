@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
 
+SIDES = ("pad_top", "pad_left", "pad_bottom", "pad_right")
+
+
 @dataclass(frozen=True)
 class Shape(Problem):
     """What a convolution is before anything is computed; kernels/ops/conv/problem.py says what its passes are."""
 
     op: ClassVar[str] = "conv"
+    by_executed: ClassVar[bool] = True
     planes: ClassVar[tuple[str, ...]] = ()  # probes in which errors are judged by whole planes
 
     n: int = axis("images of the batch", low=1)
@@ -30,6 +34,7 @@ class Shape(Problem):
     r: int = axis("rows of a filter", 3, low=1)
     s: int = axis("columns of a filter", 3, low=1)
     stride: int = axis("rows and columns from one place of the filter to the next", 1, low=1)
+    pad: int = axis("rows and columns of zeros on all four sides; a side that differs has its own", 0, low=0)
     pad_top: int = axis("rows of zeros above an image", 0, low=0)
     pad_left: int = axis("columns of zeros left of an image", 0, low=0)
     pad_bottom: int = axis("rows of zeros below an image", 0, low=0)
@@ -41,6 +46,7 @@ class Shape(Problem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._place_padding()
         for name in ("c", "k"):
             if getattr(self, name) % self.groups:
                 raise UsageError(f"--groups {self.groups}: --{name} {getattr(self, name)} is not a multiple of it")
@@ -49,6 +55,19 @@ class Shape(Problem):
         for name, line, size in zip("rs", self.lines, (self.h, self.w), strict=True):
             if line.outputs < 1:
                 raise UsageError(f"--{name} {line.taps}: longer than an image of {size} with its padding")
+
+    def _place_padding(self) -> None:
+        """`pad` where a side has none of its own; it is 0 where they are not all the same."""
+        sides = {name: getattr(self, name) or self.pad for name in SIDES}
+        for name, zeros in sides.items():
+            object.__setattr__(self, name, zeros)
+        object.__setattr__(self, "pad", self.pad_top if len({*sides.values()}) == 1 else 0)
+
+    @property
+    def name(self) -> str:
+        """With the padding of all sides, where they are alike."""
+        words = super().name.split("/")
+        return "/".join(word for word in words if not (self.pad and word.partition(":")[0] in SIDES))
 
     @property
     def lines(self) -> tuple[Line, Line]:

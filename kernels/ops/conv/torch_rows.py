@@ -1,54 +1,146 @@
-"""PyTorch's convolutions, as its own dispatcher chooses them and by name."""
+"""PyTorch's convolutions, as its own dispatcher chooses them and by name.
+
+They allocate their result, which is copied to the operand: into the operand as `out` they cannot write.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels.launch import Launch
+from kernels.libs import onednn, torch_log
 from kernels.libs import torch as torch_library
 from kernels.ops.conv.problem import Conv
-from kernels.variant import Variant
+from kernels.problem import Work
+from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
 
-
-def default(problem: Conv, device: object, setting: Setting) -> Bind:
-    """aten::convolution and aten::convolution_backward; nhwc is channels_last. They allocate their result, which is
-    copied to the operand only where it lies elsewhere: into the operand as `out` they cannot write."""
-    torch = torch_library.load()
-    torch.set_num_threads(setting.threads)
-    torch.set_grad_enabled(False)
-    aten = torch.ops.aten
-    how = ([problem.stride] * 2, [problem.pad_top, problem.pad_left], [problem.dilation] * 2, False, [0, 0])
-
-    def bind(buffers: Sequence[Any]) -> Launch:
-        first, second, result = (torch_library.tensor(torch, problem.plain(x)) for x in buffers)
-        return Launch(_call(problem, aten, how, (first, second, result)))
-
-    return bind
+Call: TypeAlias = "Callable[[], object]"
+Calls: TypeAlias = "Callable[[Conv, Any, tuple[Any, Any, Any]], Call]"  # of a problem, PyTorch, three plain tensors
+GRADIENTS = {"dgrad": [True, False, False], "wgrad": [False, True, False]}
 
 
-def _call(problem: Conv, aten: Any, how: Any, tensors: tuple[Any, Any, Any]) -> Callable[[], object]:
+def prepared(calls: Calls, needs: Callable[[Conv], int] = lambda problem: 0) -> Callable[[Conv, object, Setting], Bind]:
+    """nhwc is channels_last: the plain tensors have the strides. Its kernels are named by one call on zeros; `needs`:
+    bytes of temporaries, where they are known."""
+
+    def prepare(problem: Conv, device: object, setting: Setting) -> Bind:
+        import numpy as np
+
+        torch = torch_library.load()
+        torch.set_num_threads(setting.threads)
+        torch.set_grad_enabled(False)
+        named = _named(
+            torch, _bound(calls, problem, torch, [np.zeros(x.shape, np.float32) for x in problem.operands()])
+        )
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            return Launch(_bound(calls, problem, torch, buffers), workspace=needs(problem), kernel=named)
+
+        return bind
+
+    return prepare
+
+
+def _bound(calls: Calls, problem: Conv, torch: Any, buffers: Sequence[Any]) -> Call:
+    first, second, result = (torch_library.tensor(torch, problem.plain(x)) for x in buffers)
+    return calls(problem, torch, (first, second, result))
+
+
+def _named(torch: Any, call: Call) -> tuple[str | None, str | None]:
+    """Its oneDNN's implementation and how many reorders surround it, by its log; other kernels leave no line."""
+    primitives = torch_log.executed(torch, call)
+    convolutions = [name for kind, name in primitives if kind == "convolution"]
+    if not convolutions:
+        return torch_library.kernel()
+    reorders = sum(kind == "reorder" for kind, _ in primitives)
+    return onednn.named(f"torch {torch.__version__}, oneDNN", convolutions[-1], reorders)
+
+
+def default(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
+    """aten::convolution and aten::convolution_backward."""
+    how = _how(problem, [problem.pad_top, problem.pad_left])
     first, second, result = tensors
     if problem.direction == "forward":
-        return lambda: aten.convolution.out(first, second, None, *how, problem.groups, out=result)
-    if problem.direction == "dgrad":
-        # The image's values are not read, only its shape and strides.
-        return lambda: result.copy_(
-            aten.convolution_backward(first, result, second, None, *how, problem.groups, [True, False, False])[0]
-        )
-    return lambda: result.copy_(
-        aten.convolution_backward(second, first, result, None, *how, problem.groups, [False, True, False])[1]
-    )
+        return lambda: torch.ops.aten.convolution.out(first, second, None, *how, out=result)
+    # Of what is computed the values are not read, only shape and strides.
+    dy, x, w = (first, result, second) if problem.direction == "dgrad" else (second, first, result)
+    return lambda: result.copy_(_gradient(problem, torch, dy, x, w, how))
+
+
+def padded(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
+    """An operation of its own pads the image, a convolution without padding follows; of the image's gradient the
+    padding is cut off."""
+    how = _how(problem, [0, 0])
+    pads = [problem.pad_left, problem.pad_right, problem.pad_top, problem.pad_bottom]
+    pad = partial(torch.ops.aten.constant_pad_nd, pad=pads)
+    first, second, result = tensors
+    if problem.direction == "forward":
+        return lambda: torch.ops.aten.convolution.out(pad(first), second, None, *how, out=result)
+    if problem.direction == "wgrad":
+        return lambda: result.copy_(_gradient(problem, torch, second, pad(first), result, how))
+    whole = pad(result)
+    rows = slice(problem.pad_top, problem.pad_top + problem.h)
+    columns = slice(problem.pad_left, problem.pad_left + problem.w)
+    return lambda: result.copy_(_gradient(problem, torch, first, whole, second, how)[:, :, rows, columns])
+
+
+def _how(problem: Conv, pads: list[int]) -> tuple[Any, ...]:
+    return [problem.stride] * 2, pads, [problem.dilation] * 2, False, [0, 0], problem.groups
+
+
+def _gradient(problem: Conv, torch: Any, dy: Any, x: Any, w: Any, how: tuple[Any, ...]) -> Any:
+    mask = GRADIENTS[problem.direction]
+    return torch.ops.aten.convolution_backward(dy, x, w, None, *how, mask)[mask.index(True)]
+
+
+def columns(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
+    """im2col and one product an image, by which its dispatcher takes few and small images."""
+    aten = torch.ops.aten
+    how = ([problem.r, problem.s], [problem.stride] * 2, [problem.pad_top, problem.pad_left])
+    first, second, result = tensors
+    if problem.direction == "forward":
+        taps, *places = how
+        return lambda: aten._slow_conv2d_forward.output(first, second, taps, None, *places, output=result)
+    dy, x, w = (first, result, second) if problem.direction == "dgrad" else (second, first, result)
+    mask = GRADIENTS[problem.direction]
+    at = mask.index(True)
+    return lambda: result.copy_(aten._slow_conv2d_backward.output_mask(dy, x, w, *how, mask)[at])
 
 
 def symmetric(problem: Conv) -> str | None:
     """Why its padding argument cannot say this one."""
     if (problem.pad_top, problem.pad_left) != (problem.pad_bottom, problem.pad_right):
         return "its padding is the same on both sides: --pad-bottom as --pad-top, --pad-right as --pad-left"
+    return strided(problem)
+
+
+def strided(problem: Conv) -> str | None:
+    """Why its tensors cannot have the layout."""
     return None if problem.layout != "nchw16c" else "it has no such layout: --layout nchw or nhwc"
+
+
+def in_columns(problem: Conv) -> str | None:
+    """Why its im2col cannot do it."""
+    if problem.groups > 1 or problem.dilation > 1:
+        return "its im2col takes no groups or dilation: --groups 1 --dilation 1"
+    return symmetric(problem)
+
+
+def columns_bytes(problem: Conv) -> int:
+    """Of the columns of all images; a filter of one element in steps of one needs none."""
+    if (problem.r, problem.s, problem.stride) == (1, 1, 1) and not problem.pad_top + problem.pad_left:
+        return 0
+    return 4 * problem.n * problem.c * problem.r * problem.s * problem.outputs_of_image
+
+
+def nominal(problem: Conv) -> Work:
+    """Products multiply the padding too."""
+    return Work(problem.flops, problem.bytes)
 
 
 TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_library.kernel, "python": True}
@@ -57,10 +149,21 @@ ROWS: tuple[Variant[Conv], ...] = (
         "torch",
         "cpu",
         "torch",
-        default,
+        prepared(default),
         accepts=symmetric,
         work=Conv.direct_work,
-        roles=("default", "sums", "layouts"),
+        roles=(DEFAULT, "sums", "layouts"),
+        **TORCH,
+    ),
+    Variant("torch-pad", "cpu", "torch", prepared(padded), accepts=strided, work=Conv.direct_work, roles=(), **TORCH),
+    Variant(
+        "torch-im2col",
+        "cpu",
+        "torch",
+        prepared(columns, columns_bytes),
+        accepts=in_columns,
+        work=nominal,
+        roles=(),
         **TORCH,
     ),
 )

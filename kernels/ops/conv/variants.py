@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernels.ops.conv import direct, im2col, torch_rows
+from kernels.ops.conv import direct, fft_rows, im2col, nnpack_rows, onednn_rows, torch_rows, winograd_rows
 from kernels.ops.conv.problem import Conv
 from kernels.variant import Variant
 
-VARIANTS: tuple[Variant[Conv], ...] = (*torch_rows.ROWS, *im2col.ROWS, *direct.ROWS)
+VARIANTS: tuple[Variant[Conv], ...] = (
+    *torch_rows.ROWS,
+    *onednn_rows.ROWS,
+    *nnpack_rows.ROWS,
+    *direct.ROWS,
+    *im2col.ROWS,
+    *winograd_rows.ROWS,
+    *fft_rows.ROWS,
+)
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -48,7 +48,7 @@ def one_hot(problem: Gather, xp: Any) -> Any:
 def taken(problem: Gather, device: Any, setting: Setting) -> Bind:
     """`take`, into memory that is there."""
     xp = arrays(device, setting)
-    # NumPy copies what it takes once more where an index might be out of range; CuPy knows no modes here.
+    # NumPy copies what it takes once more where an index might be out of range; CuPy has no modes here.
     more = {} if hasattr(device, "cp") else {"mode": "clip"}
 
     def bind(buffers: Sequence[Any]) -> Launch:

@@ -47,7 +47,9 @@ class Gather(Problem):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.batch > self.rows:
-            raise UsageError(f"--batch {self.batch}: a table of {self.rows} rows has not so many different ones")
+            raise UsageError(
+                f"--batch {self.batch}: more than --rows {self.rows}; the rows of a batch differ from one another"
+            )
 
     @property
     def named(self) -> int:

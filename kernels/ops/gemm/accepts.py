@@ -1,4 +1,4 @@
-"""What several rows of the table ask of a product, and what they say of it."""
+"""Conditions that several rows of the table put on a product, and the reasons they give."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def transposes(uses: int) -> Accepts:
 
 
 def column_major(problem: Gemm) -> str:
-    """The call a column-major BLAS sees for a row-major product: Cᵀ = op(B)ᵀ·op(A)ᵀ, operands swapped."""
+    """The column-major call of a BLAS for a row-major product: Cᵀ = op(B)ᵀ·op(A)ᵀ, operands swapped."""
     first, second = problem.trans[1].upper(), problem.trans[0].upper()
     return f"{problem.trans.upper()} = sgemm({first},{second}) m={problem.n} n={problem.m}"
 

@@ -106,7 +106,7 @@ def light(best: bool = False, strict: bool = False) -> Callable[[Gemm, Any, obje
 
 
 def scratch(problem: Gemm, device: Any) -> tuple[Any, list[int]]:
-    """Operands of normal numbers that nobody reads, and their addresses."""
+    """Operands of normal numbers, whose values do not matter, and their addresses."""
     blocks = []
     for x in problem.operands():
         block = device.allocate(x.nbytes)

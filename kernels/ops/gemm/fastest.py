@@ -1,4 +1,4 @@
-"""Which of several calls is the fastest on a GPU, told before any of them is timed in earnest."""
+"""Which of several calls is the fastest on a GPU, by a short trial before the measurement."""
 
 from __future__ import annotations
 

@@ -130,5 +130,5 @@ def numba(kernel: str) -> Callable[[Gemm, Any, object], Bind]:
 
 
 def unread(problem: Problem, device: Any) -> list[Any]:
-    """Operands for a launch whose answer nobody reads."""
+    """Operands for a launch whose result is not read."""
     return [device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()]

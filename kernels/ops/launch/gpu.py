@@ -43,7 +43,7 @@ class DriverLaunch(ctypes.Structure):
 
 
 def nothing(problem: Calls, device: Any, setting: object) -> Bind:
-    """The harness alone. It enqueues no kernel; one at most, since 0 would say that nobody knows."""
+    """The harness alone. It enqueues no kernel; one at most, since 0 stands for an unknown number."""
     bound = interpreted.nothing(problem, device, setting)
     return lambda buffers: replace(bound(buffers), kernels=1)
 

@@ -18,7 +18,7 @@ KERNELS = {
 RULES = tuple(rule for rules in KERNELS.values() for rule in rules)
 THREADS = 256
 RESIDENT = 8  # blocks of 256 that a multiprocessor of sm_80, sm_90 or sm_100 holds: 2048 threads
-H100 = 132  # multiprocessors (SXM); whoever has a device passes its own number
+H100 = 132  # multiprocessors (SXM); with a device, its own number is passed
 
 
 def kernel(problem: Optimizer) -> str:

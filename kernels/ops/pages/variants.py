@@ -66,7 +66,7 @@ def accepts(problem: Pages) -> str | None:
     if problem.size % problem.page or problem.behind % problem.page:
         return f"no whole page of {problem.page} bytes: take a --size, and --behind, that is a multiple of it"
     if (problem.pause or problem.behind) and problem.memory != "fresh":
-        return "only fresh memory waits, and lies before other: --memory fresh"
+        return "--pause and --behind are of fresh memory alone: --memory fresh"
     if problem.memory == "default" and problem.size < LEAST_MAPPED:
         return "a heap maps no block so small afresh: take a --size of 262144 or more"
     if problem.what == "map" and problem.memory in ("touched", "fresh", "keep"):

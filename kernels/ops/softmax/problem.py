@@ -29,14 +29,14 @@ class Softmax(Problem):
     `before`: the network's last layer is itself a softmax or log-softmax, and the loss applies its own to that.
     After a log-softmax it changes nothing but the work: log-softmax is idempotent.
 
-    A row with a NaN in it has NaN for its whole gradient. Of its loss nothing is asked: a logarithm by bits knows none.
+    A row with a NaN in it has NaN for its whole gradient. Of its loss nothing is asked: a logarithm by bits has none.
     """
 
     op: ClassVar[str] = "softmax"
 
     batch: int = axis("rows", low=1)
     classes: int = axis("columns", low=1)
-    labels: str = axis("how the right class is told", "index", choices=("index", "one-hot"))
+    labels: str = axis("how the right class is given", "index", choices=("index", "one-hot"))
     before: str = axis("the network's own last layer", "none", choices=("none", "softmax", "log-softmax"))
     want: str = direction("the loss alone, or gradient and loss", "step", "forward")
 

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).with_name("stream.cu")
 KERNELS = ("stream_read", "stream_copy", "stream_triad")
 THREADS = 256
 RESIDENT = 8  # blocks of 256 that a multiprocessor of sm_80, sm_90 or sm_100 holds: 2048 threads
-H100 = 132  # multiprocessors (SXM); whoever has a device passes its own number
+H100 = 132  # multiprocessors (SXM); with a device, its own number is passed
 
 
 def launches(problem: Stream, kernel: str, processors: int = H100) -> tuple[Geometry, ...]:

@@ -40,7 +40,7 @@ def rules(*names: str) -> Accepts:
 
 
 def called(separate: bool) -> Callable[[Update], str]:
-    """The calls a column-major BLAS sees."""
+    """The column-major calls of a BLAS."""
 
     def blas(problem: Update) -> str:
         beta = "beta=0" if separate or problem.part == "wgrad" else "beta=1"

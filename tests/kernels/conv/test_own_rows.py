@@ -71,7 +71,7 @@ def test_columns_fill_the_workspace_and_no_more() -> None:
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_workspace_is_said(row: Variant[Any]) -> None:
-    problem = replace(SMALL, r=1, s=1, pad_top=0, pad_left=0, pad_bottom=0, pad_right=0)
+    problem = replace(SMALL, r=1, s=1, pad=0, pad_top=0, pad_left=0, pad_bottom=0, pad_right=0)
     buffers = [np.zeros(operand.shape, np.float32) for operand in problem.operands()]
     launch = row.prepare(problem, CPU, Setting())(buffers)
     assert launch.entry is not None
@@ -105,7 +105,7 @@ def test_work_of_direct_is_inside_the_image_and_of_im2col_nominal() -> None:
 @pytest.mark.parametrize("direction", PASSES)
 @pytest.mark.parametrize(
     "wrong",
-    [{"pad_top": 0, "pad_bottom": 2}, {"pad_left": 2, "pad_right": 0}],
+    [{"pad": 0, "pad_top": 0, "pad_bottom": 2}, {"pad": 0, "pad_left": 2, "pad_right": 0}],
     ids=["a row too far down", "a column too far left"],
 )
 def test_padding_off_by_one_is_refused(direction: str, wrong: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from macro.equality.answer import Answer
 from macro.frameworks import Framework, find
 from macro.networks.base import Network, dense
 from macro.processes.job import Setting
+from macro.watching import perf
 from tests.builds import share
 
 ROOT = Path(__file__).parents[3]
@@ -120,6 +121,7 @@ IDENTITY = {"version": "1", "blas": "x", "variables": {"OMP_NUM_THREADS": "1"}, 
     ("other", "holds"),
     [
         ({"variables": {"OMP_NUM_THREADS": "2", "MALLOC_TRIM_THRESHOLD_": "-1"}}, True),
+        ({"variables": IDENTITY["variables"] | perf.NAMED}, True),  # of the processes that `explain` watches
         ({"threads": {"omp": 2}}, True),
         ({"variables": {"ONEDNN_DEFAULT_FPMATH_MODE": "BF16"}}, False),
         ({"libraries": ["liby.so"]}, False),

@@ -11,7 +11,8 @@ from macro.networks import find as network
 from macro.processes.job import Setting
 from macro.timing.turns import Entry, Plan
 from macro.watching.perf import parsed
-from macro.watching.watch import Side, Watched
+from macro.watching.recording import Watched
+from macro.watching.watch import Side
 from tests.macro.watched import GEMM, sample, span, watched
 
 TRACES = Path(__file__).parents[1] / "traces"

@@ -9,7 +9,7 @@ import pytest
 from macro.explaining.attribute import SECONDS, Attribution, Place, attribute, locate
 from macro.explaining.rows import groups
 from macro.watching.perf import Switch
-from macro.watching.watch import Watched
+from macro.watching.recording import Watched
 from tests.macro.explaining.sides import recorded
 from tests.macro.watched import GEMM, MS, PYTHON, sample, span, watched
 

@@ -44,6 +44,9 @@ OWN = "/home/a/kernels/{}-0123456789abcdef01234567.so"
         ("pte_mkwrite", KERNEL, "OS memory"),
         ("down_read_trylock", KERNEL, "OS memory"),
         ("_raw_spin_unlock_irqrestore", KERNEL, "OS memory"),
+        ("_raw_spin_trylock", KERNEL, "OS memory"),
+        ("__list_del_entry_valid_or_report", KERNEL, "OS memory"),  # a free page taken off its list
+        ("policy_nodemask", KERNEL, "OS memory"),
         ("some_new_kernel_function", KERNEL, "OS other"),
         ("vfs_write", KERNEL, "OS other"),
         ("tick_sched_timer", KERNEL, "OS other"),

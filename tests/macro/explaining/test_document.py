@@ -130,7 +130,7 @@ def test_what_cannot_be_known_is_said(sides: list[Side], monkeypatch: pytest.Mon
     monkeypatch.setattr(perf, "sees_kernel", lambda: False)
     conditions = document.explain(PLAN, sides, 3.0).conditions
     assert "perf sees no kernel code here: the operating system's share is in the residual" in conditions
-    assert "jax tells no spans: categories only, no rows, of both" in conditions
+    assert "jax has no tracer spans: causes only, no rows, of both" in conditions
     assert not any("numpy tells no spans" in x for x in conditions)
     monkeypatch.setattr(perf, "missing", lambda: "no perf")
     conditions = document.explain(replace(PLAN, generations=5), sides, 3.0).conditions

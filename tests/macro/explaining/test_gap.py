@@ -10,7 +10,7 @@ from macro.explaining import gap as gaps
 from macro.explaining.attribute import Attribution, Key
 from macro.explaining.gap import Gap, levels, named, named_bars, split, swapped
 from macro.explaining.rows import groups
-from macro.watching.watch import Watched
+from macro.watching.recording import Watched
 from reports.explanation import RESIDUAL, Cell
 from tests.macro.watched import KNOWN, attribution, side
 

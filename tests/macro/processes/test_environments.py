@@ -183,7 +183,7 @@ def test_a_folder_whose_record_is_none_of_ours_is_no_environment(
     folder.mkdir(parents=True)
     (folder / "environment.json").write_text(text)
     assert env.main(["list"]) == 0
-    assert "not made (about 1 MB), and what lies there is none: python -m macro env" in capsys.readouterr().out
+    assert "not made (about 1 MB), and the folder there is no environment: python -m macro" in capsys.readouterr().out
     with pytest.raises(UsageError, match="python -m macro env remove things, then again"):
         env.main(["create", "thing", "-q"])
 

@@ -28,7 +28,7 @@ def logged(framework: Framework, folder: Path) -> list[Gemm]:
 
 
 def test_each_product_of_a_step_of_pytorch(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="no torch: pip install torch")
     if not torch.backends.mkl.is_available():
         pytest.skip("a torch without MKL")
     found = set(logged(find("pytorch"), tmp_path))

@@ -36,7 +36,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleTy
 @pytest.fixture
 def built(worker: Callable[[str], ModuleType], tmp_path: Path) -> Callable[..., tuple[ModuleType, Any]]:
     """`built(**knobs)`: the adapter, and its model of a small network."""
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="no torch: pip install torch")
 
     def build(hidden: str = "sigmoid", momentum: float = 0.9, **knobs: Any) -> tuple[ModuleType, Any]:
         network = Network("tiny", "a test", 8, dense(6, 8, 5, 3, hidden=hidden), 0.1, momentum)
@@ -134,6 +134,17 @@ def test_what_a_compiler_reorders_is_a_group(worker: Callable[[str], ModuleType]
     assert given == {f"{x} wgrad" for x in LAYERS} | {f"{x} dgrad" for x in LAYERS[1:]}
     lone = [rows for rows in rows_of(told, "aten::mm") if " + " not in rows]
     assert len(lone) == len(set(lone)), "two products have the same row"
+
+
+def test_a_product_made_twice_is_its_layers(worker: Callable[[str], ModuleType]) -> None:
+    """As a hook of the user's does it; the layers after it keep their names, in the next step too."""
+    layers = [("fc1", 5, 3), ("fc2", 3, 6), ("out", 6, 2)]
+    events = [
+        {"name": "aten::linear", "within": None, "sequence": -1, "shapes": [[4, i], [o, i], [o]]}
+        for i, o in ((5, 3), (3, 6), (3, 6), (6, 2)) * 2
+    ]
+    told = worker("torch_rows").align(events, 4, layers, [])
+    assert [rows for rows, _ in told] == [[f"{x} forward"] for x in ("fc1", "fc2", "fc2", "out")] * 2
 
 
 def test_a_product_of_other_shapes_has_no_row(worker: Callable[[str], ModuleType]) -> None:

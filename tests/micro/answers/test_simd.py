@@ -65,10 +65,10 @@ def test_what_was_seen_on_both_vendors_is_held(
     told, sse, avx2, widest, band = simd_answer(run(seconds, peak))
     assert told.startswith("y = y/2 + x in the first-level cache (vectors of 8 KiB), times as fast as scalar code:")
     assert "SSE 3." in told and "AVX2 7." in told and "[" in told
-    assert sse.startswith("SSE against scalar code: 3.") and sse.endswith(": held.")
-    assert avx2.startswith("AVX2 against scalar code: 7.") and avx2.endswith(": held.")
+    assert sse.startswith("SSE against scalar code: 3.") and sse.endswith(": as expected.")
+    assert avx2.startswith("AVX2 against scalar code: 7.") and avx2.endswith(": as expected.")
     assert widest.startswith(f"AVX-512 is {gain}") and "times as fast as AVX2" in widest
-    assert f"registers: {over}; expected on Intel and AMD 0.7 to 1.3, usually 0.7 to 1: held." in band
+    assert f"registers: {over}; expected on Intel and AMD 0.7 to 1.3, usually 0.7 to 1: as expected." in band
 
 
 def test_ratios_are_turned_over_with_their_ends() -> None:
@@ -77,16 +77,16 @@ def test_ratios_are_turned_over_with_their_ends() -> None:
 
 def test_a_gain_that_the_peaks_do_not_explain_is_told() -> None:
     assert simd_answer(run(AMD, 2.0))[-1].endswith(
-        "0.46; expected on Intel and AMD 0.7 to 1.3, usually 0.7 to 1: NOT held."
+        "0.46; expected on Intel and AMD 0.7 to 1.3, usually 0.7 to 1: NOT as expected."
     )
 
 
 def test_a_width_that_is_not_here_is_told_with_its_reason() -> None:
     said = simd_answer(run(AMD | {"avx512": None}, 1.0))
-    assert said[1] == "Not told of avx512: this processor has no avx512."
+    assert said[1] == "No figure for avx512: this processor has no avx512."
     assert not any("AVX-512 is" in x for x in said)
     nothing = simd_answer(run(dict.fromkeys(AMD, None), 1.0))
-    assert len(nothing) == 4 and all(x.startswith("Not told of") for x in nothing)
+    assert len(nothing) == 4 and all(x.startswith("No figure for") for x in nothing)
 
 
 def test_the_question_has_the_answer() -> None:

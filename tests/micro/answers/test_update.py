@@ -117,7 +117,7 @@ def test_the_answer_says_ratio_sums_and_band() -> None:
     assert said[1] == "0 of 2 rows unexplained: their parts miss them by more than 15%."
     assert said[2] == (
         "Separate over fused, OpenBLAS, 2048×2048 at batch 64: 1.47 [1.44, 1.50]; expected on Intel and AMD above "
-        "1.05: held."
+        "1.05: as expected."
     )
 
 
@@ -134,7 +134,7 @@ def test_a_band_that_does_not_hold_is_told() -> None:
     times = [*TIMES]
     times[0] = times[1]
     assert fused_answer(run(forms(times)))[-1].endswith(
-        "1.000 [0.980, 1.020]; expected on Intel and AMD above 1.05: NOT held."
+        "1.000 [0.980, 1.020]; expected on Intel and AMD above 1.05: NOT as expected."
     )
     assert not [x for x in fused_answer(run(forms(times, replace(LAYER, m=1024)))) if "expected" in x]
 

@@ -111,7 +111,7 @@ def test_a_copy_is_traffic(own_state: Path, variant: str) -> None:
 def test_what_ran(own_state: Path) -> None:
     assert answer(case())[2] == "What ran: OpenBLAS 1.2 Haswell kernels (avx2)."
     told = answer(case(kernel=None, isa_observed=None))[2]
-    assert told == "What ran: a kernel that tells nothing of itself (instruction set not told)."
+    assert told == "What ran: a kernel that does not report what it is (instruction set not known)."
 
 
 def test_instructions_below_those_of_the_processor(own_state: Path) -> None:

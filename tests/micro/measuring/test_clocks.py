@@ -118,7 +118,7 @@ def test_what_a_kernel_waits_of_its_own_accord_is_its_time(
         assert (result.status, result.clock, result.rejected) == ("ok", clock, ())
         assert result.seconds is not None and result.seconds.median == pytest.approx(call, rel=0.02)
         assert result.waits == pytest.approx(0.3, abs=0.01)
-        assert "waited of its own accord for 30% of its time, which counts" in result.warnings
+        assert "waited voluntarily for 30% of its time, which counts" in result.warnings
 
 
 def test_what_the_hypervisor_stole_of_a_look_is_no_wait(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from kernels.launch import Setting
 from kernels.libs import cuda
 from kernels.ops.gemm.problem import Gemm
 from micro.planning.axes import along, by_variant
-from micro.planning.benchmark import Request, outside_caches
+from micro.planning.benchmark import Request, default_rows, outside_caches
 from micro.planning.contest import parse
 from tests.conftest import Ran
 
@@ -320,7 +320,6 @@ def test_contests_of_one_name_are_told_apart_by_their_device(gemm: Run) -> None:
 def test_a_case_keeps_its_name() -> None:
     """As it stands in runs of visits to a GPU; and of what wider vectors are asked by a question, one is measured."""
     from micro import gemm, memory
-    from micro.planning.request import default_rows
 
     on_gpu = replace(asked(("cublas",), GPU), flags=frozenset({"crossover"}), axes=gemm.BENCHMARK.sweep)
     names = {case.variant for contest in gemm.crossover(on_gpu) for case in contest.cases}

@@ -19,10 +19,11 @@ from micro import ab, ceiling, selftest
 from micro.arms.server import Arm
 from micro.command import everything
 from micro.command.line import main
+from micro.planning.benchmark import NothingWritten, default_rows
 from micro.planning.contest import Case, Contest, parse
 from micro.planning.options import request
 from micro.planning.repeat import Repeat
-from micro.planning.request import NothingWritten, default_rows, planned
+from micro.planning.request import planned
 from reports import store
 from tests.conftest import Ran
 

@@ -67,7 +67,7 @@ def test_what_is_needed_and_missing_is_named_at_once(monkeypatch: pytest.MonkeyP
     [
         ("return 100;", "finds no GPU (cuInit answers 100)"),
         ("for (;;) sleep(1);", "does not answer within 2 s"),
-        ("abort();", "cannot be asked (killed by SIGABRT)"),
+        ("abort();", "does not answer (killed by SIGABRT)"),
     ],
 )
 def test_a_driver_that_does_not_serve(body: str, reason: str, driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ def test_a_family_of_other_processors_is_refused_with_what_runs(
 
 
 def test_a_kernel_that_does_not_tell_is_refused(prepared: Prepared) -> None:
-    with pytest.raises(Unavailable, match=r"^--isa avx2 is not available: it does not tell which instructions"):
+    with pytest.raises(Unavailable, match=r"^--isa avx2 is not available: it does not report which instructions"):
         prepared("avx2", "naive")
 
 
@@ -95,11 +95,11 @@ def test_a_kernel_that_does_not_tell_is_refused(prepared: Prepared) -> None:
         ("avx2", "OpenBLAS 0.3 Haswell kernels", "avx2", None),
         ("avx2", "OpenBLAS 0.3 Zen kernels", "avx2", None),
         ("avx2", "OpenBLAS 0.3 SkylakeX kernels", "avx512", "it runs avx512 (OpenBLAS 0.3 SkylakeX kernels)"),
-        ("avx512", "MKL 2026.2", None, "it does not tell which instructions it took"),
+        ("avx512", "MKL 2026.2", None, "it does not report which instructions it took"),
         ("Haswell", "OpenBLAS 0.3 Haswell kernels", "avx2", None),
         ("Haswell", "OpenBLAS 0.3 Zen kernels", "avx2", "it runs OpenBLAS 0.3 Zen kernels"),
         ("Haswell", "MKL 2026.2", "avx2", "it runs MKL 2026.2"),
-        ("Zen", None, None, "it does not tell which instructions it took"),
+        ("Zen", None, None, "it does not report which instructions it took"),
     ],
 )
 def test_refusal(asked: str, kernel: str | None, observed: str | None, why: str | None) -> None:
@@ -214,7 +214,7 @@ def test_on_a_device_that_does_not_tell_all_are_skipped(gemm: Gemm_) -> None:
     ran = gemm(*SIZE, "--isa", "avx2", "--variant", "openblas,mkl", "--device", "fake", "--json", "-")
     assert ran.code == 0
     assert {(x["status"], x["reason"]) for x in measured(ran)} == {
-        ("skipped", "--isa avx2 is not available: it does not tell which instructions it took")
+        ("skipped", "--isa avx2 is not available: it does not report which instructions it took")
     }
 
 

@@ -1,0 +1,180 @@
+"""oneDNN's C API from the wheel onednn-cpu-gomp: 2023.1.0 (oneDNN 3.1) is the last release that has Winograd."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kernels.errors import Unavailable
+
+PACKAGE = "onednn-cpu-gomp"
+PIN = f"{PACKAGE}==2023.1.0"
+# Of dnnl_types.h, the same in every oneDNN 3.
+F32, ANY, CPU, IN_ORDER, USER, FORWARD = 3, 1, 1, 1, 1, 64
+SRC, DST, WEIGHTS, SCRATCHPAD = 1, 17, 33, 80
+DIFF_SRC, DIFF_DST, DIFF_WEIGHTS = 129, 145, 161
+ALGORITHMS = {"direct": 1, "winograd": 2, "auto": 3}
+IMPLEMENTATION, BY_ARGUMENT = 8, 255  # dnnl_query_impl_info_str, dnnl_query_exec_arg_md
+UNIMPLEMENTED = 3
+TAGS = 1000  # more than there are layouts with a name
+POINTER = ctypes.c_void_p
+Dims = ctypes.c_int64 * 12
+ISA = {"avx512": "avx512", "avx2": "avx2", "avx": "avx", "sse41": "sse4.2"}  # its word, and that of --isa
+
+
+def missing() -> str | None:
+    """Why it is not here, told without loading it."""
+    return None if _path() else f"{PACKAGE} is not installed: pip install {PIN}"
+
+
+@functools.cache
+def _path() -> Path | None:
+    """Of the wheel's own file: other packages bring other versions under the same short name."""
+    from importlib import metadata
+
+    try:
+        files = metadata.files(PACKAGE) or ()
+    except metadata.PackageNotFoundError:
+        return None
+    paths = (Path(str(file.locate())).resolve() for file in files if re.fullmatch(r"libdnnl\.so\.3\.\d+", file.name))
+    return next((path for path in paths if path.exists()), None)
+
+
+def _isa(implementation: str) -> str | None:
+    """The instruction set in an implementation's name, where one stands there."""
+    return next((isa for word, isa in ISA.items() if word in implementation), None)
+
+
+def named(library: str, implementation: str, reorders: int) -> tuple[str, str | None]:
+    """What it tells of itself as a variant's `kernel`, with the copies into other layouts around a primitive."""
+    copies = f", {reorders} reorder{'s' if reorders > 1 else ''}" if reorders else ""
+    return f"{library} {implementation}{copies}", _isa(implementation)
+
+
+class Handle:
+    """An object of the library, destroyed with this one. `needs` lives as long."""
+
+    def __init__(self, place: ctypes.c_void_p, destroy: Any, needs: tuple[object, ...] = ()) -> None:
+        self.place, self.needs, self._destroy = place, needs, destroy
+
+    def __del__(self) -> None:
+        self._destroy(self.place)
+
+
+class OneDnn:
+    """The library with an engine and a stream on this processor."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.library = library
+        version = library["dnnl_version"]
+        version.restype = ctypes.POINTER(ctypes.c_int * 3)
+        self.version = "oneDNN " + ".".join(map(str, version().contents))
+        # Out of its cache a second description of a problem would have one implementation, the first one's.
+        library["dnnl_set_primitive_cache_capacity"](0)
+        self.engine = self.create("engine", "create", CPU, ctypes.c_size_t(0))
+        self.stream = self.create("stream", "create", self.engine.place, IN_ORDER)
+        self.attributes = self.create("primitive_attr", "create")
+        library["dnnl_primitive_attr_set_scratchpad_mode"](self.attributes.place, USER)
+
+    def create(self, kind: str, how: str, *arguments: Any, needs: tuple[object, ...] = ()) -> Handle:
+        """dnnl_KIND_HOW. Raises Unavailable."""
+        return self._new(kind, f"{kind}_{how}", arguments, needs)
+
+    def _new(self, kind: str, function: str, arguments: tuple[Any, ...], needs: tuple[object, ...]) -> Handle:
+        place = POINTER()
+        if status := self.library[f"dnnl_{function}"](ctypes.byref(place), *arguments):
+            what = "implements no such one" if status == UNIMPLEMENTED else f"fails with status {status}"
+            raise Unavailable(f"{self.version} {what} on this processor: dnnl_{function}")
+        return Handle(place, self.library[f"dnnl_{kind}_destroy"], needs)
+
+    def limit(self, threads: int) -> None:
+        """Of GNU's OpenMP, which the library takes. Raises Unavailable where it does not have so many."""
+        self.library["omp_set_num_threads"](threads)
+        if (there := self.library["omp_get_max_threads"]()) != threads:
+            raise Unavailable(f"{self.version} runs {there} threads where {threads} were asked")
+
+    def address(self, function: str) -> int:
+        """Of dnnl_FUNCTION, for a compiled caller."""
+        place = ctypes.cast(self.library[f"dnnl_{function}"], POINTER).value
+        assert place is not None
+        return place
+
+    def unset(self, dims: Sequence[int]) -> Handle:
+        """A memory description whose layout an implementation chooses."""
+        return self.create("memory_desc", "create_with_tag", len(dims), Dims(*dims), F32, ANY)
+
+    def strided(self, dims: Sequence[int], strides: Sequence[int]) -> Handle:
+        return self.create("memory_desc", "create_with_strides", len(dims), Dims(*dims), F32, Dims(*strides))
+
+    def blocked(self, dims: Sequence[int], tag: str) -> Handle:
+        """One of the layouts with a name; its number differs between versions."""
+        return self.create("memory_desc", "create_with_tag", len(dims), Dims(*dims), F32, self._tag(tag))
+
+    def _tag(self, tag: str) -> int:
+        name = self.library["dnnl_fmt_tag2str"]
+        name.restype = ctypes.c_char_p
+        return next(number for number in range(TAGS) if name(number) == tag.encode())
+
+    def convolution(self, kind: str, *arguments: Any) -> Handle:
+        """The primitive description of a convolution of a kind: forward, backward_data, backward_weights."""
+        values = [x.place if isinstance(x, Handle) else x for x in arguments]
+        function = f"convolution_{kind}_primitive_desc_create"
+        return self._new("primitive_desc", function, (self.engine.place, *values, self.attributes.place), arguments)
+
+    def reorder(self, source: ctypes.c_void_p, target: ctypes.c_void_p) -> Handle:
+        """The primitive description of a copy into another layout."""
+        engine = self.engine.place
+        arguments = (source, engine, target, engine, self.attributes.place)
+        return self._new("primitive_desc", "reorder_primitive_desc_create", arguments, ())
+
+    def another(self, description: Handle) -> bool:
+        """The next implementation in its place, if there is one."""
+        return not self.library["dnnl_primitive_desc_next_impl"](description.place)
+
+    def implementation(self, description: Handle) -> str:
+        name = ctypes.c_char_p()
+        self.library["dnnl_primitive_desc_query"](description.place, IMPLEMENTATION, 0, ctypes.byref(name))
+        assert name.value is not None
+        return name.value.decode()
+
+    def layout(self, description: Handle, argument: int) -> ctypes.c_void_p:
+        """The memory description of an argument, as long as its primitive description lives."""
+        query = self.library["dnnl_primitive_desc_query_md"]
+        query.restype = POINTER
+        return POINTER(query(description.place, BY_ARGUMENT, argument))
+
+    def same(self, one: ctypes.c_void_p, other: ctypes.c_void_p) -> bool:
+        return bool(self.library["dnnl_memory_desc_equal"](one, other))
+
+    def size(self, layout: ctypes.c_void_p) -> int:
+        """Bytes."""
+        size = self.library["dnnl_memory_desc_get_size"]
+        size.restype = ctypes.c_size_t
+        return int(size(layout))
+
+    def memory(self, layout: ctypes.c_void_p, address: int = 0) -> Handle:
+        """At an address, or at one that is set later."""
+        return self.create("memory", "create", layout, self.engine.place, POINTER(address))
+
+    def primitive(self, description: Handle) -> Handle:
+        return self.create("primitive", "create", description.place, needs=(description,))
+
+
+@functools.cache
+def load() -> OneDnn:
+    """Raises Unavailable."""
+    path = _path()
+    if path is None:
+        raise Unavailable(missing() or "")
+    try:
+        # Its own symbols before those that PyTorch brings: another oneDNN, another OpenMP.
+        return OneDnn(ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_DEEPBIND))
+    except (OSError, AttributeError) as error:
+        raise Unavailable(
+            f"{PACKAGE} is installed but cannot be used ({error}): pip install --force-reinstall {PIN}"
+        ) from None

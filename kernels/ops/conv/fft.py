@@ -1,0 +1,244 @@
+"""Convolution by the discrete Fourier transform of whole images, in three passes with one length of transform.
+
+Correlation around a frame's edges is the one with zeros around the image where the frame has room for the padding of
+one side: that of the other lies there too. Images x, filters w and results y, each at the origin of a frame of zeros,
+have the spectra X, W, Y; then Y = X Wᴴ, X = Y W, W = Yᴴ X for each frequency, and the answer stands in its frame
+from the padding on (Mathieu, Henaff, LeCun 2013, arXiv:1312.5851).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log2
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kernels import build
+from kernels.libs.cblas import Blas
+from kernels.ops.conv.line import Line
+from kernels.ops.conv.problem import Conv
+from kernels.problem import Work
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+SOURCE = Path(__file__).with_name("fft.c")
+BLOCK = 1 << 19  # bytes of frames that are transformed at a time: they and their spectra lie in a second-level cache
+TILE = 8  # planes whose spectra are transposed at a time
+MOST = 4 << 30  # bytes of spectra
+POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+PASSES = ("forward", "dgrad", "wgrad")
+
+# Of frames and their spectra, and whether back: what transforms all of them, and tells where the result lies.
+Library: TypeAlias = "Callable[[Array, Array, bool], Callable[[], Array]]"
+
+
+class Products(ctypes.Structure):
+    """`products` of fft.c."""
+
+    _fields_ = (
+        *((name, POINTER) for name in ("x", "w", "y", "gemm")),
+        *((name, INT64) for name in ("frequencies", "n", "c", "k", "pass", "wide")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Part of a call, to be timed apart: `run` needs what the stages before it left."""
+
+    name: str
+    run: Callable[[], object]
+
+
+def smooth(least: int) -> int:
+    """The next length without a prime factor above five: all libraries are fast there, and not at powers of two
+    alone."""
+    while True:
+        rest = least
+        for factor in (2, 3, 5):
+            while rest % factor == 0:
+                rest //= factor
+        if rest == 1:
+            return least
+        least += 1
+
+
+def length(line: Line) -> int:
+    """Of a frame that holds image, result and filter, with room for the wider padding behind the image."""
+    return smooth(max(line.size + max(line.before, line.after), line.outputs, (line.taps - 1) * line.dilation + 1))
+
+
+def lengths(problem: Conv) -> tuple[int, int]:
+    """Rows and columns of a frame."""
+    down, across = problem.lines
+    return length(down), length(across)
+
+
+def frequencies(problem: Conv) -> int:
+    """Of a frame's spectrum: the others are conjugates of these."""
+    down, across = lengths(problem)
+    return down * (across // 2 + 1)
+
+
+def planes(problem: Conv) -> dict[str, int]:
+    """How many images, filters and results have, by the last letter of the operand."""
+    return {"x": problem.n * problem.c, "w": problem.k * problem.c, "y": problem.n * problem.k}
+
+
+def spectra_bytes(problem: Conv) -> int:
+    """Of all three: the workspace, but for a block of frames and one of spectra."""
+    return 8 * frequencies(problem) * sum(planes(problem).values())
+
+
+def work(problem: Conv, kept: bool = False) -> Work:
+    """Products of complex numbers and transforms; every spectrum moves at least once."""
+    down, across = lengths(problem)
+    of_plane = 2.5 * down * across * log2(max(2, down * across))
+    count = sum(planes(problem).values()) - (planes(problem)["w"] if kept else 0)
+    product = 8.0 * frequencies(problem) * problem.n * problem.c * problem.k
+    return Work(product + count * of_plane, problem.bytes + spectra_bytes(problem))
+
+
+def accepts(problem: Conv) -> str | None:
+    """Why it cannot, or should not."""
+    if problem.stride > 1:
+        return "a transform answers for every place and a stride throws most away: --stride 1"
+    if problem.groups > 1:
+        return "its products by frequency are of all channels: --groups 1"
+    if problem.layout != "nchw":
+        return "its transforms are of planes that lie whole: --layout nchw"
+    if spectra_bytes(problem) > MOST:
+        return f"its spectra take {spectra_bytes(problem) / 2**30:.1f} GiB: a smaller --n, --c or --k"
+    return None
+
+
+def functions() -> ctypes.CDLL:
+    """Those of fft.c, declared. Raises BuildError, Unavailable."""
+    library = build.load(SOURCE)
+    moves = library.fft_by_frequency, library.fft_by_plane
+    for function in moves:
+        function.argtypes = (POINTER, POINTER, *[INT64] * 3)
+    library.fft_frame_in.argtypes = (POINTER, POINTER, *[INT64] * 9)
+    library.fft_frame_out.argtypes = (POINTER, POINTER, *[INT64] * 8, FLOAT)
+    for function in (*moves, library.fft_frame_in, library.fft_frame_out, library.fft_products):
+        function.restype = None
+    return library
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Memory and transforms of one problem. By operand: `whole`, its spectra by frequency; `transforms`, of a block's
+    frames, back for the output; `blocks`, how many planes one has."""
+
+    problem: Conv
+    blas: Blas
+    c: Any
+    frames: Array
+    spectra: Array
+    whole: dict[str, Array]
+    blocks: dict[str, int]
+    transforms: dict[str, Callable[[], Array]]
+
+    @property
+    def workspace(self) -> int:
+        return int(self.frames.nbytes + self.spectra.nbytes + sum(x.nbytes for x in self.whole.values()))
+
+
+def plan(problem: Conv, device: Any, blas: Blas, library: Library) -> Plan:
+    """Allocate, and let the library plan."""
+    import numpy as np
+
+    down, across = lengths(problem)
+    counts, most = planes(problem), max(TILE, BLOCK // (4 * down * across))
+    evenly = {name: -(-count // -(-count // most)) for name, count in counts.items()}
+    blocks = {name: -(-each // TILE) * TILE for name, each in evenly.items()}
+    largest = max(blocks.values())
+    half = across // 2 + 1
+    frames = device.allocate(4 * largest * down * across).view(np.float32).reshape(largest, down, across)
+    spectra = device.allocate(8 * largest * down * half).view(np.complex64).reshape(largest, down, half)
+    whole = {name: device.allocate(8 * down * half * count).view(np.complex64) for name, count in counts.items()}
+    output = problem.outputs[0].name[-1]
+    transforms = {name: library(frames[:count], spectra[:count], name == output) for name, count in blocks.items()}
+    frames[...] = 0  # planning leaves there what it likes
+    spectra[...] = 0
+    return Plan(problem, blas, functions(), frames, spectra, whole, blocks, transforms)
+
+
+def stages(made: Plan, buffers: dict[str, Array]) -> tuple[Stage, ...]:
+    """Of a call, in order; `buffers` by the last letter of an operand's name."""
+    *inputs, output = (x.name[-1] for x in made.problem.operands())
+    into = [Stage(f"transform {name}", _into(made, name, buffers[name])) for name in inputs]
+    return (*into, Stage("products", _multiply(made)), Stage(f"inverse {output}", _out(made, output, buffers[output])))
+
+
+def _blocks(made: Plan, name: str) -> list[tuple[int, int]]:
+    """Of each block its first plane, and how many it has."""
+    count, size = planes(made.problem)[name], made.blocks[name]
+    return [(first, min(size, count - first)) for first in range(0, count, size)]
+
+
+def _frame(made: Plan, name: str, array: Array) -> tuple[int, int, int, int, int]:
+    """Rows and columns of a plane and of its frame, and from one of the plane's to the next."""
+    step = made.problem.dilation if name == "w" else 1
+    return (*array.shape[2:], *lengths(made.problem), step)
+
+
+def _into(made: Plan, name: str, array: Array) -> Callable[[], None]:
+    """Planes to spectra by frequency, block by block. Behind the last planes of the last block stand earlier ones."""
+    problem, blocks, frame = made.problem, _blocks(made, name), _frame(made, name, array)
+    order = (planes(problem)[name], 1)
+    if name == "w" and problem.direction == "forward":  # turned around, a plane has the conjugate spectrum
+        order, frame = (problem.k, problem.c), (*frame[:4], -problem.dilation)
+    transform, f, count = made.transforms[name], frequencies(problem), planes(problem)[name]
+    frames, whole, c = made.frames[: made.blocks[name]], made.whole[name].ctypes.data, made.c
+    at, place = frames.ctypes.data, array.ctypes.data
+
+    def run(keep: object = (made, array)) -> None:
+        frames.fill(0)
+        for first, here in blocks:
+            c.fft_frame_in(place, at, first, here, *order, *frame)
+            spectra = transform()  # which may be the library's own memory, to be had until it is dropped
+            c.fft_by_frequency(spectra.ctypes.data, whole + 8 * first, here, f, count)
+
+    return run
+
+
+def _out(made: Plan, name: str, array: Array) -> Callable[[], None]:
+    """Spectra by frequency to planes."""
+    blocks, frame = _blocks(made, name), _frame(made, name, array)
+    transform, f, count = made.transforms[name], frequencies(made.problem), planes(made.problem)[name]
+    whole, spectra, c = made.whole[name].ctypes.data, made.spectra.ctypes.data, made.c
+    places = (_start(made.problem, *of) for of in zip(made.problem.lines, lengths(made.problem), strict=True))
+    end = (*frame, *places, 1 / (frame[2] * frame[3]))
+    plane, at = 4 * frame[0] * frame[1], array.ctypes.data
+
+    def run(keep: object = (made, array)) -> None:
+        for first, here in blocks:
+            c.fft_by_plane(whole + 8 * first, spectra, here, f, count)
+            frames = transform()
+            c.fft_frame_out(frames.ctypes.data, at + first * plane, here, *end)
+
+    return run
+
+
+def _start(problem: Conv, line: Line, size: int) -> int:
+    """Where in a frame the answer begins."""
+    return (line.before if problem.direction == "dgrad" else -line.before) % size
+
+
+def _multiply(made: Plan) -> Callable[[], None]:
+    problem = made.problem
+    argument = Products(gemm=made.blas.cgemm, frequencies=frequencies(problem), wide=made.blas.wide)
+    for name, spectra in made.whole.items():
+        setattr(argument, name, spectra.ctypes.data)
+    for name in "nck":
+        setattr(argument, name, getattr(problem, name))
+    setattr(argument, "pass", PASSES.index(problem.direction))
+    product, place = made.c.fft_products, ctypes.byref(argument)
+
+    def run(keep: object = (made, argument)) -> None:
+        product(place)
+
+    return run

@@ -1,0 +1,225 @@
+"""oneDNN's convolutions by the name of the algorithm, through its C API.
+
+Images and filters are taken and left in the problem's layout: what an implementation wants otherwise is reordered
+within the call, and its name is followed by how many reorders there are. In nhwc and nchw16c the images need none, but
+for Winograd in nhwc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build
+from kernels.errors import Unavailable
+from kernels.libs import onednn
+from kernels.native import launch
+from kernels.ops.conv.onednn_chain import NAMES, Chain
+from kernels.ops.conv.problem import Conv, spread
+from kernels.problem import Work
+from kernels.variant import DEFAULT, Variant
+
+if TYPE_CHECKING:
+    from kernels.launch import Bind, Launch, Setting
+    from kernels.libs.onednn import Handle, OneDnn
+    from kernels.ops.conv.line import Line
+    from kernels.problem import Array
+
+SOURCE = Path(__file__).with_name("onednn.c")
+PASSES = {  # the library's own name, and what it calls the operands
+    "forward": ("forward", (onednn.SRC, onednn.WEIGHTS, onednn.DST)),
+    "dgrad": ("backward_data", (onednn.DIFF_DST, onednn.WEIGHTS, onednn.DIFF_SRC)),
+    "wgrad": ("backward_weights", (onednn.SRC, onednn.DIFF_DST, onednn.DIFF_WEIGHTS)),
+}
+FILTERS = (onednn.WEIGHTS, onednn.DIFF_WEIGHTS)
+VECTOR = 64  # bytes to which its stores past the cache are aligned, else they end the process
+TILE, OUTPUTS = 6, 4  # of its F(4,3), in one dimension
+SUMS_IN, SUMS_OUT = 19, 13  # FLOPs of a transform in one dimension, of a tile and of its products
+
+
+def prepared(algorithm: str, wanted: str = "") -> Callable[[Conv, Any, Setting], Bind]:
+    """The first implementation of an algorithm that has `wanted` in its name."""
+
+    def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
+        library = onednn.load()
+        library.limit(setting.threads)
+        chain = Chain(library, device, *_described(library, problem, algorithm, wanted))
+        function = build.address(SOURCE, "onednn_convolution")
+        workspace = sum(block.nbytes for block in chain.blocks)
+
+        def bind(buffers: Sequence[Array]) -> Launch:
+            if algorithm != "direct" and any(buffer.ctypes.data % VECTOR for buffer in buffers):
+                raise Unavailable(f"its Winograd stores past the cache: operands at multiples of {VECTOR} bytes")
+            bound = launch(function, chain.structure(), NAMES, buffers, workspace=workspace, keep=(chain,))
+            return replace(bound, kernel=chain.kernel)
+
+        return bind
+
+    return prepare
+
+
+def _described(library: OneDnn, problem: Conv, algorithm: str, wanted: str) -> tuple[Handle, dict[int, Handle]]:
+    """The convolution, and how its operands are stored, by role in the problem's order."""
+    kind, roles = PASSES[problem.direction]
+    stored = {role: _stored(library, problem, role) for role in roles}
+    # Images are asked for as they are stored where its kernels take that layout, and as they like them elsewhere.
+    fixed = {"nchw": bool(wanted), "nhwc": algorithm != "winograd", "nchw16c": True}[problem.layout]
+    x, w, y = (_asked(library, problem, role, fixed) for role in (onednn.SRC, onednn.WEIGHTS, onednn.DST))
+    lines = _lines(problem)
+    number = onednn.ALGORITHMS[algorithm]
+    forward = library.convolution("forward", onednn.FORWARD, number, x, w, None, y, *lines)
+    description = forward
+    if kind == "backward_data":
+        description = library.convolution(kind, number, x, w, y, *lines, forward)
+    if kind == "backward_weights":
+        description = library.convolution(kind, number, x, w, None, y, *lines, forward)
+    while wanted not in library.implementation(description):
+        if not library.another(description):
+            raise Unavailable(f"{library.version} has no {wanted} implementation of this one")
+    return description, stored
+
+
+def _lines(problem: Conv) -> tuple[Any, ...]:
+    """Strides, dilations less one, padding before and behind: of that only what is read."""
+    lines = problem.lines
+    behind = (max(0, line.at(line.outputs - 1, line.taps - 1) + 1 - line.size) for line in lines)
+    pairs = (
+        (line.stride for line in lines),
+        (line.dilation - 1 for line in lines),
+        (line.before for line in lines),
+        behind,
+    )
+    return tuple(onednn.Dims(*pair) for pair in pairs)
+
+
+def _dims(problem: Conv, role: int) -> tuple[int, ...]:
+    """Of an operand, images, rows and columns last; filters of several groups begin with those."""
+    down, across = problem.lines
+    if role in FILTERS:
+        g = problem.groups
+        filters = (problem.k // g, problem.c // g, problem.r, problem.s)
+        return (g, *filters) if g > 1 else filters
+    if role in (onednn.SRC, onednn.DIFF_SRC):
+        return problem.n, problem.c, problem.h, problem.w
+    return problem.n, problem.k, down.outputs, across.outputs
+
+
+def _stored(library: OneDnn, problem: Conv, role: int) -> Handle:
+    """How the problem has it in memory."""
+    dims = _dims(problem, role)
+    if problem.layout == "nchw16c":
+        return library.blocked(dims, "ABcd16b16a" if role in FILTERS else "aBcd16b")
+    order = [*range(len(dims))]
+    if problem.layout == "nhwc":  # the channels are the third from the end
+        order.append(order.pop(-3))
+    strides, stride = [0] * len(dims), 1
+    for axis in reversed(order):
+        strides[axis], stride = stride, stride * dims[axis]
+    return library.strided(dims, strides)
+
+
+def _asked(library: OneDnn, problem: Conv, role: int, fixed: bool) -> Handle:
+    """What the convolution is described with: a filter's layout is always the library's choice."""
+    if fixed and role not in FILTERS:
+        return _stored(library, problem, role)
+    return library.unset(_dims(problem, role))
+
+
+def winograd_work(problem: Conv) -> Work:
+    """Of F(4,3): the products of all tiles, and the transforms of images, results and filters. What lies between them
+    may stay in a cache: of bytes the operands alone are sure."""
+    down, across = (_tiles(line, problem.direction) for line in problem.lines)
+    tiles = problem.n * down * across
+    c, k = (problem.k, problem.c) if problem.direction == "dgrad" else (problem.c, problem.k)
+    products = 2.0 * TILE**2 * tiles * c * k
+    images = tiles * (2 * TILE * SUMS_IN * c + (TILE + OUTPUTS) * SUMS_OUT * k)
+    return Work(products + images + 5 * TILE * (TILE + 3) * k * c, problem.bytes)
+
+
+def _tiles(line: Line, direction: str) -> int:
+    """In one dimension: of the result, for a filter's gradient of the gradient that it is summed over."""
+    return -(-(line.size if direction == "dgrad" else line.outputs) // OUTPUTS)
+
+
+def without_winograd(problem: Conv) -> str | None:
+    """Why it has no such kernel."""
+    if (problem.r, problem.s) != (3, 3):
+        return "its Winograd is for filters of 3x3: --r 3 --s 3"
+    if problem.stride > 1 or problem.dilation > 1 or problem.groups > 1:
+        return "its Winograd takes no strides, dilation or groups: --stride 1 --dilation 1 --groups 1"
+    pads = {"top": problem.pad_top, "left": problem.pad_left, "bottom": problem.pad_bottom, "right": problem.pad_right}
+    wide = [f"--pad-{side} 1" for side, pad in pads.items() if pad > 1]
+    return f"its Winograd takes padding up to 1: {' '.join(wide)}" if wide else None
+
+
+def wrong_by_winograd(problem: Conv) -> str | None:
+    """Why it would answer wrongly where it is taken: seen of oneDNN 3.1, in this pass alone."""
+    if problem.direction == "dgrad" and problem.pad_top != problem.pad_bottom and not without_winograd(problem):
+        return "its Winograd is wrong where an image's padding differs above and below: --pad-bottom as --pad-top"
+    return None
+
+
+def by_winograd(problem: Conv) -> str | None:
+    """Why it cannot do it."""
+    return without_winograd(problem) or wrong_by_winograd(problem)
+
+
+def by_gemm(problem: Conv) -> str | None:
+    """Why its products cannot do it."""
+    return "its products take no blocks of channels: --layout nchw or nhwc" if problem.layout == "nchw16c" else None
+
+
+def at_least(problem: Conv) -> Work:
+    """By Winograd where the library may take it: which one it took, its kernel's name tells."""
+    return problem.direct_work() if without_winograd(problem) or problem.layout == "nhwc" else winograd_work(problem)
+
+
+def nominal(problem: Conv) -> Work:
+    """Products multiply the padding too."""
+    return Work(problem.flops, problem.bytes)
+
+
+# Largest honest errors of 22 problems: of a dense one 223 u √(x² ⋆ w²), where sums have 512; of a sparse one 26 u
+# Σ ‖x‖ ‖w‖, where they have 16; 1 200 of a sum of two terms.
+GROWTH = 8.0
+ONEDNN: dict[str, Any] = {"missing": onednn.missing}
+ROWS: tuple[Variant[Conv], ...] = (
+    Variant(
+        "onednn-direct",
+        "cpu",
+        "onednn",
+        prepared("direct"),
+        work=Conv.direct_work,
+        roles=(DEFAULT, "sums", "layouts"),
+        **ONEDNN,
+    ),
+    Variant(
+        "onednn-winograd",
+        "cpu",
+        "onednn",
+        prepared("winograd"),
+        growth=GROWTH,
+        accepts=by_winograd,
+        work=winograd_work,
+        judged=spread,
+        roles=(DEFAULT, "winograd", "layouts"),
+        **ONEDNN,
+    ),
+    Variant(
+        "onednn-gemm", "cpu", "onednn", prepared("direct", "gemm"), accepts=by_gemm, work=nominal, roles=(), **ONEDNN
+    ),
+    Variant(
+        "onednn-auto",
+        "cpu",
+        "onednn",
+        prepared("auto"),
+        growth=GROWTH,
+        accepts=wrong_by_winograd,
+        work=at_least,
+        judged=spread,
+        roles=(),
+        **ONEDNN,
+    ),
+)

@@ -1,0 +1,249 @@
+"""Winograd's convolutions in our own C around OpenBLAS's sgemm: filters of 3 × 3 at stride 1, all three passes."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build, maths
+from kernels.errors import Unavailable
+from kernels.launch import Bind, Launch, Setting
+from kernels.libs import openblas
+from kernels.native import launch
+from kernels.ops.conv.cook_toom import TAPS, Matrix, cook_toom, points
+from kernels.ops.conv.layouts import BLOCK
+from kernels.ops.conv.problem import Conv
+from kernels.problem import Work
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+SOURCE = Path(__file__).with_name("winograd.c")
+LANES = 16  # channels of a vector, at most: leading dimensions are multiples
+NEAR = 5 << 18  # bytes of V and M together, so that they stay in a second-level cache with what is multiplied …
+THIN = 64  # … where so many tiles or more do: products of fewer are too thin. Else the block is larger:
+COLUMNS = 128  # so many tiles at least, and as many as the mean of the channels, or U is read more often than V and M
+APART = 16  # floats between matrices of a power of two, whose lines would meet in the same sets of a cache
+
+
+class Images(ctypes.Structure):
+    """`images` of winograd.c."""
+
+    _fields_ = tuple(
+        (name, maths.INT64) for name in ("channels", "height", "width", "image", "row", "pixel", "channel", "block")
+    )
+
+
+class Filters(ctypes.Structure):
+    """`filters` of winograd.c."""
+
+    _fields_ = tuple(
+        (name, maths.INT64) for name in ("rows", "columns", "row", "row_block", "column", "column_block", "tap")
+    )
+
+
+class Argument(ctypes.Structure):
+    """`winograd` of winograd.c."""
+
+    _fields_ = (
+        *((name, maths.POINTER) for name in ("first", "second", "result", "sgemm", "v", "m", "u", "strip", "kept")),
+        ("source", Images),
+        ("target", Images),
+        ("of", Filters),
+        *((name, maths.INT64) for name in ("count", "top", "left", "down", "across", "rows")),
+        *((name, maths.INT64) for name in ("ld_from", "ld_to", "ld_u", "step_v", "step_m", "step_u", "serial")),
+        ("wide", ctypes.c_int32),
+        ("turned", ctypes.c_int32),
+    )
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """A pass as F(m, 3) makes it: of `read` channels, images of the size (height, width), padded by `top` and `left`
+    before, negative where they are cut, to `written` channels of `size` outputs. Of the filters' gradient the output's
+    gradient stands for the outputs."""
+
+    problem: Conv
+    m: int
+
+    @property
+    def reverse(self) -> bool:
+        return self.problem.direction == "dgrad"
+
+    @property
+    def read(self) -> int:
+        return self.problem.k if self.reverse else self.problem.c
+
+    @property
+    def written(self) -> int:
+        return self.problem.c if self.reverse else self.problem.k
+
+    @property
+    def columns(self) -> int:
+        """Of the filters' transforms."""
+        return self.problem.k if self.problem.direction == "forward" else self.problem.c
+
+    @property
+    def sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Of the images that are transformed, and of those that tiles make."""
+        down, across = self.problem.lines
+        sizes = (self.problem.h, self.problem.w), (down.outputs, across.outputs)
+        return sizes[::-1] if self.reverse else sizes
+
+    @property
+    def before(self) -> tuple[int, int]:
+        """Zeros above and left: a gradient of images is read by turned filters, from their last tap on."""
+        pads = self.problem.pad_top, self.problem.pad_left
+        return (TAPS - 1 - pads[0], TAPS - 1 - pads[1]) if self.reverse else pads
+
+    @property
+    def down(self) -> int:
+        """Rows of tiles of an image."""
+        return -(-self.sizes[1][0] // self.m)
+
+    @property
+    def across(self) -> int:
+        return -(-self.sizes[1][1] // self.m)
+
+    @property
+    def products(self) -> int:
+        return (self.m + TAPS - 1) ** 2
+
+    @property
+    def rows(self) -> int:
+        """Rows of tiles in a block; blocks of about one size."""
+        whole = self.problem.n * self.down
+        rows = NEAR // (4 * self.products * (padded(self.read) + padded(self.written)) * self.across)
+        if rows * self.across < THIN:
+            rows = -(-max(COLUMNS, (self.read + self.written) // 2) // self.across)
+        return -(-whole // -(-whole // rows))
+
+    @property
+    def floats(self) -> dict[str, int]:
+        """What it works in, by name."""
+        tiles = self.rows * self.across
+        span = (self.across * self.m + TAPS - 1 + LANES) * LANES
+        return {
+            "v": self.products * (tiles * padded(self.read) + APART),
+            "m": self.products * (tiles * padded(self.written) + APART),
+            "u": self.products * (self.problem.c * self.problem.k // self.columns * padded(self.columns) + APART),
+            "strip": max((self.m + TAPS - 1) * span, BLOCK * TAPS * TAPS * padded(self.columns)),
+            "kept": LANES,
+        }
+
+
+def padded(channels: int) -> int:
+    return -(-channels // LANES) * LANES
+
+
+def images(layout: str, channels: int, height: int, width: int) -> Images:
+    """Of operands in a layout."""
+    pixels = height * width
+    row, pixel, channel, block = {
+        "nchw": (width, 1, pixels, BLOCK * pixels),
+        "nhwc": (width * channels, channels, 1, BLOCK),
+        "nchw16c": (width * BLOCK, BLOCK, 1, BLOCK * pixels),
+    }[layout]
+    return Images(channels, height, width, channels * pixels, row, pixel, channel, block)
+
+
+def filters(problem: Conv) -> Filters:
+    """As the matrices that the images' transforms are multiplied by; as they become of the filters' gradient."""
+    c, taps = problem.c, TAPS * TAPS
+    of_filter, of_channel, tap = {
+        "nchw": ((c * taps, BLOCK * c * taps), (taps, BLOCK * taps), 1),
+        "nhwc": ((c * taps, BLOCK * c * taps), (1, BLOCK), c),
+        "nchw16c": ((1, BLOCK * c * taps), (BLOCK, BLOCK * BLOCK * taps), BLOCK * BLOCK),
+    }[problem.layout]
+    if problem.direction == "forward":
+        return Filters(c, problem.k, *of_channel, *of_filter, tap)
+    return Filters(problem.k, c, *of_filter, *of_channel, tap)
+
+
+@dataclass(frozen=True)
+class Winograd:
+    """F(m, 3) with 0, ± the sizes and infinity as its points."""
+
+    sizes: tuple[str, ...]
+
+    @property
+    def m(self) -> int:
+        return 2 * len(self.sizes)
+
+    def flags(self) -> tuple[str, ...]:
+        """Of the compiler: the matrices, each number as near as single precision has it."""
+        matrices = cook_toom(points(*self.sizes))
+        named = {"BT": matrices.bt, "G": matrices.g, "OUT": matrices.a}
+        return (*maths.flags(), f"-DM={self.m}", *(f"-D{name}={_text(matrix)}" for name, matrix in named.items()))
+
+    def argument(self, problem: Conv) -> Argument:
+        """All but addresses."""
+        tiling = Tiling(problem, self.m)
+        floats = tiling.floats
+        size, made = tiling.sizes
+        top, left = tiling.before
+        return Argument(
+            source=images(problem.layout, tiling.read, *size),
+            target=images(problem.layout, tiling.written, *made),
+            of=filters(problem),
+            count=problem.n,
+            top=top,
+            left=left,
+            down=tiling.down,
+            across=tiling.across,
+            rows=tiling.rows,
+            ld_from=padded(tiling.read),
+            ld_to=padded(tiling.written),
+            ld_u=padded(tiling.columns),
+            **{f"step_{name}": floats[name] // tiling.products for name in "vmu"},
+            turned=tiling.reverse,
+        )
+
+    def prepare(self, problem: Conv, device: Any, setting: Setting, *, kept: bool = False) -> Bind:
+        maths.alone(setting)
+        if kept and "w" in setting.cold:
+            raise Unavailable("it keeps the filter's transform and does not read the filter: no --cold w")
+        blas = openblas.load("numpy")
+        blas.set_threads(1)
+        symbol = "winograd_kept" if kept else f"winograd_{'filters' if problem.direction == 'wgrad' else 'images'}"
+        function = build.address(SOURCE, symbol, self.flags())
+        argument = self.argument(problem)
+        argument.sgemm, argument.wide = blas.sgemm, blas.wide
+        floats = Tiling(problem, self.m).floats
+        block = device.allocate(4 * sum(floats.values()))
+        block[:] = 0  # what lies beyond the last channel stays so
+        place = block.ctypes.data
+        for name, count in floats.items():
+            setattr(argument, name, place)
+            place += 4 * count
+        serial = itertools.count(1)
+
+        def bind(buffers: Sequence[Array]) -> Launch:
+            own = Argument.from_buffer_copy(argument)
+            own.serial = next(serial)
+            names = ("first", "second", "result")
+            return launch(function, own, names, buffers, workspace=block.nbytes, keep=(block,))
+
+        return bind
+
+    def work(self, problem: Conv, *, kept: bool = False) -> Work:
+        """Products, and transforms at so many operations for each line of a tile; V and M stay in the cache."""
+        tiling = Tiling(problem, self.m)
+        a, tiles = self.m + TAPS - 1, problem.n * tiling.down * tiling.across
+        into, back = LINE[self.m]
+        flops = 2 * a * a * tiles * problem.c * problem.k
+        flops += tiles * (2 * a * into * tiling.read + (a + self.m) * back * tiling.written)
+        flops += 0 if kept else 5 * a * (a + TAPS) * problem.k * problem.c
+        return Work(float(flops), problem.bytes)
+
+
+# Operations that transform one line of a tile of an image, and of an output.
+LINE = {2: (4, 4), 4: (19, 13), 6: (34, 30)}
+
+
+def _text(matrix: Matrix) -> str:
+    return "{" + ",".join(f"{float(x).hex()}f" for row in matrix for x in row) + "}"

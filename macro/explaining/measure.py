@@ -1,0 +1,110 @@
+"""An explanation from its first round to its document: what has ended is kept, told at times, and gone on with."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kernels.errors import SuiteError
+from macro.explaining import document
+from macro.timing.resume import left, spent
+from macro.timing.turns import FEWEST, Plan
+from macro.watching import recording, resume, watch
+from macro.watching.recording import Round
+from macro.watching.watch import Side
+from reports import attribution, store
+from reports.record import Note, Run
+
+
+class Kept:
+    """The rounds that have ended, of this start and of those before, as records of the run file too. `full`: it takes
+    no more."""
+
+    def __init__(
+        self, plan: Plan, sides: Sequence[Side], file: store.RunFile, say: Callable[[str], None] | None
+    ) -> None:
+        """`say`: where first answers go. Raises UsageError for a file that holds anything else."""
+        resume.refuse_others(file)
+        self.plan, self.sides, self.file, self._say = plan, sides, file, say
+        self.rounds, self.full, self._due = resume.rounds(file.run), False, FEWEST
+        resume.restore(sides, self.rounds)
+
+    def keep(self, rounds: Sequence[Round]) -> None:
+        """Those that have ended since the last time; an answer where there are twice as many as at the last one."""
+        self.rounds += rounds
+        if self.file.path:
+            for one in rounds:
+                self.append(resume.note(one))
+        if self._say and self.count() >= self._due and not self._last(rounds[-1]):
+            self.fill()
+            self._due = 2 * self.count()
+            plan = replace(self.plan, generations=len(self.sides[0].processes))
+            self._say(document.so_far(plan, self.sides))
+
+    def _last(self, one: Round) -> bool:
+        """Whether the document follows."""
+        return one.ended and sum(pair.ended for pair in recording.pairs(self.rounds)) >= self.plan.generations
+
+    def append(self, note: Note) -> None:
+        """To the run file, as long as it has room: minutes of watching go on without."""
+        try:
+            if not self.full:
+                self.file.append(note)
+        except store.Unwritable as error:
+            print(f"macro explain: {str(error).partition(';')[0]}: the rest is not in it", file=sys.stderr)
+            self.full = True
+
+    def count(self) -> int:
+        """Rounds of each side that count."""
+        return sum(pair.number + 1 for pair in recording.counting(recording.pairs(self.rounds)))
+
+    def fill(self) -> None:
+        """Give the sides their processes that count."""
+        for number, side in enumerate(self.sides):
+            side.processes = recording.processes(self.rounds, number)
+
+
+def finished(run: Run) -> Note | None:
+    """The whole explanation that a run holds."""
+    notes = [note for note in run.notes if note.topic == attribution.TOPIC and not note.data.get("stopped")]
+    return notes[-1] if notes else None
+
+
+def measure(kept: Kept, kernels: bool, say: Callable[[str], None]) -> tuple[Note, int]:
+    """Watch what is left of the plan; the document of all rounds that count, then in the run file, and the exit code.
+    Where it is stopped, or a process fails, the document is of those that had ended. Raises what stopped it where none
+    count."""
+    taken, began, stopped, code = recording.pairs(kept.rounds), time.monotonic(), None, 0
+    if count := kept.count():
+        say(f"{kept.file.path} holds {count} rounds of each side: they count, what is left is watched now")
+    try:
+        with tempfile.TemporaryDirectory(prefix="kernelgap-explain-") as folder:
+            watch.take(left(kept.plan, taken), kept.sides, Path(folder), say, kept.keep)
+    except (KeyboardInterrupt, SystemExit, SuiteError) as stop:
+        if not kept.count():
+            raise
+        stopped, code = _why(stop)
+        print(f"macro explain: {stopped}; {_told(kept)}", file=sys.stderr)
+    kept.fill()
+    plan, seconds = replace(kept.plan, generations=len(kept.sides[0].processes)), time.monotonic() - began
+    explanation = document.explain(plan, kept.sides, spent(taken) + seconds, kernels and not code, stopped)
+    kept.append(note := attribution.note(explanation, stopped))
+    return note, code
+
+
+def _why(stop: BaseException) -> tuple[str, int]:
+    """What stopped it, and the exit code."""
+    if isinstance(stop, SuiteError):
+        return str(stop), 1
+    return "interrupted", int(str(stop.code)) if isinstance(stop, SystemExit) else 130
+
+
+def _told(kept: Kept) -> str:
+    processes = len(recording.counting(recording.pairs(kept.rounds)))
+    plural = "es" * (processes > 1)
+    where = f"; they are in {kept.file.path}, --resume goes on" if kept.file.path else "; -o FILE would have kept them"
+    return f"told from {kept.count()} rounds of {processes} process{plural} of each{where * (not kept.full)}"

@@ -1,0 +1,108 @@
+"""A round's data in few bytes of JSON, and back: for a note of a run file."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from macro.watching.perf import Sample, Switch
+from macro.watching.recording import Watched
+
+Nanoseconds: TypeAlias = int | float  # some tracers have parts of one
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What was watched, with each thing that repeats (the name of a span, a symbol) once; times are nanoseconds since
+    the one before, of the first since 0."""
+
+    levels: dict[str, list[float]]
+    faults: list[float]
+    system: list[float]
+    steps: list[tuple[int, int, float, float]]
+    rounds: list[int]
+    calls: list[tuple[list[str], str]]
+    replays: list[tuple[float, list[float]]]
+    traces: bool
+    span_kinds: list[dict[str, Any]]  # all of a span but its times
+    spans: list[tuple[Nanoseconds, Nanoseconds, int]]  # start, how long it took, kind
+    sample_kinds: list[tuple[int, str, str]]  # thread, symbol, module
+    samples: list[tuple[int, int]]  # time, kind
+    switch_kinds: list[tuple[int, str]]  # thread, state
+    switches: list[tuple[int, int]]  # time, kind
+
+
+class Kinds:
+    """Numbers things in the order met."""
+
+    def __init__(self) -> None:
+        self.kinds: list[Any] = []
+        self._numbers: dict[str, int] = {}
+
+    def __call__(self, kind: Any) -> int:
+        number = self._numbers.setdefault(repr(kind), len(self.kinds))
+        if number == len(self.kinds):
+            self.kinds.append(kind)
+        return number
+
+
+def packed(watched: Watched) -> Packed:
+    """For a note."""
+    of_span, of_sample, of_switch = Kinds(), Kinds(), Kinds()
+    starts = _gaps([span["start"] for span in watched.spans])
+    spans = [
+        (start, span["end"] - span["start"], of_span({k: v for k, v in span.items() if k not in ("start", "end")}))
+        for start, span in zip(starts, watched.spans, strict=True)
+    ]
+    times = _gaps([one.time for one in watched.samples])
+    samples = [
+        (time, of_sample((one.thread, one.symbol, one.module)))
+        for time, one in zip(times, watched.samples, strict=True)
+    ]
+    times = _gaps([one.time for one in watched.switches])
+    switches = [(time, of_switch((one.thread, one.state))) for time, one in zip(times, watched.switches, strict=True)]
+    return Packed(
+        watched.levels,
+        watched.faults,
+        watched.system,
+        watched.steps,
+        watched.rounds,
+        watched.calls,
+        watched.replays,
+        watched.traces,
+        of_span.kinds,
+        spans,
+        of_sample.kinds,
+        samples,
+        of_switch.kinds,
+        switches,
+    )
+
+
+def unpacked(note: Packed) -> Watched:
+    """As it was. Raises IndexError where it was not."""
+    spans: list[dict[str, Any]] = []
+    at: Any = 0
+    for start, took, kind in note.spans:
+        at += start
+        spans.append({"start": at, "end": at + took, **note.span_kinds[kind]})
+    samples, at = [], 0
+    for time, kind in note.samples:
+        at += time
+        thread, symbol, module = note.sample_kinds[kind]
+        samples.append(Sample(thread, at, symbol, module))
+    switches, at = [], 0
+    for time, kind in note.switches:
+        at += time
+        thread, state = note.switch_kinds[kind]
+        switches.append(Switch(thread, at, state))
+    watched = Watched(note.levels, note.faults, note.system, note.steps, note.rounds, spans, samples, switches)
+    watched.calls, watched.replays, watched.traces = note.calls, note.replays, note.traces
+    return watched
+
+
+def _gaps(times: Sequence[Any]) -> list[Any]:
+    """Of each from the one before."""
+    return [time - before for before, time in itertools.pairwise((0, *times))]

@@ -1,0 +1,95 @@
+"""What was watched of steps, round by round: the data alone, whatever program made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from macro.timing.turns import FEWEST, Taken
+from macro.watching.perf import Sample, Switch
+
+SIDES = 2
+
+
+@dataclass
+class Watched:
+    """One process, or what a round added to it. `levels`: seconds of a step by level, P0 plain, P1 spans, P2 samples,
+    P3 both; `replays`: seconds by repetition and call, and `beside` them the plain step of the same round."""
+
+    levels: dict[str, list[float]] = field(default_factory=dict)
+    faults: list[float] = field(default_factory=list)  # of plain steps, as system
+    system: list[float] = field(default_factory=list)
+    # Of P3: start, end; seconds of processor time and of waiting of its own accord.
+    steps: list[tuple[int, int, float, float]] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=list)  # of each of these
+    spans: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    switches: list[Switch] = field(default_factory=list)
+    calls: list[tuple[list[str], str]] = field(default_factory=list)
+    replays: list[tuple[float, list[float]]] = field(default_factory=list)
+    traces: bool = True  # whether its adapter tells spans
+
+    def add(self, more: Watched) -> None:
+        """What a later round of the same process added."""
+        for level, seconds in more.levels.items():
+            self.levels.setdefault(level, []).extend(seconds)
+        self.faults += more.faults
+        self.system += more.system
+        self.steps += more.steps
+        self.rounds += more.rounds
+        self.spans += more.spans
+        self.samples += more.samples
+        self.switches += more.switches
+        self.calls = more.calls or self.calls
+        self.replays += more.replays
+        self.traces = self.traces and more.traces
+
+    def sampled(self, samples: Iterable[Sample], switches: Iterable[Switch]) -> None:
+        """Keep those of the time from its first step to its last."""
+        if self.steps:
+            first, last = self.steps[0][0], self.steps[-1][1]
+            self.samples += [one for one in samples if first <= one.time <= last]
+            self.switches += [one for one in switches if first <= one.time <= last]
+
+
+@dataclass(frozen=True)
+class Round:
+    """`number` of a process; `seconds`: since the first began, to its end. With the last round of all, once more, comes
+    what was seen after it: `ended`. `about`: in the first, what the process says of itself."""
+
+    side: int  # 0 or 1: of the two that are compared
+    process: int
+    number: int
+    seconds: float
+    ended: bool
+    watched: Watched
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def pairs(rounds: Sequence[Round]) -> list[Taken]:
+    """How far each pair of processes came: the last round that both have, and whether both ended."""
+    taken = []
+    for process in sorted({one.process for one in rounds}):
+        own = [one for one in rounds if one.process == process]
+        last = [max((one.number for one in own if one.side == side), default=-1) for side in range(SIDES)]
+        ended = len({one.side for one in own if one.ended}) == SIDES
+        taken.append(Taken(process, min(last), max(one.seconds for one in own), ended))
+    return taken
+
+
+def counting(taken: Sequence[Taken]) -> list[Taken]:
+    """The pairs that are long enough to be told from."""
+    return [pair for pair in taken if pair.number + 1 >= FEWEST]
+
+
+def processes(rounds: Sequence[Round], side: int) -> list[Watched]:
+    """Those of a side that count, each with the rounds that its pair has too."""
+    whole = []
+    for pair in counting(pairs(rounds)):
+        process = Watched()
+        for one in rounds:
+            if (one.side, one.process) == (side, pair.generation) and one.number <= pair.number:
+                process.add(one.watched)
+        whole.append(process)
+    return whole

@@ -1,0 +1,93 @@
+"""What is watched, in the run file round by round, a note each, and how a resumed explanation takes it up.
+
+As in macro/timing/resume.py: killed processes count where they have enough rounds, and what is left of the time is for
+new ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernels.errors import UsageError
+from macro.timing.turns import Entry, Plan
+from macro.watching.packed import Packed, packed, unpacked
+from macro.watching.recording import Round
+from macro.watching.watch import Side
+from micro.command.environment import command_line
+from reports.record import Note
+
+if TYPE_CHECKING:
+    from reports.record import Run
+    from reports.store import RunFile
+
+TOPIC = "watched"
+
+
+@dataclass(frozen=True)
+class Data:
+    """Of a note: a round, what was seen in it packed."""
+
+    side: int
+    process: int
+    number: int
+    seconds: float
+    ended: bool
+    about: dict[str, Any]
+    watched: Packed
+
+
+def planned(plan: Plan, sides: Sequence[Side], kernels: bool) -> str:
+    """What a run file is for: another explanation is not gone on with in it. Its budget may be another."""
+    network = json.dumps(plan.network.data(), sort_keys=True)
+    words = [f"explain {network}", f"batch {plan.batch}", plan.phase, f"{plan.generations} processes"]
+    words += [_side(side.entry) for side in sides]
+    return ", ".join([*words, "kernels"] if kernels else words)
+
+
+def _side(entry: Entry) -> str:
+    setting = entry.setting
+    knobs = json.dumps(setting.knobs, sort_keys=True, default=str)
+    return f"{entry.framework.name} threads {setting.threads} heap {setting.heap} {entry.division} {knobs}"
+
+
+def note(one: Round) -> Note:
+    """A round as a record of a run file."""
+    data = Data(one.side, one.process, one.number, one.seconds, one.ended, one.about, packed(one.watched))
+    return Note(TOPIC, asdict(data))
+
+
+def refuse_others(file: RunFile) -> None:
+    """A run file that does not say what it is for, as an older version's. Raises UsageError."""
+    environment = file.run.environment
+    if environment.state.get("plan") is None:
+        raise UsageError(
+            f"-o {file.path}: it is of `{environment.command}`, which kept no rounds, and this is "
+            f"`{command_line()}`: name another file"
+        )
+
+
+def rounds(run: Run) -> list[Round]:
+    """Those that a file holds, in the order taken. Raises UsageError for those of another version."""
+    import msgspec
+
+    taken = []
+    for note in run.notes:
+        if note.topic == TOPIC:
+            try:
+                one = msgspec.convert(note.data, Data)
+                watched = unpacked(one.watched)
+            except (msgspec.ValidationError, IndexError) as error:
+                raise UsageError(f"-o: a round in it cannot be read ({error}): name another file") from None
+            taken.append(Round(one.side, one.process, one.number, one.seconds, one.ended, watched, one.about))
+    return taken
+
+
+def restore(sides: Sequence[Side], taken: Sequence[Round]) -> None:
+    """What the latest process of each side said of itself."""
+    for one in taken:
+        if one.about:
+            entry = sides[one.side].entry
+            entry.identity, entry.built = one.about["identity"], one.about["built"]

@@ -1,0 +1,241 @@
+"""The command `explain` that is killed, cut, refused and gone on with: real processes of a small network."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from macro.networks.base import Network, dense
+from macro.watching import perf
+from reports import attribution, store
+from tests.conftest import Ran
+from tests.processes import MARK, interruptible, left
+
+ROOT = Path(__file__).parents[2]
+COMMAND = (
+    "import sys, macro.__main__ as m; from macro.watching import watch; watch.BLOCK = watch.SPARE = 0.02; "
+    "sys.exit(m.main())"
+)
+ENOUGH = 16  # notes: more than six rounds of both sides
+BRIEF = ("--budget", "1ms")  # six rounds
+
+
+@pytest.fixture
+def place(explaining: Path, tmp_path: Path) -> Iterator[Path]:
+    """A folder of a test, after which no process of it is left."""
+    yield tmp_path
+    assert not left(tmp_path)
+
+
+def start(explaining: Path, place: Path, *more: str, program: tuple[str, ...] = ("-c", COMMAND)) -> Any:
+    """The command, with blocks of a fiftieth of a second."""
+    words = ["explain", str(explaining / "small.json"), "numpy", "numpy", "--heap", "default,keep"]
+    return subprocess.Popen(
+        [sys.executable, *program, *words, "-o", str(place / "run.jsonl"), *more],
+        cwd=ROOT,
+        env=os.environ | {MARK: str(place)},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=interruptible,
+    )
+
+
+def ran(explaining: Path, place: Path, *more: str, **how: Any) -> tuple[int, str, str]:
+    """Exit code and both streams of one that ends by itself."""
+    process = start(explaining, place, *more, **how)
+    out, err = process.communicate(timeout=600)
+    assert "Traceback" not in err, err
+    return process.returncode, out, err
+
+
+def notes(place: Path) -> list[dict[str, Any]]:
+    path = place / "run.jsonl"
+    if not path.exists() or b"\n" not in path.read_bytes():
+        return []
+    return [note.data for note in store.read(path).notes if note.topic == "watched"]
+
+
+def killed(explaining: Path, place: Path, count: int, *more: str) -> list[dict[str, Any]]:
+    """A run that is killed when so many notes are in its file; the notes that are."""
+    process = start(explaining, place, "--budget", "600s", "-q", "--resume", *more)
+    while process.poll() is None and len(notes(place)) < count:
+        time.sleep(0.01)
+    process.kill()
+    _, err = process.communicate()
+    assert process.returncode < 0, err
+    return notes(place)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("here", [True, False], ids=["perf", "no perf"])
+def test_killed_and_killed_and_resumed(
+    explaining: Path, place: Path, request: pytest.FixtureRequest, here: bool
+) -> None:
+    if not here:
+        request.getfixturevalue("without_perf")
+    elif perf.missing():
+        pytest.skip(str(perf.missing()))
+    first = killed(explaining, place, ENOUGH)
+    second = killed(explaining, place, len(first) + ENOUGH)
+    assert second[: len(first)] == first
+    code, out, err = ran(explaining, place, *BRIEF, "--resume", "--json", str(place / "x.json"))
+    assert code == 0, err
+    assert "3 processes of each: so few leave intervals wide" in out
+    assert " rounds of each side: they count, what is left is watched now" in err
+    third = notes(place)
+    assert third[: len(second)] == second
+    assert {one["process"] for one in third} == {0, 1, 2}, "processes of its own after each kill"
+    assert [(one["side"], one["process"]) for one in third if one["ended"]] == [(0, 2), (1, 2)]
+    assert all(bool(one["watched"]["samples"]) == here for one in third if not one["ended"])
+    document = json.loads((place / "x.json").read_text("utf-8"))
+    plain: list[list[list[float]]] = [[[], [], []], [[], [], []]]
+    for one in third:
+        pair = [x["number"] for x in third if x["process"] == one["process"] and x["side"] != one["side"]]
+        if not one["ended"] and one["number"] <= max(pair):
+            plain[one["side"]][one["process"]] += one["watched"]["levels"]["P0"]
+    for name, side in zip("ab", plain, strict=True):
+        assert document["step"][name] == pytest.approx(sum(sum(x) / len(x) for x in side) / 3), "all of them"
+    before = (place / "run.jsonl").read_bytes()
+    assert before.count(b'"kind":"environment"') == before.count(b'"topic":"attribution"') == 1
+    code, again, err = ran(explaining, place, *BRIEF, "--resume")
+    assert (code, again) == (0, out) and err.endswith("`: nothing is measured\n")
+    assert (place / "run.jsonl").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_killed_in_the_second_process_with_a_line_cut(explaining: Path, place: Path) -> None:
+    """The whole pair counts, the beginning of the second does not; nor does half a line."""
+    begun = start(explaining, place, "--runs", "2", "--budget", "1s", "-q")
+    while begun.poll() is None and not any(one["ended"] for one in notes(place)):
+        time.sleep(0.01)
+    begun.kill()
+    begun.communicate()
+    path = place / "run.jsonl"
+    assert not any(note.topic == "attribution" for note in store.read(path).notes)
+    whole = notes(place)
+    with path.open("ab") as stream:
+        stream.write(path.read_bytes().splitlines()[-1][:500])
+    code, out, err = ran(explaining, place, "--runs", "2", *BRIEF, "--resume", "-q")
+    assert (code, err) == (0, "")
+    assert "2 processes of each: so few leave intervals wide" in out
+    assert notes(place)[: len(whole)] == whole and not store.read(path).damaged
+
+
+@pytest.mark.slow
+def test_stopped_after_a_first_answer_and_gone_on_with(explaining: Path, place: Path) -> None:
+    process = start(explaining, place, "--budget", "600s")
+    assert process.stderr is not None
+    while not (line := process.stderr.readline()).startswith("so far, "):
+        assert line, "it ended"
+    assert " rounds: numpy heap default takes " in line and " than numpy heap keep [" in line
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130 and "Traceback" not in err
+    assert f"they are in {place / 'run.jsonl'}, --resume goes on" in err and "a gap of" in out
+    assert "stopped before its end: interrupted" in out
+    code, out, err = ran(explaining, place, *BRIEF, "--resume", "-q")
+    assert (code, err) == (0, "") and "stopped before its end" not in out
+    (whole,) = attribution.of(store.read(place / "run.jsonl"))
+    assert whole.runs == 2
+
+
+@pytest.mark.slow
+def test_a_full_disk_in_the_middle(explaining: Path, place: Path) -> None:
+    """A limit on the size of files fails a write as a full disk does."""
+
+    path = place / "run.jsonl"
+    process = start(explaining, place, "--budget", "600s")
+    while process.poll() is None and not notes(place):
+        time.sleep(0.01)
+    size = path.stat().st_size + 1000
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, size))
+    assert process.stderr is not None
+    while "File too large: the rest is not in it" not in (line := process.stderr.readline()):
+        assert line, "it ended"
+    kept = notes(place)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 143 and "Traceback" not in err and "a gap of" in out
+    assert notes(place) == kept and not store.read(path).damaged
+    code, out, _ = ran(explaining, place, *BRIEF, "--resume")
+    assert code == 0 and f"run file: {path}" in out
+    assert notes(place)[: len(kept)] == kept
+
+
+@pytest.mark.slow
+def test_two_of_one_file(explaining: Path, place: Path) -> None:
+    first = start(explaining, place, "--budget", "600s", "-q")
+    while first.poll() is None and not notes(place):
+        time.sleep(0.01)
+    for more in ([], ["--resume"]):
+        code, out, err = ran(explaining, place, *BRIEF, *more)
+        assert (code, out) == (2, "") and "another run is writing it" in err
+    first.terminate()
+    first.communicate(timeout=120)
+    assert not store.read(place / "run.jsonl").damaged
+
+
+OTHER = Network("other", "a test", 16, dense(98, 256, 512, 10), 0.05, 0.9)
+
+
+def test_both_commands_are_named_where_they_differ(explaining: Path, place: Path) -> None:
+    """Also where the first was killed before its first round."""
+    plain, path = ("-m", "macro"), place / "run.jsonl"
+    first = start(explaining, place, "--runs", "2", program=plain)
+    while first.poll() is None and not (path.exists() and b"\n" in path.read_bytes()):
+        time.sleep(0.01)
+    first.kill()
+    first.communicate()
+    before = path.read_bytes()
+    code, out, err = ran(explaining, place, "--runs", "3", "--resume", program=plain)
+    assert (code, out) == (2, "") and len(err.splitlines()) == 1 and path.read_bytes() == before
+    assert "--runs 2`, and this is `" in err and "--runs 3 --resume`: name another file" in err
+
+
+def test_another_explanation_is_not_gone_on_with(
+    explaining: Path, explain: Callable[..., Ran], without_perf: None, tmp_path: Path
+) -> None:
+    """Nothing is run."""
+    path, net = tmp_path / "run.jsonl", str(explaining / "small.json")
+    (tmp_path / "other.json").write_text(json.dumps(OTHER.data()))
+    words = ("-o", str(path), *BRIEF)
+    first = explain("numpy", "numpy", *words)
+    assert first.code == 0, first.err
+    before = path.read_bytes()
+    others: list[tuple[str, ...]] = [
+        ("numpy", "kernels-only"),
+        ("numpy", "numpy", "--phase", "forward"),
+        ("numpy", "numpy", "--batch", "8"),
+        ("numpy", "numpy", "--heap", "keep"),
+        ("numpy", "numpy", "--division", "default,tuned"),
+        ("numpy", "numpy", "--runs", "2"),
+        ("numpy", "numpy", "--kernels"),
+    ]
+    for more in others:
+        told = explain(*more, *words, "--resume")
+        assert (told.code, told.out) == (2, ""), more
+        assert len(told.err.splitlines()) == 1 and told.err.rstrip().endswith("name another file")
+        assert "it holds other contests, from `" in told.err
+    (explaining / "small.json").rename(explaining / "kept.json")
+    (tmp_path / "other.json").rename(net)
+    try:
+        assert explain("numpy", "numpy", *words, "--resume").code == 2
+    finally:
+        (explaining / "kept.json").rename(net)
+    assert path.read_bytes() == before
+    again = explain("numpy", "numpy", "-o", str(path), "--budget", "900s", "--resume")
+    assert (again.code, again.out) == (0, first.out)
+    assert path.read_bytes() == before
+    no_file = explain("numpy", "numpy", "--resume")
+    assert no_file.code == 2 and "--resume: it needs a run file, -o FILE" in no_file.err

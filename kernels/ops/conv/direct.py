@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from kernels.launch import Bind, Launch, Setting
     from kernels.problem import Array
 
-SOURCE = Path(__file__).with_name("direct.c")
+HERE = Path(__file__).parent
+LAYOUT = HERE / "layout.c"
+NARROW = 8  # outputs of a group: half a vector, where one has 16 lanes
 LAYOUTS = ("nchw", "nhwc", "nchw16c")  # by their numbers there
 DIRECTIONS = ("forward", "dgrad", "wgrad")
 
@@ -35,10 +39,11 @@ class Argument(ctypes.Structure):
 
 def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
     maths.alone(setting)
-    function = maths.address(SOURCE, "direct")
+    name = file_of(problem)
+    function = build.address(HERE / f"{name}.c", name, flags())
     numbers = {"layout": LAYOUTS.index(problem.layout), "direction": DIRECTIONS.index(problem.direction)}
     fields = geometry(problem) | numbers
-    size = workspace(Argument(**fields))
+    size = workspace(name, Argument(**fields))
     scratch = device.allocate(size)
     fields["scratch"] = scratch.ctypes.data
 
@@ -49,12 +54,27 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
     return bind
 
 
-def workspace(argument: Argument) -> int:
-    """Bytes."""
-    function = build.load(SOURCE, maths.flags()).direct_workspace
+def file_of(problem: Conv) -> str:
+    """Which file of ours, whose function has its name. Lanes that hold the outputs of a group stay idle where they are
+    few."""
+    outputs = problem.c if problem.direction == "dgrad" else problem.k
+    if outputs // problem.groups <= NARROW:
+        return "narrow"
+    return "filters" if problem.direction == "wgrad" else "direct"
+
+
+def workspace(name: str, argument: Argument) -> int:
+    """Bytes, as that file counts them."""
+    function = build.load(HERE / f"{name}.c", flags())[f"{name}_workspace"]
     function.restype = ctypes.c_int64
     size: int = function(ctypes.byref(argument))
     return size
+
+
+@functools.cache
+def flags() -> tuple[str, ...]:
+    """Of the compiler: both headers, and this one's digest too, so that a cached library is one of this very text."""
+    return (*maths.flags(), "-include", str(LAYOUT), f"-DLAYOUT={zlib.crc32(LAYOUT.read_bytes())}")
 
 
 ROWS: tuple[Variant[Conv], ...] = (

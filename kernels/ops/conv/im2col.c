@@ -60,7 +60,7 @@ static inline void clear(float *to, int64_t count)
     if (i < count) store_some(to + i, all(0), count - i);
 }
 
-/* Which of the places first … end − 1 lie inside an image of `size`, the first at `at`, one `step` from the next. */
+/* Which of the places first … end − 1 lie inside a line of `size`: the first at `at`, one `step` from the next. */
 static inline void inside(int64_t at, int64_t step, int64_t size, int64_t *first, int64_t *end)
 {
     int64_t low = at < 0 ? (step - 1 - at) / step : 0, high = at < size ? (size - 1 - at) / step + 1 : 0;
@@ -95,7 +95,8 @@ static void tap(const problem *p, const part *q, float *plane, int64_t r, int64_
     for (int64_t output = q->first, end = q->first + q->count; output < end;) {
         int64_t o = output / p->across, begin = output % p->across, y = o * p->stride + r * p->dilation - p->top;
         int64_t length = p->across - begin < end - output ? p->across - begin : end - output;
-        int64_t at = begin * p->stride + s * p->dilation - p->left, low = 0, high = y < 0 || y >= p->height ? 0 : length;
+        int64_t at = begin * p->stride + s * p->dilation - p->left, low = 0;
+        int64_t high = y < 0 || y >= p->height ? 0 : length;
         inside(at, p->stride, p->width, &low, &high);
         if (high == low) low = high = 0;
         float *line = plane + y * p->width + at + low * p->stride;
@@ -152,7 +153,8 @@ static void columns(const problem *p, const part *q, int back)
 static part part_of(const problem *p, int64_t image, int64_t group, int64_t first)
 {
     int64_t outputs = p->down * p->across, c = p->channels / p->groups, k = p->filters / p->groups;
-    part q = {.channels = c, .filters = k, .taps = c * p->rows * p->taps_across, .first = first, .beta = image || first};
+    part q = {.channels = c, .filters = k, .taps = c * p->rows * p->taps_across, .first = first};
+    q.beta = image || first;
     q.count = outputs - first < p->block ? outputs - first : p->block;
     q.w = p->w + group * k * q.taps;
     q.x = p->x + image * p->channels * p->height * p->width + group * c * (p->last ? 1 : p->height * p->width);
@@ -178,7 +180,8 @@ static void forward(const problem *p, const part *q)
 {
     columns(p, q, 0);
     if (p->last)
-        product(p, NO_TRANS, TRANS, q->count, q->filters, q->taps, q->columns, q->ldcol, q->w, q->taps, 0, q->y, q->ldy);
+        product(p, NO_TRANS, TRANS, q->count, q->filters, q->taps, q->columns, q->ldcol, q->w, q->taps, 0, q->y,
+                q->ldy);
     else
         product(p, NO_TRANS, NO_TRANS, q->filters, q->count, q->taps, q->w, q->taps, q->columns, q->ldcol, 0, q->y,
                 q->ldy);

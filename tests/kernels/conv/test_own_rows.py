@@ -21,7 +21,7 @@ PASSES = ("forward", "dgrad", "wgrad")
 ROWS = {row.name: row for row in (*im2col.ROWS, *direct.ROWS)}
 SMALL = Conv(2, 5, 7, 9, 6, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1)
 ODD = {
-    "many rows, bands": Conv(1, 2, 41, 40, 3, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1),
+    "many rows, bands": Conv(1, 9, 41, 40, 10, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1),
     "more channels than stay in a cache": Conv(1, 150, 4, 5, 33, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1),
     "rows of a whole number of lines": Conv(1, 17, 3, 64, 17, 1, 1),
     "stride 3 of two apart": Conv(2, 4, 17, 16, 5, stride=3, pad_top=2, pad_left=4, dilation=2),
@@ -30,6 +30,8 @@ ODD = {
     "images smaller than the filter": Conv(3, 2, 1, 2, 5, 4, 5, pad_top=2, pad_left=2, pad_bottom=2, pad_right=2),
     "groups": Conv(2, 12, 6, 5, 18, pad_top=1, groups=3),
     "a filter for each channel": Conv(2, 7, 6, 15, 7, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1, groups=7),
+    "two and five outputs a group": Conv(2, 6, 19, 21, 15, pad_top=1, pad_right=1, groups=3),
+    "a first layer": Conv(1, 3, 23, 24, 18, 5, 5, stride=2, pad_top=2, pad_left=2, pad_bottom=2, pad_right=2),
     "1×1": Conv(3, 18, 5, 7, 35, 1, 1),
 }
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("winograd.c")
 LANES = 16  # channels of a vector, at most: leading dimensions are multiples
 NEAR = 5 << 18  # bytes of V and M together, so that they stay in a second-level cache with what is multiplied …
-THIN = 64  # … where so many tiles or more do: products of fewer are too thin. Else the block is larger:
+THIN = 24  # … where so many tiles or more do: products of fewer are too thin. Else the block is larger:
 COLUMNS = 128  # so many tiles at least, and as many as the mean of the channels, or U is read more often than V and M
 APART = 16  # floats between matrices of a power of two, whose lines would meet in the same sets of a cache
 

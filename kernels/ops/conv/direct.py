@@ -78,5 +78,5 @@ def flags() -> tuple[str, ...]:
 
 
 ROWS: tuple[Variant[Conv], ...] = (
-    Variant("direct", "cpu", "suite", prepare, work=Conv.direct_work, roles=(DEFAULT, "sums")),
+    Variant("direct", "cpu", "suite", prepare, work=Conv.direct_work, roles=(DEFAULT, "sums", "layouts")),
 )

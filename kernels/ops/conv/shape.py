@@ -54,7 +54,8 @@ class Shape(Problem):
                 raise UsageError(f"--layout nchw16c: take one group, and a multiple of {layouts.BLOCK} for --c and --k")
         for name, line, size in zip("rs", self.lines, (self.h, self.w), strict=True):
             if line.outputs < 1:
-                raise UsageError(f"--{name} {line.taps}: longer than an image of {size} with its padding")
+                apart = f" --dilation {self.dilation}" if self.dilation > 1 else ""
+                raise UsageError(f"--{name} {line.taps}{apart}: longer than an image of {size} with its padding")
 
     def _place_padding(self) -> None:
         """`pad` where a side has none of its own; it is 0 where they are not all the same."""

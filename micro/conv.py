@@ -14,7 +14,7 @@ BENCHMARK = Benchmark(
     Conv,
     "Convolutions, forward, gradient of the image (dgrad), gradient of the filter (wgrad). Without a question: "
     "--algorithms. Percents of a ceiling are by the multiplications that an algorithm executes.",
-    sweep={"n": (16,), "c": (256,), "h": (13,), "w": (13,), "k": (384,), "direction": build.PASSES},
+    sweep={"c": (256,), "h": (13,), "w": (13,), "k": (384,), "n": (16,), "direction": build.PASSES},
     questions={
         "algorithms": Question(
             "which algorithm, in which library? (about 60 s)",

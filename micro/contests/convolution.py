@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kernels.catalog import find
+from kernels.ops.conv.layouts import LAYOUTS
 from kernels.ops.conv.problem import Conv
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
@@ -114,11 +115,12 @@ def backward(asked: Request) -> list[Contest]:
 def layouts(asked: Request) -> list[Contest]:
     """Channels before the pixels, after them, in blocks of 16, by kernel."""
     built = []
+    named = asked.axes["layout"] if "layout" in asked.given else LAYOUTS
     for name in _named(asked, "layouts"):
         for problem in (LAYERS["alexnet-s conv3"], LAYERS["resnet-50 conv2 1x1"]):
             for direction in _passes(asked):
                 sized = replace(_sized(asked, problem), direction=direction)
-                each = (asked.case(replace(sized, layout=layout), name) for layout in ("nchw", "nhwc", "nchw16c"))
+                each = (asked.case(replace(sized, layout=layout), name) for layout in named)
                 cases = tuple(case for case in each if case.skip is None)
                 if len(cases) > 1:
                     question = "which order of the axes?"

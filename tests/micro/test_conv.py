@@ -1,0 +1,94 @@
+"""micro.conv: which rivals meet on which layers, and what is said of a finished run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kernels.errors import UsageError
+from kernels.ops.conv.problem import Conv
+from micro import conv
+from micro.answers.conv import answer
+from micro.planning.contest import Case, Contest
+from micro.planning.options import request
+from micro.planning.request import planned
+from reports import record
+from reports.record import Comparison, Environment, Result, Run, Seconds
+from reports.stats import SHOWN
+
+LAYER = Conv(16, 64, 27, 27, 64, 3, 3, pad=1)
+
+
+def contests(*words: str) -> tuple[Contest, ...]:
+    meant, arguments = request(conv.BENCHMARK, "conv", words, raising=True)
+    return planned(meant, "conv", arguments).contests
+
+
+def test_by_default_every_pass_has_its_algorithms() -> None:
+    every = contests()
+    assert {case.problem.direction for x in every for case in x.cases} == {"forward", "dgrad", "wgrad"}  # type: ignore[attr-defined]
+    names = {case.variant for x in every for case in x.cases}
+    assert {"direct", "im2col", "winograd-4x3", "fft-scipy", "torch", "onednn-direct"} <= names
+    assert all(len({case.problem.flops for case in x.cases}) == 1 for x in every)
+
+
+def test_what_cannot_do_a_layer_is_no_rival_there() -> None:
+    (strided,) = {x.name: x for x in contests("--direction", "forward") if "stride:4" in x.name}.values()
+    assert not any(word in case.variant for case in strided.cases for word in ("winograd", "fft"))
+
+
+def test_a_named_batch_holds_everywhere() -> None:
+    assert {case.problem.n for x in contests("--winograd", "--n", "2") for case in x.cases} == {2}  # type: ignore[attr-defined]
+
+
+def test_groups_do_less_work_and_the_contest_says_so() -> None:
+    assert all(x.differs == "work: differs (groups)" for x in contests("--grouped", "--direction", "forward"))
+
+
+def test_one_layout_is_no_question() -> None:
+    with pytest.raises(UsageError, match="--layout nchw"):
+        contests("--layouts", "--layout", "nchw")
+
+
+def result(problem: Conv, variant: str, seconds: float) -> Result:
+    name = Case(problem, variant).name
+    timed = Seconds(seconds, None, None, SHOWN)
+    return Result(name, "x", "measured", "conv", {}, variant, "cpu", 1, "ok", seconds=timed)
+
+
+def contest(problem: Conv, *pairs: tuple[str, float, float, str], word: str = "algorithms") -> record.Contest:
+    """Against torch: variant, ratio, half its interval, verdict."""
+    base = result(problem, "torch", 1.0)
+    others = [result(problem, variant, ratio) for variant, ratio, _, _ in pairs]
+    compared = tuple(
+        Comparison(
+            "x", "variant", base.name, x.name, ratio, ratio - half, ratio + half, SHOWN, verdict, None, 0.01, 0.01
+        )
+        for x, (_, ratio, half, verdict) in zip(others, pairs, strict=True)
+    )
+    return record.Contest(f"{word}/{problem.name}", "?", "variant", (base, *others), compared)
+
+
+def run(*all_contests: record.Contest) -> Run:
+    return Run(Environment("0", {}, {}, "", ""), all_contests)
+
+
+def test_the_fastest_that_is_certain_is_said() -> None:
+    contested = contest(LAYER, ("im2col", 1.3, 0.1, "slower"), ("winograd-4x3", 0.6, 0.02, "faster"))
+    (sentence,) = answer(run(contested))
+    assert sentence == (
+        "forward, 3×3, 64→64 channels, 27×27, batch 16: winograd-4x3 takes 0.600 [0.580, 0.620] times what torch takes."
+    )
+    (nothing,) = answer(run(contest(LAYER, ("im2col", 0.9, 0.2, "unresolved"))))
+    assert nothing.endswith("nothing is certainly faster than torch.")
+
+
+def test_fft_wins_from_the_smallest_filter_after_the_last_that_it_loses() -> None:
+    ratios = {3: 1.5, 5: 0.7, 7: 1.0, 9: 0.6, 11: 0.4}
+    layers = {edge: replace(LAYER, r=edge, s=edge, pad=0) for edge in ratios}
+    contested = [contest(layers[e], ("fft-scipy", ratio, 0.1, "faster"), word="fft") for e, ratio in ratios.items()]
+    first = answer(run(*contested))[0]
+    assert first.startswith("fft-scipy is faster than torch from 9×9 on (0.60 [0.50, 0.70] there): forward, ")
+    lost = contest(layers[3], ("fft-scipy", 1.5, 0.1, "slower"), word="fft")
+    assert "at no size up to 3×3" in answer(run(lost))[0]

@@ -159,9 +159,9 @@ def at_least(problem: Conv) -> Work:
     return problem.direct_work() if without_winograd(problem) or problem.layout == "nhwc" else TILES.work(problem)
 
 
-# Largest honest errors of 22 problems: of a dense one 223 u √(x² ⋆ w²), where sums have 512; of a sparse one 26 u
-# Σ ‖x‖ ‖w‖, where they have 16; 1 200 of a sum of two terms.
-GROWTH = 8.0
+# Largest errors in shares of the bounds of a direct sum (kernels/ops/conv/allowed.py): of dense data 0.6, of sparse
+# 2.4, the images smallest; twice that is allowed.
+GROWTH = 5.0
 ONEDNN: dict[str, Any] = {"missing": onednn.missing}
 ROWS: tuple[Variant[Conv], ...] = (
     Variant(

@@ -54,6 +54,15 @@ COLUMNS = (
 SHARED = ("op", "variant", "device", "threads")  # columns of a comparison, where both sides have the same
 
 
+def samples(run: Run) -> list[dict[str, Any]]:
+    """A row for each visit that was timed: seconds of one use, in the order taken, rejected ones marked."""
+    return [
+        {"contest": x.contest, "name": x.name, "round": number, "seconds": seconds, "rejected": number in x.rejected}
+        for x in run.results
+        for number, seconds in zip(x.rounds or range(len(x.samples)), x.samples, strict=True)
+    ]
+
+
 def results(run: Run) -> list[dict[str, Any]]:
     """A row for each case: base units, `None` where something is unknown or no axis of its operation. Its ratio is that
     of the first comparison in which it is the contender."""

@@ -280,7 +280,7 @@ def replicates(text: str) -> int:
 
 
 def _budget(options: Options, question: Question | None) -> Budget:
-    seconds = question.seconds if question else 30.0
+    seconds = question.seconds if question else 10.0 if options.why else 30.0
     if question and FLAGS & options.flags:
         seconds = 240.0
     if options.budget is not None:

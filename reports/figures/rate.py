@@ -185,7 +185,7 @@ def _lines(sheet: _style.Sheet, content: Rates, sweep: _sweep.Sweep) -> Figure:
     if not all(flat) and any(x.ceiling for x in content.rates):
         sheet.entries.append((_style.handle(**DOTTED), "ceiling"))
     elif any(x.by_reads for x in content.rates):
-        sheet.entries.append((_style.handle(**DOTTED), "ceiling of reading the operands"))
+        sheet.entries.append((_style.handle(**DOTTED), "ceiling of reading the operands, where it is the lower one"))
     figure = sheet.figure(_sweep.height(sweep, 3.6))
     for axes, facet, peaks in zip(_sweep.panels(figure, sweep), sweep.facets, flat, strict=True):
         _frame(axes, content, peaks, upright=True)

@@ -57,6 +57,17 @@ def test_results_are_rows_of_the_same_scalars(run: Run) -> None:
     assert rows[0]["isa"] is None, "an axis of another operation"
 
 
+def test_samples_are_rows_in_the_order_taken() -> None:
+    noted = replace(result(), samples=(1.0, 3.0, 2.0), rounds=(0, 1, 2), rejected=(1,))
+    rows = flat.samples(alone(noted))
+    assert [(x["round"], x["seconds"], x["rejected"]) for x in rows] == [
+        (0, 1.0, False),
+        (1, 3.0, True),
+        (2, 2.0, False),
+    ]
+    assert {x["name"] for x in rows} == {noted.name}
+
+
 def test_an_axis_that_is_called_like_a_column_keeps_its_value() -> None:
     (row,) = flat.results(alone(result(problem={"kernel": 3}, kernel="OpenBLAS")))
     assert (row["kernel"], row["problem_kernel"]) == ("OpenBLAS", 3)

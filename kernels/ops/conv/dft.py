@@ -54,10 +54,6 @@ def work(problem: Conv) -> Work:
     return Work(product + matrix + transforms, problem.bytes + spectra_bytes(problem))
 
 
-def accepts(problem: Conv) -> str | None:
-    return fft.accepts(problem)
-
-
 def matrix(problem: Conv) -> Array:
     """For each frequency the real and the imaginary part of every tap's wave; of a filter's gradient those by which
     its spectrum's parts count in a tap, a conjugate frequency's share with its own."""

@@ -166,12 +166,7 @@ def _row(
         constant=("w",),
     )
     matrix = replace(
-        row,
-        roles=roles[2],
-        name=f"{row.name}-dft",
-        prepare=partial(by_matrix, library=library),
-        accepts=dft.accepts,
-        work=dft.work,
+        row, roles=roles[2], name=f"{row.name}-dft", prepare=partial(by_matrix, library=library), work=dft.work
     )
     return row, kept, matrix
 

@@ -177,7 +177,7 @@ FFTW: dict[str, Any] = {"missing": _missing(fftw.missing), "kernel": fftw.kernel
 TORCH: dict[str, Any] = {"missing": _missing(torch_library.missing), "kernel": torch_library.kernel}
 ROWS: tuple[Variant[Conv], ...] = (
     *_row("scipy", "scipy", by_scipy, (ALWAYS, ALWAYS, ASKED), **SCIPY),
-    *_row("pyfftw", "pyfftw", partial(by_fftw, rigor="measure"), (ASKED, ALWAYS, ()), **FFTW),
+    *_row("pyfftw", "pyfftw", partial(by_fftw, rigor="measure"), (ASKED, ALWAYS, ASKED), **FFTW),
     *_row("pyfftw-estimate", "pyfftw", partial(by_fftw, rigor="estimate"), **FFTW),
     *_row("pyfftw-patient", "pyfftw", partial(by_fftw, rigor="patient"), **FFTW),
     *_row("torch", "torch", by_torch, ((), ASKED, ()), **TORCH),

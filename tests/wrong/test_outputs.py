@@ -18,6 +18,7 @@ from kernels.launch import Launch, Setting
 from kernels.ops.activation.problem import Activation
 from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.cast.problem import Cast
+from kernels.ops.conv.problem import Conv
 from kernels.ops.dropout.problem import Dropout
 from kernels.ops.fma.problem import Fma
 from kernels.ops.gather.problem import Gather
@@ -60,6 +61,9 @@ PROBLEMS: tuple[Problem, ...] = (
     Norm(3, 6, 3, "lrn"),
     Optimizer("adam", 3, 7),
     Optimizer("adadelta", 3, 7),
+    Conv(2, 3, 6, 5, 4, pad=1),
+    Conv(2, 3, 6, 5, 4, stride=2, direction="dgrad", layout="nhwc"),
+    Conv(2, 3, 6, 5, 4, r=2, direction="wgrad"),
     Pooling(2, 3, 7, 3, phase="step"),
     Pooling(3, 3, 6, pool="avg", layout="nhwc", phase="step"),
     Saxpy(256, "warm"),

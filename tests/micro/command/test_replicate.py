@@ -227,5 +227,5 @@ def test_from_python(light_fake: None, own_state: Path) -> None:
 
     run = micro.measure(micro.plan("gemm", m=8, n=8, k=8, variant=["openblas", "naive"], device="fake", replicate=2))
     assert len(run.comparisons[0].replicates) == 2
-    with pytest.raises(UsageError, match="--replicate 0"):
+    with pytest.raises(UsageError, match="replicate=0"):
         micro.plan("gemm", replicate=0)

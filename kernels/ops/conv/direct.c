@@ -102,12 +102,7 @@ static void fill(const plan *q, const float *image, int64_t group)
                 float *to = q->frame + c * q->pitch + y * q->line + i * q->part;
                 const float *from = source + (low + i) * m->pixel;
                 if (end <= first) continue;
-                if (beside > 1)
-                    from_lanes(from + first * apart, apart, to + first, q->pitch, LANES, end - first);
-                else if (apart == 1)
-                    put(to + first, from + first, end - first);
-                else
-                    for (int64_t v = first; v < end; v++) to[v] = from[v * apart];
+                put_apart(to + first, from + first * apart, apart, beside > 1, q->pitch, end - first);
             }
     }
 }

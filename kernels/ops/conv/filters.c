@@ -47,12 +47,7 @@ static void spread(const gradients *q, const float *image, int64_t group, int64_
                     for (int64_t j = 0; j < begin; j++) to[i * taps * q->plane + j] = 0;
                     for (int64_t j = last; j < p->across; j++) to[i * taps * q->plane + j] = 0;
                 }
-                if (beside > 1)
-                    from_lanes(from + begin * apart, apart, to + begin, taps * q->plane, LANES, last - begin);
-                else if (apart == 1)
-                    put(to + begin, from + begin, last - begin);
-                else
-                    for (int64_t j = begin; j < last; j++) to[j] = from[j * apart];
+                put_apart(to + begin, from + begin * apart, apart, beside > 1, taps * q->plane, last - begin);
             }
     }
 }

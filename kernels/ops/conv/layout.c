@@ -118,6 +118,17 @@ INLINE void put(float *to, const float *from, int64_t count)
     if (i < count) store_some(to + i, load_some(from + i, count - i, 0), count - i);
 }
 
+/* A row of pixels that lie `apart`; with `beside` those of LANES channels, each to a plane of its own. */
+INLINE void put_apart(float *to, const float *from, int64_t apart, int beside, int64_t plane, int64_t count)
+{
+    if (beside)
+        from_lanes(from, apart, to, plane, LANES, count);
+    else if (apart == 1)
+        put(to, from, count);
+    else
+        for (int64_t i = 0; i < count; i++) to[i] = from[i * apart];
+}
+
 /* ---- what of the source an output meets ---- */
 
 /* Of one axis: output o of a phase reads, for a tap, the place `step` * o + shift of the source, `low` or more; a phase

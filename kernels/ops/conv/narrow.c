@@ -95,12 +95,7 @@ static void fill(const plan *q, const float *image, int64_t group)
             for (int64_t v = most(0, -below(y, step)); v < last && first < end; v++) {
                 float *to = q->frame + c * q->plane + (part * q->high + v) * q->wide;
                 const float *from = source + ((y + v * step) * m->width + x) * m->pixel;
-                if (beside > 1)
-                    from_lanes(from + first * apart, apart, to + first, q->plane, LANES, end - first);
-                else if (apart == 1)
-                    put(to + first, from + first, end - first);
-                else
-                    for (int64_t i = first; i < end; i++) to[i] = from[i * apart];
+                put_apart(to + first, from + first * apart, apart, beside > 1, q->plane, end - first);
             }
         }
     }

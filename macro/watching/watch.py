@@ -21,7 +21,7 @@ from macro.watching import library_log, perf
 from macro.watching.perf import Sampler
 from macro.watching.recording import Round, Watched
 
-BLOCK = 0.4  # seconds of steps at one level, at least
+BLOCK = 0.1  # seconds of steps at one level, at least
 SELDOM = 3  # only each third round looks at what a level costs, and replays
 SPARE = 4.0  # times as long as perf's samples took to be read, until they are read again
 START = 10.0  # seconds of a process, for a forecast

@@ -27,10 +27,7 @@ from reports.explanation import Explanation
 
 ROOT = Path(__file__).parents[2]
 HOOKS = "micro/command/soak_hooks.py"  # as the commands name it, which run in ROOT
-BUDGET, BESIDE = (
-    20,
-    33,
-)  # seconds of watching a pair; and to start and end it, and to ask its libraries
+BUDGET, BESIDE = 20, 33  # seconds of watching a pair; and to start and end it, and to ask its libraries
 PROVING = 30  # about so many seconds before the first pair of a kind: equal work is proven
 RIGHT, WRONG = 0.9, 0.05  # promised shares: of unequal pairs, at least; of equal ones, at most
 FORMS = (  # of what is watched: equal pairs are watched in the same ways

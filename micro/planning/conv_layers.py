@@ -15,7 +15,7 @@ KIND = "convolutions"
 OF_STEP = ("n", "direction", "layout")  # what a layer does not say of itself
 SIZES = tuple(axis for axis in fields(Conv) if axis.name not in OF_STEP)
 BACKWARD = "backward"  # both gradients together, as benchmarks published them
-OWN: Mapping[str, type] = {"name": str, "count": int, "first": bool, "then": dict}
+OWN: dict[str, type] = {"name": str, "count": int, "first": bool, "then": dict}
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,13 @@ class Layer:
         """What a step computes of it."""
         directions = ("forward", "wgrad") if self.first else ("forward", "dgrad", "wgrad")
         return tuple(replace(self.problem, direction=direction) for direction in directions)
+
+    def published(self, direction: str, measured: str) -> str:
+        """What others measured of a pass, and on what; nothing where they did not."""
+        both = direction != "forward" and direction not in self.then
+        times = self.then.get(BACKWARD if both else direction, {})
+        shown = ", ".join(f"{library} {time:g}" for library, time in times.items())
+        return shown and f"then{' (both gradients)' * both}, {measured}: {shown}"
 
 
 @dataclass(frozen=True)

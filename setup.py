@@ -34,7 +34,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["kernels*", "micro*", "macro*", "reports*"]),
-    package_data={"": ["*.c", "*.cu", "*.json"]},
+    package_data={"": ["*.c", "*.cu", "*.json", "*.txt"]},
     install_requires=[
         "numpy>=2.0",
         "scipy>=1.14",

@@ -178,6 +178,11 @@ class Problem:
         return "/".join(parts)
 
     @property
+    def descriptor(self) -> str | None:
+        """How another benchmark of the operation, which takes one as text, would be asked for it."""
+        return None
+
+    @property
     def said(self) -> dict[str, str]:
         """How a report says those axes of which it says something else than name and value."""
         return {x.name: x.metadata["said"] for x in dataclasses.fields(self) if x.metadata["said"]}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 
 from kernels.ops.conv.problem import Conv
+from micro.answers import conv_ranked
 from micro.answers.conv import answer
 from micro.command.line import main
+from micro.contests import conv_network
 from micro.contests import convolution as build
 from micro.planning.benchmark import Benchmark, Question, Useful
 
@@ -38,6 +40,8 @@ BENCHMARK = Benchmark(
         "grouped": Question("what do groups save? (about 30 s)", build.grouped, answer, 30.0),
         "widths": Question("what does a channel more or less cost? (about 30 s)", build.widths, answer, 30.0),
     },
+    net=Question("what could a step gain in its convolutions?", conv_network.network, conv_ranked.of_net, 120.0),
+    of_file=conv_ranked.of_file,
     useful=(Useful(), Useful("--fft"), Useful("--winograd")),
     small="--n 1",
     default="algorithms",

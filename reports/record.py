@@ -78,6 +78,7 @@ class Result:
     axes: dict[str, str] | None = None  # by axis: word (its value needs no name) or bytes; null: an older file
     witnesses: int = 0  # visits of which a timed launch was compared with float64, at its place and on its data
     digests: dict[str, str] | None = None  # of fields that are data, by field; null: it has none
+    descriptor: str | None = None  # what another benchmark takes for it: of a convolution benchdnn's --dir and sizes
     waits: float | None = None  # share of its time that it waited voluntarily, which counts
 
     def __post_init__(self) -> None:

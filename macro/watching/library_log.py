@@ -40,6 +40,6 @@ def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: C
         process.ask(HANGS, "steps", do="steps", phase=plan.phase, count=1)
         process.ask(HANGS, "bye", do="bye")
         whole = process.wait()  # what its libraries hold in buffers is written as it ends
-    products = list(read(log.read_text("utf-8", "replace")).products) if whole else []
+    products = list(read(log.read_text("utf-8", "replace")).of(Gemm)) if whole else []
     most = max((x.flops for x in products), default=0.0)
     return [x for x in products if x.flops > PROBE * most]

@@ -110,6 +110,7 @@ class Finished:
             problem=asdict(case.problem),
             axes=case.problem.said,
             digests=case.problem.digests() or None,
+            descriptor=case.problem.descriptor,
             ceiling=case_ceilings.title(case) if case.role == "ceiling" else None,
             variant=case.variant,
             device=case.setting.device,

@@ -60,7 +60,7 @@ class Benchmark:
     measures; the one whose axes or questions are named is meant. `data`: what operands hold, unless a person says
     otherwise. Which rows are measured by default stands in the operation's table. `useful`: the command lines that
     `python -m micro all` runs of it; `small`: words that make each of them take no time, for a test of the whole.
-    `net`: what --net asks.
+    `net`: what --net asks. `of_file`: what is said of a run of a file's problems, `Written`.
     """
 
     problem: type[Problem]
@@ -70,6 +70,7 @@ class Benchmark:
     useful: tuple[Useful, ...] = ()
     small: str = ""
     net: Question | None = None
+    of_file: Callable[[Any, Any], list[str]] = lambda run, written: []
     default: str = ""
     sweeping: tuple[str, ...] = ()
     limiting: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
-"""An application's products, from what its library logged: MKL_VERBOSE, cuBLAS's log, ONEDNN_VERBOSE; and how many
-calls of anything else.
+"""An application's products and convolutions, from what its library logged: MKL_VERBOSE, cuBLAS's and cuDNN's log,
+ONEDNN_VERBOSE; and how many calls of anything else.
 
 A BLAS logs its column-major call: sgemm(ta, tb, m, n, k) is row-major M = n, N = m with the flags exchanged.
 """
@@ -7,11 +7,14 @@ A BLAS logs its column-major call: sgemm(ta, tb, m, n, k) is row-major M = n, N 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
+from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
+from kernels.problem import Problem
+from micro.planning import benchdnn, cudnn_log
 
 MKL = re.compile(
     r"MKL_VERBOSE SGEMM\(([NTC]),([NTC]),(\d+),(\d+),(\d+),"
@@ -33,8 +36,17 @@ UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 CUBLAS_CALL = re.compile(
     r"I! cuBLAS .* function cublasStatus_t cublas(?!Create|Destroy|Set|Get|Logger)(\w+?)(?:_v2)?\("
 )
-ONEDNN_CALL = re.compile(r"onednn_verbose,(?:.*,)?exec,cpu,(\w+),")
-ONEDNN_TIME = re.compile(r",([\d.]+)$")  # milliseconds
+ONEDNN_CALL = re.compile(r"(?:onednn|dnnl)_verbose,(?:.*,)?exec,[cg]pu[^,]*,(\w+),")  # the second before 2.6
+ONEDNN_TIME = re.compile(r",([\d.]+(?:e[+-]?\d+)?)$")  # milliseconds
+CONVOLUTION = re.compile(r",convolution,[^,]*,(\w+),([^,]*),.*?([^,]+),[\d.e+-]+$")  # pass, tensors, sizes
+TENSOR = re.compile(r"\b(?:src|wei|dst)[:_](\w+?):")  # its element type
+ROUNDED = re.compile(r"\bfpmath:(?!strict)(\w+)")  # what it may round its operands to
+PASSES = {
+    "forward_training": "forward",
+    "forward_inference": "forward",
+    "backward_data": "dgrad",
+    "backward_weights": "wgrad",
+}
 TYPES = {"f32": "fp32", "bf16": "bf16", "f16": "fp16"}
 CUDA_TYPES = {0: "fp32", 2: "fp16", 3: "int8", 14: "bf16"}  # cudaDataType_t
 
@@ -51,29 +63,41 @@ class Calls:
         return Calls(self.count + other.count, (self.seconds or 0.0) + (other.seconds or 0.0) if timed else None)
 
 
+P = TypeVar("P", bound=Problem)
+K = TypeVar("K")
+
+
 @dataclass(frozen=True)
 class Log:
-    """`products`: each different one in the order in which they were first called; `others`: what else was called, by
-    the library's own word, such as `oneDNN convolution`."""
+    """Calls by the library's own word, such as `oneDNN convolution`, and by what they compute where that is a problem
+    of ours, in the order in which they were first made."""
 
-    products: dict[Gemm, Calls]
-    others: dict[str, Calls]
+    calls: dict[tuple[str, Gemm | Conv | None], Calls]
+
+    def of(self, kind: type[P]) -> dict[P, Calls]:
+        """Each different problem of this kind."""
+        return _summed((problem, calls) for (_, problem), calls in self.calls.items() if isinstance(problem, kind))
+
+    def beside(self, kind: type[Problem]) -> dict[str, Calls]:
+        """All else that was called, by its word."""
+        return _summed((word, calls) for (word, problem), calls in self.calls.items() if not isinstance(problem, kind))
 
 
-Call: TypeAlias = tuple[int, "Gemm | str", "float | None"]  # line, product or word, seconds
+def _summed(calls: Iterable[tuple[K, Calls]]) -> dict[K, Calls]:
+    total: dict[K, Calls] = {}
+    for key, some in calls:
+        total[key] = total[key] + some if key in total else some
+    return total
+
+
+Call: TypeAlias = tuple[int, str, "Gemm | Conv | None", "float | None"]  # line, word, problem, seconds
 
 
 def read(text: str) -> Log:
     """All calls of a log."""
     lines = text.splitlines()
-    log = Log({}, {})
-    for _, what, seconds in sorted((*_mkl(lines), *_cublas(lines), *_onednn(lines)), key=lambda call: call[0]):
-        one = Calls(1, seconds)
-        if isinstance(what, Gemm):
-            log.products[what] = log.products[what] + one if what in log.products else one
-        else:
-            log.others[what] = log.others[what] + one if what in log.others else one
-    return log
+    every = sorted((*_mkl(lines), *_cublas(lines), *_onednn(lines), *_cudnn(lines)), key=lambda call: call[0])
+    return Log(_summed(((word, problem), Calls(1, seconds)) for _, word, problem, seconds in every))
 
 
 def _column_major(ta: str, tb: str, m: int, n: int, k: int, lds: tuple[int, int, int], dtype: str) -> Gemm:
@@ -99,12 +123,12 @@ def _mkl(lines: list[str]) -> Iterator[Call]:
             continue
         timing = MKL_TIME.search(line)
         seconds = float(timing[1]) * UNITS[timing[2]] if timing else None
-        what: Gemm | str = f"MKL {call[1]}"
+        product = None
         if match := MKL.search(line):
             m, n, k, lda, ldb, ldc = map(int, match.groups()[2:])
             if not _empty(m, n, k):
-                what = _column_major(_flag(match[1]), _flag(match[2]), m, n, k, (lda, ldb, ldc), "fp32")
-        yield number, what, seconds
+                product = _column_major(_flag(match[1]), _flag(match[2]), m, n, k, (lda, ldb, ldc), "fp32")
+        yield number, f"MKL {call[1]}", product, seconds
 
 
 def _cublas(lines: list[str]) -> Iterator[Call]:
@@ -112,10 +136,8 @@ def _cublas(lines: list[str]) -> Iterator[Call]:
     for number, line in enumerate(lines):
         if not (call := CUBLAS_CALL.search(line)):
             continue
-        what: Gemm | str = f"cuBLAS {call[1]}"
-        if CUBLAS.search(line) and (product := _cublas_product(lines[number + 1 :])):
-            what = product
-        yield number, what, None
+        product = _cublas_product(lines[number + 1 :]) if CUBLAS.search(line) else None
+        yield number, f"cuBLAS {call[1]}", product, None
 
 
 def _cublas_product(arguments: list[str]) -> Gemm | None:
@@ -139,7 +161,26 @@ def _onednn(lines: list[str]) -> Iterator[Call]:
     for number, line in enumerate(lines):
         if call := ONEDNN_CALL.search(line):
             timing = ONEDNN_TIME.search(line)
-            yield number, _onednn_product(line) or f"oneDNN {call[1]}", float(timing[1]) * 1e-3 if timing else None
+            word, problem = _onednn_convolution(line) if call[1] == "convolution" else (call[1], _onednn_product(line))
+            yield number, f"oneDNN {word}", problem, float(timing[1]) * 1e-3 if timing else None
+
+
+def _onednn_convolution(line: str) -> tuple[str, Conv | None]:
+    """Its word, with the reason where it is none of ours. Which order of the axes a caller has is not said there: the
+    tensors of a line are the library's own copies."""
+    word = "convolution"
+    match = CONVOLUTION.search(line)
+    if not match or match[1] not in PASSES:
+        return f"{word} (its sizes are not understood)", None
+    types = sorted({*TENSOR.findall(match[2]), *ROUNDED.findall(line)})
+    if types != ["f32"]:
+        return f"{word} ({', '.join(types)})", None
+    try:
+        return word, benchdnn.problem(match[3], PASSES[match[1]])
+    except benchdnn.NotTaken as reason:
+        return f"{word} ({reason})", None
+    except ValueError:
+        return f"{word} (its sizes are not understood)", None
 
 
 def _onednn_product(line: str) -> Gemm | None:
@@ -154,3 +195,10 @@ def _onednn_product(line: str) -> Gemm | None:
     m, k, n = (int(size) for size in sizes if size is not None)
     trans = ("n" if src == "ab" else "t") + ("n" if (wei == "ab") == (kind == "matmul") else "t")
     return None if _empty(m, k, n) else Gemm(m, n, k, trans, dtype=TYPES[dtype])
+
+
+def _cudnn(lines: list[str]) -> Iterator[Call]:
+    """Its times are those of the log, not of the call."""
+    for number, word, what in cudnn_log.calls(lines):
+        reason = f" ({what})" if isinstance(what, str) else ""
+        yield number, f"cuDNN {word}{reason}", what if isinstance(what, Conv) else None, None

@@ -163,9 +163,9 @@ def _add_axes(options: argparse.ArgumentParser, benchmark: Benchmark) -> None:
             text += f" ({', '.join(axis.metadata['choices'])})"
         axes.add_argument(option_of(axis.name), metavar="X", help=text)
     axes.add_argument("--variant", metavar="NAMES", help="which kernels, comma-separated (see --list)")
-    about = "problems from JSON, as micro/shapes/fc.json, or from a library's log (MKL, oneDNN, cuBLAS)"
+    about = "problems: JSON like micro/shapes/fc.json, a library's log (MKL, oneDNN, cuBLAS, cuDNN), benchdnn's words"
     axes.add_argument("--shapes", metavar="FILE", type=Path, help=about)
-    net = "every product of a network of micro/shapes, or of a file" if benchmark.net else argparse.SUPPRESS
+    net = "every layer of a network of micro/shapes, or of a file" if benchmark.net else argparse.SUPPRESS
     axes.add_argument("--net", metavar="NAME", help=net)
     axes.add_argument("--vary", metavar="FIELD", help="contests along this field instead of between variants")
 

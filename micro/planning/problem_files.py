@@ -1,32 +1,50 @@
-"""`--shapes`: problems from a JSON file that a person wrote, or from what a library logged."""
+"""`--shapes`: problems from a JSON file that a person wrote, convolutions in benchdnn's words, those of a network, or
+what a library logged."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from kernels.errors import UsageError
-from micro.planning import library_log, written
+from kernels.ops.conv.problem import Conv
+from micro.planning import benchdnn, conv_layers, library_log, written
 from micro.planning.benchmark import Benchmark
 from micro.planning.library_log import Calls
+from micro.planning.network import SHAPES, document
+
+SUFFIXES = (".json", ".txt")  # of the files of micro/shapes
+OF_CONVOLUTIONS = "a log with convolutions: run the application with ONEDNN_VERBOSE=1 or CUDNN_LOGLEVEL_DBG=3"
+OF_PRODUCTS = "a log with products: run the application with MKL_VERBOSE=1, ONEDNN_VERBOSE=1 or CUBLAS_LOGINFO_DBG=1"
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a file holds: each different problem once, those of a log by their time, and what the log says besides."""
+    """What a file holds: each different problem once, those of a log by their time, and what the file says besides.
+    `calls`: how often a log, or a step of a network, has each; `whole`: all calls of a log, with those that are left
+    out; `then`: what was published of a problem."""
 
     problems: Sequence[Any]
     sentences: Sequence[str] = ()
+    calls: Mapping[Any, Calls] = field(default_factory=dict)
+    whole: Calls | None = None
+    then: Mapping[Any, str] = field(default_factory=dict)
 
 
 def read(benchmark: Benchmark, path: Path) -> Written:
     """Raises UsageError."""
+    if benchdnn.is_descriptor(str(path)) and not path.exists():
+        return _described(benchmark, path, str(path))
     try:
-        text = path.read_text("utf-8", errors="replace")
+        text = _found(path).read_text("utf-8", errors="replace")
+        if benchdnn.is_list(text):
+            return _described(benchmark, path, text)
         if not text.lstrip().startswith("{"):
             return _logged(benchmark, path, text)
+        if benchmark.problem is Conv and "network" in written.parsed(text):
+            return of_network(conv_layers.of_record(document(text.encode())))
         rows = _rows(benchmark, text)
     except OSError as error:
         raise UsageError(f"--shapes {path}: {error.strerror}") from None
@@ -41,6 +59,13 @@ def read(benchmark: Benchmark, path: Path) -> Written:
     return Written(list(dict.fromkeys(problems)))
 
 
+def _found(path: Path) -> Path:
+    """The file; one of micro/shapes by its name alone, where there is no other of that name."""
+    if path.exists() or path.suffix or path.parent != Path():
+        return path
+    return next((own for suffix in SUFFIXES if (own := SHAPES / f"{path}{suffix}").exists()), path)
+
+
 def _rows(benchmark: Benchmark, text: str) -> list[dict[str, Any]]:
     """The fields of each problem, by name. Raises ValueError."""
     record = written.parsed(text)
@@ -53,38 +78,73 @@ def _rows(benchmark: Benchmark, text: str) -> list[dict[str, Any]]:
     return [{name: row[name] for name in types if name in row} for row in record["problems"]]
 
 
+def _described(benchmark: Benchmark, path: Path, text: str) -> Written:
+    """Convolutions in benchdnn's words, a file of them or one."""
+    if benchmark.problem is not Conv:
+        raise UsageError(f"--shapes {path}: convolutions in benchdnn's words: python -m micro.conv takes them")
+    try:
+        listed = benchdnn.read(text)
+    except ValueError as error:
+        raise UsageError(f"--shapes {path}: {error}") from None
+    reasons = ", ".join(f"{reason} {_times(count)}" for reason, count in listed.left_out.items())
+    if not listed.problems:
+        raise UsageError(f"--shapes {path}: nothing in it can be measured: {reasons or 'it is empty'}")
+    if listed.taken == 1 and not reasons:
+        return Written(listed.problems)
+    return Written(
+        listed.problems,
+        [
+            f"{path.name}: {listed.taken} of {listed.taken + sum(listed.left_out.values())} convolutions are taken, "
+            f"{len(listed.problems)} cases with their passes; left out: {reasons or 'nothing'}."
+        ],
+    )
+
+
+def of_network(net: conv_layers.Net) -> Written:
+    """What a step of a network computes of convolutions."""
+    calls: dict[Conv, Calls] = {}
+    then: dict[Conv, str] = {}
+    for layer in net.layers:
+        for problem in layer.passes():
+            calls[problem] = calls.get(problem, Calls(0, None)) + Calls(layer.count, None)
+            if published := layer.published(problem.direction, net.measured):
+                then[problem] = published
+    different = len({layer.problem for layer in net.layers})
+    count = sum(layer.count for layer in net.layers)
+    lines = [f"{net.name}: {count} convolutions, {different} of them different, batch {net.batch}."]
+    return Written(list(calls), lines, calls, then=then)
+
+
 def _logged(benchmark: Benchmark, path: Path, text: str) -> Written:
     """Problems from what a library logged."""
     log = library_log.read(text)
-    taken = {problem: calls for problem, calls in log.products.items() if isinstance(problem, benchmark.problem)}
+    taken, others = log.of(benchmark.problem), log.beside(benchmark.problem)
     if not taken:
-        others = f"; it holds {_listed(log.others, None)}" if log.others else ""
-        raise UsageError(
-            f"--shapes {path}: neither JSON like micro/shapes/fc.json nor a log with products: run the application "
-            f"with MKL_VERBOSE=1, ONEDNN_VERBOSE=1 or CUBLAS_LOGINFO_DBG=1{others}"
-        )
+        beside = f"; it holds {_listed(others, None)}" if others else ""
+        wanted = OF_CONVOLUTIONS if benchmark.problem is Conv else OF_PRODUCTS
+        raise UsageError(f"--shapes {path}: neither JSON like micro/shapes/fc.json nor {wanted}{beside}")
     taken = dict(sorted(taken.items(), key=lambda item: -(item[1].seconds or 0.0)))
-    products = sum(taken.values(), Calls(0, 0.0))
-    whole = sum(log.others.values(), products)
+    ours = sum(taken.values(), Calls(0, 0.0))
+    whole = sum(others.values(), ours)
     lines = [
-        f"{path.name}: {products.count} of {whole.count} calls are taken{_share(products, whole)}; left out: "
-        f"{_listed(log.others, whole) if log.others else 'nothing'}."
+        f"{path.name}: {ours.count} of {whole.count} calls are taken{share(ours, whole)}; left out: "
+        f"{_listed(others, whole) if others else 'nothing'}."
     ]
-    lines += [f"{problem.name}: {_times(calls.count)}{_share(calls, whole)}" for problem, calls in taken.items()]
-    return Written(list(taken), lines)
+    lines += [f"{problem.name}: {_times(calls.count)}{share(calls, whole)}" for problem, calls in taken.items()]
+    return Written(list(taken), lines, taken, whole)
 
 
 def _listed(others: Mapping[str, Calls], whole: Calls | None) -> str:
     """What else was called, the longest first."""
     ranked = sorted(others.items(), key=lambda item: (-(item[1].seconds or 0.0), -item[1].count))
-    return ", ".join(f"{name} {_times(calls.count)}{_share(calls, whole) if whole else ''}" for name, calls in ranked)
+    return ", ".join(f"{name} {_times(calls.count)}{share(calls, whole) if whole else ''}" for name, calls in ranked)
 
 
 def _times(count: int) -> str:
     return f"{count} time{'s' * (count != 1)}"
 
 
-def _share(calls: Calls, whole: Calls) -> str:
+def share(calls: Calls, whole: Calls) -> str:
     """Of the logged time; nothing where a call did not say its own."""
     if calls.seconds is None or not whole.seconds:
         return ""

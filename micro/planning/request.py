@@ -79,7 +79,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
         explained = why.contest(asked, list(contests))
         return replace(plan, contests=(explained,), why=explained.name)
     if question is None:
-        return plan
+        return replace(plan, answer=lambda run: benchmark.of_file(run, written)) if written else plan
 
     def refine(run: Run) -> list[Contest]:
         return [contest for one in _by_device(asked) for contest in question.refine(one, run)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kernels.directions import direction
 from kernels.errors import UsageError
-from kernels.ops.conv import layouts
+from kernels.ops.conv import benchdnn, layouts
 from kernels.ops.conv.line import Line
 from kernels.problem import Operand, Problem, Work, axis
 
@@ -69,6 +69,10 @@ class Shape(Problem):
         """With the padding of all sides, where they are alike."""
         words = super().name.split("/")
         return "/".join(word for word in words if not (self.pad and word.partition(":")[0] in SIDES))
+
+    @property
+    def descriptor(self) -> str:
+        return benchdnn.written(self)
 
     @property
     def lines(self) -> tuple[Line, Line]:

@@ -22,7 +22,7 @@ FLAGS = {"n": "N", "t": "T"}
 
 
 def products(text: str) -> list[Gemm]:
-    return list(read(text).products)
+    return list(read(text).of(Gemm))
 
 
 HEAD = "MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture, Lnx 2.60GHz lp64"

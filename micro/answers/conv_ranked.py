@@ -1,0 +1,190 @@
+"""What the convolutions of a log, or of a network's step, could gain by the fastest that is certain, the largest gain
+first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from micro.answers import conv
+from micro.contests.conv_network import PREFIX
+from micro.planning.contest import parse
+from micro.planning.conv_layers import KIND, read
+from micro.planning.network import known
+from reports import units
+
+if TYPE_CHECKING:
+    from micro.planning.problem_files import Written
+    from reports.record import Comparison, Contest, Result, Run
+
+
+@dataclass(frozen=True)
+class Use:
+    """How often a pass of a layer is computed: `calls` of a log with their `share` of its time, in `steps`, or alike
+    layers of one step; `then`: what was published of it."""
+
+    calls: int
+    steps: int = 1
+    share: str = ""
+    name: str = ""
+    then: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A pass of a layer, measured: seconds of a step by the default, and what the fastest would save of them."""
+
+    use: Use
+    contest: Contest
+    default: Result
+    best: Comparison | None
+
+    @property
+    def each(self) -> float:
+        """Seconds of one call, by the default."""
+        assert self.default.seconds is not None
+        return self.default.seconds.median
+
+    @property
+    def seconds(self) -> float:
+        """Of a step's calls, by the default."""
+        return self.use.calls / self.use.steps * self.each
+
+    @property
+    def gain(self) -> float:
+        return 0.0 if self.best is None else self.seconds * (1 - (self.best.ratio or 1.0))
+
+    @property
+    def half(self) -> float:
+        """Half the interval of the gain, that of its ratio."""
+        if self.best is None:
+            return 0.0
+        if self.best.low is None or self.best.high is None:
+            return math.inf
+        return self.seconds * (self.best.high - self.best.low) / 2
+
+
+def of_net(run: Run) -> list[str]:
+    """By layer and pass of the network that was asked for."""
+    uses, contests = [], []
+    for contest in run.contests:
+        if contest.contest.startswith(f"{PREFIX}/"):
+            _, net, layer, count, _ = contest.contest.split("/", 4)
+            contests.append(contest)
+            uses.append(Use(int(count.partition(":")[2]), name=layer, then=_published(net, layer, contest)))
+    return ranked(contests, uses, "A step's convolutions")
+
+
+def of_file(run: Run, written: Written) -> list[str]:
+    """By problem of a log or of a network's file; of other files who is fastest."""
+    if not written.calls:
+        return conv.answer(run)
+    from micro.planning.problem_files import share
+
+    by_name = {problem.name: problem for problem in written.problems}
+    contests = [contest for contest in run.contests if contest.contest in by_name]
+    steps = math.gcd(*(calls.count for calls in written.calls.values())) if written.whole else 1
+    uses = []
+    for contest in contests:
+        problem = by_name[contest.contest]
+        calls = written.calls[problem]
+        part = share(calls, written.whole) if written.whole else ""
+        uses.append(Use(calls.count, steps, part, then=written.then.get(problem, "")))
+    multiples = f" (the log's calls come in multiples of {steps}, which are taken for its steps)" if steps > 1 else ""
+    whole = "The log" if written.whole and steps == 1 else "A step"
+    return ranked(contests, uses, f"{whole}'s convolutions{multiples}")
+
+
+def ranked(contests: Sequence[Contest], uses: Sequence[Use], whole: str) -> list[str]:
+    """A sentence a row, the largest gain first; at last the sum. `whole`: whose calls these are."""
+    rows, untimed = [], []
+    for contest, use in zip(contests, uses, strict=True):
+        row = _row(contest, use)
+        if row is None:
+            untimed.append(f"{_what(contest, use)}: {_calls(use)}, not ranked: {_why(contest)}.")
+        else:
+            rows.append(row)
+    rows.sort(key=lambda row: (-row.gain, -row.seconds))
+    sentences = [f"{rank}. {_sentence(row)}" for rank, row in enumerate(rows, 1)]
+    return [*sentences, *untimed, *([_sum(rows, whole)] if rows else [])]
+
+
+def _row(contest: Contest, use: Use) -> Row | None:
+    """Nothing where the default has no time. Rivals are those in its own setting."""
+    by_name = {result.name: result for result in contest.results}
+    if not contest.comparisons:
+        return None
+    default = by_name[contest.comparisons[0].baseline]
+    if default.seconds is None:
+        return None
+    setting = parse(default.name).setting
+    faster = [
+        one
+        for one in contest.comparisons
+        if one.baseline == default.name and one.verdict == "faster" and parse(one.contender).setting == setting
+    ]
+    return Row(use, contest, default, min(faster, key=lambda one: one.ratio or 1.0, default=None))
+
+
+def _sentence(row: Row) -> str:
+    default = f"{row.default.variant} takes {units.seconds(row.each)}"
+    then = f" ({row.use.then})" if row.use.then else ""
+    head = f"{_what(row.contest, row.use)}: {_calls(row.use)}; {default}"
+    if row.best is None:
+        return f"{head}, and nothing is certainly faster{then}."
+    shown = units.ratio(row.best.ratio, row.best.low, row.best.high)
+    best = parse(row.best.contender).variant
+    step = " a step" if row.use.steps > 1 else ""
+    return f"{head}, {best} {shown} times that: {_interval(row.gain, row.half)}{step} to be gained{then}."
+
+
+def _sum(rows: Sequence[Row], whole: str) -> str:
+    """Gains of different layers are independent."""
+    gain, seconds = sum(row.gain for row in rows), sum(row.seconds for row in rows)
+    half = math.sqrt(sum(row.half**2 for row in rows))
+    most = max(len(row.contest.comparisons) for row in rows)
+    chosen = f", each of the fastest chosen from up to {most} in the same rounds" if most > 1 else ""
+    return (
+        f"{whole} take {units.seconds(seconds)} with {_names(rows)}; {_interval(gain, half)} of them "
+        f"({gain / seconds:.0%}) could be gained{chosen}."
+    )
+
+
+def _names(rows: Sequence[Row]) -> str:
+    return " or ".join(dict.fromkeys(row.default.variant for row in rows))
+
+
+def _what(contest: Contest, use: Use) -> str:
+    """`conv2, dgrad, 5×5, 96→256 channels, 27×27, batch 16`"""
+    problem: Any = parse(contest.results[0].name).problem
+    name = f"{use.name}, " if use.name else ""
+    return f"{name}{problem.direction}, {conv.place(problem)}"
+
+
+def _calls(use: Use) -> str:
+    return f"{use.calls} call{'s' * (use.calls != 1)}{use.share}"
+
+
+def _why(contest: Contest) -> str:
+    """Why nothing is compared there."""
+    reasons = [one.reason for one in contest.comparisons] + [one.reason for one in contest.results]
+    return next(filter(None, reasons), "it has no rival")
+
+
+def _interval(center: float, half: float) -> str:
+    """`4.91 ms [4.80, 5.02]`, in one unit."""
+    if not math.isfinite(half):
+        return f"{units.seconds(center)}, no interval,"
+    ends = ", ".join(units.seconds(end) for end in (center - half, center + half))
+    return f"{units.seconds(center)} [{ends}]"
+
+
+def _published(net: str, layer: str, contest: Contest) -> str:
+    """What the network's file says was measured of a layer."""
+    if net.replace(":", "-") not in known(KIND):
+        return ""
+    own = read(net)
+    problem: Any = parse(contest.results[0].name).problem
+    return "".join(one.published(problem.direction, own.measured) for one in own.layers if one.name == layer)

@@ -1,0 +1,177 @@
+"""A convolution in the words of benchdnn, oneDNN's own benchmark: `g2mb256ic96ih27oc256oh27kh5ph2n"conv2"`.
+
+Dilation is counted from 0 there. Where nothing is said of the width, it is as the height; padding that is not said
+follows from the outputs. The last padding, at the bottom and on the right, is never said: it is what the outputs need.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernels.errors import UsageError
+from kernels.ops.conv.line import Line
+from kernels.ops.conv.problem import Conv
+
+NAMES = "mb|ic|oc|id|ih|iw|od|oh|ow|kd|kh|kw|sd|sh|sw|pd|ph|pw|dd|dh|dw|g"
+SIZE = re.compile(rf"({NAMES})(\d+)")
+SIZES = re.compile(rf"((?:(?:{NAMES})\d+_*)+)")
+NAMED = re.compile(rf"{SIZES.pattern}(?:n.*)?")  # a name ends it, usually in quotes
+PASSES = {  # of benchdnn's --dir; a bias is not measured
+    "FWD_B": "forward",
+    "FWD_D": "forward",
+    "FWD_I": "forward",
+    "BWD_D": "dgrad",
+    "BWD_W": "wgrad",
+    "BWD_WB": "wgrad",
+}
+
+
+class NotTaken(ValueError):
+    """A convolution that is none of ours, and why, in few words."""
+
+
+def is_descriptor(text: str) -> bool:
+    """Whether a text is one convolution in these words."""
+    return NAMED.fullmatch(text) is not None
+
+
+def problem(text: str, direction: str = "forward") -> Conv:
+    """Raises NotTaken, and ValueError where it is no convolution."""
+    match = NAMED.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text}: no convolution like mb16ic3ih32oc64oh32kh3ph1")
+    sizes = SIZE.findall(match[1])
+    said = {name: int(size) for name, size in sizes}
+    if len(said) < len(sizes):
+        raise ValueError(f"{text}: a size stands there twice")
+    if any(name in said for name in ("id", "od", "kd")):
+        raise NotTaken("3-d")
+    down, across = _line(said, "h"), _line(said, "w")
+    if across is None:
+        across = down
+    if down is None and across is not None:  # a line of pixels
+        down = replace(across, size=1, taps=1, before=0, after=0)
+    if down is None or across is None or not {"ic", "oc"} <= said.keys():
+        raise ValueError(f"{text}: it names ic, oc, ih and kh (or iw and kw)")
+    try:
+        return Layer(said.get("mb", 2), said["ic"], said["oc"], down, across, said.get("g", 1)).problem(direction)
+    except UsageError as error:
+        raise ValueError(f"{text}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution before it is known to be one of ours: its stride and dilation down and across may differ."""
+
+    images: int
+    channels: int
+    filters: int
+    down: Line
+    across: Line
+    groups: int = 1
+
+    def problem(self, direction: str) -> Conv:
+        """Raises NotTaken, and UsageError where it is no convolution."""
+        down, across = self.down, self.across
+        if down.stride != across.stride:
+            raise NotTaken("two strides")
+        if down.dilation != across.dilation:
+            raise NotTaken("two dilations")
+        sides = {"top": down.before, "left": across.before, "bottom": down.after, "right": across.after}
+        alike = len(set(sides.values())) == 1
+        pads: dict[str, Any] = (
+            {"pad": down.before} if alike else {f"pad_{side}": zeros for side, zeros in sides.items()}
+        )
+        sizes = (self.images, self.channels, down.size, across.size, self.filters, down.taps, across.taps)
+        return Conv(*sizes, stride=down.stride, dilation=down.dilation, groups=self.groups, direction=direction, **pads)
+
+
+def line(size: int, taps: int, *, stride: int, dilation: int, outputs: int | None, before: int | None) -> Line:
+    """Padding that is the same on both sides where that gives the outputs; else what they need after the image. Raises
+    NotTaken."""
+    if stride < 1:
+        raise NotTaken("stride 0")
+    reach = (taps - 1) * dilation + 1
+    if outputs is None:
+        return Line(size, taps, stride, before or 0, before or 0, dilation)
+    needed = (outputs - 1) * stride - size + reach
+    if before is None:
+        before = max(needed, 0) // 2
+    if (size + 2 * before - reach) // stride + 1 == outputs:
+        return Line(size, taps, stride, before, before, dilation)
+    if needed - before <= -stride:
+        raise NotTaken("outputs left out")
+    return Line(size, taps, stride, before, max(needed - before, 0), dilation)
+
+
+def _line(said: Mapping[str, int], axis: str) -> Line | None:
+    """Of the height or the width; nothing where nothing is said of it."""
+    named = [name for name in said if name[1:] == axis and said[name] != (1 if name[0] == "s" else 0)]
+    if not named:
+        return None
+    if missing := [name for name in (f"i{axis}", f"k{axis}") if name not in said]:
+        raise ValueError(f"{missing[0]} is missing, beside {', '.join(named)}")
+    return line(
+        said[f"i{axis}"],
+        said[f"k{axis}"],
+        stride=said.get(f"s{axis}", 1),
+        dilation=said.get(f"d{axis}", 0) + 1,
+        outputs=said.get(f"o{axis}"),
+        before=said.get(f"p{axis}"),
+    )
+
+
+def is_list(text: str) -> bool:
+    """Whether a file is one of convolutions in these words: its first line that is no remark says so."""
+    first = next((line for line in _lines(text)), (0, ""))[1]
+    return first.startswith("--") or is_descriptor(first)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """With their numbers, without remarks."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if bare := line.partition("#")[0].strip():
+            yield number, bare
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The convolutions of a file: each different one once, in every pass that is asked for; how many lines they are;
+    and how many are left out, by reason."""
+
+    problems: list[Conv]
+    taken: int
+    left_out: dict[str, int]
+
+
+def read(text: str) -> Listed:
+    """Of a file: in all passes unless a --dir above it says which. Raises ValueError."""
+    directions: tuple[str, ...] = tuple(dict.fromkeys(PASSES.values()))
+    problems: dict[Conv, None] = {}
+    left_out: dict[str, int] = {}
+    taken = 0
+    for number, line in _lines(text):
+        try:
+            if line.startswith("--"):
+                directions = _directions(line)
+                continue
+            problems |= dict.fromkeys(problem(line, direction) for direction in directions)
+            taken += 1
+        except NotTaken as reason:
+            left_out[str(reason)] = left_out.get(str(reason), 0) + 1
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
+    return Listed(list(problems), taken, left_out)
+
+
+def _directions(line: str) -> tuple[str, ...]:
+    """The passes of `--dir=FWD_D,BWD_D`. Raises ValueError."""
+    name, _, value = line.partition("=")
+    if name != "--dir":
+        raise ValueError(f"{line}: of benchdnn's options --dir alone is read; take the line out")
+    if strange := [word for word in value.split(",") if word not in PASSES]:
+        raise ValueError(f"{line}: {strange[0]}: there are {', '.join(PASSES)}")
+    return tuple(dict.fromkeys(PASSES[word] for word in value.split(",")))

@@ -39,18 +39,18 @@ PACKAGES = ("numpy", "scipy", "torch", "pyfftw", "onednn-cpu-gomp")
 PATIENCE = 600.0  # seconds for one kernel: the first to need a library loads it, and some plan
 EACH, RATE, LAUNCHES = 0.25, 40e9, 4  # seconds beside launches, FLOP/s, and launches of a check: for the forecast
 KNOWN = ("right", "unavailable")  # outcomes that are not asked for again
-FINE = (*KNOWN, "refused")  # by the kernel's own rules, which may be others the next time
-WORDS = (*FINE, "wrong", "crashed", "failed")
+WORDS = (*KNOWN, "refused", "wrong", "crashed", "failed")  # refused: by a kernel's own rules
 POSITIVE = Setting(data="uniform")  # a probe beside those of a convolution
 
 
 @dataclass(frozen=True)
 class Record:
-    """The file of this machine and these packages: a line for each start, and for each kernel on each problem; the
-    last one counts."""
+    """The file of this machine and these packages: a line for each start, for each kernel that was asked on a problem,
+    and for all that refuse it by their own rules; the last one counts."""
 
     path: Path
     lines: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # by problem and kernel
+    refused: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # by problem and reason, kernels
 
     def __post_init__(self) -> None:
         """What is there; a line that was cut short is ended, and nothing else."""
@@ -66,6 +66,8 @@ class Record:
     def _keep(self, line: dict[str, Any]) -> None:
         if "variant" in line:
             self.lines[line["problem"], line["variant"]] = line
+        elif "refused" in line:
+            self.refused[line["problem"]] = line["refused"]
 
     def append(self, line: dict[str, Any]) -> None:
         """It is in the file when this returns."""
@@ -114,8 +116,8 @@ def figures(*names: str) -> Iterator[Figure]:
             for shape, passes in _together(problems).items():
                 for problem in passes:
                     check(workers, problem, here, kept)
-                yield judged(shape.name, [line for problem in passes for line in of_problem(kept, problem)])
-        yield judged(f"all of {name}", [line for problem in problems for line in of_problem(kept, problem)])
+                yield judged(shape.name, passes, here, kept)
+        yield judged(f"all of {name}", problems, here, kept)
 
 
 def _together(problems: Iterable[Conv]) -> dict[Conv, list[Conv]]:
@@ -141,12 +143,15 @@ def forecast(name: str, problems: Sequence[Conv], rows: Sequence[Variant[Conv]],
 
 def check(workers: Workers, problem: Conv, rows: Sequence[Variant[Conv]], kept: Record) -> None:
     """Every kernel on one problem, but for those that are known."""
+    refused: dict[str, list[str]] = {}
     for row in rows:
-        why, outcome = row.accepts(problem), kept.outcome(problem, row)
-        if outcome == "refused" if why else outcome in KNOWN:
-            continue
-        line = {"outcome": "refused", "reason": why} if why else asked(workers, Case(problem, row.name, POSITIVE))
-        kept.append({"problem": problem.name, "variant": row.name, **line})
+        if why := row.accepts(problem):
+            refused.setdefault(why, []).append(row.name)
+        elif kept.outcome(problem, row) not in KNOWN:
+            reply = asked(workers, Case(problem, row.name, POSITIVE))
+            kept.append({"problem": problem.name, "variant": row.name, **reply})
+    if kept.refused.get(problem.name, {}) != refused:
+        kept.append({"problem": problem.name, "refused": refused})
 
 
 def asked(workers: Workers, case: Case) -> dict[str, Any]:
@@ -167,19 +172,16 @@ def _outcome(error: Exception) -> str:
     return next((word for kind, word in words.items() if isinstance(error, kind)), "failed")
 
 
-def of_problem(kept: Record, problem: Conv) -> list[dict[str, Any]]:
-    """What is known of one."""
-    rows = (kept.lines.get((problem.name, row.name)) for row in conv_checks.kernels())
-    return [line for line in rows if line]
-
-
-def judged(name: str, lines: Sequence[dict[str, Any]]) -> Figure:
+def judged(name: str, problems: Sequence[Conv], rows: Sequence[Variant[Conv]], kept: Record) -> Figure:
     """How many are right, the one that is nearest to its bound, and every one that is not right by name."""
+    accepted = [(problem, row.name) for problem in problems for row in rows if not row.accepts(problem)]
+    lines = [line for problem, name in accepted if (line := kept.lines.get((problem.name, name)))]
     counts = Counter(line["outcome"] for line in lines)
-    parts = [f"{counts[word]} {word}" for word in WORDS if counts[word]] or ["nothing"]
+    counts["refused"] = len(problems) * len(rows) - len(accepted)
+    parts = [f"{counts[word]} {word}" for word in WORDS if counts[word]]
     if counts["right"]:
         worst = max((line for line in lines if line["outcome"] == "right"), key=lambda line: float(line["share"]))
         parts.append(f"at most {worst['share']:.2g} of its bound, {worst['variant']} on {worst['problem']}")
-    bad = [line for line in lines if line["outcome"] not in FINE]
+    bad = [line for line in lines if line["outcome"] not in KNOWN]
     parts += [f"{line['variant']} on {line['problem']} {line['outcome']}: {line['reason']}" for line in bad]
     return Figure(name, "; ".join(parts), "every answer right or refused with its reason", not bad)

@@ -132,6 +132,7 @@ SMALL = {
 LAYERS = {
     "resnet-56": Conv(16, 16, 32, 32, 16, pad=1),
     "resnet-56, strided": Conv(16, 16, 32, 32, 32, stride=2, pad=1),
+    "a long sum": Conv(16, 8, 56, 56, 8, pad=1),
     "alexnet-r conv2": Conv(16, 32, 15, 15, 32, 5, 5, pad=2),
 }
 LARGE = {
@@ -188,7 +189,7 @@ def test_wrong_twins_are_refused_by_the_bounds_of_every_family(problem: Conv) ->
 
 def test_families_differ() -> None:
     assert len(families(SMALL["plain"])) >= 6
-    assert {growth for _, growth in families(SMALL["strided"])} == {1.0, 5.0}  # the latter where a library chooses
+    assert {growth for _, growth in families(SMALL["strided"])} == {1.0, 5.0}  # the latter where a library may choose
 
 
 # Through the whole check

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kernels.errors import UsageError
-from kernels.ops.conv import allowed, projected
+from kernels.ops.conv import allowed, projected, truth
 from kernels.ops.conv.problem import Conv, Spread, spread
 from kernels.problem import Inputs
 
@@ -163,9 +163,14 @@ def test_rivals_share_the_projected_truth(direction: str, monkeypatch: pytest.Mo
     x = Inputs(problem.fill(np.random.default_rng(8)))
     (output,) = problem.outputs
     honest = problem.reference(x)[output.name].astype("f4")
-    counted = []
-    truth_of = projected.truth.output
-    monkeypatch.setattr(projected.truth, "output", lambda *of: counted.append(of[0]) or truth_of(*of))
+    counted: list[Any] = []
+    output_of = truth.output
+
+    def counting(one: Any, *inputs: Any) -> Any:
+        counted.append(one)
+        return output_of(one, *inputs)
+
+    monkeypatch.setattr(truth, "output", counting)
     evidence = [projected.compare(kind, x, {output.name: honest}, U, "dense")[0] for kind in (problem, spread(problem))]
     of_vectors = [one for one in counted if projected.VECTORS in (one.c, one.k)]
     assert len(of_vectors) == 1

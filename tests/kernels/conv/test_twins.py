@@ -17,6 +17,7 @@ from kernels.launch import Bind, Launch, Setting
 from kernels.ops.conv.problem import Conv
 from kernels.problem import Inputs
 from kernels.variant import Variant
+from micro.contests.conv_checks import kernels
 from micro.worker import check as checking
 
 CPU = open_device("cpu")
@@ -235,3 +236,17 @@ def test_a_stale_filter_or_image_is_refused(direction: str, kept: str, shape: Co
     row, problem = stale(kept), replace(shape, direction=direction)
     with pytest.raises(WrongResult, match=f"keeps a copy of its input {kept}|repeats|off by"):
         checking.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), 2)
+
+
+KEEPING = [row for row in kernels() if row.constant and not row.missing()]
+
+
+@pytest.mark.parametrize("direction", PASSES[:2])
+@pytest.mark.parametrize("row", KEEPING, ids=lambda row: row.name)
+def test_a_stale_spectrum_is_refused(row: Variant[Conv], direction: str) -> None:
+    """Of a filter that nobody declared to stay the same; with that word it is right."""
+    problem = replace(SMALL["plain"], direction=direction)
+    checking.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), 3)
+    undeclared = replace(row, constant=())
+    with pytest.raises(WrongResult, match="^keeps a copy of its input w|^repeats"):
+        checking.check(CPU, problem, undeclared, row.prepare(problem, CPU, Setting()), 3)

@@ -248,5 +248,5 @@ def test_a_stale_spectrum_is_refused(row: Variant[Conv], direction: str) -> None
     problem = replace(SMALL["plain"], direction=direction)
     checking.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), 3)
     undeclared = replace(row, constant=())
-    with pytest.raises(WrongResult, match="^keeps a copy of its input w|^repeats"):
+    with pytest.raises(WrongResult, match=r"^keeps a copy of its input w|^repeats"):
         checking.check(CPU, problem, undeclared, row.prepare(problem, CPU, Setting()), 3)

@@ -159,6 +159,7 @@ def test_it_goes_on_behind_a_kill(asked: Callable[[Reply], list[str]], tmp_path:
     *_, whole = soak_conv.figures("small")
     assert len(calls) == 4 and whole.found.startswith("9 right; 3 refused")
     assert len(Record(file).lines) == 9 and len(Record(file).refused) == 3
+    assert file.read_text().count('\n{"head"') == 1, "the cut line has an end of its own"
 
 
 def test_a_rule_that_changes_is_followed(asked: Callable[[Reply], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ wheels: .venv/done ## what `make gpu` wants beside CUDA, CuPy and PyTorch, for P
 heavy: .venv/done ## MKL, torch (its CPU build), Numba, cffi, pyFFTW, oneDNN with Winograd: the rivals that are no dependency
 	$(BIN)/pip install -q -c constraints.txt mkl torch numba cffi pyfftw 'onednn-cpu-gomp; sys_platform == "linux" and platform_machine == "x86_64"'
 
-soak: .venv/done ## the figures that issues promise, measured: an hour or two, on a quiet machine
+soak: .venv/done ## the figures that issues promise, measured: two or three hours, on a quiet machine
 	$(BIN)/python -m micro.selftest --full
 	$(BIN)/python -m micro.selftest --soak
 

@@ -9,7 +9,16 @@ from functools import partial
 from typing import TypeAlias
 
 from kernels.errors import UsageError
-from micro.command import figure, soak_causes, soak_elementwise, soak_explain, soak_frameworks, soak_rate, soak_sweeps
+from micro.command import (
+    figure,
+    soak_causes,
+    soak_conv,
+    soak_elementwise,
+    soak_explain,
+    soak_frameworks,
+    soak_rate,
+    soak_sweeps,
+)
 from micro.command.outputs import for_people, open_outputs
 from micro.planning.options import Outputs
 
@@ -21,8 +30,12 @@ PARTS: dict[str, Part] = {
     "frameworks": soak_frameworks.figures,
     "explain": soak_explain.figures,
     "causes": soak_causes.figures,
+    "conv": soak_conv.figures,
 }
-PIECES: dict[str, Part] = {f"causes:{kind}": partial(soak_causes.figures, kind) for kind in soak_causes.KINDS}
+PIECES: dict[str, Part] = {
+    **{f"causes:{kind}": partial(soak_causes.figures, kind) for kind in soak_causes.KINDS},
+    **{f"conv:{kind}": partial(soak_conv.figures, kind) for kind in soak_conv.KINDS},
+}
 
 
 def run(parts: str = "", json_file: str | None = None) -> int:

@@ -141,7 +141,7 @@ class _Inputs:
 
     def __init__(self, problem: Problem, variant: Variant[Any], rng: np.random.Generator, drawn: Drawn | None) -> None:
         self._problem, self._variant, self._rng = problem, variant, rng
-        self._drawn = drawn if drawn and not variant.constant else None
+        self._drawn = drawn if drawn and drawn.constant == variant.constant else None
         self._known: dict[str, dict[str, Array]] = {}
         self._kept: dict[str, Array] = {}
 

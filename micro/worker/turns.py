@@ -90,10 +90,12 @@ def _placed(whole: Sequence[Turn], fenced: bool) -> list[Turn]:
 @dataclass
 class Drawn:
     """A problem's probes, drawn when they are asked for and then kept: rivals on a device whose references take longer
-    than its launches are checked on the same inputs."""
+    than its launches are checked on the same inputs. `constant`: inputs that are the same in all probes, for rivals
+    that keep those."""
 
     problem: Problem
     seed: int
+    constant: tuple[str, ...] = ()
     probes: dict[str, Inputs] = field(default_factory=dict)
 
     def __call__(self, probe: str) -> Inputs:
@@ -101,7 +103,9 @@ class Drawn:
 
         if probe not in self.probes:
             rng = np.random.default_rng((self.seed, len(self.probes)))
-            self.probes[probe] = Inputs(self.problem.fill(rng, probe))
+            filled = self.problem.fill(rng, probe)
+            first = next(iter(self.probes.values()), filled)
+            self.probes[probe] = Inputs(filled | {name: first[name] for name in self.constant})
         return self.probes[probe]
 
 

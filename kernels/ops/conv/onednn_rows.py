@@ -159,6 +159,11 @@ def at_least(problem: Conv) -> Work:
     return problem.direct_work() if without_winograd(problem) or problem.layout == "nhwc" else TILES.work(problem)
 
 
+def by_its_kernel(problem: Conv) -> Conv:
+    """A sum term by term where it can be nothing else: a long one has errors that no tile's transform has."""
+    return problem if without_winograd(problem) else spread(problem)
+
+
 # Largest errors in shares of the bounds of a direct sum (kernels/ops/conv/allowed.py): of dense data 0.6, of sparse
 # 2.4, the images smallest; twice that is allowed.
 GROWTH = 5.0
@@ -194,7 +199,7 @@ ROWS: tuple[Variant[Conv], ...] = (
         growth=GROWTH,
         accepts=wrong_by_winograd,
         work=at_least,
-        judged=spread,
+        judged=by_its_kernel,
         roles=(),
         **ONEDNN,
     ),

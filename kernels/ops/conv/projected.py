@@ -1,5 +1,5 @@
 """A large convolution's answer, compared with the truth without the whole truth (Freivalds 1977): its channels times
-three random vectors, drawn after the answer, and a few parts of it element by element.
+three random vectors, drawn after the first answer to these inputs, and a few parts of it element by element.
 
 With the vectors the float64 reference has three channels and not hundreds.
 """
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kernels.ops.conv import allowed, excerpts, truth
-from kernels.problem import Evidence
+from kernels.problem import Evidence, once
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,22 +39,39 @@ def _projections(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str, r
 
     operands = problem.operands()
     first, second, answer = (problem.plain((got if x_.role == "out" else x)[x_.name]) for x_ in operands)
-    which, channel = (1, 0) if problem.direction == "forward" else (1, 1) if problem.direction == "dgrad" else (0, 1)
-    inputs = [first, second]
-    vectors = rng.standard_normal((VECTORS, inputs[which].shape[channel]))
-    want = truth.output(
-        _with_channels(problem, VECTORS),
-        *(_times(vectors, a, channel) if i == which else a.astype(np.float64) for i, a in enumerate(inputs)),
-    )
+    inputs = (first, second)
+    vectors, want = once(x, ("projected", probe), lambda: _projected(problem, inputs, rng))
     error = np.abs(_times(vectors, answer, 1) - want)
+    bound = once(x, ("projected", type(problem), probe), lambda: _allowed(problem, inputs, probe))
+    return Evidence(operands[2].name, "freivalds", error, u * np.broadcast_to(bound, error.shape))
+
+
+def _channel(problem: Shape) -> tuple[int, int]:
+    """Which of the inputs has the answer's channels, and along which of its axes."""
+    return {"forward": (1, 0), "dgrad": (1, 1), "wgrad": (0, 1)}[problem.direction]
+
+
+def _projected(problem: Shape, inputs: tuple[Array, Array], rng: np.random.Generator) -> tuple[Array, Array]:
+    """The vectors, and what the answer's channels times them are to be."""
+    import numpy as np
+
+    which, channel = _channel(problem)
+    vectors = rng.standard_normal((VECTORS, inputs[which].shape[channel]))
+    both = (_times(vectors, a, channel) if i == which else a.astype(np.float64) for i, a in enumerate(inputs))
+    return vectors, truth.output(_with_channels(problem, VECTORS), *both)
+
+
+def _allowed(problem: Shape, inputs: tuple[Array, Array], probe: str) -> Array:
+    """The root of the sum of squares of all channels' bounds: exact of the quadratic ones, no less of the others
+    (Minkowski)."""
+    import numpy as np
+
+    which, channel = _channel(problem)
     one = (
         np.sqrt(np.square(a, dtype=np.float64).sum(axis=channel, keepdims=True)) if i == which else a
         for i, a in enumerate(inputs)
     )
-    # The root of the sum of squares of all channels' bounds: exact of the quadratic ones, no less of the others
-    # (Minkowski).
-    bound = allowed.of_sums(_with_channels(problem, 1), probe, *one)
-    return Evidence(operands[2].name, "freivalds", error, u * np.broadcast_to(bound, error.shape))
+    return allowed.of_sums(_with_channels(problem, 1), probe, *one)
 
 
 def _with_channels(problem: Shape, count: int) -> Shape:

@@ -18,7 +18,7 @@ from kernels.launch import Launch, Setting
 from kernels.libs import nnpack, onednn, torch_log
 from kernels.libs import torch as torch_library
 from kernels.ops.conv import nnpack_rows, onednn_rows, torch_rows
-from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.problem import Conv, Spread
 from kernels.repeated import repeated
 from kernels.variant import Variant
 from micro.planning.contest import Case
@@ -185,6 +185,12 @@ def test_winograd_is_refused_where_it_is_wrong() -> None:
         pytest.skip(str(reason))
     with pytest.raises(WrongResult):
         check.check(device, one, row, bind, 5)
+
+
+def test_a_choice_that_is_none_is_judged_as_a_sum() -> None:
+    auto = find("conv", "onednn-auto")
+    assert isinstance(auto.judged(problem(**AROUND)), Spread)
+    assert not isinstance(auto.judged(problem(r=5, s=5)), Spread)
 
 
 @onednn_here

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from kernels.errors import UsageError
-from kernels.ops.conv import allowed, projected
+from kernels.ops.conv import allowed, projected, truth
 from kernels.ops.conv.problem import Conv, Spread, spread
+from kernels.problem import Inputs
 
 U = 2.0**-24
 PASSES = ("forward", "dgrad", "wgrad")
@@ -153,6 +154,30 @@ def test_a_large_answer_is_projected(probe: str, direction: str, monkeypatch: py
     honest[..., 0] *= 1.01
     evidence = projected.compare(problem, x, {output.name: honest}, U, probe)
     assert not (evidence[0].error <= evidence[0].bound).all()
+
+
+@pytest.mark.parametrize("direction", PASSES)
+def test_rivals_share_the_projected_truth(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And none of them its bounds with one that is judged otherwise."""
+    problem = Conv(2, 32, 8, 8, 32, 3, 3, 1, 1, 1, 1, 1, direction=direction)
+    x = Inputs(problem.fill(np.random.default_rng(8)))
+    (output,) = problem.outputs
+    honest = problem.reference(x)[output.name].astype("f4")
+    counted: list[Any] = []
+    output_of = truth.output
+
+    def counting(one: Any, *inputs: Any) -> Any:
+        counted.append(one)
+        return output_of(one, *inputs)
+
+    monkeypatch.setattr(truth, "output", counting)
+    evidence = [projected.compare(kind, x, {output.name: honest}, U, "dense")[0] for kind in (problem, spread(problem))]
+    of_vectors = [one for one in counted if projected.VECTORS in (one.c, one.k)]
+    assert len(of_vectors) == 1
+    assert np.array_equal(evidence[0].error, evidence[1].error) and (evidence[0].bound < evidence[1].bound).any()
+    honest[0] *= 1.01
+    again = projected.compare(problem, x, {output.name: honest}, U, "dense")[0]
+    assert not (again.error <= again.bound).all()
 
 
 @pytest.mark.parametrize(

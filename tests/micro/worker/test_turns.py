@@ -126,6 +126,14 @@ def test_a_change_for_one_call_is_taken_back() -> None:
     assert all(np.array_equal(x[name], held[name]) for name in held)
 
 
+def test_a_constant_input_is_the_same_in_every_probe() -> None:
+    kept, fresh = turns.Drawn(SMALL, 1, ("b",)), turns.Drawn(SMALL, 1)
+    assert np.array_equal(kept("dense")["b"], kept("sparse")["b"]) and kept("dense") is kept("dense")
+    assert not np.array_equal(kept("dense")["a"], kept("sparse")["a"])
+    assert not np.array_equal(fresh("dense")["b"], fresh("sparse")["b"])
+    assert np.array_equal(kept("dense")["b"], fresh("dense")["b"])
+
+
 # Fences
 
 

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 class Setting:
     """How, not what. `device`, `threads`, `isa`, the instruction set or kernel family that libraries are asked
     for, and `heap`, the allocator's policy, are fixed per process; `cold` names the operands not in cache, `data`
-    what all are drawn from."""
+    what all are drawn from; `workspace`: bytes that a kernel may hold beside its operands, None: as many as it likes.
+    """
 
     threads: int = 1
     cold: tuple[str, ...] = ()
@@ -20,6 +21,7 @@ class Setting:
     isa: str = "default"
     data: str = "normal"
     heap: str = "default"
+    workspace: int | None = None
 
     @property
     def name(self) -> str:
@@ -33,6 +35,8 @@ class Setting:
             words.append(f"data:{self.data}")
         if self.heap != "default":
             words.append(f"heap:{self.heap}")
+        if self.workspace is not None:
+            words.append(f"workspace:{self.workspace}")
         return "/".join(words + ([f"cold:{'+'.join(self.cold)}"] if self.cold else []))
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 
 from kernels.ops.conv.problem import Conv
+from micro.answers import conv_find as searches
+from micro.answers import conv_pareto as memory
 from micro.answers import conv_ranked
 from micro.answers.conv import answer
 from micro.command.line import main
-from micro.contests import conv_network
+from micro.contests import conv_find, conv_network, conv_pareto
 from micro.contests import convolution as build
 from micro.planning.benchmark import Benchmark, Question, Useful
 
@@ -39,6 +41,25 @@ BENCHMARK = Benchmark(
         "layouts": Question("channels first, last, or in blocks? (about 40 s)", build.layouts, answer, 40.0),
         "grouped": Question("what do groups save? (about 30 s)", build.grouped, answer, 30.0),
         "widths": Question("what does a channel more or less cost? (about 30 s)", build.widths, answer, 30.0),
+        "find": Question(
+            "what does the default cost, and a search for the fastest? (about 60 s)",
+            conv_find.build,
+            searches.answer,
+            60.0,
+            conv_find.refine,
+            all="every layer",
+            kept=0.4,
+        ),
+        "pareto": Question(
+            "how much time for how many bytes beside the operands? (about 60 s)",
+            conv_pareto.build,
+            memory.answer,
+            60.0,
+            conv_pareto.refine,
+            all="every layer",
+            kept=0.4,
+            several=("workspace",),
+        ),
     },
     net=Question("what could a step gain in its convolutions?", conv_network.network, conv_ranked.of_net, 120.0),
     of_file=conv_ranked.of_file,

@@ -70,6 +70,7 @@ class Result:
     canary: dict[str, Any] | None = None  # seconds of kernels of known cost, look by look
     setup_seconds: float | None = None  # compile, plan, pack, allocate
     workspace: int = 0  # bytes the kernel holds beside its operands
+    workspace_limit: int | None = None  # bytes it was allowed there; null: as many as it likes
     warnings: tuple[str, ...] = ()  # what makes its times less than plain
     repeat: str = ""  # the command that measures it again
     evidence: str | None = None  # file of what a wrong kernel left

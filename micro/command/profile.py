@@ -21,6 +21,7 @@ from micro.measuring.checks import refuse_size
 from micro.planning.contest import Case, Contest, one_case
 from micro.planning.protocol import WARM
 from micro.worker import check, guards
+from micro.worker.kernels import refuse_workspace
 from micro.worker.process import POOLS, pin
 from reports import units
 
@@ -73,6 +74,7 @@ def _launch(device: Device, case: Case, fifos: Sequence[str]) -> float:
     launch = bind(bench.views)
     if reason := refusal(case.setting.isa, *(launch.kernel or variant.kernel())):
         raise Unavailable(reason)
+    refuse_workspace(case, launch.workspace)
     for _ in range(WARM):
         launch.call()
     device.sync()

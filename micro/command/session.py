@@ -172,9 +172,12 @@ def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset()) 
     need = partial(_first_look, limits=at.runner.limits)  # of one run of a contest
     share = sum(map(need, left)) / (sum(map(need, plan.contests)) or 1.0)
     rest = max(plan.budget.seconds - taken, plan.budget.seconds * share)
-    rest = _measure(at, left, replace(plan.budget, seconds=rest), plan.replicates)
-    while (more := _fresh(plan.refine(so_far()), at.file.run)) and rest >= plan.replicates * sum(map(need, more)):
-        rest = _measure(at, more, replace(plan.budget, seconds=rest), plan.replicates)
+    kept = plan.kept * rest
+    rest = kept + _measure(at, left, replace(plan.budget, seconds=rest - kept), plan.replicates)
+    while more := _fresh(plan.refine(so_far()), at.file.run):
+        if not kept and rest < plan.replicates * sum(map(need, more)):
+            break
+        rest = _measure(at, more, replace(plan.budget, seconds=max(rest, 0.0)), plan.replicates)
     sentences = why.answer(plan.why, so_far()) if plan.why else plan.answer(so_far())
     if sentences and sentences not in [note.data.get("sentences") for note in at.file.run.notes]:
         at.file.append(Note("answer", {"sentences": sentences}))

@@ -93,8 +93,9 @@ class Benchmark:
 @dataclass(frozen=True)
 class Question:
     """`build` gives its contests; `refine` further ones from the run so far, until there are none; `answer`
-    the sentences for the top of the report. `seconds`: its budget of measuring. `full`, `all`: what these flags make of
-    it; empty where they change nothing."""
+    the sentences for the top of the report. `seconds`: its budget of measuring, `kept`: the share of it that is for
+    what `refine` gives. `full`, `all`: what these flags make of it; empty where they change nothing. `several`:
+    settings of which it takes more than one value."""
 
     help: str
     build: Callable[[Request], list[Contest]]
@@ -103,6 +104,8 @@ class Question:
     refine: Callable[[Request, Any], list[Contest]] = lambda asked, run: []
     full: str = ""
     all: str = ""
+    kept: float = 0.0
+    several: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

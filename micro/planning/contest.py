@@ -17,6 +17,7 @@ SETTINGS = {
     "isa": "the instruction set",
     "data": "what the operands hold",
     "heap": "the allocator's policy",
+    "workspace": "the bytes allowed beside the operands",
 }
 Role: TypeAlias = Literal["measured", "canary", "ceiling"]
 
@@ -92,5 +93,6 @@ def parse(name: str) -> Case:
     own = {x.name: hints[x.name](pairs.pop(x.name)) for x in fields(kind) if x.name in pairs}
     cold = tuple(pairs["cold"].split("+")) if "cold" in pairs else ()
     variant = pairs["variant"].replace("%2F", "/").replace("%25", "%")
+    limit = int(pairs.pop("workspace")) if "workspace" in pairs else None
     given = {key: pairs[key] for key in SETTINGS if key in pairs and key != "threads"}
-    return Case(kind(**own), variant, Setting(int(pairs["threads"]), cold, **given))
+    return Case(kind(**own), variant, Setting(int(pairs["threads"]), cold, workspace=limit, **given))

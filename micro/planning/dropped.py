@@ -16,13 +16,15 @@ from micro.planning.options import Options, option_of
 
 @dataclass(frozen=True)
 class Put:
-    """A question with what was asked of it, and its contests. `build`: those of another request."""
+    """A question with what was asked of it, and its contests. `build`: those of another request; `several`: settings
+    of which it takes more than one value."""
 
     benchmark: Benchmark
     asked: Request
     flag: str
     contests: Sequence[Contest]
     build: Callable[[Request], Sequence[Contest]]
+    several: tuple[str, ...] = ()
 
     def same(self, asked: Request) -> bool:
         """Whether another request has the same contests; one that is refused has not."""
@@ -74,7 +76,7 @@ def refuse_in_question(put: Put) -> None:
         own = [asdict(setting) for setting in put.asked.settings if setting.device == device]
         for name in SETTINGS:
             several = dict.fromkeys(str(setting[name]) for setting in own)
-            if len(several) > 1:
+            if len(several) > 1 and name not in put.several:
                 raise UsageError(f"--{name} {','.join(several)}: {put.flag} takes one of them")
     _refuse_absent(put)
     for axis in fields(put.benchmark.problem):

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from kernels.errors import UsageError
 from micro.planning.benchmark import Benchmark
+from micro.planning.workspace import UNLIMITED
 from reports import formats
 from reports.parser import OneLineParser
 
@@ -50,6 +51,7 @@ class Options:
     threads: str
     isa: str
     heap: str
+    workspace: str
     data: str
     cold: str
     budget: str | None
@@ -181,6 +183,7 @@ def _add_settings(how: argparse._ArgumentGroup) -> None:
             "instruction sets that libraries may take, such as default,avx2; or an OpenBLAS family",
         ),
         ("--heap", "default", "POLICIES", "of glibc's allocator, such as default,keep"),
+        ("--workspace", UNLIMITED, "BYTES", "a kernel may hold beside its operands, such as 0,8MiB (unlimited)"),
         ("--data", None, "KINDS", "what is multiplied: normal, uniform, integers, zeros"),
         ("--cold", "", "OPERANDS", "operands out of cache, such as a,b; or all (the others are not warmed up)"),
         ("--budget", None, "TIME", "time of measuring for the whole command, such as 20s"),

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from kernels.devices import kind_of
 from kernels.launch import Setting
 from micro.planning.contest import Case
+from micro.planning.workspace import typed
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Repeat:
         for name in ("isa", "data", "heap"):
             if values[name] != defaults[name] or (case.problem.op, name) in self.swept:
                 words.append(f"--{name} {values[name]}")
+        if case.setting.workspace is not None:
+            words.append(f"--workspace {typed(case.setting.workspace)}")
         if case.setting.cold:
             words.append(f"--cold {','.join(case.setting.cold)}")
         return " ".join(words) + (device if case.setting.device != Setting().device else "")

@@ -15,7 +15,7 @@ from kernels.devices import kind_of, missing
 from kernels.dtypes import DATA
 from kernels.errors import UsageError, choice
 from kernels.launch import Setting
-from micro.planning import dropped, why
+from micro.planning import dropped, why, workspace
 from micro.planning.axes import along, by_variant, problems, values
 from micro.planning.benchmark import Benchmark, NothingWritten, Question, Request, default_rows
 from micro.planning.contest import SETTINGS, Budget, Contest
@@ -34,9 +34,9 @@ TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 @dataclass(frozen=True)
 class Plan:
     """A command, ready to be measured. `devices` are those to be opened, the first of them the one the run is told by;
-    `swept` are the axes that a line which repeats a case names; `replicates`: how often all is measured; `answer` and
-    `refine` are those of its question; `why`: the contest that is to be explained; `log`: what a library's log held,
-    taken and left out."""
+    `swept` are the axes that a line which repeats a case names; `replicates`: how often all is measured; `answer`,
+    `refine` and `kept` are those of its question; `why`: the contest that is to be explained; `log`: what a library's
+    log held, taken and left out."""
 
     name: str
     contests: tuple[Contest, ...]
@@ -47,6 +47,7 @@ class Plan:
     outputs: Outputs
     answer: Callable[[Run], list[str]] = lambda run: []
     refine: Callable[[Run], list[Contest]] = lambda run: []
+    kept: float = 0.0
     why: str | None = None
     replicates: int = 1
     log: tuple[str, ...] = ()
@@ -84,7 +85,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
     def refine(run: Run) -> list[Contest]:
         return [contest for one in _by_device(asked) for contest in question.refine(one, run)]
 
-    return replace(plan, answer=question.answer, refine=refine)
+    return replace(plan, answer=question.answer, refine=refine, kept=question.kept)
 
 
 def _asked(benchmark: Benchmark, options: Options) -> Request:
@@ -116,7 +117,7 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str]) -> 
     """On each device those that it obeys."""
     cold, threads = _cold(options.cold, operands), values(options.threads, int, "--threads")
     sets, data = values(options.isa, str, "--isa"), values(options.data, str, "--data")
-    heaps = values(options.heap, str, "--heap")
+    heaps, limits = values(options.heap, str, "--heap"), workspace.limits(options.workspace)
     for word in sets:
         isa.variables(word)
     for word in heaps:
@@ -140,7 +141,9 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str]) -> 
             _refuse_threads(threads)
         counts = [1] if "threads" in refuses else threads
         settings += [
-            Setting(count, cold, device, *more) for count in counts for more in itertools.product(sets, data, heaps)
+            Setting(count, cold, device, *more)
+            for count in counts
+            for more in itertools.product(sets, data, heaps, limits)
         ]
     return tuple(settings)
 
@@ -229,7 +232,7 @@ def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> li
         dropped.refuse_nothing(asked, flag, build)
         names = ", ".join(dict.fromkeys(setting.device for setting in asked.settings))
         raise NothingWritten(f"--device {names}: nothing that this question measures is written for it yet")
-    dropped.refuse_in_question(dropped.Put(benchmark, asked, flag, contests, build))
+    dropped.refuse_in_question(dropped.Put(benchmark, asked, flag, contests, build, question.several))
     for modifier, text in (("full", question.full), ("all", question.all)):
         if modifier in asked.flags and not text:
             raise UsageError(f"--{modifier}: {flag} measures the same without it; leave it out")

@@ -14,11 +14,13 @@ from kernels.errors import LeftRunning, Unavailable, WrongResult
 from kernels.isa import refusal as refuse_isa
 from kernels.variant import Variant
 from micro.planning.contest import Case
+from micro.planning.workspace import enough
 from micro.worker import check as checking
 from micro.worker import evidence as worker_evidence
 from micro.worker import guards, process_state
 from micro.worker.messages import PreparedCase
 from micro.worker.turns import Drawn
+from reports import units
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -37,6 +39,13 @@ def refuse_uses(case: Case, uses: object) -> None:
         raise WrongResult(f"claims {uses} uses of one call: of a user's kernel one call is one use")
 
 
+def refuse_workspace(case: Case, held: int) -> None:
+    """Raise Unavailable where a launch holds more bytes than its setting allows."""
+    limit = case.setting.workspace
+    if limit is not None and held > limit:
+        raise Unavailable(f"it holds {units.binary(held)} beside its operands: --workspace {enough(held)} or more")
+
+
 class Kernels:
     """Of one device. What is prepared stays until a contest that had it is closed."""
 
@@ -52,14 +61,15 @@ class Kernels:
 
     def prepare(self, case: Case) -> PreparedCase:
         """Compile, plan, pack, allocate. Raises whatever the kernel raises."""
+        bench = guards.Bench(self.device, case.problem)  # the operands are no part of what it sets up
         began, before = time.perf_counter(), process_state.take()
         self._threads[case] = process_state.threads()
         variant = self.device.adopt(find(case.problem.op, case.variant))
         whole = variant.prepare(case.problem, self.device, case.setting)
         self._whole[case] = whole
-        bench = guards.Bench(self.device, case.problem)
         launch = whole(bench.views)
         refuse_uses(case, launch.uses)
+        refuse_workspace(case, launch.workspace)
         self._binds[case] = [(variant, whole, launch.uses)]
         if parts := variant.parts(case.problem):
             self._binds[case] = [

@@ -93,6 +93,7 @@ def facts(result: Result) -> dict[str, Any]:
         "threads": result.threads,
         "isa": result.isa and Word(result.isa),
         "heap": result.heap,
+        "workspace": None if result.workspace_limit is None else Bytes(result.workspace_limit),
         "interpreter": result.interpreter and Word(result.interpreter),
         "cold": "+".join(result.cold) or "warm",
         "data": result.data,

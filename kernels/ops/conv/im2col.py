@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import maths
+from kernels.errors import Unavailable
 from kernels.libs import openblas
 from kernels.native import launch
 from kernels.ops.conv.problem import Conv
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("im2col.c")
 LIMIT = 512 << 10  # bytes of columns where a workspace is limited: they stay in a core's second cache
 PIECE = 16  # outputs: a block is a multiple of it, as the library's own blocks are
-Block = Callable[[Conv], int]
+Block = Callable[[Conv, "Setting"], int]
 
 
 class Argument(ctypes.Structure):
@@ -35,20 +36,24 @@ class Argument(ctypes.Structure):
     )
 
 
-def whole(problem: Conv) -> int:
+def whole(problem: Conv, setting: Setting) -> int:
     """Outputs at a time: an image's."""
     return problem.outputs_of_image
 
 
-def limited(problem: Conv) -> int:
-    """Outputs at a time whose columns stay within the limit, one at least."""
-    most = max(1, LIMIT // _column(problem))
+def limited(problem: Conv, setting: Setting) -> int:
+    """Outputs at a time whose columns stay within the limit: one at least, but where a person set it."""
+    column = _column(problem)
+    most = max(1, LIMIT // column) if setting.workspace is None else setting.workspace // column
     return min(problem.outputs_of_image, most if most < PIECE else most - most % PIECE)
 
 
-def workspace(problem: Conv, block: Block) -> int:
-    """Bytes of the columns of one group."""
-    return block(problem) * _column(problem)
+def workspace(problem: Conv, setting: Setting, block: Block) -> int:
+    """Bytes of the columns of one group. Raises Unavailable where not even one output has room."""
+    outputs = block(problem, setting)
+    if not outputs:
+        raise Unavailable(f"the columns of one output take more: --workspace {_column(problem)}")
+    return outputs * _column(problem)
 
 
 def _column(problem: Conv) -> int:
@@ -61,12 +66,12 @@ def prepare(problem: Conv, device: Any, setting: Setting, block: Block | None) -
     blas = openblas.load("numpy")
     blas.set_threads(1)
     function = maths.address(SOURCE, f"im2col_{problem.direction}")
-    size = workspace(problem, block) if block else 0
+    size = workspace(problem, setting, block) if block else 0
     columns = device.allocate(size) if block else None
     fields = geometry(problem)
     if block is None and problem.layout == "nhwc":  # the batch is one image, its pixels one matrix
         fields |= {"images": 1, "height": problem.n * problem.h, "down": problem.n * problem.h}
-    fields["block"] = block(problem) if block else fields["down"] * fields["across"]
+    fields["block"] = block(problem, setting) if block else fields["down"] * fields["across"]
     fields |= {
         "sgemm": blas.sgemm,
         "wide": blas.wide,
@@ -138,6 +143,6 @@ def _row(
 
 ROWS: tuple[Variant[Conv], ...] = (
     _row("im2col", whole, (DEFAULT,), plain),
-    _row("im2col-blocks", limited, (), plain),
+    _row("im2col-blocks", limited, ("search",), plain),
     _row("gemm-1x1", None, (DEFAULT,), one_by_one),
 )

@@ -190,7 +190,7 @@ ROWS: tuple[Variant[Conv], ...] = (
         roles=(DEFAULT, "winograd", "layouts"),
         **ONEDNN,
     ),
-    Variant("onednn-gemm", "cpu", "onednn", prepared("direct", "gemm"), accepts=by_gemm, roles=(), **ONEDNN),
+    Variant("onednn-gemm", "cpu", "onednn", prepared("direct", "gemm"), accepts=by_gemm, roles=("search",), **ONEDNN),
     Variant(
         "onednn-auto",
         "cpu",

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels.launch import Launch
-from kernels.libs import onednn, torch_log
+from kernels.libs import onednn, torch_log, torch_memory
 from kernels.libs import torch as torch_library
 from kernels.ops.conv.problem import Conv
 from kernels.variant import DEFAULT, Variant
@@ -23,9 +23,9 @@ Calls: TypeAlias = "Callable[[Conv, Any, tuple[Any, Any, Any]], Call]"  # of a p
 GRADIENTS = {"dgrad": [True, False, False], "wgrad": [False, True, False]}
 
 
-def prepared(calls: Calls, needs: Callable[[Conv], int] = lambda problem: 0) -> Callable[[Conv, object, Setting], Bind]:
-    """nhwc is channels_last: the plain tensors have the strides. Its kernels are named by one call on zeros; `needs`:
-    bytes of temporaries, where they are known."""
+def prepared(calls: Calls, needs: Callable[[Conv], int] | None = None) -> Callable[[Conv, object, Setting], Bind]:
+    """nhwc is channels_last: the plain tensors have the strides. Its kernels are named by one call on zeros, whose
+    temporaries are counted too, where `needs` does not say their bytes."""
 
     def prepare(problem: Conv, device: object, setting: Setting) -> Bind:
         import numpy as np
@@ -33,12 +33,12 @@ def prepared(calls: Calls, needs: Callable[[Conv], int] = lambda problem: 0) -> 
         torch = torch_library.load()
         torch.set_num_threads(setting.threads)
         torch.set_grad_enabled(False)
-        named = _named(
-            torch, _bound(calls, problem, torch, [np.zeros(x.shape, np.float32) for x in problem.operands()])
-        )
+        sample = _bound(calls, problem, torch, [np.zeros(x.shape, np.float32) for x in problem.operands()])
+        named = _named(torch, sample)
+        workspace = needs(problem) if needs else torch_memory.peak(torch, sample)
 
         def bind(buffers: Sequence[Any]) -> Launch:
-            return Launch(_bound(calls, problem, torch, buffers), workspace=needs(problem), kernel=named)
+            return Launch(_bound(calls, problem, torch, buffers), workspace=workspace, kernel=named)
 
         return bind
 

@@ -21,6 +21,7 @@ VALUES = {  # of options that every benchmark has, each other than its default
     "--threads": "2",
     "--isa": "avx2",
     "--heap": "keep",
+    "--workspace": "8MiB",
     "--data": "zeros",
     "--cold": "all",
     "--budget": "7s",

@@ -1,0 +1,192 @@
+"""What the finished run says of a search: the default's regret, what the search costs, after how many calls it pays."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from micro.answers.conv import place
+from micro.planning.contest import parse
+from reports import units
+from reports.frontier import timed
+from reports.record import Comparison, Contest, Result, Run
+from reports.regret import CHANGING, FOUND, REGRET, common, fastest
+
+CALLS = 2  # of each algorithm in a search: one warms it up, one is timed
+
+
+@dataclass(frozen=True)
+class Search:
+    """Of one layer and pass: seconds of a call by variant; seconds to plan, pack and allocate all but the default;
+    `again`: the default over what was found, in fresh rounds, where anything was faster."""
+
+    problem: Any
+    default: str
+    best: str
+    times: dict[str, float]
+    prepared: float = 0.0
+    again: Comparison | None = None
+
+    @property
+    def cost(self) -> float:
+        return self.prepared + CALLS * sum(self.times.values())
+
+    @property
+    def chosen(self) -> float:
+        """The default over what was found, in the rounds that chose it."""
+        return self.times[self.default] / self.times[self.best]
+
+    @property
+    def regret(self) -> float | None:
+        """None where it was not measured."""
+        return 1.0 if self.best == self.default else self.again.ratio if self.again else None
+
+    @property
+    def after(self) -> float:
+        """Seconds of a call of what was found: by the fresh rounds, where there are any."""
+        return self.times[self.default] / (self.regret or self.chosen)
+
+    @property
+    def certain(self) -> bool:
+        return self.again is not None and self.again.verdict == "slower"
+
+    @property
+    def where(self) -> str:
+        return f"{self.problem.direction}, {place(self.problem)}"
+
+    def pays(self, regret: float | None) -> float:
+        """Calls that bring in what the search took; infinitely many where there is nothing to gain."""
+        gain = self.times[self.default] * (1 - 1 / regret) if regret else 0.0
+        return self.cost / gain if gain > 0 else float("inf")
+
+
+def answer(run: Run) -> list[str]:
+    """All of the layers together, each by itself, then the shapes that change."""
+    layers, changing = _searches(run, FOUND), _searches(run, CHANGING)
+    shapes = [one for one in changing if not any(_of_batch(x, one) for x in layers)]
+    return [*_together(layers), *map(_layer, layers), *_last(changing, layers), *_ever_new(shapes)]
+
+
+def _searches(run: Run, word: str) -> list[Search]:
+    """Of contests in which the default and anything else was timed."""
+    again = {common(x.contest): x.comparisons[0] for x in run.contests if x.contest.startswith(f"{REGRET}/")}
+    searched = [x for x in run.contests if x.contest.partition("/")[0] in (FOUND, CHANGING)]
+    setups = _setups(searched)
+    searches = []
+    for contest in searched:
+        pair = fastest(contest)
+        if pair and contest.contest.startswith(f"{word}/"):
+            default, best = pair
+            times = {x.variant: seconds for seconds, x in timed(contest)}
+            prepared = sum(setups[contest.contest, name] for name in times if name != default.variant)
+            search = Search(parse(default.name).problem, default.variant, best.variant, times, prepared)
+            searches.append(replace(search, again=again.get(common(contest.contest))))
+    return searches
+
+
+def _setups(contests: Iterable[Contest]) -> dict[tuple[str, str], float]:
+    """Seconds to prepare a variant, by contest. The first time in a pass its library is loaded and its source compiled,
+    once for all shapes: there the next one counts, where that took less."""
+    setups: dict[tuple[str, str], float] = {}
+    by_kind: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for contest in contests:
+        for _, x in timed(contest):
+            key = contest.contest, x.variant
+            setups[key] = x.setup_seconds or 0.0
+            by_kind.setdefault((x.variant, _direction(x)), []).append(key)
+    for first, *later in by_kind.values():
+        setups[first] = min([setups[first], *(setups[key] for key in later[:1])])
+    return setups
+
+
+def _direction(x: Result) -> str:
+    return str(x.problem.get("direction"))
+
+
+def _layer(one: Search) -> str:
+    """What its default costs, and when a search pays."""
+    tried = len(one.times)
+    if one.best == one.default:
+        return (
+            f"{one.where}: of {tried} none was faster than {one.default}; to try them took {units.seconds(one.cost)}."
+        )
+    if one.again is None or one.again.ratio is None:
+        return (
+            f"{one.where}: {one.default} takes {one.chosen:.2f} times what {one.best} takes, the fastest of {tried}, "
+            "in the rounds that chose it; in fresh ones it was not measured."
+        )
+    return (
+        f"{one.where}: {one.default} takes {units.ratio(one.again.ratio, one.again.low, one.again.high)} times what "
+        f"{one.best} takes, the fastest of {tried} ({one.chosen:.2f} in the rounds that chose it); {_pays(one)}."
+    )
+
+
+def _pays(one: Search) -> str:
+    assert one.again is not None
+    took = (
+        f"a search takes {units.seconds(one.cost)}, {units.seconds(one.prepared)} of it to prepare, the rest {CALLS} "
+        "calls of each"
+    )
+    if not one.certain:
+        return f"{took}; that it ever pays is not certain"
+    soonest, latest = one.pays(one.again.high), one.pays(one.again.low)
+    return f"{took}, and pays after {one.pays(one.again.ratio):.0f} calls [{soonest:.0f}, {latest:.0f}]"
+
+
+def _together(searches: list[Search]) -> Iterator[str]:
+    """The median and the largest regret, and how many are certain."""
+    regrets = [(one.regret, one) for one in searches if one.regret]
+    if len(regrets) < 2:
+        return
+    largest, worst = max(regrets, key=lambda pair: pair[0])
+    middle = statistics.median(regret for regret, _ in regrets)
+    yield (
+        f"Regret of {worst.default}, its time over that of the fastest, over {len(regrets)} layers and passes: median "
+        f"{middle:.2f}, largest {largest:.2f} ({worst.where}); certainly above 1 in "
+        f"{sum(one.certain for one in searches)}. The fastest is chosen in other rounds than it is measured in: in "
+        "those that chose it, it was lucky."
+    )
+
+
+def _last(changing: list[Search], layers: list[Search]) -> Iterator[str]:
+    """A last batch that is smaller: a search for it alone, against the default and the full batch's winner."""
+    for full in layers:
+        for one in (x for x in changing if _of_batch(full, x)):
+            epochs = one.pays(one.regret or one.chosen)
+            pays = f"and pays after {epochs:.0f} epochs" if epochs < float("inf") else "and finds nothing faster"
+            kept = one.times.get(full.best)
+            instead = (
+                f"; {full.best}, the full batch's, takes {kept / min(one.times.values()):.2f} times the fastest there, "
+                "without a search and in the same rounds"
+                if kept
+                else ""
+            )
+            yield (
+                f"A last batch of {one.problem.n} behind others of {full.problem.n}, {full.where}: a search for it "
+                f"takes {units.seconds(one.cost)}, gains {units.seconds(one.times[one.default] - one.after)} an epoch, "
+                f"{pays}{instead}."
+            )
+
+
+def _of_batch(full: Search, one: Search) -> bool:
+    """Whether they differ in the batch alone."""
+    return bool(full.problem != one.problem and replace(full.problem, n=one.problem.n) == one.problem)
+
+
+def _ever_new(searches: list[Search]) -> Iterator[str]:
+    """Shapes one after another, each of which is searched for when it is met first."""
+    by_direction: dict[str, list[Search]] = {}
+    for one in searches:
+        by_direction.setdefault(one.problem.direction, []).append(one)
+    for shapes in by_direction.values():
+        default = sum(one.times[one.default] for one in shapes)
+        cost, after = sum(one.cost for one in shapes), sum(one.after for one in shapes)
+        pays = f"pays where each comes back {cost / (default - after):.0f} times" if after < default else "never pays"
+        yield (
+            f"{len(shapes)} sizes of images in turn, {shapes[0].where} and others: {units.seconds(default)} by "
+            f"{shapes[0].default}; with a search for each, as where none comes back, {units.seconds(cost + after)}, "
+            f"{(cost + after) / default:.0f} times that; with all of them found before, {units.seconds(after)}. A "
+            f"search for every size {pays}."
+        )

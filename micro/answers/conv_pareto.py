@@ -1,0 +1,47 @@
+"""What the finished run says of memory: for each layer and pass what is fastest from how many bytes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from micro.answers.conv import place
+from micro.planning.contest import parse
+from reports import units
+from reports.frontier import FRONTIER, STEPS, frontier, timed
+from reports.record import Contest, Result, Run
+
+
+def answer(run: Run) -> list[str]:
+    """A sentence a layer and pass."""
+    again = {x.contest.partition("/")[2]: x for x in run.contests if x.contest.startswith(f"{STEPS}/")}
+    every = [contest for contest in run.contests if contest.contest.startswith(f"{FRONTIER}/")]
+    return [sentence for x in every for sentence in _steps(x, again.get(x.contest.partition("/")[2]))]
+
+
+def _steps(contest: Contest, again: Contest | None) -> Iterator[str]:
+    """What is fastest from so many bytes on, with the ratios of fresh rounds."""
+    left, count = frontier(contest), len(timed(contest))
+    if not left:
+        return
+    first, *others = left
+    problem: Any = parse(first.name).problem
+    where = f"{problem.direction}, {place(problem)}"
+    if not others:
+        yield f"{where}: {_said(first)}, is the fastest of {count}: more bytes bring nothing."
+        return
+    ratios = {one.contender: one for one in again.comparisons} if again else {}
+    words = [_said(first)]
+    for one in others:
+        measured = ratios.get(one.name)
+        if measured is None or measured.ratio is None:
+            words.append(f"{_said(one)}, not measured again")
+        else:
+            doubt = "" if measured.verdict == "faster" else ", which is not certain"
+            words.append(f"{_said(one)}, {units.ratio(measured.ratio, measured.low, measured.high)} times that{doubt}")
+    yield f"{where}: {'; '.join(words)}. Of {count} all others hold as much as one of these and are no faster."
+
+
+def _said(one: Result) -> str:
+    took = one.seconds.median if one.seconds else None
+    return f"with {units.binary(one.workspace)} {one.variant}, {units.seconds(took)}"

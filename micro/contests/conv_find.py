@@ -1,0 +1,77 @@
+"""What a library's choice costs, against trying every algorithm: layers of networks, and shapes that change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kernels.catalog import find
+from kernels.ops.conv.problem import Conv
+from micro.contests.convolution import BATCH, LAYERS, contests, layer
+from micro.planning.again import again
+from micro.planning.benchmark import Request
+from micro.planning.contest import Contest
+from reports.regret import CHANGING, FOUND, REGRET, fastest
+
+if TYPE_CHECKING:
+    from reports.record import Run
+
+QUESTION = "which algorithm would a search find?"
+AGAIN = "what does the default cost, against the fastest of the search?"
+FEW = ("alexnet-s conv1", "alexnet-s conv3", "resnet-50 conv2 1x1")
+IMAGES = ((40, 60), (56, 75), (75, 50))  # rows and columns, as detection has them, one at a time
+SEARCHED = "search"  # the role of rows that only a search tries
+
+
+def searched(asked: Request, problem: Conv) -> tuple[str, ...]:
+    """The default first, then what a search tries: whole calls, which keep nothing of the filter. Of filters of one
+    element a transform has nothing to gain."""
+    if "variant" in asked.given:
+        return asked.variants
+    names = asked.rows() + tuple(name for name in asked.rows(SEARCHED) if name not in asked.rows())
+    none = asked.rows("fft") if problem.r == problem.s == 1 else ()
+    return tuple(name for name in names if not find(Conv.op, name).constant and (name not in none or name == names[0]))
+
+
+def layers(asked: Request) -> list[Conv]:
+    """Of the texts' networks, or a few of them."""
+    return [LAYERS[name] for name in (LAYERS if "all" in asked.flags else FEW)]
+
+
+def build(asked: Request) -> list[Contest]:
+    """Every pass of the layers, and forward passes whose shapes change from call to call. Small ones come first: what
+    it takes to load a library is told with the first of its cases, and is no part of a search."""
+    found = [
+        contest
+        for problem in layers(asked)
+        for contest in contests(asked, [problem], QUESTION, searched(asked, problem), FOUND)
+    ]
+    return [*_changing(asked), *found]
+
+
+def _changing(asked: Request) -> list[Contest]:
+    """Images of ever new sizes; the last batch of an epoch, half as large as the others."""
+    batch = asked.axes["n"][0] if "n" in asked.given else BATCH
+    wide, last = layer(64, 56, 64, 3, n=1), LAYERS["alexnet-s conv3"]
+    shapes = [replace(wide, h=h, w=w) for h, w in IMAGES]
+    shapes += [replace(last, n=batch // 2)] if batch > 1 else []
+    if "direction" not in asked.given:
+        asked = replace(asked, axes={**asked.axes, "direction": ("forward",)}, given=asked.given | {"direction"})
+    own = replace(asked, given=asked.given - {"n"})
+    return [
+        contest for shape in shapes for contest in contests(own, [shape], QUESTION, searched(asked, shape), CHANGING)
+    ]
+
+
+def refine(asked: Request, run: Run) -> list[Contest]:
+    """Where anything was faster than the default, the fastest of it again, and the default against it."""
+    return list({contest.name: contest for contest in _again(asked, run)}.values())
+
+
+def _again(asked: Request, run: Run) -> Iterator[Contest]:
+    for contest in run.contests:
+        if contest.contest.partition("/")[0] in (FOUND, CHANGING) and (pair := fastest(contest)):
+            default, best = pair
+            if best is not default:
+                yield from again(asked, contest, REGRET, AGAIN, (best.name, default.name))

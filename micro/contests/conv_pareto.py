@@ -1,0 +1,71 @@
+"""Time against the bytes that a convolution may hold beside its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kernels.launch import Setting
+from kernels.ops.conv import im2col
+from micro.contests.conv_find import searched
+from micro.contests.convolution import LAYERS, PASSES, contests
+from micro.planning.again import again
+from micro.planning.benchmark import Request
+from micro.planning.contest import Contest
+from reports.frontier import FRONTIER, STEPS, frontier
+
+if TYPE_CHECKING:
+    from reports.record import Run
+
+QUESTION = "how much time for how many bytes beside the operands?"
+AGAIN = "what do more bytes beside the operands bring?"
+LIMITS = (0, 1 << 20, 8 << 20, 64 << 20)  # bytes, unless a person names others
+FEW = {"alexnet-s conv2": ("forward",), "resnet-50 conv2 3x3": PASSES}
+BLOCKS = "im2col-blocks"  # the row that holds as much as it may
+
+
+def build(asked: Request) -> list[Contest]:
+    """By layer and pass all algorithms in what the largest limit allows, the one that works in blocks in each."""
+    named = [setting.workspace for setting in asked.settings]
+    limits = sorted(x for x in (LIMITS if named == [None] else named) if x is not None)
+    most = replace(asked, settings=(replace(asked.settings[0], workspace=None if None in named else limits[-1]),))
+    built = []
+    for name, passes in (dict.fromkeys(LAYERS, PASSES) if "all" in asked.flags else FEW).items():
+        own = most
+        if "direction" not in asked.given:
+            own = replace(most, axes={**most.axes, "direction": passes}, given=most.given | {"direction"})
+        rivals = contests(own, [LAYERS[name]], QUESTION, searched(own, LAYERS[name]), FRONTIER)
+        built += [_with_blocks(own, contest, limits) for contest in rivals]
+    return built
+
+
+def _with_blocks(asked: Request, contest: Contest, limits: Sequence[int]) -> Contest:
+    """Its columns in every limit, too."""
+    if all(case.variant != BLOCKS for case in contest.cases):
+        return contest
+    problem, setting = contest.cases[0].problem, asked.settings[0]
+    names = {case.name for case in contest.cases}
+    blocks = [asked.case(problem, BLOCKS, one) for one in _blocks(problem, setting, limits)]
+    cases = (*contest.cases, *(case for case in blocks if case.name not in names))
+    first = contest.pairs[0][0]
+    pairs = tuple((first, i) for i in range(len(cases)) if i != first)
+    return replace(contest, differs="variant and workspace", cases=cases, pairs=pairs)
+
+
+def _blocks(problem: Any, setting: Setting, limits: Sequence[int]) -> Iterator[Setting]:
+    """Those limits in which blocks differ from one another and from a whole image, with room for one output."""
+    by_size: dict[int, Setting] = {}
+    for limit in limits:
+        limited = replace(setting, workspace=limit)
+        by_size.setdefault(im2col.limited(problem, limited), limited)
+    yield from (limited for size, limited in by_size.items() if 0 < size < problem.outputs_of_image)
+
+
+def refine(asked: Request, run: Run) -> list[Contest]:
+    """Those that nothing beats which holds as little, each against the one before it."""
+    steps = []
+    for contest in run.contests:
+        if contest.contest.startswith(f"{FRONTIER}/") and len(left := frontier(contest)) > 1:
+            steps += again(asked, contest, STEPS, AGAIN, [x.name for x in left], in_turn=True)
+    return steps

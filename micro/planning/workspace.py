@@ -1,0 +1,41 @@
+"""`--workspace`: how many bytes a kernel may hold beside its operands, as a person types them."""
+
+from __future__ import annotations
+
+import re
+
+from kernels.errors import UsageError
+
+UNLIMITED = "unlimited"
+UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
+
+
+def limits(text: str) -> tuple[int | None, ...]:
+    """`0,1MiB,unlimited`: bytes of each, None without a limit. Raises UsageError."""
+    named = tuple(_limit(word, text) for word in text.split(","))
+    if len(set(named)) < len(named):
+        raise UsageError(f"--workspace {text}: a value is named twice")
+    return named
+
+
+def _limit(word: str, text: str) -> int | None:
+    match = re.fullmatch(r"([0-9]+)(GiB|MiB|KiB|B|)", word)
+    if match:
+        return int(match[1]) * UNITS.get(match[2], 1)
+    if word == UNLIMITED:
+        return None
+    raise UsageError(f"--workspace {text}: {word!r} is no number of bytes such as 512KiB or 8MiB, nor {UNLIMITED}")
+
+
+def typed(limit: int | None) -> str:
+    """The reverse, in the largest unit that says it exactly."""
+    if limit is None:
+        return UNLIMITED
+    unit = next((unit for unit, size in UNITS.items() if limit and limit % size == 0), "B")
+    return f"{limit // UNITS[unit]}{unit}"
+
+
+def enough(nbytes: int) -> str:
+    """A limit in round numbers that allows so many."""
+    unit = next((unit for unit, size in UNITS.items() if nbytes >= 8 * size), "B")
+    return typed(-(-nbytes // UNITS[unit]) * UNITS[unit])

@@ -1,0 +1,123 @@
+"""What a default costs: its time over that of the fastest, which other rounds chose, by layer and pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reports import units
+from reports.figures import _axes, _rows, _style
+from reports.figures._layers import layer
+from reports.record import Comparison, Contest, Result, Run
+from reports.regret import CHANGING, FOUND, REGRET, common, fastest
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PASSES = {
+    "forward": _style.Look("#0072B2", "o"),
+    "dgrad": _style.Look("#D55E00", "s"),
+    "wgrad": _style.Look("#009E73", "^"),
+}
+STEP = 0.34  # inches of a layer
+APART = 0.24  # of it from one pass to the next
+
+
+@dataclass(frozen=True)
+class Regret:
+    """Of a layer and pass; `again`: the default against the fastest in fresh rounds, None where nothing was faster."""
+
+    layer: str
+    direction: str
+    margin: float
+    best: str
+    again: Comparison | None
+
+    @property
+    def value(self) -> float:
+        return (self.again.ratio if self.again else None) or 1.0
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        low, high = (self.again.low, self.again.high) if self.again else (None, None)
+        return low or self.value, high or self.value
+
+
+def draw(run: Run) -> list[tuple[str, Figure]]:
+    """One picture, where a run looked for the fastest."""
+    by_layer: dict[str, list[Regret]] = {}
+    for one in _regrets(run):
+        by_layer.setdefault(one.layer, []).append(one)
+    if not by_layer:
+        return []
+    layers = sorted(by_layer.values(), key=lambda every: -max(x.value for x in every))
+    shown, left = layers[: _rows.MOST], layers[_rows.MOST :]
+    sheet = _style.Sheet(
+        "What does the default cost, against the fastest of a search?", [_about(run), _style.where(run)]
+    )
+    sheet.notes.append(
+        "The fastest was chosen in other rounds than these: in its own it was lucky. Hollow, at 1: none was faster "
+        "there."
+    )
+    if left:
+        most = max(x.value for every in left for x in every)
+        sheet.notes.append(f"{len(left)} layers more are left out, none above {most:.2f}.")
+    return [("", _picture(sheet, shown))]
+
+
+def _about(run: Run) -> str:
+    return f"default: {', '.join(dict.fromkeys(default.variant for _, default, _ in _searches(run)))}"
+
+
+def _searches(run: Run) -> Iterator[tuple[Contest, Result, Result]]:
+    """With the default and what was chosen."""
+    for contest in run.contests:
+        if contest.contest.partition("/")[0] in (FOUND, CHANGING) and (pair := fastest(contest)):
+            yield contest, *pair
+
+
+def _regrets(run: Run) -> Iterator[Regret]:
+    again = {
+        common(x.contest): x.comparisons[0]
+        for x in run.contests
+        if x.contest.startswith(f"{REGRET}/") and x.comparisons[0].ratio is not None
+    }
+    for contest, default, best in _searches(run):
+        measured = again.get(common(contest.contest))
+        if best is default or measured is not None:
+            margin = contest.comparisons[0].margin
+            yield Regret(layer(best), str(best.problem["direction"]), margin, best.variant, measured)
+
+
+def _picture(sheet: _style.Sheet, layers: list[list[Regret]]) -> Figure:
+    every = [one for passes in layers for one in passes]
+    margins = sorted({one.margin for one in every})
+    sheet.entries += [
+        (_style.handle(color=look.color, marker=look.marker), name)
+        for name, look in PASSES.items()
+        if any(one.direction == name for one in every)
+    ]
+    figure = sheet.figure(STEP * (len(layers) + 1) + _rows.FRAME)
+    axes = _rows.rows(figure, [passes[0].layer for passes in layers], range(len(layers)))
+    _axes.ratios(axes, False, [end for one in every for end in (one.value, *one.ends)], margins)
+    for i, passes in enumerate(layers):
+        _points(axes, i, passes)
+    largest = [max(passes, key=lambda one: one.value) for passes in layers]
+    _rows.aside(axes, [(units.ratio(x.value, *x.ends) if x.again else "1", _found(x)) for x in largest])
+    axes.set_xlabel("time of the default over time of the fastest, with its 95 % interval", fontsize=_style.TEXT)
+    _rows.finish(axes)
+    return figure
+
+
+def _points(axes: Axes, row: int, passes: list[Regret]) -> None:
+    """The passes of a layer below each other."""
+    names = list(PASSES)
+    for one in passes:
+        at = row + APART * (names.index(one.direction) - 1)
+        _axes.Point(one.value, one.ends, PASSES[one.direction], hollow=one.again is None).draw(axes, False, at)
+
+
+def _found(one: Regret) -> str:
+    return f"{one.direction}, {one.best if one.again else 'none faster'}"

@@ -1,0 +1,26 @@
+"""What a default costs: the contests in which a search finds the fastest, and those in which that one is measured
+again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reports.frontier import timed
+
+if TYPE_CHECKING:
+    from reports.record import Contest, Result
+
+FOUND, CHANGING, REGRET = "find", "changing", "regret"  # the first words of their names
+
+
+def fastest(contest: Contest) -> tuple[Result, Result] | None:
+    """The default, and what a search would choose in its stead by these rounds' times: itself, where nothing was
+    faster. None where the default has no time, or stands alone."""
+    cases = [result for _, result in timed(contest)]
+    defaults = [x for x in cases if x.name == contest.comparisons[0].baseline] if contest.comparisons else []
+    return (defaults[0], cases[0]) if defaults and len(cases) > 1 else None
+
+
+def common(contest: str) -> str:
+    """What the names of a contest and of the one that measures its fastest again have in common."""
+    return contest.partition("/")[2]

@@ -1,0 +1,158 @@
+"""micro.conv --find: what a search would try, what is measured again, and what is said of both."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from dataclasses import replace
+
+import pytest
+
+from kernels.catalog import find
+from kernels.launch import Setting
+from kernels.ops.conv.problem import Conv
+from micro import conv
+from micro.answers.conv_find import CALLS, answer
+from micro.contests import conv_find
+from micro.planning.benchmark import Request
+from micro.planning.contest import Contest
+from micro.planning.options import request
+from micro.planning.request import planned
+from tests.micro.conv_runs import contest, contested, result, run
+
+LAYER = Conv(16, 64, 27, 27, 64, 3, 3, pad=1)
+ASKED = Request("conv", {}, ("torch",), (Setting(),), frozenset())
+
+
+def contests(*words: str) -> tuple[Contest, ...]:
+    meant, arguments = request(conv.BENCHMARK, "conv", ("--find", *words), raising=True)
+    return planned(meant, "conv", arguments).contests
+
+
+def test_a_search_tries_whole_calls_and_transforms_no_filter_of_one_element() -> None:
+    for one in contests():
+        names = [case.variant for case in one.cases]
+        assert names[0] == "torch" and len(names) > 5
+        assert not any(find("conv", name).constant for name in names)
+        assert {"im2col-blocks", "onednn-gemm"} <= set(names)
+        problem: Conv = one.cases[0].problem  # type: ignore[assignment]
+        assert any("fft" in name for name in names) == (problem.r > 1 and problem.stride == 1)
+
+
+def test_layers_have_three_passes_and_shapes_that_change_one() -> None:
+    by_word: dict[str, set[str]] = {}
+    for one in contests():
+        by_word.setdefault(one.name.partition("/")[0], set()).add(one.cases[0].problem.direction)  # type: ignore[attr-defined]
+    assert by_word == {"find": {"forward", "dgrad", "wgrad"}, "changing": {"forward"}}
+    assert contests()[0].name.startswith("changing/"), "small ones first: they load the libraries"
+
+
+@pytest.mark.parametrize(("batch", "last"), [("", {8}), ("7", {3}), ("1", set())])
+def test_the_last_batch_is_half_a_batch(batch: str, last: set[int]) -> None:
+    words = ("--n", batch) if batch else ()
+    sizes = {one.cases[0].problem.n for one in contests(*words) if one.name.startswith("changing/")}  # type: ignore[attr-defined]
+    assert sizes - {1} == last
+
+
+def test_the_fastest_is_measured_again_with_the_default_against_it() -> None:
+    slower, faster = replace(LAYER, c=32), replace(LAYER, direction="dgrad")
+    searched = run(
+        contested("find", LAYER, {"torch": 10, "im2col": 9, "direct": 8}),
+        contested("find", slower, {"torch": 10, "im2col": 11}),
+        contested("changing", faster, {"torch": 10, "im2col": 9}),
+        contested("other", LAYER, {"torch": 10, "im2col": 9}),
+    )
+    first, second = conv_find.refine(ASKED, searched)
+    assert first.name == f"regret/{LAYER.name}" and second.name == f"regret/{faster.name}"
+    assert [case.variant for case in first.cases] == ["direct", "torch"]
+    assert first.comparisons == ((0, 1),)
+
+
+def again(problem: Conv, best: str, after: float, default: float, half: float = 0.01) -> object:
+    return contest("regret", result(problem, best, 1e-3 * after), result(problem, "torch", 1e-3 * default), half=half)
+
+
+def test_what_is_said_is_the_ratio_of_the_fresh_rounds_and_when_a_search_pays() -> None:
+    times, setups = {"torch": 10.0, "direct": 8.0, "im2col": 12.0}, {"torch": 9.0, "direct": 0.02, "im2col": 0.03}
+    (sentence,) = answer(run(contested("find", LAYER, times, setups), again(LAYER, "direct", 8, 9.6)))  # type: ignore[arg-type]
+    cost = 0.05 + CALLS * 0.030  # its own plan is the default's to make, search or no search
+    gain = 0.010 * (1 - 1 / 1.2)
+    low, high = 0.010 * (1 - 1 / 1.188), 0.010 * (1 - 1 / 1.212)
+    assert sentence == (
+        "forward, 3×3, 64→64 channels, 27×27, batch 16: torch takes 1.200 [1.188, 1.212] times what direct takes, the "
+        f"fastest of 3 (1.25 in the rounds that chose it); a search takes 110 ms, 50.0 ms of it to prepare, the rest 2 "
+        f"calls of each, and pays after {cost / gain:.0f} calls [{cost / high:.0f}, {cost / low:.0f}]."
+    )
+
+
+def test_what_is_not_faster_in_fresh_rounds_never_pays_for_certain() -> None:
+    searched = contested("find", LAYER, {"torch": 10, "direct": 9})
+    (sentence,) = answer(run(searched, again(LAYER, "direct", 9, 9.05)))  # type: ignore[arg-type]
+    assert sentence.endswith("that it ever pays is not certain.")
+    (sentence,) = answer(run(searched))
+    assert sentence.endswith("in the rounds that chose it; in fresh ones it was not measured.")
+    (sentence,) = answer(run(contested("find", LAYER, {"torch": 10, "direct": 11})))
+    assert sentence.endswith("of 2 none was faster than torch; to try them took 42.0 ms.")
+
+
+def test_loading_a_library_is_no_part_of_a_search() -> None:
+    shapes = [replace(LAYER, h=h) for h in (30, 40, 50)]
+    setups = (5.0, 0.5, 0.7)
+    searched = [
+        contested("changing", shape, {"torch": 10, "direct": 11}, {"direct": setup})
+        for shape, setup in zip(shapes, setups, strict=True)
+    ]
+    (sentence,) = answer(run(*searched))
+    cost = 0.5 + 0.5 + 0.7 + 3 * CALLS * 0.021
+    assert f"with a search for each, as where none comes back, {cost + 0.030:.2f} s, " in sentence
+    assert sentence.endswith("with all of them found before, 30.0 ms. A search for every size never pays.")
+
+
+def test_the_regret_of_all_is_of_fresh_rounds() -> None:
+    """Ten kernels alike, by simulated noise: the luckiest seems faster, and is not."""
+    rng = random.Random(3)
+    layers = [replace(LAYER, c=16 * (i + 1)) for i in range(30)]
+    every = []
+    for one in layers:
+        names = ["torch", *(f"winograd-{i}" for i in range(9))]
+        times = {name: 10 * rng.lognormvariate(0, 0.03) for name in names}
+        every.append(contested("find", one, times))
+        best = min(times, key=lambda name: times[name])
+        if best != "torch":
+            every.append(again(one, best, 10 * rng.lognormvariate(0, 0.01), 10 * rng.lognormvariate(0, 0.01)))  # type: ignore[arg-type]
+    chosen = [max(x.ratio or 0.0 for x in one.comparisons) for one in every if one.contest.startswith("regret/")]
+    sentence = answer(run(*every))[0]
+    middle = float(sentence.partition("median ")[2].partition(",")[0])
+    assert abs(middle - 1) < 0.02 and abs(statistics.median(chosen) - 1) < 0.02
+    lucky = [1 / (x.ratio or 1.0) for one in every if one.contest.startswith("find/") for x in one.comparisons]
+    assert statistics.median(sorted(lucky)[-30:]) > 1.04
+
+
+def test_a_smaller_last_batch_is_searched_for_or_takes_the_full_one_s() -> None:
+    last = replace(LAYER, n=8)
+    searched = run(
+        contested("find", LAYER, {"torch": 10, "direct": 8, "im2col": 9}),
+        again(LAYER, "direct", 8, 10),  # type: ignore[arg-type]
+        contested("changing", last, {"torch": 5, "direct": 4.4, "im2col": 4}, {"direct": 0.1, "im2col": 0.1}),
+        again(last, "im2col", 4, 5),  # type: ignore[arg-type]
+    )
+    cost = 0.2 + CALLS * 0.0134
+    assert answer(searched)[-1] == (
+        "A last batch of 8 behind others of 16, forward, 3×3, 64→64 channels, 27×27, batch 16: a search for it takes "
+        f"227 ms, gains 1.00 ms an epoch, and pays after {cost / 0.001:.0f} epochs; direct, the full batch's, takes "
+        "1.10 times the fastest there, without a search and in the same rounds."
+    )
+
+
+def test_ever_new_sizes_cost_a_search_each() -> None:
+    shapes = [replace(LAYER, n=1, h=h) for h in (30, 40)]
+    searched = []
+    for shape in shapes:
+        searched.append(contested("changing", shape, {"torch": 2, "direct": 1}, {"direct": 0.094}))
+        searched.append(again(shape, "direct", 1, 2))  # type: ignore[arg-type]
+    (sentence,) = answer(run(*searched))
+    assert sentence == (
+        "2 sizes of images in turn, forward, 3×3, 64→64 channels, 30×27, batch 1 and others: 4.00 ms by torch; with a "
+        "search for each, as where none comes back, 202 ms, 50 times that; with all of them found before, 2.00 ms. A "
+        "search for every size pays where each comes back 100 times."
+    )

@@ -1,0 +1,113 @@
+"""micro.conv --pareto: which limits meet, what nothing beats, and what is said of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kernels.errors import UsageError
+from kernels.launch import Setting
+from kernels.ops.conv import im2col
+from kernels.ops.conv.problem import Conv
+from micro import conv
+from micro.answers.conv_pareto import answer
+from micro.contests import conv_pareto
+from micro.planning.benchmark import Request
+from micro.planning.contest import Contest
+from micro.planning.options import request
+from micro.planning.request import planned
+from reports.frontier import frontier
+from tests.micro.conv_runs import contest, result, run
+
+LAYER = Conv(16, 64, 27, 27, 64, 3, 3, pad=1)
+ASKED = Request("conv", {}, ("torch",), (Setting(),), frozenset())
+MIB = 1 << 20
+
+
+def contests(*words: str) -> tuple[Contest, ...]:
+    meant, arguments = request(conv.BENCHMARK, "conv", ("--pareto", *words), raising=True)
+    return planned(meant, "conv", arguments).contests
+
+
+def limits(one: Contest) -> dict[str, list[int | None]]:
+    by_variant: dict[str, list[int | None]] = {}
+    for case in one.cases:
+        by_variant.setdefault(case.variant, []).append(case.setting.workspace)
+    return by_variant
+
+
+def test_all_are_measured_without_a_limit_and_blocks_in_every_one_that_changes_them() -> None:
+    for one in contests():
+        by_variant = limits(one)
+        blocks = by_variant.pop("im2col-blocks")
+        assert set(map(tuple, by_variant.values())) == {(None,)} and len(by_variant) > 5
+        problem: Conv = one.cases[0].problem  # type: ignore[assignment]
+        sizes = [im2col.limited(problem, Setting(workspace=x)) for x in blocks]
+        assert len(set(sizes)) == len(sizes) > 1 and max(sizes) < problem.outputs_of_image
+
+
+def test_named_limits_hold_for_all() -> None:
+    one = contests("--workspace", "0,256KiB,1MiB")[0]
+    by_variant = limits(one)
+    assert by_variant.pop("im2col-blocks") == [MIB, MIB // 4]  # 0 has room for no column
+    assert set(map(tuple, by_variant.values())) == {(MIB,)}
+    assert {x.setting.workspace for x in contests("--workspace", "2MiB")[0].cases} == {2 * MIB}
+    assert contests("--workspace", "unlimited") == contests()
+    assert None in limits(contests("--workspace", "1MiB,unlimited")[0])["direct"]
+
+
+def test_a_named_pass_is_that_of_all_layers() -> None:
+    assert {case.problem.direction for x in contests("--direction", "dgrad") for case in x.cases} == {"dgrad"}  # type: ignore[attr-defined]
+
+
+def test_several_limits_are_this_question_s_alone() -> None:
+    meant, arguments = request(conv.BENCHMARK, "conv", ("--fft", "--workspace", "0,1MiB"), raising=True)
+    with pytest.raises(UsageError, match=r"^--workspace 0,1048576: --fft takes one of them$"):
+        planned(meant, "conv", arguments)
+
+
+EVERY = (
+    result(LAYER, "torch", 10e-3, held=24 * MIB),
+    result(LAYER, "direct", 12e-3),
+    result(LAYER, "im2col", 9e-3, held=MIB),
+    result(LAYER, "winograd-4x3", 5e-3, held=8 * MIB),
+    result(LAYER, "onednn-winograd", 4.97e-3, held=40 * MIB),  # less than its margin
+    result(LAYER, "fft-scipy", 30e-3, held=285 * MIB),
+    result(LAYER, "gemm-1x1", 12.5e-3),
+)
+
+
+def test_what_nothing_beats() -> None:
+    assert [x.variant for x in frontier(contest("pareto", *EVERY))] == ["direct", "im2col", "winograd-4x3"]
+    faster = replace(EVERY[4], seconds=replace(EVERY[4].seconds, median=4.9e-3))  # type: ignore[type-var]
+    assert frontier(contest("pareto", *EVERY[:4], faster))[-1].variant == "onednn-winograd"
+    assert [x.variant for x in frontier(contest("pareto", *EVERY[1:2]))] == ["direct"]
+
+
+def test_each_step_is_measured_again_against_the_one_before() -> None:
+    (one,) = conv_pareto.refine(ASKED, run(contest("pareto", *EVERY), contest("find", *EVERY)))
+    assert one.name == f"steps/{LAYER.name}"
+    assert [case.variant for case in one.cases] == ["direct", "im2col", "winograd-4x3"]
+    assert one.comparisons == ((0, 1), (1, 2))
+    assert conv_pareto.refine(ASKED, run(contest("pareto", *EVERY[1:2]))) == []
+
+
+WHERE = "forward, 3×3, 64→64 channels, 27×27, batch 16: "
+
+
+def test_steps_are_said_with_the_ratios_of_fresh_rounds() -> None:
+    steps = (EVERY[1], replace(EVERY[2], seconds=replace(EVERY[2].seconds, median=11.95e-3)), EVERY[3])  # type: ignore[type-var]
+    (sentence,) = answer(run(contest("pareto", *EVERY), contest("steps", *steps, in_turn=True)))
+    assert sentence == (
+        f"{WHERE}with 0 B direct, 12.0 ms; with 1 MiB im2col, 9.00 ms, 0.996 [0.986, 1.006] times that, which is not "
+        "certain; with 8 MiB winograd-4x3, 5.00 ms, 0.418 [0.414, 0.423] times that. Of 7 all others hold as much as "
+        "one of these and are no faster."
+    )
+    (sentence,) = answer(run(contest("pareto", *EVERY[:4])))
+    assert "with 1 MiB im2col, 9.00 ms, not measured again;" in sentence
+
+
+def test_where_no_memory_is_the_fastest_more_brings_nothing() -> None:
+    (sentence,) = answer(run(contest("pareto", EVERY[1], EVERY[5])))
+    assert sentence == f"{WHERE}with 0 B direct, 12.0 ms, is the fastest of 2: more bytes bring nothing."

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import SIDES
 from micro.answers import conv_find as searches
+from micro.answers import conv_forms as sentences
 from micro.answers import conv_pareto as memory
 from micro.answers import conv_ranked
 from micro.answers.conv import answer
 from micro.command.line import main
 from micro.contests import conv_find, conv_network, conv_pareto
+from micro.contests import conv_forms as forms
 from micro.contests import convolution as build
 from micro.planning.benchmark import Benchmark, Question, Useful
 
@@ -60,14 +63,46 @@ BENCHMARK = Benchmark(
             kept=0.4,
             several=("workspace",),
         ),
+        "relayout": Question(
+            "what do conversions of the layout around a layer cost? (about 60 s)",
+            forms.relayout,
+            sentences.relayout,
+            60.0,
+            all="every layer whose channels fill blocks of 16",
+        ),
+        "first": Question(
+            "what does a first layer's step save without dgrad? (about 40 s)", forms.first, sentences.first, 40.0
+        ),
+        "bias_before_norm": Question(
+            "what does a bias before a normalization cost? (about 30 s)",
+            forms.bias_before_norm,
+            sentences.bias_before_norm,
+        ),
+        "pad_op": Question(
+            "padding: an operation, or an argument; more on one side; none? (about 60 s)",
+            forms.pad_op,
+            sentences.pad_op,
+            60.0,
+        ),
+        "heap_cost": Question(
+            "what does memory cost that each call gives back? (about 60 s)", forms.heap_cost, sentences.heap_cost, 60.0
+        ),
+        "one_by_one": Question(
+            "is a 1×1 layer a product, and on which layer has a block its stride? (about 40 s)",
+            forms.one_by_one,
+            sentences.one_by_one,
+            40.0,
+            all="all three blocks of ResNet-50 with a stride",
+        ),
     },
     net=Question("what could a step gain in its convolutions?", conv_network.network, conv_ranked.of_net, 120.0),
     of_file=conv_ranked.of_file,
     useful=(Useful(), Useful("--fft"), Useful("--winograd")),
     small="--n 1",
     default="algorithms",
-    sweeping=("c", "h", "w", "k", "r", "s", "stride", "dilation", "groups"),
+    sweeping=("c", "h", "w", "k", "r", "s", "stride", "pad", *SIDES, "dilation", "groups", "layout"),
     limiting=("n",),
+    others=forms.BESIDE,
 )
 
 

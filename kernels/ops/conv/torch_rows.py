@@ -13,6 +13,7 @@ from kernels.launch import Launch
 from kernels.libs import onednn, torch_log, torch_memory
 from kernels.libs import torch as torch_library
 from kernels.ops.conv.problem import Conv
+from kernels.problem import Work
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
@@ -88,6 +89,32 @@ def padded(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
     return lambda: result.copy_(_gradient(problem, torch, first, whole, second, how)[:, :, rows, columns])
 
 
+def biased(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
+    """With a bias, of zeros, and beside a filter's gradient the bias's: sums over dy, which are not asked for."""
+    how = _how(problem, [problem.pad_top, problem.pad_left])
+    first, second, result = tensors
+    if problem.direction == "forward":
+        zeros = torch.zeros(problem.k)
+        return lambda: torch.ops.aten.convolution.out(first, second, zeros, *how, out=result)
+    both = ([problem.k], *how, [False, True, True])
+    return lambda: result.copy_(torch.ops.aten.convolution_backward(second, first, result, *both)[1])
+
+
+def between_conversions(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
+    """By its kernels of channels_last: images are converted before, the result behind. The filter its library reorders
+    in either layout."""
+    last = partial(torch.Tensor.contiguous, memory_format=torch.channels_last)
+    how = _how(problem, [problem.pad_top, problem.pad_left])
+    first, second, result = tensors
+    if problem.direction == "forward":
+        return lambda: torch.ops.aten.convolution.out(last(first), second, None, *how, out=result)
+    if problem.direction == "wgrad":
+        return lambda: result.copy_(_gradient(problem, torch, last(second), last(first), result, how))
+    _, c, h, w = result.shape
+    image = result.as_strided(result.shape, (c * h * w, 1, w * c, c))  # of which no value is read
+    return lambda: result.copy_(_gradient(problem, torch, last(first), image, second, how))
+
+
 def _how(problem: Conv, pads: list[int]) -> tuple[Any, ...]:
     return [problem.stride] * 2, pads, [problem.dilation] * 2, False, [0, 0], problem.groups
 
@@ -123,6 +150,18 @@ def strided(problem: Conv) -> str | None:
     return None if problem.layout != "nchw16c" else "it has no such layout: --layout nchw or nhwc"
 
 
+def with_bias(problem: Conv) -> str | None:
+    """Why a bias changes nothing."""
+    if problem.direction == "dgrad":
+        return "a bias is no part of an image's gradient: --direction forward,wgrad"
+    return symmetric(problem)
+
+
+def channels_before(problem: Conv) -> str | None:
+    """Why nothing is to be converted."""
+    return symmetric(problem) if problem.layout == "nchw" else "it converts images from nchw: --layout nchw"
+
+
 def in_columns(problem: Conv) -> str | None:
     """Why its im2col cannot do it."""
     if problem.groups > 1 or problem.dilation > 1:
@@ -137,6 +176,11 @@ def columns_bytes(problem: Conv) -> int:
     return 4 * problem.n * problem.c * problem.r * problem.s * problem.outputs_of_image
 
 
+def sums_and_bias(problem: Conv) -> Work:
+    """Of every result one sum more, forward; of the bias's gradient as many."""
+    return Work(problem.inside + problem.n * problem.k * problem.outputs_of_image, problem.bytes)
+
+
 TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_library.kernel, "python": True}
 ROWS: tuple[Variant[Conv], ...] = (
     Variant(
@@ -146,9 +190,22 @@ ROWS: tuple[Variant[Conv], ...] = (
         prepared(default),
         accepts=symmetric,
         work=Conv.direct_work,
-        roles=(DEFAULT, "sums", "layouts"),
+        roles=(DEFAULT, "sums", "layouts", "heap"),
         **TORCH,
     ),
     Variant("torch-pad", "cpu", "torch", prepared(padded), accepts=strided, work=Conv.direct_work, roles=(), **TORCH),
-    Variant("torch-im2col", "cpu", "torch", prepared(columns, columns_bytes), accepts=in_columns, roles=(), **TORCH),
+    Variant("torch-bias", "cpu", "torch", prepared(biased), accepts=with_bias, work=sums_and_bias, roles=(), **TORCH),
+    Variant(
+        "torch-relayout",
+        "cpu",
+        "torch",
+        prepared(between_conversions),
+        accepts=channels_before,
+        work=Conv.direct_work,
+        roles=(),
+        **TORCH,
+    ),
+    Variant(
+        "torch-im2col", "cpu", "torch", prepared(columns, columns_bytes), accepts=in_columns, roles=("heap",), **TORCH
+    ),
 )

@@ -148,6 +148,54 @@ def test_the_columns_of_all_images_are_its_workspace() -> None:
     assert torch_rows.columns_bytes(problem(r=1, s=1)) == 0
 
 
+@torch_here
+@pytest.mark.parametrize("direction", PASSES)
+def test_what_converts_runs_the_kernel_of_the_other_layout(direction: str) -> None:
+    one = problem(direction, c=64, k=64, h=20, w=20, **AROUND)
+    """Its library reorders nothing but the filter then."""
+    converting, last, first = (
+        bound(find("conv", name), x).kernel
+        for name, x in (("torch-relayout", one), ("torch", replace(one, layout="nhwc")), ("torch", one))
+    )
+    assert converting == last != first
+    assert "--layout nchw" in str(find("conv", "torch-relayout").accepts(replace(one, layout="nhwc")))
+
+
+@torch_here
+def test_a_bias_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ones in its place are seen in every result."""
+    import torch
+
+    one, device = problem(**AROUND), open_device("cpu")
+    x = one.fill(np.random.default_rng(1))
+    results = []
+    for fill in (torch.zeros, torch.ones):
+        monkeypatch.setattr(torch, "zeros", fill)
+        views = [device.view(device.allocate(y.nbytes), 0, y) for y in one.operands()]
+        for operand, view in zip(one.operands()[:2], views, strict=False):
+            device.put(view, x[operand.name])
+        find("conv", "torch-bias").prepare(one, device, Setting())(views).call()
+        results.append(np.array(device.get(views[2])))
+    assert results[1] - results[0] == pytest.approx(1, abs=1e-4)
+
+
+@torch_here
+def test_a_bias_s_gradient_is_asked_for_with_the_filter_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    backward, masks = torch.ops.aten.convolution_backward, []
+
+    def seen(*arguments: Any) -> Any:
+        gradients = backward(*arguments)
+        masks.append([gradient is not None and tuple(gradient.shape) for gradient in gradients])
+        return gradients
+
+    monkeypatch.setattr(torch.ops.aten, "convolution_backward", seen)
+    bound(find("conv", "torch-bias"), problem("wgrad", **AROUND)).call()
+    assert masks[-1] == [False, (10, 6, 3, 3), (10,)]
+    assert "--direction" in str(find("conv", "torch-bias").accepts(problem("dgrad")))
+
+
 # oneDNN
 
 

@@ -1,0 +1,177 @@
+"""What the finished run of micro/conv.py says of a layer's forms: conversions, the first layer, a bias, padding, the
+allocator, 1×1 filters."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from kernels.heap import POLICIES
+from micro.answers import conv, sums
+from micro.answers.band import Pair, interval, pairs
+from micro.planning.contest import parse
+from reports import units
+from reports.record import Contest, Result, Run
+
+
+def _contests(run: Run, kind: str) -> Iterator[tuple[Contest, list[tuple[Any, Result]]]]:
+    """Those whose name begins so, and what was to be measured in them: cases with their results."""
+    for contest in run.contests:
+        if contest.contest.startswith(kind):
+            yield contest, [(parse(x.name), x) for x in contest.results if x.role == "measured"]
+
+
+def _where(problem: Any) -> str:
+    return f"{problem.direction}, {conv.place(problem)}"
+
+
+def _listed(ratios: dict[str, str | None]) -> str:
+    """`forward 1.01 [1.00, 1.02], dgrad …`, of what has a ratio."""
+    return ", ".join(f"{name} {ratio}" for name, ratio in ratios.items() if ratio)
+
+
+def relayout(run: Run) -> list[str]:
+    """What conversions around a layer cost, and whether they pay; what one costs beside a copy."""
+    return [*_converted(run), *_turned(run)]
+
+
+def _grouped(run: Run, kind: str) -> Iterator[list[Pair]]:
+    """The pairs of each contest."""
+    for _, group in itertools.groupby(pairs(run, kind), key=lambda pair: pair.contest.contest):
+        yield list(group)
+
+
+def _converted(run: Run) -> Iterator[str]:
+    for group in _grouped(run, "relayout/conv/"):
+        case, against = group[0].contender, []
+        for pair in group:
+            layout, variant = pair.baseline.problem.layout, pair.baseline.variant
+            lie = f"on images stored as {layout}" if layout != case.problem.layout else "on them as they lie"
+            against.append(f"{interval(pair.comparison)} times what {variant} takes {lie}")
+        yield (
+            f"{_where(case.problem)}: {case.variant}, which converts images from {case.problem.layout} and back, takes "
+            f"{' and '.join(against)}."
+        )
+
+
+def _turned(run: Run) -> Iterator[str]:
+    for group in _grouped(run, "relayout/transpose/"):
+        ratios = ", ".join(f"{pair.contender.variant} {interval(pair.comparison)}" for pair in group)
+        matrix = group[0].contender.problem
+        yield f"A transposition of {matrix.rows}×{matrix.cols} against a copy of as many bytes: {ratios}."
+
+
+def first(run: Run) -> list[str]:
+    """A first layer's step without the gradient of its input, by the sums of its passes in each round."""
+    sentences = []
+    for contest, cases in _contests(run, "first/"):
+        results = {case.problem.direction: result for case, result in cases}
+        needed = [results["forward"], results["wgrad"]]
+        if ratio := sums.ratio(contest, needed, [*needed, results["dgrad"]]):
+            case, _ = cases[0]
+            times = (f"{name} {units.seconds(x.seconds.median)}" for name, x in results.items() if x.seconds)
+            sentences.append(
+                f"{case.variant}, {conv.place(case.problem)}: without the gradient of its input a first layer's step "
+                f"takes {ratio} times what it takes with it ({', '.join(times)})."
+            )
+    return sentences
+
+
+def bias_before_norm(run: Run) -> list[str]:
+    """What a bias adds to convolution and normalization, inside the convolution and in a pass of its own."""
+    sentences = []
+    for contest, cases in _contests(run, "bias/"):
+        results = {_part(case): result for case, result in cases}
+        forward, wgrad, norm, alone = (results[name] for name in ("forward", "wgrad", "norm", "biasact"))
+        biased = [results["forward with bias"], results["wgrad with bias"]]
+        ratios = {
+            "forward": sums.ratio(contest, biased[:1], [forward]),
+            "gradient of the filter": sums.ratio(contest, biased[1:], [wgrad]),
+            "both and the normalization, which takes the bias out again,": sums.ratio(
+                contest, [*biased, norm], [forward, wgrad, norm]
+            ),
+            "forward with a pass of its own for it": sums.ratio(contest, [forward, alone], [forward]),
+        }
+        if text := _listed(ratios):
+            place = conv.place(cases[0][0].problem)
+            sentences.append(f"{place}: a convolution with a bias against one without, torch: {text}.")
+    return sentences
+
+
+def _part(case: Any) -> str:
+    """`forward`, `wgrad with bias`, `norm`, `biasact`."""
+    if case.problem.op != "conv":
+        return str(case.problem.op)
+    return f"{case.problem.direction}{' with bias' if case.variant == 'torch-bias' else ''}"
+
+
+def pad_op(run: Run) -> list[str]:
+    """An operation against the argument; padding that differs by side; none."""
+    sentences = [
+        f"{_where(a.problem)}: with an operation that pads {a.variant} takes {interval(one)} times what it takes with "
+        "padding as its argument."
+        for _, one, a, _ in pairs(run, "pad-op/")
+    ]
+    for _, one, a, b in pairs(run, "pad-sides/"):
+        sentences.append(
+            f"{_where(a.problem)}: with {b.problem.pad_top} rows of zeros above and {b.problem.pad_bottom} below, as "
+            f"TensorFlow pads, {b.variant} takes {interval(one)} times what {a.variant} takes with {a.problem.pad} all "
+            "around."
+        )
+    for _, one, a, b in pairs(run, "pad-none/"):
+        share = b.problem.flops / a.problem.flops
+        sentences.append(
+            f"{_where(a.problem)}: without padding {b.variant} takes {interval(one)} times what it takes with it, for "
+            f"{share:.2f} of the work."
+        )
+    return sentences
+
+
+def heap_cost(run: Run) -> list[str]:
+    """What a heap that keeps its memory saves, and how a program gets one."""
+    sentences, saved = [], False
+    for _, one, a, _ in pairs(run, "heap/"):
+        saved |= one.verdict == "faster"
+        sentences.append(
+            f"{_where(a.problem)}: with a heap that keeps its memory {a.variant} takes {interval(one)} times what it "
+            f"takes with glibc's default one ({one.verdict})."
+        )
+    if saved:
+        typed = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
+        sentences.append(f"What to do: start the program with {typed}, or give each step the same buffers.")
+    return sentences
+
+
+def one_by_one(run: Run) -> list[str]:
+    """Who is fastest at 1×1; then a block by where its stride is."""
+    return [*conv.answer(run), *_strides(run)]
+
+
+def _strides(run: Run) -> Iterator[str]:
+    for contest, cases in _contests(run, "stride/"):
+        whole, ratios = sums.ratio(contest, *_placed(cases)), {}
+        for direction in dict.fromkeys(case.problem.direction for case, _ in cases):
+            some = [(case, result) for case, result in cases if case.problem.direction == direction]
+            ratios[direction] = sums.ratio(contest, *_placed(some))
+        if not whole:
+            continue
+        case, _ = cases[0]
+        flops = [sum(case.problem.flops for case, _ in cases if _early(case) is early) for early in (True, False)]
+        problem = case.problem
+        yield (
+            f"{case.variant}, a block from {problem.c} to {problem.k} channels at {problem.h}×{problem.w}, batch "
+            f"{problem.n}: with its stride on the 1×1 layer it takes {whole} times what it takes with it on the 3×3 "
+            f"({_listed(ratios)}), for {flops[0] / flops[1]:.2f} of the work."
+        )
+
+
+def _early(case: Any) -> bool:
+    """Whether the layer is one of a block with the stride on its 1×1 layer."""
+    return bool((case.problem.r == 1) is (case.problem.stride > 1))
+
+
+def _placed(cases: list[tuple[Any, Result]]) -> tuple[list[Result], list[Result]]:
+    """Results of a block with the stride on its 1×1 layer, and on its 3×3."""
+    early = [result for case, result in cases if _early(case)]
+    return early, [result for case, result in cases if not _early(case)]

@@ -1,0 +1,248 @@
+"""Contests of micro/conv.py over the forms of a layer: what is done around a convolution, and what can be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kernels import heap
+from kernels.catalog import find
+from kernels.errors import UsageError
+from kernels.ops.biasact.problem import BiasAct
+from kernels.ops.conv.layouts import BLOCK
+from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import SIDES
+from kernels.ops.norm.problem import Norm
+from kernels.ops.stream.problem import Stream
+from kernels.ops.transpose.problem import Transpose
+from micro.contests.convolution import LAYERS, PASSES, as_named, contests, layer, passes_of, rows_of
+from micro.planning.benchmark import Benchmark, Request
+from micro.planning.contest import Case, Contest
+
+POINTWISE, STEM = LAYERS["resnet-50 conv2 1x1"], LAYERS["resnet-50 conv1"]
+# Kernels of another layout than nchw: who has images and result converted, whose layout it is, who takes them as nchw.
+CONVERTING = {
+    "torch-relayout": ("torch", "nhwc", "torch"),
+    "onednn-direct": ("onednn-direct", "nchw16c", "onednn-gemm"),
+}
+CONVERSIONS = "layout and conversions"
+PADDING = {"torch": "torch-pad"}  # whose operation pads where its argument cannot
+BLOCKS = ((256, 56, 128), (512, 28, 256), (1024, 14, 512))  # ResNet-50's with a stride: channels, size, filters
+
+# Of other operations, beside the layers: a case of theirs is repeated by a line with their axes.
+BESIDE = (
+    Benchmark(Transpose, "y = xᵀ, row-major.", sweep={"rows": (256,), "cols": (50176,)}, questions={}),
+    Benchmark(Stream, "Memory traffic.", sweep={"kind": ("copy",), "size": (51380224,)}, questions={}),
+    Benchmark(BiasAct, "Bias and ReLU.", sweep={"phase": ("forward",), "rows": (50176,), "cols": (64,)}, questions={}),
+    Benchmark(Norm, "Normalization.", sweep={"images": (16,), "maps": (64,), "size": (56,)}, questions={}),
+)
+
+
+def _chosen(asked: Request, built: Iterable[Contest]) -> list[Contest]:
+    """Those of the kernels that a person named."""
+    wanted = set(asked.variants) if "variant" in asked.given else None
+    return [x for x in built if wanted is None or wanted & {case.variant for case in x.cases}]
+
+
+def _taken(name: str, *problems: Conv) -> bool:
+    """Whether a kernel is written for all of these, be its library here or not."""
+    row = find(Conv.op, name)
+    return all(row.accepts(problem) is None for problem in problems)
+
+
+# Layouts (C7)
+
+
+def relayout(asked: Request) -> list[Contest]:
+    """Both conversions around a layer, against the same kernel without them and against one that needs none; then a
+    transposition alone."""
+    layers = [POINTWISE, LAYERS["alexnet-s conv3"]]
+    if "all" in asked.flags:
+        layers = [x for x in LAYERS.values() if x.c % BLOCK == 0]
+    sized = [replace(as_named(asked, x), layout="nchw") for x in layers]
+    around = [
+        _converted(asked, replace(problem, direction=direction), name)
+        for problem in sized
+        for direction in passes_of(asked)
+        for name in CONVERTING
+    ]
+    return _chosen(asked, (*around, _turned(asked, sized[0])))
+
+
+def _converted(asked: Request, problem: Conv, name: str) -> Contest:
+    native, layout, plain = CONVERTING[name]
+    cases = (asked.case(replace(problem, layout=layout), native), asked.case(problem, name), asked.case(problem, plain))
+    question = "what do two conversions around a layer cost?"
+    return Contest(f"relayout/{problem.name}/variant:{name}", question, CONVERSIONS, cases, ((0, 1), (2, 1)))
+
+
+def _turned(asked: Request, problem: Conv) -> Contest:
+    """As many numbers as the layer's images hold: turned as one matrix, and copied."""
+    pixels = problem.n * problem.h * problem.w
+    copy = Stream("copy", 4 * problem.c * pixels)
+    matrix = Transpose(problem.c, pixels)
+    turns = (asked.case(matrix, name) for name in asked.rows(op=Transpose.op))
+    cases = (asked.case(copy, asked.rows(op=Stream.op)[0]), *turns)
+    return Contest(f"relayout/{matrix.name}", "what does a transposition cost beside a copy?", "operation", cases)
+
+
+# The first layer (C9)
+
+
+def first(asked: Request) -> list[Contest]:
+    """The three passes of the layers that see a network's input, by kernel. The input's gradient is left out of the
+    sums of what was measured in one round."""
+    built = []
+    for problem in (LAYERS["alexnet-s conv1"], STEM):
+        sized = [replace(as_named(asked, problem), direction=each) for each in PASSES]
+        for name in rows_of(asked):
+            if _taken(name, *sized):
+                cases = tuple(asked.case(x, name) for x in sized)
+                question = "what does a first layer's step save without the gradient of its input?"
+                built.append(Contest(f"first/{sized[0].name}/variant:{name}", question, "direction", cases))
+    return built
+
+
+# A bias (C14)
+
+
+def bias_before_norm(asked: Request) -> list[Contest]:
+    """Convolutions with a bias and without, forward and backward, beside the normalization that takes it out again and
+    a pass that would add it."""
+    if "variant" in asked.given:
+        named = ",".join(asked.variants)
+        raise UsageError(f"--variant {named}: --bias-before-norm measures torch with a bias and without; leave it out")
+    layers = [STEM, layer(64, 56, 256, 1), LAYERS["resnet-50 conv5 3x3"]]
+    return [_biased(asked, replace(as_named(asked, x), layout="nchw")) for x in layers]
+
+
+def _biased(asked: Request, problem: Conv) -> Contest:
+    filters = replace(problem, direction="wgrad")
+    down, _ = problem.lines
+    cases = (
+        *(asked.case(each, name) for each in (problem, filters) for name in ("torch", "torch-bias")),
+        asked.case(Norm(problem.n, problem.k, down.outputs), "torch"),
+        asked.case(BiasAct(problem.n * problem.outputs_of_image, problem.k), "c"),
+    )
+    question = "what does a bias before a normalization cost?"
+    return Contest(f"bias/{problem.name}", question, "work: differs (bias, normalization)", cases, ((0, 1), (2, 3)))
+
+
+# Padding (C15)
+
+
+def pad_op(asked: Request) -> list[Contest]:
+    """An operation that pads against the argument; padding that differs by side; none."""
+    forward = passes_of(asked, PASSES[:1])
+    operations = [
+        _padded(asked, replace(as_named(asked, x), direction=direction))
+        for x in (STEM, LAYERS["alexnet-s conv2"])
+        for direction in passes_of(asked)
+    ]
+    sides = [
+        _sided(asked, replace(as_named(asked, x), direction=direction), name)
+        for x in (STEM, layer(3, 224, 32, 3, 2))
+        for direction in forward
+        for name in rows_of(asked, "sums")
+    ]
+    none = [
+        _unpadded(asked, replace(as_named(asked, LAYERS["alexnet-s conv2"]), direction=direction), name)
+        for direction in forward
+        for name in rows_of(asked, "sums")
+    ]
+    return _chosen(asked, (*operations, *(x for some in (*sides, *none) for x in some)))
+
+
+def _padded(asked: Request, problem: Conv) -> Contest:
+    cases = tuple(asked.case(problem, name) for name in ("torch", "torch-pad"))
+    return Contest(f"pad-op/{problem.name}", "padding as an operation, or as an argument?", "variant", cases)
+
+
+def _sided(asked: Request, even: Conv, name: str) -> Iterable[Contest]:
+    """TensorFlow's padding at a stride of two; an operation pads where the argument cannot."""
+    odd = same(even)
+    other = name if _taken(name, odd) else PADDING.get(name, name)
+    if _taken(name, even) and _taken(other, odd):
+        cases = (asked.case(even, name), asked.case(odd, other))
+        question = "what does padding cost that differs by side?"
+        yield Contest(f"pad-sides/{even.name}/variant:{name}", question, "padding", cases)
+
+
+def same(problem: Conv) -> Conv:
+    """TensorFlow's SAME: no more zeros than the results need, the odd row and column of them behind the image."""
+    lines = problem.lines
+    zeros = [max(0, (-(-x.size // x.stride) - 1) * x.stride + (x.taps - 1) * x.dilation + 1 - x.size) for x in lines]
+    return _padded_by(problem, [*(x // 2 for x in zeros), *(x - x // 2 for x in zeros)])
+
+
+def _padded_by(problem: Conv, zeros: Sequence[int]) -> Conv:
+    """With so many at each of its sides."""
+    sides: dict[str, Any] = dict(zip(SIDES, zeros, strict=True))
+    return replace(problem, pad=0, **sides)
+
+
+def _unpadded(asked: Request, problem: Conv, name: str) -> Iterable[Contest]:
+    if _taken(name, problem):
+        cases = (asked.case(problem, name), asked.case(_padded_by(problem, [0] * len(SIDES)), name))
+        question = "what do results at the image's edge cost?"
+        yield Contest(f"pad-none/{problem.name}/variant:{name}", question, "work: differs (padding)", cases)
+
+
+# The allocator
+
+
+def heap_cost(asked: Request) -> list[Contest]:
+    """What allocates its temporaries in each call, with the allocator's policies."""
+    setting = asked.settings[0]
+    if setting.heap != "default":
+        raise UsageError(f"--heap {setting.heap}: --heap-cost compares the policies; leave one of the two out")
+    if "heap" in asked.device.refuses:
+        raise UsageError(f"--device {setting.device}: {asked.device.refuses['heap']}")
+    built = []
+    for problem in (POINTWISE, STEM):
+        for direction in passes_of(asked):
+            sized = replace(as_named(asked, problem), direction=direction)
+            for name in rows_of(asked, "heap"):
+                if _taken(name, sized):
+                    cases = tuple(_allocating(asked.case(sized, name, replace(setting, heap=x))) for x in heap.POLICIES)
+                    question = "what does memory cost that is given back after each call?"
+                    built.append(Contest(f"heap/{sized.name}/variant:{name}", question, "heap", cases))
+    return built
+
+
+def _allocating(case: Case) -> Case:
+    """Skipped where there is no such policy: with another C library, or a heap that the environment chose."""
+    try:
+        heap.variables(case.setting.heap)
+    except UsageError as reason:
+        return replace(case, skip=case.skip or str(reason))
+    return case
+
+
+# Filters of one element (C17)
+
+
+def one_by_one(asked: Request) -> list[Contest]:
+    """1×1 filters as a product against sums; then where a block with a stride has it."""
+    names = dict.fromkeys(("gemm-1x1", *rows_of(asked, "sums")))
+    layers = [POINTWISE, layer(512, 7, 2048, 1)]
+    products = contests(asked, layers, "is a 1×1 convolution a product?", tuple(names), "1x1")
+    blocks = BLOCKS if "all" in asked.flags else BLOCKS[:1]
+    strides = [_strided(asked, block, name) for block in blocks for name in rows_of(asked, "sums")]
+    return [*products, *(x for some in strides for x in some)]
+
+
+def _strided(asked: Request, block: tuple[int, int, int], name: str) -> Iterable[Contest]:
+    """A block's 1×1 and 3×3 layers, the stride on the second or on the first."""
+    c, size, k = block
+    late = (layer(c, size, k, 1), layer(k, size, k, 3, 2))
+    early = (layer(c, size, k, 1, 2), layer(k, size // 2, k, 3))
+    four = [as_named(asked, x) for x in (*late, *early)]
+    problems = [replace(x, direction=direction) for direction in passes_of(asked) for x in four]
+    if _taken(name, *problems):
+        cases = tuple(asked.case(x, name) for x in problems)
+        pairs = tuple((i + j, i + j + 2) for i in range(0, len(cases), 4) for j in (0, 1))
+        question = "a block's stride on the 1×1 or on the 3×3 layer?"
+        word = f"stride/{four[0].name}/variant:{name}"
+        yield Contest(word, question, "work: differs (where the stride is)", cases, pairs)

@@ -46,8 +46,8 @@ def contests(asked: Request, problems: Iterable[Conv], question: str, names: Seq
     """One for each problem and pass, its kernels against the first of those that take it."""
     built = []
     for problem in problems:
-        for direction in _passes(asked):
-            sized = _sized(asked, replace(problem, direction=direction))
+        for direction in passes_of(asked):
+            sized = as_named(asked, replace(problem, direction=direction))
             fitting = [name for name in names if asked.variants == (name,) or not find(Conv.op, name).accepts(sized)]
             cases = tuple(asked.case(sized, name) for name in fitting)
             runnable = [i for i, case in enumerate(cases) if case.skip is None]
@@ -58,11 +58,12 @@ def contests(asked: Request, problems: Iterable[Conv], question: str, names: Seq
     return list({contest.name: contest for contest in built}.values())
 
 
-def _passes(asked: Request) -> tuple[str, ...]:
-    return tuple(asked.axes["direction"]) if "direction" in asked.given else PASSES
+def passes_of(asked: Request, usual: tuple[str, ...] = PASSES) -> tuple[str, ...]:
+    """Those that a person named, or the question's usual ones."""
+    return tuple(asked.axes["direction"]) if "direction" in asked.given else usual
 
 
-def _sized(asked: Request, problem: Conv) -> Conv:
+def as_named(asked: Request, problem: Conv) -> Conv:
     """With the batch and the layout that a person named."""
     for name in ("n", "layout"):
         if name in asked.given:
@@ -70,7 +71,8 @@ def _sized(asked: Request, problem: Conv) -> Conv:
     return problem
 
 
-def _named(asked: Request, *roles: str) -> tuple[str, ...]:
+def rows_of(asked: Request, *roles: str) -> tuple[str, ...]:
+    """Those that a person named, or those of these roles."""
     return asked.variants if "variant" in asked.given else asked.rows(*roles)
 
 
@@ -78,7 +80,7 @@ def algorithms(asked: Request) -> list[Contest]:
     """Who is fastest, in the three passes of a 5×5, a 3×3 and a strided first layer; all layers where asked for."""
     few = ("alexnet-s conv3", "alexnet-s conv2", "alexnet-s conv1")
     problems = [LAYERS[name] for name in (LAYERS if "all" in asked.flags else few)]
-    return contests(asked, problems, "which algorithm, in which library?", _named(asked), "algorithms")
+    return contests(asked, problems, "which algorithm, in which library?", rows_of(asked), "algorithms")
 
 
 def fft(asked: Request) -> list[Contest]:
@@ -88,22 +90,22 @@ def fft(asked: Request) -> list[Contest]:
     sizes = [layer(x.c, x.h, x.k, edge, n=x.n) for x in layers for edge in edges]
     if not every and "direction" not in asked.given:
         asked = replace(asked, axes={**asked.axes, "direction": ("forward",)}, given=asked.given | {"direction"})
-    return contests(asked, sizes, "from which filter size on is FFT faster?", _named(asked, "sums", "fft"), "fft")
+    return contests(asked, sizes, "from which filter size on is FFT faster?", rows_of(asked, "sums", "fft"), "fft")
 
 
 def winograd(asked: Request) -> list[Contest]:
     """On 3×3 layers: Winograd's tiles against sums."""
     problems = [x for x in LAYERS.values() if (x.r, x.stride) == (3, 1)]
     chosen = problems if "all" in asked.flags else problems[:1] + problems[3:4]
-    return contests(asked, chosen, "what does Winograd bring?", _named(asked, "sums", "winograd"), "winograd")
+    return contests(asked, chosen, "what does Winograd bring?", rows_of(asked, "sums", "winograd"), "winograd")
 
 
 def backward(asked: Request) -> list[Contest]:
     """The gradients against the forward pass, by kernel: equal nominal work."""
     built = []
-    for name in _named(asked):
+    for name in rows_of(asked):
         for problem in (LAYERS["alexnet-s conv3"], LAYERS["alexnet-s conv1"]):
-            sized = _sized(asked, problem)
+            sized = as_named(asked, problem)
             cases = tuple(asked.case(replace(sized, direction=each), name) for each in PASSES)
             if any(case.skip for case in cases):
                 continue
@@ -116,10 +118,10 @@ def layouts(asked: Request) -> list[Contest]:
     """Channels before the pixels, after them, in blocks of 16, by kernel."""
     built = []
     named = asked.axes["layout"] if "layout" in asked.given else LAYOUTS
-    for name in _named(asked, "layouts"):
+    for name in rows_of(asked, "layouts"):
         for problem in (LAYERS["alexnet-s conv3"], LAYERS["resnet-50 conv2 1x1"]):
-            for direction in _passes(asked):
-                sized = replace(_sized(asked, problem), direction=direction)
+            for direction in passes_of(asked):
+                sized = replace(as_named(asked, problem), direction=direction)
                 each = (asked.case(replace(sized, layout=layout), name) for layout in named)
                 cases = tuple(case for case in each if case.skip is None)
                 if len(cases) > 1:
@@ -143,9 +145,9 @@ def widths(asked: Request) -> list[Contest]:
 def _compared(asked: Request, word: str, problems: Sequence[Conv], field: str, question: str) -> list[Contest]:
     """One kernel on problems of unequal work, by kernel and pass."""
     built = []
-    for name in _named(asked, "sums"):
-        for direction in _passes(asked):
-            each = (asked.case(replace(_sized(asked, x), direction=direction), name) for x in problems)
+    for name in rows_of(asked, "sums"):
+        for direction in passes_of(asked):
+            each = (asked.case(replace(as_named(asked, x), direction=direction), name) for x in problems)
             cases = tuple(case for case in each if case.skip is None)
             if len(cases) > 1:
                 name_of = f"{word}/{cases[0].problem.name}/variant:{name}"

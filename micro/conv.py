@@ -6,7 +6,9 @@ import sys
 
 from kernels.ops.conv.problem import Conv
 from micro.answers.conv import answer
+from micro.answers.conv_stages import plans_answer, stages_answer
 from micro.command.line import main
+from micro.contests import conv_stages
 from micro.contests import convolution as build
 from micro.planning.benchmark import Benchmark, Question, Useful
 
@@ -37,6 +39,19 @@ BENCHMARK = Benchmark(
         "layouts": Question("channels first, last, or in blocks? (about 40 s)", build.layouts, answer, 40.0),
         "grouped": Question("what do groups save? (about 30 s)", build.grouped, answer, 30.0),
         "widths": Question("what does a channel more or less cost? (about 30 s)", build.widths, answer, 30.0),
+        "stages": Question(
+            "how much of a call are its transforms, how much its products? (about 30 s)",
+            conv_stages.stages,
+            stages_answer,
+            all="three passes, more layers, every kernel that has stages",
+        ),
+        "plans": Question(
+            "what do FFTW's plans cost, and after how many calls does a longer search pay? (about 60 s)",
+            conv_stages.plans,
+            plans_answer,
+            60.0,
+            all="three passes, more layers",
+        ),
     },
     useful=(Useful(), Useful("--fft"), Useful("--winograd")),
     small="--n 1",

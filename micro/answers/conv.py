@@ -20,7 +20,7 @@ def _shown(one: Comparison) -> str:
     return units.ratio(one.ratio, one.low, one.high)
 
 
-def _place(problem: Any) -> str:
+def place(problem: Any) -> str:
     """`3×3, 256→384 channels, 13×13, batch 16, stride 1`"""
     stride = f", stride {problem.stride}" if problem.stride > 1 else ""
     return (
@@ -34,7 +34,7 @@ def _fastest(contest: record.Contest) -> Iterator[str]:
     if not compared or contest.differs != "variant":
         return
     baseline = parse(compared[0].baseline)
-    where = f"{getattr(baseline.problem, 'direction', '')}, {_place(baseline.problem)}"
+    where = f"{getattr(baseline.problem, 'direction', '')}, {place(baseline.problem)}"
     faster = [one for one in compared if one.verdict == "faster"]
     if not faster:
         yield f"{where}: nothing is certainly faster than {baseline.variant}."

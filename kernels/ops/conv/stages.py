@@ -108,24 +108,18 @@ def _made(name: str, problem: Conv, device: Any, setting: Setting) -> Staged:
 
 
 AGAIN = "again"  # with the wisdom of a search before
-OFTEN = 64  # plans of a launch that take microseconds: as long as a call of what they are for, or nearly
-PLANNED = {  # by row: the search and the extent of what is planned
-    **{("fft-pyfftw" if rigor == "measure" else f"fft-pyfftw-{rigor}"): rigor for rigor in fftw.RIGORS}
-}
+PLANNED = {"fft-pyfftw": "measure"} | {f"fft-pyfftw-{rigor}": rigor for rigor in fftw.RIGORS if rigor != "measure"}
 
 
 def planning(parameter: str) -> Variant[Conv]:
-    """`plan:ROW[:again]`, as `plan:fft-pyfftw`: all plans of a call, searched for, or made of the wisdom kept."""
+    """`plan:ROW[:again]`, as `plan:fft-pyfftw`: all plans of a call, searched for, or made by the wisdom kept."""
     name, _, word = parameter.partition(":")
     for given, there in ((name, PLANNED), (word, ("", AGAIN))):
         if given not in there:
-            raise UsageError(f"--variant plan:{parameter}: {choice(given, there)}")
-    row, rigor = ROWS[name], PLANNED[name]
-    short = bool(word) or rigor == "estimate"
-    timed = replace(row, name=f"plan:{parameter}", work=lambda problem: Work(0.0, 0.0), roles=())
-    part = replace(timed, name=f"{timed.name} alone", prepare=partial(_plans, rigor, bool(word)))
-    part = replace(part, prepare=partial(_often, part.prepare, OFTEN)) if short else part
-    return replace(timed, parts=lambda problem: ((part, OFTEN if short else 1),))
+            raise UsageError(f"--variant plan:{parameter}: {choice(given, filter(None, there))}")
+    timed = replace(ROWS[name], name=f"plan:{parameter}", work=lambda problem: Work(0.0, 0.0), roles=())
+    part = replace(timed, name=f"{timed.name} alone", prepare=partial(_plans, PLANNED[name], bool(word)))
+    return replace(timed, parts=lambda problem: ((part, 1),))
 
 
 def _plans(rigor: str, again: bool, problem: Conv, device: Any, setting: Setting) -> Bind:
@@ -140,13 +134,3 @@ def _plans(rigor: str, again: bool, problem: Conv, device: Any, setting: Setting
             plan(frames, spectra, inverse, rigor)
 
     return lambda buffers: Launch(call)
-
-
-def _often(prepare: Any, count: int, problem: Conv, device: Any, setting: Setting) -> Bind:
-    launch = prepare(problem, device, setting)(())
-
-    def call() -> None:
-        for _ in range(count):
-            launch.call()
-
-    return lambda buffers: Launch(call, uses=count)

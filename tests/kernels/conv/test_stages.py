@@ -148,18 +148,15 @@ def test_a_search_takes_no_wisdom_and_leaves_none(monkeypatch: pytest.MonkeyPatc
 
 
 @needs_fftw
-def test_short_plans_are_made_often_in_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    plan = fftw.plan
-    monkeypatch.setattr(fftw, "plan", lambda *given: (calls.append(given), plan(*given))[1])
-    for name, called in (("plan:fft-pyfftw:again", True), ("plan:fft-pyfftw-estimate", False)):
-        part, uses = alone(find("conv", name), PROBLEM)
-        bind = part.prepare(PROBLEM, CPU, Setting())
-        calls.clear()
-        launch = bind(operands(PROBLEM))
-        launch.call()
-        assert launch.uses == uses == stages.OFTEN
-        assert len(calls) == (3 * stages.OFTEN if called else 0)
+def test_plans_made_again_take_the_wisdom_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    part, _ = alone(find("conv", "plan:fft-pyfftw:again"), PROBLEM)
+    launch = part.prepare(PROBLEM, CPU, Setting())(operands(PROBLEM))
+    monkeypatch.setattr(fftw, "search", lambda *given: pytest.fail("searched again"))
+    taken = []
+    wisdom = fftw._wisdom
+    monkeypatch.setattr(fftw, "_wisdom", lambda rigor: (taken.append(rigor), wisdom(rigor))[1])
+    launch.call()
+    assert taken == ["measure"] * 3
 
 
 @needs_fftw

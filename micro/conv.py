@@ -11,8 +11,9 @@ from micro.answers import conv_forms as sentences
 from micro.answers import conv_pareto as memory
 from micro.answers import conv_ranked
 from micro.answers.conv import answer
+from micro.answers.conv_stages import plans_answer, stages_answer
 from micro.command.line import main
-from micro.contests import conv_find, conv_network, conv_pareto
+from micro.contests import conv_find, conv_network, conv_pareto, conv_stages
 from micro.contests import conv_forms as forms
 from micro.contests import convolution as build
 from micro.planning.benchmark import Benchmark, Question, Useful
@@ -93,6 +94,19 @@ BENCHMARK = Benchmark(
             sentences.one_by_one,
             40.0,
             all="all three blocks of ResNet-50 with a stride",
+        ),
+        "stages": Question(
+            "how much of a call are its transforms, how much its products? (about 30 s)",
+            conv_stages.stages,
+            stages_answer,
+            all="three passes, more layers, every kernel that has stages",
+        ),
+        "plans": Question(
+            "what do FFTW's plans cost, and after how many calls does a longer search pay? (about 60 s)",
+            conv_stages.plans,
+            plans_answer,
+            60.0,
+            all="three passes, more layers",
         ),
     },
     net=Question("what could a step gain in its convolutions?", conv_network.network, conv_ranked.of_net, 120.0),

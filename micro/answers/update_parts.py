@@ -43,12 +43,31 @@ class Sum:
         return f"{head}, difference {center:+.0f} % [{low:+.0f}, {high:+.0f}]{end}"
 
 
+def accepted(result: record.Result) -> Array:
+    """Seconds of the rounds that lost no time to others; of all where those are too few."""
+    import numpy as np
+
+    rounds = np.ones(len(result.samples), bool)
+    rounds[list(result.rejected)] = False
+    if rounds.sum() < stats.FEWEST:
+        rounds[:] = True
+    seconds: Array = np.array(result.samples)[rounds]
+    return seconds
+
+
+def summed(what: str, measured: Array, parts: Mapping[str, Array]) -> Sum:
+    """Seconds of each round against the sum of the parts' in the same round."""
+    import numpy as np
+
+    logs = np.log(measured / np.sum(list(parts.values()), axis=0))
+    medians = tuple((name, float(np.median(x))) for name, x in parts.items())
+    return Sum(what, float(np.median(measured)), medians, stats.interval(logs, 1 - stats.SHOWN))
+
+
 class Rounds:
     """Seconds of each accepted round of a contest's timed cases, by part and form."""
 
     def __init__(self, contest: record.Contest) -> None:
-        import numpy as np
-
         timed: list[tuple[Any, record.Result]] = [
             (parse(x.name), x) for x in contest.results if x.role == "measured" and x.seconds
         ]
@@ -57,12 +76,8 @@ class Rounds:
         self.tile = next(iter(parts), None)
         self._times: dict[str, Array] = {}
         for case, result in timed:
-            accepted = np.ones(len(result.samples), bool)
-            accepted[list(result.rejected)] = False
-            if accepted.sum() < stats.FEWEST:
-                accepted[:] = True
             _, _, times = case.variant.partition("*")  # a launch of so many calls, for a piece of the layer
-            self._times[self._key(case)] = np.array(result.samples)[accepted] / int(times or 1)
+            self._times[self._key(case)] = accepted(result) / int(times or 1)
 
     def _small(self, problem: Any) -> bool:
         return self.layer is not None and (problem.m, problem.n) != (self.layer.m, self.layer.n)
@@ -80,14 +95,8 @@ class Rounds:
 
     def sum(self, what: str, parts: Mapping[str, Array | None]) -> Sum | None:
         """The measured form against its parts; nothing where one of them has no time."""
-        import numpy as np
-
         measured, timed = self.get(what), {k: x for k, x in parts.items() if x is not None}
-        if measured is None or len(timed) < len(parts):
-            return None
-        logs = np.log(measured / np.sum(list(timed.values()), axis=0))
-        medians = tuple((name, float(np.median(x))) for name, x in timed.items())
-        return Sum(what, float(np.median(measured)), medians, stats.interval(logs, 1 - stats.SHOWN))
+        return None if measured is None or len(timed) < len(parts) else summed(what, measured, timed)
 
     def multiply_adds(self) -> Array | None:
         """What the product's arithmetic takes at the rate it has where its result stays in cache."""

@@ -146,8 +146,11 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limit
     bounds = _bounds(case, all_cases, measurement, limits[case.setting.device].features)
     if not bounds:
         return Share(None, None, None)
-    flops = find(problem.op, case.variant).executed(problem).flops if problem.by_executed else problem.flops
-    nominal = {name: (_brought(problem) if kind == "bytes" else flops) / rate for name, (kind, rate) in bounds.items()}
+    flops, brought = problem.flops, _brought(problem)
+    if problem.by_executed:  # of bytes a stage of a call has some of the operands' alone, or none
+        work = find(problem.op, case.variant).executed(problem)
+        flops, brought = work.flops, min(brought, work.bytes)
+    nominal = {name: (brought if kind == "bytes" else flops) / rate for name, (kind, rate) in bounds.items()}
     refusal = _refusal(_least(case, bounds, limits), times[:, index])
     nearest = _longest(nominal)
     if nearest is None:

@@ -128,8 +128,13 @@ class OpenContest:
             for i, case in enumerate(self._cases)
             if case.role == "measured"
             and len(self._of(i)) == 1
+            and not self._in_parts(case)
             and not (scripted and max(case.problem.flops, case.problem.footprint) > DEAR)
         ]
+
+    def _in_parts(self, case: Case) -> bool:
+        kernels = self._bench.kernels
+        return kernels.prepared(case) and kernels.in_parts(case)
 
     def _of(self, case: int) -> list[Timed]:
         return [entry for entry in self.entries if entry.case == case]
@@ -165,7 +170,7 @@ class OpenContest:
         if key in seconds:
             return seconds[key]
         checked = (self._bench.kernels.checked(case) if self._device.kind.compiled else None) or 0.0
-        if checked > LONG and len(self._bench.kernels.binds(case)) == 1:
+        if checked > LONG and not self._in_parts(case):
             return checked
         seconds[key] = calibrated(self._device, entry, checked, self.pilot)
         return seconds[key]

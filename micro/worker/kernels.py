@@ -154,6 +154,10 @@ class Kernels:
         """What is measured of a prepared case: the variant, or its parts, each with how many uses one launch serves."""
         return self._binds[case]
 
+    def in_parts(self, case: Case) -> bool:
+        """Whether parts of a prepared case, or one of them, are timed in place of the call that was checked."""
+        return all(bind is not self._whole[case] for _, bind, _ in self.binds(case))
+
     def checked(self, case: Case) -> float | None:
         """Seconds of the launch by which it was checked, None where it was not."""
         return self._pilot.get(case)

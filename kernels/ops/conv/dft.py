@@ -12,6 +12,7 @@ from kernels import build
 from kernels.ops.conv import fft
 from kernels.ops.conv.fft import INT64, POINTER, Plan, Stage
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.staged import letters
 from kernels.problem import Work
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def room(problem: Conv, device: Any) -> dict[str, Array]:
 
 def stages(made: Plan, buffers: dict[str, Array], spare: dict[str, Array], waves: Array) -> tuple[Stage, ...]:
     """Of a call, in order."""
-    *inputs, output = (x.name[-1] for x in made.problem.operands())
+    *inputs, output = letters(made.problem)
     into = [Stage(f"transform {name}", fft.into(made, name, buffers[name])) for name in inputs if name != "w"]
     products = Stage("filter and products", _multiply(made, buffers["w"], {**spare, "matrix": waves}))
     if output == "w":

@@ -102,17 +102,18 @@ void fft_by_plane(const double *whole, double *spectra, int64_t count, int64_t f
     transpose(whole, planes, spectra, frequencies, frequencies, count);
 }
 
-/* Spectra of x, w and y, and the sizes of the product of one frequency; pass 0 forward, 1 dgrad, 2 wgrad. Forward w is
- * transposed and conjugate already: OpenBLAS would bring it into that order each time. */
+/* Spectra of x, w and y, and the sizes of the product of one frequency; pass 0 forward, 1 dgrad, 2 wgrad; added: to what
+ * is there. Forward w is transposed and conjugate already: OpenBLAS would bring it into that order each time. */
 typedef struct {
     complex_float *x, *w, *y;
     void *gemm;
-    int64_t frequencies, n, c, k, pass, wide;
+    int64_t frequencies, n, c, k, pass, wide, added;
 } products;
 
 void fft_products(const products *p)
 {
     static const complex_float one = {1, 0}, zero = {0, 0};
+    const complex_float *beta = p->added ? &one : &zero;
     const int64_t n = p->n, c = p->c, k = p->k;
     const int64_t m[] = {n, n, k}, columns[] = {k, c, c}, inner[] = {c, k, n}, lda[] = {c, k, k};
     const int i = (int)p->pass, trans = i == 2 ? CONJ_TRANS : NO_TRANS;
@@ -121,9 +122,9 @@ void fft_products(const products *p)
         complex_float *a = i ? y : x, *b = i == 2 ? x : w, *out = i == 0 ? y : i == 1 ? x : w;
         if (p->wide)
             ((cgemm64)p->gemm)(ROW_MAJOR, trans, NO_TRANS, m[i], columns[i], inner[i], &one, a, lda[i], b, columns[i],
-                               &zero, out, columns[i]);
+                               beta, out, columns[i]);
         else
             ((cgemm32)p->gemm)(ROW_MAJOR, trans, NO_TRANS, (int)m[i], (int)columns[i], (int)inner[i], &one, a,
-                               (int)lda[i], b, (int)columns[i], &zero, out, (int)columns[i]);
+                               (int)lda[i], b, (int)columns[i], beta, out, (int)columns[i]);
     }
 }

@@ -19,6 +19,7 @@ from kernels import build
 from kernels.libs.cblas import Blas
 from kernels.ops.conv.line import Line
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.staged import in_order, letters
 from kernels.problem import Work
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Products(ctypes.Structure):
 
     _fields_ = (
         *((name, POINTER) for name in ("x", "w", "y", "gemm")),
-        *((name, INT64) for name in ("frequencies", "n", "c", "k", "pass", "wide")),
+        *((name, INT64) for name in ("frequencies", "n", "c", "k", "pass", "wide", "added")),
     )
 
 
@@ -77,9 +78,8 @@ def lengths(problem: Conv) -> tuple[int, int]:
 
 
 def frequencies(problem: Conv) -> int:
-    """Of a frame's spectrum: the others are conjugates of these."""
-    down, across = lengths(problem)
-    return down * (across // 2 + 1)
+    """Of a frame's spectrum."""
+    return Extent(lengths(problem), planes(problem)).frequencies
 
 
 def planes(problem: Conv) -> dict[str, int]:
@@ -92,13 +92,21 @@ def spectra_bytes(problem: Conv) -> int:
     return 8 * frequencies(problem) * sum(planes(problem).values())
 
 
-def work(problem: Conv, kept: bool = False) -> Work:
-    """Products of complex numbers and transforms; every spectrum moves at least once."""
+def by_stage(problem: Conv) -> dict[str, Work]:
+    """Transforms of planes, and products of complex numbers: of each stage, in order."""
     down, across = lengths(problem)
     of_plane = 2.5 * down * across * log2(max(2, down * across))
-    count = sum(planes(problem).values()) - (planes(problem)["w"] if kept else 0)
-    product = 8.0 * frequencies(problem) * problem.n * problem.c * problem.k
-    return Work(product + count * of_plane, problem.bytes + spectra_bytes(problem))
+    sizes, counts = {x.name[-1]: float(x.nbytes) for x in problem.operands()}, planes(problem)
+    transforms = {name: Work(count * of_plane, sizes[name]) for name, count in counts.items()}
+    product = Work(8.0 * frequencies(problem) * problem.n * problem.c * problem.k, float(spectra_bytes(problem)))
+    return in_order(problem, transforms, product)
+
+
+def work(problem: Conv, kept: bool = False) -> Work:
+    """Of a whole call, the filter's transform in it or not; every spectrum moves at least once."""
+    stages = by_stage(problem)
+    flops = sum(work.flops for name, work in stages.items() if not (kept and name == "transform w"))
+    return Work(flops, problem.bytes + spectra_bytes(problem))
 
 
 def accepts(problem: Conv) -> str | None:
@@ -128,11 +136,25 @@ def functions() -> ctypes.CDLL:
 
 
 @dataclass(frozen=True)
+class Extent:
+    """What is transformed at a time: rows and columns of a frame, and of each operand how many planes."""
+
+    lengths: tuple[int, int]
+    planes: dict[str, int]
+
+    @property
+    def frequencies(self) -> int:
+        """Of a frame's spectrum: the others are conjugates of these."""
+        return self.lengths[0] * (self.lengths[1] // 2 + 1)
+
+
+@dataclass(frozen=True)
 class Plan:
     """Memory and transforms of one problem. By operand: `whole`, its spectra by frequency; `transforms`, of a block's
     frames, back for the output; `blocks`, how many planes one has."""
 
     problem: Conv
+    extent: Extent
     blas: Blas
     c: Any
     frames: Array
@@ -146,12 +168,16 @@ class Plan:
         return int(self.frames.nbytes + self.spectra.nbytes + sum(x.nbytes for x in self.whole.values()))
 
 
-def plan(problem: Conv, device: Any, blas: Blas, library: Library, names: str = "xwy") -> Plan:
-    """Allocate, and let the library plan, for the operands whose names end so."""
+def plan(
+    problem: Conv, device: Any, blas: Blas, library: Library, names: str = "xwy", extent: Extent | None = None
+) -> Plan:
+    """Allocate, and let the library plan, for the operands whose names end so: whole images unless an extent says
+    otherwise."""
     import numpy as np
 
-    down, across = lengths(problem)
-    counts, most = {name: planes(problem)[name] for name in names}, max(TILE, BLOCK // (4 * down * across))
+    extent = extent or Extent(lengths(problem), planes(problem))
+    down, across = extent.lengths
+    counts, most = {name: extent.planes[name] for name in names}, max(TILE, BLOCK // (4 * down * across))
     evenly = {name: -(-count // -(-count // most)) for name, count in counts.items()}
     blocks = {name: -(-each // TILE) * TILE for name, each in evenly.items()}
     largest = max(blocks.values())
@@ -163,35 +189,35 @@ def plan(problem: Conv, device: Any, blas: Blas, library: Library, names: str = 
     transforms = {name: library(frames[:count], spectra[:count], name == output) for name, count in blocks.items()}
     frames[...] = 0  # planning leaves there what it likes
     spectra[...] = 0
-    return Plan(problem, blas, functions(), frames, spectra, whole, blocks, transforms)
+    return Plan(problem, extent, blas, functions(), frames, spectra, whole, blocks, transforms)
 
 
 def stages(made: Plan, buffers: dict[str, Array]) -> tuple[Stage, ...]:
     """Of a call, in order; `buffers` by the last letter of an operand's name."""
-    *inputs, output = (x.name[-1] for x in made.problem.operands())
+    *inputs, output = letters(made.problem)
     first = [Stage(f"transform {name}", into(made, name, buffers[name])) for name in inputs]
     return (*first, Stage("products", _multiply(made)), Stage(f"inverse {output}", out(made, output, buffers[output])))
 
 
 def _blocks(made: Plan, name: str) -> list[tuple[int, int]]:
     """Of each block its first plane, and how many it has."""
-    count, size = planes(made.problem)[name], made.blocks[name]
+    count, size = made.extent.planes[name], made.blocks[name]
     return [(first, min(size, count - first)) for first in range(0, count, size)]
 
 
 def _frame(made: Plan, name: str, array: Array) -> tuple[int, int, int, int, int]:
     """Rows and columns of a plane and of its frame, and from one of the plane's to the next."""
     step = made.problem.dilation if name == "w" else 1
-    return (*array.shape[2:], *lengths(made.problem), step)
+    return (*array.shape[2:], *made.extent.lengths, step)
 
 
 def into(made: Plan, name: str, array: Array) -> Callable[[], None]:
     """Planes to spectra by frequency, block by block. Behind the last planes of the last block stand earlier ones."""
     problem, blocks, frame = made.problem, _blocks(made, name), _frame(made, name, array)
-    order = (planes(problem)[name], 1)
+    order = (made.extent.planes[name], 1)
     if name == "w" and problem.direction == "forward":  # turned around, a plane has the conjugate spectrum
         order, frame = (problem.k, problem.c), (*frame[:4], -problem.dilation)
-    transform, f, count = made.transforms[name], frequencies(problem), planes(problem)[name]
+    transform, f, count = made.transforms[name], made.extent.frequencies, made.extent.planes[name]
     frames, whole, c = made.frames[: made.blocks[name]], made.whole[name].ctypes.data, made.c
     at, place = frames.ctypes.data, array.ctypes.data
 
@@ -205,13 +231,13 @@ def into(made: Plan, name: str, array: Array) -> Callable[[], None]:
     return run
 
 
-def out(made: Plan, name: str, array: Array) -> Callable[[], None]:
-    """Spectra by frequency to planes."""
+def out(made: Plan, name: str, array: Array, places: tuple[int, int] | None = None) -> Callable[[], None]:
+    """Spectra by frequency to planes, which begin at these places of a frame where they are given."""
     blocks, frame = _blocks(made, name), _frame(made, name, array)
-    transform, f, count = made.transforms[name], frequencies(made.problem), planes(made.problem)[name]
+    transform, f, count = made.transforms[name], made.extent.frequencies, made.extent.planes[name]
     whole, spectra, c = made.whole[name].ctypes.data, made.spectra.ctypes.data, made.c
-    places = (_start(made.problem, *of) for of in zip(made.problem.lines, lengths(made.problem), strict=True))
-    end = (*frame, *places, 1 / (frame[2] * frame[3]))
+    starts = (_start(made.problem, *of) for of in zip(made.problem.lines, made.extent.lengths, strict=True))
+    end = (*frame, *(places or starts), 1 / (frame[2] * frame[3]))
     plane, at = 4 * frame[0] * frame[1], array.ctypes.data
 
     def run(keep: object = (made, array)) -> None:
@@ -228,14 +254,20 @@ def _start(problem: Conv, line: Line, size: int) -> int:
     return (line.before if problem.direction == "dgrad" else -line.before) % size
 
 
-def _multiply(made: Plan) -> Callable[[], None]:
+def products(made: Plan) -> Products:
+    """What fft_products takes, of all planes."""
     problem = made.problem
-    argument = Products(gemm=made.blas.cgemm, frequencies=frequencies(problem), wide=made.blas.wide)
+    argument = Products(gemm=made.blas.cgemm, frequencies=made.extent.frequencies, wide=made.blas.wide)
     for name, spectra in made.whole.items():
         setattr(argument, name, spectra.ctypes.data)
     for name in "nck":
         setattr(argument, name, getattr(problem, name))
     setattr(argument, "pass", PASSES.index(problem.direction))
+    return argument
+
+
+def _multiply(made: Plan) -> Callable[[], None]:
+    argument = products(made)
     product, place = made.c.fft_products, ctypes.byref(argument)
 
     def run(keep: object = (made, argument)) -> None:

@@ -3,7 +3,7 @@ spectrum made in each call, or kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,17 @@ from kernels.libs import torch as torch_library
 from kernels.maths import alone
 from kernels.ops.conv import dft, fft
 from kernels.ops.conv.problem import Conv, spread
+from kernels.ops.conv.staged import Staged, letters
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
     from kernels.libs.cblas import Blas
-    from kernels.problem import Array
+    from kernels.problem import Array, Work
 
+    Prepare = Callable[[Conv, Any, Setting], Bind]
     Roles = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+    Parts = Callable[[dict[str, Array]], tuple[fft.Stage, ...]]  # of a call, of operands by their letter
 
 SAMPLES = 64  # elements of a kept filter by which another one is told at the same place
 
@@ -36,8 +39,8 @@ def by_scipy(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array
     return partial(scipy_fft.rfft2, frames, workers=1)
 
 
-def by_fftw(frames: Array, spectra: Array, inverse: bool, *, rigor: str) -> Callable[[], Array]:
-    execute, result = fftw.plan(frames, spectra, inverse, rigor), frames if inverse else spectra
+def by_fftw(frames: Array, spectra: Array, inverse: bool, *, rigor: str, aligned: bool = True) -> Callable[[], Array]:
+    execute, result = fftw.plan(frames, spectra, inverse, rigor, aligned), frames if inverse else spectra
 
     def transform() -> Array:
         execute()
@@ -62,7 +65,7 @@ def by_torch(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array
     return transform
 
 
-def _blas() -> Blas:
+def blas_of_one() -> Blas:
     """On one thread. Raises Unavailable."""
     blas = openblas.load("numpy")
     blas.set_threads(1)
@@ -71,39 +74,61 @@ def _blas() -> Blas:
     return blas
 
 
-def prepare(problem: Conv, device: Any, setting: Setting, *, library: fft.Library, kept: bool = False) -> Bind:
-    alone(setting)
-    if kept and setting.cold:
-        raise Unavailable("keeps the filter's spectrum, which no launch makes before a cold one: leave --cold out")
-    made = fft.plan(problem, device, _blas(), library)
-    letters = [operand.name[-1] for operand in problem.operands()]
+def bound(problem: Conv, workspace: int, parts: Parts, kept: bool = False) -> Bind:
+    """A call of all parts, one after another; of the filter's transform only where there is another filter."""
+    names = letters(problem)
     held: list[object] = [None]  # the filter whose spectrum is there, of all launches
 
     def bind(buffers: Sequence[Array]) -> Launch:
-        parts = fft.stages(made, dict(zip(letters, buffers, strict=True)))
-        runs = [part.run for part in parts]
-        if not kept:
-            return Launch(lambda: [run() for run in runs], workspace=made.workspace)
-        transform = runs.pop(letters.index("w"))
-        return Launch(_keeping(buffers[letters.index("w")], transform, runs, held), workspace=made.workspace)
+        named = dict(zip(names, buffers, strict=True))
+        runs = {part.name: part.run for part in parts(named)}
+        transform = runs.pop("transform w") if kept else None
+        every = tuple(runs.values())
+        if transform is None:
+            return Launch(lambda: [run() for run in every], workspace=workspace)
+        return Launch(_keeping(named["w"], transform, every, held), workspace=workspace)
 
     return bind
+
+
+def refuse_cold(setting: Setting) -> None:
+    """Of what keeps a filter's spectrum. Raises Unavailable."""
+    if setting.cold:
+        raise Unavailable("keeps the filter's spectrum, which no launch makes before a cold one: leave --cold out")
+
+
+def prepare(problem: Conv, device: Any, setting: Setting, *, library: fft.Library, kept: bool = False) -> Bind:
+    alone(setting)
+    if kept:
+        refuse_cold(setting)
+    made = fft.plan(problem, device, blas_of_one(), library)
+    return bound(problem, made.workspace, partial(fft.stages, made), kept)
+
+
+def staged(problem: Conv, device: Any, setting: Setting, *, library: fft.Library) -> Staged:
+    """Of the row that transforms the filter in each call."""
+    alone(setting)
+    made = fft.plan(problem, device, blas_of_one(), library)
+    parts = partial(fft.stages, made)
+    return Staged(bound(problem, made.workspace, parts), apart(problem, parts, fft.by_stage(problem)))
+
+
+def apart(problem: Conv, parts: Parts, names: Iterable[str]) -> dict[str, Bind]:
+    """Each stage bound by itself."""
+    return {name: bound(problem, 0, partial(_only, parts, name)) for name in names}
+
+
+def _only(parts: Parts, name: str, named: dict[str, Array]) -> tuple[fft.Stage, ...]:
+    return tuple(part for part in parts(named) if part.name == name)
 
 
 def by_matrix(problem: Conv, device: Any, setting: Setting, *, library: fft.Library) -> Bind:
     """The filter's transform, or its gradient's, as a product."""
     alone(setting)
-    made = fft.plan(problem, device, _blas(), library, "xy")
+    made = fft.plan(problem, device, blas_of_one(), library, "xy")
     spare, waves = dft.room(problem, device), dft.matrix(problem)
-    letters = [operand.name[-1] for operand in problem.operands()]
     workspace = made.workspace + waves.nbytes + sum(x.nbytes for x in spare.values())
-
-    def bind(buffers: Sequence[Array]) -> Launch:
-        parts = dft.stages(made, dict(zip(letters, buffers, strict=True)), spare, waves)
-        runs = [part.run for part in parts]
-        return Launch(lambda: [run() for run in runs], workspace=workspace)
-
-    return bind
+    return bound(problem, workspace, partial(dft.stages, made, spare=spare, waves=waves))
 
 
 def _keeping(
@@ -124,10 +149,19 @@ def _keeping(
     return call
 
 
-def _keeps(problem: Conv) -> str | None:
-    if problem.direction == "wgrad":
-        return "reads no filter whose spectrum could be kept: --direction forward or dgrad"
-    return fft.accepts(problem)
+def keeping(
+    row: Variant[Conv], prepare: Prepare, work: Callable[[Conv], Work], roles: tuple[str, ...]
+) -> Variant[Conv]:
+    """The row that keeps its filter's spectrum."""
+
+    def accepts(problem: Conv) -> str | None:
+        if problem.direction == "wgrad":
+            return "reads no filter whose spectrum could be kept: --direction forward or dgrad"
+        return row.accepts(problem)
+
+    return replace(
+        row, name=f"{row.name}-kept", prepare=prepare, accepts=accepts, work=work, roles=roles, constant=("w",)
+    )
 
 
 def _scipy_kernel() -> tuple[str | None, str | None]:
@@ -136,7 +170,7 @@ def _scipy_kernel() -> tuple[str | None, str | None]:
     return f"scipy {scipy.__version__}, pocketfft", None
 
 
-def _missing(library: Callable[[], str | None] = lambda: None) -> Callable[[], str | None]:
+def missing(library: Callable[[], str | None] = lambda: None) -> Callable[[], str | None]:
     return lambda: library() or openblas.missing("numpy")
 
 
@@ -156,15 +190,7 @@ def _row(
         roles=roles[0],
         **more,
     )
-    kept = replace(
-        row,
-        roles=roles[1],
-        name=f"{row.name}-kept",
-        prepare=partial(prepare, library=library, kept=True),
-        accepts=_keeps,
-        work=partial(fft.work, kept=True),
-        constant=("w",),
-    )
+    kept = keeping(row, partial(prepare, library=library, kept=True), partial(fft.work, kept=True), roles[1])
     matrix = replace(
         row, roles=roles[2], name=f"{row.name}-dft", prepare=partial(by_matrix, library=library), work=dft.work
     )
@@ -172,13 +198,22 @@ def _row(
 
 
 ALWAYS, ASKED = (DEFAULT, "fft"), ("fft",)
-SCIPY: dict[str, Any] = {"missing": _missing(), "kernel": _scipy_kernel}
-FFTW: dict[str, Any] = {"missing": _missing(fftw.missing), "kernel": fftw.kernel}
-TORCH: dict[str, Any] = {"missing": _missing(torch_library.missing), "kernel": torch_library.kernel}
+APART = ("stages",)  # the role of a row whose stages are timed apart by default
+SCIPY: dict[str, Any] = {"missing": missing(), "kernel": _scipy_kernel}
+FFTW: dict[str, Any] = {"missing": missing(fftw.missing), "kernel": fftw.kernel}
+TORCH: dict[str, Any] = {"missing": missing(torch_library.missing), "kernel": torch_library.kernel}
+BY_FFTW: dict[str, fft.Library] = {rigor: partial(by_fftw, rigor=rigor) for rigor in fftw.RIGORS}
 ROWS: tuple[Variant[Conv], ...] = (
-    *_row("scipy", "scipy", by_scipy, (ALWAYS, ALWAYS, ASKED), **SCIPY),
-    *_row("pyfftw", "pyfftw", partial(by_fftw, rigor="measure"), (ASKED, ALWAYS, ASKED), **FFTW),
-    *_row("pyfftw-estimate", "pyfftw", partial(by_fftw, rigor="estimate"), **FFTW),
-    *_row("pyfftw-patient", "pyfftw", partial(by_fftw, rigor="patient"), **FFTW),
+    *_row("scipy", "scipy", by_scipy, ((*ALWAYS, *APART), ALWAYS, ASKED), **SCIPY),
+    *_row("pyfftw", "pyfftw", BY_FFTW["measure"], ((*ASKED, *APART), ALWAYS, ASKED), **FFTW),
+    *_row("pyfftw-estimate", "pyfftw", BY_FFTW["estimate"], **FFTW),
+    *_row("pyfftw-patient", "pyfftw", BY_FFTW["patient"], **FFTW),
+    # Planned for frames anywhere, as a caller's are: theirs are aligned all the same.
+    *_row("pyfftw-unaligned", "pyfftw", partial(by_fftw, rigor="measure", aligned=False), **FFTW)[:1],
     *_row("torch", "torch", by_torch, ((), ASKED, ()), **TORCH),
 )
+STAGED: dict[str, Callable[[Conv, Any, Setting], Staged]] = {
+    "fft-scipy": partial(staged, library=by_scipy),
+    "fft-pyfftw": partial(staged, library=BY_FFTW["measure"]),
+    "fft-torch": partial(staged, library=by_torch),
+}

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernels.ops.conv import direct, fft_rows, im2col, nnpack_rows, onednn_rows, torch_rows, winograd_rows
+from kernels.ops.conv import (
+    direct,
+    fft_rows,
+    im2col,
+    nnpack_rows,
+    onednn_rows,
+    stages,
+    tiled_rows,
+    torch_rows,
+    winograd_rows,
+)
 from kernels.ops.conv.problem import Conv
 from kernels.variant import Variant
 
@@ -17,5 +27,6 @@ VARIANTS: tuple[Variant[Conv], ...] = (
     *im2col.ROWS,
     *winograd_rows.ROWS,
     *fft_rows.ROWS,
+    *tiled_rows.ROWS,
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {"stage": stages.stage, "plan": stages.planning}

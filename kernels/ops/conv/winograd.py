@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ from kernels.native import launch
 from kernels.ops.conv.cook_toom import TAPS, Matrix, cook_toom, points
 from kernels.ops.conv.layouts import BLOCK
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.reading import Reading
+from kernels.ops.conv.staged import Staged, in_order
 from kernels.problem import Work
 
 if TYPE_CHECKING:
@@ -62,43 +64,15 @@ class Argument(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class Tiling:
-    """A pass as F(m, 3) makes it: of `read` channels, images of the size (height, width), padded by `top` and `left`
-    before, negative where they are cut, to `written` channels of `size` outputs. Of the filters' gradient the output's
-    gradient stands for the outputs."""
+class Tiling(Reading):
+    """A pass as F(m, 3) makes it."""
 
-    problem: Conv
     m: int
-
-    @property
-    def reverse(self) -> bool:
-        return self.problem.direction == "dgrad"
-
-    @property
-    def read(self) -> int:
-        return self.problem.k if self.reverse else self.problem.c
-
-    @property
-    def written(self) -> int:
-        return self.problem.c if self.reverse else self.problem.k
 
     @property
     def columns(self) -> int:
         """Of the filters' transforms."""
         return self.problem.k if self.problem.direction == "forward" else self.problem.c
-
-    @property
-    def sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Of the images that are transformed, and of those that tiles make."""
-        down, across = self.problem.lines
-        sizes = (self.problem.h, self.problem.w), (down.outputs, across.outputs)
-        return sizes[::-1] if self.reverse else sizes
-
-    @property
-    def before(self) -> tuple[int, int]:
-        """Zeros above and left: a gradient of images is read by turned filters, from their last tap on."""
-        pads = self.problem.pad_top, self.problem.pad_left
-        return (TAPS - 1 - pads[0], TAPS - 1 - pads[1]) if self.reverse else pads
 
     @property
     def down(self) -> int:
@@ -204,13 +178,23 @@ class Winograd:
         )
 
     def prepare(self, problem: Conv, device: Any, setting: Setting, *, kept: bool = False) -> Bind:
-        maths.alone(setting)
         if kept and "w" in setting.cold:
             raise Unavailable("it keeps the filter's transform and does not read the filter: no --cold w")
+        return self._binds(problem, device, setting)("kept" if kept else _whole(problem))
+
+    def staged(self, problem: Conv, device: Any, setting: Setting) -> Staged:
+        binds = self._binds(problem, device, setting)
+        functions = ("input", "gradient", "sums", "filter_gradient")
+        if problem.direction != "wgrad":
+            functions = ("input", "filter", "products", "output")
+        alone = dict(zip(self.by_stage(problem), map(binds, functions), strict=True))
+        return Staged(binds(_whole(problem)), alone)
+
+    def _binds(self, problem: Conv, device: Any, setting: Setting) -> Callable[[str], Bind]:
+        """By the name of a function, winograd_NAME of winograd.c: all work in the same memory."""
+        maths.alone(setting)
         blas = openblas.load("numpy")
         blas.set_threads(1)
-        symbol = "winograd_kept" if kept else f"winograd_{'filters' if problem.direction == 'wgrad' else 'images'}"
-        function = build.address(SOURCE, symbol, self.flags())
         argument = self.argument(problem)
         argument.sgemm, argument.wide = blas.sgemm, blas.wide
         floats = Tiling(problem, self.m).floats
@@ -222,27 +206,49 @@ class Winograd:
             place += 4 * count
         serial = itertools.count(1)
 
-        def bind(buffers: Sequence[Array]) -> Launch:
-            own = Argument.from_buffer_copy(argument)
-            own.serial = next(serial)
-            names = ("first", "second", "result")
-            return launch(function, own, names, buffers, workspace=block.nbytes, keep=(block,))
+        def bound(name: str) -> Bind:
+            function = build.address(SOURCE, f"winograd_{name}", self.flags())
 
-        return bind
+            def bind(buffers: Sequence[Array]) -> Launch:
+                own = Argument.from_buffer_copy(argument)
+                own.serial = next(serial)
+                names = ("first", "second", "result")
+                return launch(function, own, names, buffers, workspace=block.nbytes, keep=(block,))
 
-    def work(self, problem: Conv, *, kept: bool = False) -> Work:
-        """Products, and transforms at so many operations for each line of a tile; V and M stay in the cache."""
+            return bind
+
+        return bound
+
+    def by_stage(self, problem: Conv) -> dict[str, Work]:
+        """Of each stage, in order: products, and transforms at so many operations for each line of a tile. V and M stay
+        in the cache."""
         tiling = Tiling(problem, self.m)
         a, tiles = self.m + TAPS - 1, problem.n * tiling.down * tiling.across
         into, back = LINE[self.m]
-        flops = 2 * a * a * tiles * problem.c * problem.k
-        flops += tiles * (2 * a * into * tiling.read + (a + self.m) * back * tiling.written)
-        flops += 0 if kept else 5 * a * (a + TAPS) * problem.k * problem.c
-        return Work(float(flops), problem.bytes)
+        sizes = {x.name[-1]: float(x.nbytes) for x in problem.operands()}
+        flops = {
+            "w": 5.0 * a * (a + TAPS) * problem.k * problem.c,
+            "x": 2.0 * a * into * tiles * tiling.read,
+            "y": 1.0 * (a + self.m) * back * tiles * tiling.written,
+        }
+        if tiling.reverse:
+            flops |= {"x": flops["y"], "y": flops["x"]}
+        products = Work(2.0 * a * a * tiles * problem.c * problem.k, 0.0)
+        return in_order(problem, {name: Work(flops[name], sizes[name]) for name in flops}, products)
+
+    def work(self, problem: Conv, *, kept: bool = False) -> Work:
+        """Of a whole call, the filter's transform in it or not."""
+        stages = self.by_stage(problem)
+        flops = sum(work.flops for name, work in stages.items() if not (kept and name == "transform w"))
+        return Work(flops, problem.bytes)
 
 
 # Operations that transform one line of a tile of an image, and of an output.
 LINE = {2: (4, 4), 4: (19, 13), 6: (34, 30)}
+
+
+def _whole(problem: Conv) -> str:
+    return "filters" if problem.direction == "wgrad" else "images"
 
 
 def _text(matrix: Matrix) -> str:

@@ -1,0 +1,47 @@
+"""What a pass that works by tiles reads and makes: the gradient of images is the forward pass of the turned filter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernels.ops.conv.problem import Conv
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A pass of `read` channels, images of the first of `sizes` (height, width), `before` of them zeros above and left,
+    negative where they are cut, to `written` channels of the second of `sizes`. Of the filters' gradient the output's
+    gradient stands for the outputs."""
+
+    problem: Conv
+
+    @property
+    def reverse(self) -> bool:
+        return self.problem.direction == "dgrad"
+
+    @property
+    def read(self) -> int:
+        return self.problem.k if self.reverse else self.problem.c
+
+    @property
+    def written(self) -> int:
+        return self.problem.c if self.reverse else self.problem.k
+
+    @property
+    def spans(self) -> tuple[int, int]:
+        """Rows and columns from a filter's first tap to behind its last."""
+        down, across = self.problem.lines
+        return (down.taps - 1) * down.dilation + 1, (across.taps - 1) * across.dilation + 1
+
+    @property
+    def sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Of the images that are transformed, and of those that tiles make."""
+        down, across = self.problem.lines
+        sizes = (self.problem.h, self.problem.w), (down.outputs, across.outputs)
+        return sizes[::-1] if self.reverse else sizes
+
+    @property
+    def before(self) -> tuple[int, int]:
+        """Zeros above and left: a gradient of images is read by turned filters, from their last tap on."""
+        pads, spans = (self.problem.pad_top, self.problem.pad_left), self.spans
+        return (spans[0] - 1 - pads[0], spans[1] - 1 - pads[1]) if self.reverse else pads

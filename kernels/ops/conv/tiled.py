@@ -1,0 +1,251 @@
+"""Convolution by transforms of small tiles, in three passes: images of any size, a workspace of a filter's spectrum and
+those of a few tiles.
+
+A tile of outputs reads a tile of the image that is wider by a filter less one, and of whose circular correlation with
+the filter only those outputs are right that no edge comes into (overlap-save). The gradient of images is a convolution,
+whose right part ends the tile. The gradient of filters is the correlation of the image's tile with that of the output's
+gradient alone, summed over all tiles in the products.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log2
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kernels import build
+from kernels.ops.conv import fft
+from kernels.ops.conv.fft import INT64, POINTER, Extent, Plan, Stage
+from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.reading import Reading
+from kernels.ops.conv.staged import in_order, letters
+from kernels.problem import Work
+
+if TYPE_CHECKING:
+    from kernels.libs.cblas import Blas
+    from kernels.problem import Array
+
+SOURCE = Path(__file__).with_name("tiled.c")
+NEAR, LEAST = 8 << 20, 32  # bytes of a block's spectra, and how many tiles it has at least: products want rows
+
+Block: TypeAlias = "tuple[int, int]"  # its first tile, and how many it has
+
+
+class Argument(ctypes.Structure):
+    """`tiles` of tiled.c."""
+
+    _fields_ = tuple(
+        (name, INT64)
+        for name in (
+            *("channels", "height", "width", "down", "across", "step_down", "step_across"),
+            *("rows", "columns", "top", "left", "size"),
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Tiling(Reading):
+    """A pass in frames of size × size."""
+
+    size: int
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Rows and columns of outputs that a tile makes; one of those that it cannot."""
+        return max(1, self.size - self.spans[0] + 1), max(1, self.size - self.spans[1] + 1)
+
+    @property
+    def down(self) -> int:
+        """Rows of tiles of an image."""
+        return -(-self.sizes[1][0] // self.steps[0])
+
+    @property
+    def across(self) -> int:
+        return -(-self.sizes[1][1] // self.steps[1])
+
+    @property
+    def tiles(self) -> int:
+        """Of all images."""
+        return self.problem.n * self.down * self.across
+
+    @property
+    def at_once(self) -> int:
+        """Tiles of a block; blocks of about one size."""
+        most = max(LEAST, NEAR // (8 * self.extent(1).frequencies * (self.read + self.written)))
+        return -(-self.tiles // -(-self.tiles // most))
+
+    @property
+    def blocks(self) -> list[Block]:
+        return [(first, min(self.at_once, self.tiles - first)) for first in range(0, self.tiles, self.at_once)]
+
+    def extent(self, tiles: int) -> Extent:
+        """The frames of the filter, and of so many tiles."""
+        p = self.problem
+        return Extent((self.size, self.size), {"x": tiles * p.c, "w": p.k * p.c, "y": tiles * p.k})
+
+
+def spectra_bytes(tiling: Tiling) -> int:
+    """Of the filter, and of a block's images and outputs."""
+    extent = tiling.extent(tiling.at_once)
+    return 8 * extent.frequencies * sum(extent.planes.values())
+
+
+def by_stage(problem: Conv, size: int) -> dict[str, Work]:
+    """Transforms of tiles and filters, and products of complex numbers: of each stage, in order. The spectra of a block
+    may stay in cache."""
+    tiling = Tiling(problem, size)
+    extent, of_frame = tiling.extent(tiling.tiles), 2.5 * size**2 * log2(size**2)
+    sizes = {x.name[-1]: float(x.nbytes) for x in problem.operands()}
+    transforms = {name: Work(count * of_frame, sizes[name]) for name, count in extent.planes.items()}
+    filters = 8.0 * extent.frequencies * extent.planes["w"]
+    return in_order(problem, transforms, Work(8.0 * extent.frequencies * tiling.tiles * problem.c * problem.k, filters))
+
+
+def work(problem: Conv, size: int, kept: bool = False) -> Work:
+    """Of a whole call, the filter's transform in it or not; the filter's spectrum moves at least once."""
+    stages = by_stage(problem, size)
+    flops = sum(work.flops for name, work in stages.items() if not (kept and name == "transform w"))
+    return Work(flops, problem.bytes + stages["products"].bytes)
+
+
+def accepts(problem: Conv, size: int) -> str | None:
+    """Why it cannot, or should not."""
+    if problem.stride > 1:
+        return "a transform answers for every place and a stride throws most away: --stride 1"
+    if problem.groups > 1:
+        return "its products by frequency are of all channels: --groups 1"
+    if problem.layout != "nchw":
+        return "its tiles are of planes that lie whole: --layout nchw"
+    for name, span in zip("rs", Tiling(problem, size).spans, strict=True):
+        if span > size:
+            most = (size - 1) // problem.dilation + 1
+            return f"a filter fits into its tile up to {size}×{size}: --{name} {most}"
+    if spectra_bytes(Tiling(problem, size)) > fft.MOST:
+        return f"its spectra take {spectra_bytes(Tiling(problem, size)) / 2**30:.1f} GiB: a smaller --c or --k"
+    return None
+
+
+def plan(problem: Conv, device: Any, blas: Blas, library: fft.Library, size: int) -> Plan:
+    """Allocate, and let the library plan, for the filter and the tiles of a block."""
+    tiling = Tiling(problem, size)
+    return fft.plan(problem, device, blas, library, extent=tiling.extent(tiling.at_once))
+
+
+def stages(made: Plan, size: int, buffers: dict[str, Array]) -> tuple[Stage, ...]:
+    """Of a call, in order, each of all blocks, one after another at the same place: their times, not their answers."""
+    tiling = Tiling(made.problem, size)
+    of_blocks, of_filter = _of_blocks(made, tiling, buffers), _filter(made, buffers["w"])
+    return tuple(
+        of_filter if name == of_filter.name else Stage(name, _over(tiling, [of_blocks[name]]))
+        for name in by_stage(made.problem, size)
+    )
+
+
+def call(made: Plan, size: int, buffers: dict[str, Array]) -> tuple[Stage, ...]:
+    """A call, in order: the filter, and block by block what is done with the others."""
+    tiling = Tiling(made.problem, size)
+    each = Stage("tiles", _over(tiling, list(_of_blocks(made, tiling, buffers).values())))
+    of_filter = _filter(made, buffers["w"])
+    return (each, of_filter) if made.problem.direction == "wgrad" else (of_filter, each)
+
+
+def _over(tiling: Tiling, steps: list[Callable[[Block], None]]) -> Callable[[], None]:
+    """All steps of a block, then those of the next."""
+    blocks = tiling.blocks
+
+    def run() -> None:
+        for block in blocks:
+            for step in steps:
+                step(block)
+
+    return run
+
+
+def _filter(made: Plan, w: Array) -> Stage:
+    if made.problem.direction == "wgrad":
+        return Stage("inverse w", fft.out(made, "w", w, (0, 0)))
+    return Stage("transform w", fft.into(made, "w", w))
+
+
+def _of_blocks(made: Plan, tiling: Tiling, buffers: dict[str, Array]) -> dict[str, Callable[[Block], None]]:
+    """By stage, in order: those that are of a block."""
+    *inputs, output = letters(made.problem)
+    steps = {f"transform {name}": _into(made, tiling, name, buffers[name]) for name in inputs if name != "w"}
+    steps["products"] = _multiply(made)
+    if output != "w":
+        steps[f"inverse {output}"] = _out(made, tiling, output, buffers[output])
+    return steps
+
+
+def _geometry(tiling: Tiling, array: Array) -> dict[str, int]:
+    _, channels, height, width = array.shape
+    step_down, step_across = tiling.steps
+    sizes = {"channels": channels, "height": height, "width": width, "size": tiling.size}
+    return sizes | {"down": tiling.down, "across": tiling.across, "step_down": step_down, "step_across": step_across}
+
+
+def _frames(made: Plan, name: str, channels: int, block: Block) -> list[tuple[int, int]]:
+    """What is transformed at a time of a block's frames: the first, counted from the block's, and how many."""
+    count, size = block[1] * channels, made.blocks[name]
+    return [(first, min(size, count - first)) for first in range(0, count, size)]
+
+
+def _into(made: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
+    """Tiles of what is read to spectra by frequency; of the output's gradient beside an image the outputs alone."""
+    alone = made.problem.direction == "wgrad" and name == "y"
+    (rows, columns), (top, left) = ((tiling.size, tiling.size), tiling.before) if not alone else (tiling.steps, (0, 0))
+    tiles = Argument(**_geometry(tiling, array), rows=rows, columns=columns, top=top, left=left)
+    c, move, channels = made.c, _library().tiled_in, array.shape[1]
+    transform, frames, whole = made.transforms[name], made.frames.ctypes.data, made.whole[name].ctypes.data
+    f, place, argument = made.extent.frequencies, array.ctypes.data, ctypes.byref(tiles)
+
+    def run(block: Block, keep: object = (made, array, tiles)) -> None:
+        begin, count = block[0] * channels, block[1] * channels
+        for first, here in _frames(made, name, channels, block):
+            move(place, frames, argument, begin + first, here)
+            spectra = transform()
+            c.fft_by_frequency(spectra.ctypes.data, whole + 8 * first, here, f, count)
+
+    return run
+
+
+def _out(made: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
+    """Spectra by frequency to outputs."""
+    top, left = (span - 1 for span in tiling.spans) if tiling.reverse else (0, 0)
+    tiles = Argument(**_geometry(tiling, array), top=top, left=left)
+    c, move, channels = made.c, _library().tiled_out, array.shape[1]
+    transform, spectra, whole = made.transforms[name], made.spectra.ctypes.data, made.whole[name].ctypes.data
+    f, place, argument = made.extent.frequencies, array.ctypes.data, ctypes.byref(tiles)
+
+    def run(block: Block, keep: object = (made, array, tiles)) -> None:
+        begin, count = block[0] * channels, block[1] * channels
+        for first, here in _frames(made, name, channels, block):
+            c.fft_by_plane(whole + 8 * first, spectra, here, f, count)
+            frames = transform()
+            move(frames.ctypes.data, place, argument, begin + first, here, 1 / tiling.size**2)
+
+    return run
+
+
+def _multiply(made: Plan) -> Callable[[Block], None]:
+    """Of the filter's gradient onto what the blocks before made."""
+    argument = fft.products(made)
+    product, place, sums = made.c.fft_products, ctypes.byref(argument), made.problem.direction == "wgrad"
+
+    def run(block: Block, keep: object = made) -> None:
+        argument.n, argument.added = block[1], sums and block[0] > 0
+        product(place)
+
+    return run
+
+
+def _library() -> ctypes.CDLL:
+    """The functions of tiled.c, declared. Raises BuildError, Unavailable."""
+    library = build.load(SOURCE)
+    library.tiled_in.argtypes = (POINTER, POINTER, POINTER, INT64, INT64)
+    library.tiled_out.argtypes = (*library.tiled_in.argtypes, ctypes.c_float)
+    library.tiled_in.restype = library.tiled_out.restype = None
+    return library

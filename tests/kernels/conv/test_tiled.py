@@ -1,0 +1,174 @@
+"""Convolution by transforms of small tiles: right in three passes on odd problems, a small workspace, wrong twins."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.catalog import find
+from kernels.devices import open_device
+from kernels.errors import Unavailable, WrongResult
+from kernels.launch import Setting
+from kernels.libs import openblas
+from kernels.ops.conv import fft_rows, tiled, tiled_rows
+from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.tiled import Tiling
+from kernels.variant import Variant
+from micro.worker import check
+
+CPU = open_device("cpu")
+PASSES = ("forward", "dgrad", "wgrad")
+SIDES = {"pad_top": 0, "pad_left": 1, "pad_bottom": 2, "pad_right": 3}
+FORMS: dict[str, dict[str, int]] = {
+    "one tile": {},
+    "sides": {"h": 21, "w": 40, **SIDES},
+    "even": {"h": 19, "r": 2, "s": 4, **SIDES},
+    "dilated": {"h": 21, "w": 18, "dilation": 3, **SIDES},
+    "a pixel a tile": {"h": 18, "w": 17, "r": 16, "s": 3},
+    "many": {"n": 3, "c": 5, "k": 11, "h": 30, "w": 25, "r": 5, **SIDES},
+    "pixel": {"h": 1, "w": 1, "r": 1, "s": 1},
+    "beyond": {"h": 2, "w": 2, "pad_top": 20, "pad_left": 4, "pad_bottom": 4, "pad_right": 4},
+    "single": {"n": 1, "c": 1, "k": 1, "h": 33},
+}
+ROWS = [row for row in tiled_rows.ROWS if not row.missing()]
+SCIPY, KEPT = find("conv", "fft-tiled-16-scipy"), find("conv", "fft-tiled-16-scipy-kept")
+
+
+def problem(form: str, direction: str) -> Conv:
+    base: dict[str, Any] = {"n": 2, "c": 4, "h": 9, "w": 7, "k": 6, **FORMS[form]}
+    return Conv(**base, direction=direction)
+
+
+def checked(row: Variant[Conv], asked: Conv) -> None:
+    """Raises WrongResult."""
+    check.check(CPU, asked, row, row.prepare(asked, CPU, Setting()), zlib.crc32(asked.name.encode()))
+
+
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiled, "NEAR", 0)
+    monkeypatch.setattr(tiled, "LEAST", 5)
+
+
+CASES = [(row, form) for row in ROWS for form in (FORMS if row.name == SCIPY.name else ["sides", "many"])]
+
+
+@pytest.mark.parametrize(("row", "form"), CASES, ids=lambda x: x if isinstance(x, str) else x.name)
+def test_rows_are_right_or_say_why_not(row: Variant[Conv], form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    few_at_once(monkeypatch)
+    for direction in PASSES:
+        asked = problem(form, direction)
+        if why := row.accepts(asked):
+            assert direction == "wgrad" and "w" in row.constant and "--direction" in why
+            continue
+        checked(row, asked)
+
+
+@pytest.mark.parametrize(
+    ("fields", "option"),
+    [
+        ({"stride": 2}, "--stride 1"),
+        ({"groups": 2}, "--groups 1"),
+        ({"layout": "nhwc"}, "--layout nchw"),
+        ({"h": 40, "r": 33}, "--r 16"),
+        ({"h": 40, "w": 90, "s": 12, "dilation": 5}, "--s 4"),
+        ({"c": 2048, "k": 4096}, "a smaller --c or --k"),
+    ],
+)
+def test_what_is_refused_names_the_remedy(fields: dict[str, Any], option: str) -> None:
+    asked = Conv(**{"n": 2, "c": 4, "h": 9, "w": 7, "k": 6, **fields})
+    assert option in (SCIPY.accepts(asked) or "") and KEPT.accepts(asked)
+    assert SCIPY.executed(asked).flops > 0  # of a case that is skipped too
+
+
+def test_a_kept_spectrum_is_not_timed_cold() -> None:
+    with pytest.raises(Unavailable, match="leave --cold out"):
+        KEPT.prepare(problem("sides", "forward"), CPU, Setting(cold=("x",)))
+
+
+@pytest.mark.parametrize("direction", PASSES)
+def test_tiles_cover_what_is_made(direction: str) -> None:
+    asked = Conv(3, 4, 27, 40, 6, 5, 3, pad_top=2, direction=direction)
+    tiling = Tiling(asked, 16)
+    assert tiling.steps == (12, 14)
+    made = (27, 40) if direction == "dgrad" else (25, 38)
+    assert (tiling.down, tiling.across) == (-(-made[0] // 12), -(-made[1] // 14))
+    assert sum(count for _, count in tiling.blocks) == tiling.tiles == 3 * tiling.down * tiling.across
+
+
+@pytest.mark.parametrize("direction", PASSES)
+def test_work_and_workspace_are_those_of_the_formulas(direction: str) -> None:
+    asked = Conv(2, 3, 26, 26, 5, 5, 5, pad=2, direction=direction)  # 12 outputs a tile and side: 3 × 3 tiles
+    f, tiles, transforms = 16 * 9, 2 * 3 * 3, 2.5 * 256 * 8
+    flops = 8 * f * tiles * 3 * 5 + transforms * (tiles * (3 + 5) + 15)
+    assert SCIPY.executed(asked).flops == pytest.approx(flops)
+    assert SCIPY.executed(asked).bytes == asked.bytes + 8 * f * 15
+    if direction != "wgrad":
+        assert KEPT.executed(asked).flops == pytest.approx(flops - 15 * transforms)
+    bench = [np.zeros(x.shape, "f4") for x in asked.operands()]
+    launch = SCIPY.prepare(asked, CPU, Setting())(bench)
+    frames = 8 * -(-max(tiles * 5, 15) // 8)
+    assert launch.workspace == 8 * f * (tiles * (3 + 5) + 15) + frames * (4 * 256 + 8 * f)
+
+
+def test_the_workspace_does_not_grow_with_the_batch() -> None:
+    few, many = (Conv(n, 64, 56, 56, 64, 5, 5, pad=2) for n in (4, 64))
+    assert tiled.spectra_bytes(Tiling(many, 16)) <= 1.25 * tiled.spectra_bytes(Tiling(few, 16))
+
+
+@pytest.mark.parametrize("direction", PASSES)
+def test_stages_of_one_block_are_the_call(direction: str) -> None:
+    asked = replace(problem("sides", direction), n=1)
+    made = tiled.plan(asked, CPU, openblas.load("numpy"), fft_rows.by_scipy, 16)
+    x = asked.fill(np.random.default_rng(1))
+    (output,) = asked.outputs
+    answer = np.zeros(output.shape, "f4")
+    stages = tiled.stages(made, 16, {name[-1]: array for name, array in {**x, output.name: answer}.items()})
+    assert [stage.name for stage in stages] == list(tiled.by_stage(asked, 16))
+    for stage in stages:
+        assert not answer.any()
+        stage.run()
+    np.testing.assert_allclose(answer, asked.reference(x)[output.name], rtol=1e-4, atol=1e-3)
+
+
+# Wrong twins
+
+
+@pytest.mark.parametrize("direction", PASSES)
+def test_tiles_that_overlap_too_little_are_refused(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = problem("sides", direction)
+    monkeypatch.setattr(Tiling, "steps", property(lambda tiling: (tiling.size, tiling.size)))
+    with pytest.raises(WrongResult):
+        checked(SCIPY, asked)
+
+
+@pytest.mark.parametrize("direction", PASSES)
+def test_an_image_that_begins_one_off_is_refused(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Tiling.before.fget  # type: ignore[attr-defined]
+    monkeypatch.setattr(Tiling, "before", property(lambda tiling: tuple(zeros + 1 for zeros in before(tiling))))
+    with pytest.raises(WrongResult):
+        checked(SCIPY, problem("sides", direction))
+
+
+def test_a_gradient_of_the_last_block_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    few_at_once(monkeypatch)
+    products = tiled.fft.products
+
+    class Forgetful(tiled.fft.Products):
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, 0 if name == "added" else value)
+
+    def forgetful(made: Any) -> Any:
+        return Forgetful.from_buffer_copy(products(made))
+
+    monkeypatch.setattr(tiled.fft, "products", forgetful)
+    with pytest.raises(WrongResult):
+        checked(SCIPY, problem("many", "wgrad"))
+
+
+def test_only_a_filter_declared_constant_may_be_kept() -> None:
+    with pytest.raises(WrongResult, match="keeps a copy of its input w"):
+        checked(replace(KEPT, constant=()), problem("sides", "forward"))

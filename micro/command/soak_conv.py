@@ -37,7 +37,7 @@ KINDS: dict[str, Callable[[], Iterator[Conv]]] = {
 }
 PACKAGES = ("numpy", "scipy", "torch", "pyfftw", "onednn-cpu-gomp")
 PATIENCE = 600.0  # seconds for one kernel: the first to need a library loads it, and some plan
-EACH, RATE, LAUNCHES = 0.25, 40e9, 4  # seconds beside launches, FLOP/s, and launches of a check: for the forecast
+EACH, RATE, LAUNCHES = 0.1, 20e9, 4  # seconds beside launches, FLOP/s and launches of a check: for the forecast
 KNOWN = ("right", "unavailable")  # outcomes that are not asked for again
 WORDS = (*KNOWN, "refused", "wrong", "crashed", "failed")  # refused: by a kernel's own rules
 POSITIVE = Setting(data="uniform")  # a probe beside those of a convolution
@@ -110,7 +110,7 @@ def figures(*names: str) -> Iterator[Figure]:
         yield Figure("not installed", "; ".join(f"{name}: {why}" for name, why in missing.items()), "", True)
     here = [row for row in rows if row.name not in missing]
     for name in names or KINDS:
-        problems = sorted(KINDS[name](), key=lambda problem: problem.flops)
+        problems = sorted(KINDS[name](), key=lambda problem: sum(seconds(problem, row) for row in here))
         yield forecast(name, problems, here, kept)
         with Workers() as workers:
             for shape, passes in _together(problems).items():
@@ -128,15 +128,19 @@ def _together(problems: Iterable[Conv]) -> dict[Conv, list[Conv]]:
     return by_layer
 
 
+def seconds(problem: Conv, row: Variant[Conv]) -> float:
+    """About what a check takes; nothing where the kernel refuses."""
+    return 0.0 if row.accepts(problem) else EACH + LAUNCHES * row.executed(problem).flops / RATE
+
+
 def forecast(name: str, problems: Sequence[Conv], rows: Sequence[Variant[Conv]], kept: Record) -> Figure:
     """How many layers, kernels and checks; how many are left, and about how long they take."""
     every = [(problem, row) for problem in problems for row in rows if not row.accepts(problem)]
-    left = [problem for problem, row in every if kept.outcome(problem, row) not in KNOWN]
-    seconds = sum(EACH + LAUNCHES * problem.flops / RATE for problem in left)
+    left = [seconds(problem, row) for problem, row in every if kept.outcome(problem, row) not in KNOWN]
     distinct = {replace(problem, n=1, direction="forward", layout="nchw") for problem in problems}
     text = (
         f"{len(distinct)} distinct, {len(problems)} with their batches, layouts and passes, {len(rows)} kernels: "
-        f"{len(left)} of {len(every)} checks are left, about {seconds / 60:.0f} min; they stay in {kept.path}"
+        f"{len(left)} of {len(every)} checks are left, about {sum(left) / 60:.0f} min; they stay in {kept.path}"
     )
     return Figure(name, text, "", True)
 

@@ -42,6 +42,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Reply], 
     monkeypatch.setattr(soak_conv, "KINDS", {"small": lambda: iter(problems)})
     monkeypatch.setattr(conv_checks, "kernels", lambda: [FINE, CHOOSY, row("absent", missing=lambda: "pip install it")])
     monkeypatch.setattr("micro.command.soak_conv.state.folder", lambda: tmp_path)
+    monkeypatch.setattr(soak_conv, "EACH", 0.0)  # by which few kernels of a large one would cost less
 
     def simulated(reply: Reply) -> list[str]:
         calls: list[str] = []

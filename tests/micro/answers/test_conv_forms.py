@@ -66,9 +66,9 @@ def test_sums_are_compared_round_by_round() -> None:
 
 def test_rounds_that_were_rejected_do_not_count() -> None:
     contest, (a, b) = of(1.0, 2.0)
-    lost = replace(b, samples=(99.0, *b.samples[1:]))
-    assert sums.ratio(contest, [lost], [a]) != "2.000 [2.000, 2.000]"
-    assert sums.ratio(contest, [lost], [replace(a, rejected=(0,))]) == "2.0000 [2.0000, 2.0000]"
+    lost = replace(b, samples=(99.0, 99.0, *b.samples[2:]))
+    assert sums.ratio(contest, [lost], [replace(a, rejected=(0, 1))]) == "2.0000 [2.0000, 2.0000]"
+    assert sums.ratio(contest, [lost], [a]) != "2.0000 [2.0000, 2.0000]"
 
 
 def test_what_has_no_time_has_no_sum() -> None:

@@ -72,7 +72,11 @@ BENCHMARK = Benchmark(
             all="every layer whose channels fill blocks of 16",
         ),
         "first": Question(
-            "what does a first layer's step save without dgrad? (about 40 s)", forms.first, sentences.first, 40.0
+            "what does a first layer's step save without dgrad? (about 40 s)",
+            forms.first,
+            sentences.first,
+            40.0,
+            all="ResNet-50's too",
         ),
         "bias_before_norm": Question(
             "what does a bias before a normalization cost? (about 30 s)",
@@ -89,11 +93,11 @@ BENCHMARK = Benchmark(
             "what does memory cost that each call gives back? (about 60 s)", forms.heap_cost, sentences.heap_cost, 60.0
         ),
         "one_by_one": Question(
-            "is a 1×1 layer a product, and on which layer has a block its stride? (about 40 s)",
+            "is a 1×1 layer a product, and on which layer has a block its stride? (about 60 s)",
             forms.one_by_one,
             sentences.one_by_one,
-            40.0,
-            all="all three blocks of ResNet-50 with a stride",
+            60.0,
+            all="a layer of 7×7, all three blocks of ResNet-50 with a stride",
         ),
         "stages": Question(
             "how much of a call are its transforms, how much its products? (about 30 s)",

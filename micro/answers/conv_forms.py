@@ -33,7 +33,16 @@ def _listed(ratios: dict[str, str | None]) -> str:
 
 def relayout(run: Run) -> list[str]:
     """What conversions around a layer cost, and whether they pay; what one costs beside a copy."""
-    return [*_converted(run), *_turned(run)]
+    return [*_converted(run), *_turned(run), *_faulting(run, "relayout/conv/")]
+
+
+def _faulting(run: Run, kind: str) -> list[str]:
+    """What of an operation of PyTorch's own is the allocator's, and how that is left out."""
+    names = (pair.contender.variant for pair in pairs(run, kind) if pair.contender.setting.heap == "default")
+    own = dict.fromkeys(name for name in names if name.startswith("torch-"))
+    if not own:
+        return []
+    return [f"{', '.join(own)} asks for memory in each call; --heap keep leaves the page faults of that out."]
 
 
 def _grouped(run: Run, kind: str) -> Iterator[list[Pair]]:
@@ -125,7 +134,7 @@ def pad_op(run: Run) -> list[str]:
             f"{_where(a.problem)}: without padding {b.variant} takes {interval(one)} times what it takes with it, for "
             f"{share:.2f} of the work."
         )
-    return sentences
+    return [*sentences, *_faulting(run, "pad-op/")]
 
 
 def heap_cost(run: Run) -> list[str]:

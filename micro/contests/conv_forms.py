@@ -28,6 +28,7 @@ CONVERTING = {
 }
 CONVERSIONS = "layout and conversions"
 PADDING = {"torch": "torch-pad"}  # whose operation pads where its argument cannot
+FEW = 4  # images, of contests with many cases and of questions with many contests
 BLOCKS = ((256, 56, 128), (512, 28, 256), (1024, 14, 512))  # ResNet-50's with a stride: channels, size, filters
 
 # Of other operations, beside the layers: a case of theirs is repeated by a line with their axes.
@@ -94,7 +95,7 @@ def first(asked: Request) -> list[Contest]:
     """The three passes of the layers that see a network's input, by kernel. The input's gradient is left out of the
     sums of what was measured in one round."""
     built = []
-    for problem in (LAYERS["alexnet-s conv1"], STEM):
+    for problem in (LAYERS["alexnet-s conv1"], STEM)[: 2 if "all" in asked.flags else 1]:
         sized = [replace(as_named(asked, problem), direction=each) for each in PASSES]
         for name in rows_of(asked):
             if _taken(name, *sized):
@@ -134,23 +135,15 @@ def _biased(asked: Request, problem: Conv) -> Contest:
 
 def pad_op(asked: Request) -> list[Contest]:
     """An operation that pads against the argument; padding that differs by side; none."""
-    forward = passes_of(asked, PASSES[:1])
-    operations = [
-        _padded(asked, replace(as_named(asked, x), direction=direction))
-        for x in (STEM, LAYERS["alexnet-s conv2"])
-        for direction in passes_of(asked)
-    ]
-    sides = [
-        _sided(asked, replace(as_named(asked, x), direction=direction), name)
-        for x in (STEM, layer(3, 224, 32, 3, 2))
-        for direction in forward
-        for name in rows_of(asked, "sums")
-    ]
-    none = [
-        _unpadded(asked, replace(as_named(asked, LAYERS["alexnet-s conv2"]), direction=direction), name)
-        for direction in forward
-        for name in rows_of(asked, "sums")
-    ]
+    forward, names = passes_of(asked, PASSES[:1]), rows_of(asked, "sums")
+    stem, inner, strided = (
+        as_named(asked, x) for x in (replace(STEM, n=FEW), layer(96, 27, 256, 5, n=FEW), layer(3, 224, 32, 3, 2, n=FEW))
+    )
+    operations = [_padded(asked, replace(x, direction=each)) for x in (stem, inner) for each in passes_of(asked)]
+    sides = (
+        _sided(asked, replace(x, direction=each), name) for x in (stem, strided) for each in forward for name in names
+    )
+    none = (_unpadded(asked, replace(inner, direction=each), name) for each in forward for name in names)
     return _chosen(asked, (*operations, *(x for some in (*sides, *none) for x in some)))
 
 
@@ -226,9 +219,10 @@ def _allocating(case: Case) -> Case:
 def one_by_one(asked: Request) -> list[Contest]:
     """1×1 filters as a product against sums; then where a block with a stride has it."""
     names = dict.fromkeys(("gemm-1x1", *rows_of(asked, "sums")))
-    layers = [POINTWISE, layer(512, 7, 2048, 1)]
+    every = "all" in asked.flags
+    layers = [POINTWISE, *([layer(512, 7, 2048, 1)] if every else [])]
     products = contests(asked, layers, "is a 1×1 convolution a product?", tuple(names), "1x1")
-    blocks = BLOCKS if "all" in asked.flags else BLOCKS[:1]
+    blocks = BLOCKS if every else BLOCKS[:1]
     strides = [_strided(asked, block, name) for block in blocks for name in rows_of(asked, "sums")]
     return [*products, *(x for some in strides for x in some)]
 
@@ -238,7 +232,7 @@ def _strided(asked: Request, block: tuple[int, int, int], name: str) -> Iterable
     c, size, k = block
     late = (layer(c, size, k, 1), layer(k, size, k, 3, 2))
     early = (layer(c, size, k, 1, 2), layer(k, size // 2, k, 3))
-    four = [as_named(asked, x) for x in (*late, *early)]
+    four = [as_named(asked, replace(x, n=FEW)) for x in (*late, *early)]
     problems = [replace(x, direction=direction) for direction in passes_of(asked) for x in four]
     if _taken(name, *problems):
         cases = tuple(asked.case(x, name) for x in problems)

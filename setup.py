@@ -9,6 +9,8 @@ EXTRAS = {
     "numba": ["numba>=0.61"],
     "fftw": ["pyfftw>=0.15"],
     "onednn": ["onednn-cpu-gomp==2023.1.0; sys_platform == 'linux' and platform_machine == 'x86_64'"],  # has Winograd
+    "ncnn": ["ncnn>=1.0.20250503"],
+    "onnxruntime": ["onnxruntime>=1.20"],
     "cuda13": ["cupy-cuda13x>=14,<15", "cuda-pathfinder>=1.3.4,<2", "nvidia-ml-py>=13"],
     "cuda12": ["cupy-cuda12x>=14,<15", "cuda-pathfinder>=1.3.4,<2", "nvidia-ml-py>=12"],
     "pycuda": ["pycuda>=2025.1"],

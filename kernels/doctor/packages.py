@@ -44,6 +44,8 @@ OPTIONAL = {
     "scikit-cuda": _plain("scikit-cuda", "skcuda"),
     "pyopencl": _plain("pyopencl"),
     "pyfftw": _plain("pyfftw"),
+    "ncnn": _plain("ncnn"),
+    "onnxruntime": _plain("onnxruntime"),
     onednn.PACKAGE: Wanted(lambda: onednn.missing() is None, (onednn.PACKAGE,), f"pip install {onednn.PIN}"),
 }
 BASE = {

@@ -14,6 +14,8 @@ from kernels.libs import fftw, openblas
 from kernels.libs import torch as torch_library
 from kernels.maths import alone
 from kernels.ops.conv import dft, fft
+from kernels.ops.conv import kept as kept_of
+from kernels.ops.conv.kept import Held
 from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.staged import Staged, letters
 from kernels.variant import DEFAULT, Variant
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     Prepare = Callable[[Conv, Any, Setting], Bind]
     Roles = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
     Parts = Callable[[dict[str, Array]], tuple[fft.Stage, ...]]  # of a call, of operands by their letter
-
-SAMPLES = 64  # elements of a kept filter by which another one is told at the same place
 
 
 def by_scipy(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array]:
@@ -77,7 +77,7 @@ def blas_of_one() -> Blas:
 def bound(problem: Conv, workspace: int, parts: Parts, kept: bool = False) -> Bind:
     """A call of all parts, one after another; of the filter's transform only where there is another filter."""
     names = letters(problem)
-    held: list[object] = [None]  # the filter whose spectrum is there, of all launches
+    held = Held()
 
     def bind(buffers: Sequence[Array]) -> Launch:
         named = dict(zip(names, buffers, strict=True))
@@ -86,21 +86,15 @@ def bound(problem: Conv, workspace: int, parts: Parts, kept: bool = False) -> Bi
         every = tuple(runs.values())
         if transform is None:
             return Launch(lambda: [run() for run in every], workspace=workspace)
-        return Launch(_keeping(named["w"], transform, every, held), workspace=workspace)
+        return Launch(kept_of.keeping(named["w"], transform, every, held), workspace=workspace)
 
     return bind
-
-
-def refuse_cold(setting: Setting) -> None:
-    """Of what keeps a filter's spectrum. Raises Unavailable."""
-    if setting.cold:
-        raise Unavailable("keeps the filter's spectrum, which no launch makes before a cold one: leave --cold out")
 
 
 def prepare(problem: Conv, device: Any, setting: Setting, *, library: fft.Library, kept: bool = False) -> Bind:
     alone(setting)
     if kept:
-        refuse_cold(setting)
+        kept_of.refuse_cold(setting)
     made = fft.plan(problem, device, blas_of_one(), library)
     return bound(problem, made.workspace, partial(fft.stages, made), kept)
 
@@ -131,33 +125,13 @@ def by_matrix(problem: Conv, device: Any, setting: Setting, *, library: fft.Libr
     return bound(problem, workspace, partial(dft.stages, made, spare=spare, waves=waves))
 
 
-def _keeping(
-    w: Array, transform: Callable[[], object], runs: Sequence[Callable[[], object]], held: list[object]
-) -> Callable[[], object]:
-    """A call that transforms the filter only where another one was transformed last."""
-    flat = w.reshape(-1)
-    some, where = flat[:: max(1, flat.size // SAMPLES)], w.ctypes.data
-
-    def call() -> None:
-        filter_now = where, some.tobytes()
-        if held[0] != filter_now:
-            transform()
-            held[0] = filter_now
-        for run in runs:
-            run()
-
-    return call
-
-
 def keeping(
     row: Variant[Conv], prepare: Prepare, work: Callable[[Conv], Work], roles: tuple[str, ...]
 ) -> Variant[Conv]:
     """The row that keeps its filter's spectrum."""
 
     def accepts(problem: Conv) -> str | None:
-        if problem.direction == "wgrad":
-            return "reads no filter whose spectrum could be kept: --direction forward or dgrad"
-        return row.accepts(problem)
+        return kept_of.reads_filter(problem) or row.accepts(problem)
 
     return replace(
         row, name=f"{row.name}-kept", prepare=prepare, accepts=accepts, work=work, roles=roles, constant=("w",)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.maths import alone
 from kernels.ops.conv import fft_rows, tiled
+from kernels.ops.conv import kept as kept_of
 from kernels.ops.conv.fft_rows import APART, ASKED, BY_FFTW, FFTW, SCIPY
 from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.staged import Staged
@@ -26,7 +27,7 @@ def prepare(
 ) -> Bind:
     alone(setting)
     if kept:
-        fft_rows.refuse_cold(setting)
+        kept_of.refuse_cold(setting)
     made = tiled.plan(problem, device, fft_rows.blas_of_one(), library, size)
     return fft_rows.bound(problem, made.workspace, partial(tiled.call, made, size), kept)
 

@@ -85,7 +85,7 @@ def test_what_is_refused_names_the_remedy(fields: dict[str, Any], option: str) -
 
 
 def test_a_kept_spectrum_is_not_timed_cold() -> None:
-    with pytest.raises(Unavailable, match="leave --cold out"):
+    with pytest.raises(Unavailable, match="no --cold"):
         KEPT.prepare(problem("sides", "forward"), CPU, Setting(cold=("x",)))
 
 

@@ -1,0 +1,54 @@
+"""ncnn, from its wheel: a network of text and weights, whose options say which algorithms it may take."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kernels.errors import Unavailable
+from kernels.libs import _optional
+
+RAW = b"\0\0\0\0"  # in front of weights: single precision as it lies
+# Coarser arithmetic than is asked for, or another processor.
+COARSE = (
+    *("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage", "use_bf16_packed"),
+    *("use_int8_inference", "use_vulkan_compute"),
+)
+
+missing = partial(_optional.missing, "ncnn")
+
+
+def load() -> Any:
+    """The module. Raises Unavailable where it is there in part only."""
+    return _optional.load("ncnn", lambda ncnn: (ncnn.Net, ncnn.Mat))
+
+
+def version() -> str:
+    return f"ncnn {load().__version__}"
+
+
+def net(text: str, weights: bytes, options: Mapping[str, bool], threads: int) -> Any:
+    """A network that is loaded: what it makes of its weights is made here. Raises Unavailable."""
+    network = load().Net()
+    network.opt.num_threads = threads
+    for name, value in {**dict.fromkeys(COARSE, False), **options}.items():
+        if hasattr(network.opt, name):  # some came with later versions
+            setattr(network.opt, name, value)
+    with tempfile.TemporaryDirectory() as folder:  # from memory it would refer to bytes that are Python's
+        param, model = Path(folder, "param"), Path(folder, "bin")
+        param.write_text(text, "ascii")
+        model.write_bytes(RAW + weights)
+        if network.load_param(str(param)) or network.load_model(str(model)):
+            raise Unavailable(f"{version()} refuses this layer")
+    return network
+
+
+def run(network: Any, image: Any) -> Any:
+    """What the blob `y` is of the blob `x`; memory of ncnn's own. Empty where it fails."""
+    extractor, result = network.create_extractor(), load().Mat()
+    extractor.input("x", image)
+    extractor.extract("y", result)
+    return result

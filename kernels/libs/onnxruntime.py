@@ -1,0 +1,44 @@
+"""ONNX Runtime on a processor: a model as bytes, optimized as far as is asked for, on so many threads."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kernels.libs import _optional
+
+ERRORS = 3  # of its log, warnings are left out
+
+missing = partial(_optional.missing, "onnxruntime")
+
+
+def load() -> Any:
+    """The module. Raises Unavailable where it is there in part only."""
+    return _optional.load("onnxruntime", lambda ort: (ort.InferenceSession, ort.SessionOptions, ort.IOBinding))
+
+
+def session(model: bytes, threads: int, level: str) -> Any:
+    """What runs a model; `level` of its optimizations: basic, all."""
+    return load().InferenceSession(model, _options(threads, level), providers=["CPUExecutionProvider"])
+
+
+def _options(threads: int, level: str) -> Any:
+    ort = load()
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = ERRORS
+    levels = ort.GraphOptimizationLevel
+    options.graph_optimization_level = {"basic": levels.ORT_ENABLE_BASIC, "all": levels.ORT_ENABLE_ALL}[level]
+    return options
+
+
+def optimized(model: bytes, level: str) -> bytes:
+    """The model as it is run."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.onnx")
+        options = _options(1, level)
+        options.optimized_model_filepath = str(path)
+        load().InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return path.read_bytes()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import tempfile
 from pathlib import Path
 
 VARIABLE = "KERNELGAP_STATE"
@@ -25,6 +24,8 @@ def folder() -> Path:
             return path
     except (OSError, RuntimeError):  # a full or a read-only disk; a user without a home
         pass
+    import tempfile  # here and below: most commands make no file of their own before they measure
+
     temporary = tempfile.mkdtemp(prefix="kernelgap-")
     os.environ[VARIABLE] = temporary  # the same one for the workers
     return Path(temporary)
@@ -42,6 +43,8 @@ def write(name: str, text: str) -> Path:
 
 def write_bytes(name: str, content: bytes) -> Path:
     """The same of anything."""
+    import tempfile
+
     target = folder() / name
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent)

@@ -19,6 +19,17 @@ WITNESSES = (
     ("cannot tell", "cannot tell"),
     ("one witness", "have one witness"),
 )
+PARTS = "work, rate"
+LEGEND = {  # rows and causes whose names do not say it, the two last ones always
+    "dgrad": "product for the gradient of a layer's input",
+    "wgrad": "product for the gradient of a layer's weights",
+    "in no span": "outside all operations that the framework's tracer saw",
+    "packing": "a library puts operands in the order that its kernel reads",
+    "framework": "the framework's own code between kernels",
+    "interpreter": "Python",
+    RESIDUAL: "a plain step less all rows",
+    PARTS: "the difference by the amount of work, and by its speed",
+}
 
 
 def note(explanation: Explanation, stopped: str | None = None) -> Note:
@@ -46,6 +57,7 @@ def text(explained: Explanation) -> str:
     """What a person reads."""
     least = SHOWN * max(explained.step.values())
     lines = [*explained.sentences, "", *_causes(explained, least), "", *_cells(explained, least)]
+    lines += [_legend(explained, least)]
     lines += [_by(what, _bars(explained, what), least) for what in explained.waterfall if what != "cause"]
     for side, products in explained.products.items():
         if products:
@@ -57,7 +69,7 @@ def text(explained: Explanation) -> str:
             f"cache, {units.seconds(x.seconds)}: {x.left:.0%} is left ({x.repeat})"
         )
     lines += [*_system(explained), _witnesses(explained), *explained.conditions]
-    lines.append("A category is a candidate saving until it is swapped: removing one changes the others.")
+    lines.append("A cause is a candidate saving until it is changed: removing one changes the others.")
     return "\n".join([*lines, quality.sentence(explained)])
 
 
@@ -166,6 +178,14 @@ def _aligned(head: list[str], rows: list[list[str]], left: int) -> list[str]:
     return [lines[0], "─" * max(map(len, lines)), *lines[1:]]
 
 
+def _legend(explained: Explanation, least: float) -> str:
+    """What the words in the tables mean."""
+    shown = [cell for cell in explained.cells if max(cell.a, cell.b) >= least]
+    names = {cell.column for cell in shown} | {word for cell in shown for word in LEGEND if word in cell.row}
+    meanings = [f"{word}: {meaning}" for word, meaning in LEGEND.items() if word in names | {RESIDUAL, PARTS}]
+    return f"words: {'; '.join(meanings)} (docs/explain.md, docs/glossary.md)"
+
+
 def _by(what: str, bars: Sequence[Bar], least: float) -> str:
     """In one line, those of a fifth of what is worth a word."""
     kept = [bar for bar in bars if abs(bar.gap) >= least / 5]
@@ -187,7 +207,7 @@ def _witnesses(explained: Explanation) -> str:
     verdicts = [row.verdict for row in explained.agreement]
     counts = [f"{verdicts.count(verdict)} {words}" for verdict, words in WITNESSES if verdicts.count(verdict)]
     apart = [x for x in explained.agreement if x.verdict == "disagree"]
-    return f"rows by trace and by replay: {', '.join(counts) or 'none'}" + "".join(
+    return f"rows timed in the trace and by making their calls again (replay): {', '.join(counts) or 'none'}" + "".join(
         f"; {explained.name(x.side)} {x.row}: trace {units.seconds(x.trace)}, replay {_replay(x.replay)}" for x in apart
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from reports import flat, next_run, stats
+from reports import again, flat, next_run, stats
 from reports.record import Comparison, Contest, Environment, Note, Result, Run
 
 
@@ -57,6 +57,8 @@ def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
     answer += [f"Ratios of b inside a's range for the next run: {inside} of {foreseen}."] if foreseen else []
     missing = len(_measured(first)) + len(_measured(second)) - 2 * len(pairs)
     answer += [f"{missing} cases are in one of them only."] if missing else []
+    if any((comparison.reason or "").startswith(APART) for contest in contests for comparison in contest.comparisons):
+        answer += again.sentences(first, second, PROCESSES)
     damaged = tuple(dict.fromkeys((*first.damaged, *second.damaged)))
     return Run(second.environment, contests, (Note("answer", {"sentences": answer}),), damaged)
 
@@ -120,8 +122,9 @@ def _contest(first: Result, second: Result, margin: float, family: int) -> Conte
 
 def _apart(first: Result, second: Result) -> str | None:
     """Why two results of different runs have no verdict."""
-    if min(len(_by_process(result)) for result in (first, second)) < PROCESSES:
-        return APART
+    counts = [max(1, len(_by_process(result))) for result in (first, second)]
+    if min(counts) < PROCESSES:
+        return f"{APART}; of {PROCESSES} processes that a verdict takes, these have {counts[0]} and {counts[1]}"
     canaries = first.canary or {}, second.canary or {}
     common = canaries[0].keys() & canaries[1].keys()
     if not common:

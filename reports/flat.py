@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import fields
 from typing import Any
 
-from reports import stats
-from reports.record import Comparison, Contest, Environment, Result, Run
+from reports import older, stats
+from reports.record import READS, Comparison, Contest, Environment, Result, Run
 
 COLUMNS = (
     "contest",
@@ -34,6 +34,8 @@ COLUMNS = (
     "bytes_per_second",
     "percent_of_ceiling",
     "ceiling",
+    "peak_flops_per_second",
+    "peak_bytes_per_second",
     "error",
     "error_bound",
     "kernel",
@@ -55,20 +57,21 @@ SHARED = ("op", "variant", "device", "threads")  # columns of a comparison, wher
 
 
 def samples(run: Run) -> list[dict[str, Any]]:
-    """A row for each visit that was timed: seconds of one use, in the order taken, rejected ones marked."""
+    """A row for each visit to a case: seconds of one use, in the order taken, rejected ones marked."""
     return [
         {"contest": x.contest, "name": x.name, "round": number, "seconds": seconds, "rejected": number in x.rejected}
         for x in run.results
+        if x.role == "measured"
         for number, seconds in zip(x.rounds or range(len(x.samples)), x.samples, strict=True)
     ]
 
 
 def results(run: Run) -> list[dict[str, Any]]:
     """A row for each case: base units, `None` where something is unknown or no axis of its operation. Its ratio is that
-    of the first comparison in which it is the contender."""
-    axes = list(dict.fromkeys(axis for result in run.results for axis in result.problem))
+    of the first comparison in which it is the contender; ceilings are no rows, but columns of the cases beside them."""
+    axes = list(dict.fromkeys(axis for result in run.results if result.role == "measured" for axis in result.problem))
     rows = []
-    for result, compared in _with_comparisons(run):
+    for contest, result, compared in _with_comparisons(run):
         times = result.seconds
         derived = {
             "median_seconds": times.median if times else None,
@@ -81,16 +84,32 @@ def results(run: Run) -> list[dict[str, Any]]:
             "next_low": compared.next_low if compared else None,
             "next_high": compared.next_high if compared else None,
             "verdict": compared.verdict if compared else None,
+            **_peaks(contest, result),
         }
         row = {name: derived[name] if name in derived else getattr(result, name) for name in COLUMNS}
         rows.append(row | {_column(axis, COLUMNS): result.problem.get(axis) for axis in axes})
     return rows
 
 
-def _with_comparisons(run: Run) -> Iterator[tuple[Result, Comparison | None]]:
+def _with_comparisons(run: Run) -> Iterator[tuple[Contest, Result, Comparison | None]]:
     for contest in run.contests:
         first = {comparison.contender: comparison for comparison in reversed(contest.comparisons)}
-        yield from ((x, first.get(x.name) if x.role == "measured" else None) for x in contest.results)
+        yield from ((contest, x, first.get(x.name)) for x in contest.results if x.role == "measured")
+
+
+def _peaks(contest: Contest, case: Result) -> dict[str, float | None]:
+    """FLOP/s and bytes/s of the ceilings beside a case, on as many threads: of each kind the one that its share is of,
+    or the only one."""
+    timed = [x for x in contest.results if x.role == "ceiling" and x.seconds and x.device == case.device]
+    own = [x for x in timed if x.threads == case.threads] or [x for x in timed if x.threads == 1]
+    peaks: dict[str, float | None] = {}
+    for column, reads in (("peak_flops_per_second", False), ("peak_bytes_per_second", True)):
+        kind = [x for x in own if older.ceiling(x).startswith(READS) == reads]
+        meant = [x for x in kind if (case.ceiling or "").startswith(older.ceiling(x))] or kind
+        rates = [x.bytes_per_second if reads else x.flops_per_second for x in meant]
+        rate = rates[0] if len(rates) == 1 else None
+        peaks[column] = rate * (case.threads // meant[0].threads) if rate else None
+    return peaks
 
 
 def comparisons(run: Run) -> list[dict[str, Any]]:

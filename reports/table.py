@@ -22,15 +22,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Ratio:
-    """One comparison, cell by cell, in the order in which they stand."""
+    """One comparison, cell by cell, in the order in which they stand; of a cell of two values the contender's is first,
+    as it is in the ratio."""
 
     at: str
     pair: str
     ratio: str
     next: str
     verdict: str
-    contender: str
-    baseline: str
+    times: str
     ceiling: str
     error: str
 
@@ -41,8 +41,7 @@ HEAD = Ratio(
     "ratio, 95 % interval",
     "next run",
     "verdict",
-    "contender",
-    "baseline",
+    "times of both",
     "of ceiling",
     "worst error",
 )
@@ -116,8 +115,7 @@ def _ratio(
         units.ratio(comparison.ratio, comparison.low, comparison.high),
         units.ends(comparison.next_low, comparison.next_high),
         verdict,
-        _median(contender),
-        _median(baseline),
+        f"{_median(contender)}, {_median(baseline)}",
         f"{units.percent(contender.percent_of_ceiling)}, {units.percent(baseline.percent_of_ceiling)}",
         f"{units.error(contender.error)}, {units.error(baseline.error)}",
     )

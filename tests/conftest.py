@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,20 @@ class Ran:
     code: object
     out: str
     err: str
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Why tests were skipped: a line a reason with its count; `-rs` names the tests."""
+    reasons = Counter(reason(report) for report in terminalreporter.stats.get("skipped", ()))
+    for text, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} skipped: {text}")
+
+
+def reason(report: pytest.TestReport) -> str:
+    """Why a test was skipped, in one line."""
+    place = report.longrepr
+    text = str(place[2] if isinstance(place, tuple | list) else place)  # file, line, reason
+    return re.sub(r"\s+", " ", text.removeprefix("Skipped: "))
 
 
 def load(path: Path) -> ModuleType:

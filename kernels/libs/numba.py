@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernels import nvcc
 from kernels.errors import Unavailable, said
 from kernels.libs import _optional
 
@@ -49,6 +48,8 @@ def compiled(kernel: Callable[..., object], arguments: Sequence[object]) -> None
 def _toolkit() -> Path | None:
     """The folder of nvcc's toolkit, by the name under which nvcc was found where that is one; or the one where NVIDIA
     installs it."""
+    from kernels import nvcc  # here: with it come half of what a command imports to start
+
     compiler = nvcc.find()
     programs = (compiler, compiler.resolve()) if compiler else ()
     homes = (program.parents[1] for program in (*programs, nvcc.TOOLKIT))

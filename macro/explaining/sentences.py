@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from macro.explaining.certain import LEAST
-from macro.explaining.gap import Gap, named_bars, swapped
+from macro.explaining.certain import ERROR, LEAST
+from macro.explaining.gap import PROCESSES, Gap, levels, named_bars, swapped
 from macro.timing.turns import Plan
 from macro.watching.watch import Side
-from reports.explanation import Bar, Cell
+from reports import stats
+from reports.explanation import RESIDUAL, Bar, Cell
 from reports.units import scaled, seconds, signed
 
 CAUSES = {
@@ -34,7 +35,8 @@ def sentences(gap: Gap, named: Sequence[Cell], names: Sequence[str], plan: Plan,
     within = " within these processes" if plan.generations == 1 else ""
     lines = [
         f"A {plan.phase} of {plan.network.name}, batch {plan.batch}, takes {seconds(a)} in {names[0]} and "
-        f"{seconds(b)} in {names[1]}: a gap of {signed(a - b)} [{signed(low)}, {signed(high)}]{within}."
+        f"{seconds(b)} in {names[1]}: a gap of {signed(a - b)} [{signed(low)}, {signed(high)}]{within}.",
+        *_watching(sides, names),
     ]
     if _only_heap(sides) and not low <= 0 <= high:
         own, rest = swapped(gap, "OS memory")
@@ -45,7 +47,7 @@ def sentences(gap: Gap, named: Sequence[Cell], names: Sequence[str], plan: Plan,
             f"elsewhere ({signed(products)} in products), because other caches and pages are left."
         )
     causes = named_bars(gap, "cause")
-    nothing = f"No cause differs for certain by {LEAST:.0%} of the step or more{within}."
+    nothing = f"No cause differs for certain by {LEAST:.0%} of the step or more{within}.{_few(gap, plan.generations)}"
     lines.append(f"Certain by cause: {_listed(causes)}." if causes else nothing)
     lines += [f"By {what}: {_listed(bars)}." for what in ("layer", "phase") if (bars := named_bars(gap, what))]
     for number, cell in enumerate(named, 1):
@@ -55,7 +57,7 @@ def sentences(gap: Gap, named: Sequence[Cell], names: Sequence[str], plan: Plan,
             f"{_cause(cell, names)}. Repeat: {cell.repeat}"
         )
     if causes and not named:
-        lines.append(f"Inside them no single cell differs for certain by {LEAST:.0%} of the step or more{within}.")
+        lines.append(f"Inside them no single row differs for certain by {LEAST:.0%} of the step or more{within}.")
     return lines
 
 
@@ -67,6 +69,28 @@ def first_answer(gap: Gap, names: Sequence[str], rounds: int) -> str:
         f"so far, {rounds} rounds: {names[0]} takes {seconds(abs(difference))} {'more' if difference > 0 else 'less'} "
         f"than {names[1]} [{signed(low)}, {signed(high)}]; "
         + (f"certain by cause: {_listed(causes)}" if causes else "no cause is certain yet")
+    )
+
+
+def _watching(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
+    """What it costs to look, where both sides were watched in full."""
+    watched = [levels(side.processes).get("P3") for side in sides]
+    parts = [f"{over - 1:+.0%} in {name}" for over, name in zip(watched, names, strict=True) if over is not None]
+    cost = "Watching changes the time of a step by " + " and ".join(parts)
+    return [f"{cost}: the times above are of plain steps, rows and causes of watched ones."] * (len(parts) == 2)
+
+
+def _few(gap: Gap, processes: int) -> str:
+    """What a cause needs to be certain, where there are several processes of each and not enough."""
+    if not 1 < processes < PROCESSES:
+        return ""
+    causes = [bar for bar in gap.bars["cause"] if bar.name != RESIDUAL]
+    tested = sum(max(bar.a, bar.b) >= LEAST * max(gap.step.values()) for bar in causes)
+    alone = 1 - ERROR["cause"] / max(1, tested) / 2
+    errors = [stats.quantile(count - 1, alone) for count in (processes, PROCESSES)]
+    return (
+        f" It takes {errors[0]:.0f} standard errors with {processes} processes of each, {errors[1]:.1f} with "
+        f"{PROCESSES} (--runs {PROCESSES}); with one, causes hold within these processes."
     )
 
 

@@ -21,7 +21,7 @@ NEAR = 1.25  # bounds of a crossover this near to each other are near enough
 
 
 PUBLISHED_NT = Band("NT/NN at the published M and N, OpenBLAS", 0.9, 1.15)
-TRANSPOSE_FIRST = Band("Transposing first over NN, OpenBLAS's somatcopy", 1.0)
+TRANSPOSE_FIRST = Band("Transposing first, by OpenBLAS's routine for it (somatcopy), over NN", 1.0)
 ADDITIVE = Band("Transposing first over the sum of its parts", 0.9, 1.1)
 SMALL_BATCH = Band("NT/NN of OpenBLAS's AVX-512 kernels at M = {m}, N = {n}, K = {k}", 1.1, firm=False)
 

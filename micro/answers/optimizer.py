@@ -35,7 +35,7 @@ def rules_answer(run: Run) -> list[str]:
 
 def _traffic(run: Run) -> Iterator[str]:
     """Bytes of a parameter beside the time, the ratio to sgd beside that of the bytes, the share of the rate
-    that bare traffic has in the same rounds."""
+    that a rule of nothing but traffic reaches in the same rounds."""
     for contest, rows in _contests(run, "traffic/"):
         rates: dict[str, float] = {
             x.problem["rule"]: x.bytes_per_second
@@ -55,7 +55,7 @@ def _traffic(run: Run) -> Iterator[str]:
 
 def _rate(rule: str, rates: Mapping[str, float], bare: float) -> str:
     rate = rates.get(rule, 0.0)
-    share = f", {rate / bare:.0%} of bare traffic's" if bare else ""
+    share = f", {rate / bare:.0%} of the faster of {' and '.join(BARE)}" if bare else ""
     return f"{units.scaled(rate, 'B/s')}{share}"
 
 

@@ -248,7 +248,7 @@ def measure_all(
     needs = [_first_look(contest, at.runner.limits) for contest in contests]
     left, spent = budget.seconds, 0.0
     for i, contest in enumerate(contests):
-        at.progress.begin(contest.name)
+        at.progress.begin(contest.title)
         rest = left - sum(needs[i:])
         share = len(contest.cases) / sum(len(later.cases) for later in contests[i:])
         seconds = needs[i] + rest * share if rest > 0 else left * needs[i] / sum(needs[i:])
@@ -270,8 +270,8 @@ def _forecast(contests: Sequence[Contest], budget: Budget) -> str:
     cases = {case for contest in contests for case in contest.cases if not case.skip}
     checks = sum(4 * case.problem.flops / REFERENCE + 8 * case.problem.footprint / 1e9 + 0.1 for case in cases)
     return (
-        f"{len(contests)} contests of {len(cases)} cases: at most {budget.seconds:.0f} s of measuring, "
-        f"about {checks:.0f} s to prepare and check them"
+        f"{len(contests)} contests (what is compared, timed in turns) of {len(cases)} cases (a kernel at one size): "
+        f"at most {budget.seconds:.0f} s of measuring, about {checks:.0f} s to prepare and check them"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias, get_type_hints
@@ -54,6 +55,14 @@ class Contest:
     def comparisons(self) -> tuple[tuple[int, int], ...]:
         """Each case against the first, unless the contest names its pairs."""
         return self.pairs or tuple((0, i) for i in range(1, len(self.cases)))
+
+    @property
+    def title(self) -> str:
+        """For a person who waits for it: the question, and what all its cases share that it does not say."""
+        first, *others = (case.name.split("/") for case in self.cases)
+        shared = [word.removeprefix("variant:") for word in first if all(word in words for words in others)]
+        said = {"threads:1", *re.split(r"[\s/,?']+", self.question)}
+        return " ".join([self.question, *(word for word in shared if word not in said)])
 
     def __post_init__(self) -> None:
         names = [case.name for case in self.cases]

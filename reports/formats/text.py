@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
 from reports import attribution, findings, table
@@ -12,9 +13,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH, WIDE = 100, 132  # of a pipe, which has none of its own; of a table with commands
-GAP, WORD = 2, 40  # between columns; of a word that stands whole where there is room
+WORD = 40  # characters of a word that stands whole where there is room
+# Where cells are broken: between the values of a pair, between words but before no unit, inside names, anywhere; a way
+# is taken for cells that the one before leaves too wide.
+VALUES, WORDS = r"(?s).+?(?:, | / |$)", r"(?s).+?(?: (?!(?:[nµm]?s|%)(?:[, ]|$))|$)"
+PARTS, ANYWHERE = r"(?s).+?(?:[-/]| (?!(?:[nµm]?s|%)(?:[, ]|$))|$)", r"(?s)."
+BREAKS = (VALUES, WORDS, PARTS, ANYWHERE)
+# With it the gap between columns, which is narrow rather than that names break.
+STEPS = ((VALUES, 2), (WORDS, 2), (WORDS, 1), (PARTS, 2), (PARTS, 1), (ANYWHERE, 1))
 RAN = "What ran (operands row-major; NN = sgemm(N,N) names the column-major call a BLAS makes of it):"
-CEILINGS = "Ceilings in the same rounds:"
+CEILINGS = "Ceilings in the same rounds (of ceiling: a kernel's share of these, the fastest that this device does):"
 WRONG = "Not as it should be:"
 
 
@@ -66,26 +74,63 @@ def _table(console: Console, content: table.Table) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=content.title, title_justify="left")
-    for i, (name, width) in enumerate(zip(content.head, _widths(content, console.width), strict=True)):
+    widths, gap = _widths(content, console.width)
+    shown = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, gap - 1, 0, 0),
+        title=content.title,
+        title_justify="left",
+    )
+    head, *rows = (
+        ["\n".join(map(str.rstrip, _lines(cell, width))) for cell, width in zip(cells, widths, strict=True)]
+        for cells in (content.head, *content.rows)
+    )
+    for i, (name, width) in enumerate(zip(head, widths, strict=True)):
         shown.add_column(name, justify="left" if i < 2 else "right", overflow="fold", width=width)
-    for row in content.rows:
-        shown.add_row(*(Text(cell) for cell in row))
+    for row in rows:
+        shown.add_row(*map(Text, row))
     console.print(shown)
+    console.print()
     for note in content.notes:
         console.print(note, markup=False, soft_wrap=True)
 
 
-def _widths(content: table.Table, room: int) -> list[int]:
-    """Of each column: the widest give way first, to the length of their longest word as long as others can."""
-    columns = [(name, *cells) for name, *cells in zip(content.head, *content.rows, strict=True)]
+def _widths(content: table.Table, room: int) -> tuple[list[int], int]:
+    """Of each column, and the gap between two: the widest give way first, as far as their cells break in the first way
+    that is enough."""
+    columns = list(zip(content.head, *content.rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
-    fixed = {i for i, column in enumerate(columns) if column[0] in table.WHOLE}
-    words = [min(WORD, max(len(word) for cell in column for word in cell.split(" "))) for column in columns]
-    for least in (words, [1] * len(words)):
-        while sum(widths) + GAP * len(widths) > room:
-            wide = [i for i, width in enumerate(widths) if width > least[i] and i not in fixed]
+    for way, gap in STEPS:
+        least = [_least(column, way) for column in columns]
+        while sum(widths) + gap * (len(widths) - 1) > room:
+            wide = [i for i, width in enumerate(widths) if width > least[i]]
             if not wide:
                 break
             widths[max(wide, key=widths.__getitem__)] -= 1
-    return widths
+        else:
+            return widths, gap
+    return widths, gap
+
+
+def _least(column: Sequence[str], way: str) -> int:
+    """The width that a column needs, its cells broken in this way; of cells that are never broken, all of theirs."""
+    head, *cells = column
+    pieces = [piece for cell in (head, *cells) for piece in re.findall(way, cell)]
+    width = min(WORD, max((len(piece.rstrip()) for piece in pieces), default=0))
+    return max(width, *map(len, cells)) if head in table.WHOLE else width
+
+
+def _lines(cell: str, width: int, ways: Sequence[str] = BREAKS) -> list[str]:
+    """A cell in lines of this width, blanks at their ends aside, broken in the first of these ways that is enough."""
+    if len(cell.rstrip()) <= width or not ways:
+        return [cell]
+    way, *others = ways
+    lines: list[str] = []
+    for piece in re.findall(way, cell):
+        if lines and len(lines[-1] + piece.rstrip()) <= width:
+            lines[-1] += piece
+        else:
+            lines += _lines(piece, width, others)
+    return lines

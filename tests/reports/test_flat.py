@@ -47,14 +47,41 @@ def alone(*results: Result, times: int = 1) -> Run:
 
 def test_results_are_rows_of_the_same_scalars(run: Run) -> None:
     rows = flat.results(run)
-    assert [row["name"] for row in rows] == [x.name for x in run.results]
+    measured = [x for x in run.results if x.role == "measured"]
+    assert [row["name"] for row in rows] == [x.name for x in measured]
     assert len({tuple(row) for row in rows}) == 1
     assert tuple(rows[0])[: len(flat.COLUMNS)] == flat.COLUMNS
     assert all(isinstance(value, SCALARS) for row in rows for value in row.values())
-    for row, one in zip(rows, run.results, strict=True):
+    for row, one in zip(rows, measured, strict=True):
         assert row["median_seconds"] == (one.seconds.median if one.seconds else None)
         assert all(row[axis] == value for axis, value in one.problem.items())
-    assert rows[0]["isa"] is None, "an axis of another operation"
+    assert "isa" not in rows[0], "an axis of the ceilings"
+
+
+def peaks(**changed: Any) -> tuple[float | None, float | None]:
+    """What stands beside a case in a row, among ceilings of one and of two threads."""
+    bounds = [
+        result(name=f"{op}/{rate}", role="ceiling", op=op, threads=threads, problem={}, ceiling=name, **rates)
+        for op, threads, name in (
+            ("fma", 1, "FMA avx2"),
+            ("fma", 2, "FMA avx2, 2 threads"),
+            ("stream", 1, "read 4 MiB"),
+            ("stream", 1, "read 8 MiB"),
+            ("stream", 2, "read 4 MiB, 2 threads"),
+        )
+        for rate in [1e9 * threads * (2 if "8" in name else 1)]
+        for rates in [{"flops_per_second": rate} if op == "fma" else {"bytes_per_second": rate}]
+    ]
+    (row,) = flat.results(alone(result(**changed), *bounds))
+    return row["peak_flops_per_second"], row["peak_bytes_per_second"]
+
+
+def test_ceilings_are_columns_of_the_cases_beside_them() -> None:
+    assert peaks(ceiling="read 8 MiB") == (1e9, 2e9)
+    assert peaks(ceiling="FMA avx2") == (1e9, None), "of two reads neither is known to be its own"
+    assert peaks(ceiling="FMA avx2, 2 threads", threads=2) == (2e9, 2e9)
+    assert peaks(ceiling="read 4 MiB, 4 × 1 thread", threads=4) == (4e9, 4e9)
+    assert peaks(device="cuda:0") == (None, None)
 
 
 def test_samples_are_rows_in_the_order_taken() -> None:

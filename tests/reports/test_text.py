@@ -38,3 +38,50 @@ def test_a_number_stands_whole_where_words_do_not(width: int) -> None:
 def test_a_long_name_gives_way_before_the_words_of_others() -> None:
     out = shown(100, ("x" * 90, *ROW[1:]))
     assert "transpose-then-nn" in out and "unresolved" in out and "x" * 90 not in out
+
+
+NAMES = ("m:8 openblas-scipy", "nt transpose-then-nn / nn openblas", "0.926 [0.924, 0.927]", "0.81 to 1.05")
+FULL = (*NAMES, "not comparable (1) (2)", "6.13 ms, 5.29 ms", "20 %, 23 %")
+FULL_HEAD = ("at", "contender / baseline", *table.WHOLE, "verdict", "times of both", "of ceiling")
+
+
+def full(width: int, ratio: str = FULL[2]) -> list[str]:
+    """The lines of a table of every column, its names as long as they are."""
+    stream = io.StringIO()
+    row = (*FULL[:2], ratio, *FULL[3:])
+    text._table(Console(file=stream, width=width), table.Table("Ratios", FULL_HEAD, (row,)))
+    return stream.getvalue().splitlines()
+
+
+def test_at_100_columns_every_name_stands_whole() -> None:
+    lines = full(100)
+    assert max(map(len, lines)) <= 100
+    shown = "\n".join(lines)
+    words = [word for cell in (*FULL_HEAD, *FULL) for word in cell.split(" ")]
+    assert all(word in shown for word in words)
+    assert all(piece in shown for piece in ("6.13 ms,", "5.29 ms", "20 %,", "23 %")), "a number and its unit"
+
+
+def test_at_80_columns_names_are_broken_at_their_hyphens() -> None:
+    lines = full(80, "0.93 [0.92, 0.94]")
+    assert max(map(len, lines)) <= 80
+    pieces = ("openblas-", "scipy", "transpose-", "then-nn", FULL[3], "comparable", "0.93 [0.92, 0.94]")
+    assert all(piece in "\n".join(lines) for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("cell", "width", "lines"),
+    [
+        ("short", 5, ["short"]),
+        ("81 %, 79 %", 9, ["81 %,", "79 %"]),
+        ("nt / nn", 6, ["nt /", "nn"]),
+        ("transpose-then-nn / openblas", 12, ["transpose-", "then-nn /", "openblas"]),
+        ("gemm/m:64/n:64/variant:x", 10, ["gemm/m:64/", "n:64/", "variant:x"]),
+        ("x" * 5, 2, ["xx", "xx", "x"]),
+        ("two\nlines of it", 9, ["two\nlines", "of it"]),
+        ("--variant", 9, ["--variant"]),
+        ("", 3, [""]),
+    ],
+)
+def test_a_cell_is_broken_where_it_reads_best(cell: str, width: int, lines: list[str]) -> None:
+    assert [line.rstrip() for line in text._lines(cell, width)] == lines

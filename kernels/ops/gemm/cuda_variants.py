@@ -53,6 +53,7 @@ def kept(parameter: str = "") -> Variant[Gemm]:
 
 def _strategy(family: str, parameter: str, uses: int, own: bool) -> Variant[Gemm]:
     name = f"{family}:{parameter}" if parameter else family
+    by = "this suite's transposition" if own else "transposition by cublasSgeam"
     return _row(
         name,
         "cublas",
@@ -61,7 +62,7 @@ def _strategy(family: str, parameter: str, uses: int, own: bool) -> Variant[Gemm
         missing=cublas_library.missing,
         accepts=transposes(uses),
         kernel=cublas_library.kernel,
-        blas=lambda problem: "transposition, then NN = sgemm(N,N)",
+        blas=lambda problem: f"{by}, then NN = sgemm(N,N)",
         work=lambda problem: Work(problem.flops, problem.bytes + copied(problem) / uses),
     )
 

@@ -122,7 +122,9 @@ def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Ge
     if family == "transpose-then-nn" and parameter not in ("", "somatcopy", *LIBRARIES):
         names = ", ".join(("somatcopy", *LIBRARIES))
         raise UsageError(f"--variant {family}:{parameter}: after the colon there are {names}")
-    prepare = native.strategy(load, symbol, uses, own=parameter != "somatcopy")
+    own = parameter != "somatcopy"
+    by = "this suite's transposition" if own else "transposition by OpenBLAS's somatcopy"
+    prepare = native.strategy(load, symbol, uses, own=own)
     return Variant(
         f"{family}:{parameter}" if parameter else family,
         "cpu",
@@ -130,7 +132,7 @@ def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Ge
         prepare,
         accepts=typed("fp32", also=transposes(uses)),
         missing=missing,
-        blas=lambda problem: "transposition, then NN = sgemm(N,N)",
+        blas=lambda problem: f"{by}, then NN = sgemm(N,N)",
         kernel=_kernel(load),
         work=lambda problem: Work(problem.flops, problem.bytes + copied(problem) / uses),
     )

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from scipy import stats as known_stats
 
 from kernels.ops.gemm.problem import Gemm
 from macro.explaining import document
@@ -98,8 +99,9 @@ def test_a_person_reads_sentences_cells_and_what_is_not_known(sides: list[Side])
         "A step of fcn-r, batch 128, takes 10.0 ms in numpy and 6.00 ms in jax: a gap of +4.00 ms [+4.00 ms, +4.00 ms] "
         "within these processes."
     )
-    assert lines[1].startswith("Certain by cause: gemm +1.00 ms [+1.00 ms, +1.00 ms], ")
-    assert lines[2].startswith("By layer: ") and "fc1 +1.00 ms" in lines[2]
+    assert lines[1].startswith("Watching changes the time of a step by +100% in numpy and +100% in jax: ")
+    assert lines[2].startswith("Certain by cause: gemm +1.00 ms [+1.00 ms, +1.00 ms], ")
+    assert lines[3].startswith("By layer: ") and "fc1 +1.00 ms" in lines[3]
     numbered = [line for line in lines if line[:2] in ("1.", "2.", "3.", "4.", "5.")]
     assert len(numbered) == 4
     (packing,) = [line for line in numbered if "packing, " in line]
@@ -112,10 +114,11 @@ def test_a_person_reads_sentences_cells_and_what_is_not_known(sides: list[Side])
     assert [float(x.strip("[,]")) for x in rest[1:]] == [0] * 5
     assert any(line.split()[:4] == ["gemm", "7.00", "6.00", "+1.00"] and "certain" in line for line in lines)
     assert any(x.startswith("by layer: ") and "fc1 +1.00 ms *" in x for x in lines)
-    witnesses = "rows by trace and by replay: 1 agree within 10 %, 1 disagree, 4 have one witness; "
-    assert witnesses + "jax fc1 wgrad: trace 3.00 ms, replay 3.90 ms" in lines
+    ways = "rows timed in the trace and by making their calls again (replay): "
+    witnesses = "1 agree within 10 %, 1 disagree, 4 have one witness; jax fc1 wgrad: trace 3.00 ms, replay 3.90 ms"
+    assert ways + witnesses in lines
     assert any(x.startswith("1 process of each: ") and "--runs 5" in x for x in lines)
-    assert lines[-2].startswith("A category is a candidate saving until")
+    assert lines[-2].startswith("A cause is a candidate saving until")
     assert lines[-1].startswith("Quality: weak: 30.0% of a step in no named kernel (")
 
 
@@ -123,6 +126,19 @@ def test_equal_steps_name_nothing(sides: list[Side]) -> None:
     again = [sides[1], side("numpy", FAST)]
     told = document.explain(PLAN, again, 3.0)
     assert told.named == () and "No cause differs for certain by 1%" in attribution.text(told)
+
+
+def test_of_few_processes_it_is_said_what_certainty_takes(sides: list[Side]) -> None:
+    again = [sides[0], side("numpy", SLOW, more=(PACKS, CLEARS, PYTHON))]
+    for one in again:
+        one.processes = [*one.processes] * 3
+    lines = attribution.text(document.explain(replace(PLAN, generations=3), again, 3.0)).splitlines()
+    (line,) = [line for line in lines if line.startswith("No cause differs for certain by 1% of the step or more.")]
+    few, enough = (known_stats.t.ppf(1 - 0.03 / 4 / 2, count - 1) for count in (3, 5))  # of four causes
+    assert f"It takes {few:.0f} standard errors with 3 processes of each, {enough:.1f} with 5 (--runs 5)" in line
+    for processes in (1, 5):
+        text = attribution.text(document.explain(replace(PLAN, generations=processes), again, 3.0))
+        assert "standard errors with" not in text
 
 
 def test_what_cannot_be_known_is_said(sides: list[Side], monkeypatch: pytest.MonkeyPatch) -> None:

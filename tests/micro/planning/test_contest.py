@@ -333,3 +333,29 @@ def test_what_cannot_fit_is_refused_with_its_own_axes(problem: Problem, advice: 
         refuse_size([contest], {"cpu": Limits(100, 1, (1,))})
     assert str(told.value).startswith(f"{problem.name} needs ")
     assert str(told.value).endswith(f" of memory, 100 B are free{advice}")
+
+
+@pytest.mark.parametrize(
+    ("question", "cases", "title"),
+    [
+        (
+            "does openblas pay for a transposed operand?",
+            (Case(SMALL, "openblas"), Case(replace(SMALL, trans="nt"), "openblas")),
+            "does openblas pay for a transposed operand? gemm m:8 n:8 k:8",
+        ),
+        (
+            "which variant is fastest at gemm/m:8/n:8/k:8?",
+            (Case(SMALL, "openblas"), Case(SMALL, "c")),
+            "which variant is fastest at gemm/m:8/n:8/k:8?",
+        ),
+        (
+            "what does it cost?",
+            (Case(SMALL, "c", Setting(2)), Case(replace(SMALL, m=16), "c", Setting(2))),
+            "what does it cost? gemm n:8 k:8 c threads:2",
+        ),
+        ("which?", (Case(SMALL, "x"), Case(Stream("read", 4096), "y", Setting(2))), "which?"),
+    ],
+)
+def test_a_title_is_the_question_and_what_all_cases_share(question: str, cases: tuple[Case, ...], title: str) -> None:
+    """But for what the question says itself."""
+    assert Contest("x", question, "work: differs", cases).title == title

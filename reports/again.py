@@ -1,0 +1,57 @@
+"""What to type where two runs have no verdict: both measured again, in more processes or in turns."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from reports import formats
+from reports.record import Run
+
+# Options of a benchmark by the number of their values: where results go, and how long cases are measured. `micro.ab`
+# has those of its own.
+OUTPUTS = {"-o": 1, "--figures": 1, "--replicate": 1, "--resume": 0, "--keep-wrong": 0, "-q": 0, "-v": 0}
+LIMITS = {"--budget": 1, "--target": 1, "--margin": 1, "--until": 1, "--device": 1}
+
+
+def sentences(first: Run, second: Run, processes: int) -> list[str]:
+    """Why there is none, and the commands that give one of so many processes."""
+    why = f"No verdict: from process to process times differ by a per cent or two, so it takes {processes} of each run."
+    commands = list(dict.fromkeys(_words(run) for run in (first, second)))
+    if not all(commands):
+        return [f"{why} `--replicate {processes}` gives a run so many; python -m micro.ab measures two in turns."]
+    documents = {f"--{kind}": 1 for kind in formats.documents()}
+    plain = [_without(words, OUTPUTS | documents) for words in commands]
+    again = [
+        shlex.join(["python", "-m", *words, "--replicate", str(processes), "-o", f"{name}{processes}.jsonl"])
+        for words, name in zip(plain, "ab", strict=False)
+    ]
+    turns = shlex.join(_without(plain[0], LIMITS))
+    both = "the same where b ran, into another file" if len(again) == 1 else f"b: {again[1]}"
+    return [
+        f"{why} Where each ran, a: {again[0]}; {both}.",
+        f"Or both in turns, on this machine: python -m micro.ab --repo-a OLD --repo-b NEW -- {turns}",
+    ]
+
+
+def _words(run: Run) -> tuple[str, ...]:
+    """The benchmark of a run's command and its options; nothing of a command that is no benchmark's."""
+    if not run.environment.command.startswith("python -m "):
+        return ()
+    words = tuple(shlex.split(run.environment.command)[2:])
+    benchmarks = {result.repeat.split()[2] for result in run.results if "--variant" in result.repeat}
+    return words if words and words[0] in benchmarks else ()
+
+
+def _without(words: Sequence[str], options: Mapping[str, int]) -> list[str]:
+    """A command without these options and their values."""
+    kept, values = [], 0
+    for word in words:
+        name, _, value = word.partition("=")
+        if values:
+            values -= 1
+        elif name in options:
+            values = 0 if value else options[name]
+        else:
+            kept.append(word)
+    return kept

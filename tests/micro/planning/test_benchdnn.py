@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 
-from kernels.ops.conv.benchdnn import written
 from kernels.ops.conv.problem import Conv
 from micro.planning.benchdnn import NotTaken, is_descriptor, is_list, problem, read
 
@@ -84,7 +83,7 @@ def cases() -> list[Conv]:
 def test_there_and_back() -> None:
     """Padding after the image that reads nothing is not said, and so is what it must be: the outputs stay."""
     for one in cases():
-        option, text = written(one).split(" ")
+        option, text = one.descriptor.split(" ")
         assert option == "--dir=FWD_D"
         back = problem(text)
         sides = {"pad", "pad_bottom", "pad_right"}
@@ -96,7 +95,7 @@ def test_there_and_back() -> None:
 
 
 def test_every_pass_has_its_word() -> None:
-    words = [written(Conv(1, 1, 3, 3, 1, direction=x)) for x in ("forward", "dgrad", "wgrad")]
+    words = [Conv(1, 1, 3, 3, 1, direction=x).descriptor for x in ("forward", "dgrad", "wgrad")]
     assert words == [f"--dir={word} mb1ic1ih3oc1oh1kh3ph0" for word in ("FWD_D", "BWD_D", "BWD_W")]
 
 

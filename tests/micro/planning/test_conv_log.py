@@ -14,6 +14,7 @@ from kernels.ops.gemm.problem import Gemm
 from micro.command.line import main
 from micro.conv import BENCHMARK
 from micro.planning.library_log import Calls, read
+from reports import store
 from tests.conftest import Ran
 
 CNN = Path(__file__).parent / "logs/onednn-3.12-cnn.log"  # two steps of a small CNN, trained by PyTorch
@@ -115,7 +116,7 @@ def test_padding_groups_and_lines_of_pixels(sizes: str, problem: Conv) -> None:
         (line(sizes="mb1_ic1oc1_ih5oh3kh3sh1dh0ph0_iw5ow2kw3sw2dw0pw0"), "(two strides)"),
         (line(sizes="mb1_ic1oc1_ih9oh3kh3sh1dh0ph0_iw9ow3kw3sw1dw0pw0"), "(outputs left out)"),
         (line(sizes="mb1_ic1"), "(its sizes are not understood)"),
-        (line(kind="backward_bias"), "(its sizes are not understood)"),
+        (line(kind="backward_bias"), "(its pass is not understood)"),
         (line().replace(",convolution,", ",deconvolution,"), "oneDNN deconvolution"),
     ],
 )
@@ -415,3 +416,11 @@ def test_products_are_not_taken_from_convolutions(gemm: Callable[..., Ran]) -> N
     assert ran.err == (
         "micro.gemm: --shapes deepbench-device: convolutions in benchdnn's words: python -m micro.conv takes them\n"
     )
+
+
+def test_a_result_says_what_benchdnn_takes_for_it(conv: Conved, tmp_path: Path) -> None:
+    run = tmp_path / "run.jsonl"
+    words = ("--shapes", "g2mb1ic4ih8oc4oh4kh3sh2ph1", "--variant", "direct", "--device", "fake")
+    assert conv(*words, "--until", "plan", "-q", "-o", str(run)).code == 0
+    told = [one.descriptor for one in store.read(run).results]
+    assert told == [f"--dir={word} g2mb1ic4ih8oc4oh4kh3sh2ph1" for word in ("FWD_D", "BWD_D", "BWD_W")]

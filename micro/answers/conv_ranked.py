@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from micro.answers import conv
-from micro.contests.conv_network import PREFIX
 from micro.planning.contest import parse
-from micro.planning.conv_layers import KIND, read
+from micro.planning.conv_layers import KIND, PREFIX, read
 from micro.planning.network import known
 from reports import units
 

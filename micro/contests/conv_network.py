@@ -7,19 +7,18 @@ from dataclasses import replace
 from micro.contests.convolution import PASSES, contests
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
-from micro.planning.conv_layers import read
-
-PREFIX = "net"
+from micro.planning.conv_layers import PREFIX, read
 
 
 def network(asked: Request) -> list[Contest]:
     """A contest a layer and pass; its name says how many layers are alike."""
     net = read(asked.net)
     wanted = asked.axes["direction"] if "direction" in asked.given else PASSES
+    names = asked.variants if "variant" in asked.given else asked.rows()
     built = []
     for layer in net.layers:
         passes = tuple(one.direction for one in layer.passes() if one.direction in wanted)
         limited = replace(asked, axes={**asked.axes, "direction": passes}, given=asked.given | {"direction"})
         word = f"{PREFIX}/{net.name}/{layer.name}/count:{layer.count}"
-        built += contests(limited, [layer.problem], f"which algorithm for {layer.name}?", asked.variants, word)
+        built += contests(limited, [layer.problem], f"which algorithm for {layer.name}?", names, word)
     return built

@@ -6,6 +6,7 @@ follows from the outputs. The last padding, at the bottom and on the right, is n
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ def is_descriptor(text: str) -> bool:
     return NAMED.fullmatch(text) is not None
 
 
+@functools.cache  # a log has the same few many times
 def problem(text: str, direction: str = "forward") -> Conv:
     """Raises NotTaken, and ValueError where it is no convolution."""
     match = NAMED.fullmatch(text)

@@ -12,6 +12,7 @@ from micro.planning.network import known, loaded, refuse_names
 from micro.planning.written import check
 
 KIND = "convolutions"
+PREFIX = "net"  # how the names of --net's contests begin
 OF_STEP = ("n", "direction", "layout")  # what a layer does not say of itself
 SIZES = tuple(axis for axis in fields(Conv) if axis.name not in OF_STEP)
 BACKWARD = "backward"  # both gradients together, as benchmarks published them

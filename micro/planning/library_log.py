@@ -38,7 +38,7 @@ CUBLAS_CALL = re.compile(
 )
 ONEDNN_CALL = re.compile(r"(?:onednn|dnnl)_verbose,(?:.*,)?exec,[cg]pu[^,]*,(\w+),")  # the second before 2.6
 ONEDNN_TIME = re.compile(r",([\d.]+(?:e[+-]?\d+)?)$")  # milliseconds
-CONVOLUTION = re.compile(r",convolution,[^,]*,(\w+),([^,]*),.*?([^,]+),[\d.e+-]+$")  # pass, tensors, sizes
+CONVOLUTION = re.compile(r",convolution,[^,]*,(\w+),([^,]*),")  # pass, tensors; before the time its sizes
 TENSOR = re.compile(r"\b(?:src|wei|dst)[:_](\w+?):")  # its element type
 ROUNDED = re.compile(r"\bfpmath:(?!strict)(\w+)")  # what it may round its operands to
 PASSES = {
@@ -171,12 +171,12 @@ def _onednn_convolution(line: str) -> tuple[str, Conv | None]:
     word = "convolution"
     match = CONVOLUTION.search(line)
     if not match or match[1] not in PASSES:
-        return f"{word} (its sizes are not understood)", None
+        return f"{word} (its pass is not understood)", None
     types = sorted({*TENSOR.findall(match[2]), *ROUNDED.findall(line)})
     if types != ["f32"]:
         return f"{word} ({', '.join(types)})", None
     try:
-        return word, benchdnn.problem(match[3], PASSES[match[1]])
+        return word, benchdnn.problem(line.rsplit(",", 2)[-2], PASSES[match[1]])
     except benchdnn.NotTaken as reason:
         return f"{word} ({reason})", None
     except ValueError:

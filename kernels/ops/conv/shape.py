@@ -72,7 +72,7 @@ class Shape(Problem):
 
     @property
     def descriptor(self) -> str:
-        return benchdnn.written(self)
+        return benchdnn.written(self.direction, self.n, (self.c, self.k), self.groups, self.lines)
 
     @property
     def lines(self) -> tuple[Line, Line]:

@@ -102,6 +102,7 @@ FILE = {"network": "mine", "batch": 8, "rate": 0.1, "layers": LAYERS}
         ({"rate": float("inf")}, "rate and momentum are finite"),
         ({"momentum": float("nan")}, "rate and momentum are finite"),
         ({"layers": [LAYERS[0], {"name": "out", "inputs": 4, "outputs": 2}]}, "layer 2: activation missing"),
+        ({"convolutions": []}, "it has convolutions"),
     ],
 )
 def test_a_file_with_something_else_in_it_is_refused(tmp_path: Path, changed: dict[str, object], why: str) -> None:

@@ -54,7 +54,7 @@ def forms() -> Iterator[tuple[str, tuple[str, ...]]]:
         yield name, ()
         every = dict.fromkeys(flag for one in (benchmark, *benchmark.others) for flag in one.questions)
         yield from ((name, (option_of(flag),)) for flag in every)
-        yield from ((name, ("--net", "fcn-r")) for _ in [benchmark.net] if benchmark.net)
+        yield from ((name, ("--net", "alexnet-r")) for _ in [benchmark.net] if benchmark.net)
 
 
 FORMS = list(forms())

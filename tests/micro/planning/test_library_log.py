@@ -228,8 +228,8 @@ def test_what_is_left_out_of_a_log_is_counted() -> None:
     reorder = next(line for line in FOREIGN if "reorder" in line)
     batch = next(line for line in FOREIGN if "SGEMM_BATCH" in line)
     log = read("\n".join([CONVOLUTION, KNOWN[0][0], reorder, CONVOLUTION, batch, KNOWN[0][0], FOREIGN[-1]]))
-    assert log.products == {KNOWN[0][1]: Calls(2, pytest.approx(2 * 72.02e-6))}
-    assert log.others == {
+    assert log.of(Gemm) == {KNOWN[0][1]: Calls(2, pytest.approx(2 * 72.02e-6))}
+    assert log.beside(Gemm) == {
         "oneDNN convolution": Calls(2, pytest.approx(3e-3)),
         "oneDNN reorder": Calls(1, pytest.approx(10.0098e-6)),
         "MKL SGEMM_BATCH": Calls(1, pytest.approx(217.79e-6)),
@@ -238,7 +238,7 @@ def test_what_is_left_out_of_a_log_is_counted() -> None:
 
 
 def test_what_sets_a_library_up_is_no_call_of_a_log() -> None:
-    assert not read("\n".join([HEAD, *(line for line in FOREIGN if "SetStream" in line or "create:" in line)])).others
+    assert not read("\n".join([HEAD, *(line for line in FOREIGN if "SetStream" in line or "create:" in line)])).calls
 
 
 def test_a_log_says_what_share_of_its_time_is_left_out(gemm: Callable[..., Ran], tmp_path: Path) -> None:

@@ -32,7 +32,18 @@ HEADS = {  # how the uses of fc.json begin for each network
     "woolf-mlp": "woolf mlp",
     "woolf-mnist-cnn": "woolf mnist cnn",
 }
-OTHERS = {"alexnet-s tf", "alexnet-s caffe", "woolf fasttext"}  # networks of fc.json without a file
+OTHERS = {"alexnet-s tf", "alexnet-s caffe", "woolf fasttext"}  # of fc.json: a layer that others do not have
+FORMS = {  # in which a network was built beside the one that is named after it, for their convolutions
+    "alexnet-227",
+    "alexnet-grouped",
+    "alexnet-r-caffe",
+    "alexnet-s-caffe",
+    "alexnet-s-mxnet",
+    "alexnet-s-tf",
+    "resnet-50-stride-1x1",
+    "resnet-56-caffe",
+    "resnet-56-cntk",
+}
 ALIKE = {"fc2, fc3 (fc4)": ("fc2", "fc3")}  # one line of fc.json, several layers
 
 Key = tuple[str, str, str]  # layer, phase, layout
@@ -76,7 +87,12 @@ def test_no_use_is_left_without_a_network() -> None:
     heads = {*HEADS.values(), *OTHERS}
     rows = json.loads((SHAPES / "fc.json").read_bytes())["problems"]
     assert not [use for row in rows for use in row["uses"] if not use.startswith(tuple(heads))]
-    assert {x for x in known() if not x.startswith(("fcn-r-", "fcn-s-"))} == set(HEADS)  # others of these two
+    assert {x for x in known() if not x.startswith(("fcn-r-", "fcn-s-"))} == set(HEADS) | FORMS  # others of these two
+
+
+@pytest.mark.parametrize("form", ["alexnet-s tf", "alexnet-s caffe"])
+def test_the_layer_that_a_form_has_for_itself(form: str) -> None:
+    assert uses(form).items() <= told(read(form.replace(" ", "-"))).items()
 
 
 @pytest.mark.parametrize("name", known())

@@ -101,7 +101,7 @@ LAYERS = GOOD["layers"][0]
     [
         (GOOD | {"momentun": 0.9}, nearest(("momentun", "momentum"))),
         (GOOD | {"momentum": "0.9"}, "momentum: '0.9', give a number"),
-        (GOOD | {"optimizer": "adam"}, "no key optimizer, there are network, source, batch, rate, momentum, layers"),
+        (GOOD | {"optimizer": "adam"}, f"no key optimizer, there are {', '.join(NETWORK)}"),
         (GOOD | {"layers": [LAYERS | {"fisrt": True}]}, f"layer 1: {nearest(('fisrt', 'first'))}"),
         (GOOD | {"layers": [LAYERS | {"first": "no"}]}, "layer 1: first: 'no', give true or false"),
         (

@@ -1,0 +1,426 @@
+"""Convolutions as libraries print them, back into problems: oneDNN's lines of all versions, cuDNN's calls, graphs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.ops.conv.problem import Conv
+from kernels.ops.gemm.problem import Gemm
+from micro.command.line import main
+from micro.conv import BENCHMARK
+from micro.planning.library_log import Calls, read
+from reports import store
+from tests.conftest import Ran
+
+CNN = Path(__file__).parent / "logs/onednn-3.12-cnn.log"  # two steps of a small CNN, trained by PyTorch
+
+Conved = Callable[..., Ran]
+
+
+@pytest.fixture
+def conv(
+    capsys: pytest.CaptureFixture[str], own_state: Path, light_fake: None, in_process: Callable[..., Ran]
+) -> Conved:
+    return lambda *argv: in_process(capsys, main, BENCHMARK, "conv", argv)
+
+
+def convolutions(text: str) -> list[Conv]:
+    return list(read(text).of(Conv))
+
+
+def words(text: str) -> list[str]:
+    return list(read(text).beside(Conv))
+
+
+# oneDNN
+
+SIZES = "mb16_ic96oc256_ih27oh27kh5sh1dh0ph2_iw27ow27kw5sw1dw0pw2"
+LAYER = Conv(16, 96, 27, 27, 256, 5, 5, pad=2)
+OLD = "src_{0}::blocked:aBcd16b:f0 wei_{0}::blocked:ABcd16b16a:f0 bia_undef::undef::f0 dst_{0}::blocked:aBcd16b:f0"
+NEW = (
+    "src:{0}:a:blocked:aBcd16b::f0 wei:{0}:a:blocked:ABcd16b16a::f0 bia:{0}:a:blocked:a::f0 dst:{0}:a:blocked:acdb::f0"
+)
+
+
+def line(
+    head: str = "onednn_verbose,v1,primitive,exec,cpu",
+    tensors: str = NEW,
+    kind: str = "forward_training",
+    sizes: str = SIZES,
+    attributes: str = "attr-scratchpad:user,",
+    dtype: str = "f32",
+) -> str:
+    told = tensors.format(dtype)
+    return f"{head},convolution,jit:avx512_core,{kind},{told},{attributes}alg:convolution_direct,{sizes},128.5"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        line("dnnl_verbose,exec,cpu", OLD, attributes=","),
+        line("onednn_verbose,exec,cpu", OLD, attributes="attr-scratchpad:user ,"),
+        line("onednn_verbose,1668519340.123,exec,cpu", OLD, attributes="attr-post-ops:eltwise_relu ,"),
+        line("onednn_verbose,primitive,exec,cpu"),
+        line("onednn_verbose,v0,exec,cpu"),
+        line(),
+        line("onednn_verbose,v1,1731931.25,primitive,exec,cpu"),
+        line("onednn_verbose,v1,primitive,exec,gpu:0", kind="forward_inference"),
+        line("rank 0: onednn_verbose,v1,primitive,exec,cpu", attributes="attr-fpmath:strict,"),
+    ],
+)
+def test_a_line_of_any_version_is_a_convolution(text: str) -> None:
+    assert read(text).of(Conv) == {LAYER: Calls(1, pytest.approx(0.1285))}
+
+
+@pytest.mark.parametrize(
+    ("kind", "direction"),
+    [
+        ("forward_training", "forward"),
+        ("forward_inference", "forward"),
+        ("backward_data", "dgrad"),
+        ("backward_weights", "wgrad"),
+    ],
+)
+def test_a_pass_is_named(kind: str, direction: str) -> None:
+    assert [x.direction for x in convolutions(line(kind=kind))] == [direction]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "problem"),
+    [
+        (
+            "mb1_ic3oc32_ih224oh112kh3sh2dh0ph0_iw224ow112kw3sw2dw0pw0",
+            Conv(1, 3, 224, 224, 32, 3, 3, 2, pad_bottom=1, pad_right=1),
+        ),
+        ("g4mb2_ic8oc8_ih9oh5kh3sh1dh1ph0_iw9ow5kw3sw1dw1pw0", Conv(2, 8, 9, 9, 8, 3, 3, dilation=2, groups=4)),
+        ("mb2_ic8oc8_iw9ow9kw3sw1dw0pw1", Conv(2, 8, 1, 9, 8, 1, 3, pad_left=1, pad_right=1)),
+        ("mb1_ic3oc4_ih224oh55kh11sh4dh0ph2_iw224ow55kw11sw4dw0pw2", Conv(1, 3, 224, 224, 4, 11, 11, 4, 2)),
+    ],
+)
+def test_padding_groups_and_lines_of_pixels(sizes: str, problem: Conv) -> None:
+    assert convolutions(line(sizes=sizes)) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (line(dtype="bf16"), "oneDNN convolution (bf16)"),
+        (line(tensors="src:u8::blocked:acdb::f0 wei:s8::blocked:any::f0 dst:f32::blocked:acdb::f0"), "(f32, s8, u8)"),
+        (line(attributes="attr-scratchpad:user attr-fpmath:bf16,"), "oneDNN convolution (bf16, f32)"),
+        (line(sizes="mb1_ic1oc1_id3od1kd3sd1dd0pd0_ih3oh1kh3sh1dh0ph0_iw3ow1kw3sw1dw0pw0"), "(3-d)"),
+        (line(sizes="mb1_ic1oc1_ih5oh3kh3sh1dh0ph0_iw5ow2kw3sw2dw0pw0"), "(two strides)"),
+        (line(sizes="mb1_ic1oc1_ih9oh3kh3sh1dh0ph0_iw9ow3kw3sw1dw0pw0"), "(outputs left out)"),
+        (line(sizes="mb1_ic1"), "(its sizes are not understood)"),
+        (line(kind="backward_bias"), "(its pass is not understood)"),
+        (line().replace(",convolution,", ",deconvolution,"), "oneDNN deconvolution"),
+    ],
+)
+def test_what_is_none_of_ours_is_named(text: str, word: str) -> None:
+    assert convolutions(text) == []
+    (named,) = words(text)
+    assert named.endswith(word)
+
+
+def test_a_cut_line_is_never_another_convolution() -> None:
+    for end in range(len(line())):
+        assert convolutions(line()[:end]) in ([], [LAYER]), line()[:end]
+
+
+def test_a_benchmark_of_products_names_convolutions_and_the_reverse() -> None:
+    product = "onednn_verbose,v1,primitive,exec,cpu,matmul,brg,undef,src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0 "
+    product += "dst:f32::blocked:ab::f0,,,64x256:256x128,0.5"
+    log = read(f"{line()}\n{product}\n{line()}")
+    assert log.of(Gemm) == {Gemm(64, 128, 256): Calls(1, 5e-4)}
+    assert log.beside(Gemm) == {"oneDNN convolution": Calls(2, pytest.approx(0.257))}
+    assert log.beside(Conv) == {"oneDNN matmul": Calls(1, 5e-4)}
+
+
+def test_a_real_log_of_a_cnn() -> None:
+    """Each of six layers in each pass a step, but for the dgrad of the first; the rest are copies into other orders."""
+    log = read(CNN.read_text())
+    calls = log.of(Conv)
+    assert {x.count for x in calls.values()} == {2} and len(calls) == 17
+    assert {x.direction for x in calls if x.c == 3} == {"forward", "wgrad"}
+    assert [x.groups for x in calls if x.groups > 1] == [128] * 3
+    assert set(log.beside(Conv)) == {"oneDNN reorder"}
+
+
+# cuDNN
+
+
+def tensor(name: str, kind: str, sizes: list[int], dtype: str = "FLOAT (0)") -> list[str]:
+    return [
+        f"i!     {name}: type=cudnn{kind}Descriptor_t:",
+        f"i!         dataType: type=cudnnDataType_t; val=CUDNN_DATA_{dtype};",
+        f"i!         nbDims: type=int; val={len(sizes)};",
+        f"i!         dimA: type=int; val={json.dumps(sizes, separators=(',', ':'))};",
+        f"i!     {name.removesuffix('Desc')}Data: location=dev; addr=0x7f1f48d80000;",
+    ]
+
+
+TAIL = [
+    "i! Time: 2026-04-19T10:00:00.178637 (0d+0h+0m+2s since start)",
+    "i! Process=391; Thread=391; GPU=0; Handle=0x55d3f6c0a2d0; StreamId=(nil) (defaultStream).",
+    "",
+]
+
+
+def call(
+    function: str, tensors: list[list[str]], pad: int = 2, stride: int = 1, dilation: int = 1, groups: int = 1
+) -> str:
+    """As cuDNN 7 to 9 print one."""
+    return "\n".join(
+        [
+            f"I! CuDNN (v91200 46) function cudnn{function}() called:",
+            "i!     handle: type=cudnnHandle_t; streamId=(nil) (defaultStream);",
+            "i!     alpha: type=CUDNN_DATA_FLOAT; val=1.000000;",
+            *(text for lines in tensors for text in lines),
+            "i!     convDesc: type=cudnnConvolutionDescriptor_t:",
+            "i!         mode: type=cudnnConvolutionMode_t; val=CUDNN_CROSS_CORRELATION (1);",
+            "i!         mathType: type=cudnnMathType_t; val=CUDNN_DEFAULT_MATH (0);",
+            "i!         arrayLength: type=int; val=2;",
+            f"i!         padA: type=int; val=[{pad},{pad}];",
+            f"i!         strideA: type=int; val=[{stride},{stride}];",
+            f"i!         dilationA: type=int; val=[{dilation},{dilation}];",
+            f"i!         groupCount: type=int; val={groups};",
+            "i!     algo: type=cudnnConvolutionFwdAlgo_t; val=CUDNN_CONVOLUTION_FWD_ALGO_FFT (4);",
+            *TAIL,
+        ]
+    )
+
+
+X, W, Y = [16, 96, 27, 27], [256, 96, 5, 5], [16, 256, 27, 27]
+FORWARD = call("ConvolutionForward", [tensor("xDesc", "Tensor", X), tensor("wDesc", "Filter", W)])
+DGRAD = call("ConvolutionBackwardData", [tensor("wDesc", "Filter", W), tensor("dxDesc", "Tensor", X)])
+WGRAD = call("ConvolutionBackwardFilter", [tensor("xDesc", "Tensor", X), tensor("dwDesc", "Filter", W)])
+RETURNED = "\n".join(
+    [
+        "I! CuDNN (v91200 46) function cudnnConvolutionForward() called:",
+        "i!     status: type=cudnnStatus_t; val=CUDNN_STATUS_SUCCESS (0);",
+        *TAIL,
+    ]
+)
+
+
+@pytest.mark.parametrize(("text", "direction"), [(FORWARD, "forward"), (DGRAD, "dgrad"), (WGRAD, "wgrad")])
+def test_a_call_of_the_first_api(text: str, direction: str) -> None:
+    assert read(text).of(Conv) == {Conv(16, 96, 27, 27, 256, 5, 5, pad=2, direction=direction): Calls(1, None)}
+
+
+def test_groups_stride_and_dilation_of_a_call() -> None:
+    sizes = [tensor("xDesc", "Tensor", [2, 8, 9, 11]), tensor("wDesc", "Filter", [6, 4, 3, 1])]
+    (problem,) = convolutions(call("ConvolutionForward", sizes, 0, 2, 2, 2))
+    assert problem == Conv(2, 8, 9, 11, 6, 3, 1, 2, dilation=2, groups=2)
+
+
+def test_a_call_is_counted_once_though_its_return_is_logged_too() -> None:
+    assert read(FORWARD + RETURNED + FORWARD + RETURNED).of(Conv) == {LAYER: Calls(2, None)}
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (FORWARD.replace("DATA_FLOAT (0)", "DATA_HALF (2)"), "cuDNN ConvolutionForward (half)"),
+        (
+            call("ConvolutionForward", [tensor("xDesc", "Tensor", [1, 2, 3, 4, 5])] * 1),
+            "(its sizes are not understood)",
+        ),
+        (
+            call(
+                "ConvolutionForward",
+                [tensor("xDesc", "Tensor", [1, 2, 3, 4, 5]), tensor("wDesc", "Filter", [1, 2, 3, 3, 3])],
+            ),
+            "cuDNN ConvolutionForward (3-d)",
+        ),
+        ("I! CuDNN (v8005) function cudnnPoolingForward() called:\ni!     x: type=int; val=1;", "cuDNN PoolingForward"),
+    ],
+)
+def test_other_calls_are_named(text: str, word: str) -> None:
+    assert convolutions(text) == []
+    (named,) = words(text)
+    assert named.endswith(word)
+
+
+def test_what_sets_a_call_up_is_none() -> None:
+    names = ("SetTensor4dDescriptor", "CreateHandle", "GetConvolutionForwardAlgorithm_v7", "BackendSetAttribute")
+    names += ("FindConvolutionForwardAlgorithmEx", "OpsInferVersionCheck", "DestroyFilterDescriptor")
+    assert not read("\n".join(f"I! CuDNN (v8005) function cudnn{name}() called:" for name in names)).calls
+
+
+def test_a_call_that_is_cut_off_is_never_another_convolution() -> None:
+    for end in range(len(FORWARD)):
+        assert convolutions(FORWARD[:end]) in ([], [LAYER]), FORWARD[:end]
+
+
+def graph(tag: str = "CONV_FPROP", **changed: Any) -> str:
+    """As the frontend writes it, CUDNN_FRONTEND_LOG_INFO=1, of a convolution with padding above and left alone."""
+    edges = {"CONV_FPROP": ("X", "W", "Y"), "CONV_DGRAD": ("DX", "W", "DY"), "CONV_WGRAD": ("X", "DW", "DY")}[tag]
+    names = dict(zip(edges, ("x", "w", "0::Y"), strict=True))
+    node = {
+        "compute_data_type": "FLOAT",
+        "dilation": [1, 1],
+        "inputs": {edge: names[edge] for edge in edges[:2]},
+        "math_mode": "CROSS_CORRELATION",
+        "name": "0",
+        "outputs": {edges[2]: names[edges[2]]},
+        "post_padding": [0, 0],
+        "pre_padding": [1, 1],
+        "stride": [2, 2],
+        "tag": tag,
+    }
+    sizes = {"x": [1, 32, 416, 416], "w": [64, 32, 3, 3], "0::Y": [1, 64, 208, 208]}
+    tensors = {name: {"data_type": "FLOAT", "dim": size, "name": name} for name, size in sizes.items()}
+    context = {"compute_data_type": "FLOAT", "io_data_type": "FLOAT", "name": ""}
+    whole = {"context": context, "cudnn_backend_version": "9.8.0", "nodes": [node | changed], "tensors": tensors}
+    return "[cudnn_frontend] " + json.dumps(whole, separators=(",", ":"))
+
+
+@pytest.mark.parametrize(
+    ("tag", "direction"), [("CONV_FPROP", "forward"), ("CONV_DGRAD", "dgrad"), ("CONV_WGRAD", "wgrad")]
+)
+def test_a_graph_of_the_frontend(tag: str, direction: str) -> None:
+    """Padding is of each side there."""
+    assert convolutions(graph(tag)) == [Conv(1, 32, 416, 416, 64, 3, 3, 2, pad_top=1, pad_left=1, direction=direction)]
+
+
+def test_what_of_a_graph_is_none_of_ours_is_named() -> None:
+    assert words(graph(stride=[1, 2])) == ["cuDNN graph with CONV_FPROP (two strides)"]
+    assert words(graph(tag="CONV_FPROP").replace('"data_type":"FLOAT","dim"', '"data_type":"HALF","dim"')) == [
+        "cuDNN graph with CONV_FPROP (half)"
+    ]
+    assert words(graph().replace("CONV_FPROP", "SDPA_FWD")) == ["cuDNN graph with SDPA_FWD"]
+    assert words(graph()[:300]) == []
+
+
+def backend(kind: str, fields: list[str], function: str = "Finalize", attribute: str = "") -> str:
+    inner = [f"i!         {one};" for one in fields]
+    return "\n".join(
+        [
+            f"I! CuDNN (v91200 46) function cudnnBackend{function}() called:",
+            f"i!     descriptor: type=CUDNN_BACKEND_{kind}_DESCRIPTOR:",
+            *inner,
+            *filter(None, attribute.split("\n")),
+            *TAIL,
+        ]
+    )
+
+
+def built(uid: str, sizes: list[int]) -> str:
+    told = json.dumps(sizes, separators=(",", ":"))
+    return backend(
+        "TENSOR",
+        [
+            "type: type=cudnnDataType_t; val=CUDNN_DATA_FLOAT (0)",
+            f"dimA: type=int; val={told}",
+            f"uid: type=int64_t; val={ord(uid)}",
+        ],
+    )
+
+
+def spacing(name: str, values: list[int]) -> str:
+    lines = [f"i!     attributeName: type=cudnnBackendAttributeName_t; val=CUDNN_ATTR_CONVOLUTION_{name} (104);"]
+    lines += [f"i!     [{i}]: type=int64_t; val={value};" for i, value in enumerate(values)]
+    return backend("CONVOLUTION", [], "SetAttribute", "\n".join(lines))
+
+
+def operation(kind: str = "FORWARD") -> str:
+    """As PyTorch builds it: tensors named x, w and y."""
+    return "\n".join(
+        [
+            *(built(uid, sizes) for uid, sizes in (("x", X), ("y", Y), ("w", W))),
+            spacing("PRE_PADDINGS", [2, 2]),
+            spacing("POST_PADDINGS", [2, 2]),
+            spacing("FILTER_STRIDES", [1, 1]),
+            spacing("DILATIONS", [1, 1]),
+            backend(f"OPERATION_CONVOLUTION_{kind}", []),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "direction"), [("FORWARD", "forward"), ("BACKWARD_DATA", "dgrad"), ("BACKWARD_FILTER", "wgrad")]
+)
+def test_a_graph_of_the_c_api(kind: str, direction: str) -> None:
+    assert convolutions(operation(kind)) == [Conv(16, 96, 27, 27, 256, 5, 5, pad=2, direction=direction)]
+
+
+def test_executions_of_a_graph_are_counted_but_not_told_apart() -> None:
+    execute = "I! CuDNN (v91200 46) function cudnnBackendExecute() called:\ni!     handle: type=cudnnHandle_t;\n"
+    log = read(operation() + "\n" + execute * 5)
+    assert log.of(Conv) == {LAYER: Calls(1, None)}
+    assert log.beside(Conv) == {"cuDNN BackendExecute (of which graph is not said)": Calls(5, None)}
+
+
+def test_tensors_without_names_are_not_guessed() -> None:
+    text = operation().replace(f"val={ord('x')};", "val=7;")
+    assert words(text) == ["cuDNN graph with a convolution (its sizes are not understood)"]
+
+
+# Through the command line
+
+
+def test_shapes_from_a_log(conv: Conved, tmp_path: Path) -> None:
+    path = tmp_path / "cnn.log"
+    path.write_text("\n".join([line(), line(kind="backward_data"), line(), line(dtype="bf16")]))
+    ran = conv("--shapes", str(path), "--variant", "direct", "--list")
+    assert ran.code == 0
+    assert ran.out.splitlines()[:3] == [
+        "cnn.log: 3 of 4 calls are taken (75.0% of the logged time); left out: oneDNN convolution (bf16) 1 time (25.0% "
+        "of the logged time).",
+        f"{LAYER.name}: 2 times (50.0% of the logged time)",
+        f"{LAYER.name}/direction:dgrad: 1 time (25.0% of the logged time)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "head"),
+    [
+        (("--shapes", "mb1ic3ih8oc4kh3ph1"), "conv/n:1/c:3/h:8/w:8/k:4/pad:1 "),
+        (("--shapes", "deepbench-device"), "deepbench-device: 16 of 17 convolutions are taken, 15 cases with"),
+        (("--shapes", "convnet-benchmarks"), "convnet-benchmarks: 5 convolutions, 5 of them different, batch 128."),
+        (("--net", "lenet"), "net/lenet/conv1/count:1/conv/n:64/c:1/h:28/w:28/k:20/r:5/s:5 "),
+    ],
+)
+def test_shapes_by_name_and_as_text(conv: Conved, words: tuple[str, ...], head: str) -> None:
+    ran = conv(*words, "--variant", "direct,im2col", "--list")
+    assert ran.code == 0 and ran.out.startswith(head)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nothing of interest", "nor a log with convolutions: run the application with ONEDNN_VERBOSE=1 or CUDNN_LOG"),
+        (line(dtype="bf16"), "; it holds oneDNN convolution (bf16) 1 time"),
+        ("mb1ic3ih8oc4kh3\nmb1ic3", ": line 2: mb1ic3: it names ic, oc, ih and kh (or iw and kw)"),
+        ("mb1ic3id8ih8oc4kd3kh3", ": nothing in it can be measured: 3-d 1 time"),
+        ("--dt=s8\nmb1ic3ih8oc4kh3", ": line 1: --dt=s8: of benchdnn's options --dir alone is read"),
+        ('{"network": "x", "batch": 1, "convolutions": []}', "there is a convolution"),
+    ],
+)
+def test_a_file_without_a_convolution_is_refused(conv: Conved, tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "shapes"
+    path.write_text(text)
+    ran = conv("--shapes", str(path), "--list")
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+    assert ran.err.startswith(f"micro.conv: --shapes {path}: ") and why in ran.err
+
+
+def test_products_are_not_taken_from_convolutions(gemm: Callable[..., Ran]) -> None:
+    ran = gemm("--shapes", "deepbench-device", "--list")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        "micro.gemm: --shapes deepbench-device: convolutions in benchdnn's words: python -m micro.conv takes them\n"
+    )
+
+
+def test_a_result_says_what_benchdnn_takes_for_it(conv: Conved, tmp_path: Path) -> None:
+    run = tmp_path / "run.jsonl"
+    words = ("--shapes", "g2mb1ic4ih8oc4oh4kh3sh2ph1", "--variant", "direct", "--device", "fake")
+    assert conv(*words, "--until", "plan", "-q", "-o", str(run)).code == 0
+    told = [one.descriptor for one in store.read(run).results]
+    assert told == [f"--dir={word} g2mb1ic4ih8oc4oh4kh3sh2ph1" for word in ("FWD_D", "BWD_D", "BWD_W")]

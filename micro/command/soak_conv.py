@@ -84,14 +84,15 @@ class Record:
 
 
 def record() -> Record:
-    """Of what is installed here."""
+    """Of this processor and what is installed; which cores are free does not matter."""
     every = facts.facts([open_device("cpu")])
-    packages = {name: _version(name) for name in PACKAGES}
+    here = {name: every["device"][name] for name in ("model", "isa")}
+    here |= {name: every[name] for name in ("compiler", "python", "variables")}
+    here["packages"] = {name: _version(name) for name in PACKAGES}
     folder = state.folder() / "soak-conv"
     folder.mkdir(exist_ok=True)
-    kept = Record(folder / f"{facts.digest({'machine': facts.machine(every), 'packages': packages})}.jsonl")
-    head = {"processor": every["device"]["model"], "isa": every["device"]["isa"], "packages": packages}
-    kept.append({"head": head | {name: every[name] for name in ("commit", "compiler", "python", "variables")}})
+    kept = Record(folder / f"{facts.digest(here)}.jsonl")
+    kept.append({"head": here | {"commit": every["commit"]}})
     return kept
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT = 3.6  # inches of a panel
-TICKS = tuple(1 << power for power in range(10, 44, 4))  # bytes
+TICKS = tuple(1 << power for power in range(10, 44, 2))  # bytes
+FEW = 5  # of them beside each other
 MILLI = 1e-3
 
 
@@ -85,7 +86,8 @@ def _panel(axes: Axes, contest: Contest, scale: Scale, looks: dict[str, _style.L
     left, right = scale.nothing / 2, scale.most * 4
     axes.set_xscale("log")
     axes.set_xlim(left, right)
-    shown = [x for x in TICKS if scale.least <= x <= right]
+    inside = [x for x in TICKS if scale.least <= x <= right]
+    shown = inside[:: -(-len(inside) // FEW)] if inside else []
     _axes.ticks(axes.xaxis, [scale.nothing, *shown], ["0", *map(units.binary, shown)])
     axes.grid(axis="both", color=_style.GUIDE, linewidth=0.8)
     steps = frontier(contest)

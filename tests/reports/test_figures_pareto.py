@@ -30,7 +30,7 @@ def test_passes_stand_beside_each_other_on_the_same_axes() -> None:
     assert [x.get_title(loc="left") for x in figure.axes] == ["forward", "dgrad", "wgrad"]
     assert len({(x.get_xlim(), x.get_ylim()) for x in figure.axes}) == 1
     assert figure.axes[0].get_ylabel() == "ms"
-    assert [x.get_text() for x in figure.axes[0].get_xticklabels()] == ["0", "4 MiB", "64 MiB"]
+    assert [x.get_text() for x in figure.axes[0].get_xticklabels()] == ["0", "4 MiB", "16 MiB", "64 MiB"]
     assert "3×3, 64→64, 56×56, batch 16 · Some CPU" in words(figure)
 
 

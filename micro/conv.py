@@ -38,8 +38,6 @@ BENCHMARK = Benchmark(
         ),
         "passes": Question("what do the gradients cost? (about 40 s)", build.backward, answer, 40.0),
         "layouts": Question("channels first, last, or in blocks? (about 40 s)", build.layouts, answer, 40.0),
-        "grouped": Question("what do groups save? (about 30 s)", build.grouped, answer, 30.0),
-        "widths": Question("what does a channel more or less cost? (about 30 s)", build.widths, answer, 30.0),
         "relayout": Question(
             "what do conversions of the layout around a layer cost? (about 60 s)",
             forms.relayout,
@@ -75,6 +73,8 @@ BENCHMARK = Benchmark(
             60.0,
             all="a layer of 7×7, all three blocks of ResNet-50 with a stride",
         ),
+        "grouped": Question("what do groups save? (about 30 s)", build.grouped, answer, 30.0),
+        "widths": Question("what does a channel more or less cost? (about 30 s)", build.widths, answer, 30.0),
     },
     useful=(Useful(), Useful("--fft"), Useful("--winograd")),
     small="--n 1",

@@ -64,7 +64,7 @@ def test_conversions_meet_their_kernel_without_them_and_one_that_needs_none() ->
 def test_a_transposition_meets_a_copy_of_its_bytes() -> None:
     *_, alone = contests("--relayout", "--n", "2")
     copy, *turns = (case.problem for case in alone.cases)
-    assert isinstance(copy, Stream) and copy.kind == "copy"
+    assert isinstance(copy, Stream) and copy.kind == "copy" and alone.cases[0].variant == "memcpy"
     assert turns and all(isinstance(x, Transpose) and x.bytes == copy.bytes for x in turns)
     assert vars(turns[0]) == {"rows": 256, "cols": 2 * 56 * 56}
 

@@ -27,6 +27,7 @@ def load() -> Any:
 
 
 def version() -> str:
+    """Its own name with it."""
     return f"ncnn {load().__version__}"
 
 

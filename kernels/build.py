@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,7 +21,8 @@ SHARED = ("-shared", "-fPIC", *(() if sys.platform == "darwin" else ("-Wl,-Bsymb
 @functools.cache
 def compiler() -> tuple[str, str]:
     """The C compiler's path and the first line of its version. Raises Unavailable."""
-    import subprocess  # here, as below: a plan is listed without
+    import shutil  # here, as below: a plan is listed without
+    import subprocess
 
     for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
         path = shutil.which(name) if name else None

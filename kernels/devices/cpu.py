@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.cgroup import quota
-from kernels.devices.base import Elapsed, Limits, V, written_for
 from kernels.devices.kind import Kind
 from kernels.dtypes import BYTES, STORED, decode, drawn, encode, stored_as
 from kernels.errors import UsageError
-from kernels.pace import Pace
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # of a device that is open: a plan asks only what one is, and starts without
     from collections.abc import Callable
 
+    from kernels.devices.base import Elapsed, Limits, V
     from kernels.launch import Launch
+    from kernels.pace import Pace
     from kernels.problem import Array, Operand
 
 HUGE_PAGE = 2 << 20  # bytes
@@ -42,6 +42,8 @@ class Cpu:
         self.kind = KIND
 
     def adopt(self, variant: V) -> V:
+        from kernels.devices.base import written_for
+
         return written_for(variant, self.kind, self.name)
 
     def allocate(self, nbytes: int) -> Array:
@@ -83,6 +85,8 @@ class Cpu:
         return True
 
     def between(self, start: tuple[int, int], end: tuple[int, int]) -> Elapsed:
+        from kernels.devices.base import Elapsed
+
         return Elapsed((end[0] - start[0]) * 1e-9, (end[1] - start[1]) * 1e-9)
 
     def overhead(self) -> float:
@@ -105,6 +109,8 @@ class Cpu:
         return run
 
     def pace(self) -> Pace:
+        from kernels.pace import Pace
+
         return Pace()
 
     def state(self) -> dict[str, float]:
@@ -124,6 +130,8 @@ class Cpu:
         }
 
     def limits(self) -> Limits:
+        from kernels.devices.base import Limits
+
         return Limits(_memory(), cores(), _caches(), features=features())
 
 

@@ -18,9 +18,7 @@ WORD = 40  # characters of a word that stands whole where there is room
 # is taken for cells that the one before leaves too wide.
 VALUES, WORDS = r"(?s).+?(?:, | / |$)", r"(?s).+?(?: (?!(?:[nµm]?s|%)(?:[, ]|$))|$)"
 PARTS, ANYWHERE = r"(?s).+?(?:[-/]| (?!(?:[nµm]?s|%)(?:[, ]|$))|$)", r"(?s)."
-BREAKS = (VALUES, WORDS, PARTS, ANYWHERE)
-# With it the gap between columns, which is narrow rather than that names break.
-STEPS = ((VALUES, 2), (WORDS, 2), (WORDS, 1), (PARTS, 2), (PARTS, 1), (ANYWHERE, 1))
+BREAKS = {VALUES: 2, WORDS: 2, PARTS: 1, ANYWHERE: 1}  # and the gap between columns: narrow before a name breaks
 RAN = "What ran (operands row-major; NN = sgemm(N,N) names the column-major call a BLAS makes of it):"
 CEILINGS = "Ceilings in the same rounds (of ceiling: a kernel's share of these, the fastest that this device does):"
 WRONG = "Not as it should be:"
@@ -102,7 +100,7 @@ def _widths(content: table.Table, room: int) -> tuple[list[int], int]:
     that is enough."""
     columns = list(zip(content.head, *content.rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
-    for way, gap in STEPS:
+    for way, gap in BREAKS.items():
         least = [_least(column, way) for column in columns]
         while sum(widths) + gap * (len(widths) - 1) > room:
             wide = [i for i, width in enumerate(widths) if width > least[i]]
@@ -122,7 +120,7 @@ def _least(column: Sequence[str], way: str) -> int:
     return max(width, *map(len, cells)) if head in table.WHOLE else width
 
 
-def _lines(cell: str, width: int, ways: Sequence[str] = BREAKS) -> list[str]:
+def _lines(cell: str, width: int, ways: Sequence[str] = tuple(BREAKS)) -> list[str]:
     """A cell in lines of this width, blanks at their ends aside, broken in the first of these ways that is enough."""
     if len(cell.rstrip()) <= width or not ways:
         return [cell]

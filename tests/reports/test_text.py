@@ -69,12 +69,26 @@ def test_at_80_columns_names_are_broken_at_their_hyphens() -> None:
     assert all(piece in "\n".join(lines) for piece in pieces)
 
 
+def test_a_name_with_hyphens_gives_way_before_a_longer_one_without() -> None:
+    stream, head = io.StringIO(), ("at", "verdict")
+    row = ("x-" * 9, "y" * 20)
+    text._table(Console(file=stream, width=25), table.Table("", head, (row,)))
+    assert row[1] in stream.getvalue() and row[0] not in stream.getvalue()
+
+
+def test_the_gap_is_narrow_before_a_name_is_broken() -> None:
+    lines = full(94)
+    assert max(map(len, lines)) <= 94
+    assert all(name in "\n".join(lines) for name in ("openblas-scipy", "transpose-then-nn"))
+
+
 @pytest.mark.parametrize(
     ("cell", "width", "lines"),
     [
         ("short", 5, ["short"]),
         ("81 %, 79 %", 9, ["81 %,", "79 %"]),
         ("nt / nn", 6, ["nt /", "nn"]),
+        ("nt a / nn b", 9, ["nt a /", "nn b"]),
         ("transpose-then-nn / openblas", 12, ["transpose-", "then-nn /", "openblas"]),
         ("gemm/m:64/n:64/variant:x", 10, ["gemm/m:64/", "n:64/", "variant:x"]),
         ("x" * 5, 2, ["xx", "xx", "x"]),

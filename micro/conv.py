@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 
 from kernels.ops.conv.problem import Conv
+from micro.answers import conv_network
 from micro.answers.conv import answer
 from micro.command.line import main
+from micro.contests import conv_network as network
 from micro.contests import convolution as build
 from micro.planning.benchmark import Benchmark, Question, Useful
 
@@ -37,12 +39,20 @@ BENCHMARK = Benchmark(
         "layouts": Question("channels first, last, or in blocks? (about 40 s)", build.layouts, answer, 40.0),
         "grouped": Question("what do groups save? (about 30 s)", build.grouped, answer, 30.0),
         "widths": Question("what does a channel more or less cost? (about 30 s)", build.widths, answer, 30.0),
+        "norm_and_pool": Question(
+            "what do a network's normalizations and poolings take, beside its convolutions? (about 60 s)",
+            network.contests,
+            conv_network.answer,
+            60.0,
+            all="ResNet-50 too",
+        ),
     },
     useful=(Useful(), Useful("--fft"), Useful("--winograd")),
     small="--n 1",
     default="algorithms",
     sweeping=("c", "h", "w", "k", "r", "s", "stride", "dilation", "groups"),
     limiting=("n",),
+    others=network.BESIDE,
 )
 
 

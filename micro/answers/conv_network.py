@@ -108,7 +108,7 @@ def _share(after: Sequence[Times], convolution: Sequence[Times]) -> tuple[str, s
         return f"{100 * share:.2g} %, without an interval,", seconds
     rest = [mine - share * theirs for mine, theirs in zip(after, convolution, strict=True)]
     half = math.hypot(*(stats.estimate(x).half(1 - stats.SHOWN) for x in rest)) / base
-    places = max(0, math.ceil(-math.log10(max(half, 1e-5)) - 2))
+    places = min(2, max(0, math.ceil(-math.log10(max(100 * half, 1e-9)))))
     text = [f"{100 * x:.{places}f} %" for x in (share, share - half, share + half)]
     return f"{text[0]} [{text[1]}, {text[2]}]", seconds
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WITH_IT = ("s", "pad", "pad_top", "pad_left", "pad_bottom", "pad_right")  # what a square filter's size tells too
+NEAR = 0.4  # of the room that lines beside each other may take
 ROOM = 1.25  # times the longest and the shortest, on a logarithmic axis
 
 
@@ -56,7 +57,7 @@ def _lines(sheet: _style.Sheet, some: Sequence[Result], sweep: _sweep.Sweep, loo
         place = _sweep.along(axes, sweep.field, facet, apart=True)
         axes.set_xlabel("rows and columns of the filter", fontsize=_style.TEXT)
         for n, line in enumerate(facet.lines):
-            points = [(place(x, n), some[i]) for x, i in line.points]
+            points = [(x + NEAR * (place(x, n) - x), some[i]) for x, i in line.points]
             drawn[line.key].plot(axes, [(x, _seconds(result).median) for x, result in points])
             for x, result in points:
                 _point(result, drawn[line.key].look).draw(axes, True, x)

@@ -1,4 +1,4 @@
-"""Rates by the work that is executed, under the ceilings: where algorithms do unequal work for one answer."""
+"""Convolutions by the work that they execute, under the ceilings: algorithms do unequal work for one answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reports import older, units
 from reports.figures import _axes, _groups, _style
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ABREAST, HIGH = 3, 2.9  # panels beside each other, inches of each
 SAME = 1e-3  # shares of work that are no difference
 ROOM = 1.6  # times the largest and the smallest, on logarithmic axes
-TITLE = "How near to the ceilings does each algorithm come, by the work that it executes?"
+TITLE = "How near to the ceilings does each algorithm come, by executed work?"
 
 
 @dataclass(frozen=True)
@@ -33,26 +33,23 @@ class Panel:
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """A picture for each kind of contest, and each pass, in which algorithms do unequal work for one answer."""
+    """A picture for each kind of contest, and each pass, in which algorithms did unequal work for one answer."""
     pictures = []
     looks = _style.looks(run)
     for group in _groups.groups(run):
         by_pass: dict[str, list[Contest]] = {}
-        for contest in group.contests:
-            if _unequal(contest):
-                directions = {x.problem.get("direction", "") for x in _timed(contest)}
-                by_pass.setdefault(directions.pop() if len(directions) == 1 else "", []).append(contest)
+        for contest in filter(_unequal, group.contests):
+            by_pass.setdefault(_timed(contest)[0].problem["direction"], []).append(contest)
         for direction, contests in by_pass.items():
             panels = _panels(contests)
             if panels:
                 sheet = _style.Sheet(TITLE, [direction, _groups.size(group), _style.where(run)])
-                suffix = f"{group.slug}-{direction}" if direction else group.slug
-                pictures.append((suffix, _figure(sheet, panels, looks)))
+                pictures.append((f"{group.slug}-{direction}", _figure(sheet, panels, looks)))
     return pictures
 
 
 def _timed(contest: Contest) -> list[Result]:
-    return [x for x in contest.results if x.role == "measured" and x.seconds and x.work and x.work["flops"]]
+    return [x for x in contest.results if x.role == "measured" and x.op == "conv" and x.seconds and x.work]
 
 
 def _unequal(contest: Contest) -> bool:
@@ -62,19 +59,22 @@ def _unequal(contest: Contest) -> bool:
 
 
 def _panels(contests: Sequence[Contest]) -> list[Panel]:
-    """Those with both ceilings, named by the fields in which they differ."""
-    timed = [(contest, tuple(_timed(contest))) for contest in contests]
-    keys = [key for key in _groups.varying(_groups.facts(x) for _, some in timed for x in some) if key != "variant"]
+    """Those with both ceilings."""
     panels = []
-    for contest, some in timed:
-        bounds = [x for x in contest.results if x.role == "ceiling"]
-        peaks = [x.flops_per_second for x in bounds if not older.ceiling(x).startswith(READS) and x.flops_per_second]
+    for contest in contests:
+        timed, bounds = _timed(contest), [x for x in contest.results if x.role == "ceiling"]
+        peaks = [x for x in bounds if not older.ceiling(x).startswith(READS)]
         reads = [x.bytes_per_second for x in bounds if older.ceiling(x).startswith(READS) and x.bytes_per_second]
-        if peaks and reads:
-            threads = 1 if older.ceiling(bounds[0]).endswith(" threads") else some[0].threads
-            title = _groups.case_label(_groups.facts(some[0]), keys)
-            panels.append(Panel(title, some, threads * max(peaks), statistics.median(reads)))
+        peak = max((_of_all(x, timed[0].threads) for x in peaks), default=0.0)
+        if peak and reads:
+            panels.append(Panel(_groups.layer(timed[0].problem), tuple(timed), peak, statistics.median(reads)))
     return panels
+
+
+def _of_all(bound: Result, threads: int) -> float:
+    """FLOP a second of as many threads as the cases have."""
+    alone = not older.ceiling(bound).endswith(" threads")
+    return (bound.flops_per_second or 0.0) * (threads if alone else 1)
 
 
 def _figure(sheet: _style.Sheet, panels: Sequence[Panel], looks: dict[str, _style.Look]) -> Figure:
@@ -84,21 +84,22 @@ def _figure(sheet: _style.Sheet, panels: Sequence[Panel], looks: dict[str, _styl
         statuses = ", ".join(sorted({x.status for panel in panels for x in panel.timed} - {"ok"}))
         sheet.entries.append((_style.handle(color=_style.SOFT, marker="o", markerfacecolor="white"), statuses))
     sheet.notes.append(
-        "Executed work over the bytes that an algorithm must move, spectra among them, and over its time. Lines: "
+        "Executed work over the bytes that an algorithm must move, spectra among them, and over its time. The line: "
         "multiply-adds, and reads of as much memory, in the same rounds."
     )
-    rows = math.ceil(len(panels) / ABREAST)
+    abreast = 2 if len(panels) == 4 else min(ABREAST, len(panels))
+    rows = math.ceil(len(panels) / abreast)
     figure = sheet.figure(HIGH * rows)
-    grid = figure.subplots(rows, min(ABREAST, len(panels)), sharex=True, sharey=True, squeeze=False)
+    grid = figure.subplots(rows, abreast, sharex=True, sharey=True, squeeze=False)
     every = [axes for row in grid for axes in row]
     limits = _limits(panels)
     for i, (axes, panel) in enumerate(zip(every, panels, strict=False)):
         _roof(axes, panel, limits)
         for x in panel.timed:
             _mark(axes, x, looks[x.variant])
-        if i % ABREAST == 0:
+        if i % abreast == 0:
             axes.set_ylabel("GFLOP/s, executed", fontsize=_style.TEXT)
-        if i >= len(panels) - ABREAST:
+        if i >= len(panels) - abreast:
             axes.set_xlabel("FLOP a byte", fontsize=_style.TEXT)
             axes.xaxis.set_tick_params(labelbottom=True)
     for axes in every[len(panels) :]:
@@ -125,22 +126,16 @@ def _roof(axes: Axes, panel: Panel, limits: tuple[tuple[float, float], tuple[flo
     across, up = limits
     _axes.graduate(axes, True, up, True, 1e9)
     _axes.graduate(axes, False, across, True, 1.0)
+    powers = [10.0**i for i in range(math.ceil(math.log10(across[0])), math.floor(math.log10(across[1])) + 1)]
+    _axes.ticks(axes.xaxis, powers, [f"{x:g}" for x in powers])
     _axes.quiet(axes)
     bend = panel.peak / panel.reads
     places = [across[0], max(across[0], bend), across[1]]
     axes.plot(places, [min(panel.peak, panel.reads * x) for x in places], color=_style.INK, linewidth=0.9, zorder=1)
     axes.set_title(_style.shown(panel.title), fontsize=_style.SMALL, color=_style.INK, loc="left")
-    label = f"{units.scaled(panel.peak, 'FLOP/s')}, reads {units.scaled(panel.reads, 'B/s')}"
-    axes.annotate(
-        _style.shown(label),
-        (across[1], panel.peak),
-        (0, 3),
-        textcoords="offset points",
-        ha="right",
-        va="bottom",
-        fontsize=_style.SMALL,
-        color=_style.INK,
-    )
+    small: dict[str, Any] = {"textcoords": "offset points", "fontsize": _style.SMALL, "color": _style.INK}
+    axes.annotate(units.scaled(panel.peak, "FLOP/s"), (across[1], panel.peak), (0, 3), ha="right", **small)
+    axes.annotate(f"reads {units.scaled(panel.reads, 'B/s')}", (places[1], panel.peak), (4, -5), va="top", **small)
 
 
 def _mark(axes: Axes, result: Result, look: _style.Look) -> None:

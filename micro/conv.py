@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 from kernels.ops.conv.problem import Conv
-from micro.answers import conv_network
+from micro.answers import conv_norm_pool as answers
 from micro.answers.conv import answer
 from micro.command.line import main
-from micro.contests import conv_network as network
+from micro.contests import conv_norm_pool as norm_pool
 from micro.contests import convolution as build
 from micro.planning.benchmark import Benchmark, Question, Useful
 
@@ -41,8 +41,8 @@ BENCHMARK = Benchmark(
         "widths": Question("what does a channel more or less cost? (about 30 s)", build.widths, answer, 30.0),
         "norm_and_pool": Question(
             "what do a network's normalizations and poolings take, beside its convolutions? (about 60 s)",
-            network.contests,
-            conv_network.answer,
+            norm_pool.contests,
+            answers.answer,
             60.0,
             all="ResNet-50 too",
         ),
@@ -52,7 +52,7 @@ BENCHMARK = Benchmark(
     default="algorithms",
     sweeping=("c", "h", "w", "k", "r", "s", "stride", "dilation", "groups"),
     limiting=("n",),
-    others=network.BESIDE,
+    others=norm_pool.BESIDE,
 )
 
 

@@ -12,9 +12,9 @@ from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
 from kernels.problem import Problem
 from micro import conv
-from micro.answers.conv_network import answer
+from micro.answers.conv_norm_pool import answer
 from micro.planning.contest import Case, Contest
-from micro.planning.conv_nets import NETS
+from micro.planning.conv_followed import NETS
 from micro.planning.options import request
 from micro.planning.request import planned
 from reports import record

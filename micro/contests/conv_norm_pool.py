@@ -9,7 +9,7 @@ from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
 from micro.planning.benchmark import Benchmark, Request
 from micro.planning.contest import Contest
-from micro.planning.conv_nets import NETS, PREFIX, Layer
+from micro.planning.conv_followed import NETS, PREFIX, Layer
 
 CONVOLUTIONS = ("torch", "im2col")  # the first that is here, unless a person names one
 KERNELS = {  # of what follows a convolution, by whose kernel convolves; of a batch normalization by its mode too

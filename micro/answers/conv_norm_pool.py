@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from micro.planning.conv_nets import NETS, PREFIX, Layer
+from micro.planning.conv_followed import NETS, PREFIX, Layer
 from reports import record, stats, units
 from reports.flat import accepted
 from reports.record import Result, Run

@@ -41,7 +41,9 @@ def find(name: str) -> Network:
 
 def _whole(data: dict[str, Any]) -> dict[str, Any]:
     """A network's file, with what only a step needs. Raises ValueError where it lacks that."""
-    check(data, NETWORK, ("rate",))
+    if "convolutions" in data:
+        raise ValueError("it has convolutions")
+    check(data, NETWORK, ("rate", "layers"))
     for i, layer in enumerate(data["layers"], 1):
         check(layer, LAYER, ("activation",), f"layer {i}: ")
     return data

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kernels.errors import UsageError, choice
 from kernels.ops.gemm.problem import Gemm
 from micro.planning.written import check, parsed
 
+T = TypeVar("T")
 SHAPES = Path(__file__).parents[1] / "shapes"
 WORD = re.compile(r"[^/+]+")  # what a contest's name holds beside others
-# What a file holds, for the products and, in macro, for the steps of a framework.
+# What a file holds, for the products, for the convolutions (micro/planning/conv_layers.py) and, in macro, for the steps
+# of a framework.
 NETWORK: Mapping[str, type] = {
     "network": str,
     "source": str,
     "batch": int,
     "rate": float,
     "momentum": float,
+    "measured": str,
+    "convolutions": list,
     "layers": list,
 }
 LAYER: Mapping[str, type] = {"name": str, "inputs": int, "outputs": int, "activation": str, "first": bool}
@@ -60,42 +64,58 @@ class Product:
         return f"{'+'.join(self.layers)} {self.phase}"
 
 
-def known() -> list[str]:
-    """The networks of micro/shapes."""
-    return sorted(path.stem for path in SHAPES.glob("*.json") if "layers" in json.loads(path.read_bytes()))
+def known(kind: str = "layers") -> list[str]:
+    """The networks of micro/shapes that have some of this kind: `layers`, `convolutions`."""
+    return sorted(path.stem for path in SHAPES.glob("*.json") if kind in json.loads(path.read_bytes()))
 
 
 def document(text: bytes) -> dict[str, Any]:
-    """A network's file with its keys and their types checked. Raises ValueError."""
+    """A network's file with its keys and their types checked, but for those of its convolutions. Raises ValueError."""
     record: dict[str, Any] = parsed(text)
-    check(record, NETWORK, ("network", "batch", "layers"))
-    for i, layer in enumerate(record["layers"], 1):
+    check(record, NETWORK, ("network", "batch"))
+    for i, layer in enumerate(record.get("layers", ()), 1):
         check(layer, LAYER, ("name", "inputs", "outputs"), f"layer {i}: ")
     return record
 
 
-def read(name: str) -> Net:
-    """A network by name, or from a file of the same form. Raises UsageError."""
+def loaded(name: str, kind: str, like: str, build: Callable[[dict[str, Any]], T]) -> T:
+    """What `build` makes of a network's file, by the network's name or the file's. `kind`: what the file must have;
+    `like`: a network that has it. Raises UsageError."""
     path = Path(name) if name.endswith(".json") else SHAPES / f"{name.replace(':', '-')}.json"
-    if not name.endswith(".json") and name.replace(":", "-") not in known():
-        raise UsageError(f"--net {name}: {choice(name, known())}; or name a file, net.json")
+    if not name.endswith(".json") and name.replace(":", "-") not in known(kind):
+        raise UsageError(f"--net {name}: {choice(name, known(kind))}; or name a file, net.json")
     try:
         record = document(path.read_bytes())
-        layers = tuple(Layer(x["name"], x["inputs"], x["outputs"], x.get("first", False)) for x in record["layers"])
-        net = Net(record["network"], record["batch"], layers)
-        sizes = (net.batch, *(size for layer in layers for size in (layer.inputs, layer.outputs)))
-        if not layers or not all(size > 0 for size in sizes):
-            raise ValueError("the batch, inputs and outputs of layers are positive whole numbers")
-        names = (net.name, *(layer.name for layer in layers))
-        if not all(WORD.fullmatch(word) for word in names):
-            raise ValueError("a name is a word without / and +")
-        if len(set(names[1:])) < len(layers):
-            raise ValueError("two layers of one name")
+        check(record, NETWORK, (kind,))
+        return build(record)
     except OSError as error:
         raise UsageError(f"--net {name}: {error.strerror}") from None
     except ValueError as error:
-        raise UsageError(f"--net {name}: no network like micro/shapes/fcn-s.json ({error})") from None
+        raise UsageError(f"--net {name}: no network like micro/shapes/{like}.json ({error})") from None
+
+
+def read(name: str) -> Net:
+    """A network by name, or from a file of the same form. Raises UsageError."""
+    return loaded(name, "layers", "fcn-s", _dense)
+
+
+def _dense(record: dict[str, Any]) -> Net:
+    """Its fully connected layers. Raises ValueError."""
+    layers = tuple(Layer(x["name"], x["inputs"], x["outputs"], x.get("first", False)) for x in record["layers"])
+    net = Net(record["network"], record["batch"], layers)
+    sizes = (net.batch, *(size for layer in layers for size in (layer.inputs, layer.outputs)))
+    if not layers or not all(size > 0 for size in sizes):
+        raise ValueError("the batch, inputs and outputs of layers are positive whole numbers")
+    refuse_names(net.name, [layer.name for layer in layers])
     return net
+
+
+def refuse_names(network: str, layers: list[str]) -> None:
+    """Names that a contest's cannot hold, and one twice. Raises ValueError."""
+    if not all(WORD.fullmatch(word) for word in (network, *layers)):
+        raise ValueError("a name is a word without / and +")
+    if len(set(layers)) < len(layers):
+        raise ValueError("two layers of one name")
 
 
 def products(net: Net, batch: int | None = None) -> list[Product]:

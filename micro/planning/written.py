@@ -9,7 +9,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 REMARKS: dict[str, type] = {"name": str, "uses": list, "source": str}  # for people; nothing reads them
-WANTED = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", list: "a list"}
+WANTED = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
 
 
 def parsed(text: str | bytes) -> Any:

@@ -1,0 +1,112 @@
+"""The convolutions of networks, from micro/shapes: a network's own layers, and all that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Any, get_type_hints
+
+from kernels.errors import UsageError
+from kernels.ops.conv.problem import Conv
+from micro.planning.network import known, loaded, refuse_names
+from micro.planning.written import check
+
+KIND = "convolutions"
+OF_STEP = ("n", "direction", "layout")  # what a layer does not say of itself
+SIZES = tuple(axis for axis in fields(Conv) if axis.name not in OF_STEP)
+BACKWARD = "backward"  # both gradients together, as benchmarks published them
+OWN: Mapping[str, type] = {"name": str, "count": int, "first": bool, "then": dict}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution of a network, its forward pass at the network's batch. `count`: how many layers are alike; `first`:
+    it reads data, of which nobody needs a gradient; `then`: published milliseconds by pass, `backward` for both
+    gradients together, and library."""
+
+    name: str
+    problem: Conv
+    count: int = 1
+    first: bool = False
+    then: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def passes(self) -> tuple[Conv, ...]:
+        """What a step computes of it."""
+        directions = ("forward", "wgrad") if self.first else ("forward", "dgrad", "wgrad")
+        return tuple(replace(self.problem, direction=direction) for direction in directions)
+
+
+@dataclass(frozen=True)
+class Net:
+    """The convolutions of a network; what else it computes is not among them. `measured`: on what, when and in which
+    unit the `then` of its layers was."""
+
+    name: str
+    batch: int
+    layers: tuple[Layer, ...]
+    measured: str = ""
+
+
+@dataclass(frozen=True)
+class Use:
+    """That a network has a convolution, how many of it, and whether nobody needs its dgrad."""
+
+    network: str
+    layer: str
+    count: int
+    first: bool
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """A convolution, its forward pass, and who has it."""
+
+    problem: Conv
+    uses: tuple[Use, ...]
+
+    @property
+    def count(self) -> int:
+        """Layers of all networks."""
+        return sum(use.count for use in self.uses)
+
+
+def read(name: str) -> Net:
+    """A network by name, or from a file of the same form. Raises UsageError."""
+    return loaded(name, KIND, "alexnet-s", of_record)
+
+
+def of_record(record: dict[str, Any]) -> Net:
+    """The convolutions of a network's file, whose other keys are checked. Raises ValueError."""
+    batch = record["batch"]
+    layers = tuple(_layer(row, batch, f"convolution {i}: ") for i, row in enumerate(record[KIND], 1))
+    if not layers or batch < 1:
+        raise ValueError("the batch is a positive whole number, and there is a convolution")
+    refuse_names(record["network"], [layer.name for layer in layers])
+    return Net(record["network"], batch, layers, record.get("measured", ""))
+
+
+def distinct_layers(batch: int | None = None) -> list[Distinct]:
+    """Every different convolution of all networks of micro/shapes, at its network's own batch unless one is given."""
+    by_problem: dict[Conv, list[Use]] = {}
+    for name in known(KIND):
+        net = read(name)
+        for layer in net.layers:
+            problem = replace(layer.problem, n=batch or net.batch)
+            by_problem.setdefault(problem, []).append(Use(net.name, layer.name, layer.count, layer.first))
+    return [Distinct(problem, tuple(uses)) for problem, uses in by_problem.items()]
+
+
+def _layer(row: Any, batch: int, place: str) -> Layer:
+    """Raises ValueError."""
+    hints = get_type_hints(Conv)
+    needed = [axis.name for axis in SIZES if axis.default is MISSING]
+    check(row, {axis.name: hints[axis.name] for axis in SIZES} | OWN, ("name", *needed), place)
+    sizes = {axis.name: row[axis.name] for axis in SIZES if axis.name in row}
+    own = {name: row[name] for name in OWN if name in row}
+    try:
+        layer = Layer(problem=Conv(n=max(batch, 1), **sizes), **own)
+    except UsageError as error:
+        raise ValueError(f"{place}{error}") from None
+    if layer.count < 1:
+        raise ValueError(f"{place}count: {layer.count}, give 1 or more")
+    return layer

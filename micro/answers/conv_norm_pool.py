@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from micro.planning.conv_followed import NETS, PREFIX, Layer
+from micro.planning.conv_followed import NETS, PREFIX, layers
 from reports import record, stats, units
 from reports.flat import accepted
 from reports.record import Result, Run
@@ -30,11 +30,11 @@ FORMS = {"c-ops": "c, operation by operation"}
 @dataclass(frozen=True)
 class Measured:
     """A layer's contest, read back. Times are taken as often as the network has the layer: of its convolution's passes
-    together, and of what follows by kind and kernel, or that case where it has none."""
+    together, and of what follows by kind and kernel; `lost` are the cases without a time."""
 
-    layer: Layer
     convolution: Times
-    after: dict[tuple[str, str], Times | Result]
+    after: dict[tuple[str, str], Times]
+    lost: dict[tuple[str, str], Result]
 
 
 def answer(run: Run) -> list[str]:
@@ -48,25 +48,23 @@ def answer(run: Run) -> list[str]:
 
 
 def _network(name: str, variant: str, contests: Sequence[record.Contest]) -> Iterator[str]:
-    net = NETS[name]
-    layers = {layer.name: layer for layer in net.layers}
+    net, counts = NETS[name], {layer.name: layer.count for layer in layers(name)}
     measured = []
     for contest in contests:
         lost = next((x for x in _convolutions(contest) if x.seconds is None), None)
         if lost is not None:
             yield f"{net.title}: no sum of its convolutions by {variant}: {lost.name} {lost.status}: {lost.reason}."
             return
-        measured.append(_measured(layers[contest.contest.split("/")[2]], contest))
+        measured.append(_measured(counts[contest.contest.split("/")[2]], contest))
     batch = _convolutions(contests[0])[0].problem["n"]
-    part = "" if len(measured) == len(layers) else f", {len(measured)} of its {len(layers)} distinct layers alone"
-    for kind, kernel in dict.fromkeys(key for x in measured for key in x.after):
-        cases = [x.after.get((kind, kernel)) for x in measured]
-        lost = next((x for x in cases if isinstance(x, Result)), None)
+    part = "" if len(measured) == len(counts) else f", {len(measured)} of its {len(counts)} distinct layers alone"
+    for kind, kernel in dict.fromkeys(key for x in measured for key in (*x.after, *x.lost)):
+        without = next((x.lost[kind, kernel] for x in measured if (kind, kernel) in x.lost), None)
         by = f"{kind} by {FORMS.get(kernel, kernel)}"
-        if lost is not None:
-            yield f"{by}: no sum over {net.title}: {lost.name} {lost.status}: {lost.reason}."
+        if without is not None:
+            yield f"{by}: no sum over {net.title}: {without.name} {without.status}: {without.reason}."
             continue
-        times = [0 * one.convolution if x is None else x for x, one in zip(cases, measured, strict=True)]
+        times = [x.after.get((kind, kernel), 0 * x.convolution) for x in measured]
         share, seconds = _share(times, [x.convolution for x in measured])
         yield (
             f"{by} takes {share} of the time of {net.title}'s convolutions by {variant}, forward and backward: "
@@ -78,13 +76,15 @@ def _convolutions(contest: record.Contest) -> list[Result]:
     return [x for x in contest.results if x.role == "measured" and x.op == "conv"]
 
 
-def _measured(layer: Layer, contest: record.Contest) -> Measured:
-    after = {
-        (_kind(x), x.variant): _times(x) * layer.count if x.seconds else x
-        for x in contest.results
-        if x.role == "measured" and x.op != "conv" and x.status != "skipped"
-    }
-    return Measured(layer, layer.count * sum(map(_times, _convolutions(contest))), after)
+def _measured(count: int, contest: record.Contest) -> Measured:
+    import numpy as np
+
+    followers = [x for x in contest.results if x.role == "measured" and x.op != "conv" and x.status != "skipped"]
+    return Measured(
+        count * np.sum([_times(x) for x in _convolutions(contest)], axis=0),
+        {(_kind(x), x.variant): count * _times(x) for x in followers if x.seconds},
+        {(_kind(x), x.variant): x for x in followers if not x.seconds},
+    )
 
 
 def _times(result: Result) -> Times:

@@ -1,117 +1,52 @@
-"""Networks of convolutions with what stands between them: each distinct layer, how often, and what follows it."""
+"""What follows each convolution of a network: normalizations and poolings, forward and backward."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from kernels.ops.conv.problem import Conv
 from kernels.ops.norm.problem import Norm
 from kernels.ops.pooling.problem import Pooling
 from kernels.problem import Problem
+from micro.planning import conv_layers
+from micro.planning.conv_layers import Layer
 
 PREFIX = "norm-and-pool"  # of the names of contests over these layers
 WINDOW = 3  # of the poolings of these networks, two apart
 
 
 @dataclass(frozen=True)
-class Layer:
-    """A convolution that a network has `count` times, and what follows each of them: a batch or a local response
-    normalization of its result, or none; a max-pooling of images of `pooled` rows, zeros around them included, or none.
-    `first`: nobody needs the gradient of its image."""
-
-    name: str
-    conv: Conv
-    count: int = 1
-    norm: str = "batch"
-    pooled: int = 0
-    first: bool = False
-
-    def convolutions(self, batch: int) -> tuple[Conv, ...]:
-        """The passes of a step."""
-        passes = ("forward", "wgrad") if self.first else ("forward", "dgrad", "wgrad")
-        return tuple(replace(self.conv, n=batch, direction=each) for each in passes)
-
-    def after(self, batch: int) -> Iterator[tuple[str, Problem]]:
-        """What follows, forward and backward: train or frozen (a batch normalization's mode), lrn, pool."""
-        edge = self.conv.lines[0].outputs
-        if self.norm == "lrn":
-            yield "lrn", Norm(batch, self.conv.k, edge, "lrn", phase="step")
-        if self.norm == "batch":
-            for mode in ("train", "frozen"):
-                yield mode, Norm(batch, self.conv.k, edge, mode=mode, phase="step")
-        if self.pooled:
-            yield "pool", Pooling(batch, self.conv.k, self.pooled, WINDOW, phase="step")
-
-
-@dataclass(frozen=True)
-class Net:
-    """Every distinct convolution of a network. `title`: its name in a sentence."""
+class Followed:
+    """Of a network of micro/shapes: a batch normalization after every layer (`norms` is empty), or a local response
+    normalization after those that it names; a max-pooling of images of so many rows, zeros around them included, after
+    those of `pooled`. `title`: its name in a sentence."""
 
     title: str
-    batch: int
-    layers: tuple[Layer, ...]
+    norms: tuple[str, ...] = ()
+    pooled: Mapping[str, int] = field(default_factory=dict)
+
+    def after(self, layer: Layer) -> Iterator[tuple[str, Problem]]:
+        """What follows a layer, with its word: train or frozen (a batch normalization's mode), lrn, pool."""
+        conv = layer.problem
+        edge = conv.lines[0].outputs
+        if not self.norms:
+            for mode in ("train", "frozen"):
+                yield mode, Norm(conv.n, conv.k, edge, mode=mode, phase="step")
+        if layer.name in self.norms:
+            yield "lrn", Norm(conv.n, conv.k, edge, "lrn", phase="step")
+        if layer.name in self.pooled:
+            yield "pool", Pooling(conv.n, conv.k, self.pooled[layer.name], WINDOW, phase="step")
 
 
-def _square(c: int, size: int, k: int, edge: int, stride: int, pad: int) -> Conv:
-    return Conv(1, c, size, size, k, edge, edge, stride, pad)
-
-
-def _resnet(*rows: tuple[int, int, int, int, int, int, int]) -> tuple[Layer, ...]:
-    """From rows of count, channels, edge of the image, filters, their edge, stride, padding; a batch normalization
-    after each."""
-    return tuple(
-        Layer(f"{edge}x{edge}-{c}-{k}-{size}-{stride}", _square(c, size, k, edge, stride, pad), count, first=c == 3)
-        for count, c, size, k, edge, stride, pad in rows
-    )
-
-
-# arXiv 1608.07249 and its repository; AlexNet-S as in the original, whose normalizations the text leaves out
-# (Krizhevsky, Sutskever and Hinton 2012, section 3.5). ResNet-50 with the stride on the 3×3.
-ALEXNET_S = (
-    Layer("conv1", _square(3, 224, 96, 11, 4, 2), norm="lrn", pooled=55, first=True),
-    Layer("conv2", _square(96, 27, 256, 5, 1, 2), norm="lrn", pooled=27),
-    Layer("conv3", _square(256, 13, 384, 3, 1, 1), norm=""),
-    Layer("conv4", _square(384, 13, 384, 3, 1, 1), norm=""),
-    Layer("conv5", _square(384, 13, 256, 3, 1, 1), norm="", pooled=13),
-)
-RESNET_56 = _resnet(
-    (1, 3, 32, 16, 3, 1, 1),
-    (18, 16, 32, 16, 3, 1, 1),
-    (1, 16, 32, 32, 3, 2, 1),
-    (17, 32, 16, 32, 3, 1, 1),
-    (1, 32, 16, 64, 3, 2, 1),
-    (17, 64, 8, 64, 3, 1, 1),
-)
-RESNET_50 = (
-    Layer("conv1", _square(3, 224, 64, 7, 2, 3), pooled=112 + 1, first=True),  # a row of zeros above, one to the left
-    *_resnet(
-        (1, 64, 56, 64, 1, 1, 0),
-        (3, 64, 56, 64, 3, 1, 1),
-        (4, 64, 56, 256, 1, 1, 0),
-        (2, 256, 56, 64, 1, 1, 0),
-        (1, 256, 56, 128, 1, 1, 0),
-        (1, 128, 56, 128, 3, 2, 1),
-        (4, 128, 28, 512, 1, 1, 0),
-        (1, 256, 56, 512, 1, 2, 0),
-        (3, 512, 28, 128, 1, 1, 0),
-        (3, 128, 28, 128, 3, 1, 1),
-        (1, 512, 28, 256, 1, 1, 0),
-        (1, 256, 28, 256, 3, 2, 1),
-        (6, 256, 14, 1024, 1, 1, 0),
-        (1, 512, 28, 1024, 1, 2, 0),
-        (5, 1024, 14, 256, 1, 1, 0),
-        (5, 256, 14, 256, 3, 1, 1),
-        (1, 1024, 14, 512, 1, 1, 0),
-        (1, 512, 14, 512, 3, 2, 1),
-        (3, 512, 7, 2048, 1, 1, 0),
-        (1, 1024, 14, 2048, 1, 2, 0),
-        (2, 2048, 7, 512, 1, 1, 0),
-        (2, 512, 7, 512, 3, 1, 1),
-    ),
-)
+# AlexNet-S as in the original, whose normalizations its text leaves out (Krizhevsky, Sutskever and Hinton 2012, 3.5).
 NETS = {
-    "resnet-56": Net("ResNet-56", 128, RESNET_56),
-    "alexnet-s": Net("AlexNet-S", 16, ALEXNET_S),
-    "resnet-50": Net("ResNet-50", 16, RESNET_50),
+    "resnet-56": Followed("ResNet-56"),
+    "alexnet-s": Followed("AlexNet-S", ("conv1", "conv2"), {"conv1": 55, "conv2": 27, "conv5": 13}),
+    "resnet-50": Followed("ResNet-50", pooled={"conv1": 112 + 1}),  # a row of zeros above, one to the left
 }
+
+
+def layers(name: str, batch: int | None = None) -> tuple[Layer, ...]:
+    """Every distinct convolution of a network, at its own batch unless one is given."""
+    net = conv_layers.read(name)
+    return tuple(replace(x, problem=replace(x.problem, n=batch or net.batch)) for x in net.layers)

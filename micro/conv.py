@@ -6,15 +6,17 @@ import sys
 
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import SIDES
-from micro.answers import conv_find as searches
 from micro.answers import conv_forms as sentences
-from micro.answers import conv_pareto as memory
 from micro.answers import conv_ranked
 from micro.answers.conv import answer
+from micro.answers.conv_find import answer as regret
+from micro.answers.conv_norm_pool import answer as shares
+from micro.answers.conv_pareto import answer as frontier
 from micro.answers.conv_stages import plans_answer, stages_answer
 from micro.command.line import main
 from micro.contests import conv_find, conv_network, conv_pareto, conv_stages
 from micro.contests import conv_forms as forms
+from micro.contests import conv_norm_pool as norm_pool
 from micro.contests import convolution as build
 from micro.planning.benchmark import Benchmark, Question, Useful
 
@@ -83,7 +85,7 @@ BENCHMARK = Benchmark(
         "find": Question(
             "what does the default cost, and a search for the fastest? (about 60 s)",
             conv_find.build,
-            searches.answer,
+            regret,
             60.0,
             conv_find.refine,
             all="every layer",
@@ -92,7 +94,7 @@ BENCHMARK = Benchmark(
         "pareto": Question(
             "how much time for how many bytes beside the operands? (about 60 s)",
             conv_pareto.build,
-            memory.answer,
+            frontier,
             60.0,
             conv_pareto.refine,
             all="every layer",
@@ -112,6 +114,13 @@ BENCHMARK = Benchmark(
             60.0,
             all="three passes, more layers",
         ),
+        "norm_and_pool": Question(
+            "what do a network's normalizations and poolings take, beside its convolutions? (about 60 s)",
+            norm_pool.contests,
+            shares,
+            60.0,
+            all="ResNet-50 too",
+        ),
     },
     net=Question("what could a step gain in its convolutions?", conv_network.network, conv_ranked.of_net, 120.0),
     of_file=conv_ranked.of_file,
@@ -120,7 +129,7 @@ BENCHMARK = Benchmark(
     default="algorithms",
     sweeping=("c", "h", "w", "k", "r", "s", "stride", "pad", *SIDES, "dilation", "groups", "layout"),
     limiting=("n",),
-    others=forms.BESIDE,
+    others=(*forms.BESIDE, *norm_pool.BESIDE),
 )
 
 

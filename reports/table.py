@@ -144,9 +144,12 @@ def _median(result: Result) -> str:
 
 
 def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
-    """What two cases share, and what only each has: `m:1 n:8 variant:x`, `nt`, `nn`."""
+    """What two cases share, and what only each has: `m:1 n:8 variant:x`, `nt`, `nn`; of two operations, which share no
+    field, all that each has."""
     op, *first = contender.name.split("/")
     _, *second = baseline.name.split("/")
+    if contender.op != baseline.op:
+        return f"{op} beside {baseline.op}", _whole(first), _whole(second)
     shared = [word for word in first if word in second and word != "threads:1"]
     only = [[word for word in words if word not in others] for words, others in ((first, second), (second, first))]
     keys = sorted({word.partition(":")[0] for words in only for word in words})
@@ -159,6 +162,11 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
         texts.append(_plain(" ".join(value if key in plain else f"{key}:{value}" for key, value in values)))
     common = " ".join(_plain(word.removeprefix("variant:")) for word in shared)
     return f"{op} {common}", texts[0], texts[1]
+
+
+def _whole(words: Sequence[str]) -> str:
+    """A case's name without its operation."""
+    return _plain(" ".join(word.removeprefix("variant:") for word in words if word != "threads:1"))
 
 
 def _defaults(result: Result) -> dict[str, str]:

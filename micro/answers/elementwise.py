@@ -110,7 +110,8 @@ def _at(case: Case) -> str:
     values = asdict(problem)
     extents = [str(values[name]) for name in names if name in values]
     window = f", window {problem.window}" if problem.op == "pooling" else ""
-    return f"{problem.op} {'×'.join(x for x in extents if x != '0')}{window}"
+    both = ", forward and gradients" if problem.op == "norm" and problem.phase == "step" else ""
+    return f"{problem.op} {'×'.join(x for x in extents if x != '0')}{window}{both}"
 
 
 def level(nbytes: int, caches: list[int]) -> str:

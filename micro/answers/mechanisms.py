@@ -1,4 +1,4 @@
-"""Every mechanism the texts name, the command that tests it, and what the last run said of it: the table of
+"""Every mechanism the texts name, the command that tests it, and what the last run says of it: the table of
 `python -m micro --mechanisms`."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import json
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -119,27 +119,39 @@ def _outcome(test: Trial, file: str, run: Run) -> Outcome | None:
 def lines(files: Sequence[tuple[str, Run]], entries: Sequence[Mechanism] | None = None) -> Iterator[str]:
     """The table, no line wider than 120."""
     entries = mechanisms() if entries is None else entries
-    yield from _row(("id", "mechanism (source; its figure)", "python -m …, and what differs", "last verdict"))
+    outcomes = {one.id: last(one.test, files) if one.test else None for one in entries}
+    yield from _row(("id", "mechanism (source; its figure)", "command, and what differs", "verdict of the last run"))
     yield "  ".join("-" * width for width in WIDTHS)
     for one in entries:
-        yield from _row(_cells(one, files))
-    counts = [sum(bool(x) for x in column) for column in zip(*((x.test, x.why_not, x.later) for x in entries))]  # noqa: B905
-    tested, without, later = counts or (0, 0, 0)
+        yield from _row(_cells(one, outcomes[one.id]))
     yield ""
-    yield (
-        f"{len(entries)} mechanisms: {tested} with a test, {without} without one and why, {later} not yet. "
-        f"{len(files)} run files were read."
-    )
+    yield from _summary(entries, outcomes, len(files))
+    yield ""
     for source, text in SOURCES.items():
         yield f"  {source:4}{text}"
 
 
-def _cells(one: Mechanism, files: Sequence[tuple[str, Run]]) -> tuple[str, str, str, str]:
+def _summary(entries: Sequence[Mechanism], outcomes: Mapping[str, Outcome | None], files: int) -> Iterator[str]:
+    """How many are answered by the files that were read, can be, cannot be, and will be."""
+    tested = sum(one.test is not None for one in entries)
+    answered = sum(outcome is not None for outcome in outcomes.values())
+    without = sum(one.why_not is not None for one in entries)
+    yield f"{len(entries)} mechanisms:"
+    yield f"  {answered:3} with a verdict: by the run files that were read ({files}; without names those in runs/ and"
+    yield "      in reports/reference); of several the latest that has a ratio speaks"
+    yield f"  {tested - answered:3} with a command, and no verdict in these files: type what their row says, and -o"
+    yield "      runs/NAME.jsonl behind it; it is read here the next time"
+    yield f"  {without:3} without a command: their row says why"
+    yield f"  {len(entries) - tested - without:3} of a benchmark that is not built yet: their row says which"
+
+
+def _cells(one: Mechanism, outcome: Outcome | None) -> tuple[str, str, str, str]:
     what = f"{one.what} ({one.source}{f'; {one.claim}' if one.claim else ''})"
     if one.test is None:
-        return one.id, what, f"no test: {one.why_not}" if one.why_not else one.later or "", "–"
-    where = " (GPU)" if one.test.gpu else ""
-    return one.id, what, f"{one.test.command}{where}\n{one.test.arm}", _verdict(last(one.test, files))
+        later = f"not built yet: {one.later.removeprefix(NOT_YET)}" if one.later else f"no command: {one.why_not}"
+        return one.id, what, later, "–"
+    where = " (on a GPU)" if one.test.gpu else ""
+    return one.id, what, f"python -m {one.test.command}{where}\n{one.test.arm}", _verdict(outcome)
 
 
 def _verdict(outcome: Outcome | None) -> str:
@@ -147,7 +159,7 @@ def _verdict(outcome: Outcome | None) -> str:
     from reports import units
 
     if outcome is None:
-        return "not run here"
+        return "none in these files"
     x = outcome.first
     if x.ratio is None:
         text = f"{x.verdict}: {x.reason}" if x.reason else x.verdict

@@ -36,7 +36,6 @@ BESIDE = (
     Benchmark(Transpose, "y = xᵀ, row-major.", sweep={"rows": (256,), "cols": (50176,)}, questions={}),
     Benchmark(Stream, "Memory traffic.", sweep={"kind": ("copy",), "size": (51380224,)}, questions={}),
     Benchmark(BiasAct, "Bias and ReLU.", sweep={"phase": ("forward",), "rows": (50176,), "cols": (64,)}, questions={}),
-    Benchmark(Norm, "Normalization.", sweep={"images": (16,), "maps": (64,), "size": (56,)}, questions={}),
 )
 
 

@@ -54,12 +54,14 @@ def pools(asked: Request) -> list[Contest]:
 # Normalization (C13, C14)
 
 NORMED = (Norm(16, 96, 27), Norm(16, 16, 16))
+PHASES = ("forward", "step")
 
 
 def batch_norm(asked: Request) -> list[Contest]:
     """Batch normalization in one kernel or in one call an operation, then the variants."""
     question = "fused, or operation by operation?"
-    contests = [variants(asked, "fused", question, x, ("c", "c-ops"), "c") for x in NORMED]
+    steps = [replace(x, phase=phase) for x in NORMED for phase in PHASES]
+    contests = [variants(asked, "fused", question, x, ("c", "c-ops"), "c") for x in steps]
     names = named_among(asked, ("c", "numpy", "torch"))
     return [*contests, *(variants(asked, "rivals", "who is fastest?", x, names) for x in NORMED)]
 
@@ -74,7 +76,8 @@ def modes(asked: Request) -> list[Contest]:
     """Batch normalization by the batch's own mean and variance, or by kept ones."""
     question = "what do the batch's own statistics cost?"
     both = ("frozen", "train")
-    return [along(asked, "mode", question, x, name, "mode", both) for x in NORMED for name in ("c", "torch")]
+    steps = [replace(x, phase=phase) for x in NORMED for phase in PHASES]
+    return [along(asked, "mode", question, x, name, "mode", both) for x in steps for name in ("c", "torch")]
 
 
 def local(asked: Request) -> list[Contest]:

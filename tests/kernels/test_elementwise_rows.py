@@ -60,7 +60,8 @@ PROBLEMS: list[Problem] = [
     *(
         Norm(*shape, *how)
         for shape in ((2, 1, 3), (3, 7, 7), (2, 19, 9))
-        for how in (("batch", "train"), ("batch", "frozen"), ("lrn", "train"))
+        for how in itertools.product(("batch", "lrn"), ("train", "frozen"), ("forward", "step"))
+        if how[:2] != ("lrn", "frozen")
     ),
 ]
 
@@ -246,6 +247,29 @@ def variance_for_rstd(p: Any, x: Any, scale: Any, shift: Any, y: Any, mean: Any,
     y[...], mean[...], rstd[...] = right["y"], right["mean"], right["rstd"] ** -2
 
 
+def through_the_mean_alone(p: Any, x: Any, scale: Any, shift: Any, dy: Any, *out: Any) -> None:
+    """dx without the part that goes through the variance."""
+    right = p.reference({"x": x, "scale": scale, "shift": shift, "dy": dy})
+    level = dy - dy.mean(axis=(0, 2), keepdims=True)
+    right["dx"] = level * (scale[0] * right["rstd"])[:, None]
+    for operand, array in zip(p.outputs, out, strict=True):
+        array[...] = right[operand.name]
+
+
+def statistics_not_the_batchs(p: Any, x: Any, scale: Any, shift: Any, dy: Any, *out: Any) -> None:
+    """Training's gradient where mean and variance are kept."""
+    given = {"x": x, "scale": scale, "shift": shift, "dy": dy}
+    right = p.reference(given)
+    right["dx"] = Norm(p.images, p.maps, p.size, phase="step").reference(given)["dx"]
+    for operand, array in zip(p.outputs, out, strict=True):
+        array[...] = right[operand.name]
+
+
+def neighbors_forgotten(p: Any, x: Any, dy: Any, y: Any, dx: Any) -> None:
+    right = p.reference({"x": x, "dy": dy})
+    y[...], dx[...] = right["y"], dy * np.where(x == 0, 1, right["y"] / x)
+
+
 def truncated(p: Any, x: Any, y: Any) -> None:
     y[...] = x.view(np.uint32) >> 16
 
@@ -265,6 +289,9 @@ WRONG: list[tuple[Problem, Callable[..., None], str]] = [
     (BiasAct(5, 67, 0, "dgrad"), whole_bias, "^db: .*values off"),
     (Norm(2, 3, 5), population, "^y: .*(values off|factor)"),
     (Norm(2, 3, 5), variance_for_rstd, "^rstd: .*values off"),
+    (Norm(2, 3, 5, phase="step"), through_the_mean_alone, "^dx: .*values off"),
+    (Norm(2, 3, 5, mode="frozen", phase="step"), statistics_not_the_batchs, "^dx: .*values off"),
+    (Norm(2, 7, 5, "lrn", phase="step"), neighbors_forgotten, "^dx: .*values off"),
     (Cast(1091, "f32-bf16"), truncated, "values off|factor"),
 ]
 
@@ -327,6 +354,22 @@ def test_the_gradient_is_that_of_the_loss(problem: Softmax) -> None:
             moved.flat[i] += sign * step
             ends.append(problem.reference(x | {"x": moved})["loss"].sum())
         assert gradient[i] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
+
+
+@pytest.mark.parametrize("how", [("batch", "train"), ("batch", "frozen"), ("lrn", "train")])
+def test_the_gradient_of_a_normalization_is_that_of_its_result(how: tuple[str, str]) -> None:
+    """Of Σ dy·y, by differences of float64."""
+    problem = Norm(2, 3, 2, *how, phase="step")
+    x = {name: array.astype("f8") for name, array in problem.fill(np.random.default_rng(4)).items()}
+    right, step = problem.reference(x), 1e-6
+    for name in ("x", "scale", "shift") if problem.method == "batch" else ("x",):
+        for i in range(x[name].size):
+            ends = []
+            for sign in (1, -1):
+                moved = x[name].copy()
+                moved.flat[i] += sign * step
+                ends.append((problem.reference(x | {name: moved})["y"] * x["dy"]).sum())
+            assert right[f"d{name}"].flat[i] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
 
 
 def test_a_double_is_two_words() -> None:

@@ -35,6 +35,7 @@ LARGE = (
     Norm(32, 64, 28),
     Norm(32, 64, 28, mode="frozen"),
     Norm(32, 64, 28, "lrn"),
+    *(Norm(32, 65, 28, *how, phase="step") for how in (("batch", "train"), ("batch", "frozen"), ("lrn", "train"))),
     BiasAct(300, 2000),
     BiasAct(300, 2000, 300),
     BiasAct(300, 2000, phase="dgrad"),

@@ -40,6 +40,15 @@ def case(m: int, trans: str = "nn", variant: str = "openblas", contest: str = "c
     return replace(plain, **changes)
 
 
+def convolution(edge: int, variant: str, seconds: float, **problem: Any) -> Result:
+    """A filter of so many rows and columns."""
+    sizes = {"n": 2, "c": 4, "h": 9, "w": 9, "k": 8, "r": edge, "s": edge, "stride": 1, "dilation": 1, "groups": 1}
+    values = sizes | {"direction": "forward"} | problem
+    name = f"conv/r:{edge}/direction:{values['direction']}/variant:{variant}/threads:1"
+    timed = Seconds(seconds, 0.9 * seconds, 1.1 * seconds, 0.95)
+    return replace(case(1, variant=variant), name=name, op="conv", problem=values, seconds=timed)
+
+
 FMA = replace(
     case(1), name="fma", role="ceiling", op="fma", problem={"isa": "avx2"}, flops_per_second=5e9, ceiling=None
 )

@@ -54,6 +54,17 @@ def test_a_name_shows_what_it_leaves_out_as_the_record_holds_it() -> None:
     assert table.contrast(second, first) == ("scale x", "3", "2")
 
 
+def test_two_operations_share_no_field() -> None:
+    """Each is said whole; a field of one is none of the other that is left out."""
+    layer = _case("conv/n:16/c:64/variant:torch/threads:1")
+    norm = replace(_case("norm/images:16/maps:64/variant:c/threads:1"), op="norm")
+    assert table.contrast(norm, replace(layer, op="conv")) == (
+        "norm beside conv",
+        "images:16 maps:64 c",
+        "n:16 c:64 torch",
+    )
+
+
 def test_only_a_word_stands_without_its_name_beside_others() -> None:
     words = "norm/maps:8/mode:frozen/variant:y/threads:1", "norm/maps:8/mode:train/variant:x/threads:1"
     first, second = map(_case, words)

@@ -61,7 +61,9 @@ DRAW: dict[str, Callable[[np.random.Generator], Problem]] = {
     "cast": lambda r: Cast(size(r, 99999), chosen(r, *KINDS)),
     "dropout": lambda r: Dropout(1024 + size(r, 99999)),
     "gather": lambda r: Gather(rows := size(r, 3000) + 1, size(r, 90), size(r, rows - 1), chosen(r, "lookup", "step")),
-    "norm": lambda r: Norm(size(r, 30), size(r, 60), size(r, 30), chosen(r, "batch", "lrn")),
+    "norm": lambda r: Norm(
+        size(r, 30), size(r, 60), size(r, 30), chosen(r, "batch", "lrn"), phase=chosen(r, "forward", "step")
+    ),
     "optimizer": lambda r: Optimizer(chosen(r, *NAMES), size(r, 30), size(r, 3000)),
     "pooling": lambda r: Pooling(size(r, 9), size(r, 40), 2 + size(r, 60), pool=chosen(r, "max", "avg")),
     "saxpy": lambda r: Saxpy(64 * size(r, 900), "warm"),

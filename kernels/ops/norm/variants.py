@@ -1,10 +1,10 @@
-"""Normalizations: ours in one pass for the statistics, in two, by Welford's recurrence, operation by operation;
-NumPy, PyTorch."""
+"""Normalizations, with their gradients or without: ours in one pass for the statistics, in two, by Welford's
+recurrence, operation by operation; NumPy, PyTorch."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING, Any
 from kernels import maths
 from kernels.launch import Launch
 from kernels.libs import torch as torch_library
-from kernels.ops.norm.problem import ALPHA, BETA, BIAS, EPSILON, WIDTH, Norm
+from kernels.ops.norm.problem import Norm
+from kernels.ops.norm.truth import ALPHA, BETA, BIAS, EPSILON, WIDTH
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
     from kernels.launch import Bind, Setting
 
 SOURCE = Path(__file__).with_name("norm.c")
+GRADIENTS = ("dx", "dscale", "dshift")
 
 
 class Argument(ctypes.Structure):
     """`argument` of norm.c."""
 
     _fields_ = (
-        *((name, maths.POINTER) for name in ("x", "scale", "shift", "y", "mean", "rstd")),
+        *((name, maths.POINTER) for name in ("x", "scale", "shift", "dy", "y", "mean", "rstd", *GRADIENTS)),
         *((name, maths.POINTER) for name in ("kept_mean", "kept_variance", "scratch")),
         *((name, maths.INT64) for name in ("images", "channels", "area")),
     )
@@ -84,30 +86,62 @@ def numpy_chain(problem: Norm, device: object, setting: Setting) -> Bind:
 
 
 def torch_out(problem: Norm, device: object, setting: Setting) -> Bind:
-    """The operator behind F.batch_norm with its output given; F.local_response_norm, whose answer is copied."""
+    """The operators behind F.batch_norm, whose gradients are copied; F.local_response_norm, whose answers are."""
     torch = torch_library.load()
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)
-    native = torch.ops.aten.native_batch_norm.out
-    unused = [torch.empty(0), torch.empty(0)]  # a frozen one saves nothing
+    run = _torch_local(problem, torch) if problem.method == "lrn" else _torch_batch(problem, torch)
+    names = [operand.name for operand in problem.operands()]
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        tensors = (torch_library.tensor(torch, x) for x in buffers)
+        return Launch(partial(run, **dict(zip(names, tensors, strict=True))))
+
+    return bind
+
+
+def _torch_batch(problem: Norm, torch: Any) -> Callable[..., None]:
+    aten, unused = torch.ops.aten, torch.empty(0)  # a frozen one saves nothing
     kept = [torch.from_numpy(array) for array in problem.kept()] if problem.mode == "frozen" else [None, None]
-    local = torch.nn.functional.local_response_norm
 
-    def batch(x: Any, scale: Any, shift: Any, y: Any, *saved: Any) -> None:
-        mean, rstd = saved or unused
+    def forward(x: Any, scale: Any, shift: Any, y: Any, mean: Any = unused, rstd: Any = unused) -> None:
         given = (x, scale[0], shift[0], *kept, problem.keeps, 0.0, EPSILON)
-        native(*given, out=y, save_mean=mean, save_invstd=rstd)
+        aten.native_batch_norm.out(*given, out=y, save_mean=mean, save_invstd=rstd)
 
-    def lrn(x: Any, y: Any) -> None:
-        y.copy_(local(x, WIDTH, ALPHA, BETA, BIAS))
+    def step(x: Any, scale: Any, dy: Any, mean: Any = unused, rstd: Any = unused, **rest: Any) -> None:
+        forward(x, scale, rest["shift"], rest["y"], mean, rstd)
+        given = (dy, x, scale[0], *kept, mean, rstd, problem.keeps, EPSILON, [True, True, True])
+        for name, gradient in zip(GRADIENTS, aten.native_batch_norm_backward(*given), strict=True):
+            rest[name].copy_(gradient)
 
-    run = lrn if problem.method == "lrn" else batch
-    return lambda buffers: Launch(partial(run, *(torch_library.tensor(torch, x) for x in buffers)))
+    return step if problem.step else forward
+
+
+def _torch_local(problem: Norm, torch: Any) -> Callable[..., None]:
+    """It has no operator for the gradient: its own record of the forward gives it."""
+    local = partial(torch.nn.functional.local_response_norm, size=WIDTH, alpha=ALPHA, beta=BETA, k=BIAS)
+
+    def forward(x: Any, y: Any) -> None:
+        y.copy_(local(x))
+
+    def step(x: Any, dy: Any, y: Any, dx: Any) -> None:
+        with torch.enable_grad():
+            image = x.detach().requires_grad_()
+            answer = local(image)
+            (gradient,) = torch.autograd.grad(answer, image, dy)
+        y.copy_(answer.detach())
+        dx.copy_(gradient)
+
+    return step if problem.step else forward
+
+
+def _forward(problem: Norm) -> str | None:
+    return "written for --phase forward" if problem.step else None
 
 
 def _training(problem: Norm) -> str | None:
     if problem.method == "batch" and problem.mode == "train":
-        return None
+        return _forward(problem)
     return "it is a way to the statistics of a batch: --method batch --mode train"
 
 
@@ -117,9 +151,16 @@ def _batch(problem: Norm) -> str | None:
 
 def _own(words: str = "") -> Callable[[Any, Any, Any], Bind]:
     def scratch(problem: Norm) -> int:
-        return 4 * (problem.count + problem.channels) if words == "_ops" else 0
+        if words == "_ops":
+            return 4 * (problem.count + problem.channels)
+        if problem.method == "batch" or not problem.step:
+            return 0
+        return 4 * (problem.count + problem.channels * problem.size**2)  # divisors of the batch, quotients of an image
 
-    return maths.prepared(SOURCE, lambda p: f"{p.method}_{p.mode}{words}", _argument, scratch)
+    def symbol(problem: Norm) -> str:
+        return f"{problem.method}_{problem.mode}{words}" + "_step" * problem.step
+
+    return maths.prepared(SOURCE, symbol, _argument, scratch)
 
 
 TORCH: dict[str, Any] = {"missing": torch_library.missing, "kernel": torch_library.kernel, "python": True}
@@ -128,7 +169,7 @@ VARIANTS: tuple[Variant[Norm], ...] = (
     Variant("c-two-passes", "cpu", "suite", _own("_two_passes"), accepts=_training, roles=()),
     Variant("c-welford", "cpu", "suite", _own("_welford"), accepts=_training, roles=()),
     Variant("c-ops", "cpu", "suite", _own("_ops"), accepts=_batch),
-    Variant("numpy", "cpu", "numpy", numpy_chain, python=True),
+    Variant("numpy", "cpu", "numpy", numpy_chain, accepts=_forward, python=True),
     Variant("torch", "cpu", "torch", torch_out, **TORCH),
 )
 FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernels.ops.activation import Activation
+from kernels.ops.norm import Norm
 from kernels.ops.pooling import Pooling
 from kernels.ops.softmax import Softmax
 from kernels.problem import Problem
@@ -84,6 +85,12 @@ def test_a_sentence_tells_bytes_level_and_share() -> None:
         "(activation 131072; 1 MiB: L2, 26.2 GB/s, 26 % of reads there): slower."
     )
     assert second == "Whose functions: c: ours; numpy: theirs."
+
+
+def test_a_normalization_with_its_gradients_says_so() -> None:
+    for phase, where in (("forward", "(norm 2×3×5;"), ("step", "(norm 2×3×5, forward and gradients;")):
+        problem = Norm(2, 3, 5, phase=phase)
+        assert where in said(contest("fused", result(problem, "c", 1e-6), result(problem, "c-ops", 2e-6)))[0]
 
 
 def test_reads_are_those_of_the_nearest_working_set() -> None:

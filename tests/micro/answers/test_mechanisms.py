@@ -168,9 +168,27 @@ def test_the_table_names_every_id_and_a_verdict(table: Table, tmp_path: Path) ->
     assert "made.jsonl" in rows(ran.out)["G1"]
     told = {name for name, row in rows(ran.out).items() if "made.jsonl" in row}
     assert told == {"G1"}
-    assert "not run here" in rows(ran.out)["G2"]
-    counts = [sum(bool(getattr(one, kind)) for one in EVERY) for kind in ("test", "why_not", "later")]
-    assert f"112 mechanisms: {counts[0]} with a test, {counts[1]} without one and why, {counts[2]} not yet." in ran.out
+    assert "none in these files" in rows(ran.out)["G2"]
+
+
+def test_the_summary_tells_what_was_read_from_what_can_be_run_and_what_is_not_built(
+    table: Table, tmp_path: Path
+) -> None:
+    tested, without, later = (sum(bool(getattr(one, x)) for one in EVERY) for x in ("test", "why_not", "later"))
+    summary = " ".join(table(written(tmp_path / "made.jsonl", G1)).out.partition("\n\n")[2].split())
+    assert "112 mechanisms: 1 with a verdict: by the run files that were read (1; without names" in summary
+    assert f" {tested - 1} with a command, and no verdict in these files: type what their row says" in summary
+    assert f" {without} without a command: their row says why" in summary
+    assert f" {later} of a benchmark that is not built yet: their row says which" in summary
+    assert " 0 with a verdict: by the run files that were read (0; " in " ".join(table().out.split())
+
+
+def test_every_row_has_its_command_or_says_why_there_is_none(table: Table) -> None:
+    every = rows(table().out)
+    for one in EVERY:
+        start = "not built yet: " if one.later else "no command: "
+        start = f"python -m {one.test.command.split()[0]}" if one.test else start
+        assert start in every[one.id], one.id
 
 
 def test_the_latest_run_with_a_ratio_speaks(table: Table, tmp_path: Path) -> None:
@@ -187,11 +205,11 @@ def test_the_latest_run_with_a_ratio_speaks(table: Table, tmp_path: Path) -> Non
 def test_contests_that_repeat_others_say_nothing(table: Table, tmp_path: Path) -> None:
     repeated = made.contest(64)
     repeated = replace(repeated, contest=f"ab/{repeated.contest}")
-    assert "not run here" in rows(table(written(tmp_path / "ab.jsonl", made.run(repeated))).out)["G1"]
+    assert "none in these files" in rows(table(written(tmp_path / "ab.jsonl", made.run(repeated))).out)["G1"]
 
 
 def test_without_files_it_reads_those_that_are_here(table: Table, tmp_path: Path) -> None:
-    assert "0 run files were read" in table().out
+    assert "of-mine.jsonl" not in table().out
     (tmp_path / "runs").mkdir()
     written(tmp_path / "runs/of-mine.jsonl", G1)
     (tmp_path / "runs/torn.jsonl").write_text("no run file\n")
@@ -231,4 +249,4 @@ def test_the_table_is_light() -> None:
     modules = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines() if "import time:" in line}
     assert "argparse" in modules, "the trace was not understood"
     assert not {name for name in modules if name.partition(".")[0] in HEAVY}
-    assert "not run here" not in rows(ran.stdout)["G1"], "reports/reference was not read"
+    assert "none in these files" not in rows(ran.stdout)["G1"], "reports/reference was not read"

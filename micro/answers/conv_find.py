@@ -185,8 +185,8 @@ def _ever_new(searches: list[Search]) -> Iterator[str]:
         cost, after = sum(one.cost for one in shapes), sum(one.after for one in shapes)
         pays = f"pays where each comes back {cost / (default - after):.0f} times" if after < default else "never pays"
         yield (
-            f"{len(shapes)} sizes of images in turn, {shapes[0].where} and others: {units.seconds(default)} by "
-            f"{shapes[0].default}; with a search for each, as where none comes back, {units.seconds(cost + after)}, "
-            f"{(cost + after) / default:.0f} times that; with all of them found before, {units.seconds(after)}. A "
-            f"search for every size {pays}."
+            f"{len(shapes)} size{'s' * (len(shapes) > 1)} of images in turn, {shapes[0].where} and others: "
+            f"{units.seconds(default)} by {shapes[0].default}; with a search for each, as where none comes back, "
+            f"{units.seconds(cost + after)}, {(cost + after) / default:.0f} times that; with all of them found before, "
+            f"{units.seconds(after)}. A search for every size {pays}."
         )

@@ -134,9 +134,9 @@ LAYERS = {
     "resnet-56": Conv(16, 16, 32, 32, 16, pad=1),
     "resnet-56, strided": Conv(16, 16, 32, 32, 32, stride=2, pad=1),
     "a long sum": Conv(16, 8, 56, 56, 8, pad=1),
-    "alexnet-r conv2": Conv(16, 32, 15, 15, 32, 5, 5, pad=2),
 }
 LARGE = {
+    "alexnet-r conv2": Conv(16, 32, 15, 15, 32, 5, 5, pad=2),
     "alexnet-s conv3": Conv(16, 256, 13, 13, 384, pad=1),
     "alexnet-s conv2, projected": Conv(16, 96, 27, 27, 256, 5, 5, pad=2),
     "resnet-50 conv1": Conv(16, 3, 224, 224, 64, 7, 7, stride=2, pad=3),

@@ -8,6 +8,7 @@ import pytest
 
 from kernels.ops.conv.problem import Conv
 from micro.answers import conv_ranked
+from micro.contests.convolution import PASSES
 from micro.planning.contest import Case
 from micro.planning.conv_layers import read
 from micro.planning.library_log import Calls
@@ -132,6 +133,13 @@ def test_a_network_s_file_has_counts_and_published_times() -> None:
         run(contest(written.problems[1], 2e-3, ("direct", 0.5, "faster"))), replace(written, sentences=())
     )
     assert "(then (both gradients), in ms on a GeForce GTX Titan X, April 2015: fbfft 76, " in first
+
+
+def test_a_step_of_a_network_has_its_layers_as_often_as_it_has_them() -> None:
+    written = of_network(read("resnet-50"))
+    counts = {word: sum(x.count for p, x in written.calls.items() if p.direction == word) for word in PASSES}
+    assert counts == {"forward": 53, "dgrad": 52, "wgrad": 53}
+    assert written.sentences == ["resnet-50: 53 convolutions, 23 of them different, batch 16."]
 
 
 def test_nothing_measured_says_nothing() -> None:

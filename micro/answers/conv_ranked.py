@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kernels.catalog import find
 from micro.answers import conv
 from micro.planning.contest import parse
 from micro.planning.conv_layers import KIND, PREFIX, read
@@ -33,11 +34,13 @@ class Use:
 
 @dataclass(frozen=True)
 class Row:
-    """A pass of a layer, measured: seconds of a step by the default, and what the fastest would save of them."""
+    """A pass of a layer, measured: seconds of a step by the default, and what the fastest of its `rivals` would save of
+    them."""
 
     use: Use
     contest: Contest
     default: Result
+    rivals: int
     best: Comparison | None
 
     @property
@@ -111,7 +114,8 @@ def ranked(contests: Sequence[Contest], uses: Sequence[Use], whole: str) -> list
 
 
 def _row(contest: Contest, use: Use) -> Row | None:
-    """Nothing where the default has no time. Rivals are those in its own setting."""
+    """Nothing where the default has no time. Rivals are those in its own setting that keep nothing of a filter between
+    calls: a step changes it."""
     by_name = {result.name: result for result in contest.results}
     if not contest.comparisons:
         return None
@@ -119,12 +123,10 @@ def _row(contest: Contest, use: Use) -> Row | None:
     if default.seconds is None:
         return None
     setting = parse(default.name).setting
-    faster = [
-        one
-        for one in contest.comparisons
-        if one.baseline == default.name and one.verdict == "faster" and parse(one.contender).setting == setting
-    ]
-    return Row(use, contest, default, min(faster, key=lambda one: one.ratio or 1.0, default=None))
+    rivals = {one.contender: parse(one.contender) for one in contest.comparisons if one.baseline == default.name}
+    own = {name for name, x in rivals.items() if x.setting == setting and not find(x.problem.op, x.variant).constant}
+    faster = [one for one in contest.comparisons if one.verdict == "faster" and one.contender in own]
+    return Row(use, contest, default, len(own), min(faster, key=lambda one: one.ratio or 1.0, default=None))
 
 
 def _sentence(row: Row) -> str:
@@ -143,11 +145,12 @@ def _sum(rows: Sequence[Row], whole: str) -> str:
     """Gains of different layers are independent."""
     gain, seconds = sum(row.gain for row in rows), sum(row.seconds for row in rows)
     half = math.sqrt(sum(row.half**2 for row in rows))
-    most = max(len(row.contest.comparisons) for row in rows)
+    most = max(row.rivals for row in rows)
     chosen = f", each of the fastest chosen from up to {most} in the same rounds" if most > 1 else ""
     return (
         f"{whole} take {units.seconds(seconds)} with {_names(rows)}; {_interval(gain, half)} of them "
-        f"({gain / seconds:.0%}) could be gained{chosen}."
+        f"({gain / seconds:.0%}) could be gained{chosen}; kernels that keep a transformed filter are no rivals there, "
+        "for a step changes it."
     )
 
 

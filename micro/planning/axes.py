@@ -11,7 +11,7 @@ from kernels.errors import UsageError
 from kernels.launch import Setting
 from kernels.problem import Problem
 from micro.planning.benchmark import Request
-from micro.planning.contest import SETTINGS, Contest
+from micro.planning.contest import SETTINGS, Case, Contest
 
 
 def values(text: str, kind: type, option: str) -> tuple[Any, ...]:
@@ -50,13 +50,22 @@ def problems(kind: type[Problem], axes: dict[str, tuple[Any, ...]]) -> list[Prob
 
 
 def by_variant(asked: Request, problems: Iterable[Problem]) -> list[Contest]:
-    """Without a question each problem is one contest between the variants."""
+    """Without a question each problem is one contest between the variants, against the first that can do it."""
     contests = []
     for problem in problems:
         cases = [asked.case(problem, v, s) for v, s in asked.pairs()]
         differs = " and ".join(["variant", *_several(asked.settings)])
-        contests.append(Contest(problem.name, f"which variant is fastest at {problem.name}?", differs, tuple(cases)))
+        question = f"which variant is fastest at {problem.name}?"
+        contests.append(Contest(problem.name, question, differs, tuple(cases), _pairs(asked, cases)))
     return contests
+
+
+def _pairs(asked: Request, cases: Sequence[Case]) -> tuple[tuple[int, int], ...]:
+    """None where the first is compared with, as a contest does by itself; nor where its device is not here."""
+    first = next((i for i, case in enumerate(cases) if case.skip is None), 0)
+    if not first or cases[0].setting.device in asked.absent:
+        return ()
+    return tuple((first, i) for i in range(len(cases)) if i != first)
 
 
 def _several(settings: Sequence[Setting]) -> list[str]:

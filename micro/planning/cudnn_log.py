@@ -83,7 +83,7 @@ def _arguments(lines: Sequence[str], first: int) -> Arguments:
     path: list[tuple[int, str]] = []
     for number in range(first, len(lines)):
         text = lines[number]
-        if not text.startswith("i!") or text.startswith("i! Time:"):
+        if not text.startswith("i!"):
             break
         if match := ARGUMENT.match(text.rstrip()):
             depth = len(match[1])

@@ -42,6 +42,26 @@ def test_a_named_batch_holds_everywhere() -> None:
     assert {case.problem.n for x in contests("--winograd", "--n", "2") for case in x.cases} == {2}  # type: ignore[attr-defined]
 
 
+def test_a_network_is_asked_for_layer_by_layer() -> None:
+    """In each pass that a step needs; the first layer's gradient of the image is none."""
+    names = [x.name for x in contests("--net", "alexnet-s")]
+    assert len(names) == 5 * 3 - 1 and not any("/conv1/" in x and "dgrad" in x for x in names)
+    assert any(
+        x.startswith("net/resnet-50/conv4 expand/count:6/conv/n:16/")
+        for x in (y.name for y in contests("--net", "resnet-50"))
+    )
+    smaller = contests("--net", "alexnet-s", "--n", "2", "--direction", "dgrad")
+    problems = [x.cases[0].problem for x in smaller]
+    assert {(p.n, p.direction) for p in problems} == {(2, "dgrad")} and len(problems) == 4  # type: ignore[attr-defined]
+
+
+def test_rivals_are_compared_with_the_first_that_can_do_a_layer() -> None:
+    (refused,) = contests("--shapes", "mb1ic4ih9oc4kh5", "--variant", "winograd-4x3,direct,im2col")[:1]
+    assert refused.cases[0].skip and refused.comparisons == ((1, 0), (1, 2))
+    (taken,) = contests("--shapes", "mb1ic4ih9oc4kh3", "--variant", "winograd-4x3,direct,im2col")[:1]
+    assert taken.comparisons == ((0, 1), (0, 2))
+
+
 def test_groups_do_less_work_and_the_contest_says_so() -> None:
     assert all(x.differs == "work: differs (groups)" for x in contests("--grouped", "--direction", "forward"))
 

@@ -8,6 +8,7 @@ import pytest
 
 from kernels.ops.conv.problem import Conv
 from micro.answers import conv_ranked
+from micro.contests.convolution import PASSES
 from micro.planning.contest import Case
 from micro.planning.conv_layers import read
 from micro.planning.library_log import Calls
@@ -77,7 +78,7 @@ def test_a_log_is_ranked_by_what_its_steps_could_gain() -> None:
         "nothing is certainly faster.",
         "A step's convolutions (the log's calls come in multiples of 20, which are taken for its steps) take 29.0 ms "
         "with torch; 10.0 ms [9.71 ms, 10.3 ms] of them (34%) could be gained, each of the fastest chosen from up to 3 "
-        "in the same rounds.",
+        "in the same rounds; kernels that keep a transformed filter are no rivals there, for a step changes it.",
     ]
 
 
@@ -100,6 +101,12 @@ def test_what_has_no_time_is_named_and_no_part_of_the_sum() -> None:
 def test_a_rival_on_more_threads_is_none() -> None:
     (first, _) = conv_ranked.of_file(run(contest(FIRST, 8e-3, ("direct", 0.5, "faster"), threads=2)), log(first=1))
     assert first.endswith("and nothing is certainly faster.")
+
+
+def test_a_kernel_that_keeps_its_filter_is_no_rival_in_a_step() -> None:
+    contested = contest(SECOND, 8e-3, ("fft-scipy-kept", 0.1, "faster"), ("direct", 0.5, "faster"))
+    first, last = conv_ranked.of_file(run(contested), log(second=1))
+    assert "direct 0.500" in first and "chosen from" not in last
 
 
 def test_other_files_say_who_is_fastest() -> None:
@@ -132,6 +139,13 @@ def test_a_network_s_file_has_counts_and_published_times() -> None:
         run(contest(written.problems[1], 2e-3, ("direct", 0.5, "faster"))), replace(written, sentences=())
     )
     assert "(then (both gradients), in ms on a GeForce GTX Titan X, April 2015: fbfft 76, " in first
+
+
+def test_a_step_of_a_network_has_its_layers_as_often_as_it_has_them() -> None:
+    written = of_network(read("resnet-50"))
+    counts = {word: sum(x.count for p, x in written.calls.items() if p.direction == word) for word in PASSES}
+    assert counts == {"forward": 53, "dgrad": 52, "wgrad": 53}
+    assert written.sentences == ["resnet-50: 53 convolutions, 23 of them different, batch 16."]
 
 
 def test_nothing_measured_says_nothing() -> None:

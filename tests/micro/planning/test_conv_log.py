@@ -219,7 +219,8 @@ def test_groups_stride_and_dilation_of_a_call() -> None:
 
 
 def test_a_call_is_counted_once_though_its_return_is_logged_too() -> None:
-    assert read(FORWARD + RETURNED + FORWARD + RETURNED).of(Conv) == {LAYER: Calls(2, None)}
+    log = read(FORWARD + RETURNED + FORWARD + RETURNED)
+    assert (log.of(Conv), log.beside(Conv)) == ({LAYER: Calls(2, None)}, {})
 
 
 @pytest.mark.parametrize(
@@ -328,13 +329,13 @@ def spacing(name: str, values: list[int]) -> str:
     return backend("CONVOLUTION", [], "SetAttribute", "\n".join(lines))
 
 
-def operation(kind: str = "FORWARD") -> str:
+def operation(kind: str = "FORWARD", after: int = 2) -> str:
     """As PyTorch builds it: tensors named x, w and y."""
     return "\n".join(
         [
             *(built(uid, sizes) for uid, sizes in (("x", X), ("y", Y), ("w", W))),
             spacing("PRE_PADDINGS", [2, 2]),
-            spacing("POST_PADDINGS", [2, 2]),
+            spacing("POST_PADDINGS", [after, after]),
             spacing("FILTER_STRIDES", [1, 1]),
             spacing("DILATIONS", [1, 1]),
             backend(f"OPERATION_CONVOLUTION_{kind}", []),
@@ -347,6 +348,11 @@ def operation(kind: str = "FORWARD") -> str:
 )
 def test_a_graph_of_the_c_api(kind: str, direction: str) -> None:
     assert convolutions(operation(kind)) == [Conv(16, 96, 27, 27, 256, 5, 5, pad=2, direction=direction)]
+
+
+def test_padding_after_an_image_is_its_own_there() -> None:
+    sides = {"pad_top": 2, "pad_left": 2, "pad_bottom": 1, "pad_right": 1}
+    assert convolutions(operation(after=1)) == [Conv(16, 96, 27, 27, 256, 5, 5, **sides)]
 
 
 def test_executions_of_a_graph_are_counted_but_not_told_apart() -> None:
@@ -424,3 +430,17 @@ def test_a_result_says_what_benchdnn_takes_for_it(conv: Conved, tmp_path: Path) 
     assert conv(*words, "--until", "plan", "-q", "-o", str(run)).code == 0
     told = [one.descriptor for one in store.read(run).results]
     assert told == [f"--dir={word} g2mb1ic4ih8oc4oh4kh3sh2ph1" for word in ("FWD_D", "BWD_D", "BWD_W")]
+
+
+def test_a_log_s_run_ends_with_what_could_be_gained(conv: Conved, tmp_path: Path) -> None:
+    path, run = tmp_path / "cnn.log", tmp_path / "run.jsonl"
+    small = "mb1_ic2oc2_ih5oh5kh3sh1dh0ph1_iw5ow5kw3sw1dw0pw1"
+    path.write_text("\n".join([line(sizes=small)] * 6 + [line(sizes=small, kind="backward_data")] * 4))
+    words = ("--shapes", str(path), "--variant", "direct,im2col", "--device", "fake", "--budget", "0.1s")
+    assert conv(*words, "-o", str(run)).code == 0
+    (note,) = [note for note in store.read(run).notes if note.topic == "answer"]
+    *ranked, last = note.data["sentences"]
+    assert len(ranked) == 2 and all("batch 1: " in x and "direct takes " in x for x in ranked)
+    assert last.startswith(
+        "A step's convolutions (the log's calls come in multiples of 2, which are taken for its steps)"
+    )

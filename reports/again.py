@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from reports import formats
 from reports.record import Run
 
 # Options of a benchmark by the number of their values: where results go, and how long cases are measured. `micro.ab`
 # has those of its own.
-OUTPUTS = {"-o": 1, "--figures": 1, "--replicate": 1, "--resume": 0, "--keep-wrong": 0, "-q": 0, "-v": 0}
+DOCUMENTS = ("--json", "--csv", "--ratios", "--markdown", "--googlebench", "--pyperf")
+OUTPUTS = dict.fromkeys((*DOCUMENTS, "-o", "--figures", "--replicate"), 1)
+OUTPUTS |= dict.fromkeys(("--resume", "--keep-wrong", "-q", "-v"), 0)
 LIMITS = {"--budget": 1, "--target": 1, "--margin": 1, "--until": 1, "--device": 1}
 
 
@@ -20,8 +21,7 @@ def sentences(first: Run, second: Run, processes: int) -> list[str]:
     commands = list(dict.fromkeys(_words(run) for run in (first, second)))
     if not all(commands):
         return [f"{why} `--replicate {processes}` gives a run so many; python -m micro.ab measures two in turns."]
-    documents = {f"--{kind}": 1 for kind in formats.documents()}
-    plain = [_without(words, OUTPUTS | documents) for words in commands]
+    plain = [_without(words, OUTPUTS) for words in commands]
     again = [
         shlex.join(["python", "-m", *words, "--replicate", str(processes), "-o", f"{name}{processes}.jsonl"])
         for words, name in zip(plain, "ab", strict=False)

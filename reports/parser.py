@@ -25,8 +25,9 @@ def _columns() -> int:
     with suppress(KeyError, ValueError):
         if (columns := int(os.environ["COLUMNS"])) > 0:
             return columns
-    with suppress(AttributeError, ValueError, OSError):  # no stdout, a closed one, one that is no terminal
-        return os.get_terminal_size(sys.__stdout__.fileno()).columns or COLUMNS
+    if (stdout := sys.__stdout__) is not None:
+        with suppress(ValueError, OSError):  # a closed one, one that is no terminal
+            return os.get_terminal_size(stdout.fileno()).columns or COLUMNS
     return COLUMNS
 
 

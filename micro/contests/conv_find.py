@@ -12,6 +12,7 @@ from micro.contests.convolution import BATCH, LAYERS, contests, layer
 from micro.planning.again import again
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
+from micro.planning.conv_layers import distinct_layers
 from reports.regret import CHANGING, FOUND, REGRET, fastest
 
 if TYPE_CHECKING:
@@ -35,8 +36,10 @@ def searched(asked: Request, problem: Conv) -> tuple[str, ...]:
 
 
 def layers(asked: Request) -> list[Conv]:
-    """Of the texts' networks, or a few of them."""
-    return [LAYERS[name] for name in (LAYERS if "all" in asked.flags else FEW)]
+    """Every different one of all networks, or a few."""
+    if "all" in asked.flags:
+        return [one.problem for one in distinct_layers(BATCH)]
+    return [LAYERS[name] for name in FEW]
 
 
 def build(asked: Request) -> list[Contest]:

@@ -129,8 +129,10 @@ def test_what_was_published_is_of_the_pass() -> None:
     """Both gradients were timed together."""
     net = read("convnet-benchmarks")
     shown = net.layers[1].published("forward", net.measured)
-    assert shown.startswith("then, in ms on a GeForce GTX Titan X, April 2015: fbfft 27, cuda-convnet2 113, ")
-    assert net.layers[1].published("wgrad", net.measured).startswith("then (both gradients), in ms on a")
+    assert shown.startswith(
+        "then, in ms at batch 128 on a GeForce GTX Titan X, April 2015: fbfft 27, cuda-convnet2 113, "
+    )
+    assert net.layers[1].published("wgrad", net.measured).startswith("then (both gradients), in ms at")
     assert read("lenet").layers[0].published("forward", "") == ""
 
 

@@ -375,9 +375,10 @@ def test_shapes_from_a_log(conv: Conved, tmp_path: Path) -> None:
     path.write_text("\n".join([line(), line(kind="backward_data"), line(), line(dtype="bf16")]))
     ran = conv("--shapes", str(path), "--variant", "direct", "--list")
     assert ran.code == 0
-    assert ran.out.splitlines()[:3] == [
+    assert ran.out.splitlines()[:4] == [
         "cnn.log: 3 of 4 calls are taken (75.0% of the logged time); left out: oneDNN convolution (bf16) 1 time (25.0% "
         "of the logged time).",
+        "Convolutions are measured with their channels first, in whatever order a log's tensors lie.",
         f"{LAYER.name}: 2 times (50.0% of the logged time)",
         f"{LAYER.name}/direction:dgrad: 1 time (25.0% of the logged time)",
     ]
@@ -388,6 +389,7 @@ def test_shapes_from_a_log(conv: Conved, tmp_path: Path) -> None:
     [
         (("--shapes", "mb1ic3ih8oc4kh3ph1"), "conv/n:1/c:3/h:8/w:8/k:4/pad:1 "),
         (("--shapes", "deepbench-device"), "deepbench-device: 16 of 17 convolutions are taken, 15 cases with"),
+        (("--shapes", "deepbench-server.txt"), "deepbench-server.txt: 107 of 107 convolutions are taken, 103 cases"),
         (("--shapes", "convnet-benchmarks"), "convnet-benchmarks: 5 convolutions, 5 of them different, batch 128."),
         (("--net", "lenet"), "net/lenet/conv1/count:1/conv/n:64/c:1/h:28/w:28/k:20/r:5/s:5 "),
     ],

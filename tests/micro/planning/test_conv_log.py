@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from micro.conv import BENCHMARK
 from micro.planning.library_log import Calls, read
 from reports import store
 from tests.conftest import Ran
+from tests.micro.planning.test_library_log import printed
 
 CNN = Path(__file__).parent / "logs/onednn-3.12-cnn.log"  # two steps of a small CNN, trained by PyTorch
 
@@ -148,6 +151,23 @@ def test_a_real_log_of_a_cnn() -> None:
     assert {x.direction for x in calls if x.c == 3} == {"forward", "wgrad"}
     assert [x.groups for x in calls if x.groups > 1] == [128] * 3
     assert set(log.beside(Conv)) == {"oneDNN reorder"}
+
+
+TORCH = """
+import torch
+x = torch.ones((16, 8, 9, 11), requires_grad=True)
+w = torch.ones((16, 4, 3, 2), requires_grad=True)
+torch.nn.functional.conv2d(x, w, stride=2, padding=(1, 0), dilation=(1, 1), groups=2).sum().backward()
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch: pip install torch")
+def test_torch_tells_its_convolutions() -> None:
+    told = convolutions(printed(TORCH, ONEDNN_VERBOSE="1"))
+    assert told, "torch took none of oneDNN's kernels"
+    forward = Conv(16, 8, 9, 11, 16, 3, 2, 2, pad_top=1, pad_bottom=1, groups=2)
+    assert {replace(x, direction="forward") for x in told} == {forward}
+    assert {x.direction for x in told} == {"forward", "dgrad", "wgrad"}
 
 
 # cuDNN

@@ -7,6 +7,8 @@ from typing import IO
 from reports import attribution, table
 from reports.record import Run
 
+ENDINGS = (".md", ".markdown")
+
 
 def write(run: Run, stream: IO[str]) -> None:
     for note in run.notes:

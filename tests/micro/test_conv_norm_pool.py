@@ -94,7 +94,7 @@ def measured(net: str, *seconds: float, noise: float = 0.0, **changes: Any) -> l
         passes = [result(problem, "torch", 1.0) for problem in layer.passes()]
         follow = [problem for word, problem in NETS[net].after(layer) if word in ("train", "lrn")]
         after = [result(problem, "c", took, noise, **changes) for problem in follow]
-        name = f"norm-and-pool/{net}/{layer.name}/variant:torch"
+        name = f"norm-and-pool/{net}/layer:{layer.name}/variant:torch"
         made.append(record.Contest(name, "?", "work: differs (layer)", (*passes, *after), ()))
     return made
 

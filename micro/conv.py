@@ -35,10 +35,6 @@ BENCHMARK = Benchmark(
         "winograd": Question(
             "what do Winograd's tiles bring at 3×3? (about 40 s)", build.winograd, answer, 40.0, all="every 3×3 layer"
         ),
-        "passes": Question("what do the gradients cost? (about 40 s)", build.backward, answer, 40.0),
-        "layouts": Question("channels first, last, or in blocks? (about 40 s)", build.layouts, answer, 40.0),
-        "grouped": Question("what do groups save? (about 30 s)", build.grouped, answer, 30.0),
-        "widths": Question("what does a channel more or less cost? (about 30 s)", build.widths, answer, 30.0),
         "norm_and_pool": Question(
             "what do a network's normalizations and poolings take, beside its convolutions? (about 60 s)",
             norm_pool.contests,
@@ -46,6 +42,10 @@ BENCHMARK = Benchmark(
             60.0,
             all="ResNet-50 too",
         ),
+        "passes": Question("what do the gradients cost? (about 40 s)", build.backward, answer, 40.0),
+        "layouts": Question("channels first, last, or in blocks? (about 40 s)", build.layouts, answer, 40.0),
+        "grouped": Question("what do groups save? (about 30 s)", build.grouped, answer, 30.0),
+        "widths": Question("what does a channel more or less cost? (about 30 s)", build.widths, answer, 30.0),
     },
     useful=(Useful(), Useful("--fft"), Useful("--winograd")),
     small="--n 1",

@@ -36,10 +36,10 @@ BENCHMARK = Benchmark(
             "what do Winograd's tiles bring at 3×3? (about 40 s)", build.winograd, answer, 40.0, all="every 3×3 layer"
         ),
         "norm_and_pool": Question(
-            "what do a network's normalizations and poolings take, beside its convolutions? (about 60 s)",
+            "what do a network's normalizations and poolings take, beside its convolutions? (about 90 s)",
             norm_pool.contests,
             answers.answer,
-            60.0,
+            90.0,
             all="ResNet-50 too",
         ),
         "passes": Question("what do the gradients cost? (about 40 s)", build.backward, answer, 40.0),

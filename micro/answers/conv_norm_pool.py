@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 KINDS = {
     ("norm", "train"): "Batch normalization",
-    ("norm", "frozen"): "Batch normalization by kept statistics",
+    ("norm", "frozen"): "Batch normalization with kept statistics",
     ("norm", "lrn"): "Local response normalization",
     ("pooling", ""): "Max-pooling",
 }
-FORMS = {"c-ops": "c, operation by operation"}
+FORMS = {"c-ops": "c (operation by operation)"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def _network(name: str, variant: str, contests: Sequence[record.Contest]) -> Ite
         if lost is not None:
             yield f"{net.title}: no sum of its convolutions by {variant}: {lost.name} {lost.status}: {lost.reason}."
             return
-        measured.append(_measured(counts[contest.contest.split("/")[2]], contest))
+        measured.append(_measured(counts[contest.contest.split("/")[2].removeprefix("layer:")], contest))
     batch = _convolutions(contests[0])[0].problem["n"]
     part = "" if len(measured) == len(counts) else f", {len(measured)} of its {len(counts)} distinct layers alone"
     for kind, kernel in dict.fromkeys(key for x in measured for key in (*x.after, *x.lost)):

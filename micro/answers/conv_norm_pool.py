@@ -105,7 +105,7 @@ def _share(after: Sequence[Times], convolution: Sequence[Times]) -> tuple[str, s
     share = whole / base
     seconds = f"{units.seconds(whole)} beside {units.seconds(base)}"
     if min(map(len, convolution)) < stats.FEWEST:
-        return f"{100 * share:.2g} %, without an interval,", seconds
+        return f"{100 * share:.2g} % (no interval from fewer than {stats.FEWEST} rounds: a longer --budget)", seconds
     rest = [mine - share * theirs for mine, theirs in zip(after, convolution, strict=True)]
     half = math.hypot(*(stats.estimate(x).half(1 - stats.SHOWN) for x in rest)) / base
     places = min(2, max(0, math.ceil(-math.log10(max(100 * half, 1e-9)))))

@@ -144,6 +144,12 @@ def test_what_a_layer_and_its_followers_share_is_not_in_the_interval() -> None:
     assert widths[0] < 0.2 and widths[1] > 5
 
 
+def test_few_rounds_make_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.ROUNDS", 5)
+    (sentence,) = answer(run(measured("alexnet-s", 1.0, 0.4, 0.0, 0.0, 0.0)))
+    assert "takes 10 % (no interval from fewer than 6 rounds: a longer --budget) of the time" in sentence
+
+
 def test_a_part_of_a_network_is_said_to_be_one() -> None:
     (sentence,) = answer(run(measured("resnet-56", 1.0, 1.0)))
     assert sentence.endswith("batch 2, 2 of its 6 distinct layers alone.")

@@ -183,12 +183,6 @@ def pair_label(contender: Facts, baseline: Facts, keys: Sequence[str], short: bo
     return shared if short and shared else ": ".join(filter(None, (shared, both)))
 
 
-def layer(problem: Facts) -> str:
-    """`5×5, 96→256, 27×27, stride 4`: a convolution's place."""
-    text = "{r}×{s}, {c}→{k}, {h}×{w}".format_map(problem)
-    return text + "".join(f", {name} {problem[name]}" for name in ("stride", "dilation", "groups") if problem[name] > 1)
-
-
 def size(group: Group) -> str:
     """`gemm, N = 2048, K = 3344`: what all cases share, of what their names tell."""
     cases = [facts(result) for result in group.measured]

@@ -195,9 +195,9 @@ def _brought(problem: Problem) -> float:
 
 
 def took(measurement: Measurement, all_cases: Sequence[Case], index: int) -> Array:
-    """Seconds of a ceiling in each round that is timed, without what it lost to others. Of several threads no clock tells
-    that: the time of the others is known to a tick of the system. There it is the fastest of the visits around, as
-    what stops one thread stops them all, and makes no visit faster."""
+    """Seconds of a ceiling in each round that is timed, without what it lost to others. Of several threads no clock
+    tells that: the time of the others is known to a tick of the system. There it is the fastest of the visits around,
+    as what stops one thread stops them all, and makes no visit faster."""
     import numpy as np
 
     if all_cases[index].setting.threads == 1:

@@ -55,7 +55,11 @@ def _network(name: str, variant: str, contests: Sequence[record.Contest]) -> Ite
         if lost is not None:
             yield f"{net.title}: no sum of its convolutions by {variant}: {lost.name} {lost.status}: {lost.reason}."
             return
-        measured.append(_measured(counts[contest.contest.split("/")[2].removeprefix("layer:")], contest))
+        if accepted(_convolutions(contest)[0]):  # a layer all of whose rounds were rejected is left out
+            measured.append(_measured(counts[contest.contest.split("/")[2].removeprefix("layer:")], contest))
+    if not measured:
+        yield f"{net.title}: no sum of its convolutions by {variant}: all rounds were rejected."
+        return
     batch = _convolutions(contests[0])[0].problem["n"]
     part = "" if len(measured) == len(counts) else f", {len(measured)} of its {len(counts)} distinct layers alone"
     for kind, kernel in dict.fromkeys(key for x in measured for key in (*x.after, *x.lost)):

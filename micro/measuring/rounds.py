@@ -58,11 +58,17 @@ class Measurement:
 
     @property
     def accepted(self) -> Array:
-        """Which rounds count: those not rejected, or all where too few are left for an interval."""
+        """Which rounds a ratio is of: those not rejected, however few are left."""
+        kept: Array = ~self.rejected
+        return kept
+
+    @property
+    def timed(self) -> Array:
+        """Which rounds a time is of: the accepted ones, or all where none was, which its result says."""
         import numpy as np
 
-        kept: Any = ~self.rejected
-        return kept if kept.sum() >= stats.FEWEST else np.ones_like(kept)
+        kept: Any = self.accepted
+        return kept if kept.any() else np.ones_like(kept)
 
     def logs(self, baseline: int, contender: int) -> Array:
         """Logarithms of the ratio in each accepted round."""

@@ -155,6 +155,18 @@ def test_a_part_of_a_network_is_said_to_be_one() -> None:
     assert sentence.endswith("batch 2, 2 of its 6 distinct layers alone.")
 
 
+def test_a_layer_all_of_whose_rounds_were_rejected_is_in_no_sum() -> None:
+    whole = measured("resnet-56", *[1.0] * 6)
+
+    def rejected(contest: record.Contest) -> record.Contest:
+        return replace(contest, results=tuple(replace(x, rejected=tuple(range(ROUNDS))) for x in contest.results))
+
+    (sentence,) = answer(run([rejected(whole[0]), *whole[1:]]))
+    assert sentence.endswith("batch 2, 5 of its 6 distinct layers alone.")
+    (sentence,) = answer(run([rejected(contest) for contest in whole]))
+    assert sentence == "ResNet-56: no sum of its convolutions by torch: all rounds were rejected."
+
+
 def test_what_has_no_time_makes_no_sum() -> None:
     lost = {"status": "failed", "seconds": None, "reason": "it crashed"}
     whole = measured("resnet-56", 1.0, 1.0, 1.0, 1.0, 1.0)

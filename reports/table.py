@@ -91,7 +91,9 @@ def _unresolved(run: Run) -> str | None:
     """What the word means, where it stands."""
     if not any(comparison.verdict == "unresolved" for comparison in run.comparisons):
         return None
-    shown = f" {BUT_SHOWN}: the {stats.SHOWN:.0%} interval shown excludes 1, and this wider one does not clear the margin."
+    shown = (
+        f" {BUT_SHOWN}: the {stats.SHOWN:.0%} interval shown excludes 1, and this wider one does not clear the margin."
+    )
     return (
         f"unresolved: the {stats.JUDGED:.0%} interval, which verdicts are taken from, neither lies beyond the margin "
         f"of its comparison nor inside it.{shown * any(map(_but_shown, run.comparisons))}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-
 LEAST = 1e-12  # a thousandth of the smallest prefix: what is left of a sum that cancels is less
 
 

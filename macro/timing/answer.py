@@ -76,7 +76,7 @@ def _below(plan: Plan, timed: list[Result]) -> list[str]:
 
 def _explained(plan: Plan, result: Result) -> str:
     """The line that explains a framework beside the suite's own kernels."""
-    division = result.problem["division"]
+    division = str(result.problem["division"])
     return (
         f"python -m macro explain {plan.named} {FLOOR} {shlex.quote(result.variant)} --batch {plan.batch} "
         f"--phase {plan.phase} --threads {result.threads} --heap {result.heap}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ CONTENDED = 0.2  # share of rounds rejected, or of time lost, that marks a resul
 BREATH = 0.5  # seconds between two signs of life
 ENOUGH = 32  # rounds of a case that is compared with nothing
 REJECTIONS = 8  # rounds taken for one accepted, at most
+SLOW = 10.0  # times the first case: what a contest that spares its budget leaves out
 OVERRUN = 1.1  # of its budget a contest of few rounds may take: its rounds were only estimated
 
 
@@ -121,10 +122,32 @@ def one_look(goal: Goal, opened: ContestCost) -> bool:
     return goal.rounds is not None or affordable(goal, opened) < stats.FEW
 
 
-def measure(crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: Callable[[str], None]) -> Measurement:
+class TooSlow(Exception):
+    """Cases that would take the rounds from the others. `times`: as long as the first, by their places."""
+
+    def __init__(self, times: Mapping[int, float]) -> None:
+        super().__init__(f"{len(times)} cases take more than {SLOW:g} times as long as the first")
+        self.times = times
+
+
+def slow(cases: Sequence[Case], opened: ContestCost, goal: Goal) -> dict[int, float]:
+    """How many times as long as the first the cases take that are far slower; none where the budget pays for many
+    rounds of all."""
+    if goal.rounds or affordable(goal, opened) >= stats.FEW:
+        return {}
+    uses = [visit / launches for visit, launches in zip(opened.visits, opened.launches, strict=True)]
+    times = {i: use / uses[0] for i, use in enumerate(uses) if cases[i].role == "measured"}
+    return {i: ratio for i, ratio in times.items() if ratio > SLOW}
+
+
+def measure(
+    crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: Callable[[str], None], *, sparing: bool = False
+) -> Measurement:
     """Run rounds until the ratio of every pair of cases (baseline, contender) is known: looks double up to
-    the budget. Without a pair, ENOUGH rounds are taken."""
+    the budget. Without a pair, ENOUGH rounds are taken. `sparing`: raises TooSlow before the first."""
     opened = crew.open(60.0 + 2 * goal.seconds)
+    if sparing and (times := slow(crew.cases, opened, goal)):
+        raise TooSlow(times)
     once = one_look(goal, opened)
     rounds = _Rounds(crew.cases, pairs, opened, goal.margin, once)
     pace = _Pace(crew, rounds, goal, progress, goal.seconds * (OVERRUN if once else 1))

@@ -130,26 +130,34 @@ class TooSlow(Exception):
         self.times = times
 
 
-def slow(cases: Sequence[Case], opened: ContestCost, goal: Goal) -> dict[int, float]:
-    """How many times as long as the first the cases take that are far slower; none where the budget pays for many
-    rounds of all."""
+def slow(cases: Sequence[Case], opened: ContestCost, goal: Goal) -> list[int]:
+    """Which cases seem far slower than the first; none where the budget pays for many rounds of all. What is known of
+    a long one is its first call, which may have been slow for another reason."""
     if goal.rounds or affordable(goal, opened) >= stats.FEW:
-        return {}
+        return []
     uses = [visit / launches for visit, launches in zip(opened.visits, opened.launches, strict=True)]
-    times = {i: use / uses[0] for i, use in enumerate(uses) if cases[i].role == "measured"}
-    return {i: ratio for i, ratio in times.items() if ratio > SLOW}
+    return [i for i, use in enumerate(uses) if cases[i].role == "measured" and use > SLOW * uses[0]]
+
+
+def _spare(rounds: _Rounds, crew: Crew, suspects: Sequence[int], patience: float) -> None:
+    """Raises TooSlow where two rounds say so too; they count else."""
+    rounds.take(crew.look(0, 2, patience))
+    least = rounds.looks[0].wall.min(axis=0)
+    times = {i: float(least[i] / least[0]) for i in suspects}
+    if surely := {i: ratio for i, ratio in times.items() if ratio > SLOW}:
+        raise TooSlow(surely)
 
 
 def measure(
     crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: Callable[[str], None], *, sparing: bool = False
 ) -> Measurement:
     """Run rounds until the ratio of every pair of cases (baseline, contender) is known: looks double up to
-    the budget. Without a pair, ENOUGH rounds are taken. `sparing`: raises TooSlow before the first."""
+    the budget. Without a pair, ENOUGH rounds are taken. `sparing`: raises TooSlow after the first."""
     opened = crew.open(60.0 + 2 * goal.seconds)
-    if sparing and (times := slow(crew.cases, opened, goal)):
-        raise TooSlow(times)
     once = one_look(goal, opened)
     rounds = _Rounds(crew.cases, pairs, opened, goal.margin, once)
+    if sparing and (suspects := slow(crew.cases, opened, goal)):
+        _spare(rounds, crew, suspects, 60.0 + 2 * goal.seconds)
     pace = _Pace(crew, rounds, goal, progress, goal.seconds * (OVERRUN if once else 1))
     stopped = "the most rounds were taken"
     looks = stats.looks(opened.round) if pairs else stats.LOOKS

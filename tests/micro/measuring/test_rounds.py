@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kernels.devices.fake import Fake
-from micro.measuring.rounds import ENOUGH, Goal, Measurement, measure
+from micro.measuring.rounds import ENOUGH, Goal, Measurement, TooSlow, measure, slow
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case, Contest
 from micro.worker.client import Local
@@ -147,3 +147,16 @@ def test_far_slower_cases_leave_few_rounds_to_the_others(ratio: float, seconds: 
         assert done.comparisons[0].ratio and done.comparisons[1].verdict == "not comparable"
     plain = run(Local(Host(device, 0)), replace(three, sparing=False), seconds)
     assert measured(plain)[2].status != "skipped"
+
+
+def test_a_slow_first_call_leaves_nobody_out() -> None:
+    """What calls were thought to take when the contest was opened, two rounds may contradict."""
+    row = ([CALL, CALL], [CALL, CALL], [0.0, 0.0])
+    scripted: Any = Scripted((FIRST, SECOND), ContestCost((1, 1), (CALL, 50 * CALL), 1.0), lambda number: row)
+    goal = Goal(10.0, 0.01, 0.01)
+    m = measure(scripted, [(0, 1)], goal, lambda text: None, sparing=True)
+    assert slow(scripted.cases, scripted.opened, goal) == [1] and len(m.times) == 10
+    row[0][1] = 50 * CALL
+    with pytest.raises(TooSlow) as refused:
+        measure(scripted, [(0, 1)], goal, lambda text: None, sparing=True)
+    assert refused.value.times == {1: pytest.approx(50)}

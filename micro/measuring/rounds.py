@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ CONTENDED = 0.2  # share of rounds rejected, or of time lost, that marks a resul
 BREATH = 0.5  # seconds between two signs of life
 ENOUGH = 32  # rounds of a case that is compared with nothing
 REJECTIONS = 8  # rounds taken for one accepted, at most
+SLOW = 10.0  # times the first case: what a contest that spares its budget leaves out
 OVERRUN = 1.1  # of its budget a contest of few rounds may take: its rounds were only estimated
 
 
@@ -127,12 +128,42 @@ def one_look(goal: Goal, opened: ContestCost) -> bool:
     return goal.rounds is not None or affordable(goal, opened) < stats.FEW
 
 
-def measure(crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: Callable[[str], None]) -> Measurement:
+class TooSlow(Exception):
+    """Cases that would take the rounds from the others. `times`: as long as the first, by their places."""
+
+    def __init__(self, times: Mapping[int, float]) -> None:
+        super().__init__(f"{len(times)} cases take more than {SLOW:g} times as long as the first")
+        self.times = times
+
+
+def slow(cases: Sequence[Case], opened: ContestCost, goal: Goal) -> list[int]:
+    """Which cases seem far slower than the first; none where the budget pays for many rounds of all. What is known of
+    a long one is its first call, which may have been slow for another reason."""
+    if goal.rounds or affordable(goal, opened) >= stats.FEW:
+        return []
+    uses = [visit / launches for visit, launches in zip(opened.visits, opened.launches, strict=True)]
+    return [i for i, use in enumerate(uses) if cases[i].role == "measured" and use > SLOW * uses[0]]
+
+
+def _spare(rounds: _Rounds, crew: Crew, suspects: Sequence[int], patience: float) -> None:
+    """Raises TooSlow where two rounds say so too; they count else."""
+    rounds.take(crew.look(0, 2, patience))
+    least = rounds.looks[0].wall.min(axis=0)
+    times = {i: float(least[i] / least[0]) for i in suspects}
+    if surely := {i: ratio for i, ratio in times.items() if ratio > SLOW}:
+        raise TooSlow(surely)
+
+
+def measure(
+    crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: Callable[[str], None], *, sparing: bool = False
+) -> Measurement:
     """Run rounds until the ratio of every pair of cases (baseline, contender) is known: looks double up to
-    the budget. Without a pair, ENOUGH rounds are taken."""
+    the budget. Without a pair, ENOUGH rounds are taken. `sparing`: raises TooSlow after the first."""
     opened = crew.open(60.0 + 2 * goal.seconds)
     once = one_look(goal, opened)
     rounds = _Rounds(crew.cases, pairs, opened, goal.margin, once)
+    if sparing and (suspects := slow(crew.cases, opened, goal)):
+        _spare(rounds, crew, suspects, 60.0 + 2 * goal.seconds)
     pace = _Pace(crew, rounds, goal, progress, goal.seconds * (OVERRUN if once else 1))
     stopped = "the most rounds were taken"
     looks = stats.looks(opened.round) if pairs else stats.LOOKS

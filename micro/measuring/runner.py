@@ -15,7 +15,7 @@ from micro.measuring import ceilings as case_ceilings
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks, Outcome
 from micro.measuring.results import Finished
-from micro.measuring.rounds import Goal, Measurement, measure
+from micro.measuring.rounds import Goal, Measurement, TooSlow, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Budget, Case, Contest
 from micro.planning.repeat import Repeat
@@ -98,14 +98,18 @@ class Runner:
         return self.checks.outcome(case, zlib.crc32(case.problem.drawn.name.encode()) ^ self.seed)
 
     def _measured(self, contest: Contest, outcomes: list[Outcome], goal: Goal) -> tuple[Crew, Measurement] | None:
-        """The rounds of what is alive; None where one of them died, whose outcome then says so."""
+        """The rounds of what is alive; None where one of them died or is left out, whose outcome then says so."""
         alive = _alive(outcomes)
         survivors = [contest.cases[i] for i in alive]
         seed = zlib.crc32(contest.name.encode()) ^ self.seed
         crew = Crew(self.checks.workers, (*survivors, *self.ceilings(survivors)), seed)
         measurement = None
         try:
-            measurement = measure(crew, _renumbered(contest, alive), goal, self.checks.progress)
+            pairs = _renumbered(contest, alive)
+            measurement = measure(crew, pairs, goal, self.checks.progress, sparing=contest.sparing)
+        except TooSlow as slow:
+            for i, times in slow.times.items():
+                outcomes[alive[i]] = _left_out(outcomes[alive[i]], times, survivors[0])
         except (KernelError, Unavailable, MemoryError) as error:
             failed = Outcome("failed", f"while it was timed: {error}")
             if isinstance(error, WrongResult):
@@ -154,6 +158,11 @@ class Runner:
 def _alive(outcomes: Sequence[Outcome]) -> list[int]:
     """Positions of the cases that are right and still run."""
     return [i for i, outcome in enumerate(outcomes) if outcome.status == "ran"]
+
+
+def _left_out(outcome: Outcome, times: float, first: Case) -> Outcome:
+    reason = f"left out, so that the others have rounds: it takes about {times:.0f} times {first.variant}'s"
+    return replace(outcome, status="skipped", reason=reason)
 
 
 def _renumbered(contest: Contest, alive: Sequence[int]) -> list[tuple[int, int]]:

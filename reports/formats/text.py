@@ -30,9 +30,8 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     console, wide = (
         Console(file=stream, highlight=False, width=None if stream.isatty() else width) for width in (WIDTH, WIDE)
     )
-    for note in run.notes:
-        for sentence in note.data.get("sentences", ()) if note.topic != attribution.TOPIC else ():
-            console.print(sentence, style="bold", markup=False)
+    for sentence in findings.said(run):
+        console.print(sentence, style="bold", markup=False)
     attributions = attribution.of(run)
     for document in attributions:
         console.print(attribution.text(document), markup=False, soft_wrap=True)

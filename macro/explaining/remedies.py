@@ -56,7 +56,7 @@ REMEDIES = (
     Remedy(
         "one pass for the update",
         "update",
-        lambda cell, side, entry: entry.division == "default" and entry.framework.name.startswith("pytorch"),
+        lambda cell, side, entry: entry.division == "default" and _torch(cell, side, entry),
         "take the fused optimizer: torch.optim.SGD(…, fused=True)",
         "python -m micro.optimizer --together",
     ),
@@ -73,7 +73,7 @@ REMEDIES = (
     Remedy(
         "gradients not set to zero",
         "clear",
-        lambda cell, side, entry: entry.framework.name.startswith("pytorch"),
+        lambda cell, side, entry: _torch(cell, side, entry),
         "let gradients be made anew: optimizer.zero_grad(set_to_none=True); torch.empty, where all is written anyway",
         "python -m macro run {net} --frameworks {framework}",
     ),
@@ -106,6 +106,11 @@ REMEDIES = (
         "python -m macro run {net} --frameworks {framework} --threads 1",
     ),
 )
+
+
+def _torch(cell: Cell, side: str, entry: Entry) -> bool:
+    """Whether it is PyTorch's: also of a user's own script."""
+    return entry.framework.name.startswith("pytorch") or "torch" in (cell.seen[side] or "")
 
 
 def sentences(gap: Gap, plan: Plan, sides: Sequence[Side]) -> list[str]:

@@ -89,8 +89,8 @@ def test_what_fills_arrays_with_zeros_is_told_with_the_call(name: str, says: str
 
 
 def test_a_fused_optimizer_is_no_advice_for_a_framework_without_one() -> None:
-    updates = ("sgd_update", "/usr/lib/libtorch_cpu.so")
-    slow, torch = (side(name, [*FAST, "nothing"], more=(updates,)) for name in ("numpy", "pytorch"))
+    slow = side("numpy", [*FAST, "nothing"], more=(("sgd_update", "/usr/lib/mine.so"),))
+    torch = side("pytorch", [*FAST, "nothing"], more=(("sgd_update", "/usr/lib/libtorch_cpu.so"),))
     assert not told(slow, side("jax", FAST))
     assert set(told(torch, side("jax", FAST))) == {"one pass for the update"}
 

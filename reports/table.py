@@ -159,7 +159,7 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
     op, *first = contender.name.split("/")
     _, *second = baseline.name.split("/")
     if contender.op != baseline.op:
-        return f"{op} beside {baseline.op}", _whole(first), _whole(second)
+        return f"{op}/{baseline.op}", _whole(first), _whole(second)
     shared = [word for word in first if word in second and word != "threads:1"]
     only = [[word for word in words if word not in others] for words, others in ((first, second), (second, first))]
     keys = sorted({word.partition(":")[0] for words in only for word in words})

@@ -45,13 +45,14 @@ class Runner:
         checks = replace(self.checks, outcomes={}, answered=set())
         return replace(self, checks=checks, seed=self.seed ^ zlib.crc32(f"run {number}".encode()) >> 1)
 
-    def run(self, contest: Contest, seconds: float, budget: Budget) -> record.Contest:
-        """The contest's record: a result for every case, a comparison for every pair."""
+    def run(self, contest: Contest, seconds: float, budget: Budget, left: float = 0.0) -> record.Contest:
+        """The contest's record: a result for every case, a comparison for every pair. `left`: seconds that it may take
+        where its own pay for no interval."""
         began = time.monotonic()
         outcomes = [self._outcome(case) for case in contest.cases]
         setup = time.monotonic() - began
         margin = self._margin(contest, budget)
-        goal = Goal(seconds, budget.target, margin)
+        goal = Goal(seconds, budget.target, margin, left=left)
         measured: tuple[Crew, Measurement] | None = None
         while self.checks.until == "time" and self._checked_again(contest, outcomes) and measured is None:
             measured = self._measured(contest, outcomes, goal)

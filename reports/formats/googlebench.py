@@ -15,6 +15,7 @@ from typing import IO, Any
 from reports import flat
 from reports.record import Environment, Result, Run
 
+ENDINGS = (".json",)
 NANO = 1e9
 STATISTICS: dict[str, Callable[[Sequence[float]], float]] = {
     "mean": statistics.fmean,
@@ -85,8 +86,8 @@ def _timed(name: str, result: Result) -> list[dict[str, Any]]:
 
 
 def _figures(result: Result) -> dict[str, list[float]]:
-    """Times and rates of the accepted rounds."""
-    kept = flat.accepted(result)
+    """Times and rates of the accepted rounds, or of all where none was."""
+    kept = flat.timed(result)
     figures = _rates(result, [result.samples[i] for i in kept])
     if result.clock == "cpu" and len(result.wall_samples) == len(result.samples):
         figures["real_time"] = [result.wall_samples[i] * NANO for i in kept]

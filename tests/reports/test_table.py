@@ -58,11 +58,7 @@ def test_two_operations_share_no_field() -> None:
     """Each is said whole; a field of one is none of the other that is left out."""
     layer = _case("conv/n:16/c:64/variant:torch/threads:1")
     norm = replace(_case("norm/images:16/maps:64/variant:c/threads:1"), op="norm")
-    assert table.contrast(norm, replace(layer, op="conv")) == (
-        "norm beside conv",
-        "images:16 maps:64 c",
-        "n:16 c:64 torch",
-    )
+    assert table.contrast(norm, replace(layer, op="conv")) == ("norm/conv", "images:16 maps:64 c", "n:16 c:64 torch")
 
 
 def test_only_a_word_stands_without_its_name_beside_others() -> None:

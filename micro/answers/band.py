@@ -39,6 +39,11 @@ def verdict(comparison: Comparison) -> str:
     return f"unresolved at {100 * stats.JUDGED:.0f} %" if table.but_shown(comparison) else comparison.verdict
 
 
+def undisturbed(result: record.Result) -> int:
+    """Rounds of a case that were not rejected."""
+    return len(result.samples) - len(result.rejected)
+
+
 def chosen(count: int) -> str:
     """What is to be said of the least or the most of several."""
     return f", chosen from {count} in the same rounds" if count > 1 else ""

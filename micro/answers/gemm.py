@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from micro.answers.band import Band, Pair, chosen, interval, pairs, verdict
+from micro.answers.band import Band, Pair, chosen, interval, pairs, undisturbed, verdict
 from micro.planning.benchmark import Request
 from micro.planning.contest import Case, Contest, parse
 from reports import units
@@ -56,7 +56,7 @@ def _published(run: Run) -> Iterator[str]:
                 takes = f"the product takes {interval(one)} times what it takes untransposed"
                 yield f"Of {product} {takes}, {where} ({verdict(one)}); {CLAIM}."
             elif timed := [x for x in contest.results if x.name == one.contender and x.seconds]:
-                few = f"{len(timed[0].samples)} rounds, again with {LONGER}"
+                few = f"{undisturbed(timed[0])} undisturbed rounds, again with {LONGER}"
                 yield f"At {product} it is not certain what transposing costs {where}: {few}; {CLAIM}."
 
 

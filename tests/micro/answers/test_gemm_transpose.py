@@ -63,7 +63,7 @@ def test_without_an_interval_at_the_published_shape_that_is_the_first_sentence()
     first, _, odd = said(contest("strategy", 1024, "openblas", None, "unresolved"), ODD, USUAL)
     assert first == (
         "At the published shape (1024×3344 times 2048×3344 transposed) it is not certain what transposing costs in "
-        f"OpenBLAS on this machine: 3 rounds, again with --budget 120s; {CLAIM}"
+        f"OpenBLAS on this machine: 3 undisturbed rounds, again with --budget 120s; {CLAIM}"
     )
     assert odd.startswith("The largest difference that is certain, of one library at one M")
 

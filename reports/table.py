@@ -96,11 +96,11 @@ def _unresolved(run: Run) -> str | None:
     )
     return (
         f"unresolved: the {stats.JUDGED:.0%} interval, which verdicts are taken from, neither lies beyond the margin "
-        f"of its comparison nor inside it.{shown * any(map(_but_shown, run.comparisons))}"
+        f"of its comparison nor inside it.{shown * any(map(but_shown, run.comparisons))}"
     )
 
 
-def _but_shown(comparison: Comparison) -> bool:
+def but_shown(comparison: Comparison) -> bool:
     """Unresolved, though the interval that stands beside it excludes 1."""
     low, high = comparison.low, comparison.high
     return comparison.verdict == "unresolved" and ((low is not None and low > 1) or (high is not None and high < 1))
@@ -113,7 +113,7 @@ def _ratio(
     its number."""
     common, first, second = contrast(contender, baseline)
     mark, remarks = footnotes
-    verdict = comparison.verdict + mark + BUT_SHOWN * _but_shown(comparison)
+    verdict = comparison.verdict + mark + BUT_SHOWN * but_shown(comparison)
     for each in filter(None, (comparison.reason, *comparison.notes)):
         remark = _kind(each)
         if remark not in remarks:

@@ -95,7 +95,7 @@ def test_other_steps_are_of_another_file(command: Callable[..., Ran], tmp_path: 
 def test_a_stopped_run_says_what_it_has_kept(
     command: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: BaseException, code: int
 ) -> None:
-    def stopped(plan: Plan, taken: Taken) -> Iterator[str]:
+    def stopped(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
         if taken.number == 1:
             raise stop
         yield ""

@@ -229,7 +229,7 @@ def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> li
         if not contests and (reason := missing(setting.device)):
             raise UsageError(f"--device {setting.device}: {reason}")
     if not contests:
-        dropped.refuse_nothing(asked, flag, build)
+        dropped.refuse_nothing(benchmark, asked, flag, build)
         names = ", ".join(dict.fromkeys(setting.device for setting in asked.settings))
         raise NothingWritten(f"--device {names}: nothing that this question measures is written for it yet")
     dropped.refuse_in_question(dropped.Put(benchmark, asked, flag, contests, build, question.several))

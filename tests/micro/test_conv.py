@@ -104,6 +104,14 @@ def test_the_fastest_that_is_certain_is_said() -> None:
     assert nothing.endswith("nothing is certainly faster than torch.")
 
 
+def test_fft_takes_a_layer_of_a_person_s_and_keeps_its_own_filters() -> None:
+    sizes = {
+        case.problem for x in contests("--fft", "--c", "8,16", "--h", "20", "--w", "30", "--k", "4") for case in x.cases
+    }
+    filters = ((3, 1), (5, 2), (7, 3), (9, 4))
+    assert sizes == {Conv(16, c, 20, 30, 4, edge, edge, pad=pad) for c in (8, 16) for edge, pad in filters}
+
+
 def test_fft_wins_from_the_smallest_filter_after_the_last_that_it_loses() -> None:
     ratios = {3: 1.5, 5: 0.7, 7: 1.0, 9: 0.6, 11: 0.4}
     layers = {edge: replace(LAYER, r=edge, s=edge, pad=0) for edge in ratios}

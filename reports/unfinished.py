@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from reports import attribution
 from reports.record import Run
+from reports.units import counted
 
 ROUND, WATCHED = "round", "watched"  # topics of the notes that keep rounds of `macro run` and of `macro explain`
 
@@ -21,8 +22,8 @@ def sentences(run: Run) -> Iterator[str]:
     if watched and not explained:
         rounds["the explanation"] = watched
     for contest, count in rounds.items():
-        plural = "1 round lies" if count == 1 else f"{count} rounds lie"
-        yield f"Unfinished: {contest}, of which {plural} here{_on(run)}"
+        lie = "lie" if count > 1 else "lies"
+        yield f"Unfinished: {contest}, of which {counted(count, 'round')} {lie} here{_on(run)}"
     if not (ended or explained or rounds or any("sentences" in note.data for note in run.notes)):
         yield f"Unfinished: no contest has ended here{_on(run)}"
 

@@ -18,6 +18,7 @@ from macro.processes import job as job_files
 from macro.processes.job import Setting
 from macro.processes.process import Process
 from macro.timing.peak import Peak
+from reports.units import counted
 
 FEWEST = 6  # rounds of a generation
 BLOCK = 0.2  # seconds of steps in a block, at least
@@ -149,7 +150,7 @@ def _progress(plan: Plan, taken: Taken) -> Iterator[str]:
     """Signs of life after a round; after the first also whether the budget is too small."""
     share, count = plan.seconds / plan.generations, taken.number + 1
     past = taken.seconds > share and count <= FEWEST  # its rounds end it, not its share
-    so_far = f"{count} of {FEWEST} rounds" if past else f"{count} round" + "s" * (count > 1)
+    so_far = f"{count} of {FEWEST} rounds" if past else counted(count, "round")
     whole = "" if past else f" of {share:.0f}"
     yield f"{plan.place(taken.generation)}: {so_far}, {taken.seconds:.0f}{whole} s"
     if taken.number == 0 and taken.seconds * FEWEST > share:

@@ -32,6 +32,7 @@ from micro.worker.process import Workers
 from reports import next_run, record, store
 from reports.record import Environment, Note, Run
 from reports.stats import LOOKS
+from reports.units import counted
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device, Limits
@@ -230,7 +231,7 @@ def _unlike(contest: Contest, done: record.Contest, count: int) -> str | None:
 
 def _interrupted(plan: Plan, file: store.RunFile) -> str:
     kept = f"they are in {file.path}, --resume goes on" if file.path else "-o FILE would have kept them"
-    ended = f"{len(file.run.contests)} of {len(plan.contests)} contests had ended"
+    ended = f"{len(file.run.contests)} of {counted(len(plan.contests), 'contest')} had ended"
     if plan.replicates > 1:
         ended += f", {len(replicates.taken(file.run))} of {plan.replicates * len(plan.contests)} runs of them"
     return f"micro.{plan.name}: interrupted; {ended}: {kept}"
@@ -270,7 +271,8 @@ def _forecast(contests: Sequence[Contest], budget: Budget) -> str:
     cases = {case for contest in contests for case in contest.cases if not case.skip}
     checks = sum(4 * case.problem.flops / REFERENCE + 8 * case.problem.footprint / 1e9 + 0.1 for case in cases)
     return (
-        f"{len(contests)} contests (what is compared, timed in turns) of {len(cases)} cases (a kernel at one size): "
+        f"{counted(len(contests), 'contest')} (what is compared, timed in turns) of {counted(len(cases), 'case')} "
+        "(a kernel at one size): "
         f"at most {budget.seconds:.0f} s of measuring, about {checks:.0f} s to prepare and check them"
     )
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import fields
 from typing import Any
 
-from reports import older, stats
+from reports import older
 from reports.record import READS, Comparison, Contest, Environment, Result, Run
 
 COLUMNS = (
@@ -154,10 +154,14 @@ def named(run: Run) -> list[list[tuple[str, Result]]]:
 
 
 def accepted(result: Result) -> list[int]:
-    """Which samples count: those of rounds not rejected, or all where too few are left for an interval."""
+    """Which samples a ratio is of: those of rounds not rejected, however few are left."""
     rejected = set(result.rejected)
-    kept = [i for i, number in enumerate(result.rounds) if number not in rejected]
-    return kept if len(kept) >= stats.FEWEST else list(range(len(result.samples)))
+    return [i for i, number in enumerate(result.rounds or range(len(result.samples))) if number not in rejected]
+
+
+def timed(result: Result) -> list[int]:
+    """Which samples a time is of: the accepted ones, or all where none was."""
+    return accepted(result) or list(range(len(result.samples)))
 
 
 def log_ratios(first: Result, second: Result) -> list[float]:

@@ -63,7 +63,7 @@ class Result:
     rounds: tuple[int, ...] = ()  # round of each sample
     processes: tuple[int, ...] = ()  # process of each sample, where there were several one after another
     placements: tuple[int, ...] = ()  # address of the first operand in each round, bytes into its arena
-    rejected: tuple[int, ...] = ()  # rounds that lost time to others
+    rejected: tuple[int, ...] = ()  # rounds that lost time to others and are in no time and no ratio
     launches: int | None = None  # in one visit
     uses: int = 1  # that one launch serves; times are per use
     faults: int | None = None  # page faults of the whole contest
@@ -81,6 +81,7 @@ class Result:
     digests: dict[str, str] | None = None  # of fields that are data, by field; null: it has none
     descriptor: str | None = None  # what another benchmark takes for it: of a convolution benchdnn's --dir and sizes
     waits: float | None = None  # share of its time that it waited voluntarily, which counts
+    lost: float | None = None  # share of its rounds that were rejected or lost more than 1 % of their time to others
 
     def __post_init__(self) -> None:
         if (self.seconds is not None) != (self.status in TIMED):

@@ -97,6 +97,7 @@ class Judgment:
 
 
 AT_THE_MARGIN = "at the margin"
+NEEDED = f"of the {FEWEST} rounds that an interval needs"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -159,7 +160,7 @@ def interval(x: Floats, alpha: float, trimmed: float = TRIMMED, independent: boo
 def judge(x: Floats, margin: float, last_only: bool = False) -> Judgment:
     """What the rounds so far say. `last_only`: this is the only look there will be, with the whole error."""
     if len(x) < FEWEST:
-        return Judgment(None, "unresolved", f"{len(x)} accepted rounds, an interval needs {FEWEST}", len(x))
+        return Judgment(None, "unresolved", f"{len(x)} {NEEDED}", len(x))
     mean = estimate(x)
     share = 1.0 if last_only else SHARE
     notes = slow.notes(len(x), mean.forms, mean.lag1)

@@ -57,6 +57,8 @@ def _residual(contest: record.Contest) -> str:
     (measured,) = (accepted(x) for case, x in timed if case.variant not in parts)
     if len(parts) < len(contest.comparisons):
         return "not all stages have a time"
+    if not len(measured):
+        return "all rounds were rejected"
     total = summed("call", measured, parts)
     head = f"together {units.seconds(total.total)} for a call of {units.seconds(total.measured)}"
     if total.ratio is None:

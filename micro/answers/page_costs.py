@@ -38,8 +38,6 @@ def difference(first: record.Result, second: record.Result) -> Cost | None:
     lost = set(first.rejected) | set(second.rejected)
     pairs = zip(first.rounds, first.samples, second.samples, strict=True)
     kept = [b - a for at, a, b in pairs if at not in lost]
-    if len(kept) < stats.FEWEST:
-        kept = [b - a for a, b in zip(first.samples, second.samples, strict=True)]
     scale = float(np.max(np.abs(kept), initial=0.0)) or 1.0
     # As the comparisons' own intervals: several looks share the error. The estimator exponentiates.
     interval = stats.interval(np.array(kept) / scale, (1 - stats.SHOWN) / stats.SHARE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from micro.planning.contest import parse
-from reports import record, stats, units
+from reports import flat, record, stats, units
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -44,15 +44,10 @@ class Sum:
 
 
 def accepted(result: record.Result) -> Array:
-    """Seconds of the rounds that lost no time to others; of all where those are too few."""
+    """Seconds of the rounds that were not rejected."""
     import numpy as np
 
-    rounds = np.ones(len(result.samples), bool)
-    rounds[list(result.rejected)] = False
-    if rounds.sum() < stats.FEWEST:
-        rounds[:] = True
-    seconds: Array = np.array(result.samples)[rounds]
-    return seconds
+    return np.array([result.samples[i] for i in flat.accepted(result)])
 
 
 def summed(what: str, measured: Array, parts: Mapping[str, Array]) -> Sum:
@@ -77,7 +72,8 @@ class Rounds:
         self._times: dict[str, Array] = {}
         for case, result in timed:
             _, _, times = case.variant.partition("*")  # a launch of so many calls, for a piece of the layer
-            self._times[self._key(case)] = accepted(result) / int(times or 1)
+            if len(seconds := accepted(result)):
+                self._times[self._key(case)] = seconds / int(times or 1)
 
     def _small(self, problem: Any) -> bool:
         return self.layer is not None and (problem.m, problem.n) != (self.layer.m, self.layer.n)

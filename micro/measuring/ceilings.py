@@ -142,7 +142,7 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limit
 
     case = all_cases[index]
     problem: Any = case.problem
-    times: Any = measurement.times[measurement.accepted]
+    times: Any = measurement.times[measurement.timed]
     bounds = _bounds(case, all_cases, measurement, limits[case.setting.device].features)
     if not bounds:
         return Share(None, None, None)
@@ -195,14 +195,14 @@ def _brought(problem: Problem) -> float:
 
 
 def took(measurement: Measurement, all_cases: Sequence[Case], index: int) -> Array:
-    """Seconds of a ceiling in each accepted round, without what it lost to others. Of several threads no clock tells
-    that: the time of the others is known to a tick of the system. There it is the fastest of the visits around, as
-    what stops one thread stops them all, and makes no visit faster."""
+    """Seconds of a ceiling in each round that is timed, without what it lost to others. Of several threads no clock
+    tells that: the time of the others is known to a tick of the system. There it is the fastest of the visits around,
+    as what stops one thread stops them all, and makes no visit faster."""
     import numpy as np
 
     if all_cases[index].setting.threads == 1:
-        return np.asarray(measurement.undisturbed[measurement.accepted][:, index])
-    wall: Any = measurement.look.wall[measurement.accepted][:, index]
+        return np.asarray(measurement.undisturbed[measurement.timed][:, index])
+    wall: Any = measurement.look.wall[measurement.timed][:, index]
     least: Array = np.array([wall[max(0, i - AROUND) : i + AROUND + 1].min() for i in range(len(wall))])
     return least
 

@@ -93,10 +93,17 @@ def _result(runs: Sequence[record.Result]) -> record.Result:
         processes=tuple(i for i, x in enumerate(runs) for _ in x.samples),
         faults=sum(x.faults or 0 for x in runs),
         witnesses=sum(x.witnesses for x in runs),
+        lost=_lost(runs),
         waits=max((x.waits for x in runs if x.waits is not None), default=None),
         canary=_canary(runs),
         warnings=tuple(warnings),
     )
+
+
+def _lost(runs: Sequence[record.Result]) -> float | None:
+    """Share of all rounds of the runs; None where one of them does not say."""
+    shares = [x.lost * len(x.samples) for x in runs if x.lost is not None]
+    return sum(shares) / sum(len(x.samples) for x in runs) if len(shares) == len(runs) else None
 
 
 def _canary(runs: Sequence[record.Result]) -> dict[str, Any]:

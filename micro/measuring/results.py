@@ -151,16 +151,14 @@ class Finished:
         m = self.measurement
         assert m is not None
         times = m.times[:, at]
-        median, low, high = stats.order_interval(times[m.accepted])
+        median, low, high = stats.order_interval(times[m.timed])
         lost = m.lost(at)
         status: record.Status = "ok"
         if lost > CONTENDED or "contended" in " ".join(warnings):
             status = "contended"
         work = find(case.problem.op, case.variant).executed(case.problem)
         if lost > CONTENDED:
-            own_clock = m.clocks[at] == kind_of(case.setting.device).clock
-            why = "were rejected" if own_clock else "lost more than 1 % of their time to others"
-            warnings = (*warnings, f"{lost:.0%} of its rounds {why}")
+            warnings = (*warnings, f"{lost:.0%} of its rounds {_disturbance(m, at, case)}")
         waits = m.waits(at)
         if waits > WAITS:
             warnings = (*warnings, f"waited voluntarily for {waits:.0%} of its time, which counts")
@@ -178,6 +176,7 @@ class Finished:
             rounds=tuple(range(len(times))),
             placements=tuple(int(x) for x in m.look.places[:, at]),
             rejected=tuple(int(r) for r in m.rejected.nonzero()[0]),
+            lost=lost,
             launches=(m.look.launches or m.opened.launches)[at],
             faults=m.look.faults,
             witnesses=m.look.witnesses[at] if m.look.witnesses else 0,
@@ -219,7 +218,9 @@ class Finished:
         blank = replace(blank, path=self._path(m, a, b))
         reason = judged.reason or (m.stopped if judged.verdict == "unresolved" else None)
         if judged.shown is None:
-            return replace(blank, verdict="unresolved", reason=f"{judged.reason}; {m.stopped}")
+            rejected = int(m.rejected.sum())
+            more = f", {rejected} more were rejected" if rejected else ""
+            return replace(blank, verdict="unresolved", reason=f"{judged.reason}{more}; {m.stopped}")
         shown = judged.shown
         notes = (*blank.notes, *_loop(m, self._column[a], self._column[b]), *judged.notes)
         filled = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
@@ -239,6 +240,17 @@ class Finished:
             if refusal := self._shares[i].refusal:
                 return f"{self.contest.cases[i].name} wrong: {refusal}"
         return None
+
+
+def _disturbance(m: Measurement, at: int, case: Case) -> str:
+    """What many of a case's rounds met with, and whether they are in its time."""
+    none = ": it has no other, and its time is theirs" * bool(m.rejected.all())
+    if m.clocks[at] == kind_of(case.setting.device).clock:
+        return f"were rejected{none}"
+    if m.clocks[at] == "cpu":
+        return "lost more than 1 % of their time to others, which processor time leaves out: they count"
+    others = "lost more than 1 % of their time to others"
+    return f"{others} and were rejected{none}" if m.rejected.any() else others
 
 
 def disturbed(m: Measurement, threads: int) -> Iterator[str]:
@@ -262,7 +274,7 @@ def _loop(m: Measurement, *columns: int) -> Iterator[str]:
     """That a ratio of very short calls is one of throughput, and how much of them is not theirs."""
     import numpy as np
 
-    shortest = float(np.median(m.times[m.accepted][:, columns], axis=0).min())
+    shortest = float(np.median(m.times[m.timed][:, columns], axis=0).min())
     share = m.opened.loop / shortest
     if share >= LOOP:
         most = next((step for step in STEPS if share <= step), 1.0)

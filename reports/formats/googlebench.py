@@ -86,8 +86,8 @@ def _timed(name: str, result: Result) -> list[dict[str, Any]]:
 
 
 def _figures(result: Result) -> dict[str, list[float]]:
-    """Times and rates of the accepted rounds."""
-    kept = flat.accepted(result)
+    """Times and rates of the accepted rounds, or of all where none was."""
+    kept = flat.timed(result)
     figures = _rates(result, [result.samples[i] for i in kept])
     if result.clock == "cpu" and len(result.wall_samples) == len(result.samples):
         figures["real_time"] = [result.wall_samples[i] * NANO for i in kept]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import IO
 
-from reports import attribution, table, unfinished
+from reports import attribution, findings, table, unfinished
 from reports.record import Run
 
 ENDINGS = (".md", ".markdown")
 
 
 def write(run: Run, stream: IO[str]) -> None:
-    for note in run.notes:
-        for sentence in note.data.get("sentences", ()) if note.topic != attribution.TOPIC else ():
-            stream.write(f"{sentence}\n\n")
+    for sentence in findings.said(run):
+        stream.write(f"{sentence}\n\n")
     write_attribution(run, stream)
     comparisons = table.comparisons(run)
     if comparisons.rows:

@@ -1,8 +1,8 @@
 """pyperf's JSON, for `pyperf compare_to`, `stats`, `check` and `hist`.
 
 One benchmark for each measured result, one run of it for each process that measured it: one, unless whole
-processes were compared. Its values are the accepted samples. Results without samples are left out: pyperf
-has no benchmark without values. pyperf calls every difference significant where two files hold unequal
+processes were compared. Its values are the accepted samples, or all where none was. Results without samples are left
+out: pyperf has no benchmark without values. pyperf calls every difference significant where two files hold unequal
 numbers of values, as two runs do whose ratios were known after different numbers of rounds;
 `python -m reports compare` has no such trap.
 """
@@ -67,7 +67,7 @@ def _benchmark(name: str, result: Result) -> dict[str, Any]:
 def _runs(result: Result) -> list[dict[str, list[float]]]:
     """The values of each process."""
     by_process: dict[int, list[float]] = {}
-    for i in flat.accepted(result):
+    for i in flat.timed(result):
         by_process.setdefault(result.processes[i] if result.processes else 0, []).append(result.samples[i])
     return [{"values": values} for values in by_process.values()]
 

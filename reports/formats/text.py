@@ -29,9 +29,8 @@ WRONG = "Not as it should be:"
 
 def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     console, wide = (_console(stream, width) for width in (WIDTH, WIDE))
-    for note in run.notes:
-        for sentence in note.data.get("sentences", ()) if note.topic != attribution.TOPIC else ():
-            console.print(sentence, style="bold", markup=False)
+    for sentence in findings.said(run):
+        console.print(sentence, style="bold", markup=False)
     attributions = attribution.of(run)
     for document in attributions:
         console.print(attribution.text(document), markup=False, soft_wrap=True)

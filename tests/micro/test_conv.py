@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kernels.errors import UsageError
@@ -110,13 +108,3 @@ def test_fft_takes_a_layer_of_a_person_s_and_keeps_its_own_filters() -> None:
     }
     filters = ((3, 1), (5, 2), (7, 3), (9, 4))
     assert sizes == {Conv(16, c, 20, 30, 4, edge, edge, pad=pad) for c in (8, 16) for edge, pad in filters}
-
-
-def test_fft_wins_from_the_smallest_filter_after_the_last_that_it_loses() -> None:
-    ratios = {3: 1.5, 5: 0.7, 7: 1.0, 9: 0.6, 11: 0.4}
-    layers = {edge: replace(LAYER, r=edge, s=edge, pad=0) for edge in ratios}
-    contested = [contest(layers[e], ("fft-scipy", ratio, 0.1, "faster"), word="fft") for e, ratio in ratios.items()]
-    first = answer(run(*contested))[0]
-    assert first.startswith("fft-scipy is faster than torch from 9×9 on (0.60 [0.50, 0.70] there): forward, ")
-    lost = contest(layers[3], ("fft-scipy", 1.5, 0.1, "slower"), word="fft")
-    assert "at no size up to 3×3" in answer(run(lost))[0]

@@ -145,11 +145,13 @@ def test_a_name_is_the_question_then_every_axis_and_setting() -> None:
         assert name == f"q/gemm/m:8/trans:nt/alpha:1/data:x%2Fy/variant:a/{want}"
 
 
-def test_rejected_rounds_do_not_count_unless_too_few_are_left() -> None:
+def test_rejected_rounds_do_not_count_however_few_are_left() -> None:
     many = result(samples=(1.0,) * 8, rounds=tuple(range(8)), rejected=(2, 7))
     assert flat.accepted(many) == [0, 1, 3, 4, 5, 6]
     few = replace(many, rejected=tuple(range(9 - stats.FEWEST)))
-    assert flat.accepted(few) == list(range(8))
+    assert flat.accepted(few) == flat.timed(few) == [3, 4, 5, 6, 7]
+    none = replace(many, rejected=tuple(range(8)))
+    assert flat.accepted(none) == [] and flat.timed(none) == list(range(8)), "a time is of something"
     assert flat.accepted(result()) == []
 
 

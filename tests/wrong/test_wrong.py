@@ -203,7 +203,7 @@ def measured(variant: str, rate: float) -> tuple[SimpleNamespace, list[Case]]:
     times[:, 0] *= one.problem.flops / flop_rate / rate
     times[:, 1] *= cases[1].problem.flops / flop_rate
     times[:, 2:] *= cases[2].problem.bytes / byte_rate
-    return SimpleNamespace(times=times, undisturbed=times, accepted=np.ones(32, bool)), cases
+    return SimpleNamespace(times=times, undisturbed=times, timed=np.ones(32, bool)), cases
 
 
 def test_faster_than_its_ceiling_is_refused() -> None:

@@ -127,7 +127,16 @@ def test_status_warnings_and_clocks_of_all_runs() -> None:
     busy = replace(busy, results=tuple(replace(x, **more) for x in busy.results))
     found = replicates.combined([one(1.1), busy]).results[0]
     assert (found.status, found.warnings) == ("contended", ("late", replicates.OTHER_CLOCK))
-    assert (found.witnesses, found.waits) == (4, 0.1)
+    assert (found.witnesses, found.waits, found.lost) == (4, 0.1, None)
+
+
+def test_the_share_of_rounds_lost_is_that_of_all_runs() -> None:
+    runs = [one(1.1, 24), one(1.1, 8)]
+    runs = [
+        replace(run, results=tuple(replace(x, lost=lost) for x in run.results))
+        for run, lost in zip(runs, (0.5, 0.1), strict=True)
+    ]
+    assert [x.lost for x in replicates.combined(runs).results] == [pytest.approx(0.4)] * 2
 
 
 def test_notes_of_all_runs_stay_but_those_of_their_own_rounds() -> None:

@@ -73,7 +73,7 @@ def shares(
     rounds = np.array(took) * noise
     wall = rounds * [1.0 if i < len(cases) else stopped for i in range(len(took))]
     look = SimpleNamespace(wall=wall)
-    found: Any = SimpleNamespace(times=wall, undisturbed=rounds, look=look, accepted=np.ones(ROUNDS, bool))
+    found: Any = SimpleNamespace(times=wall, undisturbed=rounds, look=look, timed=np.ones(ROUNDS, bool))
     return [case_ceilings.share(found, [*cases, *ceilings], i, limits) for i in range(len(cases))]
 
 
@@ -149,7 +149,7 @@ def test_a_ceiling_of_several_threads_is_the_fastest_visit_around() -> None:
     wall[ROUNDS // 2 :] = 2.0
     wall[np.arange(ROUNDS) % 4 > 0] *= 10
     look = SimpleNamespace(wall=wall)
-    measured: Any = SimpleNamespace(look=look, undisturbed=wall, accepted=np.ones(ROUNDS, bool))
+    measured: Any = SimpleNamespace(look=look, undisturbed=wall, timed=np.ones(ROUNDS, bool))
     least = case_ceilings.took(measured, cases, 1)
     assert (least[: ROUNDS // 2] == 1).all() and (least[ROUNDS // 2 + case_ceilings.AROUND :] == 2).all()
 

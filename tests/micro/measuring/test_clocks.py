@@ -14,7 +14,7 @@ from kernels.devices.base import Elapsed
 from kernels.devices.fake import Fake
 from kernels.launch import Setting
 from micro.measuring.clocks import clocks
-from micro.measuring.rounds import Goal, measure
+from micro.measuring.rounds import CONTENDED, Goal, measure
 from micro.planning.contest import Case, Contest
 from micro.worker import counters
 from micro.worker.client import Local
@@ -77,8 +77,8 @@ def test_by_the_processors_clock_times_are_processor_time_with_waits() -> None:
 class Busy(Fake):
     """Of every `period` visits one loses half of its time to others."""
 
-    def __init__(self, period: int) -> None:
-        super().__init__(lambda name, problem: CALL, noise=0.001)
+    def __init__(self, period: int, call: float = CALL) -> None:
+        super().__init__(lambda name, problem: call, noise=0.001)
         self.period, self.visits = period, 0
 
     def between(self, start: Any, end: Any) -> Elapsed:
@@ -96,8 +96,36 @@ def test_a_result_is_contended_above_a_fifth(own_state: Path, period: int, statu
         assert any("lost more than" in warning for warning in result.warnings) == (status == "contended")
         assert len(result.samples) == len(result.rounds) and result.wall_samples == ()
         assert set(result.rejected) <= set(result.rounds)
+        assert result.lost is not None and (result.lost > CONTENDED) == (status == "contended")
     assert measured(told)[0].rejected or period == 41
-    assert told.comparisons[0].verdict == "same"  # contention costs neither time nor verdict
+    assert told.comparisons[0].verdict == ("unresolved" if period == 1 else "same")
+
+
+def test_of_rounds_that_were_all_rejected_there_are_times_and_no_verdict(own_state: Path) -> None:
+    told = run(Local(Host(Busy(1), 0)), CONTEST, seconds=0.3)
+    (compared,) = told.comparisons
+    count = len(measured(told)[0].rounds)
+    assert (compared.verdict, compared.ratio, compared.p) == ("unresolved", None, None)
+    assert compared.reason == (
+        f"0 of the 6 rounds that an interval needs, {count} more were rejected; the budget ran out"
+    )
+    for result in measured(told):
+        assert result.seconds is not None and result.seconds.median == pytest.approx(CALL, rel=0.02)
+        assert result.warnings == (
+            "100% of its rounds lost more than 1 % of their time to others and were rejected: "
+            "it has no other, and its time is theirs",
+        )
+
+
+def test_by_processor_time_rounds_that_lost_time_count_and_are_said_to(own_state: Path) -> None:
+    told = run(Local(Host(Busy(1, 5e-3), 0)), CONTEST, seconds=1.0)
+    assert told.comparisons[0].verdict == "same"
+    for result in measured(told):
+        assert (result.status, result.clock, result.rejected, result.lost) == ("contended", "cpu", (), 1.0)
+        assert result.warnings == (
+            "100% of its rounds lost more than 1 % of their time to others, "
+            "which processor time leaves out: they count",
+        )
 
 
 class Sleeper(Fake):

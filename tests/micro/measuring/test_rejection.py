@@ -79,21 +79,22 @@ def test_several_threads_are_never_rejected() -> None:
     assert not lossy(lambda number: [0.5, 0.5], cases=cases).rejected.any()
 
 
-@pytest.mark.parametrize(("kept", "counted"), [(stats.FEWEST, stats.FEWEST), (stats.FEWEST - 1, 15)])
-def test_too_few_accepted_rounds_make_all_count(monkeypatch: pytest.MonkeyPatch, kept: int, counted: int) -> None:
+@pytest.mark.parametrize(("kept", "verdict"), [(stats.FEWEST, "slower"), (stats.FEWEST - 1, "unresolved")])
+def test_too_few_accepted_rounds_have_no_verdict(monkeypatch: pytest.MonkeyPatch, kept: int, verdict: str) -> None:
     """Fifteen rounds and then no more: every look after the first is empty-handed."""
     monkeypatch.setattr("micro.measuring.rounds.OVERRUN", 0.0)
     m = lossy(lambda number: [0.0 if number < kept else 0.02, 0.0], seconds=15.5 * SHORT.round)
     assert len(m.times) == 15
     assert int((~m.rejected).sum()) == kept
-    assert int(m.accepted.sum()) == len(m.logs(0, 1)) == counted
+    assert int(m.accepted.sum()) == int(m.timed.sum()) == len(m.logs(0, 1)) == kept
+    assert m.judgments[0, 1].verdict == verdict
 
 
-def test_a_machine_that_is_never_quiet_still_gets_an_answer() -> None:
+def test_a_machine_that_is_never_quiet_gets_times_and_no_verdict() -> None:
     m = lossy(lambda number: [0.5, 0.5], seconds=0.02)
     assert m.rejected.all()
-    assert m.accepted.all()
-    assert stats.judge(m.logs(0, 1), 0.01).verdict == "slower"
+    assert not m.accepted.any() and m.timed.all()
+    assert (m.judgments[0, 1].verdict, m.judgments[0, 1].shown) == ("unresolved", None)
 
 
 def test_a_fixed_number_of_rounds_ends_though_all_are_rejected() -> None:

@@ -216,7 +216,8 @@ def test_generations_are_counted_among_those_asked_for(rounds: list[tuple[int, b
             3.0,
             [
                 "generation 1 of 3: 1 round, 3 of 10 s",
-                "its 6 rounds take about 18 s, longer than its share of the budget",
+                "its 6 rounds take about 18 s, longer than its share of the budget: about 59 s more; "
+                "--runs 1 or a smaller --batch takes less",
             ],
         ),
         (
@@ -225,7 +226,8 @@ def test_generations_are_counted_among_those_asked_for(rounds: list[tuple[int, b
             20.0,
             [
                 "generation 1 of 3: 1 of 6 rounds, 20 s",
-                "its 6 rounds take about 120 s, and nothing of the budget is left",
+                "its 6 rounds take about 120 s, and nothing of the budget is left: about 348 s more; "
+                "--runs 1 or a smaller --batch takes less",
             ],
         ),
     ],
@@ -233,7 +235,7 @@ def test_generations_are_counted_among_those_asked_for(rounds: list[tuple[int, b
 def test_progress_names_what_ends_a_generation(seconds: float, number: int, spent: float, lines: list[str]) -> None:
     """Its share of the budget, or where that is too small its fewest rounds."""
     plan = replace(PLAN, seconds=seconds, generations=3)
-    assert list(turns._progress(plan, Taken(0, number, spent, False))) == lines
+    assert list(turns._progress(plan, Taken(0, number, spent, False), 4.0)) == lines
 
 
 def test_an_entry_is_what_it_was(tmp_path: Path) -> None:

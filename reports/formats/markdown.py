@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import IO
 
-from reports import attribution, table
+from reports import attribution, busy, table
 from reports.record import Run
 
 
 def write(run: Run, stream: IO[str]) -> None:
+    if sentence := busy.sentence(run):
+        stream.write(f"{sentence}\n\n")
     for note in run.notes:
         for sentence in note.data.get("sentences", ()) if note.topic != attribution.TOPIC else ():
             stream.write(f"{sentence}\n\n")

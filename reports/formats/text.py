@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
-from reports import attribution, findings, table
+from reports import attribution, busy, findings, table
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     console, wide = (
         Console(file=stream, highlight=False, width=None if stream.isatty() else width) for width in (WIDTH, WIDE)
     )
+    if sentence := busy.sentence(run):
+        console.print(sentence, style="bold", markup=False, soft_wrap=True)
     for note in run.notes:
         for sentence in note.data.get("sentences", ()) if note.topic != attribution.TOPIC else ():
             console.print(sentence, style="bold", markup=False)

@@ -73,7 +73,7 @@ def is_user(op: str, name: str) -> bool:
 @functools.cache
 def find(op: str, name: str) -> Variant[Any]:
     """A variant by name: a row; `family:parameter`; `row*20`, twenty calls as one launch, `row*20~b` its twin;
-    or the user's own, `module:NAME` or `file.py:NAME`. Raises UsageError."""
+    or the user's own, `module:NAME`, `file.py:NAME` or `file.c:NAME`. Raises UsageError."""
     if times := re.fullmatch(TIMES, name):
         from kernels import repeated  # here and below: most names need neither, and a command starts without them
 
@@ -91,6 +91,6 @@ def find(op: str, name: str) -> Variant[Any]:
         from kernels import users
 
         return users.load(name)
-    if name.endswith(".py"):
+    if name.endswith((".py", ".c", ".so")):
         raise UsageError(f"--variant {name}: name a function in it, as {name}:product")
     raise UsageError(f"--variant {name}: {choice(name, (x.name for x in variants(op)))}")

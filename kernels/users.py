@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kernels import state
+from kernels import state, users_c
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError, said
 from kernels.launch import Bind, Launch
@@ -32,7 +32,8 @@ PICKLED = ".pkl"
 
 
 def load(name: str) -> Variant[Any]:
-    """`module:NAME`, `file.py:NAME`, or what `name_of` says of a Python function. Raises UsageError.
+    """`module:NAME`, `file.py:NAME`, `file.c:NAME`, `file.so:NAME`, or what `name_of` says of a Python function. Raises
+    UsageError.
 
     A function gets arrays in the problem's order, inputs first, and writes the outputs; or it returns a
     Launch, which is then what is timed. Its attribute `precision` says what it computes in, fp32 if none;
@@ -40,6 +41,8 @@ def load(name: str) -> Variant[Any]:
     """
     place, _, attribute = name.rpartition(":")
     try:
+        if place.endswith(users_c.SUFFIXES):
+            return _compiled(name, Path(place), attribute)
         kernel, path = _pickled(Path(place)) if place.endswith(PICKLED) else _attribute(place, attribute)
     except FileNotFoundError:
         raise UsageError(f"--variant {name}: there is no file {place}") from None
@@ -63,6 +66,12 @@ def load(name: str) -> Variant[Any]:
         kernel=lambda: (_digest(path), None),
         python=True,
     )
+
+
+def _compiled(name: str, path: Path, function: str) -> Variant[Any]:
+    """Of a function in C."""
+    prepare = users_c.prepare_of(path, function)
+    return Variant(name, "cpu", "user", prepare, kernel=lambda: (_digest(path), None))
 
 
 def name_of(function: Callable[..., Any]) -> str:

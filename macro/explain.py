@@ -128,7 +128,7 @@ def _explain(asked: ExplainRequest) -> int:
 
 def _say(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
     """The text, the documents, the picture; 1 where one of them cannot be written."""
-    from micro.command.outputs import for_people, written
+    from micro.command.outputs import for_people, whole, written
 
     people = for_people(outputs)
 
@@ -138,7 +138,7 @@ def _say(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
 
     def document(kind: str, stream: IO[str]) -> None:
         formats.write_attribution(kind, run, stream)
-        stream.flush()
+        whole(stream)
 
     documents = [(f"--{kind}", partial(document, kind, stream), stream) for kind, stream in streams.items()]
     return written([("stdout", text, people), *documents], run, outputs)

@@ -115,10 +115,10 @@ BENCHMARK = Benchmark(
             all="three passes, more layers",
         ),
         "norm_and_pool": Question(
-            "what do a network's normalizations and poolings take, beside its convolutions? (about 60 s)",
+            "what do a network's normalizations and poolings take, beside its convolutions? (about 90 s)",
             norm_pool.contests,
             shares,
-            60.0,
+            90.0,
             all="ResNet-50 too",
         ),
     },

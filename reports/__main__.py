@@ -132,8 +132,8 @@ def export(arguments: argparse.Namespace) -> int:
         formats.write(arguments.kind, run, _stdout(arguments.kind))
         return 0
     try:
-        if output.exists() and output.samefile(arguments.file):
-            print(f"reports export: -o {output}: it is the run file itself; name another", file=sys.stderr)
+        if reason := _not_there(output, arguments.kind, arguments.file):
+            print(f"reports export: -o {output}: {reason}", file=sys.stderr)
             return 2
         with output.open("w", encoding="utf-8") as stream:
             formats.write(arguments.kind, run, stream)
@@ -141,6 +141,16 @@ def export(arguments: argparse.Namespace) -> int:
         print(f"reports export: -o {output}: {error.strerror}; name a file in a folder that is there", file=sys.stderr)
         return 2
     return 0
+
+
+def _not_there(output: Path, kind: str, source: Path) -> str | None:
+    """Why a file that stands there is not replaced."""
+    usual = formats.endings(kind)
+    if output.exists() and output.samefile(source):
+        return "it is the run file itself; name another"
+    if output.is_file() and output.suffix.lower() not in ("", *usual):
+        return f"there is such a file, and its name does not end in {' or '.join(usual)}: name another"
+    return None
 
 
 def _stdout(kind: str) -> IO[str]:

@@ -18,18 +18,18 @@ LIMITS = {"--budget": 1, "--target": 1, "--margin": 1, "--until": 1, "--device":
 def sentences(first: Run, second: Run, processes: int) -> list[str]:
     """Why there is none, and the commands that give one of so many processes."""
     why = f"No verdict: from process to process times differ by a per cent or two, so it takes {processes} of each run."
-    commands = list(dict.fromkeys(_words(run) for run in (first, second)))
+    commands = [_words(run) for run in (first, second)]
     if not all(commands):
         return [f"{why} `--replicate {processes}` gives a run so many; python -m micro.ab measures two in turns."]
     plain = [_without(words, OUTPUTS) for words in commands]
-    again = [
+    a, b = (
         shlex.join(["python", "-m", *words, "--replicate", str(processes), "-o", f"{name}{processes}.jsonl"])
-        for words, name in zip(plain, "ab", strict=False)
-    ]
+        for words, name in zip(plain, "ab", strict=True)
+    )
+    other = f"the same, -o b{processes}.jsonl" if plain[0] == plain[1] else b
     turns = shlex.join(_without(plain[0], LIMITS))
-    both = "the same where b ran, into another file" if len(again) == 1 else f"b: {again[1]}"
     return [
-        f"{why} Where each ran, a: {again[0]}; {both}.",
+        f"{why} Where a ran: {a}; where b ran: {other}.",
         f"Or both in turns, on this machine: python -m micro.ab --repo-a OLD --repo-b NEW -- {turns}",
     ]
 

@@ -19,6 +19,8 @@ WITNESSES = (
     ("cannot tell", "cannot tell"),
     ("one witness", "have one witness"),
 )
+CHANCE, ALONE = "may be chance", "†"
+ALONE_SENTENCE = f"{ALONE} its own 95 % interval excludes 0; certain is what does so with all causes tested at once"
 PARTS = "work, rate"
 LEGEND = {  # rows and causes whose names do not say it, the two last ones always
     "dgrad": "product for the gradient of a layer's input",
@@ -101,14 +103,16 @@ def _causes(explained: Explanation, least: float) -> list[str]:
     ]
     step = explained.step
     lines.append(["step", *unit.row(step["a"], step["b"]), unit.interval(*explained.interval), ""])
-    return _aligned(["cause", *unit.head(explained), "95 %", ""], lines, left=1)
+    table = _aligned(["cause", *unit.head(explained), "95 %", ""], lines, left=1)
+    return [*table, ALONE_SENTENCE] if any(line[-1] == CHANCE + ALONE for line in lines) else table
 
 
 def _verdict(bar: Bar, least: float) -> str:
     """Nothing of what is not tested, nor of a difference too small for a word."""
     if bar.name == RESIDUAL or bar.low is None or abs(bar.gap) < least:
         return ""
-    return "certain" if bar.sure else "may be chance"
+    alone = bar.high is not None and not bar.low <= 0 <= bar.high
+    return "certain" if bar.sure else CHANCE + ALONE * alone
 
 
 def _cells(explained: Explanation, least: float) -> list[str]:

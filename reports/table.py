@@ -45,6 +45,7 @@ HEAD = Ratio(
     "of ceiling",
     "worst error",
 )
+BUT_SHOWN = "†"  # beside a verdict that the interval shown does not explain
 WHOLE = (HEAD.ratio, HEAD.next)  # columns whose cells are never broken
 CONTENDED = "contended"
 
@@ -91,9 +92,12 @@ def _unresolved(run: Run) -> str | None:
     """What the word means, where it stands."""
     if not any(comparison.verdict == "unresolved" for comparison in run.comparisons):
         return None
+    shown = (
+        f" {BUT_SHOWN}: the {stats.SHOWN:.0%} interval shown excludes 1, and this wider one does not clear the margin."
+    )
     return (
         f"unresolved: the {stats.JUDGED:.0%} interval, which verdicts are taken from, neither lies beyond the margin "
-        "of its comparison nor inside it."
+        f"of its comparison nor inside it.{shown * any(map(_but_shown, run.comparisons))}"
     )
 
 
@@ -107,6 +111,12 @@ def _contended(rows: Sequence[Ratio]) -> str | None:
     )
 
 
+def _but_shown(comparison: Comparison) -> bool:
+    """Unresolved, though the interval that stands beside it excludes 1."""
+    low, high = comparison.low, comparison.high
+    return comparison.verdict == "unresolved" and ((low is not None and low > 1) or (high is not None and high < 1))
+
+
 def _ratio(
     comparison: Comparison, contender: Result, baseline: Result, home: str, notes: tuple[str, list[str]]
 ) -> Ratio:
@@ -114,7 +124,7 @@ def _ratio(
     its number."""
     common, first, second = contrast(contender, baseline)
     mark, remarks = notes
-    verdict = _verdict(comparison, mark, contender, baseline)
+    verdict = _verdict(comparison, mark + BUT_SHOWN * _but_shown(comparison), contender, baseline)
     own = comparison.notes if comparison.ratio is not None else ()
     for each in filter(None, (comparison.reason, *own)):
         remark = footnotes.kind(each, (contender, baseline))
@@ -155,7 +165,7 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
     op, *first = contender.name.split("/")
     _, *second = baseline.name.split("/")
     if contender.op != baseline.op:
-        return f"{op} beside {baseline.op}", _whole(first), _whole(second)
+        return f"{op}/{baseline.op}", _whole(first), _whole(second)
     shared = [word for word in first if word in second and word != "threads:1"]
     only = [[word for word in words if word not in others] for words, others in ((first, second), (second, first))]
     keys = sorted({word.partition(":")[0] for words in only for word in words})

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 
+LEAST = 1e-12  # a thousandth of the smallest prefix: what is left of a sum that cancels is less
+
 
 def scaled(value: float, unit: str, digits: int = 3) -> str:
     """`4.58 µs`, `118 GFLOP/s`: three figures and an SI prefix."""
-    if value == 0 or not math.isfinite(value):
+    if abs(value) < LEAST:
+        return f"0 {unit}"
+    if not math.isfinite(value):
         return f"{value:g} {unit}"
     value = float(f"{value:.{digits - 1}e}")  # rounded first: 999.9 µs is 1.00 ms
     step = max(-3, min(5, math.floor(math.log10(abs(value)) / 3 + 1e-9)))
@@ -24,7 +28,7 @@ def seconds(value: float | None) -> str:
 
 def signed(value: float) -> str:
     """Seconds with their sign."""
-    return ("+" if value >= 0 else "−") + seconds(abs(value))
+    return ("+" if value > -LEAST else "−") + seconds(abs(value))
 
 
 def binary(value: float) -> str:

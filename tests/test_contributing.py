@@ -48,7 +48,7 @@ SLOW = {"Add a framework"}  # trains a network of its own size four times, and i
 )
 def test_recipe(title: str, text: str, tmp_path: Path) -> None:
     copy(tmp_path)
-    for path, code in re.findall(r"```python\n# file: (\S+)\n(.*?)```", text, flags=re.S):
+    for path, code in re.findall(r"```(?:python|c)\n(?:#|//) file: (\S+)\n(.*?)```", text, flags=re.S):
         target = tmp_path / path
         assert not target.exists(), f"{path}: to add is to add a file"
         target.parent.mkdir(parents=True, exist_ok=True)

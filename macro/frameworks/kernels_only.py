@@ -1,4 +1,5 @@
-"""The suite's own kernels, one after another, the best variant of each product as measured: the floor of a step."""
+"""The suite's own kernels, one after another, the best variant of each product as measured: what a step needs, or near
+it."""
 
 import json
 import sys

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+
 from macro.timing.turns import Plan
-from reports import units
-from reports.figures.steps import floor
+from reports import stats, units
+from reports.figures.steps import FLOOR, floor
 from reports.record import Result, Run
 
 INSIDE = {
@@ -16,7 +18,8 @@ WAITS = 0.01  # of a step: what waits less is not spoken of
 
 
 def sentences(plan: Plan, run: Run) -> list[str]:
-    """What is inside; each framework's time; the floor; where the operating system's memory shows."""
+    """What is inside; each framework's time, and over the suite's own kernels; where the operating system's memory
+    shows; who is below what should be the floor."""
     net = plan.network
     asked = {"network": net.name, "batch": plan.batch, "phase": plan.phase}  # a file may hold runs of others
     timed = [r for r in run.results if r.role == "measured" and r.seconds and asked.items() <= r.problem.items()]
@@ -28,7 +31,58 @@ def sentences(plan: Plan, run: Run) -> list[str]:
     ]
     for result in sorted(timed, key=lambda r: r.seconds.median if r.seconds else 0.0):
         lines.append(_one(result, timed))
+    return [*lines, *_below(plan, timed)]
+
+
+def _over(result: Result, least: Result) -> stats.Interval | None:
+    """How many times a step's time is another's, round by round as comparisons are; None of too few rounds."""
+    import numpy as np
+
+    groups: dict[int, list[float]] = {}
+    base = dict(zip(zip(least.processes, least.rounds, strict=True), least.samples, strict=True))
+    for generation, number, seconds in zip(result.processes, result.rounds, result.samples, strict=True):
+        if (generation, number) in base:
+            groups.setdefault(generation, []).append(float(np.log(seconds / base[generation, number])))
+    whole = [np.array(x) for x in groups.values() if len(x) >= stats.FEWEST]
+    return stats.nested(whole, 0.0).shown
+
+
+def _times(result: Result, least: Result) -> str:
+    """`1.13 [1.08, 1.19] times kernels-only`"""
+    assert result.seconds is not None and least.seconds is not None
+    ratio = _over(result, least)
+    if ratio is None:
+        return f"{result.seconds.median / least.seconds.median:.2f} times {FLOOR}, no interval"
+    return f"{units.ratio(ratio.center, ratio.low, ratio.high)} times {FLOOR}"
+
+
+def _below(plan: Plan, timed: list[Result]) -> list[str]:
+    """Frameworks that take less than the suite's own kernels, for certain or not."""
+    lines = []
+    for result in timed:
+        least = floor(result, timed)
+        if least is None or least is result or not least.seconds or not result.seconds:
+            continue
+        ratio = _over(result, least)
+        if (ratio.center if ratio else result.seconds.median / least.seconds.median) >= 1:
+            continue
+        sure = "" if ratio and ratio.high < 1 else ", which may be chance"
+        lines.append(
+            f"{result.variant} (heap {result.heap}) is below {FLOOR}, {_times(result, least)}{sure}: {FLOOR} takes "
+            f"for each product what was fastest in a few calls, and is no bound. Why: {_explained(plan, result)}"
+        )
     return lines
+
+
+def _explained(plan: Plan, result: Result) -> str:
+    """The line that explains a framework beside the suite's own kernels."""
+    division = str(result.problem["division"])
+    return (
+        f"python -m macro explain {plan.named} {FLOOR} {shlex.quote(result.variant)} --batch {plan.batch} "
+        f"--phase {plan.phase} --threads {result.threads} --heap {result.heap}"
+        + f" --division {division}"
+        * (division != "default")
+    )
 
 
 def _one(result: Result, timed: list[Result]) -> str:
@@ -37,7 +91,7 @@ def _one(result: Result, timed: list[Result]) -> str:
     least = floor(result, timed)
     near = ""
     if least is not None and least.seconds and least is not result:
-        near = f", {result.seconds.median / least.seconds.median:.2f} times kernels-only"
+        near = f", {_times(result, least)}"
     kind = "wall"
     if result.clock == "cpu":
         waits = step.get("blocked", 0.0) > WAITS * result.seconds.median

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from micro.answers.conv_fft import crossovers
 from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Comparison, Run
@@ -13,7 +14,7 @@ from reports.record import Comparison, Run
 def answer(run: Run) -> list[str]:
     """The crossovers of FFT, then a sentence a contest: who is fastest, and against what."""
     fastest = [sentence for contest in run.contests for sentence in _fastest(contest)]
-    return [*_crossovers(run), *fastest]
+    return [*crossovers(run), *fastest]
 
 
 def _shown(one: Comparison) -> str:
@@ -41,27 +42,3 @@ def _fastest(contest: record.Contest) -> Iterator[str]:
         return
     best = min(faster, key=lambda one: one.ratio or 1.0)
     yield f"{where}: {parse(best.contender).variant} takes {_shown(best)} times what {baseline.variant} takes."
-
-
-def _crossovers(run: Run) -> Iterator[str]:
-    """By image, pass and kernel: the smallest filter from which on FFT's whole interval lies below 1."""
-    edges: dict[tuple[str, str, str, str], list[tuple[int, Comparison]]] = {}
-    for contest in run.contests:
-        if not contest.contest.startswith("fft/"):
-            continue
-        for one in contest.comparisons:
-            contender, baseline = parse(one.contender), parse(one.baseline)
-            problem: Any = contender.problem
-            if "fft" in contender.variant and one.ratio is not None:
-                image = f"{problem.c}→{problem.k} channels, {problem.h}×{problem.w}, batch {problem.n}"
-                key = (image, problem.direction, contender.variant, baseline.variant)
-                edges.setdefault(key, []).append((problem.r, one))
-    for (image, direction, variant, against), measured in edges.items():
-        measured.sort(key=lambda pair: pair[0])
-        slower = [edge for edge, one in measured if one.high is None or one.high >= 1]
-        first = next((edge for edge, _ in measured if edge > max(slower, default=0)), None)
-        if first is None:
-            where = f"at no size up to {measured[-1][0]}×{measured[-1][0]}"
-        else:
-            where = f"from {first}×{first} on ({_shown(dict(measured)[first])} there)"
-        yield f"{variant} is faster than {against} {where}: {direction}, {image}."

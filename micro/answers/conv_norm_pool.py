@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 KINDS = {
     ("norm", "train"): "Batch normalization",
-    ("norm", "frozen"): "Batch normalization by kept statistics",
+    ("norm", "frozen"): "Batch normalization with kept statistics",
     ("norm", "lrn"): "Local response normalization",
     ("pooling", ""): "Max-pooling",
 }
-FORMS = {"c-ops": "c, operation by operation"}
+FORMS = {"c-ops": "c (operation by operation)"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def _network(name: str, variant: str, contests: Sequence[record.Contest]) -> Ite
             yield f"{net.title}: no sum of its convolutions by {variant}: {lost.name} {lost.status}: {lost.reason}."
             return
         if accepted(_convolutions(contest)[0]):  # a layer all of whose rounds were rejected is left out
-            measured.append(_measured(counts[contest.contest.split("/")[2]], contest))
+            measured.append(_measured(counts[contest.contest.split("/")[2].removeprefix("layer:")], contest))
     if not measured:
         yield f"{net.title}: no sum of its convolutions by {variant}: all rounds were rejected."
         return
@@ -109,7 +109,7 @@ def _share(after: Sequence[Times], convolution: Sequence[Times]) -> tuple[str, s
     share = whole / base
     seconds = f"{units.seconds(whole)} beside {units.seconds(base)}"
     if min(map(len, convolution)) < stats.FEWEST:
-        return f"{100 * share:.2g} %, without an interval,", seconds
+        return f"{100 * share:.2g} % (no interval from fewer than {stats.FEWEST} rounds: a longer --budget)", seconds
     rest = [mine - share * theirs for mine, theirs in zip(after, convolution, strict=True)]
     half = math.hypot(*(stats.estimate(x).half(1 - stats.SHOWN) for x in rest)) / base
     places = min(2, max(0, math.ceil(-math.log10(max(100 * half, 1e-9)))))

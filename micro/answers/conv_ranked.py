@@ -123,10 +123,14 @@ def _row(contest: Contest, use: Use) -> Row | None:
     if default.seconds is None:
         return None
     setting = parse(default.name).setting
-    rivals = {one.contender: parse(one.contender) for one in contest.comparisons if one.baseline == default.name}
-    own = {name for name, x in rivals.items() if x.setting == setting and not find(x.problem.op, x.variant).constant}
-    faster = [one for one in contest.comparisons if one.verdict == "faster" and one.contender in own]
-    return Row(use, contest, default, len(own), min(faster, key=lambda one: one.ratio or 1.0, default=None))
+    rivals = []
+    for one in contest.comparisons:
+        rival = parse(one.contender)
+        keeps = find(rival.problem.op, rival.variant).constant
+        if one.baseline == default.name and rival.setting == setting and not keeps:
+            rivals.append(one)
+    faster = [one for one in rivals if one.verdict == "faster"]
+    return Row(use, contest, default, len(rivals), min(faster, key=lambda one: one.ratio or 1.0, default=None))
 
 
 def _sentence(row: Row) -> str:
@@ -147,10 +151,12 @@ def _sum(rows: Sequence[Row], whole: str) -> str:
     half = math.sqrt(sum(row.half**2 for row in rows))
     most = max(row.rivals for row in rows)
     chosen = f", each of the fastest chosen from up to {most} in the same rounds" if most > 1 else ""
+    gained = "nothing that is certain could be gained"
+    if gain:
+        gained = f"{_interval(gain, half)} of them ({gain / seconds:.0%}) could be gained"
     return (
-        f"{whole} take {units.seconds(seconds)} with {_names(rows)}; {_interval(gain, half)} of them "
-        f"({gain / seconds:.0%}) could be gained{chosen}; kernels that keep a transformed filter are no rivals there, "
-        "for a step changes it."
+        f"{whole} take {units.seconds(seconds)} with {_names(rows)}; {gained}{chosen}; kernels that keep a transformed "
+        "filter are no rivals there, for a step changes it."
     )
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from micro.answers.band import Band, Pair, chosen, interval, pairs
 from micro.planning.benchmark import Request
-from micro.planning.contest import Contest
+from micro.planning.contest import Case, Contest, parse
+from reports import units
 
 if TYPE_CHECKING:
+    from kernels.ops.gemm.problem import Gemm
     from reports.record import Comparison, Run
 
 LEAD = {"openblas": "OpenBLAS on this machine", "cublas": "cuBLAS on this GPU"}
 CLAIM = "the published claim is 3 times (arXiv 1608.07249)"
 PUBLISHED = (1024, 2048)  # M and N
+LONGER = "--budget 120s"
 NEAR = 1.25  # bounds of a crossover this near to each other are near enough
 
 
@@ -27,28 +30,67 @@ SMALL_BATCH = Band("NT/NN of OpenBLAS's AVX-512 kernels at M = {m}, N = {n}, K =
 
 
 def transpose_answer(run: Run) -> list[str]:
-    """The largest effect that is certain, what the published product takes, and the expectations."""
+    """What the published product takes, what each library's take, the largest effect that is certain; then whether
+    transposing first pays, and the expectations."""
     seed = list(pairs(run, "strategy/"))
-    sentences = _largest([*seed, *pairs(run, "nn-nt/")])
-    for _, comparison, first, second in seed:
-        if first.problem.trans == "nn" and second.variant in LEAD:
-            p = second.problem
-            shown = interval(comparison)
-            sentences.append(
-                f"Of the published shape ({p.m}×{p.k} times {p.n}×{p.k} transposed) the product takes {shown} times "
-                f"what it takes untransposed, in {LEAD[second.variant]}; {CLAIM}."
-            )
+    sentences = [*_published(run), *_by_library(run)]
+    sentences += _largest([*seed, *pairs(run, "nn-nt/")], run)
     sentences += _first_or_not(seed)
-    sentences += _range(run)
     sentences += [band for _, c, a, b in seed for band in _bands(c, a, b)]
     sentences += _small_batch(run)
     return sentences
 
 
-def _largest(candidates: list[Pair]) -> list[str]:
-    """Where a transposed B costs or saves most, of what is certain: read transposed (NT) over untransposed (NN)."""
-    read = [p for p in candidates if (p.baseline.problem.trans, p.contender.problem.trans) == ("nn", "nt")]
-    read = [p for p in read if p.baseline.variant == p.contender.variant]
+def _published(run: Run) -> Iterator[str]:
+    """The shape of the question, whatever was more to be seen elsewhere."""
+    for contest in run.contests:
+        for one in contest.comparisons if contest.contest.startswith("strategy/") else ():
+            first, second = (parse(name) for name in (one.baseline, one.contender))
+            before, p = (cast("Gemm", case.problem) for case in (first, second))
+            if (before.trans, p.trans) != ("nn", "nt") or second.variant not in LEAD:
+                continue
+            shape = "the published shape" if (p.m, p.n) == PUBLISHED else "the shape asked for"
+            product = f"{shape} ({p.m}×{p.k} times {p.n}×{p.k} transposed)"
+            where = f"in {LEAD[second.variant]}"
+            if one.ratio is not None:
+                takes = f"the product takes {interval(one)} times what it takes untransposed"
+                yield f"Of {product} {takes}, {where} ({one.verdict}); {CLAIM}."
+            elif timed := [x for x in contest.results if x.name == one.contender and x.seconds]:
+                few = f"{len(timed[0].samples)} rounds, again with {LONGER}"
+                yield f"At {product} it is not certain what transposing costs {where}: {few}; {CLAIM}."
+
+
+def _by_library(run: Run) -> list[str]:
+    """From the smallest to the largest NT/NN of each, over all M."""
+    libraries: dict[str, list[Pair]] = {}
+    for pair in pairs(run, "nn-nt/"):
+        if _read_transposed(pair):
+            libraries.setdefault(pair.contender.variant, []).append(pair)
+    sizes = {pair.contender.problem.m for some in libraries.values() for pair in some}
+    if sum(map(len, libraries.values())) < 2:
+        return []
+    over = " to ".join(map(str, dict.fromkeys((min(sizes), max(sizes)))))
+    return [f"By library, NT/NN at M = {over}: {'; '.join(_over_sizes(*library) for library in libraries.items())}."]
+
+
+def _over_sizes(library: str, sizes: list[Pair]) -> str:
+    """`openblas-scipy 0.32 to 0.80, certain in 2 of 3`"""
+    ratios = [one.comparison.ratio or 1.0 for one in sizes]
+    ends = dict.fromkeys(f"{ratio:.2f}" for ratio in (min(ratios), max(ratios)))
+    certain = sum(one.comparison.verdict in ("slower", "faster") for one in sizes)
+    return f"{library} {' to '.join(ends)}, certain in {certain} of {len(sizes)}"
+
+
+def _read_transposed(pair: Pair) -> bool:
+    """Whether it is NT over NN, of one library."""
+    same = pair.baseline.variant == pair.contender.variant
+    return same and (pair.baseline.problem.trans, pair.contender.problem.trans) == ("nn", "nt")
+
+
+def _largest(candidates: list[Pair], run: Run) -> list[str]:
+    """Where a transposed B costs or saves most, of what is certain: which layout takes longer there, and what the
+    fastest library needs for it, which shows whose oddity that is."""
+    read = [p for p in candidates if _read_transposed(p)]
     if not read:
         return []
     certain = [p for p in read if p.comparison.verdict in ("slower", "faster")]
@@ -59,13 +101,29 @@ def _largest(candidates: list[Pair]) -> list[str]:
             f"{ends[0]:.2f} to {ends[-1]:.2f} times, {len(read)} ratios."
         ]
     most = max(certain, key=lambda p: abs(math.log(p.comparison.ratio or 1.0)))
-    word = {"slower": "costs", "faster": "saves"}[most.comparison.verdict]
-    case = most.contender
+    slower = most.comparison.verdict == "slower"
+    case = most.contender if slower else most.baseline
+    seconds = {x.name: x.seconds.median for x in most.contest.results if x.seconds}
+    took = units.seconds(seconds.get(case.name))
     return [
-        f"A transposed B {word} time: read transposed (NT) it takes {interval(most.comparison)} times what it takes "
-        f"untransposed (NN), at M = {case.problem.m} in {case.variant}{chosen(len(read))}; certain in {len(certain)} "
-        f"of {len(read)}."
+        f"The largest difference that is certain, of one library at one M: {case.problem.trans.upper()} in "
+        f"{case.variant} at M = {case.problem.m} takes longer than {'NN' if slower else 'NT'}, NT/NN is "
+        f"{interval(most.comparison)}{chosen(len(read))}; certain in {len(certain)} of {len(read)}."
+        + _elsewhere(run, case, took)
     ]
+
+
+def _elsewhere(run: Run, case: Case, took: str) -> str:
+    """The fastest of the same problem."""
+    same = [
+        (x.seconds.median, x.variant)
+        for x in run.results
+        if x.role == "measured" and x.seconds and parse(x.name).problem == case.problem
+    ]
+    least, variant = min(same, default=(0.0, case.variant))
+    if variant == case.variant:
+        return ""
+    return f" There its {took} stand beside {units.seconds(least)} in {variant}."
 
 
 def _small_batch(run: Run) -> Iterator[str]:
@@ -96,18 +154,6 @@ def _first_or_not(seed: list[Pair]) -> list[str]:
     shown = interval(best)
     how = f"{shown} times the direct product{chosen(len(comparisons))}"
     return [f"Transposing it first {word.get(best.verdict, 'is unresolved')}: {how}."]
-
-
-def _range(run: Run) -> list[str]:
-    """The smallest and the largest ratio over M and libraries."""
-    ratios = [(c.ratio, b) for _, c, _, b in pairs(run, "nn-nt/") if c.ratio is not None]
-    if len({b.problem.m for _, b in ratios}) < 2:
-        return []
-    low, high = min(ratios, key=lambda x: x[0]), max(ratios, key=lambda x: x[0])
-    ends = [f"{ratio:.2f} ({case.variant}, M = {case.problem.m})" for ratio, case in (low, high)]
-    return [
-        f"It depends on M and on the library: NT/NN runs from {ends[0]} to {ends[1]}, the ends of {len(ratios)} ratios."
-    ]
 
 
 def _bands(comparison: Comparison, first: Any, second: Any) -> Iterator[str]:

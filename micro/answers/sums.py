@@ -9,13 +9,18 @@ from reports.record import Contest, Result
 
 
 def ratio(contest: Contest, contender: Sequence[Result], baseline: Sequence[Result]) -> str | None:
-    """`0.290 [0.281, 0.300]`, as the contest's own ratios are judged; None where a case of either has no time, or there
-    are too few rounds for an interval."""
-    if not all(result.seconds for result in (*contender, *baseline)):
+    """`0.290 [0.281, 0.300]`; None where `judged` says nothing."""
+    shown = judged(contest, contender, baseline)
+    return None if shown is None else units.ratio(shown.center, shown.low, shown.high)
+
+
+def judged(contest: Contest, contender: Sequence[Result], baseline: Sequence[Result]) -> stats.Interval | None:
+    """As the contest's own ratios are; None where a case of either has no time, or there are too few rounds for an
+    interval."""
+    if not all(result.seconds and result.samples for result in (*contender, *baseline)):
         return None
     import numpy as np
 
     kept = flat.accepted(baseline[0])
     above, below = (np.sum([result.samples for result in some], axis=0)[kept] for some in (contender, baseline))
-    shown = stats.judge(np.log(above / below), contest.comparisons[0].margin).shown
-    return None if shown is None else units.ratio(shown.center, shown.low, shown.high)
+    return stats.judge(np.log(above / below), contest.comparisons[0].margin).shown

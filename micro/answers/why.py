@@ -9,7 +9,7 @@ from kernels.catalog import find
 from micro.answers.band import chosen
 from micro.planning.contest import Case, parse
 from reports import flat, units
-from reports.record import Comparison, Result, Run
+from reports.record import Contest, Result, Run
 
 BOUND = 0.9  # of a ceiling: from here on there is little left to explain
 
@@ -21,7 +21,7 @@ def answer(name: str, run: Run) -> list[str]:
     if result.seconds is None:
         return [f"{flat.plain(result.name)} {result.status}" + (f": {result.reason}." if result.reason else ".")]
     case = parse(result.name)
-    return [_rate(result), _work(case, result), *_ran(run, result), *_best(done.comparisons), *_beside(result)]
+    return [_rate(result), _work(case, result), *_ran(run, result), *_best(done), *_beside(result)]
 
 
 def _rate(result: Result) -> str:
@@ -68,13 +68,12 @@ def _ran(run: Run, result: Result) -> Iterator[str]:
         yield sentence + "."
 
 
-def _best(comparisons: tuple[Comparison, ...]) -> Iterator[str]:
+def _best(contest: Contest) -> Iterator[str]:
     """The fastest rival, and how many there were."""
-    rivals = [c for c in comparisons if c.ratio is not None]
+    rivals = [c for c in contest.comparisons if c.ratio is not None]
     faster = [c for c in rivals if c.verdict == "faster"]
     if not rivals:
-        rest = f"None of {len(comparisons)} other variants could be measured."
-        yield rest if comparisons else "No other variant here does this problem."
+        yield _by_medians(contest)
         return
     best = min(faster or rivals, key=lambda c: c.ratio or 0.0)
     name = parse(best.contender).variant
@@ -84,7 +83,24 @@ def _best(comparisons: tuple[Comparison, ...]) -> Iterator[str]:
         yield f"Best variant here: {name}, {shown} times its time ({count}{chosen(len(faster))})."
     else:
         near = f"the nearest, {name}, takes {shown} times its time{chosen(len(rivals))}"
-        yield f"None of {len(rivals)} other variants is faster; {near}."
+        yield f"None of {len(rivals)} other variants is faster for certain; {near}."
+
+
+def _by_medians(contest: Contest) -> str:
+    """Where no ratio has an interval: who is first by what was timed."""
+    count = len(contest.comparisons)
+    if not count:
+        return "No other variant here does this problem."
+    own = contest.results[0].seconds
+    contenders = {c.contender for c in contest.comparisons}
+    timed = [(x.seconds.median, x) for x in contest.results if x.name in contenders and x.seconds]
+    if own is None or not timed:
+        return f"None of {count} other variants could be measured."
+    least, first = min(timed, key=lambda pair: pair[0])
+    return (
+        f"Of {len(timed)} other variants {first.variant} is the fastest by the medians, {least / own.median:.2f} times "
+        f"its time; not certain: {len(first.samples)} rounds have no interval, a longer --budget has."
+    )
 
 
 def _beside(result: Result) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kernels.catalog import find
 from kernels.devices import kind_of, open_device
 from kernels.errors import UsageError
-from micro.command.session import Session, measure_plan, session
+from micro.command.session import LACKS, Session, measure_plan, of_plan, session
 from micro.measuring.checks import refuse_size
 from micro.planning.benchmark import NothingWritten, outside_caches
 from micro.planning.options import Outputs, request
@@ -108,7 +108,7 @@ def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> I
             here: Session = replace(at, runner=replace(at.runner, repeat=Repeat(part.name, part.plan.swept)))
             own = _names(part, todo, at.file.run)
             others = {contest.name for contest in contests} | {x.contest for x in at.file.run.contests}
-            unused = measure_plan(here, replace(part.plan, budget=share), frozenset(others - own))
+            unused = measure_plan(here, replace(part.plan, budget=share), frozenset(others - own), leaves=False)
             left -= share.seconds - unused
             yield part, at.file.run
 
@@ -129,7 +129,9 @@ def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
     """What came of a part: its own sentences, or a line for each comparison; the best share of a ceiling."""
     names = _names(part, todo, run)
     mine = replace(run, contests=tuple(contest for contest in run.contests if contest.contest in names))
-    sentences = part.plan.answer(mine) or [_line(contest, x) for contest in mine.contests for x in contest.comparisons]
+    lines = (_line(contest, x) for contest in mine.contests for x in contest.comparisons)
+    lacks = [note.data["sentences"] for note in run.notes if note.topic == LACKS and of_plan(note, part.plan)]
+    sentences = [*(part.plan.answer(mine) or lines), *(lacks[-1] if lacks else ())]
     sentences = [*sentences, *_broken(mine, sentences)]
     near = [
         (result.percent_of_ceiling, result)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
+from micro.command.outputs import whole
 from reports import stats
 
 HEAD = ("figure", "found", "promised", "held")
@@ -82,6 +83,7 @@ def write(kept: dict[str, Any], stream: IO[str] | None) -> None:
     """A document to the open file of `--json`, if there is one."""
     if stream is not None:
         print(json.dumps(kept), file=stream)
+        whole(stream)
 
 
 def table(figures: Sequence[Figure], stream: IO[str]) -> None:

@@ -29,7 +29,7 @@ def open_outputs(outputs: Outputs, stack: ExitStack) -> dict[str, IO[str]]:
             opened[kind] = _utf8(sys.stdout)
             continue
         try:
-            opened[kind] = stack.enter_context(Path(path).open("w", encoding="utf-8"))
+            opened[kind] = _document(kind, Path(path).resolve(), stack)
         except OSError as error:
             raise UsageError(f"--{kind} {path}: {error.strerror}; name a file in a folder that is there") from None
     if outputs.figures is not None:
@@ -38,6 +38,35 @@ def open_outputs(outputs: Outputs, stack: ExitStack) -> dict[str, IO[str]]:
         except OSError as error:
             raise UsageError(f"--figures {outputs.figures}: {error.strerror}; name a folder") from None
     return opened
+
+
+def _document(kind: str, path: Path, stack: ExitStack) -> IO[str]:
+    """A file beside it that gets its name when it is whole: until then nothing that stands there is lost."""
+    if path.exists() and not path.is_file():  # a device or a pipe
+        return stack.enter_context(path.open("w", encoding="utf-8"))
+    usual = formats.endings(kind)
+    if path.exists() and path.suffix.lower() not in ("", *usual):
+        reason = f"there is such a file, and its name does not end in {' or '.join(usual)}: name another"
+        raise UsageError(f"--{kind} {path.name}: {reason}")
+    part = path.with_name(f"{path.name}.part")
+    stream = part.open("w", encoding="utf-8")
+
+    def place() -> None:
+        if stream.closed:
+            part.replace(path)
+        else:
+            stream.close()
+            part.unlink(missing_ok=True)
+
+    stack.callback(place)
+    return stream
+
+
+def whole(stream: IO[str]) -> None:
+    """All of a document is in it. Raises OSError."""
+    stream.flush()
+    if stream is not sys.stdout:
+        stream.close()
 
 
 def _utf8(stream: IO[str]) -> IO[str]:
@@ -62,7 +91,7 @@ def say(run: Run, outputs: Outputs, opened: Mapping[str, IO[str]]) -> int:
 
     def export(kind: str, stream: IO[str]) -> None:
         formats.write(kind, run, stream)
-        stream.flush()
+        whole(stream)
 
     wanted: list[Output] = [("stdout", text, people)]
     wanted += [(f"--{kind}", partial(export, kind, stream), stream) for kind, stream in opened.items()]
@@ -70,8 +99,10 @@ def say(run: Run, outputs: Outputs, opened: Mapping[str, IO[str]]) -> int:
 
 
 def written(wanted: Sequence[Output], run: Run, outputs: Outputs) -> int:
-    """Each output, then the pictures, then where the run file is; 1 where one of them cannot be written."""
+    """Each output, then the pictures, then where the run file is; 1 where one of them cannot be written. Raises
+    BrokenPipeError when all others are written."""
     people, code = for_people(outputs), 0
+    broken: BrokenPipeError | None = None
 
     def draw(folder: Path) -> None:
         from reports import figures
@@ -84,12 +115,15 @@ def written(wanted: Sequence[Output], run: Run, outputs: Outputs) -> int:
     for option, write, stream in (*wanted, *pictures):
         try:
             write()
-        except BrokenPipeError:
-            raise
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # what is still buffered goes nowhere
-            print(f"{option}: {error.strerror}", file=sys.stderr)
-            code = 1
+            if isinstance(error, BrokenPipeError):
+                broken = error
+            else:
+                print(f"{option}: {error.strerror}", file=sys.stderr)
+                code = 1
     if outputs.output:
         print(f"run file: {outputs.output}", file=people)
+    if broken:
+        raise broken
     return code

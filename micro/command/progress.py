@@ -29,6 +29,11 @@ class Progress:
         if not self._quiet and not self._terminal:
             print(self._name, file=sys.stderr, flush=True)
 
+    def tell(self, text: str) -> None:
+        """A line that stays."""
+        if not self._quiet:
+            print(text, file=sys.stderr, flush=True)
+
     def say(self, text: str) -> None:
         if self._terminal and not self._quiet:
             from rich.markup import escape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from kernels.devices import open_device
 from kernels.errors import Unavailable, UsageError
-from micro.answers import why
+from micro.answers import few_rounds, why
 from micro.command import environment as machine
+from micro.command import forecast
 from micro.command import names as command_names
 from micro.command.outputs import open_outputs, say
 from micro.command.progress import Progress
@@ -24,22 +25,18 @@ from micro.measuring.checks import Checks, refuse_size
 from micro.measuring.runner import Runner
 from micro.planning.contest import Budget, Contest
 from micro.planning.options import Outputs
-from micro.planning.protocol import LONG, WARM
 from micro.planning.repeat import Repeat
 from micro.planning.request import Plan
 from micro.worker.evidence import beside
 from micro.worker.process import Workers
 from reports import next_run, record, store
 from reports.record import Environment, Note, Run
-from reports.stats import LOOKS
 
 if TYPE_CHECKING:
-    from kernels.devices.base import Device, Limits
+    from kernels.devices.base import Device
 
-REFERENCE = 100e9  # FLOP/s of the processor, which computes what an answer is checked against
-LEAST_VISIT = 1e-3  # seconds of a visit on a device that is not called from the compiled loop
 LOG = "log"  # topic of the note that says what a library's log held
-BESIDE = 4  # visits to ceilings and canaries for each round of a first look, there
+ANSWER, LACKS = "answer", "lacks"  # topics: what came of a plan, what it had no time for
 
 
 @dataclass(frozen=True)
@@ -87,8 +84,7 @@ def open_run_file(
 ) -> store.RunFile:
     """A run file, or a run that is only kept in memory. `planned`: names of all that will be measured; a run of
     anything else is not gone on with. Raises UsageError."""
-    names = "\n".join(planned)
-    digest = hashlib.sha256(names.encode()).hexdigest()[:16] if names else None
+    digest = _digest(planned)
     environment = replace(environment, state={**environment.state, "plan": digest})
     try:
         file = store.RunFile(path, environment, resume)
@@ -99,6 +95,12 @@ def open_run_file(
         file.close()
         raise UsageError(f"-o {path}: it holds other contests, {_commands(file.run)}: name another file")
     return file
+
+
+def _digest(planned: Iterable[str]) -> str | None:
+    """What contests of these names are known by."""
+    names = "\n".join(planned)
+    return hashlib.sha256(names.encode()).hexdigest()[:16] if names else None
 
 
 def _commands(run: Run) -> str:
@@ -154,9 +156,10 @@ def _device(name: str) -> Device:
         raise UsageError(f"--device {name}: {error}; --device cpu is always here") from None
 
 
-def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset()) -> float:
+def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset(), *, leaves: bool = True) -> float:
     """All contests that are left, and those that its question asks for after them, into the run file; what
-    those before them took is off the budget. Seconds left. `others`: contests of other plans in the same file."""
+    those before them took is off the budget. Seconds left. `others`: contests of other plans in the same file;
+    `leaves`: but those that there is no time for."""
     left = _left(plan, at.file.run, at.file.path)
 
     def so_far() -> Run:
@@ -167,27 +170,47 @@ def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset()) 
     if plan.log and not any(note.topic == LOG for note in at.file.run.notes):
         at.file.append(Note(LOG, {"sentences": plan.log}))
     if left and not plan.outputs.quiet:
-        print(_forecast(left, plan.budget), file=sys.stderr, flush=True)
+        print(forecast.announced(left, plan.budget), file=sys.stderr, flush=True)
     taken = sum(done.seconds.get("measuring", 0.0) for done in so_far().contests)
-    need = partial(_first_look, limits=at.runner.limits)  # of one run of a contest
+    need = partial(forecast.first_look, limits=at.runner.limits)  # of one run of a contest
     share = sum(map(need, left)) / (sum(map(need, plan.contests)) or 1.0)
     rest = max(plan.budget.seconds - taken, plan.budget.seconds * share)
     kept = plan.kept * rest
-    rest = kept + _measure(at, left, replace(plan.budget, seconds=rest - kept), plan.replicates)
+    rest = kept + _measure(at, left, replace(plan.budget, seconds=rest - kept), plan.replicates, leaves=leaves)
     while more := _fresh(plan.refine(so_far()), at.file.run):
         if not kept and rest < plan.replicates * sum(map(need, more)):
             break
         rest = _measure(at, more, replace(plan.budget, seconds=max(rest, 0.0)), plan.replicates)
-    sentences = why.answer(plan.why, so_far()) if plan.why else plan.answer(so_far())
-    if sentences and sentences not in [note.data.get("sentences") for note in at.file.run.notes]:
-        at.file.append(Note("answer", {"sentences": sentences}))
+    _say(at, plan, so_far())
     return rest
 
 
-def _measure(at: Session, contests: Sequence[Contest], budget: Budget, count: int) -> float:
-    """All contests, once or `count` times in fresh processes, each time in another order. Seconds left."""
+def _say(at: Session, plan: Plan, run: Run) -> None:
+    """The answer into the run file, and what is not certain or not measured; a later note of the same plan stands for
+    an earlier one."""
+    sentences = why.answer(plan.why, run) if plan.why else plan.answer(run)
+    lacks = [*few_rounds.sentences(run), *forecast.remedy(plan, run, at.runner.limits)]
+    whole = {ANSWER: sentences, LACKS: lacks}
+    for topic, lines in whole.items():
+        earlier = [x.data["sentences"] for x in at.file.run.notes if x.topic == topic and of_plan(x, plan)]
+        if lines != (earlier[-1] if earlier else []):
+            at.file.append(Note(topic, {"sentences": lines, "of": _of(plan)}))
+
+
+def of_plan(note: Note, plan: Plan) -> bool:
+    """Whether a note says what came of this plan; older ones do not name theirs."""
+    return note.data.get("of") in (None, _of(plan))
+
+
+def _of(plan: Plan) -> str | None:
+    return _digest(contest.name for contest in plan.contests)
+
+
+def _measure(at: Session, contests: Sequence[Contest], budget: Budget, count: int, *, leaves: bool = False) -> float:
+    """All contests, once or `count` times in fresh processes, each time in another order; `leaves`: once, but for those
+    that there is no time for. Seconds left."""
     if count == 1:
-        return measure_all(at, contests, budget)
+        return measure_all(at, contests, budget, leaves=leaves)
     left = budget.seconds
     for number, todo in replicates.passes(contests, count, at.file.run, at.runner.seed):
         share = replace(budget, seconds=budget.seconds / count * len(todo) / len(contests))
@@ -237,25 +260,39 @@ def _interrupted(plan: Plan, file: store.RunFile) -> str:
 
 
 def measure_all(
-    at: Session, contests: Sequence[Contest], budget: Budget, keep: Callable[[record.Contest], None] | None = None
+    at: Session,
+    contests: Sequence[Contest],
+    budget: Budget,
+    keep: Callable[[record.Contest], None] | None = None,
+    *,
+    leaves: bool = False,
 ) -> float:
     """One contest after another; what one leaves over goes to the later ones. Seconds left. `keep`: where a finished
     one goes, the run file unless said.
 
-    First each gets what its first look takes, then all share the rest, case by case; a budget too small
-    for the first looks is shared in their proportion. Seconds left are negative where the last looks took longer.
+    First each gets what its first look takes, at the pace of those before it, then all share the rest, case by case; a
+    budget too small for the first looks is shared in their proportion, but what a contest lacks for a first look it
+    takes of what is left. `leaves`: those for which that is too little for an interval are not measured.
+    Seconds left are negative where the last looks took longer.
     """
-    needs = [_first_look(contest, at.runner.limits) for contest in contests]
+    needs = [forecast.first_look(contest, at.runner.limits) for contest in contests]
     left, spent = budget.seconds, 0.0
+    measured: list[tuple[float, record.Contest]] = []
     for i, contest in enumerate(contests):
+        pace = forecast.pace(measured)
+        if leaves and measured and forecast.out_of_time(pace * needs[i], left):
+            continue
         at.progress.begin(contest.title)
-        rest = left - sum(needs[i:])
+        rest = left - pace * sum(needs[i:])
         share = len(contest.cases) / sum(len(later.cases) for later in contests[i:])
-        seconds = needs[i] + rest * share if rest > 0 else left * needs[i] / sum(needs[i:])
-        done = at.runner.run(contest, seconds, budget)
+        seconds = pace * needs[i] + rest * share if rest > 0 else left * needs[i] / sum(needs[i:])
+        done = at.runner.run(contest, seconds, budget, left)
         spent += done.seconds["measuring"]
         left = max(budget.seconds - spent, 0.0)
         (keep or at.file.append)(done)
+        measured.append((needs[i], done))
+        if i == 0 and (text := forecast.corrected(done, contests, left)):
+            at.progress.tell(text)
     return budget.seconds - spent
 
 
@@ -263,29 +300,3 @@ def _fresh(contests: list[Contest], run: Run) -> list[Contest]:
     """Those that have not been run: one that failed would be asked for again and again."""
     done = {contest.contest for contest in run.contests}
     return [contest for contest in contests if contest.name not in done]
-
-
-def _forecast(contests: Sequence[Contest], budget: Budget) -> str:
-    """What is about to happen: contests, and at most how long."""
-    cases = {case for contest in contests for case in contest.cases if not case.skip}
-    checks = sum(4 * case.problem.flops / REFERENCE + 8 * case.problem.footprint / 1e9 + 0.1 for case in cases)
-    return (
-        f"{len(contests)} contests (what is compared, timed in turns) of {len(cases)} cases (a kernel at one size): "
-        f"at most {budget.seconds:.0f} s of measuring, about {checks:.0f} s to prepare and check them"
-    )
-
-
-def _first_look(contest: Contest, limits: Mapping[str, Limits]) -> float:
-    """Seconds, roughly, by what each case's device is taken to do: eight rounds of every case, warmed up where that is
-    done; where visits are made step by step, of the ceilings and the canaries beside them too."""
-    total, least = 0.0, 0.05
-    for case in contest.cases:
-        if case.skip or case.setting.device not in limits:
-            continue
-        device_limits = limits[case.setting.device]
-        call = case.problem.flops / device_limits.flops + case.problem.bytes / device_limits.bandwidth
-        total += call * (1 if call > LONG else 1 + WARM)
-        if device_limits.visit:
-            total += device_limits.visit + max(LEAST_VISIT - call, 0.0)
-            least = max(least, LOOKS[0] * BESIDE * (device_limits.visit + LEAST_VISIT))
-    return LOOKS[0] * total + least

@@ -54,7 +54,7 @@ def _contest(asked: Request, name: str, layer: Layer, convolution: str) -> Conte
         if word == "train" or kernel != "c-ops"
     )
     question = f"what do normalization and pooling cost {NETS[name].title}, beside its convolutions?"
-    title = f"{PREFIX}/{name}/{layer.name}/variant:{convolution}"
+    title = f"{PREFIX}/{name}/layer:{layer.name}/variant:{convolution}"
     return Contest(title, question, "work: differs (layer)", (*passes, *after))
 
 

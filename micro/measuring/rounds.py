@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ CONTENDED = 0.2  # share of rounds rejected, or of time lost, that marks a resul
 BREATH = 0.5  # seconds between two signs of life
 ENOUGH = 32  # rounds of a case that is compared with nothing
 REJECTIONS = 8  # rounds taken for one accepted, at most
+SLOW = 10.0  # times the first case: what a contest that spares its budget leaves out
 OVERRUN = 1.1  # of its budget a contest of few rounds may take: its rounds were only estimated
 
 
@@ -109,17 +110,24 @@ class Measurement:
 @dataclass(frozen=True)
 class Goal:
     """When a contest may stop: after `seconds`, or when every ratio is known to `target` beside `margin`. `rounds`
-    fixes their number instead."""
+    fixes their number instead. `left`: seconds that it may take where its own pay for no interval."""
 
     seconds: float
     target: float
     margin: float
     rounds: int | None = None
+    left: float = 0.0
 
 
 def affordable(goal: Goal, opened: ContestCost) -> int:
-    """Rounds that the budget pays for."""
-    return goal.rounds or int((goal.seconds - opened.beside) / max(opened.round, 1e-9))
+    """Rounds that the budget pays for; where they are too few for an interval, as many of a first look as all that is
+    left pays for."""
+
+    def paid(seconds: float) -> int:
+        return int((seconds - opened.beside) / max(opened.round, 1e-9))
+
+    own = paid(goal.seconds)
+    return goal.rounds or (own if own >= stats.FEWEST else max(own, min(paid(goal.left), stats.LOOKS[0])))
 
 
 def one_look(goal: Goal, opened: ContestCost) -> bool:
@@ -127,13 +135,43 @@ def one_look(goal: Goal, opened: ContestCost) -> bool:
     return goal.rounds is not None or affordable(goal, opened) < stats.FEW
 
 
-def measure(crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: Callable[[str], None]) -> Measurement:
+class TooSlow(Exception):
+    """Cases that would take the rounds from the others. `times`: as long as the first, by their places."""
+
+    def __init__(self, times: Mapping[int, float]) -> None:
+        super().__init__(f"{len(times)} cases take more than {SLOW:g} times as long as the first")
+        self.times = times
+
+
+def slow(cases: Sequence[Case], opened: ContestCost, goal: Goal) -> list[int]:
+    """Which cases seem far slower than the first; none where the budget pays for many rounds of all. What is known of
+    a long one is its first call, which may have been slow for another reason."""
+    if goal.rounds or affordable(goal, opened) >= stats.FEW:
+        return []
+    uses = [visit / launches for visit, launches in zip(opened.visits, opened.launches, strict=True)]
+    return [i for i, use in enumerate(uses) if cases[i].role == "measured" and use > SLOW * uses[0]]
+
+
+def _spare(rounds: _Rounds, crew: Crew, suspects: Sequence[int], patience: float) -> None:
+    """Raises TooSlow where two rounds say so too; they count else."""
+    rounds.take(crew.look(0, 2, patience))
+    least = rounds.looks[0].wall.min(axis=0)
+    times = {i: float(least[i] / least[0]) for i in suspects}
+    if surely := {i: ratio for i, ratio in times.items() if ratio > SLOW}:
+        raise TooSlow(surely)
+
+
+def measure(
+    crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: Callable[[str], None], *, sparing: bool = False
+) -> Measurement:
     """Run rounds until the ratio of every pair of cases (baseline, contender) is known: looks double up to
-    the budget. Without a pair, ENOUGH rounds are taken."""
+    the budget. Without a pair, ENOUGH rounds are taken. `sparing`: raises TooSlow after the first."""
     opened = crew.open(60.0 + 2 * goal.seconds)
     once = one_look(goal, opened)
     rounds = _Rounds(crew.cases, pairs, opened, goal.margin, once)
-    pace = _Pace(crew, rounds, goal, progress, goal.seconds * (OVERRUN if once else 1))
+    if sparing and (suspects := slow(crew.cases, opened, goal)):
+        _spare(rounds, crew, suspects, 60.0 + 2 * goal.seconds)
+    pace = _Pace(crew, rounds, goal, progress, once)
     stopped = "the most rounds were taken"
     looks = stats.looks(opened.round) if pairs else stats.LOOKS
     for wanted in [max(1, affordable(goal, opened))] if once else looks:
@@ -149,16 +187,15 @@ def measure(crew: Crew, pairs: Sequence[tuple[int, int]], goal: Goal, progress: 
 
 
 class _Pace:
-    """Takes rounds, as many at a time as fit between two signs of life and into the budget of `seconds`; a goal that
-    fixes their number has none."""
+    """Takes rounds, as many at a time as fit between two signs of life and into the goal's seconds; until there are
+    enough for an interval into all that is left. A goal that fixes their number has no such limit."""
 
-    def __init__(
-        self, crew: Crew, rounds: _Rounds, goal: Goal, progress: Callable[[str], None], seconds: float
-    ) -> None:
+    def __init__(self, crew: Crew, rounds: _Rounds, goal: Goal, progress: Callable[[str], None], once: bool) -> None:
         self._crew, self._rounds, self._progress = crew, rounds, progress
         self._patience = 60.0 + 2 * goal.seconds
         self._began = time.monotonic()
-        self._limit = self._began + (math.inf if goal.rounds else seconds)
+        self._limit = self._began + (math.inf if goal.rounds else goal.seconds * (OVERRUN if once else 1))
+        self._last = max(self._limit, self._began + goal.left)
 
     def spent(self) -> float:
         """Seconds so far."""
@@ -170,7 +207,8 @@ class _Pace:
 
     def full(self) -> bool:
         """Whether not even one more round fits into the budget."""
-        left, opened = self._limit - time.monotonic(), self._rounds.opened
+        enough, opened = self._rounds.taken >= stats.FEWEST, self._rounds.opened
+        left = (self._limit if enough else self._last) - time.monotonic()
         return left <= 0 or (self._rounds.accepted >= stats.FEWEST and left < opened.beside + self._took())
 
     def reach(self, count: int) -> None:

@@ -15,7 +15,7 @@ from micro.measuring import ceilings as case_ceilings
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks, Outcome
 from micro.measuring.results import Finished
-from micro.measuring.rounds import Goal, Measurement, measure
+from micro.measuring.rounds import Goal, Measurement, TooSlow, measure
 from micro.measuring.workers import Crew
 from micro.planning.contest import Budget, Case, Contest
 from micro.planning.repeat import Repeat
@@ -45,13 +45,14 @@ class Runner:
         checks = replace(self.checks, outcomes={}, answered=set())
         return replace(self, checks=checks, seed=self.seed ^ zlib.crc32(f"run {number}".encode()) >> 1)
 
-    def run(self, contest: Contest, seconds: float, budget: Budget) -> record.Contest:
-        """The contest's record: a result for every case, a comparison for every pair."""
+    def run(self, contest: Contest, seconds: float, budget: Budget, left: float = 0.0) -> record.Contest:
+        """The contest's record: a result for every case, a comparison for every pair. `left`: seconds that it may take
+        where its own pay for no interval."""
         began = time.monotonic()
         outcomes = [self._outcome(case) for case in contest.cases]
         setup = time.monotonic() - began
         margin = self._margin(contest, budget)
-        goal = Goal(seconds, budget.target, margin)
+        goal = Goal(seconds, budget.target, margin, left=left)
         measured: tuple[Crew, Measurement] | None = None
         while self.checks.until == "time" and self._checked_again(contest, outcomes) and measured is None:
             measured = self._measured(contest, outcomes, goal)
@@ -98,14 +99,18 @@ class Runner:
         return self.checks.outcome(case, zlib.crc32(case.problem.drawn.name.encode()) ^ self.seed)
 
     def _measured(self, contest: Contest, outcomes: list[Outcome], goal: Goal) -> tuple[Crew, Measurement] | None:
-        """The rounds of what is alive; None where one of them died, whose outcome then says so."""
+        """The rounds of what is alive; None where one of them died or is left out, whose outcome then says so."""
         alive = _alive(outcomes)
         survivors = [contest.cases[i] for i in alive]
         seed = zlib.crc32(contest.name.encode()) ^ self.seed
         crew = Crew(self.checks.workers, (*survivors, *self.ceilings(survivors)), seed)
         measurement = None
         try:
-            measurement = measure(crew, _renumbered(contest, alive), goal, self.checks.progress)
+            pairs = _renumbered(contest, alive)
+            measurement = measure(crew, pairs, goal, self.checks.progress, sparing=contest.sparing)
+        except TooSlow as slow:
+            for i, times in slow.times.items():
+                outcomes[alive[i]] = _left_out(outcomes[alive[i]], times, survivors[0])
         except (KernelError, Unavailable, MemoryError) as error:
             failed = Outcome("failed", f"while it was timed: {error}")
             if isinstance(error, WrongResult):
@@ -154,6 +159,11 @@ class Runner:
 def _alive(outcomes: Sequence[Outcome]) -> list[int]:
     """Positions of the cases that are right and still run."""
     return [i for i, outcome in enumerate(outcomes) if outcome.status == "ran"]
+
+
+def _left_out(outcome: Outcome, times: float, first: Case) -> Outcome:
+    reason = f"left out, so that the others have rounds: it takes about {times:.0f} times {first.variant}'s"
+    return replace(outcome, status="skipped", reason=reason)
 
 
 def _renumbered(contest: Contest, alive: Sequence[int]) -> list[tuple[int, int]]:

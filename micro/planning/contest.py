@@ -42,7 +42,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Contest:
-    """Cases that answer one question and differ in one thing. `pairs`: (baseline, contender) positions."""
+    """Cases that answer one question and differ in one thing. `pairs`: (baseline, contender) positions; `sparing`:
+    where rounds are few, what takes far longer than the first case is left out of them."""
 
     name: str
     question: str
@@ -50,6 +51,7 @@ class Contest:
     cases: tuple[Case, ...]
     pairs: tuple[tuple[int, int], ...] = ()
     margin: float | None = None
+    sparing: bool = False
 
     @property
     def comparisons(self) -> tuple[tuple[int, int], ...]:

@@ -15,6 +15,7 @@ KIND = "convolutions"
 PREFIX = "net"  # how the names of --net's contests begin
 OF_STEP = ("n", "direction", "layout")  # what a layer does not say of itself
 SIZES = tuple(axis for axis in fields(Conv) if axis.name not in OF_STEP)
+PASSES = ("forward", "dgrad", "wgrad")
 BACKWARD = "backward"  # both gradients together, as benchmarks published them
 OWN: dict[str, type] = {"name": str, "count": int, "first": bool, "then": dict}
 
@@ -33,8 +34,8 @@ class Layer:
 
     def passes(self) -> tuple[Conv, ...]:
         """What a step computes of it."""
-        directions = ("forward", "wgrad") if self.first else ("forward", "dgrad", "wgrad")
-        return tuple(replace(self.problem, direction=direction) for direction in directions)
+        needed = (direction for direction in PASSES if not (self.first and direction == "dgrad"))
+        return tuple(replace(self.problem, direction=direction) for direction in needed)
 
     def published(self, direction: str, measured: str) -> str:
         """What others measured of a pass, and on what; nothing where they did not."""
@@ -111,6 +112,9 @@ def _layer(row: Any, batch: int, place: str) -> Layer:
     check(row, {axis.name: hints[axis.name] for axis in SIZES} | OWN, ("name", *needed), place)
     sizes = {axis.name: row[axis.name] for axis in SIZES if axis.name in row}
     own = {name: row[name] for name in OWN if name in row}
+    check(own.get("then", {}), dict.fromkeys((*PASSES, BACKWARD), dict), (), f"{place}then: ")
+    for word, times in own.get("then", {}).items():
+        check(times, dict.fromkeys(times, float), (), f"{place}then: {word}: ")
     try:
         layer = Layer(problem=Conv(n=max(batch, 1), **sizes), **own)
     except UsageError as error:

@@ -15,8 +15,9 @@ from micro.planning.benchmark import Benchmark
 from micro.planning.library_log import Calls
 from micro.planning.network import SHAPES, document
 
-SUFFIXES = (".json", ".txt")  # of the files of micro/shapes
+SUFFIXES = ("", ".json", ".txt")  # of the files of micro/shapes, where a name has none
 OF_CONVOLUTIONS = "a log with convolutions: run the application with ONEDNN_VERBOSE=1 or CUDNN_LOGLEVEL_DBG=3"
+ORDER = "Convolutions are measured with their channels first, in whatever order a log's tensors lie."
 OF_PRODUCTS = "a log with products: run the application with MKL_VERBOSE=1, ONEDNN_VERBOSE=1 or CUBLAS_LOGINFO_DBG=1"
 
 
@@ -61,7 +62,7 @@ def read(benchmark: Benchmark, path: Path) -> Written:
 
 def _found(path: Path) -> Path:
     """The file; one of micro/shapes by its name alone, where there is no other of that name."""
-    if path.exists() or path.suffix or path.parent != Path():
+    if path.exists() or path.parent != Path():
         return path
     return next((own for suffix in SUFFIXES if (own := SHAPES / f"{path}{suffix}").exists()), path)
 
@@ -130,6 +131,7 @@ def _logged(benchmark: Benchmark, path: Path, text: str) -> Written:
         f"{path.name}: {ours.count} of {whole.count} calls are taken{share(ours, whole)}; left out: "
         f"{_listed(others, whole) if others else 'nothing'}."
     ]
+    lines += [ORDER] if benchmark.problem is Conv else []
     lines += [f"{problem.name}: {_times(calls.count)}{share(calls, whole)}" for problem, calls in taken.items()]
     return Written(list(taken), lines, taken, whole)
 

@@ -19,4 +19,4 @@ def contest(asked: Request, contests: list[Contest]) -> Contest:
     case = one_case(contests, "--why", "explains", "be measured")
     rivals = [asked.case(case.problem, row.name, case.setting) for row in variants(case.problem.op)]
     others = [rival for rival in rivals if not rival.skip and rival.name != case.name]
-    return Contest(f"why/{case.name}", "why does it take this time?", "variant", (case, *others))
+    return Contest(f"why/{case.name}", "why does it take this time?", "variant", (case, *others), sparing=True)

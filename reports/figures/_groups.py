@@ -145,6 +145,27 @@ def case_label(case: Facts, keys: Sequence[str]) -> str:
     return ", ".join(said(key, case[key]) for key in keys if case.get(key) is not None)
 
 
+def case_labels(results: Sequence[Result]) -> list[str]:
+    """Of each by the fields in which all differ; of several operations, which share no field, see `_within`."""
+    if len({x.op for x in results}) > 1:
+        return [_within(x, results) for x in results]
+    cases = [facts(x) for x in results]
+    keys = varying(cases) or ["variant"]
+    return [case_label(case, keys) for case in cases]
+
+
+def _within(result: Result, every: Sequence[Result]) -> str:
+    """`layer conv2: norm c, mode frozen`: a case by its contest, its operation, and the fields in which it differs from
+    others of both."""
+    same = [facts(x) for x in every if (x.contest, x.op) == (result.contest, result.op)]
+    keys = [key for key in varying(same) if key != "variant"]
+    words = [
+        word.replace(":", " ", 1) for word in result.contest.split("/") if re.match(r"(?!variant|device)\w+:", word)
+    ]
+    name = ", ".join(filter(None, (f"{result.op} {result.variant}", case_label(facts(result), keys))))
+    return f"{' '.join(words)}: {name}" if words else name
+
+
 def contrast(contender: Facts, baseline: Facts) -> tuple[str, str]:
     """In what the two of a comparison differ, in words."""
     keys = [key for key in contender if contender[key] != baseline.get(key)]
@@ -160,12 +181,6 @@ def pair_label(contender: Facts, baseline: Facts, keys: Sequence[str], short: bo
     shared = case_label(contender, [key for key in keys if contender.get(key) == baseline.get(key)])
     both = " / ".join(contrast(contender, baseline))
     return shared if short and shared else ": ".join(filter(None, (shared, both)))
-
-
-def layer(problem: Facts) -> str:
-    """`5×5, 96→256, 27×27, stride 4`: a convolution's place."""
-    text = "{r}×{s}, {c}→{k}, {h}×{w}".format_map(problem)
-    return text + "".join(f", {name} {problem[name]}" for name in ("stride", "dilation", "groups") if problem[name] > 1)
 
 
 def size(group: Group) -> str:

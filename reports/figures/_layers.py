@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from reports.record import Result
@@ -9,10 +10,14 @@ from reports.record import Result
 FORMS = ("stride", "dilation", "groups")
 
 
+def place(problem: Mapping[str, Any]) -> str:
+    """`5×5, 96→256, 27×27, stride 4`: a convolution without its batch and direction."""
+    text = "{r}×{s}, {c}→{k}, {h}×{w}".format_map(problem)
+    return text + "".join(f", {name} {problem[name]}" for name in FORMS if problem[name] > 1)
+
+
 def layer(result: Result) -> str:
-    """`3×3, 256→384, 13×13, batch 16, stride 2`: a convolution without its direction."""
+    """`3×3, 256→384, 13×13, stride 2, batch 16`: without its direction."""
     x: Any = result.problem
-    forms = [f"{name} {x[name]}" for name in FORMS if x[name] > 1]
-    plain = x["layout"] == "nchw"
-    words = [f"{x['r']}×{x['s']}", f"{x['c']}→{x['k']}", f"{x['h']}×{x['w']}", f"batch {x['n']}", *forms]
-    return ", ".join(words if plain else [*words, x["layout"]])
+    words = [place(x), f"batch {x['n']}"]
+    return ", ".join(words if x["layout"] == "nchw" else [*words, x["layout"]])

@@ -223,14 +223,14 @@ def _table(sheet: _style.Sheet, content: Rates) -> Figure:
         which = "furthest below their ceiling" if span else "first of the run"
         sheet.notes.append(f"Shown are the {len(kept)} cases {which}; {len(rest)} more are left out{span}.")
     rates = [content.rates[i] for i in kept]
-    keys = _groups.varying(_groups.facts(x.result) for x in content.rates) or ["variant"]
     tick: Any = {"color": _style.SOFT, "markersize": 11, "markeredgewidth": 2}
     if any(x.ceiling for x in rates):
         sheet.entries.append((_style.handle(marker="|", **tick), "its ceiling"))
     sheet.entries += _doubts(rates)
     peaks = content.peaks_of(rates, MOST_PEAKS)
     figure = sheet.figure(_rows.height(len(rates)) + 0.17 * len(peaks))
-    labels = [_groups.case_label(_groups.facts(x.result), keys) for x in rates]
+    every = _groups.case_labels([x.result for x in content.rates])
+    labels = [every[i] for i in kept]
     axes = _rows.rows(figure, labels, [x.result.contest for x in rates])
     _frame(axes, content, peaks, upright=False)
     for i, rate in enumerate(rates):

@@ -153,6 +153,24 @@ def _over(contrasts: Sequence[tuple[str, str]]) -> str:
     return _style.shown(f"time of {first}") + "\n" + _style.shown(f"over time of {second}")
 
 
+def _labels(ratios: Sequence[Ratio], keys: Sequence[str]) -> tuple[list[str], str]:
+    """Of each comparison; and of the axis. Of several operations both cases, unless the baselines are called alike."""
+    both = [side for x in ratios for side in (x.contender, x.baseline)]
+    if len({x.op for x in both}) == 1:
+        pairs = [(_groups.facts(x.contender), _groups.facts(x.baseline)) for x in ratios]
+        contrasts = list(dict.fromkeys(_groups.contrast(*pair) for pair in pairs))
+        labels = [_groups.pair_label(*pair, keys, short=len(contrasts) == 1) for pair in pairs]
+        return labels, _over(contrasts).replace("\n", " ")
+    by_case = {(x.contest, x.name): x for x in both}
+    named = dict(zip(by_case, _groups.case_labels(list(by_case.values())), strict=True))
+    contenders = [named[x.contender.contest, x.contender.name] for x in ratios]
+    baselines = [named[x.baseline.contest, x.baseline.name].rpartition(": ")[2] for x in ratios]
+    if len(set(baselines)) == 1:
+        return contenders, _style.shown(f"time over that of {baselines[0]}")
+    both_named = [" / ".join(pair) for pair in zip(contenders, baselines, strict=True)]
+    return both_named, "time of the first over time of the second"
+
+
 def _table(sheet: _style.Sheet, ratios: Sequence[Ratio], looks: dict[str, _style.Look]) -> Figure:
     """A row for each comparison, with its figures and its verdict."""
     every = [_groups.facts(side) for x in ratios for side in (x.contender, x.baseline)]
@@ -161,18 +179,16 @@ def _table(sheet: _style.Sheet, ratios: Sequence[Ratio], looks: dict[str, _style
     if rest:
         omitted = f"{len(rest)} more are left out, all within {100 * (math.exp(-min(rest)) - 1):.2g} % of it."
         sheet.notes.append(f"Shown are the {len(ratios)} ratios furthest from 1; {omitted}")
-    cases = [(_groups.facts(x.contender), _groups.facts(x.baseline)) for x in ratios]
     keys = _groups.varying(every)
     sheet.entries += _signs(ratios)
     figure = sheet.figure(_rows.height(len(ratios)))
-    contrasts = list(dict.fromkeys(_groups.contrast(*pair) for pair in cases))
-    labels = [_groups.pair_label(*pair, keys, short=len(contrasts) == 1) for pair in cases]
+    labels, over = _labels(ratios, keys)
     axes = _rows.rows(figure, labels, [x.comparison.contest for x in ratios])
     limits = _frame(axes, ratios, upright=False)
     for i, ratio in enumerate(ratios):
         _point(axes, False, i, ratio, limits, looks[ratio.contender.variant])
     shown = [x.comparison for x in ratios]
     _rows.aside(axes, [(units.ratio(x.ratio, x.low, x.high), x.verdict) for x in shown])
-    axes.set_xlabel(_over(contrasts).replace("\n", " "), fontsize=_style.TEXT)
+    axes.set_xlabel(over, fontsize=_style.TEXT)
     _rows.finish(axes)
     return figure

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports import older, units
 from reports.figures import _axes, _groups, _style
+from reports.figures._layers import place
 from reports.record import READS, Contest, Result, Run
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _panels(contests: Sequence[Contest]) -> list[Panel]:
         reads = [x.bytes_per_second for x in bounds if older.ceiling(x).startswith(READS) and x.bytes_per_second]
         peak = max((_of_all(x, timed[0].threads) for x in peaks), default=0.0)
         if peak and reads:
-            panels.append(Panel(_groups.layer(timed[0].problem), tuple(timed), peak, statistics.median(reads)))
+            panels.append(Panel(place(timed[0].problem), tuple(timed), peak, statistics.median(reads)))
     return panels
 
 

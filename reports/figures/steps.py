@@ -1,4 +1,4 @@
-"""Steps of frameworks: the time of each, the operating system's share of it, and how far it is from the floor."""
+"""Steps of frameworks: the time of each, the operating system's share of it, and its time over kernels-only."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LEAST = 0.002  # of the larger step: what is smaller is no bar of its own
 ROW, PAIR = 0.25, 0.4  # inches of a bar, and of two
 MILLI = 1e-3
 COLORS = {"a": "#0072B2", "b": "#D55E00"}
-PALE = 0.35  # of a cell that may be chance
+PALE = 0.35  # of a cause or cell that may be chance
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
@@ -54,17 +54,20 @@ def _names(explained: Explanation, most: int = 24) -> dict[str, str]:
 
 
 def _title(explained: Explanation) -> str:
-    """The finding: both steps, and the cause with the largest share of what is between them."""
+    """The finding: both steps, and of the causes that are certain the one with the largest share of what is between
+    them."""
     names, (low, high) = _names(explained), explained.interval
     a, b = (f"{units.seconds(explained.step[side])} in {names[side]}" for side in "ab")
     title = f"A {explained.phase} of {explained.network}, batch {explained.batch}, takes {a} and {b}"
     if low <= 0 <= high:
         return f"{title}; the difference may be chance"
-    sign = 1 if explained.gap > 0 else -1
-    cause, most = max(explained.waterfall["cause"], key=lambda bar: sign * bar[1], default=("", 0.0))
-    if sign * most <= 0:
-        return title
-    return f"{title}; {_style.clipped(cause, 34)} accounts for {units.seconds(abs(most))} of the difference"
+    if "cause" not in explained.bars:
+        return title  # an older run does not say what is certain
+    certain = [bar for bar in explained.bars["cause"] if bar.sure and bar.gap * explained.gap > 0]
+    if not certain:
+        return f"{title}; no cause of the difference is certain"
+    most = max(certain, key=lambda bar: abs(bar.gap))
+    return f"{title}; {_style.clipped(most.name, 34)} accounts for {units.seconds(abs(most.gap))} of the difference"
 
 
 def _about(explained: Explanation, run: Run) -> list[str]:
@@ -95,8 +98,8 @@ def _notes(explained: Explanation, cells: Sequence[Cell], rest: int) -> list[str
         "Residual: what the cells leave of the plain steps; nothing is rescaled. A cause is a candidate saving until "
         "it is swapped: removing one changes the others."
     ]
-    if any(not cell.sure for cell in cells):
-        notes[0] += " Pale: the difference may be chance, all cells tested at once."
+    if _doubtful(explained) or any(not cell.sure for cell in cells):
+        notes[0] += " Pale: the difference may be chance, all causes and cells tested at once."
     if rest > 0 and cells:
         notes[0] += f" {rest} cells that differ less are not drawn."
     verdicts = [x.verdict for x in explained.agreement]
@@ -123,14 +126,14 @@ def _bars(explained: Explanation) -> list[tuple[str, float]]:
 def _waterfall(axes: Axes, explained: Explanation, bars: Sequence[tuple[str, float]]) -> None:
     """From A's step at the top to B's at the bottom; a bar to the right is what B has more of."""
     names, steps = _names(explained), explained.step
-    at, places = steps["a"], [steps["a"], steps["b"]]
+    at, places, pale = steps["a"], [steps["a"], steps["b"]], _doubtful(explained)
     for i, (name, value) in enumerate(bars, 1):
         left, right = sorted((at, at - value))
         side = "a" if value > 0 else "b"
         style: dict[str, Any] = (
             {"color": "white", "edgecolor": _style.SOFT, "hatch": "////", "linewidth": 0.8}
             if name == "residual"
-            else {"color": COLORS[side]}
+            else {"color": COLORS[side], "alpha": PALE if name in pale else 1.0}
         )
         axes.barh([i], [right - left], left=left, height=0.62, zorder=2, **style)
         axes.vlines([at], i - 1 + (0.31 if i > 1 else 0), i - 0.31, color=_style.SOFT, linewidth=0.8)
@@ -153,6 +156,11 @@ def _waterfall(axes: Axes, explained: Explanation, bars: Sequence[tuple[str, flo
     words = ("By cause, from one step to the other; more in", _style.INK), ("or in", _style.INK)
     _heading(axes, [words[0], (names["a"], COLORS["a"]), words[1], (names["b"], COLORS["b"])])
     axes.set_xlabel("ms" if start == 0 else "ms; the axis does not begin at 0", fontsize=_style.SMALL)
+
+
+def _doubtful(explained: Explanation) -> set[str]:
+    """Names of the causes whose difference may be chance; none of an older run, which does not say."""
+    return {_style.clipped(bar.name, 34) for bar in explained.bars.get("cause", ()) if not bar.sure}
 
 
 def _cells(explained: Explanation) -> list[Cell]:

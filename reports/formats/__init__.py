@@ -1,4 +1,4 @@
-"""One file is one format: `write(run, stream)`. The folder is the registry.
+"""One file is one format: `write(run, stream)`, and ENDINGS of its files' names. The folder is the registry.
 
 A format that can also write what `python -m macro explain` finds has `write_attribution(run, stream)`.
 """
@@ -25,6 +25,12 @@ def documents(content: Content = "contests") -> list[str]:
     """Those that write this into a file or for a program: a command offers each as `--KIND FILE`."""
     names = [kind for kind in kinds() if kind != "text"]
     return names if content == "contests" else [kind for kind in names if hasattr(_module(kind), "write_attribution")]
+
+
+def endings(kind: str) -> tuple[str, ...]:
+    """Of the names that files of this format usually have."""
+    names: tuple[str, ...] = _module(kind).ENDINGS
+    return names
 
 
 def write(kind: str, run: Run, stream: IO[str], *, verbose: bool = False) -> None:

@@ -8,6 +8,8 @@ from typing import IO
 from reports.flat import COLUMNS, results
 from reports.record import Run
 
+ENDINGS = (".csv",)
+
 
 def write(run: Run, stream: IO[str]) -> None:
     rows = results(run)

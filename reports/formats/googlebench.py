@@ -15,6 +15,7 @@ from typing import IO, Any
 from reports import flat
 from reports.record import Environment, Result, Run
 
+ENDINGS = (".json",)
 NANO = 1e9
 STATISTICS: dict[str, Callable[[Sequence[float]], float]] = {
     "mean": statistics.fmean,

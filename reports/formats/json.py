@@ -8,6 +8,8 @@ from typing import IO
 from reports import attribution
 from reports.record import FORMAT, Run
 
+ENDINGS = (".json",)
+
 
 def write(run: Run, stream: IO[str]) -> None:
     import msgspec

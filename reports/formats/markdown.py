@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import IO
 
-from reports import attribution, busy, table
+from reports import attribution, busy, findings, table
 from reports.record import Run
+
+ENDINGS = (".md", ".markdown")
 
 
 def write(run: Run, stream: IO[str]) -> None:
-    if sentence := busy.sentence(run):
+    if disturbed := busy.sentence(run):
+        stream.write(f"{disturbed}\n\n")
+    for sentence in findings.said(run):
         stream.write(f"{sentence}\n\n")
-    for note in run.notes:
-        for sentence in note.data.get("sentences", ()) if note.topic != attribution.TOPIC else ():
-            stream.write(f"{sentence}\n\n")
     write_attribution(run, stream)
     comparisons = table.comparisons(run)
     if comparisons.rows or not attribution.of(run):

@@ -14,6 +14,7 @@ from typing import IO, Any
 from reports import flat
 from reports.record import Environment, Result, Run
 
+ENDINGS = (".json",)
 VERSION = "1.0"
 
 

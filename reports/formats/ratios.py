@@ -9,6 +9,8 @@ from typing import IO
 from reports.flat import comparisons
 from reports.record import Comparison, Run
 
+ENDINGS = (".csv",)
+
 
 def write(run: Run, stream: IO[str]) -> None:
     rows = comparisons(run)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
@@ -12,6 +14,7 @@ from reports.record import Run
 if TYPE_CHECKING:
     from rich.console import Console
 
+ENDINGS = (".txt",)
 WIDTH, WIDE = 100, 132  # of a pipe, which has none of its own; of a table with commands
 WORD = 40  # characters of a word that stands whole where there is room
 # Where cells are broken: between the values of a pair, between words but before no unit, inside names, anywhere; a way
@@ -25,16 +28,11 @@ WRONG = "Not as it should be:"
 
 
 def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
-    from rich.console import Console
-
-    console, wide = (
-        Console(file=stream, highlight=False, width=None if stream.isatty() else width) for width in (WIDTH, WIDE)
-    )
-    if sentence := busy.sentence(run):
-        console.print(sentence, style="bold", markup=False, soft_wrap=True)
-    for note in run.notes:
-        for sentence in note.data.get("sentences", ()) if note.topic != attribution.TOPIC else ():
-            console.print(sentence, style="bold", markup=False)
+    console, wide = (_console(stream, width) for width in (WIDTH, WIDE))
+    if disturbed := busy.sentence(run):
+        console.print(disturbed, style="bold", markup=False, soft_wrap=True)
+    for sentence in findings.said(run):
+        console.print(sentence, style="bold", markup=False)
     attributions = attribution.of(run)
     for document in attributions:
         console.print(attribution.text(document), markup=False, soft_wrap=True)
@@ -47,6 +45,18 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
         _table(wide, table.results(run))
     for line in (*_sections(run), *_last(run, attributed=bool(attributions))):
         console.print(line, markup=False, soft_wrap=True)
+
+
+def _console(stream: IO[str], width: int) -> Console:
+    """As wide as the terminal; of another stream, so wide. A reader that leaves early raises BrokenPipeError, where
+    rich's own ends the process before documents are written."""
+    from rich.console import Console
+
+    class Piped(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    return Piped(file=stream, highlight=False, width=None if stream.isatty() else width)
 
 
 def _sections(run: Run) -> Iterator[str]:

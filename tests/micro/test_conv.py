@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kernels.errors import UsageError
@@ -102,13 +100,3 @@ def test_the_fastest_that_is_certain_is_said() -> None:
     )
     (nothing,) = answer(run(contest(LAYER, ("im2col", 0.9, 0.2, "unresolved"))))
     assert nothing.endswith("nothing is certainly faster than torch.")
-
-
-def test_fft_wins_from_the_smallest_filter_after_the_last_that_it_loses() -> None:
-    ratios = {3: 1.5, 5: 0.7, 7: 1.0, 9: 0.6, 11: 0.4}
-    layers = {edge: replace(LAYER, r=edge, s=edge, pad=0) for edge in ratios}
-    contested = [contest(layers[e], ("fft-scipy", ratio, 0.1, "faster"), word="fft") for e, ratio in ratios.items()]
-    first = answer(run(*contested))[0]
-    assert first.startswith("fft-scipy is faster than torch from 9×9 on (0.60 [0.50, 0.70] there): forward, ")
-    lost = contest(layers[3], ("fft-scipy", 1.5, 0.1, "slower"), word="fft")
-    assert "at no size up to 3×3" in answer(run(lost))[0]

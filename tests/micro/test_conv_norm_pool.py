@@ -79,28 +79,34 @@ ROUNDS = 8
 
 
 def result(problem: Problem, variant: str, took: float, noise: float = 0.0, **changes: Any) -> Result:
-    """`noise`: how much longer every second round takes."""
-    samples = tuple(took + noise * (i % 2) for i in range(ROUNDS))
+    """`noise`: how many times longer every second round takes."""
+    samples = tuple(took * (1 + noise * (i % 2)) for i in range(ROUNDS))
     timed = Seconds(took, None, None, SHOWN)
     name = Case(problem, variant).name
     whole = Result(name, "x", "measured", problem.op, asdict(problem), variant, "cpu", 1, "ok", seconds=timed)
     return replace(whole, **{"samples": samples, "rounds": tuple(range(ROUNDS)), **changes})
 
 
-def measured(net: str, *seconds: float, noise: float = 0.0, **changes: Any) -> list[record.Contest]:
-    """Each pass of a convolution takes a second, what follows as long as is said."""
+def measured(net: str, *seconds: float, noise: float = 0.0, drift: float = 0.0, **changes: Any) -> list[record.Contest]:
+    """Each pass of a convolution takes a second, what follows as long as is said. `drift`: noise of the passes."""
     made = []
     for layer, took in zip(layers(net, 2), seconds, strict=False):
-        passes = [result(problem, "torch", 1.0) for problem in layer.passes()]
+        passes = [result(problem, "torch", 1.0, drift) for problem in layer.passes()]
         follow = [problem for word, problem in NETS[net].after(layer) if word in ("train", "lrn")]
         after = [result(problem, "c", took, noise, **changes) for problem in follow]
-        name = f"norm-and-pool/{net}/{layer.name}/variant:torch"
+        name = f"norm-and-pool/{net}/layer:{layer.name}/variant:torch"
         made.append(record.Contest(name, "?", "work: differs (layer)", (*passes, *after), ()))
     return made
 
 
 def run(contests: list[record.Contest]) -> Run:
     return Run(Environment("0", {}, {}, "", ""), tuple(contests))
+
+
+def ends(sentence: str) -> tuple[float, float]:
+    """Of its interval."""
+    low, high = (float(x.rstrip(" %")) for x in sentence.partition("[")[2].partition("]")[0].split(","))
+    return low, high
 
 
 def test_layers_count_as_often_as_the_network_has_them() -> None:
@@ -123,8 +129,25 @@ def test_what_only_some_layers_have_is_of_all_convolutions() -> None:
 def test_the_interval_is_that_of_the_rounds() -> None:
     (sentence,) = answer(run(measured("resnet-56", 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, noise=0.5)))
     assert sentence.startswith("Batch normalization by c takes 42 % [")
-    low, high = (float(x.rstrip(" %")) for x in sentence.partition("[")[2].partition("]")[0].split(","))
+    low, high = ends(sentence)
     assert 30 < low < 42 < high < 54
+
+
+def test_what_a_layer_and_its_followers_share_is_not_in_the_interval() -> None:
+    """Every second round is half as long again: of both alike, or of the convolution alone."""
+    both, one = ({"drift": 0.5, "noise": noise} for noise in (0.5, 0.0))
+    widths = []
+    for how in (both, one):
+        (sentence,) = answer(run(measured("resnet-56", *[1.0] * 6, **how)))
+        low, high = ends(sentence)
+        widths.append(high - low)
+    assert widths[0] < 0.2 and widths[1] > 5
+
+
+def test_few_rounds_make_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.ROUNDS", 5)
+    (sentence,) = answer(run(measured("alexnet-s", 1.0, 0.4, 0.0, 0.0, 0.0)))
+    assert "takes 10 % (no interval from fewer than 6 rounds: a longer --budget) of the time" in sentence
 
 
 def test_a_part_of_a_network_is_said_to_be_one() -> None:

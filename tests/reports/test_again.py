@@ -33,8 +33,8 @@ def asked(command: str) -> Options:
 
 
 def test_both_ways_are_typed_and_understood() -> None:
-    why, turns = again.sentences(*[of(f"{COMMAND} {NOT_THOSE}")] * 2, 5)
-    (command,) = re.findall(r"a: (.+?); the same where b ran", why)
+    why, turns = again.sentences(of(f"{COMMAND} {NOT_THOSE}"), of(f"{COMMAND} --budget=4s -v --target 2%"), 5)
+    (command,) = re.findall(r"Where a ran: (.+?); where b ran: the same, -o b5.jsonl", why)
     options = asked(command)
     assert (options.axes, options.variant) == ({"m": "64,128", "n": "64"}, "openblas,naive")
     assert (options.replicate, str(options.outputs.output), options.budget, options.target) == (
@@ -56,7 +56,7 @@ def test_every_format_that_a_benchmark_writes_is_an_output() -> None:
 def test_two_commands_are_both_typed() -> None:
     other = COMMAND.replace("openblas,naive", "numpy")
     why, _ = again.sentences(of(COMMAND), of(other), 7)
-    assert f"a: {COMMAND} --replicate 7 -o a7.jsonl; b: {other} --replicate 7 -o b7.jsonl." in why
+    assert f"Where a ran: {COMMAND} --replicate 7 -o a7.jsonl; where b ran: {other} --replicate 7 -o b7.jsonl." in why
 
 
 @pytest.mark.parametrize("command", ["from Python: interactive", "python -m micro all", "python -m micro.ceiling"])

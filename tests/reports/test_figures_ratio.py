@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from reports import figures
 from reports.figures import _style, ratio
 from reports.record import Contest
-from tests.reports.made import SWEEP, contest, marks, one, run, words
+from tests.reports.made import SWEEP, case, compared, contest, convolution, marks, one, readable, run, words
 
 
 def test_ratios_over_a_size() -> None:
@@ -132,3 +132,31 @@ def test_each_kind_of_contest_has_its_picture(tmp_path: Path) -> None:
     paths = figures.draw(shown, tmp_path, "s")
     assert len(set(paths)) == 2 * len(kinds) + 1
     assert set(tmp_path.iterdir()) == set(paths)
+
+
+def mixed(layer: str, other: str = "forward") -> Contest:
+    """A normalization against the convolution before it."""
+    name = f"beside/layer:{layer}/variant:c"
+    first = replace(convolution(3, "torch", 1e-3, direction=other), contest=name)
+    wgrad = replace(convolution(3, "torch", 1e-3, direction="wgrad"), contest=name)
+    norm = replace(
+        case(8, variant="c", contest=name), op="norm", name="norm/maps:8", problem={"maps": 8, "mode": "train"}
+    )
+    pairs = tuple(compared(x, first) for x in (wgrad, norm))
+    return Contest(name, "what does a normalization cost?", "work: differs (layer)", (first, wgrad, norm), pairs)
+
+
+def test_cases_of_two_operations_are_named_by_their_contest() -> None:
+    figure = one(ratio.draw(run(mixed("conv1"), mixed("conv2"))))
+    readable(figure)
+    (axes,) = figure.axes
+    labels = [x.get_text() for x in axes.get_yticklabels()]
+    assert labels[:2] == ["layer conv1: conv torch, direction wgrad", "layer conv1: norm c"]
+    assert axes.get_xlabel() == "time over that of conv torch, direction forward"
+
+
+def test_both_are_named_where_baselines_differ() -> None:
+    (axes,) = one(ratio.draw(run(mixed("conv1"), mixed("conv2", "dgrad")))).axes
+    labels = [x.get_text() for x in axes.get_yticklabels()]
+    assert labels[3] == "layer conv2: norm c / conv torch, direction dgrad"
+    assert axes.get_xlabel() == "time of the first over time of the second"

@@ -40,7 +40,7 @@ def test_a_row_a_layer_and_a_mark_a_pass() -> None:
     readable(figure)
     (axes,) = figure.axes
     assert [x.get_text() for x in axes.get_yticklabels()] == [
-        "11×11, 3→384, 13×13, batch 16, stride 4",
+        "11×11, 3→384, 13×13, stride 4, batch 16",
         "3×3, 256→384, 13×13, batch 16",
     ]
     shown = {

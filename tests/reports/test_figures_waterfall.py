@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
 from reports import attribution
-from reports.explanation import Agreement, Cell, Explanation
+from reports.explanation import Agreement, Bar, Cell, Explanation
 from reports.figures import waterfall
 from reports.record import Note, Run
 from tests.reports.made import SWEEP, one, readable, run, words
@@ -27,6 +27,11 @@ CELLS = [
     cell("fc1 wgrad", "OS memory", 0.0, 0.030),
     cell("fc1 activation", "element-wise", 0.020, 0.010, sure=False),
 ]
+
+
+def by_cause(*sure: str) -> dict[str, tuple[Bar, ...]]:
+    """Of CELLS; certain are those named."""
+    return {"cause": tuple(Bar(x.column, x.a, x.b, x.low, x.high, x.column in sure) for x in CELLS)}
 
 
 def told(cells: list[Cell] = CELLS, **changes: Any) -> Explanation:
@@ -86,9 +91,33 @@ def test_the_bars_lead_from_one_step_to_the_other() -> None:
     assert colors == [waterfall.COLORS["b"], waterfall.COLORS["b"], waterfall.COLORS["a"], "#FFFFFF"]
     seen = words(figure)
     assert "takes 300 ms in numpy and 480 ms in pytorch" in seen.replace("\n", " ")
-    assert "gemm accounts for 140 ms" in seen.replace("\n", " ")
     assert "180 ms [170, 190] more in pytorch" in seen and "residual" in seen
     assert "1 agree, 1 disagree" in seen and "may be chance" in seen
+
+
+@pytest.mark.parametrize(
+    ("sure", "says"),
+    [
+        (("gemm", "OS memory"), "gemm accounts for 140 ms of the difference"),
+        (("OS memory",), "OS memory accounts for 30.0 ms of the difference"),
+        (("element-wise",), "no cause of the difference is certain"),  # it makes A slower, and B takes longer
+        ((), "no cause of the difference is certain"),
+    ],
+)
+def test_the_title_names_a_cause_that_is_certain(sure: tuple[str, ...], says: str) -> None:
+    figure = one(waterfall.draw(noted(told(bars=by_cause(*sure)))))
+    assert f"480 ms in pytorch; {says}" in words(figure).replace("\n", " ")
+    assert [bar.get_alpha() for bar in figure.axes[0].patches[:3]] == [
+        1 if x.column in sure else waterfall.PALE for x in CELLS
+    ]
+    assert "Pale: the difference may be chance" in words(figure)
+
+
+def test_smaller_causes_that_cancel_are_zero() -> None:
+    cells = [cell(f"r{i}", f"cause {i}", 0.1, 0.2) for i in range(9)]
+    cells += [cell("x", "up", 1e-4 + 1e-19, 0.0), cell("y", "down", 0.0, 1e-4)]
+    seen = words(one(waterfall.draw(noted(told(cells)))))
+    assert "2 smaller causes" in seen and "0 s" in seen.split("\n") and " ns" not in seen and "certain" not in seen
 
 
 def test_cells_stand_side_by_side_with_the_interval_of_their_difference() -> None:

@@ -59,11 +59,7 @@ def test_two_operations_share_no_field() -> None:
     """Each is said whole; a field of one is none of the other that is left out."""
     layer = _case("conv/n:16/c:64/variant:torch/threads:1")
     norm = replace(_case("norm/images:16/maps:64/variant:c/threads:1"), op="norm")
-    assert table.contrast(norm, replace(layer, op="conv")) == (
-        "norm beside conv",
-        "images:16 maps:64 c",
-        "n:16 c:64 torch",
-    )
+    assert table.contrast(norm, replace(layer, op="conv")) == ("norm/conv", "images:16 maps:64 c", "n:16 c:64 torch")
 
 
 def test_only_a_word_stands_without_its_name_beside_others() -> None:
@@ -102,12 +98,30 @@ def test_a_row_for_each_comparison() -> None:
 
 
 def test_a_reason_said_twice_is_one_note() -> None:
-    noted = replace(COMPARED, verdict="unresolved", reason="the budget ran out")
+    noted = replace(COMPARED, low=0.9, verdict="unresolved", reason="the budget ran out")
     both = replace(noted, notes=("includes the Python call of one side",))
     made = table.comparisons(run(FIRST, SECOND, compared=(noted, both)))
     assert [row[2] for row in made.rows] == ["unresolved (1)", "unresolved (1) (2)"]
     assert made.notes[:2] == ("(1) the budget ran out", "(2) includes the Python call of one side")
     assert made.notes[2].startswith("unresolved: the 99% interval, ") and len(made.notes) == 3
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict", "cell"),
+    [
+        (1.1, 1.9, "unresolved", "unresolved†"),
+        (0.1, 0.9, "unresolved", "unresolved†"),
+        (0.9, 1.9, "unresolved", "unresolved"),
+        (None, None, "unresolved", "unresolved"),
+        (1.4, 1.6, "slower", "slower"),
+    ],
+)
+def test_unresolved_beside_an_interval_that_excludes_1_is_explained(
+    low: float | None, high: float | None, verdict: str, cell: str
+) -> None:
+    made = table.comparisons(run(FIRST, SECOND, compared=(replace(COMPARED, low=low, high=high, verdict=verdict),)))
+    assert made.rows[0][2] == cell
+    assert any("†: the 95% interval shown excludes 1" in note for note in made.notes) == ("†" in cell)
 
 
 def test_what_could_not_be_compared_has_dashes() -> None:
@@ -148,7 +162,7 @@ def test_a_ratio_of_contended_times_says_so_behind_its_star() -> None:
     busy = replace(SECOND, status="contended")
     judged = replace(COMPARED, p=0.0, interval=stats.ROUNDS)
     content = table.comparisons(run(FIRST, busy, compared=(judged, replace(judged, verdict="unresolved"))))
-    assert [row[2] for row in content.rows] == ["slower* contended", "unresolved contended"]
+    assert [row[2] for row in content.rows] == ["slower* contended", "unresolved† contended"]
     assert any(note.startswith("contended: more than a fifth of the rounds") for note in content.notes)
 
 

@@ -26,6 +26,8 @@ from reports import units
         (2e19, "FLOP/s", "20000 PFLOP/s"),
         (-4.58e-6, "s", "-4.58 µs"),
         (0.0, "B/s", "0 B/s"),
+        (1.63e-22, "s", "0 s"),  # what is left of a sum that cancels
+        (-1.63e-22, "s", "0 s"),
         (math.inf, "s", "inf s"),
         (math.nan, "s", "nan s"),
     ],
@@ -82,6 +84,11 @@ def test_binary_has_no_exponent(value: float, text: str) -> None:
 )
 def test_ratio(center: float | None, low: float | None, high: float | None, text: str) -> None:
     assert units.ratio(center, low, high) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(2e-3, "+2.00 ms"), (-2e-3, "−2.00 ms"), (0.0, "+0 s"), (-1e-20, "+0 s")])
+def test_signed(value: float, text: str) -> None:
+    assert units.signed(value) == text
 
 
 def test_what_is_not_known_is_a_dash() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
 LIMIT = 32.0  # unit roundoffs
-KEPT = 4  # channels after which the kept statistics come again: an excerpt of so many has the right ones
+KEPT = 2  # channels after which the kept statistics come again: an excerpt of so many has the right ones
 OPERATIONS = {  # of an element, forward and of its gradient
     ("batch", "train"): (6.0, 9.0),  # its share of mean and variance, 4, its normalization, 2; two sums, 4, gradient, 5
     ("batch", "frozen"): (2.0, 5.0),  # two sums, 4, and a product

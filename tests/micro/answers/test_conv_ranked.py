@@ -89,6 +89,11 @@ def test_a_log_of_no_common_number_is_taken_whole() -> None:
     assert last.startswith("The log's convolutions take 26.0 ms with torch; 12.0 ms [11.5 ms, 12.5 ms] of them (46%)")
 
 
+def test_where_nothing_is_certain_nothing_is_summed() -> None:
+    (_, last) = conv_ranked.of_file(run(contest(FIRST, 8e-3, ("direct", 0.9, "unresolved"))), log(first=1))
+    assert last.startswith("The log's convolutions take 8.00 ms with torch; nothing that is certain could be gained; ")
+
+
 def test_what_has_no_time_is_named_and_no_part_of_the_sum() -> None:
     contests = contest(FIRST, None, ("direct", 0.5, "x")), contest(SECOND, 4e-3, ("direct", 0.5, "faster"))
     sentences = conv_ranked.of_file(run(*contests), log(first=2, second=2))
@@ -119,9 +124,8 @@ def test_a_network_counts_its_layers_and_shows_what_was_published() -> None:
     named = contest(layer, 2e-3, ("fft-scipy", 0.5, "faster"), name=f"net/convnet-benchmarks/L2/count:3/{layer.name}")
     first, last = conv_ranked.of_net(run(named))
     assert first.startswith("1. L2, forward, 9×9, 64→128 channels, 64×64, batch 128: 3 calls; torch takes 2.00 ms, fft")
-    assert (
-        "3.00 ms [2.88 ms, 3.12 ms] to be gained (then, in ms on a GeForce GTX Titan X, April 2015: fbfft 27, " in first
-    )
+    assert "3.00 ms [2.88 ms, 3.12 ms] to be gained (then, in ms at batch 128 on a GeForce GTX Titan X, " in first
+    assert ", April 2015: fbfft 27, " in first
     assert last.startswith("A step's convolutions take 6.00 ms with torch; 3.00 ms")
 
 
@@ -138,7 +142,7 @@ def test_a_network_s_file_has_counts_and_published_times() -> None:
     (first, _) = conv_ranked.of_file(
         run(contest(written.problems[1], 2e-3, ("direct", 0.5, "faster"))), replace(written, sentences=())
     )
-    assert "(then (both gradients), in ms on a GeForce GTX Titan X, April 2015: fbfft 76, " in first
+    assert "(then (both gradients), in ms at batch 128 on a GeForce GTX Titan X, April 2015: fbfft 76, " in first
 
 
 def test_a_step_of_a_network_has_its_layers_as_often_as_it_has_them() -> None:

@@ -14,6 +14,9 @@ import pytest
 from kernels import ceilings
 from kernels.problem import Work
 from micro.answers import why
+from micro.gemm import BENCHMARK
+from micro.planning.options import request
+from micro.planning.request import planned
 from micro.worker import check
 from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
 from tests.conftest import Ran
@@ -148,10 +151,26 @@ def test_the_fastest_rival(own_state: Path) -> None:
 def test_no_rival_is_faster(own_state: Path) -> None:
     told = answer(case(), against("naive", 9.0, "slower"), against("numpy", 1.0, "same"))[3]
     assert told == (
-        "None of 2 other variants is faster; the nearest, numpy, takes 1.000 [0.990, 1.010] times its time, "
-        "chosen from 2 in the same rounds."
+        "None of 2 other variants is faster for certain; the nearest, numpy, takes 1.000 [0.990, 1.010] times its "
+        "time, chosen from 2 in the same rounds."
     )
     assert answer(case())[3] == "No other variant here does this problem."
+
+
+def test_without_intervals_the_medians_are_told(own_state: Path) -> None:
+    """They were measured: in too few rounds for an interval."""
+    others = [
+        case(name, seconds=Seconds(t, None, None, 0.95), samples=(t,) * 4)
+        for name, t in (("naive", 0.2), ("numpy", 4e-6))
+    ]
+    few = [against(name, None, "unresolved", reason="4 accepted rounds") for name in ("naive", "numpy", "mkl")]
+    contest = Contest("why/x", "?", "variant", (case(), *others), tuple(few))
+    told = why.answer("why/x", Run(Environment("0", {"device": {"isa": []}}, {}, "", ""), (contest,)))[3]
+    assert told == (
+        "Of 2 other variants numpy is the fastest by the medians, 0.76 times its time; not certain: 4 rounds have no "
+        "interval, a longer --budget has."
+    )
+    assert answer(case(), *few)[3] == "None of 3 other variants could be measured."
 
 
 def test_the_best_is_one_that_is_faster_for_certain(own_state: Path) -> None:
@@ -182,6 +201,12 @@ def test_one_case_against_every_variant(gemm: Gemm) -> None:
     assert len(told["comparisons"]) == len(variants) - 1
     assert all("/variant:naive/" in one["baseline"] for one in told["comparisons"])
     assert "/variant:naive/device:fake/threads:1 takes " in ran.err and "It executes 1.02 kFLOP" in ran.err
+
+
+def test_it_leaves_out_what_would_eat_the_budget() -> None:
+    meant, options = request(BENCHMARK, "gemm", [*SIZE, "--why", "--device", "fake"], raising=True)
+    (contest,) = planned(meant, "gemm", options).contests
+    assert contest.sparing
 
 
 def test_the_first_variant_where_none_is_named(gemm: Gemm) -> None:

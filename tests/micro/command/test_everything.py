@@ -242,7 +242,7 @@ def test_contests_of_other_parts_are_kept_from_a_part(
 ) -> None:
     """Their time is not its own, and its answer and its further questions are of its own contests."""
     kept: list[frozenset[str]] = []
-    monkeypatch.setattr(everything, "measure_plan", lambda at, plan, others: kept.append(others) or 0.0)
+    monkeypatch.setattr(everything, "measure_plan", lambda at, plan, others, leaves: kept.append(others) or 0.0)
     assert [part for part, _ in everything.run(todo, DEVICE, 1.0, Outputs(quiet=True))] == todo
     planned = [{x.name for x in part.plan.contests} for part in todo]
     assert kept == [frozenset(set().union(*planned) - own) for own in planned]

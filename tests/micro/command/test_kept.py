@@ -34,7 +34,7 @@ class Measured:
     path: None = None
     had: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
 
-    def measure(self, at: Any, contests: Sequence[Contest], budget: Budget, count: int) -> float:
+    def measure(self, at: Any, contests: Sequence[Contest], budget: Budget, count: int, leaves: bool = False) -> float:
         self.had.append((tuple(x.name for x in contests), budget.seconds))
         done = tuple(record.Contest(x.name, x.question, x.differs, (), ()) for x in contests)
         self.run = Run(self.run.environment, (*self.run.contests, *done))

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kernels.devices.fake import Fake
-from micro.measuring.rounds import ENOUGH, Goal, Measurement, measure
+from micro.measuring.rounds import ENOUGH, Goal, Measurement, TooSlow, measure, slow
 from micro.measuring.workers import Crew
-from micro.planning.contest import Case
+from micro.planning.contest import Case, Contest
 from micro.worker.client import Local
 from micro.worker.host import Host
 from micro.worker.messages import ContestCost
 from reports import stats
-from tests.micro.measuring.two_cases import CALL, CONTEST, FIRST, SECOND, SHORT
-from tests.simulated.workers import Here, Scripted, run
+from tests.micro.measuring.two_cases import CALL, CONTEST, FIRST, PROBLEM, SECOND, SHORT
+from tests.simulated.workers import Here, Scripted, measured, run
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +104,33 @@ def test_a_small_budget_has_one_look_at_its_last_round() -> None:
     assert m.stopped == "the answer is known"
 
 
+@pytest.mark.parametrize(("left", "rounds"), [(0.0, 2), (4.0, 4), (30.0, 8)])
+def test_seconds_for_no_interval_are_filled_up_for_a_first_look_by_what_is_left(left: float, rounds: int) -> None:
+    row = ([CALL, CALL], [CALL, CALL], [0.0, 0.0])
+    scripted: Any = Scripted((FIRST, SECOND), replace(SHORT, round=0.99), lambda number: row)
+    m = measure(scripted, [(0, 1)], Goal(2.0, 1e-9, 0.01, left=left), lambda text: None)
+    assert len(m.times) == rounds
+
+
+def test_rounds_that_are_slower_than_they_were_when_opened_go_on_to_an_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Foreseen are 20 in the budget; they take ten times as long."""
+    now = 0.0
+
+    def row(number: int) -> tuple[list[float], list[float], list[float]]:
+        nonlocal now
+        now += 1.0
+        return [0.5, 0.5], [0.5, 0.5], [0.0, 0.0]
+
+    monkeypatch.setattr("micro.measuring.rounds.time", SimpleNamespace(monotonic=lambda: now))
+    for left, rounds in ((30.0, stats.FEWEST), (4.0, 4)):
+        now = 0.0
+        scripted: Any = Scripted((FIRST, SECOND), ContestCost((1, 1), (0.05, 0.05), 0.1), row)
+        m = measure(scripted, [(0, 1)], Goal(2.0, 1e-9, 0.01, left=left), lambda text: None)
+        assert len(m.times) == pytest.approx(rounds, abs=1)
+
+
 @pytest.mark.parametrize(("seconds", "fixed", "rounds"), [(30.0, None, 50), (60.0, None, 100), (10.0, 20, 20)])
 def test_rounds_longer_than_a_sign_of_life_go_on_to_the_budget(
     seconds: float, fixed: int | None, rounds: int, monkeypatch: pytest.MonkeyPatch
@@ -131,3 +159,31 @@ def test_a_case_alone_takes_enough_rounds() -> None:
 def test_a_fixed_number_of_rounds() -> None:
     assert len(taken(rounds=20).times) == 20
     assert len(taken(rounds=3).times) == 3
+
+
+@pytest.mark.parametrize(("ratio", "seconds", "left"), [(30.0, 2.0, False), (30.0, 100.0, True), (9.0, 2.0, True)])
+def test_far_slower_cases_leave_few_rounds_to_the_others(ratio: float, seconds: float, left: bool) -> None:
+    """Only where rounds are few, and only what is far slower than the first."""
+    device = Fake(lambda name, problem: 1e-2 * (ratio if name == "naive" else 1.0), noise=0.001)
+    three = Contest("three", "?", "variant", (FIRST, Case(PROBLEM, "numpy"), SECOND), sparing=True)
+    done = run(Local(Host(device, 0)), three, seconds)
+    _, numpy, naive = measured(done)
+    assert (naive.status == "skipped") != left and numpy.seconds
+    if not left:
+        assert naive.reason == "left out, so that the others have rounds: it takes about 30 times openblas's"
+        assert done.comparisons[0].ratio and done.comparisons[1].verdict == "not comparable"
+    plain = run(Local(Host(device, 0)), replace(three, sparing=False), seconds)
+    assert measured(plain)[2].status != "skipped"
+
+
+def test_a_slow_first_call_leaves_nobody_out() -> None:
+    """What calls were thought to take when the contest was opened, two rounds may contradict."""
+    row = ([CALL, CALL], [CALL, CALL], [0.0, 0.0])
+    scripted: Any = Scripted((FIRST, SECOND), ContestCost((1, 1), (CALL, 50 * CALL), 1.0), lambda number: row)
+    goal = Goal(10.0, 0.01, 0.01)
+    m = measure(scripted, [(0, 1)], goal, lambda text: None, sparing=True)
+    assert slow(scripted.cases, scripted.opened, goal) == [1] and len(m.times) == 10
+    row[0][1] = 50 * CALL
+    with pytest.raises(TooSlow) as refused:
+        measure(scripted, [(0, 1)], goal, lambda text: None, sparing=True)
+    assert refused.value.times == {1: pytest.approx(50)}

@@ -129,8 +129,10 @@ def test_what_was_published_is_of_the_pass() -> None:
     """Both gradients were timed together."""
     net = read("convnet-benchmarks")
     shown = net.layers[1].published("forward", net.measured)
-    assert shown.startswith("then, in ms on a GeForce GTX Titan X, April 2015: fbfft 27, cuda-convnet2 113, ")
-    assert net.layers[1].published("wgrad", net.measured).startswith("then (both gradients), in ms on a")
+    assert shown.startswith(
+        "then, in ms at batch 128 on a GeForce GTX Titan X, April 2015: fbfft 27, cuda-convnet2 113, "
+    )
+    assert net.layers[1].published("wgrad", net.measured).startswith("then (both gradients), in ms at")
     assert read("lenet").layers[0].published("forward", "") == ""
 
 
@@ -146,6 +148,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "half a stride": ({KIND: [ROW | {"stride": 1.5}]}, "convolution 1: stride: 1.5, give a whole number"),
     "too long a filter": ({KIND: [ROW | {"r": 10}]}, "convolution 1: --r 10: longer than an image of 9"),
     "none of them": ({KIND: [ROW | {"count": 0}]}, "convolution 1: count: 0, give 1 or more"),
+    "times of no pass": ({KIND: [ROW | {"then": {"backwards": {}}}]}, "then: no key backwards, the nearest"),
+    "a time in words": ({KIND: [ROW | {"then": {"forward": {"x": "1"}}}]}, "then: forward: x: '1', give a number"),
     "two of one name": ({KIND: [ROW, ROW]}, "two layers of one name"),
     "a path for a name": ({KIND: [ROW | {"name": "a/b"}]}, "a name is a word without / and +"),
 }

@@ -1,0 +1,119 @@
+"""How long contests take: foreseen by their devices' speed, corrected by what the first ones took, and the budget that
+would have been enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from micro.planning.protocol import LONG, WARM
+from reports.stats import FEWEST, LOOKS
+
+if TYPE_CHECKING:
+    from kernels.devices.base import Limits
+    from micro.planning.contest import Budget, Contest
+    from micro.planning.request import Plan
+    from reports import record
+
+REFERENCE = 100e9  # FLOP/s of the processor, which computes what an answer is checked against
+LEAST_VISIT = 1e-3  # seconds of a visit on a device that is not called from the compiled loop
+BESIDE = 4  # visits to ceilings and canaries for each round of a first look, there
+TRIFLE = 1.0  # seconds: a contest whose fewest rounds take less is measured, whatever is left of the budget
+TWICE, NOTABLE = 2.0, 5.0  # times its forecast, and seconds beyond it: preparing that takes longer is said to
+SAFE = 1.25  # times what the rounds took: a budget that is advised
+
+
+def first_look(contest: Contest, limits: Mapping[str, Limits]) -> float:
+    """Seconds, roughly, by what each case's device is taken to do: eight rounds of every case, warmed up where that is
+    done; where visits are made step by step, of the ceilings and the canaries beside them too."""
+    total, least = 0.0, 0.05
+    for case in contest.cases:
+        if case.skip or case.setting.device not in limits:
+            continue
+        device_limits = limits[case.setting.device]
+        call = case.problem.flops / device_limits.flops + case.problem.bytes / device_limits.bandwidth
+        total += call * (1 if call > LONG else 1 + WARM)
+        if device_limits.visit:
+            total += device_limits.visit + max(LEAST_VISIT - call, 0.0)
+            least = max(least, LOOKS[0] * BESIDE * (device_limits.visit + LEAST_VISIT))
+    return LOOKS[0] * total + least
+
+
+def preparing(contests: Sequence[Contest]) -> float:
+    """Seconds, roughly, in which all cases are prepared and checked."""
+    cases = {case for contest in contests for case in contest.cases if not case.skip}
+    return sum(4 * case.problem.flops / REFERENCE + 8 * case.problem.footprint / 1e9 + 0.1 for case in cases)
+
+
+def announced(contests: Sequence[Contest], budget: Budget) -> str:
+    """What is about to happen: contests, and at most how long."""
+    cases = {case for contest in contests for case in contest.cases if not case.skip}
+    checks = preparing(contests)
+    return (
+        f"{len(contests)} contests (what is compared, timed in turns) of {len(cases)} cases (a kernel at one size): "
+        f"at most {budget.seconds:.0f} s of measuring, about {checks:.0f} s to prepare and check them: "
+        f"{budget.seconds + checks:.0f} s in all"
+    )
+
+
+def corrected(first: record.Contest, contests: Sequence[Contest], left: float) -> str | None:
+    """Once the first contest is done, what the others will take, where it was prepared far slower than foreseen."""
+    took, foreseen = first.seconds.get("setup", 0.0), preparing(contests[:1])
+    if len(contests) < 2 or took < TWICE * foreseen or took < foreseen + NOTABLE:
+        return None
+    rest = (preparing(contests) - foreseen) * took / foreseen
+    return (
+        f"preparing takes {took / foreseen:.0f} times what was foreseen, {took:.0f} s for the first contest: about "
+        f"{rest:.0f} s for the other {len(contests) - 1}, and at most {left:.0f} s of measuring: {rest + left:.0f} s"
+    )
+
+
+def looked(done: record.Contest) -> float:
+    """Seconds of a first look at the pace at which a contest's rounds went; 0 where it has none."""
+    rounds = max((len(result.samples) for result in done.results), default=0)
+    return LOOKS[0] * done.seconds.get("measuring", 0.0) / rounds if rounds else 0.0
+
+
+def out_of_time(need: float, left: float) -> bool:
+    """Whether what is left does not pay for the fewest rounds of a contest, whose first look needs so much."""
+    return need * FEWEST / LOOKS[0] > max(left, TRIFLE)
+
+
+def remedy(plan: Plan, run: record.Run, limits: Mapping[str, Limits]) -> list[str]:
+    """Which contests of a plan were not measured, or too few rounds, and the budget that would have been enough."""
+    done = {contest.contest: contest for contest in run.contests}
+    measured = [(contest, done[contest.name]) for contest in plan.contests if contest.name in done]
+    few = [one for _, one in measured if _short(one)]
+    missing = [contest for contest in plan.contests if contest.name not in done]
+    if plan.until != "time" or not (few or missing):
+        return []
+    need = sum(max(one.seconds.get("measuring", 0.0), looked(one) if _short(one) else 0.0) for _, one in measured)
+    need += pace([(first_look(contest, limits), one) for contest, one in measured]) * sum(
+        first_look(contest, limits) for contest in missing
+    )
+    budget = _round(max(SAFE * need * (plan.replicates if few else 1) / (1 - plan.kept), plan.budget.seconds))
+    count = len(plan.contests)
+    said = [f"{len(few)} of {count} contests had too few rounds for a ratio"] if few else []
+    said += [f"{len(missing)} of {count} contests were not measured for want of time"] if missing else []
+    goes_on = ", or -o FILE and --resume, which goes on with what is missing" if missing else ""
+    return [f"{'; '.join(said)}: again with --budget {budget}s{goes_on}."]
+
+
+def pace(measured: Sequence[tuple[float, record.Contest]]) -> float:
+    """How many times longer than foreseen rounds take, of contests with what was foreseen of each: the median, since
+    one may hold a kernel that no forecast fits."""
+    times = [took / foreseen for foreseen, one in measured if (took := looked(one)) and foreseen]
+    return median(times) if times else 1.0
+
+
+def _short(done: record.Contest) -> bool:
+    """Whether a comparison has no ratio for want of rounds."""
+    return any(one.verdict == "unresolved" and one.ratio is None for one in done.comparisons)
+
+
+def _round(seconds: float) -> int:
+    """Up, to two figures."""
+    step = int(10 ** max(0, math.floor(math.log10(max(seconds, 1.0))) - 1))
+    return step * math.ceil(seconds / step)

@@ -58,6 +58,10 @@ def bounding(op: str, kernels: str) -> str:
     raise UsageError(f"{op}: no row for {kernels} is a ceiling")
 
 
+class NoSuchVariant(UsageError):
+    """A word that is no row of a table, nor a kernel of the user's own."""
+
+
 TIMES = r"(.+)\*(\d+)(~\w+)?"
 
 
@@ -93,4 +97,4 @@ def find(op: str, name: str) -> Variant[Any]:
         return users.load(name)
     if name.endswith((".py", ".c", ".so")):
         raise UsageError(f"--variant {name}: name a function in it, as {name}:product")
-    raise UsageError(f"--variant {name}: {choice(name, (x.name for x in variants(op)))}")
+    raise NoSuchVariant(f"--variant {name}: {choice(name, (x.name for x in variants(op)))}")

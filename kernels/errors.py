@@ -48,13 +48,18 @@ class LeftRunning(WrongResult):
     """Threads of a kernel run on after its call; their process is no place for others."""
 
 
-def choice(word: str, choices: Iterable[str]) -> str:
-    """What to say beside a word that is none of those known: the one that it is nearest to, or all."""
+def choice(word: str, choices: Iterable[str], most: int | None = None) -> str:
+    """What to say beside a word that is none of those known: the one that it is nearest to, or all. `most`: of many so
+    many, the nearest first."""
     import difflib
 
     names = list(choices)
-    near = difflib.get_close_matches(word, names, 1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    if near := difflib.get_close_matches(word, names, 1):
+        return f"did you mean {near[0]}?"
+    if most is None or len(names) <= most:
+        return f"there are {', '.join(names)}"
+    names.sort(key=lambda name: -difflib.SequenceMatcher(None, word, name).ratio())
+    return f"there are {', '.join(names[:most])} and {len(names) - most} more"
 
 
 def said(error: BaseException) -> str:

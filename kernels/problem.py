@@ -151,6 +151,7 @@ class Problem:
     op: ClassVar[str]
     probes: ClassVar[tuple[str, ...]] = ("dense",)
     by_executed: ClassVar[bool] = False  # whether shares of a ceiling are by what an algorithm executes: some save much
+    called: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})  # axes by other words that a person may type
     on_host: ClassVar[bool] = False  # the time asked for is the caller's, not the device's
 
     def __post_init__(self) -> None:

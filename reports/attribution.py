@@ -27,6 +27,7 @@ LEGEND = {  # rows and causes whose names do not say it, the two last ones alway
     "wgrad": "product for the gradient of a layer's weights",
     "in no span": "outside all operations that the framework's tracer saw",
     "packing": "a library puts operands in the order that its kernel reads",
+    "clear": "an array filled with zeros before it is written, by a call or inside one",
     "framework": "the framework's own code between kernels",
     "interpreter": "Python",
     RESIDUAL: "a plain step less all rows",

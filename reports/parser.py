@@ -36,15 +36,21 @@ class OneLineParser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{"formatter_class": Formatter} | options)
+        # `-5s` is a value, if a wrong one, as `-5` is; none of our options begins with a digit.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {self.suggested(message)}; --help shows the options\n")
+
+    def called(self, option: str) -> list[str]:
+        """The options that have this one's word as another name of theirs."""
+        return []
 
     def suggested(self, message: str) -> str:
         """With the option that an unknown one may have been meant to be."""
         import difflib
 
         unknown = re.findall(r"--[\w-]+", message) if message.startswith("unrecognized") else []
-        options = set(re.findall(r"--[\w-]+", self.format_usage()))
-        near = [match for word in unknown for match in difflib.get_close_matches(word, sorted(options), 1)]
+        options = sorted(set(re.findall(r"--[\w-]+", self.format_usage())))
+        near = [match for x in unknown for match in self.called(x) or difflib.get_close_matches(x, options, 1)]
         return message + (f" (did you mean {', '.join(near)}?)" if near else "")

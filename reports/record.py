@@ -162,7 +162,7 @@ class Environment:
 class Note:
     """Anything else worth keeping: a benchmark's conclusion, the self-test's figures."""
 
-    topic: str  # answer, kernels, selftest, ab, attribution, round, watched …
+    topic: str  # answer, lacks, kernels, selftest, ab, attribution, round, watched …
     data: dict[str, Any]  # free
     kind: str = "note"  # note
 

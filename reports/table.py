@@ -97,7 +97,7 @@ def _unresolved(run: Run) -> str | None:
     )
     return (
         f"unresolved: the {stats.JUDGED:.0%} interval, which verdicts are taken from, neither lies beyond the margin "
-        f"of its comparison nor inside it.{shown * any(map(_but_shown, run.comparisons))}"
+        f"of its comparison nor inside it.{shown * any(map(but_shown, run.comparisons))}"
     )
 
 
@@ -111,7 +111,7 @@ def _contended(rows: Sequence[Ratio]) -> str | None:
     )
 
 
-def _but_shown(comparison: Comparison) -> bool:
+def but_shown(comparison: Comparison) -> bool:
     """Unresolved, though the interval that stands beside it excludes 1."""
     low, high = comparison.low, comparison.high
     return comparison.verdict == "unresolved" and ((low is not None and low > 1) or (high is not None and high < 1))
@@ -124,7 +124,7 @@ def _ratio(
     its number."""
     common, first, second = contrast(contender, baseline)
     mark, remarks = notes
-    verdict = _verdict(comparison, mark + BUT_SHOWN * _but_shown(comparison), contender, baseline)
+    verdict = _verdict(comparison, mark + BUT_SHOWN * but_shown(comparison), contender, baseline)
     own = comparison.notes if comparison.ratio is not None else ()
     for each in filter(None, (comparison.reason, *own)):
         remark = footnotes.kind(each, (contender, baseline))

@@ -68,3 +68,8 @@ def percent(value: float | None) -> str:
 def error(value: float | None) -> str:
     """A worst error: `1.2e-6`."""
     return "–" if value is None else "0" if value == 0 else f"{value:.1e}"
+
+
+def counted(count: int, what: str) -> str:
+    """`1 contest`, `2 contests`."""
+    return f"{count} {what}{'s' * (count != 1)}"

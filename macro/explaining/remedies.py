@@ -1,4 +1,5 @@
-"""What a user can do about a certain difference: in his own script or its start, and the command that measures it."""
+"""What a user can do about a difference: in his own script or its start, and the command that measures it. Of a certain
+one it is to be tried; of a large one that may be chance, to be checked."""
 
 from __future__ import annotations
 
@@ -6,18 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kernels.heap import POLICIES
-from macro.explaining.gap import Gap, named_bars
+from macro.explaining.certain import LEAST
+from macro.explaining.gap import Gap, mean, named_bars
 from macro.timing.turns import Entry, Plan
 from macro.watching.watch import Side
-from reports.explanation import Cell
+from reports.explanation import Bar, Cell
 from reports.units import seconds
 
+MEMSET = "__memset"  # the C library's
 KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """`cause`: the column whose certain difference it is for; `applies`: to which of its cells, on the side that has
+    """`cause`: the column whose difference it is for; `applies`: to which of its cells, on the side that has
     more of them; `type`: what a user types, or writes; `command`: what measures it, with the network and framework."""
 
     name: str
@@ -53,9 +56,26 @@ REMEDIES = (
     Remedy(
         "one pass for the update",
         "update",
-        lambda cell, side, entry: entry.division == "default",
+        lambda cell, side, entry: entry.division == "default" and _torch(cell, side, entry),
         "take the fused optimizer: torch.optim.SGD(…, fused=True)",
         "python -m micro.optimizer --together",
+    ),
+    Remedy(
+        "products that do not clear first",
+        "clear",
+        lambda cell, side, entry: (
+            entry.framework.name.startswith("numpy") and (cell.seen[side] or "").startswith(MEMSET)
+        ),
+        "np.dot(a, b, out=c) fills c with zeros, and OpenBLAS does so again before it adds the product: "
+        "np.matmul(a, b, out=c) saves one of the two",
+        "python -m micro.gemm --net {net} --variant numpy",
+    ),
+    Remedy(
+        "gradients not set to zero",
+        "clear",
+        lambda cell, side, entry: _torch(cell, side, entry),
+        "let gradients be made anew: optimizer.zero_grad(set_to_none=True); torch.empty, where all is written anyway",
+        "python -m macro run {net} --frameworks {framework}",
     ),
     Remedy(
         "parameters given back in place",
@@ -88,19 +108,46 @@ REMEDIES = (
 )
 
 
+def _torch(cell: Cell, side: str, entry: Entry) -> bool:
+    """Whether it is PyTorch's: also of a user's own script."""
+    return entry.framework.name.startswith("pytorch") or "torch" in (cell.seen[side] or "")
+
+
 def sentences(gap: Gap, plan: Plan, sides: Sequence[Side]) -> list[str]:
-    """One for each remedy of a cause that is certain, the one that may bring most first."""
-    ranked = sorted(_found(gap, sides), key=lambda one: -one[1])
-    return [
-        f"To try: {remedy.name}: up to {seconds(most)} of a {plan.phase} of {entry.framework.name}. Do: {remedy.type}. "
-        f"Measure: {remedy.command.format(net=plan.named, framework=entry.framework.name)}"
-        for remedy, most, entry in ranked
-    ]
+    """One for each remedy of a cause that is certain, the one that may bring most first; then of those that may be
+    chance."""
+    certain, doubtful = named_bars(gap, "cause"), _doubtful(gap)
+    lines = [f"To try: {one}" for one in _said(gap, certain, plan, sides)]
+    return [*lines, *(f"To check, it may be chance: {one}" for one in _said(gap, doubtful, plan, sides))]
 
 
-def _found(gap: Gap, sides: Sequence[Side]) -> Iterator[tuple[Remedy, float, Entry]]:
-    """Remedies, how many seconds they may bring at most, and what they are for."""
-    causes = {bar.name: bar for bar in named_bars(gap, "cause")}
+def _doubtful(gap: Gap) -> list[Bar]:
+    """Causes that are worth a word and whose own interval excludes 0, but not with all causes tested at once."""
+    causes = [x for x in gap.bars["cause"] if not x.sure and abs(x.gap) >= LEAST * max(gap.step.values())]
+    return [x for x in causes if x.low is not None and x.high is not None and not x.low <= 0 <= x.high]
+
+
+def _said(gap: Gap, bars: Sequence[Bar], plan: Plan, sides: Sequence[Side]) -> Iterator[str]:
+    for remedy, most, entry in sorted(_found(gap, bars, sides), key=lambda one: -one[1]):
+        witness = _account(sides) if remedy.cause == "OS memory" and bars and not bars[0].sure else ""
+        yield (
+            f"{remedy.name}: up to {seconds(most)} of a {plan.phase} of {entry.framework.name}{witness}. Do: "
+            f"{remedy.type}. Measure: {remedy.command.format(net=plan.named, framework=entry.framework.name)}"
+        )
+
+
+def _account(sides: Sequence[Side]) -> str:
+    """What the operating system itself counted of plain steps, which is another witness of its share."""
+    own = [mean([x for process in side.processes for x in process.system]) for side in sides]
+    parts = " against ".join(
+        f"{seconds(took)} in {side.entry.framework.name}" for took, side in zip(own, sides, strict=True)
+    )
+    return f" (by the operating system's own account of plain steps {parts})"
+
+
+def _found(gap: Gap, bars: Sequence[Bar], sides: Sequence[Side]) -> Iterator[tuple[Remedy, float, Entry]]:
+    """Remedies of these causes, how many seconds they may bring at most, and what they are for."""
+    causes = {bar.name: bar for bar in bars}
     for remedy in REMEDIES:
         if (bar := causes.get(remedy.cause)) is None:
             continue

@@ -19,7 +19,7 @@ CAUSES = {
     "OS memory": "memory policy",
     "malloc": "memory policy",
     "copy": "a copy",
-    "clear": "a clear",
+    "clear": "filling an array with zeros",
     "framework": "dispatch",
     "interpreter": "dispatch",
     "idle": "threads",
@@ -111,7 +111,8 @@ def _cause(cell: Cell, names: Sequence[str]) -> str:
     more, less = (0, 1) if cell.gap > 0 else (1, 0)
     side = "ab"
     if not cell.amount[side[less]]:
-        return f"{CAUSES.get(cell.column, 'an extra operation')}, which {names[less]} has not"
+        by = f" by {cell.seen[side[more]]}" if cell.column in ("clear", "copy") and cell.seen[side[more]] else ""
+        return f"{CAUSES.get(cell.column, 'an extra operation')}{by}, which {names[less]} has not"
     kernels = ", ".join(f"{name}{_speed(cell, x)} in {cell.seen[x]}" for name, x in zip(names, side, strict=True))
     mostly = "more work" if abs(cell.work or 0) > abs(cell.rate or 0) else "a lower rate"
     if cell.column == "gemm":

@@ -93,10 +93,10 @@ def spent(taken: Sequence[Round | Taken]) -> float:
 def left(plan: Plan, taken: Sequence[Round | Taken]) -> Plan:
     """What there is still to do, in generations that come after those taken."""
     last = _generations(taken)
-    missing = plan.generations - sum(one.ended for one in last)
+    ended = sum(one.ended for one in last)
     first = max((one.generation + 1 for one in last), default=0)
     seconds = max(0.0, plan.seconds - spent(taken))
-    return replace(plan, seconds=seconds, generations=max(0, missing), first=first)
+    return replace(plan, seconds=seconds, generations=max(0, plan.generations - ended), first=first, ended=ended)
 
 
 def _generations(taken: Sequence[Round | Taken]) -> list[Round | Taken]:

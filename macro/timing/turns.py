@@ -18,6 +18,7 @@ from macro.processes import job as job_files
 from macro.processes.job import Setting
 from macro.processes.process import Process
 from macro.timing.peak import Peak
+from reports.units import counted
 
 FEWEST = 6  # rounds of a generation
 BLOCK = 0.2  # seconds of steps in a block, at least
@@ -58,7 +59,12 @@ class Plan:
     generations: int
     seed: int = 0
     first: int = 0  # number of its first generation, in a run taken up again
+    ended: int = 0  # generations that had ended in it; one that was killed is not among them
     asked: str = ""
+
+    def place(self, generation: int) -> str:
+        """Of a generation among all that a person asked for."""
+        return f"generation {generation - self.first + self.ended + 1} of {self.ended + self.generations}"
 
     @property
     def named(self) -> str:
@@ -90,21 +96,21 @@ def take(
     files, peak = job_files.write_arrays(plan.network, plan.batch, folder), Peak(threads)
     spent: dict[int, float] = {}
     for generation in range(plan.first, plan.first + plan.generations):
-        order = random.Random(plan.seed * 1000 + generation)
+        order, began = random.Random(plan.seed * 1000 + generation), time.monotonic()
         with ExitStack() as stack:
             alive = []
             for entry in order.sample(entries, len(entries)):  # else one would always be the first to be given memory
                 if entry.status != "ok":
                     continue
-                whole = plan.first + plan.generations
-                say(f"generation {generation + 1} of {whole}: starting {entry.framework.name}")
+                say(f"{plan.place(generation)}: starting {entry.framework.name}")
                 if _start(plan, entry, files, folder, stack):
                     alive.append(entry)
+            starting = time.monotonic() - began
             for taken in _rounds(plan, generation, order, alive, peak):
                 spent[generation] = taken.seconds
                 if keep:
                     keep(taken)
-                for text in _progress(plan, taken):
+                for text in _progress(plan, taken, starting):
                     say(text)
     return sum(spent.values())
 
@@ -141,16 +147,31 @@ def _rounds(plan: Plan, generation: int, order: random.Random, alive: list[Entry
         yield Taken(generation, number - 1, seconds, not alive or (number >= FEWEST and seconds >= share))
 
 
-def _progress(plan: Plan, taken: Taken) -> Iterator[str]:
+def _progress(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
     """Signs of life after a round; after the first also whether the budget is too small."""
-    share = plan.seconds / plan.generations
+    share, count = plan.seconds / plan.generations, taken.number + 1
+    past = taken.seconds > share and count <= FEWEST  # its rounds end it, not its share
+    so_far = f"{count} of {FEWEST} rounds" if past else counted(count, "round")
+    whole = "" if past else f" of {share:.0f}"
+    yield f"{plan.place(taken.generation)}: {so_far}, {taken.seconds:.0f}{whole} s"
+    if taken.number == 0:
+        yield from over_budget(plan, taken.generation, taken.seconds, starting)
+
+
+def over_budget(plan: Plan, generation: int, first: float, starting: float) -> Iterator[str]:
+    """Where the fewest rounds of a generation take longer than its share of the budget: how long all will take, and
+    what makes it less. `first`: seconds of the first round; `starting`: of starting the processes before it."""
+    share, fewest = plan.seconds / plan.generations, first * FEWEST
+    if fewest <= share:
+        return
+    later = plan.first + plan.generations - generation - 1
+    less = ["--runs 1"] * (plan.generations > 1) + ["a smaller --batch"] * (plan.batch > 1)
+    why = "longer than its share of the budget" if share else "and nothing of the budget is left"
     yield (
-        f"generation {taken.generation + 1} of {plan.first + plan.generations}: {taken.number + 1} rounds, "
-        f"{taken.seconds:.0f} of {share:.0f} s"
+        f"its {FEWEST} rounds take about {fewest:.0f} s, {why}: "
+        f"about {fewest - first + later * (starting + fewest):.0f} s more"
+        + (f"; {' or '.join(less)} takes less" if less else "")
     )
-    if taken.number == 0 and taken.seconds * FEWEST > share:
-        seconds = taken.seconds * FEWEST
-        yield f"its {FEWEST} rounds take about {seconds:.0f} s, longer than its share of the budget"
 
 
 def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> list[tuple[Entry, dict[str, Any]]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import reprlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from kernels.ops.gemm.problem import Gemm
 from macro.equality import gate
 from macro.processes import job
 from macro.processes.process import Process
-from macro.timing.turns import FEWEST, HANGS, WARM, Entry, Plan, begin
+from macro.timing.turns import FEWEST, HANGS, WARM, Entry, Plan, begin, over_budget
 from macro.watching import library_log, perf
 from macro.watching.perf import Sampler
 from macro.watching.recording import Round, Watched
@@ -51,22 +52,29 @@ def take(
     )
     files = job.write_arrays(plan.network, plan.batch, folder)
     for generation in range(plan.first, plan.first + plan.generations):
-        order = random.Random(plan.seed * 1000 + generation)
+        order, began = random.Random(plan.seed * 1000 + generation), time.monotonic()
         with ExitStack() as stack:
             starts = order.sample(range(len(sides)), len(sides))
             looks = {number: _start(plan, sides[number], files, folder, stack, say) for number in starts}
-            for ended in _rounds(plan, generation, order, looks, say):
+            warn = partial(over_budget, plan, generation, starting=time.monotonic() - began)
+            for ended in _rounds(plan, generation, order, looks, say, warn):
                 keep(ended)
     for side in sides:
         side.products = library_log.logged(plan, side.entry, files, folder, say)
 
 
 def _rounds(
-    plan: Plan, process: int, order: random.Random, looks: Mapping[int, Look], say: Callable[[str], None]
+    plan: Plan,
+    process: int,
+    order: random.Random,
+    looks: Mapping[int, Look],
+    say: Callable[[str], None],
+    warn: Callable[[float], Iterable[str]],
 ) -> Iterator[list[Round]]:
     """Rounds until this process's share of the budget is spent, by number of their side, several at a time: perf reads
     all names of a library for a single sample, so samples are read when the rounds begin to count, and then when that
-    takes a fifth of the time or less. With the last ones what was seen at the end."""
+    takes a fifth of the time or less. With the last ones what was seen at the end. `warn`: what is to be said of a
+    first round that took so long."""
     share, began = plan.seconds / plan.generations, time.monotonic()
     ends: list[float] = []  # of each round
     now = due = 0.0
@@ -77,6 +85,8 @@ def _rounds(
         now = time.monotonic() - began
         ends.append(now)
         say(f"process {process + 1} of {plan.first + plan.generations} each: {len(ends)} rounds")
+        for text in warn(now) if len(ends) == 1 else ():
+            say(text)
         if len(ends) >= FEWEST and due <= now < share:
             yield _read(process, looks, ends)
             took = time.monotonic() - began - now

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 from micro.planning.contest import parse
-from reports import record, units
+from reports import record, stats, table, units
 from reports.record import Comparison, Run
 
 
@@ -34,6 +34,16 @@ def interval(comparison: Comparison) -> str:
     return units.ratio(comparison.ratio, comparison.low, comparison.high)
 
 
+def verdict(comparison: Comparison) -> str:
+    """In a word; at which level, where the interval beside it excludes 1 and the verdict does not follow."""
+    return f"unresolved at {100 * stats.JUDGED:.0f} %" if table.but_shown(comparison) else comparison.verdict
+
+
+def undisturbed(result: record.Result) -> int:
+    """Rounds of a case that were not rejected."""
+    return len(result.samples) - len(result.rejected)
+
+
 def chosen(count: int) -> str:
     """What is to be said of the least or the most of several."""
     return f", chosen from {count} in the same rounds" if count > 1 else ""
@@ -56,8 +66,8 @@ class Band:
         bound = f"{self.low:g} to {self.high:g}" if math.isfinite(self.high) else f"above {self.low:g}"
         usual = f", usually {self.usual}" if self.usual else ""
         kind, outside = ("expected", "NOT as expected") if self.firm else ("usual", "not so here")
-        verdict = f"as {kind}" if self.low <= value <= self.high else outside
-        return f"{self.what}: {shown}; {kind} on Intel and AMD {bound}{usual}: {verdict}."
+        outcome = f"as {kind}" if self.low <= value <= self.high else outside
+        return f"{self.what}: {shown}; {kind} on Intel and AMD {bound}{usual}: {outcome}."
 
     def of(self, comparison: Comparison) -> str:
         """A sentence on a ratio."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from micro.answers import sums
+from micro.answers.band import undisturbed
 from micro.planning.contest import parse
 from reports import record, stats, units
 from reports.record import Comparison, Run
@@ -51,7 +52,7 @@ def _without(layer: Layer) -> str:
     rounds = sorted(set(layer.without.values()))
     few = " to ".join(map(str, dict.fromkeys((rounds[0], rounds[-1])))) if rounds else ""
     some = _listed(sorted(layer.without))
-    return f"; none for {some}, which had {few} rounds: a longer --budget" if rounds else ""
+    return f"; none for {some}, which had {few} undisturbed rounds: a longer --budget" if rounds else ""
 
 
 def _listed(edges: Sequence[int]) -> str:
@@ -77,7 +78,7 @@ def _add(layer: Layer, contest: record.Contest, one: Comparison) -> None:
     sizes = layer.variants.setdefault(case.variant, [])
     if one.low is None or one.high is None:
         if contender.seconds:
-            layer.without[edge] = len(contender.samples)
+            layer.without[edge] = undisturbed(contender)
         return
     direct = [x for x in contest.results if x.seconds and (x.name == one.baseline or x.variant in DIRECT)]
     fastest = min(direct, key=lambda x: x.seconds.median if x.seconds else 0.0)

@@ -9,7 +9,7 @@ from typing import Any
 
 from kernels.heap import POLICIES
 from micro.answers import conv, sums
-from micro.answers.band import Pair, interval, pairs
+from micro.answers.band import Pair, interval, pairs, verdict
 from micro.planning.contest import parse
 from reports import units
 from reports.record import Contest, Result, Run
@@ -144,7 +144,7 @@ def heap_cost(run: Run) -> list[str]:
         saved |= one.verdict == "faster"
         sentences.append(
             f"{_where(a.problem)}: with a heap that keeps its memory {a.variant} takes {interval(one)} times what it "
-            f"takes with glibc's default one ({one.verdict})."
+            f"takes with glibc's default one ({verdict(one)})."
         )
     if saved:
         typed = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
+from micro.answers.band import verdict
 from micro.planning.contest import Case, parse
 from reports import record, units
 from reports.record import Run
@@ -87,7 +88,7 @@ def _contest(contest: record.Contest, caches: list[int]) -> Iterator[str]:
         first, second = parse(one.baseline), parse(one.contender)
         shown = units.ratio(one.ratio, one.low, one.high)
         where = _where(contest, results[one.contender], second, caches)
-        yield f"{say(first, second, shown)} ({_at(second)}; {where}): {one.verdict}."
+        yield f"{say(first, second, shown)} ({_at(second)}; {where}): {verdict(one)}."
 
 
 def _at(case: Case) -> str:

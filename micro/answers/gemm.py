@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from micro.answers.band import Band, Pair, chosen, interval, pairs
+from micro.answers.band import Band, Pair, chosen, interval, pairs, undisturbed, verdict
 from micro.planning.benchmark import Request
 from micro.planning.contest import Case, Contest, parse
 from reports import units
@@ -54,9 +54,9 @@ def _published(run: Run) -> Iterator[str]:
             where = f"in {LEAD[second.variant]}"
             if one.ratio is not None:
                 takes = f"the product takes {interval(one)} times what it takes untransposed"
-                yield f"Of {product} {takes}, {where} ({one.verdict}); {CLAIM}."
+                yield f"Of {product} {takes}, {where} ({verdict(one)}); {CLAIM}."
             elif timed := [x for x in contest.results if x.name == one.contender and x.seconds]:
-                few = f"{len(timed[0].samples)} rounds, again with {LONGER}"
+                few = f"{undisturbed(timed[0])} undisturbed rounds, again with {LONGER}"
                 yield f"At {product} it is not certain what transposing costs {where}: {few}; {CLAIM}."
 
 
@@ -212,7 +212,7 @@ def crossover_answer(run: Run) -> list[str]:
             surely = f"does not win up to M = {bracket.low}" if bracket.low else "is seen to win nowhere"
             sentences.append(
                 f"With {library} transposing first {surely}; at M = {top}, the largest tried, it takes {shown} "
-                f"times the direct product ({last.verdict})."
+                f"times the direct product ({verdict(last)})."
             )
         elif bracket.low is None:
             sentences.append(f"With {library} transposing first wins from M = {bracket.high}, the smallest tried.")

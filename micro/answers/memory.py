@@ -7,7 +7,7 @@ from typing import Any
 
 from kernels.faults import Cost
 from kernels.ops.pages.accounting import Account, Profile
-from micro.answers.band import Band, interval, pairs
+from micro.answers.band import Band, interval, pairs, verdict
 from micro.answers.page_costs import faults, timed
 from micro.planning.protocol import LONG
 from reports import record, stats, units
@@ -183,12 +183,12 @@ def allocator_answer(run: Run) -> list[str]:
             sentences.append(
                 f"A heap that keeps its memory: {size} of {NAMES[second.page]} pages from malloc, written once and "
                 f"freed, take {interval(comparison)} times what they take from the default heap, which maps them "
-                f"afresh ({comparison.verdict})."
+                f"afresh ({verdict(comparison)})."
             )
         elif first.page != second.page:
             heap = "default" if second.memory == "default" else "keeping"
             sentences.append(
-                f"Huge pages in the {heap} heap: {interval(comparison)} times the small ones ({comparison.verdict})."
+                f"Huge pages in the {heap} heap: {interval(comparison)} times the small ones ({verdict(comparison)})."
             )
         elif second.what == "map":
             sentences.append(f"malloc and free of {size} untouched: {interval(comparison)} times mmap and munmap.")

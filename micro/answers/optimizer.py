@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kernels.ops.optimizer.rules import RULES
-from micro.answers.band import interval
+from micro.answers.band import interval, verdict
 from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Comparison, Run
@@ -72,7 +72,7 @@ def _gain(run: Run) -> Iterator[str]:
         comparison, first, second = rows[0]
         yield (
             f"Momentum of unit gain at lr {second.problem.lr:g} makes the steps of the plain one at lr "
-            f"{first.problem.lr:g}, and takes {interval(comparison)} times as long ({comparison.verdict})."
+            f"{first.problem.lr:g}, and takes {interval(comparison)} times as long ({verdict(comparison)})."
         )
 
 

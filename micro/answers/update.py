@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from micro.answers.band import Band, interval, pairs
+from micro.answers.band import Band, interval, pairs, verdict
 from micro.answers.gemm import Bracket
 from micro.answers.update_parts import CLOSED, cleared, sums
 from micro.planning.benchmark import Request
@@ -95,7 +95,7 @@ def _gain(run: Run) -> Iterator[str]:
     for _, comparison, first, second in pairs(run, "gain/"):
         yield (
             f"Momentum of unit gain at lr {second.problem.lr:g} makes the steps of the plain one at lr "
-            f"{first.problem.lr:g}, and takes {interval(comparison)} times as long ({comparison.verdict})."
+            f"{first.problem.lr:g}, and takes {interval(comparison)} times as long ({verdict(comparison)})."
         )
 
 

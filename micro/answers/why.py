@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kernels import ceilings
 from kernels.catalog import find
-from micro.answers.band import chosen
+from micro.answers.band import chosen, undisturbed
 from micro.planning.contest import Case, parse
 from reports import flat, units
 from reports.record import Contest, Result, Run
@@ -99,7 +99,7 @@ def _by_medians(contest: Contest) -> str:
     least, first = min(timed, key=lambda pair: pair[0])
     return (
         f"Of {len(timed)} other variants {first.variant} is the fastest by the medians, {least / own.median:.2f} times "
-        f"its time; not certain: {len(first.samples)} rounds have no interval, a longer --budget has."
+        f"its time; not certain: {undisturbed(first)} undisturbed rounds have no interval, a longer --budget has."
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from micro.planning.protocol import LONG, WARM
 from reports.stats import FEWEST, LOOKS
+from reports.units import counted
 
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
@@ -52,7 +53,8 @@ def announced(contests: Sequence[Contest], budget: Budget) -> str:
     cases = {case for contest in contests for case in contest.cases if not case.skip}
     checks = preparing(contests)
     return (
-        f"{len(contests)} contests (what is compared, timed in turns) of {len(cases)} cases (a kernel at one size): "
+        f"{counted(len(contests), 'contest')} (what is compared, timed in turns) of {counted(len(cases), 'case')} "
+        "(a kernel at one size): "
         f"at most {budget.seconds:.0f} s of measuring, about {checks:.0f} s to prepare and check them: "
         f"{budget.seconds + checks:.0f} s in all"
     )

@@ -27,7 +27,7 @@ from micro.measuring.runner import Runner
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case, Contest
 from micro.planning.options import Outputs
-from reports import next_run, record, stats, store
+from reports import next_run, record, stats, store, units
 
 STEADY = 2048  # rounds of a bias: enough that its interval lies inside what is promised, where the loop keeps it
 SPINNER = """
@@ -73,8 +73,8 @@ def run(options: Options) -> int:
 
 def _kept(file: store.RunFile) -> str:
     """What a stopped one has kept."""
-    count = len(file.run.contests)
-    return f"{count} contests are in {file.path}, --resume goes on" if file.path else "-o FILE would have kept it"
+    contests = units.counted(len(file.run.contests), "contest")
+    return f"in {file.path}: {contests}, --resume goes on" if file.path else "-o FILE would have kept it"
 
 
 class Selftest:

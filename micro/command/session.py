@@ -31,6 +31,7 @@ from micro.worker.evidence import beside
 from micro.worker.process import Workers
 from reports import next_run, record, store
 from reports.record import Environment, Note, Run
+from reports.units import counted
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -253,7 +254,7 @@ def _unlike(contest: Contest, done: record.Contest, count: int) -> str | None:
 
 def _interrupted(plan: Plan, file: store.RunFile) -> str:
     kept = f"they are in {file.path}, --resume goes on" if file.path else "-o FILE would have kept them"
-    ended = f"{len(file.run.contests)} of {len(plan.contests)} contests had ended"
+    ended = f"{len(file.run.contests)} of {counted(len(plan.contests), 'contest')} had ended"
     if plan.replicates > 1:
         ended += f", {len(replicates.taken(file.run))} of {plan.replicates * len(plan.contests)} runs of them"
     return f"micro.{plan.name}: interrupted; {ended}: {kept}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -84,13 +85,22 @@ def algorithms(asked: Request) -> list[Contest]:
 
 
 def fft(asked: Request) -> list[Contest]:
-    """By the edge of the filter: transforms against sums, the filter's spectrum found each time or kept."""
+    """By the edge of the filter: transforms against sums, the filter's spectrum found each time or kept. The edges are
+    the question's own; image and channels may be a person's."""
     every = "all" in asked.flags
     layers, edges = (FFT_LAYERS, EDGES) if every else (FFT_LAYERS[:1], EDGES[:4])
-    sizes = [layer(x.c, x.h, x.k, edge, n=x.n) for x in layers for edge in edges]
+    resized = _resized(asked, layers)
+    sizes = [Conv(x.n, x.c, x.h, x.w, x.k, edge, edge, pad=edge // 2) for x in resized for edge in edges]
     if not every and "direction" not in asked.given:
         asked = replace(asked, axes={**asked.axes, "direction": ("forward",)}, given=asked.given | {"direction"})
     return contests(asked, sizes, "from which filter size on is FFT faster?", rows_of(asked, "sums", "fft"), "fft")
+
+
+def _resized(asked: Request, layers: Sequence[Conv]) -> Iterable[Conv]:
+    """With the image and the channels that a person named."""
+    named = {name: asked.axes[name] for name in ("c", "h", "w", "k") if name in asked.given}
+    sizes = itertools.product(*named.values())
+    return dict.fromkeys(replace(x, **dict(zip(named, size, strict=True))) for size in sizes for x in layers)
 
 
 def winograd(asked: Request) -> list[Contest]:

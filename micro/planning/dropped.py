@@ -86,7 +86,9 @@ def refuse_in_question(put: Put) -> None:
         _refuse_variants(put)
 
 
-def refuse_nothing(asked: Request, flag: str, build: Callable[[Request], Sequence[Contest]]) -> None:
+def refuse_nothing(
+    benchmark: Benchmark, asked: Request, flag: str, build: Callable[[Request], Sequence[Contest]]
+) -> None:
     """What a person named, where a question has contests without it and none with it. Raises UsageError."""
     if not asked.given or not build(replace(asked, given=frozenset())):
         return
@@ -94,7 +96,8 @@ def refuse_nothing(asked: Request, flag: str, build: Callable[[Request], Sequenc
     if "variant" in asked.given:
         named["--variant"] = asked.variants
     text = " ".join(f"{option} {','.join(map(plain, values))}" for option, values in named.items())
-    raise NothingWritten(f"{text}: {flag} measures others; leave one of the two out")
+    put = Put(benchmark, asked, flag, build(replace(asked, given=frozenset())), build)
+    raise NothingWritten(f"{text}: {flag} measures others; leave one of the two out{_taken(put, *named)}")
 
 
 def _refuse_absent(put: Put) -> None:
@@ -108,7 +111,39 @@ def _refuse_absent(put: Put) -> None:
             for value in wanted:
                 if value not in obeyed:
                     text = f"{option_of(axis)} {plain(value)}"
-                    raise UsageError(f"{text}: {put.flag} measures others; leave one of the two out")
+                    takes = _taken(put, option_of(axis))
+                    raise UsageError(f"{text}: {put.flag} measures others; leave one of the two out{takes}")
+
+
+def _taken(put: Put, *refused: str) -> str:
+    """The axes that the question takes; nothing where what was refused is one of them, in another way or value."""
+    taken = [option_of(axis.name) for axis in fields(put.benchmark.problem) if _takes(put, axis)]
+    if not taken or set(taken) & set(refused):
+        return ""
+    return f" ({put.flag} takes {', '.join(taken)})"
+
+
+def _takes(put: Put, axis: Field[Any]) -> bool:
+    """Whether an axis, alone, is obeyed by all of the question's contests."""
+    asked = replace(put.asked, axes=put.asked.axes | put.benchmark.sweep, given=put.asked.given & {"variant"})
+    usual = _values(put.contests, axis.name)
+    several = usual if len(usual) > 1 else ()
+    for value in (*_others(axis, usual), *several) if usual else ():
+        try:
+            contests = put.build(
+                replace(asked, axes=asked.axes | {axis.name: (value,)}, given=asked.given | {axis.name})
+            )
+        except UsageError:
+            continue
+        if _values(contests, axis.name) == (value,):
+            return True
+    return False
+
+
+def _values(contests: Sequence[Contest], axis: str) -> tuple[Any, ...]:
+    """Of the cases that have the axis."""
+    problems = (asdict(case.problem) for contest in contests for case in contest.cases)
+    return tuple(dict.fromkeys(problem[axis] for problem in problems if axis in problem))
 
 
 def _as_named(problem: dict[str, Any], named: dict[str, tuple[Any, ...]], but: str) -> bool:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from kernels.errors import UsageError
@@ -71,6 +72,12 @@ class Parser(OneLineParser):
     """Answers a usage error in one line, or raises it where the caller is Python."""
 
     raising = False
+    words: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+    def called(self, option: str) -> list[str]:
+        """The axes that others call so."""
+        word = option[2:].replace("-", "_").lower()
+        return [option_of(axis) for axis in self.words.get(word) or self.words.get(word.removesuffix("s"), ())]
 
     def error(self, message: str) -> NoReturn:
         if self.raising:
@@ -140,7 +147,7 @@ def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.A
         allow_abbrev=False,
         epilog="An axis takes a value, a comma list or a range: --m 64,128,256, --m 64:1024:*2.",
     )
-    options.raising = raising
+    options.raising, options.words = raising, benchmark.problem.called
     _add_axes(options, benchmark)
     questions = options.add_argument_group("questions")
     for flag, question in benchmark.questions.items():

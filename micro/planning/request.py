@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from kernels import heap, isa
-from kernels.catalog import find
+from kernels.catalog import NoSuchVariant, find, rows
 from kernels.devices import kind_of, missing
 from kernels.dtypes import DATA
 from kernels.errors import UsageError, choice
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 SHARE = {"%": 0.01}
+NEAREST = 8  # variants that are named where a word is none and like none
 MOST_REPLICATES = 1000
 TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 
@@ -105,12 +106,21 @@ def _asked(benchmark: Benchmark, options: Options) -> Request:
     if not named:
         raise NothingWritten(f"--device {options.device}: nothing here is written for it yet")
     for variant in named:
-        find(benchmark.problem.op, variant)
+        _find(benchmark.problem.op, variant, devices)
     absent = {name: reason for name in devices if (reason := missing(name))} if len(devices) > 1 else {}
     if len(absent) == len(devices):
         raise UsageError(f"--device {options.device}: {'; '.join(absent.values())}")
     op, all_cold = benchmark.problem.op, options.cold == "all"
     return Request(op, axes, named, settings, options.flags, options.given, absent, options.net, all_cold)
+
+
+def _find(op: str, name: str, devices: Sequence[str]) -> None:
+    """Raises UsageError where there is no such variant, which names those of the devices asked."""
+    try:
+        find(op, name)
+    except NoSuchVariant:
+        names = dict.fromkeys(row.name for device in devices for row in rows(op, kind_of(device).kernels))
+        raise UsageError(f"--variant {name}: {choice(name, names, NEAREST)}") from None
 
 
 def _settings(options: Options, devices: Sequence[str], operands: list[str]) -> tuple[Setting, ...]:
@@ -229,7 +239,7 @@ def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> li
         if not contests and (reason := missing(setting.device)):
             raise UsageError(f"--device {setting.device}: {reason}")
     if not contests:
-        dropped.refuse_nothing(asked, flag, build)
+        dropped.refuse_nothing(benchmark, asked, flag, build)
         names = ", ".join(dict.fromkeys(setting.device for setting in asked.settings))
         raise NothingWritten(f"--device {names}: nothing that this question measures is written for it yet")
     dropped.refuse_in_question(dropped.Put(benchmark, asked, flag, contests, build, question.several))

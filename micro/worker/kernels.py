@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kernels.problem import Problem
 
 KEPT = 4 << 30  # bytes of operands of problems whose inputs are kept for the next rival
+DEAR, LARGE = 1e9, 64 << 20  # on a processor: FLOP from which on they are kept, and bytes of operands up to which
 
 
 def refuse_uses(case: Case, uses: object) -> None:
@@ -55,7 +56,7 @@ class Kernels:
         self._whole: dict[Case, Bind] = {}
         self._pilot: dict[Case, float] = {}
         self._evidence: dict[Case, tuple[int, Path | None, bool]] = {}
-        self._drawn: dict[tuple[Problem, int], Drawn] = {}
+        self._drawn: dict[tuple[Problem, int, tuple[str, ...]], Drawn] = {}
         self._threads: dict[Case, tuple[str, ...]] = {}
         self.cell = 0  # address of the cell that names what is under way; 0: there is no watcher
 
@@ -95,7 +96,7 @@ class Kernels:
         self._evidence[case] = seed, evidence, keep
         if evidence is not None:
             worker_evidence.clear(evidence, case)
-        drawn = None if self.device.kind.compiled else self._inputs(case.problem.drawn, seed)
+        drawn = self._inputs(case.problem.drawn, seed, variant.constant)
         try:
             asked = checking.Asked(drawn, case.setting.data, self.cell)
             passed, self._pilot[case] = checking.check(self.device, case.problem, variant, bind, seed, asked)
@@ -119,12 +120,19 @@ class Kernels:
             with suppress(OSError):  # no room for it: the kernel is wrong all the same
                 worker_evidence.write(folder, case, seed, str(error), error.found, keep)
 
-    def _inputs(self, problem: Problem, seed: int) -> Drawn:
-        """The problem's, as its rivals before had them; of the problems asked for last as many as KEPT bytes hold."""
-        drawn = self._drawn.pop((problem, seed), None) or Drawn(problem, seed)
-        self._drawn[problem, seed] = drawn
+    def _inputs(self, problem: Problem, seed: int, constant: tuple[str, ...]) -> Drawn | None:
+        """The problem's, as its rivals before had them; of the problems asked for last as many as KEPT bytes hold. On a
+        processor, whose memory they share with the operands, the last one's alone, and fresh ones where the right
+        answer costs little to find, or room is scarce."""
+        alone = self.device.kind.compiled
+        if alone and (problem.flops < DEAR or problem.footprint > LARGE):
+            return None
+        key = problem, seed, constant
+        drawn = self._drawn.pop(key, None) or Drawn(*key)
+        self._drawn[key] = drawn
         many = max(2, len(problem.probes))
-        while len(self._drawn) > 1 and sum(each[0].footprint for each in self._drawn) * many > KEPT:
+        room = 0 if alone else KEPT
+        while len(self._drawn) > 1 and sum(each[0].footprint for each in self._drawn) * many > room:
             del self._drawn[next(iter(self._drawn))]
         return drawn
 

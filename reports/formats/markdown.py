@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO
 
-from reports import attribution, busy, findings, table
+from reports import attribution, busy, findings, table, unfinished
 from reports.record import Run
 
 ENDINGS = (".md", ".markdown")
@@ -17,11 +17,11 @@ def write(run: Run, stream: IO[str]) -> None:
         stream.write(f"{sentence}\n\n")
     write_attribution(run, stream)
     comparisons = table.comparisons(run)
-    if comparisons.rows or not attribution.of(run):
+    if comparisons.rows:
         stream.write(f"{comparisons.title}\n\n| {' | '.join(comparisons.head)} |\n|{'---|' * len(comparisons.head)}\n")
     for row in comparisons.rows:
         stream.write(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n")
-    for remark in (*comparisons.notes, *table.kernels(run), *table.troubles(run)):
+    for remark in (*comparisons.notes, *table.kernels(run), *table.troubles(run), *unfinished.sentences(run)):
         stream.write(f"\n{remark}\n")
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
-from reports import attribution, busy, findings, table
+from reports import attribution, busy, findings, table, unfinished
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -41,8 +41,11 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
         _table(console, ratios)
         if finding := findings.sentence(run):
             console.print(finding, markup=False, soft_wrap=True)
-    if verbose or not (ratios.rows or attributions):
-        _table(wide, table.results(run))
+    cases = table.results(run)
+    if cases.rows and (verbose or not (ratios.rows or attributions)):
+        _table(wide, cases)
+    for line in unfinished.sentences(run):
+        console.print(line, markup=False, soft_wrap=True)
     for line in (*_sections(run), *_last(run, attributed=bool(attributions))):
         console.print(line, markup=False, soft_wrap=True)
 

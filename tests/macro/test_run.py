@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def test_other_steps_are_of_another_file(command: Callable[..., Ran], tmp_path: 
 def test_a_stopped_run_says_what_it_has_kept(
     command: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: BaseException, code: int
 ) -> None:
-    def stopped(plan: Plan, taken: Taken) -> Iterator[str]:
+    def stopped(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
         if taken.number == 1:
             raise stop
         yield ""
@@ -185,6 +186,54 @@ def test_what_is_left_of_a_killed_run(
     assert resume.spent(taken(*rounds)) == spent
     assert (found.first, found.generations) == (first, generations)
     assert found.seconds == max(0.0, PLAN.seconds - spent)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "places"),
+    [
+        ([], ["generation 1 of 3", "generation 2 of 3", "generation 3 of 3"]),
+        ([(10, True), (7, False)], ["generation 2 of 3", "generation 3 of 3"]),
+        ([(4, False)], ["generation 1 of 3", "generation 2 of 3", "generation 3 of 3"]),
+        ([(7, False), (10, True), (10, True)], ["generation 3 of 3"]),
+    ],
+)
+def test_generations_are_counted_among_those_asked_for(rounds: list[tuple[int, bool]], places: list[str]) -> None:
+    """A killed one is measured again: it makes them no more."""
+    left = resume.left(PLAN, taken(*rounds))
+    assert [left.place(left.first + i) for i in range(left.generations)] == places
+
+
+@pytest.mark.parametrize(
+    ("seconds", "number", "spent", "lines"),
+    [
+        (30.0, 9, 8.0, ["generation 1 of 3: 10 rounds, 8 of 10 s"]),
+        (30.0, 6, 12.0, ["generation 1 of 3: 7 rounds, 12 of 10 s"]),
+        (30.0, 5, 123.0, ["generation 1 of 3: 6 of 6 rounds, 123 s"]),
+        (0.0, 5, 123.0, ["generation 1 of 3: 6 of 6 rounds, 123 s"]),
+        (
+            30.0,
+            0,
+            3.0,
+            [
+                "generation 1 of 3: 1 round, 3 of 10 s",
+                "its 6 rounds take about 18 s, longer than its share of the budget",
+            ],
+        ),
+        (
+            0.0,
+            0,
+            20.0,
+            [
+                "generation 1 of 3: 1 of 6 rounds, 20 s",
+                "its 6 rounds take about 120 s, and nothing of the budget is left",
+            ],
+        ),
+    ],
+)
+def test_progress_names_what_ends_a_generation(seconds: float, number: int, spent: float, lines: list[str]) -> None:
+    """Its share of the budget, or where that is too small its fewest rounds."""
+    plan = replace(PLAN, seconds=seconds, generations=3)
+    assert list(turns._progress(plan, Taken(0, number, spent, False))) == lines
 
 
 def test_an_entry_is_what_it_was(tmp_path: Path) -> None:

@@ -100,3 +100,11 @@ def test_the_fastest_that_is_certain_is_said() -> None:
     )
     (nothing,) = answer(run(contest(LAYER, ("im2col", 0.9, 0.2, "unresolved"))))
     assert nothing.endswith("nothing is certainly faster than torch.")
+
+
+def test_fft_takes_a_layer_of_a_person_s_and_keeps_its_own_filters() -> None:
+    sizes = {
+        case.problem for x in contests("--fft", "--c", "8,16", "--h", "20", "--w", "30", "--k", "4") for case in x.cases
+    }
+    filters = ((3, 1), (5, 2), (7, 3), (9, 4))
+    assert sizes == {Conv(16, c, 20, 30, 4, edge, edge, pad=pad) for c in (8, 16) for edge, pad in filters}

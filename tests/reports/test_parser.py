@@ -39,3 +39,10 @@ def test_help_without_a_stdout_has_a_width(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(sys, "__stdout__", None)
     assert helped(OneLineParser) == helped(argparse.ArgumentParser)
+
+
+@pytest.mark.parametrize("word", ["-5", "-5s", "-.5", "-1e3%"])
+def test_a_number_below_zero_is_a_value_whatever_its_unit(word: str) -> None:
+    parser = OneLineParser("x")
+    parser.add_argument("--budget")
+    assert parser.parse_args(["--budget", word]).budget == word

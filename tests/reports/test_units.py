@@ -94,3 +94,7 @@ def test_signed(value: float, text: str) -> None:
 def test_what_is_not_known_is_a_dash() -> None:
     assert (units.seconds(None), units.percent(None)) == ("–", "–")
     assert (units.seconds(2e-3), units.percent(54.6)) == ("2.00 ms", "55 %")
+
+
+def test_one_is_no_plural() -> None:
+    assert [units.counted(count, "contest") for count in (0, 1, 2)] == ["0 contests", "1 contest", "2 contests"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,6 +17,23 @@ if TYPE_CHECKING:
 
 
 SIDES = ("pad_top", "pad_left", "pad_bottom", "pad_right")
+# The axes by the words of frameworks and texts, with an s or without.
+CALLED = {
+    "batch": ("n",),
+    "image": ("h", "w"),
+    "height": ("h",),
+    "width": ("w",),
+    "size": ("h", "w"),
+    "channel": ("c",),
+    "in_channel": ("c",),
+    "out_channel": ("k",),
+    "filter": ("r", "s"),
+    "kernel": ("r", "s"),
+    "kernel_size": ("r", "s"),
+    "filter_size": ("r", "s"),
+    "padding": ("pad",),
+    "pass": ("direction",),
+}
 
 
 @dataclass(frozen=True)
@@ -25,6 +43,8 @@ class Shape(Problem):
     op: ClassVar[str] = "conv"
     by_executed: ClassVar[bool] = True
     planes: ClassVar[tuple[str, ...]] = ()  # probes in which errors are judged by whole planes
+
+    called: ClassVar[Mapping[str, tuple[str, ...]]] = CALLED
 
     n: int = axis("images of the batch", low=1)
     c: int = axis("channels of an image", low=1)

@@ -178,8 +178,9 @@ def test_wrong_twins_are_refused_by_the_bounds_of_every_family(problem: Conv) ->
     x = Inputs(problem.fill(np.random.default_rng(7)))
     every = families(problem)
     judged = {kind: row.judged(problem) for (kind, _), row in every.items()}
-    answer = right(problem, x)
-    assert all(share(one, x, answer) < 0.5 for one in judged.values())
+    exact = problem.reference(x)[problem.outputs[0].name].astype(np.float32)
+    assert all(share(one, x, exact) < 0.5 for one in judged.values())
+    assert share(judged[Conv], x, right(problem, x)) < 0.5  # the others' bounds are for short sums
     passed = []
     for name, twin in twins(problem):
         answer = twin(problem, x)
@@ -190,7 +191,7 @@ def test_wrong_twins_are_refused_by_the_bounds_of_every_family(problem: Conv) ->
 
 def test_families_differ() -> None:
     assert len(families(SMALL["plain"])) >= 6
-    assert {growth for _, growth in families(SMALL["strided"])} == {1.0, 5.0}  # the latter where a library may choose
+    assert {growth for _, growth in families(SMALL["strided"])} >= {1.0, 5.0}  # the latter where a library may choose
 
 
 # Through the whole check
@@ -238,14 +239,17 @@ def test_a_stale_filter_or_image_is_refused(direction: str, kept: str, shape: Co
         checking.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), 2)
 
 
-KEEPING = [row for row in kernels() if row.constant and not row.missing()]
+KEEPING = [
+    pytest.param(row, problem, id=f"{row.name}-{problem.direction}")
+    for row in kernels()
+    for problem in (replace(SMALL["plain"], direction=direction) for direction in PASSES[:2])
+    if row.constant and not row.missing() and not row.accepts(problem)
+]
 
 
-@pytest.mark.parametrize("direction", PASSES[:2])
-@pytest.mark.parametrize("row", KEEPING, ids=lambda row: row.name)
-def test_a_stale_spectrum_is_refused(row: Variant[Conv], direction: str) -> None:
+@pytest.mark.parametrize(("row", "problem"), KEEPING)
+def test_a_stale_spectrum_is_refused(row: Variant[Conv], problem: Conv) -> None:
     """Of a filter that nobody declared to stay the same; with that word it is right."""
-    problem = replace(SMALL["plain"], direction=direction)
     checking.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), 3)
     undeclared = replace(row, constant=())
     with pytest.raises(WrongResult, match=r"^keeps a copy of its input w|^repeats"):

@@ -61,10 +61,12 @@ def test_sizes_without_an_interval_are_named() -> None:
     few = [contest(3, times, rounds=4), contest(9, times, rounds=5)]
     head = f"Where FFT begins to win, {PLACE}"
     told = said(*few, contest(7, times))
-    assert told[head].endswith("below 1, of 7×7; none for 3×3, 9×9, which had 4 to 5 rounds: a longer --budget.")
+    assert told[head].endswith(
+        "below 1, of 7×7; none for 3×3, 9×9, which had 4 to 5 undisturbed rounds: a longer --budget."
+    )
     assert told["fft-scipy"].startswith("below torch from 7×7 on")
     alone = said(*few)
-    assert alone[head].endswith("below 1; none for 3×3, 9×9, which had 4 to 5 rounds: a longer --budget.")
+    assert alone[head].endswith("below 1; none for 3×3, 9×9, which had 4 to 5 undisturbed rounds: a longer --budget.")
     assert "fft-scipy" not in alone
 
 

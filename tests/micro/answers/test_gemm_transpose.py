@@ -63,7 +63,7 @@ def test_without_an_interval_at_the_published_shape_that_is_the_first_sentence()
     first, _, odd = said(contest("strategy", 1024, "openblas", None, "unresolved"), ODD, USUAL)
     assert first == (
         "At the published shape (1024×3344 times 2048×3344 transposed) it is not certain what transposing costs in "
-        f"OpenBLAS on this machine: 3 rounds, again with --budget 120s; {CLAIM}"
+        f"OpenBLAS on this machine: 3 undisturbed rounds, again with --budget 120s; {CLAIM}"
     )
     assert odd.startswith("The largest difference that is certain, of one library at one M")
 
@@ -88,3 +88,9 @@ def test_libraries_are_summed_up_over_all_sizes() -> None:
 def test_where_nothing_is_certain_there_is_no_largest(ratio: float) -> None:
     *_, last = said(contest("nn-nt", 8, "torch", ratio, "unresolved"), USUAL)
     assert last.startswith("Nowhere here does a transposed B (NT) certainly take longer or less")
+
+
+@pytest.mark.parametrize(("ratio", "says"), [(1.2, "(unresolved at 99 %)"), (1.02, "(unresolved)")])
+def test_unresolved_beside_an_interval_that_excludes_1_says_at_which_level(ratio: float, says: str) -> None:
+    (first, *_) = said(contest("strategy", 1024, "openblas", ratio, "unresolved"))
+    assert f"{says}; the published claim" in first

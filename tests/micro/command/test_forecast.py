@@ -121,6 +121,14 @@ def test_preparing_that_takes_far_longer_than_foreseen_is_said_once(setup: float
     assert not told or "100 s for the first contest: about 0 s for the other 3" in told[0]
 
 
+def test_preparing_within_twice_its_forecast_is_not_said() -> None:
+    large = Contest("large", "?", "variant", (Case(Gemm(8192, 8192, 8192), "numpy"),))
+    foreseen = forecast.preparing([large])
+    for times, told in ((1.9, False), (2.1, True)):
+        first = record.Contest("large", "?", "variant", (), (), {"setup": times * foreseen})
+        assert bool(forecast.corrected(first, [large, contest("second")], 60.0)) == told
+
+
 def test_what_is_announced_has_its_total() -> None:
     assert forecast.announced(CONTESTS, Budget(60.0)).endswith(
         "60 s of measuring, about 0 s to prepare and check them: 60 s in all"

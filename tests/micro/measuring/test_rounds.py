@@ -115,20 +115,19 @@ def test_seconds_for_no_interval_are_filled_up_for_a_first_look_by_what_is_left(
 def test_rounds_that_are_slower_than_they_were_when_opened_go_on_to_an_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Foreseen are 20 in the budget; they take ten times as long."""
+    """Foreseen are eight in the budget; they take four times as long."""
     now = 0.0
 
     def row(number: int) -> tuple[list[float], list[float], list[float]]:
         nonlocal now
-        now += 1.0
-        return [0.5, 0.5], [0.5, 0.5], [0.0, 0.0]
+        now += 2.0
+        return [1.0, 1.0], [1.0, 1.0], [0.0, 0.0]
 
     monkeypatch.setattr("micro.measuring.rounds.time", SimpleNamespace(monotonic=lambda: now))
-    for left, rounds in ((30.0, stats.FEWEST), (4.0, 4)):
-        now = 0.0
-        scripted: Any = Scripted((FIRST, SECOND), ContestCost((1, 1), (0.05, 0.05), 0.1), row)
-        m = measure(scripted, [(0, 1)], Goal(2.0, 1e-9, 0.01, left=left), lambda text: None)
-        assert len(m.times) == pytest.approx(rounds, abs=1)
+    for left, rounds in ((30.0, stats.FEWEST), (8.0, 4), (0.0, 3)):
+        scripted: Any = Scripted((FIRST, SECOND), ContestCost((1, 1), (0.2, 0.2), 0.5), row)
+        m = measure(scripted, [(0, 1)], Goal(4.0, 1e-9, 0.01, left=left), lambda text: None)
+        assert len(m.times) == rounds
 
 
 @pytest.mark.parametrize(("seconds", "fixed", "rounds"), [(30.0, None, 50), (60.0, None, 100), (10.0, 20, 20)])

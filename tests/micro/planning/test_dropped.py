@@ -152,6 +152,11 @@ def test_a_problem_that_stands_twice_in_a_file_is_measured_once(tmp_path: Path) 
         ("elementwise --softmax --batch 8 --classes 10", "--batch 8: --softmax measures others"),
         ("elementwise --softmax --batch 64 --classes 10000", "--batch 64: --softmax measures others"),
         ("elementwise --softmax --rows 5", "--rows 5: --softmax measures others"),
+        (
+            "conv --winograd --c 32",
+            "--c 32: --winograd measures others; leave one of the two out (--winograd takes --n, --direction, --layout",
+        ),
+        ("conv --fft --r 3", "--r 3: --fft measures 3, 5, 7, 9"),
         ("elementwise --overview --units 99", "--units 99: --overview measures others"),
         ("elementwise --dropout --variant libm", "--variant libm: --dropout compares others"),
     ],
@@ -194,7 +199,8 @@ def test_axes_that_make_a_question_smaller_are_taken(line: str) -> None:
 def test_it_is_one_line_and_the_exit_code_of_usage(gemm: Callable[..., Ran]) -> None:
     ran = gemm("--transpose", "--alpha", "2")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "micro.gemm: --alpha 2: --transpose measures others; leave one of the two out\n"
+    takes = "--transpose takes --m, --n, --k, --dtype, --beta, --ld-pad"
+    assert ran.err == f"micro.gemm: --alpha 2: --transpose measures others; leave one of the two out ({takes})\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,37 @@
+"""What lies in a run file without a time yet: rounds of a run that was stopped, and the command that goes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from reports import attribution
+from reports.record import Run
+from reports.units import counted
+
+ROUND, WATCHED = "round", "watched"  # topics of the notes that keep rounds of `macro run` and of `macro explain`
+
+
+def sentences(run: Run) -> Iterator[str]:
+    """Of each contest that has rounds and no end; of a file in which nothing has ended."""
+    ended = {contest.contest for contest in run.contests}
+    kept = Counter(str(note.data.get("contest")) for note in run.notes if note.topic == ROUND)
+    explained = bool(attribution.of(run))
+    rounds = {contest: count for contest, count in kept.items() if contest not in ended}
+    watched = sum(note.topic == WATCHED for note in run.notes)
+    if watched and not explained:
+        rounds["the explanation"] = watched
+    for contest, count in rounds.items():
+        lie = "lie" if count > 1 else "lies"
+        yield f"Unfinished: {contest}, of which {counted(count, 'round')} {lie} here{_on(run)}"
+    if not (ended or explained or rounds or any("sentences" in note.data for note in run.notes)):
+        yield f"Unfinished: no contest has ended here{_on(run)}"
+
+
+def _on(run: Run) -> str:
+    """The command that goes on, where it was one."""
+    command = run.environment.command
+    if not command.startswith("python "):
+        return "."
+    resume = "" if "--resume" in command.split() else " --resume"
+    return f"; to go on: {command}{resume}"

@@ -204,6 +204,11 @@ def word(value: object) -> str:
     return str(value).replace("%", "%25").replace("/", "%2F")
 
 
+def plain(text: str) -> str:
+    """A name in which a file's path stands as it was typed."""
+    return text.replace("%2F", "/").replace("%25", "%")
+
+
 def _common(first: Any, second: Any) -> Any:
     return first if first == second else None
 

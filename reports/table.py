@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from reports import family, flat, next_run, older, slow, stats, units
-from reports.record import READS, Comparison, Result, Run
+from reports import family, flat, footnotes, next_run, older, stats, units
+from reports.record import READS, REASONED, Comparison, Result, Run
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ HEAD = Ratio(
 )
 BUT_SHOWN = "†"  # beside a verdict that the interval shown does not explain
 WHOLE = (HEAD.ratio, HEAD.next)  # columns whose cells are never broken
+CONTENDED = "contended"
 
 
 def comparisons(run: Run) -> Table:
@@ -73,8 +74,8 @@ def comparisons(run: Run) -> Table:
         needless.add("at")
     rows = [replace(row, at=" ".join(word for word in row.at.split(" ") if word not in shared) or "–") for row in rows]
     head, *cells = ([cell for name, cell in asdict(row).items() if name not in needless] for row in (HEAD, *rows))
-    notes = tuple(f"({i}) {_of_all(run, remark)}" for i, remark in enumerate(remarks, start=1))
-    notes += tuple(filter(None, [family.sentence(run.comparisons), _unresolved(run)]))
+    notes = tuple(f"({i}) {footnotes.of_all(run, remark)}" for i, remark in enumerate(remarks, start=1))
+    notes += tuple(filter(None, [family.sentence(run.comparisons), _unresolved(run), _contended(rows)]))
     title = f"Ratios of time, {' '.join(shared)}" if shared else "Ratios of time"
     return Table(title, tuple(head), tuple(map(tuple, cells)), notes)
 
@@ -100,6 +101,16 @@ def _unresolved(run: Run) -> str | None:
     )
 
 
+def _contended(rows: Sequence[Ratio]) -> str | None:
+    """What the word means, where it stands."""
+    if not any(CONTENDED in row.verdict for row in rows):
+        return None
+    return (
+        f"{CONTENDED}: more than a fifth of the rounds of one side lost time to others, or the whole machine was slow; "
+        "what of it is in the figures stands below."
+    )
+
+
 def but_shown(comparison: Comparison) -> bool:
     """Unresolved, though the interval that stands beside it excludes 1."""
     low, high = comparison.low, comparison.high
@@ -107,15 +118,16 @@ def but_shown(comparison: Comparison) -> bool:
 
 
 def _ratio(
-    comparison: Comparison, contender: Result, baseline: Result, home: str, footnotes: tuple[str, list[str]]
+    comparison: Comparison, contender: Result, baseline: Result, home: str, notes: tuple[str, list[str]]
 ) -> Ratio:
-    """A row. `footnotes`: the mark of its verdict, and the remarks so far; a new one is added, and the verdict names
+    """A row. `notes`: the mark of its verdict, and the remarks so far; a new one is added, and the verdict names
     its number."""
     common, first, second = contrast(contender, baseline)
-    mark, remarks = footnotes
-    verdict = comparison.verdict + mark + BUT_SHOWN * but_shown(comparison)
-    for each in filter(None, (comparison.reason, *comparison.notes)):
-        remark = _kind(each)
+    mark, remarks = notes
+    verdict = _verdict(comparison, mark + BUT_SHOWN * but_shown(comparison), contender, baseline)
+    own = comparison.notes if comparison.ratio is not None else ()
+    for each in filter(None, (comparison.reason, *own)):
+        remark = footnotes.kind(each, (contender, baseline))
         if remark not in remarks:
             remarks.append(remark)
         verdict += f" ({remarks.index(remark) + 1})"
@@ -131,22 +143,16 @@ def _ratio(
     )
 
 
-def _kind(remark: str) -> str:
-    """A remark without its number of rounds, for one footnote says it of all; a reason that stands at the end of the
-    report is not said here too."""
-    if without_time := re.match(r"\S+ (skipped|wrong|failed)(?=: )", remark):
-        return f"{without_time[0]}: its reason is below"
-    return slow.BLIND if remark.endswith(slow.BLIND) else remark
-
-
-def _of_all(run: Run, remark: str) -> str:
-    """The footnote of a kind of remark."""
-    if remark != slow.BLIND:
-        return remark
-    notes = (note for comparison in run.comparisons for note in comparison.notes if note.endswith(slow.BLIND))
-    counts = sorted({int(note.partition(" ")[0]) for note in notes})
-    few = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{few} {slow.BLIND}: a longer --budget does, and several runs do"
+def _verdict(comparison: Comparison, mark: str, contender: Result, baseline: Result) -> str:
+    """The verdict with its mark; where a side has no time, what it is instead; `contended` where a side's result is."""
+    if comparison.verdict == "not comparable":
+        for whose, result in (("", contender), ("baseline ", baseline)):
+            if result.status in REASONED:
+                crashed = result.status == "failed" and (result.reason or "").startswith("crashes")
+                return f"{whose}{'crashed' if crashed else result.status}"
+        return comparison.verdict
+    contended = "contended" in (contender.status, baseline.status)
+    return f"{comparison.verdict}{mark} {CONTENDED}" if contended else f"{comparison.verdict}{mark}"
 
 
 def _median(result: Result) -> str:
@@ -169,25 +175,20 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
     for result, has in ((contender, only[0]), (baseline, only[1])):
         fields = _defaults(result) | dict(word.split(":", 1) for word in has)
         values = ((key, fields.get(key, "–")) for key in keys)
-        texts.append(_plain(" ".join(value if key in plain else f"{key}:{value}" for key, value in values)))
-    common = " ".join(_plain(word.removeprefix("variant:")) for word in shared)
+        texts.append(flat.plain(" ".join(value if key in plain else f"{key}:{value}" for key, value in values)))
+    common = " ".join(flat.plain(word.removeprefix("variant:")) for word in shared)
     return f"{op} {common}", texts[0], texts[1]
 
 
 def _whole(words: Sequence[str]) -> str:
     """A case's name without its operation."""
-    return _plain(" ".join(word.removeprefix("variant:") for word in words if word != "threads:1"))
+    return flat.plain(" ".join(word.removeprefix("variant:") for word in words if word != "threads:1"))
 
 
 def _defaults(result: Result) -> dict[str, str]:
     """What the name of a case leaves out, as it would stand there."""
     problem = {axis: flat.word(value) for axis, value in result.problem.items()}
     return problem | {"cold": "+".join(result.cold) or "warm", "device": result.device}
-
-
-def _plain(word: str) -> str:
-    """A file's path in a name, as it was typed."""
-    return word.replace("%2F", "/").replace("%25", "%")
 
 
 def kernels(run: Run) -> tuple[str, ...]:
@@ -253,7 +254,7 @@ def results(run: Run) -> Table:
         rate = units.scaled(result.flops_per_second, "FLOP/s") if result.flops_per_second else "–"
         rows.append(
             (
-                result.name,
+                flat.plain(result.name),
                 result.status,
                 _median(result),
                 rate,
@@ -265,10 +266,13 @@ def results(run: Run) -> Table:
 
 
 def troubles(run: Run) -> tuple[str, ...]:
-    """Damaged lines, every case without a time and every warning, once each."""
+    """Damaged lines, every case without a time whose reason no footnote tells or that left evidence, and every warning,
+    once each."""
     kinds: dict[str, list[str]] = {}
+    reasons = tuple(comparison.reason or "" for comparison in run.comparisons)
     for result in run.results:
-        if result.status in ("skipped", "wrong", "failed"):
+        beside = any(text.endswith(f" {result.status}: {result.reason}") for text in reasons)
+        if result.status in REASONED and (result.evidence or not beside):
             name = result.variant if result.status == "skipped" else result.name
             evidence = f" (evidence: {result.evidence})" if result.evidence else ""
             kinds.setdefault(f"{result.status}: {result.reason}{evidence}", []).append(name)
@@ -280,7 +284,7 @@ def troubles(run: Run) -> tuple[str, ...]:
     for reason, names in kinds.items():
         distinct = list(dict.fromkeys(names))
         others = f" and {len(distinct) - 1} more like it" if len(distinct) > 1 else ""
-        lines.append(f"{distinct[0]}{others}: {reason}")
+        lines.append(f"{flat.plain(distinct[0])}{others}: {reason}")
     return tuple(lines)
 
 

@@ -8,7 +8,7 @@ from kernels import ceilings
 from kernels.catalog import find
 from micro.answers.band import chosen, undisturbed
 from micro.planning.contest import Case, parse
-from reports import units
+from reports import flat, units
 from reports.record import Contest, Result, Run
 
 BOUND = 0.9  # of a ceiling: from here on there is little left to explain
@@ -19,7 +19,7 @@ def answer(name: str, run: Run) -> list[str]:
     (done,) = (c for c in run.contests if c.contest == name)
     result = done.results[0]
     if result.seconds is None:
-        return [f"{result.name} {result.status}" + (f": {result.reason}." if result.reason else ".")]
+        return [f"{flat.plain(result.name)} {result.status}" + (f": {result.reason}." if result.reason else ".")]
     case = parse(result.name)
     return [_rate(result), _work(case, result), *_ran(run, result), *_best(done), *_beside(result)]
 
@@ -30,12 +30,12 @@ def _rate(result: Result) -> str:
         reason = "it does no work that anything bounds"
         if result.flops_per_second:
             reason = f"no ceiling of {result.precision} arithmetic is known here"
-        return f"{result.name} takes {units.seconds(result.seconds.median)}: {reason}."
+        return f"{flat.plain(result.name)} takes {units.seconds(result.seconds.median)}: {reason}."
     rate = units.scaled(result.flops_per_second or 0.0, "FLOP/s")
     near = (result.percent_of_ceiling or 0) / 100
     rest = "there is little left to gain" if near >= BOUND else f"a factor of {1 / max(near, 1e-9):.2g} is left"
     return (
-        f"{result.name} takes {units.seconds(result.seconds.median)}: {rate}, "
+        f"{flat.plain(result.name)} takes {units.seconds(result.seconds.median)}: {rate}, "
         f"{units.percent(result.percent_of_ceiling)} of its ceiling ({result.ceiling}); {rest}."
     )
 

@@ -20,7 +20,7 @@ from micro.planning.benchmark import NothingWritten, outside_caches
 from micro.planning.options import Outputs, request
 from micro.planning.repeat import Repeat
 from micro.planning.request import Plan, planned
-from reports import units
+from reports import flat, units
 from reports.table import contrast
 
 if TYPE_CHECKING:
@@ -140,7 +140,10 @@ def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
     ]
     if near:
         percent, best = max(near, key=lambda x: x[0])
-        sentences = [*sentences, f"Nearest to its ceiling: {best.name}, {units.percent(percent)} of {best.ceiling}."]
+        sentences = [
+            *sentences,
+            f"Nearest to its ceiling: {flat.plain(best.name)}, {units.percent(percent)} of {best.ceiling}.",
+        ]
     return sentences
 
 

@@ -23,7 +23,7 @@ from micro.planning.protocol import WARM
 from micro.worker import check, guards
 from micro.worker.kernels import refuse_workspace
 from micro.worker.process import POOLS, pin
-from reports import units
+from reports import flat, units
 
 if TYPE_CHECKING:
     from kernels.devices.base import Device
@@ -56,7 +56,7 @@ def run(contests: Sequence[Contest], control: str, command: str) -> int:
         raise
     except Exception as error:
         raise LaunchError(f"raises {said(error)}") from error
-    print(f"{case.name}: one warmed launch, {units.seconds(took)}")
+    print(f"{flat.plain(case.name)}: one warmed launch, {units.seconds(took)}")
     if not control:
         print(gpu_line(command) if device.kind.profiler == "ncu" else line(command))
     return 0

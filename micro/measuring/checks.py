@@ -18,7 +18,7 @@ from micro.worker.check import Passed
 from micro.worker.client import Client, Died, ask
 from micro.worker.messages import Check, Prepare, PreparedCase
 from micro.worker.process import Workers
-from reports import record, units
+from reports import flat, record, units
 
 if TYPE_CHECKING:
     from kernels.devices.base import Limits
@@ -96,7 +96,7 @@ class Checks:
         key = self.workers.key(case)
         prepared = None
         try:
-            self.progress(f"checking {case.name}")
+            self.progress(f"checking {flat.plain(case.name)}")
             prepared = ask(self.workers.get(key), Prepare(case), PREPARE)
             if self.until == "build":
                 return Outcome("built", None, prepared)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import IO
 
-from reports import attribution, findings, table, unfinished
+from reports import attribution, busy, findings, table, unfinished
 from reports.record import Run
 
 ENDINGS = (".md", ".markdown")
 
 
 def write(run: Run, stream: IO[str]) -> None:
+    if disturbed := busy.sentence(run):
+        stream.write(f"{disturbed}\n\n")
     for sentence in findings.said(run):
         stream.write(f"{sentence}\n\n")
     write_attribution(run, stream)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
-from reports import attribution, findings, table, unfinished
+from reports import attribution, busy, findings, table, unfinished
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ WRONG = "Not as it should be:"
 
 def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     console, wide = (_console(stream, width) for width in (WIDTH, WIDE))
+    if disturbed := busy.sentence(run):
+        console.print(disturbed, style="bold", markup=False, soft_wrap=True)
     for sentence in findings.said(run):
         console.print(sentence, style="bold", markup=False)
     attributions = attribution.of(run)

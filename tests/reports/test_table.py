@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from reports import table
+from reports import stats, table
 from reports.record import Comparison, Contest, Environment, Note, Result, Run, Seconds
 
 BASE = "gemm/m:1/n:8/k:8"
@@ -128,8 +129,49 @@ def test_what_could_not_be_compared_has_dashes() -> None:
     compared = replace(COMPARED, ratio=None, low=None, high=None, verdict="not comparable", reason="y failed: crashes")
     made = table.comparisons(run(FIRST, failed, compared=(compared,)))
     (row,) = made.rows
-    assert row[1:4] == ("–", "not comparable (1)", "–, 1.00 µs")
-    assert made.notes == ("(1) y failed: its reason is below",)
+    assert row[1:4] == ("–", "crashed (1)", "–, 1.00 µs")
+    assert made.notes == ("(1) y failed: crashes",)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "cell"),
+    [
+        ("wrong", "off by 3", "wrong"),
+        ("failed", "crashes: its process died of SIGSEGV", "crashed"),
+        ("failed", "out of memory", "failed"),
+        ("skipped", "not here", "skipped"),
+    ],
+)
+def test_a_side_without_a_time_is_the_verdict_and_a_file_is_named_as_typed(status: Any, reason: str, cell: str) -> None:
+    name, variant = "gemm/m:1/n:8/k:8/variant:.%2Fown%25.py:f/threads:1", "./own%.py:f"
+    own = replace(SECOND, name=name, variant=variant, status=status, seconds=None, reason=reason)
+    blank = replace(COMPARED, contender=name, ratio=None, low=None, high=None, p=None, verdict="not comparable")
+    blank = replace(blank, reason=f"{name} {status}: {reason}", notes=("includes the Python call of one side",))
+    content = table.comparisons(run(FIRST, own, compared=(blank,)))
+    assert content.rows[0][0] == "./own%.py:f / x" and content.rows[0][2] == f"{cell} (1)"
+    assert content.notes == (f"(1) {variant} {status}: {reason}",), "a call that was not timed needs no remark"
+    assert table.troubles(run(FIRST, own, compared=(blank,))) == ()
+    (trouble,) = table.troubles(run(FIRST, replace(own, evidence="x.json"), compared=(blank,)))
+    where = variant if status == "skipped" else f"{BASE}/variant:{variant}/threads:1"
+    assert trouble == f"{where}: {status}: {reason} (evidence: x.json)"
+    blank = replace(blank, baseline=name, contender=FIRST.name)
+    assert table.comparisons(run(FIRST, own, compared=(blank,))).rows[0][2] == f"baseline {cell} (1)"
+
+
+def test_a_ratio_of_contended_times_says_so_behind_its_star() -> None:
+    busy = replace(SECOND, status="contended")
+    judged = replace(COMPARED, p=0.0, interval=stats.ROUNDS)
+    content = table.comparisons(run(FIRST, busy, compared=(judged, replace(judged, verdict="unresolved"))))
+    assert [row[2] for row in content.rows] == ["slower* contended", "unresolved† contended"]
+    assert any(note.startswith("contended: more than a fifth of the rounds") for note in content.notes)
+
+
+def test_too_few_rounds_are_one_footnote_of_all_comparisons() -> None:
+    few = replace(COMPARED, ratio=None, low=None, high=None, p=None, verdict="unresolved")
+    reasons = [f"{n} of the 6 rounds that an interval needs, {m} more were rejected" for n, m in ((3, 24), (0, 27))]
+    content = table.comparisons(run(FIRST, SECOND, compared=tuple(replace(few, reason=text) for text in reasons)))
+    assert [row[2] for row in content.rows] == ["unresolved (1)"] * 2
+    assert content.notes[0] == "(1) 0 to 3 of the 6 rounds that an interval needs, 24 to 27 more were rejected"
 
 
 def test_the_table_of_cases_leaves_ceilings_out() -> None:

@@ -262,7 +262,7 @@ class Simulated:
     def install(self, patch: pytest.MonkeyPatch) -> None:
         clock = SimpleNamespace(**{name: getattr(time, name) for name in dir(time) if name[0] != "_"})
         clock.monotonic = clock.perf_counter = clock.time = lambda: self.now
-        clock.perf_counter_ns = clock.thread_time_ns = lambda: round(self.now * 1e9)
+        clock.perf_counter_ns = clock.thread_time_ns = clock.process_time_ns = lambda: round(self.now * 1e9)
         clock.sleep = lambda seconds: None
         for name, module in list(sys.modules.items()):
             if name.partition(".")[0] in ("micro", "kernels", "reports") and getattr(module, "time", None) is time:

@@ -57,6 +57,12 @@ def answer(first: Result, *comparisons: Comparison, isa: tuple[str, ...] = ("avx
     return why.answer("why/x", Run(environment, tuple(contests)))
 
 
+def test_a_file_is_named_as_it_was_typed(own_state: Path) -> None:
+    name = "gemm/m:64/n:64/k:64/variant:.%2Fown.py:f/threads:1"
+    (sentence,) = answer(replace(case(), name=name, status="wrong", seconds=None, reason="answers zeros"))
+    assert sentence == f"{PROBLEM}/variant:./own.py:f/threads:1 wrong: answers zeros."
+
+
 def test_the_nearest_cause_comes_first(own_state: Path) -> None:
     told = answer(case(faults=3, error=1e-7, error_bound=1e-6, warnings=("contended: slow host",)))
     assert [line.split()[0] for line in told] == [

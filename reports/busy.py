@@ -1,0 +1,28 @@
+"""That a machine was busy while a run was measured, and what of it is in the figures, by the clock they are of."""
+
+from __future__ import annotations
+
+import statistics
+
+from reports.record import Run
+
+BUSY = 0.2  # share of a case's rounds, in the median of all cases, above which it is said
+
+
+def sentence(run: Run) -> str | None:
+    """That others kept the machine busy, and what that means for figures by each clock."""
+    timed = [(x.lost, x) for x in run.results if x.role == "measured" and x.lost is not None]
+    timed = [(lost, x) for lost, x in timed if x.clock in ("cpu", "wall")]
+    share = statistics.median([lost for lost, _ in timed]) if timed else 0.0
+    if share <= BUSY:
+        return None
+    parts = [f"This machine was busy: in {share:.0%} of the rounds of a case (median) others took more than 1 % of it."]
+    if any(x.clock == "cpu" for _, x in timed):
+        parts.append("By processor time (clock cpu) these rounds count, for what others took is not in it.")
+    counts = {x.contest: (len(x.rejected), len(x.rounds)) for _, x in timed if x.clock == "wall" and x.rejected}
+    if counts:
+        rejected, rounds = (sum(x) for x in zip(*counts.values(), strict=True))
+        parts.append(f"By the wall they are rejected, {rejected} of {rounds}, and are in no ratio.")
+    if any(x.clock == "wall" and lost and not x.rejected for lost, x in timed):
+        parts.append("Of several threads, or of long visits by the wall, they count, with what others took.")
+    return " ".join(parts)

@@ -1,0 +1,45 @@
+"""The line that says that a machine was busy, and what of it is in the figures."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reports import busy, formats
+from reports.record import Run
+from tests.reports import made
+
+ROUNDS: dict[str, Any] = {"rounds": tuple(range(27)), "samples": (1e-6,) * 27}
+HEAD = "This machine was busy: in 89% of the rounds of a case (median) others took more than 1 % of it. "
+
+
+def both(**more: Any) -> Run:
+    """A contest of two cases, both disturbed alike."""
+    contest = made.contest(8)
+    return made.run(replace(contest, results=tuple(replace(x, **(ROUNDS | more)) for x in contest.results)))
+
+
+@pytest.mark.parametrize(
+    ("clock", "rejected", "words"),
+    [
+        ("cpu", 0, "By processor time (clock cpu) these rounds count, for what others took is not in it."),
+        ("wall", 24, "By the wall they are rejected, 24 of 27, and are in no ratio."),
+        ("wall", 0, "Of several threads, or of long visits by the wall, they count, with what others took."),
+    ],
+)
+def test_a_busy_machine_is_said_first_with_what_it_means_by_clock(clock: str, rejected: int, words: str) -> None:
+    disturbed = both(clock=clock, rejected=tuple(range(rejected)), lost=24 / 27)
+    assert busy.sentence(disturbed) == HEAD + words
+    for kind in ("text", "markdown"):
+        stream = io.StringIO()
+        formats.write(kind, disturbed, stream)
+        assert stream.getvalue().splitlines()[0] == HEAD + words
+
+
+@pytest.mark.parametrize("more", [{"lost": 0.2}, {"lost": None}, {"clock": "event", "lost": 1.0}])
+def test_no_other_machine_is_called_busy(more: dict[str, Any]) -> None:
+    """A file from before results had their share, and a GPU that was hot, are none."""
+    assert busy.sentence(both(**({"clock": "wall"} | more))) is None

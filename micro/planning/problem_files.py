@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 
 from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
+from kernels.ops.gemm.problem import Gemm
 from micro.planning import benchdnn, conv_layers, library_log, written
 from micro.planning.benchmark import Benchmark
 from micro.planning.library_log import Calls
@@ -123,17 +124,24 @@ def _logged(benchmark: Benchmark, path: Path, text: str) -> Written:
     if not taken:
         beside = f"; it holds {_listed(others, None)}" if others else ""
         wanted = OF_CONVOLUTIONS if benchmark.problem is Conv else OF_PRODUCTS
-        raise UsageError(f"--shapes {path}: neither JSON like micro/shapes/fc.json nor {wanted}{beside}")
+        other = _elsewhere(benchmark, path, log)
+        raise UsageError(f"--shapes {path}: neither JSON like micro/shapes/fc.json nor {wanted}{beside}{other}")
     taken = dict(sorted(taken.items(), key=lambda item: -(item[1].seconds or 0.0)))
     ours = sum(taken.values(), Calls(0, 0.0))
     whole = sum(others.values(), ours)
     lines = [
         f"{path.name}: {ours.count} of {whole.count} calls are taken{share(ours, whole)}; left out: "
-        f"{_listed(others, whole) if others else 'nothing'}."
+        f"{_listed(others, whole) if others else 'nothing'}{_elsewhere(benchmark, path, log)}."
     ]
     lines += [ORDER] if benchmark.problem is Conv else []
     lines += [f"{problem.name}: {_times(calls.count)}{share(calls, whole)}" for problem, calls in taken.items()]
     return Written(list(taken), lines, taken, whole)
+
+
+def _elsewhere(benchmark: Benchmark, path: Path, log: library_log.Log) -> str:
+    """Which command takes what this one leaves out."""
+    name, word, kind = ("gemm", "products", Gemm) if benchmark.problem is Conv else ("conv", "convolutions", Conv)
+    return f"; its {word}: python -m micro.{name} --shapes {path}" if log.of(kind) else ""
 
 
 def _listed(others: Mapping[str, Calls], whole: Calls | None) -> str:

@@ -249,7 +249,7 @@ def test_a_log_says_what_share_of_its_time_is_left_out(gemm: Callable[..., Ran],
     (note,) = [note for note in store.read(run).notes if note.topic == "log"]
     assert note.data["sentences"] == [
         "cnn.log: 2 of 22 calls are taken (0.5% of the logged time); left out: oneDNN convolution 20 times "
-        "(99.5% of the logged time).",
+        f"(99.5% of the logged time); its convolutions: python -m micro.conv --shapes {path}.",
         f"{KNOWN[0][1].name}: 2 times (0.5% of the logged time)",
     ]
 
@@ -258,7 +258,9 @@ def test_a_log_of_convolutions_alone_says_so(gemm: Callable[..., Ran], tmp_path:
     path = tmp_path / "cnn.log"
     path.write_text(CONVOLUTION)
     ran = gemm("--shapes", str(path), "--list")
-    assert ran.code == 2 and ran.err.rstrip().endswith("it holds oneDNN convolution 1 time")
+    assert ran.code == 2
+    last = f"it holds oneDNN convolution 1 time; its convolutions: python -m micro.conv --shapes {path}"
+    assert ran.err.rstrip().endswith(last)
 
 
 @pytest.mark.parametrize("text", ["", "nothing of interest", "\n".join(FOREIGN), "\x00\x80"])

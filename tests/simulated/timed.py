@@ -170,7 +170,7 @@ class TimedKernels(Kernels):
         device: Any = self.device
         if case not in self._whole:
             self.prepare(case)
-        drawn = self._inputs(case.problem.drawn, seed)
+        drawn = self._inputs(case.problem.drawn, seed, ())
         known, drawn.probes["dense"] = "dense" in drawn.probes, Inputs({})
         # Of what is known already only the answer is fetched and compared. Else there are float64 products up to
         # FREIVALDS_FLOPS, and beyond them products with vectors: then its bytes tell.

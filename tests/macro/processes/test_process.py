@@ -94,8 +94,8 @@ def test_a_budget_that_six_rounds_overrun_is_said(folder: Path) -> None:
     said: list[str] = []
     plan = Plan(TINY, TINY.batch, "step", 0.0, 2)
     turns.take(plan, [Entry(find("numpy"), Setting())], folder, said.append)
-    assert sum("longer than its share of the budget" in text for text in said) == 2
-    assert sum("6 rounds" in text and "generation" in text for text in said) == 2
+    assert sum("its 6 rounds take about" in text and "nothing of the budget" in text for text in said) == 2
+    assert sum("6 of 6 rounds" in text and "generation" in text for text in said) == 2
 
 
 def test_equal_work_that_dies_is_an_error_of_its_own(folder: Path) -> None:

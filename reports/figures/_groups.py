@@ -9,9 +9,25 @@ from itertools import takewhile
 from typing import Any, TypeAlias
 
 from reports import older, units
+from reports.figures._layers import place
 from reports.record import Comparison, Contest, Result, Run
 
 Facts: TypeAlias = Mapping[str, Any]
+SIDES = ("pad", "pad_top", "pad_left", "pad_bottom", "pad_right")
+LAYER = (
+    "variant",
+    "c",
+    "h",
+    "w",
+    "k",
+    "r",
+    "s",
+    "stride",
+    "dilation",
+    "groups",
+    "direction",
+    *SIDES,
+)  # of a convolution
 
 
 class Word(str):
@@ -102,6 +118,19 @@ def facts(result: Result) -> dict[str, Any]:
     return {"variant": Word(result.variant)} | words | problem | {k: v for k, v in setting.items() if k not in problem}
 
 
+def briefly(results: Sequence[Result]) -> list[Facts]:
+    """The facts of each; of convolutions with the layer in one word, unless two differ by what that leaves out."""
+    every: list[Facts] = [facts(x) for x in results]
+    if any(x.op != "conv" for x in results):
+        return every
+    brief: list[Facts] = [
+        {"variant": case["variant"], "layer": Word(place(x.problem)), "pass": Word(x.problem["direction"])}
+        | {key: value for key, value in case.items() if key not in LAYER}
+        for x, case in zip(results, every, strict=True)
+    ]
+    return brief if len({repr(case) for case in brief}) == len({repr(case) for case in every}) else every
+
+
 def _value(value: Any, form: str | None) -> Any:
     """A value with the way it is written."""
     if form == "word":
@@ -149,7 +178,7 @@ def case_labels(results: Sequence[Result]) -> list[str]:
     """Of each by the fields in which all differ; of several operations, which share no field, see `_within`."""
     if len({x.op for x in results}) > 1:
         return [_within(x, results) for x in results]
-    cases = [facts(x) for x in results]
+    cases = briefly(results)
     keys = varying(cases) or ["variant"]
     return [case_label(case, keys) for case in cases]
 

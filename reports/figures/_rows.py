@@ -29,7 +29,7 @@ def rows(figure: Figure, labels: Sequence[str], groups: Sequence[object]) -> Axe
     """Axes with a row for each label, the first on top; a line where the next group of several begins."""
     axes = figure.subplots()
     axes.set_ylim(len(labels) - 0.3, -0.7)
-    _axes.ticks(axes.yaxis, range(len(labels)), [_style.shown(_style.clipped(label, 52)) for label in labels])
+    _axes.ticks(axes.yaxis, range(len(labels)), [_style.shown(_style.clipped(label, 60)) for label in labels])
     axes.grid(axis="y", color=_style.GUIDE, linewidth=0.8)
     for i, (group, before) in enumerate(zip(groups[1:], groups, strict=False)):
         if group != before and len(set(groups)) < len(groups):

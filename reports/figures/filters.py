@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -24,13 +26,30 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     for group in _groups.groups(run):
         timed = [x for x in group.measured if x.op == "conv" and x.seconds]
         for direction in dict.fromkeys(x.problem["direction"] for x in timed):
-            some = [x for x in timed if x.problem["direction"] == direction]
+            some, rest = _fewest([x for x in timed if x.problem["direction"] == direction])
             sweep = _sweep.sweep(_facts(some))
             if sweep and sweep.field == "r":
                 about = [direction, _groups.size(_groups.Group("", group.contests)), _style.where(run)]
                 sheet = _style.Sheet("How long does a convolution take by the size of its filter?", about)
+                if rest:
+                    sheet.notes.append(f"Left out are the slowest kernels: {', '.join(rest)}.")
                 pictures.append((f"{group.slug}-{direction}", _lines(sheet, some, sweep, looks)))
     return pictures
+
+
+def _fewest(every: Sequence[Result]) -> tuple[list[Result], list[str]]:
+    """As many kernels as there may be lines: the first, against which the others are compared, and those that take the
+    fewest times the fastest of each problem; and the names of the rest."""
+    fastest: dict[str, float] = {}
+    for x in every:
+        took, at = _seconds(x).median, repr(x.problem)
+        fastest[at] = min(took, fastest.get(at, took))
+    times: dict[str, list[float]] = {}
+    for x in every:
+        times.setdefault(x.variant, []).append(math.log(_seconds(x).median / fastest[repr(x.problem)]))
+    others = sorted(list(times)[1:], key=lambda name: statistics.fmean(times[name]))
+    kept = {*list(times)[:1], *others[: _sweep.MOST_LINES - 1]}
+    return [x for x in every if x.variant in kept], [name for name in times if name not in kept]
 
 
 def _facts(some: Sequence[Result]) -> list[_groups.Facts]:

@@ -25,7 +25,8 @@ DOTTED: Any = {"color": _style.SOFT, "linestyle": (0, (1, 1)), "linewidth": 2.5}
 
 @dataclass(frozen=True)
 class Rate:
-    """A case that was timed, a second's worth of its nominal work, and that of the nearer of its bounds."""
+    """A case that was timed, a second's worth of its nominal work, of a convolution of what it executes, as shares of a
+    ceiling are; and that of the nearer of its bounds."""
 
     result: Result
     value: float
@@ -52,6 +53,7 @@ class Rates:
     rates: tuple[Rate, ...]
     peaks: Bounds
     looks: dict[str, _style.Look]
+    of: str = ""  # which work, where it is not the nominal one
 
     @property
     def largest(self) -> float:
@@ -70,7 +72,7 @@ class Rates:
 
     @property
     def label(self) -> str:
-        return PREFIXES[self.power] + self.unit
+        return PREFIXES[self.power] + self.unit + self.of
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
@@ -84,7 +86,8 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         rates = tuple(rate for x in timed if (rate := _rate(x, lean, bounds.get(x.contest, {}))))
         if not rates:
             continue
-        content = Rates("B/s" if lean else "FLOP/s", rates, {} if lean else _peaks(bounds.values()), looks)
+        unit, executed = "B/s" if lean else "FLOP/s", any(_executed(x) for x in timed)
+        content = Rates(unit, rates, {} if lean else _peaks(bounds.values()), looks, ", executed" * executed)
         words = [group.question, _groups.size(group), _style.where(run)]
         if any(x.ceiling for x in rates):
             words.insert(0, "How near to the ceiling does each case come?")
@@ -101,12 +104,18 @@ def _rate(x: Result, lean: bool, bounds: Bounds) -> Rate | None:
     value = x.bytes_per_second if lean else x.flops_per_second
     if not value or not x.seconds:
         return None
-    work = value * x.seconds.median
+    work = x.work["flops"] if _executed(x) and x.work else value * x.seconds.median
+    value = work / x.seconds.median
     ends = tuple(work / end if end else value for end in (x.seconds.high, x.seconds.low))
     ceiling = 100 * value / x.percent_of_ceiling if x.percent_of_ceiling else None
     if ceiling and x.ceiling and not lean:  # of few noisy rounds a quotient of medians is no median of quotients
         ceiling = bounds.get((_of_threads(x.ceiling, x.threads), x.threads), ceiling)
     return Rate(x, value, (ends[0], ends[1]), ceiling)
+
+
+def _executed(x: Result) -> bool:
+    """Whether algorithms of its operation do unequal work for one answer."""
+    return x.op == "conv" and x.work is not None
 
 
 def _bounds(contest: Contest) -> Bounds:

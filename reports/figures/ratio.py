@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from reports import units
 from reports.figures import _axes, _groups, _rows, _style, _sweep
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Pair: TypeAlias = "tuple[_groups.Facts, _groups.Facts]"
 PRODUCTS = {"nn": "A·B (nn)", "nt": "A·Bᵀ (nt)", "tn": "Aᵀ·B (tn)", "tt": "Aᵀ·Bᵀ (tt)"}
 
 
@@ -153,11 +154,11 @@ def _over(contrasts: Sequence[tuple[str, str]]) -> str:
     return _style.shown(f"time of {first}") + "\n" + _style.shown(f"over time of {second}")
 
 
-def _labels(ratios: Sequence[Ratio], keys: Sequence[str]) -> tuple[list[str], str]:
-    """Of each comparison; and of the axis. Of several operations both cases, unless the baselines are called alike."""
+def _labels(ratios: Sequence[Ratio], pairs: Sequence[Pair], keys: Sequence[str]) -> tuple[list[str], str]:
+    """Of each comparison, by the facts of its sides; and of the axis. Of several operations both cases, unless the
+    baselines are called alike."""
     both = [side for x in ratios for side in (x.contender, x.baseline)]
     if len({x.op for x in both}) == 1:
-        pairs = [(_groups.facts(x.contender), _groups.facts(x.baseline)) for x in ratios]
         contrasts = list(dict.fromkeys(_groups.contrast(*pair) for pair in pairs))
         labels = [_groups.pair_label(*pair, keys, short=len(contrasts) == 1) for pair in pairs]
         return labels, _over(contrasts).replace("\n", " ")
@@ -173,7 +174,8 @@ def _labels(ratios: Sequence[Ratio], keys: Sequence[str]) -> tuple[list[str], st
 
 def _table(sheet: _style.Sheet, ratios: Sequence[Ratio], looks: dict[str, _style.Look]) -> Figure:
     """A row for each comparison, with its figures and its verdict."""
-    every = [_groups.facts(side) for x in ratios for side in (x.contender, x.baseline)]
+    every = _groups.briefly([side for x in ratios for side in (x.contender, x.baseline)])
+    pairs = list(zip(every[::2], every[1::2], strict=True))
     kept, rest = _rows.fewest([-abs(math.log(x.value)) for x in ratios])
     ratios = [ratios[i] for i in kept]
     if rest:
@@ -182,7 +184,7 @@ def _table(sheet: _style.Sheet, ratios: Sequence[Ratio], looks: dict[str, _style
     keys = _groups.varying(every)
     sheet.entries += _signs(ratios)
     figure = sheet.figure(_rows.height(len(ratios)))
-    labels, over = _labels(ratios, keys)
+    labels, over = _labels(ratios, [pairs[i] for i in kept], keys)
     axes = _rows.rows(figure, labels, [x.comparison.contest for x in ratios])
     limits = _frame(axes, ratios, upright=False)
     for i, ratio in enumerate(ratios):

@@ -79,7 +79,7 @@ def _about(explained: Explanation, run: Run) -> list[str]:
     return [
         f"{_range(abs(explained.gap), low, high)} more in {more}, 95 % interval",
         str(model or "unknown machine"),
-        f"{explained.threads} thread{'s' * (explained.threads > 1)}",
+        units.counted(explained.threads, "thread"),
         f"{explained.runs} process{'es' * (explained.runs > 1)} of each",
         run.environment.started[:10],
     ]

@@ -42,3 +42,14 @@ def test_two_sizes_make_no_line() -> None:
 def test_other_padding_at_one_size_is_a_panel_of_its_own() -> None:
     figure = one(filters.draw(run(*(contest(edge, pad=pad) for edge in (3, 5, 7) for pad in (0, 1)))))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["pad 0", "pad 1"]
+
+
+def test_of_many_kernels_the_slowest_are_left_out() -> None:
+    def many(edge: int) -> Contest:
+        made = contest(edge)
+        others = (convolution(edge, f"fft-{i:02}", 1e-2 * i, pad=edge // 2) for i in range(4, 15))
+        return Contest(made.contest, made.question, made.differs, (*made.results, *others), ())
+
+    figure = one(filters.draw(run(*(many(edge) for edge in (3, 5, 7)))))
+    told = words(figure)
+    assert "Left out are the slowest kernels: fft-14." in told and "fft-13" in told

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reports.figures import _groups, _sweep
-from tests.reports.made import case, contest, run
+from tests.reports.made import case, contest, convolution, run
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,9 @@ def test_a_word_stands_first_and_without_its_name() -> None:
     known = _groups.facts(case(8, problem={"count": 8, "mode": "train"}, axes={"mode": "word"}))
     assert _groups.case_label(known, ["variant", "mode", "count"]) == "openblas, train, count 8"
     assert list(known)[:3] == ["variant", "mode", "count"]
+
+
+def test_convolutions_are_named_by_their_layer() -> None:
+    every = [convolution(edge, "direct", 1.0, direction=each) for edge in (3, 5) for each in ("forward", "dgrad")]
+    assert _groups.case_labels(every) == [f"{e}×{e}, 4→8, 9×9, {each}" for e in (3, 5) for each in ("forward", "dgrad")]
+    assert _groups.case_labels([convolution(3, "direct", 1.0, pad=pad) for pad in (0, 1)]) == ["pad 0", "pad 1"]

@@ -9,7 +9,7 @@ import pytest
 
 from reports.figures import rate
 from reports.record import Contest
-from tests.reports.made import FMA, SWEEP, case, contest, marks, one, run, words
+from tests.reports.made import FMA, SWEEP, case, contest, convolution, marks, one, run, words
 
 
 def test_rates_over_a_size() -> None:
@@ -133,3 +133,12 @@ def test_over_threads_the_ceiling_is_a_line_of_its_own() -> None:
     assert list(dotted.get_xdata()) == [1, 2, 4]
     assert list(dotted.get_ydata()) == pytest.approx([5e9, 1e10, 2e10])
     assert not [x for x in axes.lines if list(x.get_ydata()) == [5e9, 5e9]]
+
+
+def test_convolutions_are_drawn_by_what_they_execute() -> None:
+    plain = convolution(3, "winograd", 2e-3)
+    fast = replace(plain, work={"flops": 4e6, "bytes": 1e6}, flops_per_second=8e9, percent_of_ceiling=40.0)
+    figure = one(rate.draw(run(Contest("c", "which?", "variant", (fast, FMA), ()))))
+    (axes,) = figure.axes
+    assert axes.get_xlabel() == "GFLOP/s, executed"
+    assert "2.00 GFLOP/s" in words(figure) and "40 % of FMA avx2" in words(figure)

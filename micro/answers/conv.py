@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from micro.answers.band import interval
 from micro.answers.conv_fft import crossovers
 from micro.planning.contest import parse
 from reports import record, units
-from reports.record import Comparison, Run
+from reports.record import Run
 
 
 def answer(run: Run) -> list[str]:
-    """The crossovers of FFT, then a sentence a contest: who is fastest, and against what."""
-    fastest = [sentence for contest in run.contests for sentence in _fastest(contest)]
-    return [*crossovers(run), *fastest]
-
-
-def _shown(one: Comparison) -> str:
-    return units.ratio(one.ratio, one.low, one.high)
+    """The crossovers of FFT, then a sentence a contest: who is fastest, and against what; or what one kernel's forms
+    take."""
+    told = [sentence for contest in run.contests for sentence in (*_fastest(contest), *_forms(contest))]
+    return [*crossovers(run), *told]
 
 
 def place(problem: Any) -> str:
@@ -29,16 +27,44 @@ def place(problem: Any) -> str:
     )
 
 
+def where(problem: Any) -> str:
+    """`dgrad, 3×3, 256→384 channels, 13×13, batch 16`"""
+    return f"{problem.direction}, {place(problem)}"
+
+
 def _fastest(contest: record.Contest) -> Iterator[str]:
     """The least ratio that is certainly below 1, or that none is."""
     compared = [one for one in contest.comparisons if one.ratio is not None]
     if not compared or contest.differs != "variant":
         return
     baseline = parse(compared[0].baseline)
-    where = f"{getattr(baseline.problem, 'direction', '')}, {place(baseline.problem)}"
+    layer = where(baseline.problem)
     faster = [one for one in compared if one.verdict == "faster"]
     if not faster:
-        yield f"{where}: nothing is certainly faster than {baseline.variant}."
+        yield f"{layer}: nothing is certainly faster than {baseline.variant}."
         return
     best = min(faster, key=lambda one: one.ratio or 1.0)
-    yield f"{where}: {parse(best.contender).variant} takes {_shown(best)} times what {baseline.variant} takes."
+    yield f"{layer}: {parse(best.contender).variant} takes {interval(best)} times what {baseline.variant} takes."
+
+
+def _forms(contest: record.Contest) -> Iterator[str]:
+    """One kernel's passes, layouts, groups or channels, times the first of them."""
+    compared = [one for one in contest.comparisons if one.ratio is not None]
+    if not compared or contest.differs == "variant":
+        return
+    first = parse(compared[0].baseline)
+    told = []
+    for one in compared:
+        problem: Any = parse(one.contender).problem
+        share = problem.flops / first.problem.flops
+        work = "" if share == 1 else f" for {share:.3g} of the work"
+        told.append(f"{_form(contest.differs, problem)} {interval(one)}{work}")
+    layer = place(first.problem) if contest.differs == "direction" else where(first.problem)
+    yield f"{first.variant}, {layer}: {', '.join(told)} times {_form(contest.differs, first.problem)}."
+
+
+def _form(differs: str, problem: Any) -> str:
+    """`dgrad`, `nhwc`, `4 groups`, `49 channels`"""
+    if differs in ("direction", "layout"):
+        return str(getattr(problem, differs))
+    return units.counted(problem.groups, "group") if "groups" in differs else units.counted(problem.c, "channel")

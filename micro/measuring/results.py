@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 WAITS = 0.01  # of its time: a case that waits more says so
-LOOP = 0.005  # of the shorter of two calls: a loop that is more is told
+LOOP = 0.005  # of the shorter of two calls: a loop that is more is told, and a call through the interpreter
+INTERPRETED = 5e-6  # seconds of one, about
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # shares of a call in which it is told
 
 
@@ -208,7 +209,6 @@ class Finished:
             self.goal.margin,
             self.goal.target,
             _work_ratio(first, second),
-            notes=_notes(first, second),
         )
         m = self.measurement
         refusal = self._incomparable(a, b)
@@ -222,7 +222,8 @@ class Finished:
             more = f", {rejected} more were rejected" if rejected else ""
             return replace(blank, verdict="unresolved", reason=f"{judged.reason}{more}; {m.stopped}")
         shown = judged.shown
-        notes = (*blank.notes, *_loop(m, self._column[a], self._column[b]), *judged.notes)
+        shortest = _shortest(m, self._column[a], self._column[b])
+        notes = (*_interpreted(first, second, shortest), *_loop(m.opened.loop / shortest), *judged.notes)
         filled = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
         return replace(filled, verdict=judged.verdict, reason=reason, notes=notes)
 
@@ -270,12 +271,15 @@ def disturbed(m: Measurement, threads: int) -> Iterator[str]:
         yield f"contended: other processes kept {counters.foreign:.2f} cores busy"
 
 
-def _loop(m: Measurement, *columns: int) -> Iterator[str]:
-    """That a ratio of very short calls is one of throughput, and how much of them is not theirs."""
+def _shortest(m: Measurement, *columns: int) -> float:
+    """Seconds of the shortest of these calls."""
     import numpy as np
 
-    shortest = float(np.median(m.times[m.timed][:, columns], axis=0).min())
-    share = m.opened.loop / shortest
+    return float(np.median(m.times[m.timed][:, columns], axis=0).min())
+
+
+def _loop(share: float) -> Iterator[str]:
+    """That a ratio of very short calls is one of throughput, and how much of them, the share, is not theirs."""
     if share >= LOOP:
         most = next((step for step in STEPS if share <= step), 1.0)
         yield (
@@ -296,9 +300,11 @@ def _executed(case: Case) -> float:
     return work.flops or work.bytes
 
 
-def _notes(first: Case, second: Case) -> tuple[str, ...]:
+def _interpreted(first: Case, second: Case, shortest: float) -> Iterator[str]:
+    """That one side of short calls passes through the interpreter."""
     python = [find(case.problem.op, case.variant).python for case in (first, second)]
-    return ("includes the Python call of one side",) if python[0] != python[1] else ()
+    if python[0] != python[1] and INTERPRETED / shortest >= LOOP:
+        yield "includes the Python call of one side"
 
 
 def _floats(values: Any) -> tuple[float, ...]:

@@ -128,7 +128,8 @@ def _explain(asked: ExplainRequest) -> int:
 
 def _say(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
     """The text, the documents, the picture; 1 where one of them cannot be written."""
-    from micro.command.outputs import for_people, whole, written
+    from micro.command.outputs import for_people, written
+    from reports.documents import whole
 
     people = for_people(outputs)
 

@@ -7,10 +7,11 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from reports import formats, store
+from reports import documents, formats, store
 from reports.parser import OneLineParser
 
 if TYPE_CHECKING:
@@ -135,8 +136,10 @@ def export(arguments: argparse.Namespace) -> int:
         if reason := _not_there(output, arguments.kind, arguments.file):
             print(f"reports export: -o {output}: {reason}", file=sys.stderr)
             return 2
-        with output.open("w", encoding="utf-8") as stream:
+        with ExitStack() as stack:
+            stream = documents.opened(output, stack)
             formats.write(arguments.kind, run, stream)
+            documents.whole(stream)
     except OSError as error:
         print(f"reports export: -o {output}: {error.strerror}; name a file in a folder that is there", file=sys.stderr)
         return 2
@@ -145,12 +148,9 @@ def export(arguments: argparse.Namespace) -> int:
 
 def _not_there(output: Path, kind: str, source: Path) -> str | None:
     """Why a file that stands there is not replaced."""
-    usual = formats.endings(kind)
     if output.exists() and output.samefile(source):
         return "it is the run file itself; name another"
-    if output.is_file() and output.suffix.lower() not in ("", *usual):
-        return f"there is such a file, and its name does not end in {' or '.join(usual)}: name another"
-    return None
+    return documents.refused(output, kind)
 
 
 def _stdout(kind: str) -> IO[str]:

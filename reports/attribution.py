@@ -112,8 +112,7 @@ def _verdict(bar: Bar, least: float) -> str:
     """Nothing of what is not tested, nor of a difference too small for a word."""
     if bar.name == RESIDUAL or bar.low is None or abs(bar.gap) < least:
         return ""
-    alone = bar.high is not None and not bar.low <= 0 <= bar.high
-    return "certain" if bar.sure else CHANCE + ALONE * alone
+    return "certain" if bar.sure else CHANCE + ALONE * bar.alone
 
 
 def _cells(explained: Explanation, least: float) -> list[str]:

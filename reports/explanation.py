@@ -28,6 +28,11 @@ class Bar:
         """A's seconds less B's."""
         return self.a - self.b
 
+    @property
+    def alone(self) -> bool:
+        """Whether its own interval excludes 0."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
 
 @dataclass(frozen=True)
 class Cell:

@@ -123,8 +123,8 @@ def sentences(gap: Gap, plan: Plan, sides: Sequence[Side]) -> list[str]:
 
 def _doubtful(gap: Gap) -> list[Bar]:
     """Causes that are worth a word and whose own interval excludes 0, but not with all causes tested at once."""
-    causes = [x for x in gap.bars["cause"] if not x.sure and abs(x.gap) >= LEAST * max(gap.step.values())]
-    return [x for x in causes if x.low is not None and x.high is not None and not x.low <= 0 <= x.high]
+    least = LEAST * max(gap.step.values())
+    return [x for x in gap.bars["cause"] if x.alone and not x.sure and abs(x.gap) >= least]
 
 
 def _said(gap: Gap, bars: Sequence[Bar], plan: Plan, sides: Sequence[Side]) -> Iterator[str]:

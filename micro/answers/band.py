@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
@@ -27,6 +28,12 @@ def pairs(run: Run, kind: str) -> Iterator[Pair]:
         for comparison in contest.comparisons if contest.contest.startswith(kind) else ():
             if comparison.ratio is not None:
                 yield Pair(contest, comparison, parse(comparison.baseline), parse(comparison.contender))
+
+
+def grouped(run: Run, kind: str) -> Iterator[list[Pair]]:
+    """The pairs of each contest."""
+    for _, group in itertools.groupby(pairs(run, kind), key=lambda pair: pair.contest.contest):
+        yield list(group)
 
 
 def interval(comparison: Comparison) -> str:

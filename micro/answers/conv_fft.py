@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from micro.answers import sums
-from micro.answers.band import undisturbed
+from micro.answers.band import interval, undisturbed
 from micro.planning.contest import parse
 from reports import record, stats, units
 from reports.record import Comparison, Run
@@ -104,8 +104,7 @@ def _parts(sizes: Sequence[Size], against: str) -> Iterator[str]:
     else:
         certain = _from(sizes, lambda size: size.own.verdict == "faster")
         surely = f"certain from {certain.edge}×{certain.edge} on" if certain else "certain nowhere"
-        there = units.ratio(first.own.ratio, first.own.low, first.own.high)
-        yield f"below {against} from {first.edge}×{first.edge} on ({there} there), {surely}"
+        yield f"below {against} from {first.edge}×{first.edge} on ({interval(first.own)} there), {surely}"
     if all(size.fastest == against for size in sizes):
         return
     best = _from(sizes, lambda size: size.ratio is not None and size.ratio.high < 1)

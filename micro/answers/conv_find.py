@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from micro.answers.conv import place
+from micro.answers import conv
+from micro.answers.band import interval
 from micro.planning.contest import parse
 from reports import units
 from reports.frontier import timed
@@ -54,7 +55,7 @@ class Search:
 
     @property
     def where(self) -> str:
-        return f"{self.problem.direction}, {place(self.problem)}"
+        return conv.where(self.problem)
 
     def pays(self, regret: float | None) -> float:
         """Calls that bring in what the search took; infinitely many where there is nothing to gain."""
@@ -118,8 +119,8 @@ def _layer(one: Search) -> str:
             "in the rounds that chose it; in fresh ones it was not measured."
         )
     return (
-        f"{one.where}: {one.default} takes {units.ratio(one.again.ratio, one.again.low, one.again.high)} times what "
-        f"{one.best} takes, the fastest of {tried} ({one.chosen:.2f} in the rounds that chose it); {_pays(one)}."
+        f"{one.where}: {one.default} takes {interval(one.again)} times what {one.best} "
+        f"takes, the fastest of {tried} ({one.chosen:.2f} in the rounds that chose it); {_pays(one)}."
     )
 
 
@@ -185,7 +186,7 @@ def _ever_new(searches: list[Search]) -> Iterator[str]:
         cost, after = sum(one.cost for one in shapes), sum(one.after for one in shapes)
         pays = f"pays where each comes back {cost / (default - after):.0f} times" if after < default else "never pays"
         yield (
-            f"{len(shapes)} size{'s' * (len(shapes) > 1)} of images in turn, {shapes[0].where} and others: "
+            f"{units.counted(len(shapes), 'size')} of images in turn, {shapes[0].where} and others: "
             f"{units.seconds(default)} by {shapes[0].default}; with a search for each, as where none comes back, "
             f"{units.seconds(cost + after)}, {(cost + after) / default:.0f} times that; with all of them found before, "
             f"{units.seconds(after)}. A search for every size {pays}."

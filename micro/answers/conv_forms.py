@@ -3,13 +3,12 @@ allocator, 1×1 filters."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
 from kernels.heap import POLICIES
 from micro.answers import conv, sums
-from micro.answers.band import Pair, interval, pairs, verdict
+from micro.answers.band import grouped, interval, pairs, verdict
 from micro.planning.contest import parse
 from reports import units
 from reports.record import Contest, Result, Run
@@ -20,10 +19,6 @@ def _contests(run: Run, kind: str) -> Iterator[tuple[Contest, list[tuple[Any, Re
     for contest in run.contests:
         if contest.contest.startswith(kind):
             yield contest, [(parse(x.name), x) for x in contest.results if x.role == "measured"]
-
-
-def _where(problem: Any) -> str:
-    return f"{problem.direction}, {conv.place(problem)}"
 
 
 def _listed(ratios: dict[str, str | None]) -> str:
@@ -45,27 +40,21 @@ def _faulting(run: Run, kind: str) -> list[str]:
     return [f"{', '.join(own)} asks for memory in each call; --heap keep leaves the page faults of that out."]
 
 
-def _grouped(run: Run, kind: str) -> Iterator[list[Pair]]:
-    """The pairs of each contest."""
-    for _, group in itertools.groupby(pairs(run, kind), key=lambda pair: pair.contest.contest):
-        yield list(group)
-
-
 def _converted(run: Run) -> Iterator[str]:
-    for group in _grouped(run, "relayout/conv/"):
+    for group in grouped(run, "relayout/conv/"):
         case, against = group[0].contender, []
         for pair in group:
             layout, variant = pair.baseline.problem.layout, pair.baseline.variant
             lie = f"on images stored as {layout}" if layout != case.problem.layout else "on them as they lie"
             against.append(f"{interval(pair.comparison)} times what {variant} takes {lie}")
         yield (
-            f"{_where(case.problem)}: {case.variant}, which converts images from {case.problem.layout} and back, takes "
-            f"{' and '.join(against)}."
+            f"{conv.where(case.problem)}: {case.variant}, which converts images from {case.problem.layout} and back, "
+            f"takes {' and '.join(against)}."
         )
 
 
 def _turned(run: Run) -> Iterator[str]:
-    for group in _grouped(run, "relayout/transpose/"):
+    for group in grouped(run, "relayout/transpose/"):
         ratios = ", ".join(f"{pair.contender.variant} {interval(pair.comparison)}" for pair in group)
         matrix = group[0].contender.problem
         yield f"A transposition of {matrix.rows}×{matrix.cols} against a copy of as many bytes: {ratios}."
@@ -118,21 +107,21 @@ def _part(case: Any) -> str:
 def pad_op(run: Run) -> list[str]:
     """An operation against the argument; padding that differs by side; none."""
     sentences = [
-        f"{_where(a.problem)}: with an operation that pads {a.variant} takes {interval(one)} times what it takes with "
-        "padding as its argument."
+        f"{conv.where(a.problem)}: with an operation that pads {a.variant} takes {interval(one)} times what it takes "
+        "with padding as its argument."
         for _, one, a, _ in pairs(run, "pad-op/")
     ]
     for _, one, a, b in pairs(run, "pad-sides/"):
         sentences.append(
-            f"{_where(a.problem)}: with {b.problem.pad_top} rows of zeros above and {b.problem.pad_bottom} below, as "
-            f"TensorFlow pads, {b.variant} takes {interval(one)} times what {a.variant} takes with {a.problem.pad} all "
-            "around."
+            f"{conv.where(a.problem)}: with {b.problem.pad_top} rows of zeros above and "
+            f"{b.problem.pad_bottom} below, as TensorFlow pads, {b.variant} takes {interval(one)} "
+            f"times what {a.variant} takes with {a.problem.pad} all around."
         )
     for _, one, a, b in pairs(run, "pad-none/"):
         share = b.problem.flops / a.problem.flops
         sentences.append(
-            f"{_where(a.problem)}: without padding {b.variant} takes {interval(one)} times what it takes with it, for "
-            f"{share:.2f} of the work."
+            f"{conv.where(a.problem)}: without padding {b.variant} takes {interval(one)} times what it takes with it, "
+            f"for {share:.2f} of the work."
         )
     return [*sentences, *_faulting(run, "pad-op/")]
 
@@ -143,8 +132,8 @@ def heap_cost(run: Run) -> list[str]:
     for _, one, a, _ in pairs(run, "heap/"):
         saved |= one.verdict == "faster"
         sentences.append(
-            f"{_where(a.problem)}: with a heap that keeps its memory {a.variant} takes {interval(one)} times what it "
-            f"takes with glibc's default one ({verdict(one)})."
+            f"{conv.where(a.problem)}: with a heap that keeps its memory {a.variant} takes {interval(one)} times what "
+            f"it takes with glibc's default one ({verdict(one)})."
         )
     if saved:
         typed = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from micro.answers.sums import accepted
 from micro.planning.conv_followed import NETS, PREFIX, layers
 from reports import record, stats, units
-from reports.flat import accepted
 from reports.record import Result, Run
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _network(name: str, variant: str, contests: Sequence[record.Contest]) -> Ite
         if lost is not None:
             yield f"{net.title}: no sum of its convolutions by {variant}: {lost.name} {lost.status}: {lost.reason}."
             return
-        if accepted(_convolutions(contest)[0]):  # a layer all of whose rounds were rejected is left out
+        if len(accepted(_convolutions(contest)[0])):  # a layer all of whose rounds were rejected is left out
             measured.append(_measured(counts[contest.contest.split("/")[2].removeprefix("layer:")], contest))
     if not measured:
         yield f"{net.title}: no sum of its convolutions by {variant}: all rounds were rejected."
@@ -85,16 +85,10 @@ def _measured(count: int, contest: record.Contest) -> Measured:
 
     followers = [x for x in contest.results if x.role == "measured" and x.op != "conv" and x.status != "skipped"]
     return Measured(
-        count * np.sum([_times(x) for x in _convolutions(contest)], axis=0),
-        {(_kind(x), x.variant): count * _times(x) for x in followers if x.seconds},
+        count * np.sum([accepted(x) for x in _convolutions(contest)], axis=0),
+        {(_kind(x), x.variant): count * accepted(x) for x in followers if x.seconds},
         {(_kind(x), x.variant): x for x in followers if not x.seconds},
     )
-
-
-def _times(result: Result) -> Times:
-    import numpy as np
-
-    return np.array([result.samples[i] for i in accepted(result)])
 
 
 def _kind(result: Result) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from micro.answers.conv import place
+from micro.answers.band import interval
+from micro.answers.conv import where
 from micro.planning.contest import parse
 from reports import units
 from reports.frontier import FRONTIER, STEPS, frontier, timed
@@ -25,10 +25,9 @@ def _steps(contest: Contest, again: Contest | None) -> Iterator[str]:
     if not left:
         return
     first, *others = left
-    problem: Any = parse(first.name).problem
-    where = f"{problem.direction}, {place(problem)}"
+    layer = where(parse(first.name).problem)
     if not others:
-        yield f"{where}: {_said(first)}, is the fastest of {count}: more bytes bring nothing."
+        yield f"{layer}: {_said(first)}, is the fastest of {count}: more bytes bring nothing."
         return
     ratios = {one.contender: one for one in again.comparisons} if again else {}
     words = [_said(first)]
@@ -38,8 +37,8 @@ def _steps(contest: Contest, again: Contest | None) -> Iterator[str]:
             words.append(f"{_said(one)}, not measured again")
         else:
             doubt = "" if measured.verdict == "faster" else ", which is not certain"
-            words.append(f"{_said(one)}, {units.ratio(measured.ratio, measured.low, measured.high)} times that{doubt}")
-    yield f"{where}: {'; '.join(words)}. Of {count} all others hold as much as one of these and are no faster."
+            words.append(f"{_said(one)}, {interval(measured)} times that{doubt}")
+    yield f"{layer}: {'; '.join(words)}. Of {count} all others hold as much as one of these and are no faster."
 
 
 def _said(one: Result) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import find
 from micro.answers import conv
+from micro.answers.band import interval
 from micro.planning.contest import parse
 from micro.planning.conv_layers import KIND, PREFIX, read
 from micro.planning.network import known
@@ -139,10 +140,9 @@ def _sentence(row: Row) -> str:
     head = f"{_what(row.contest, row.use)}: {_calls(row.use)}; {default}"
     if row.best is None:
         return f"{head}, and nothing is certainly faster{then}."
-    shown = units.ratio(row.best.ratio, row.best.low, row.best.high)
     best = parse(row.best.contender).variant
     step = " a step" if row.use.steps > 1 else ""
-    return f"{head}, {best} {shown} times that: {_interval(row.gain, row.half)}{step} to be gained{then}."
+    return f"{head}, {best} {interval(row.best)} times that: {_interval(row.gain, row.half)}{step} to be gained{then}."
 
 
 def _sum(rows: Sequence[Row], whole: str) -> str:
@@ -166,13 +166,12 @@ def _names(rows: Sequence[Row]) -> str:
 
 def _what(contest: Contest, use: Use) -> str:
     """`conv2, dgrad, 5×5, 96→256 channels, 27×27, batch 16`"""
-    problem: Any = parse(contest.results[0].name).problem
     name = f"{use.name}, " if use.name else ""
-    return f"{name}{problem.direction}, {conv.place(problem)}"
+    return f"{name}{conv.where(parse(contest.results[0].name).problem)}"
 
 
 def _calls(use: Use) -> str:
-    return f"{use.calls} call{'s' * (use.calls != 1)}{use.share}"
+    return f"{units.counted(use.calls, 'call')}{use.share}"
 
 
 def _why(contest: Contest) -> str:

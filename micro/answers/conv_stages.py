@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
-from micro.answers.band import Pair, pairs
-from micro.answers.conv import place
-from micro.answers.update_parts import accepted, summed
+from micro.answers.band import Pair, grouped, interval
+from micro.answers.conv import place, where
+from micro.answers.sums import accepted
+from micro.answers.update_parts import summed
 from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Comparison, Run
@@ -19,21 +19,17 @@ WORDS = {"x": "image", "w": "filter", "y": "result"}
 
 def stages_answer(run: Run) -> list[str]:
     """A sentence a contest: the stages' shares of the call, the largest first, and what is left of it."""
-    sentences = []
-    for contest in run.contests:
-        shares = [pair for pair in pairs(run, "stages/") if pair.contest is contest]
-        if shares:
-            sentences.append(_shares(contest, shares))
-    return sentences
+    return [_shares(shares) for shares in grouped(run, "stages/")]
 
 
-def _shares(contest: record.Contest, shares: list[Pair]) -> str:
+def _shares(shares: list[Pair]) -> str:
     whole = shares[0].baseline
     shares.sort(key=lambda pair: -(pair.comparison.ratio or 0.0))
     parts = [(_stage(pair.contender), _percent(pair.comparison)) for pair in shares]
     verb = "take" if parts[0][0] == PRODUCTS else "takes"
     each = ", ".join([f"{parts[0][0]} {verb} {parts[0][1]}", *(f"{name} {share}" for name, share in parts[1:])])
-    return f"Of {whole.problem.direction} by {whole.variant}, {place(whole.problem)}: {each}; {_residual(contest)}."
+    call = f"{whole.problem.direction} by {whole.variant}, {place(whole.problem)}"
+    return f"Of {call}: {each}; {_residual(shares[0].contest)}."
 
 
 def _stage(case: Any) -> str:
@@ -69,27 +65,19 @@ def _residual(contest: record.Contest) -> str:
 
 def plans_answer(run: Run) -> list[str]:
     """What each search takes and saves, and after how many calls; what plans for arrays anywhere cost."""
-    sentences = []
-    for contest in run.contests:
-        found = {(a.variant, b.variant): one for _, one, a, b in _of(run, contest)}
-        if found:
-            sentences.append(_planned(contest, found))
-    return sentences
+    return [_planned(found) for found in grouped(run, "plans/")]
 
 
-def _of(run: Run, contest: record.Contest) -> Iterator[Pair]:
-    return (pair for pair in pairs(run, "plans/") if pair.contest is contest)
-
-
-def _planned(contest: record.Contest, found: dict[tuple[str, str], Comparison]) -> str:
+def _planned(found: list[Pair]) -> str:
+    contest, calls, baseline, contender = found[0]
+    less, more = baseline.variant, contender.variant
     timed: dict[str, tuple[Any, float]] = {}
     for x in contest.results:
         if x.role == "measured" and x.seconds:
             case = parse(x.name)
             timed[case.variant] = case.problem, x.seconds.median
-    (less, more), calls = next(iter(found.items()))
     problem, _ = timed[less]
-    head = f"{problem.direction}, {place(problem)}: a call of {more} takes {_times(calls)} times one of {less}"
+    head = f"{where(problem)}: a call of {more} takes {interval(calls)} times one of {less}"
     if f"plan:{more}" not in timed:
         return f"{head}."
     searches = {name: timed[f"plan:{name}"][1] for name in (less, more)}
@@ -99,13 +87,9 @@ def _planned(contest: record.Contest, found: dict[tuple[str, str], Comparison]) 
     return f"{head}; {took}; {_pays(calls, searches[more] - searches[less], timed[less][1] - timed[more][1])}."
 
 
-def _times(one: Comparison) -> str:
-    return units.ratio(one.ratio, one.low, one.high)
-
-
 def _pays(calls: Comparison, dearer: float, saved: float) -> str:
     """After how many calls a search is made up for."""
     if calls.verdict != "faster" or saved <= 0:
         return "no call is certainly faster by it"
     many = max(1, math.ceil(dearer / saved))
-    return f"it pays after {many} call{'s' if many > 1 else ''}"
+    return f"it pays after {units.counted(many, 'call')}"

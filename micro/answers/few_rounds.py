@@ -30,7 +30,7 @@ def _ranked(contest: Contest) -> str | None:
     rounds = len(timed[0][1].samples)
     where, own = _words([result for _, result in timed])
     told = ", ".join(f"{words} {units.seconds(took)}" for words, (took, _) in zip(own, timed, strict=True))
-    return f"{where}: by {rounds} round{'s' * (rounds != 1)}, not certain: {told}."
+    return f"{where}: by {units.counted(rounds, 'round')}, not certain: {told}."
 
 
 def _words(results: Sequence[Result]) -> tuple[str, list[str]]:

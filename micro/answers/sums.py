@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from reports import flat, stats, units
 from reports.record import Contest, Result
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+
+def accepted(result: Result) -> Array:
+    """Seconds of the rounds that were not rejected."""
+    import numpy as np
+
+    return np.array([result.samples[i] for i in flat.accepted(result)])
 
 
 def ratio(contest: Contest, contender: Sequence[Result], baseline: Sequence[Result]) -> str | None:

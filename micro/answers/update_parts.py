@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from micro.answers.sums import accepted
 from micro.planning.contest import parse
-from reports import flat, record, stats, units
+from reports import record, stats, units
 
 if TYPE_CHECKING:
     from kernels.problem import Array
@@ -41,13 +42,6 @@ class Sum:
         center, low, high = (100 * (x - 1) for x in (self.ratio.center, self.ratio.low, self.ratio.high))
         end = "" if self.closed else ": unexplained"
         return f"{head}, difference {center:+.0f} % [{low:+.0f}, {high:+.0f}]{end}"
-
-
-def accepted(result: record.Result) -> Array:
-    """Seconds of the rounds that were not rejected."""
-    import numpy as np
-
-    return np.array([result.samples[i] for i in flat.accepted(result)])
 
 
 def summed(what: str, measured: Array, parts: Mapping[str, Array]) -> Sum:

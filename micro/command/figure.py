@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
-from micro.command.outputs import whole
 from reports import stats
+from reports.documents import whole
 
 HEAD = ("figure", "found", "promised", "held")
 

@@ -13,7 +13,7 @@ from typing import IO
 
 from kernels.errors import UsageError
 from micro.planning.options import Outputs
-from reports import formats
+from reports import documents, formats
 from reports.record import Run
 
 Output = tuple[str, Callable[[], None], IO[str]]  # its option, what writes it, where to
@@ -28,8 +28,11 @@ def open_outputs(outputs: Outputs, stack: ExitStack) -> dict[str, IO[str]]:
                 raise UsageError(f"--{kind} -: another format already goes to stdout; name a file")
             opened[kind] = _utf8(sys.stdout)
             continue
+        document = Path(path).resolve()
+        if reason := documents.refused(document, kind):
+            raise UsageError(f"--{kind} {document.name}: {reason}")
         try:
-            opened[kind] = _document(kind, Path(path).resolve(), stack)
+            opened[kind] = documents.opened(document, stack)
         except OSError as error:
             raise UsageError(f"--{kind} {path}: {error.strerror}; name a file in a folder that is there") from None
     if outputs.figures is not None:
@@ -38,35 +41,6 @@ def open_outputs(outputs: Outputs, stack: ExitStack) -> dict[str, IO[str]]:
         except OSError as error:
             raise UsageError(f"--figures {outputs.figures}: {error.strerror}; name a folder") from None
     return opened
-
-
-def _document(kind: str, path: Path, stack: ExitStack) -> IO[str]:
-    """A file beside it that gets its name when it is whole: until then nothing that stands there is lost."""
-    if path.exists() and not path.is_file():  # a device or a pipe
-        return stack.enter_context(path.open("w", encoding="utf-8"))
-    usual = formats.endings(kind)
-    if path.exists() and path.suffix.lower() not in ("", *usual):
-        reason = f"there is such a file, and its name does not end in {' or '.join(usual)}: name another"
-        raise UsageError(f"--{kind} {path.name}: {reason}")
-    part = path.with_name(f"{path.name}.part")
-    stream = part.open("w", encoding="utf-8")
-
-    def place() -> None:
-        if stream.closed:
-            part.replace(path)
-        else:
-            stream.close()
-            part.unlink(missing_ok=True)
-
-    stack.callback(place)
-    return stream
-
-
-def whole(stream: IO[str]) -> None:
-    """All of a document is in it. Raises OSError."""
-    stream.flush()
-    if stream is not sys.stdout:
-        stream.close()
 
 
 def _utf8(stream: IO[str]) -> IO[str]:
@@ -91,7 +65,7 @@ def say(run: Run, outputs: Outputs, opened: Mapping[str, IO[str]]) -> int:
 
     def export(kind: str, stream: IO[str]) -> None:
         formats.write(kind, run, stream)
-        whole(stream)
+        documents.whole(stream)
 
     wanted: list[Output] = [("stdout", text, people)]
     wanted += [(f"--{kind}", partial(export, kind, stream), stream) for kind, stream in opened.items()]

@@ -10,8 +10,8 @@ from kernels.catalog import rows
 from kernels.errors import UsageError
 from kernels.ops.conv.layouts import LAYOUTS
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from kernels.variant import Variant
-from micro.contests.convolution import PASSES
 from micro.planning.conv_layers import distinct_layers
 
 BATCHES = (1, 16)

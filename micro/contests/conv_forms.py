@@ -12,11 +12,11 @@ from kernels.errors import UsageError
 from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.conv.layouts import BLOCK
 from kernels.ops.conv.problem import Conv
-from kernels.ops.conv.shape import SIDES
+from kernels.ops.conv.shape import PASSES, SIDES
 from kernels.ops.norm.problem import Norm
 from kernels.ops.stream.problem import Stream
 from kernels.ops.transpose.problem import Transpose
-from micro.contests.convolution import LAYERS, PASSES, as_named, contests, layer, passes_of, rows_of
+from micro.contests.convolution import LAYERS, as_named, contests, layer, passes_of, rows_of
 from micro.planning.benchmark import Benchmark, Request
 from micro.planning.contest import Case, Contest
 

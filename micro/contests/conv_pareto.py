@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.launch import Setting
 from kernels.ops.conv import im2col
+from kernels.ops.conv.shape import PASSES
 from micro.contests.conv_find import searched
-from micro.contests.convolution import LAYERS, PASSES, contests
+from micro.contests.convolution import LAYERS, contests
 from micro.planning.again import again
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest

@@ -9,7 +9,8 @@ from kernels.catalog import find
 from kernels.errors import UsageError, choice
 from kernels.ops.conv import stages as apart
 from kernels.ops.conv.problem import Conv
-from micro.contests.convolution import LAYERS, PASSES, as_named, passes_of, rows_of
+from kernels.ops.conv.shape import PASSES
+from micro.contests.convolution import LAYERS, as_named, passes_of, rows_of
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 

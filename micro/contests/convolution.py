@@ -9,10 +9,10 @@ from dataclasses import replace
 from kernels.catalog import find
 from kernels.ops.conv.layouts import LAYOUTS
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
-PASSES = ("forward", "dgrad", "wgrad")
 BATCH = 16
 
 

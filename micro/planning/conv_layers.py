@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 
 from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from micro.planning.network import known, loaded, refuse_names
 from micro.planning.written import check
 
@@ -15,7 +16,6 @@ KIND = "convolutions"
 PREFIX = "net"  # how the names of --net's contests begin
 OF_STEP = ("n", "direction", "layout")  # what a layer does not say of itself
 SIZES = tuple(axis for axis in fields(Conv) if axis.name not in OF_STEP)
-PASSES = ("forward", "dgrad", "wgrad")
 BACKWARD = "backward"  # both gradients together, as benchmarks published them
 OWN: dict[str, type] = {"name": str, "count": int, "first": bool, "then": dict}
 

@@ -15,6 +15,7 @@ from micro.planning import benchdnn, conv_layers, library_log, written
 from micro.planning.benchmark import Benchmark
 from micro.planning.library_log import Calls
 from micro.planning.network import SHAPES, document
+from reports import units
 
 SUFFIXES = ("", ".json", ".txt")  # of the files of micro/shapes, where a name has none
 OF_CONVOLUTIONS = "a log with convolutions: run the application with ONEDNN_VERBOSE=1 or CUDNN_LOGLEVEL_DBG=3"
@@ -88,7 +89,7 @@ def _described(benchmark: Benchmark, path: Path, text: str) -> Written:
         listed = benchdnn.read(text)
     except ValueError as error:
         raise UsageError(f"--shapes {path}: {error}") from None
-    reasons = ", ".join(f"{reason} {_times(count)}" for reason, count in listed.left_out.items())
+    reasons = ", ".join(f"{reason} {units.counted(count, 'time')}" for reason, count in listed.left_out.items())
     if not listed.problems:
         raise UsageError(f"--shapes {path}: nothing in it can be measured: {reasons or 'it is empty'}")
     if listed.taken == 1 and not reasons:
@@ -134,7 +135,9 @@ def _logged(benchmark: Benchmark, path: Path, text: str) -> Written:
         f"{_listed(others, whole) if others else 'nothing'}{_elsewhere(benchmark, path, log)}."
     ]
     lines += [ORDER] if benchmark.problem is Conv else []
-    lines += [f"{problem.name}: {_times(calls.count)}{share(calls, whole)}" for problem, calls in taken.items()]
+    lines += [
+        f"{problem.name}: {units.counted(calls.count, 'time')}{share(calls, whole)}" for problem, calls in taken.items()
+    ]
     return Written(list(taken), lines, taken, whole)
 
 
@@ -147,11 +150,9 @@ def _elsewhere(benchmark: Benchmark, path: Path, log: library_log.Log) -> str:
 def _listed(others: Mapping[str, Calls], whole: Calls | None) -> str:
     """What else was called, the longest first."""
     ranked = sorted(others.items(), key=lambda item: (-(item[1].seconds or 0.0), -item[1].count))
-    return ", ".join(f"{name} {_times(calls.count)}{share(calls, whole) if whole else ''}" for name, calls in ranked)
-
-
-def _times(count: int) -> str:
-    return f"{count} time{'s' * (count != 1)}"
+    return ", ".join(
+        f"{name} {units.counted(calls.count, 'time')}{share(calls, whole) if whole else ''}" for name, calls in ranked
+    )
 
 
 def share(calls: Calls, whole: Calls) -> str:

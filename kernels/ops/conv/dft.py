@@ -12,6 +12,7 @@ from kernels import build
 from kernels.ops.conv import fft
 from kernels.ops.conv.fft import INT64, POINTER, Plan, Stage
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.staged import letters
 from kernels.problem import Work
 
@@ -107,7 +108,7 @@ def _multiply(made: Plan, w: Array, memory: dict[str, Array]) -> Callable[[], No
     for name, array in {**memory, **made.whole, "w": w}.items():
         setattr(argument, name, array.ctypes.data)
     sizes = {"frequencies": fft.frequencies(problem), "at_once": at_once(problem)}
-    sizes |= {"n": problem.n, "c": problem.c, "k": problem.k, "pass": fft.PASSES.index(problem.direction)}
+    sizes |= {"n": problem.n, "c": problem.c, "k": problem.k, "pass": PASSES.index(problem.direction)}
     for name, size in sizes.items():
         setattr(argument, name, size)
     product, place = build.load(SOURCE).dft_products, ctypes.byref(argument)

@@ -13,6 +13,7 @@ from kernels import build, maths
 from kernels.native import launch
 from kernels.ops.conv.im2col import geometry
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from kernels.variant import DEFAULT, Variant
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ HERE = Path(__file__).parent
 LAYOUT = HERE / "layout.c"
 NARROW = 8  # outputs of a group: half a vector, where one has 16 lanes
 LAYOUTS = ("nchw", "nhwc", "nchw16c")  # by their numbers there
-DIRECTIONS = ("forward", "dgrad", "wgrad")
 
 
 class Argument(ctypes.Structure):
@@ -41,7 +41,7 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
     maths.alone(setting)
     name = file_of(problem)
     function = build.address(HERE / f"{name}.c", name, flags())
-    numbers = {"layout": LAYOUTS.index(problem.layout), "direction": DIRECTIONS.index(problem.direction)}
+    numbers = {"layout": LAYOUTS.index(problem.layout), "direction": PASSES.index(problem.direction)}
     fields = geometry(problem) | numbers
     size = workspace(name, Argument(**fields))
     scratch = device.allocate(size)

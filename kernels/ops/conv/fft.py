@@ -19,7 +19,8 @@ from kernels import build
 from kernels.libs.cblas import Blas
 from kernels.ops.conv.line import Line
 from kernels.ops.conv.problem import Conv
-from kernels.ops.conv.staged import in_order, letters
+from kernels.ops.conv.shape import PASSES
+from kernels.ops.conv.staged import in_order, letters, total
 from kernels.problem import Work
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ BLOCK = 1 << 19  # bytes of frames that are transformed at a time: they and thei
 TILE = 8  # planes whose spectra are transposed at a time
 MOST = 4 << 30  # bytes of spectra
 POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
-PASSES = ("forward", "dgrad", "wgrad")
 
 # Of frames and their spectra, and whether back: what transforms all of them, and tells where the result lies.
 Library: TypeAlias = "Callable[[Array, Array, bool], Callable[[], Array]]"
@@ -104,19 +104,24 @@ def by_stage(problem: Conv) -> dict[str, Work]:
 
 def work(problem: Conv, kept: bool = False) -> Work:
     """Of a whole call, the filter's transform in it or not; every spectrum moves at least once."""
-    stages = by_stage(problem)
-    flops = sum(work.flops for name, work in stages.items() if not (kept and name == "transform w"))
-    return Work(flops, problem.bytes + spectra_bytes(problem))
+    return Work(total(by_stage(problem), kept), problem.bytes + spectra_bytes(problem))
 
 
-def accepts(problem: Conv) -> str | None:
-    """Why it cannot, or should not."""
+def transformable(problem: Conv) -> str | None:
+    """Why a transform of planes, whole or in tiles, cannot or should not do it."""
     if problem.stride > 1:
         return "a transform answers for every place and a stride throws most away: --stride 1"
     if problem.groups > 1:
         return "its products by frequency are of all channels: --groups 1"
     if problem.layout != "nchw":
         return "its transforms are of planes that lie whole: --layout nchw"
+    return None
+
+
+def accepts(problem: Conv) -> str | None:
+    """Why it cannot, or should not."""
+    if why := transformable(problem):
+        return why
     if spectra_bytes(problem) > MOST:
         return f"its spectra take {spectra_bytes(problem) / 2**30:.1f} GiB: a smaller --n, --c or --k"
     return None

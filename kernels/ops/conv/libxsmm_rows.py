@@ -13,9 +13,10 @@ from kernels import build
 from kernels.errors import Unavailable
 from kernels.launch import Launch
 from kernels.libs import libxsmm
-from kernels.maths import alone
+from kernels.maths import INT64, POINTER, alone
 from kernels.native import launch
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("libxsmm.c")
-PASSES = ("forward", "dgrad", "wgrad")
 NAMES = ("first", "second", "result")
-POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
 
 
 class Convolution(ctypes.Structure):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Arrays
 
 
+PASSES = ("forward", "dgrad", "wgrad")
 SIDES = ("pad_top", "pad_left", "pad_bottom", "pad_right")
 # The axes by the words of frameworks and texts, with an s or without.
 CALLED = {
@@ -61,7 +62,7 @@ class Shape(Problem):
     pad_right: int = axis("columns of zeros right of an image", 0, low=0)
     dilation: int = axis("rows and columns from one tap of a filter to the next", 1, low=1)
     groups: int = axis("parts of the channels, each with filters of its own", 1, low=1)
-    direction: str = direction("which of the three passes", "forward", "dgrad", "wgrad")
+    direction: str = direction("which of the three passes", PASSES[0], *PASSES)
     layout: str = axis("order of the axes", "nchw", choices=layouts.LAYOUTS, said="word")
 
     def __post_init__(self) -> None:

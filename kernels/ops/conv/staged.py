@@ -24,6 +24,11 @@ def letters(problem: Conv) -> list[str]:
     return [x.name[-1] for x in problem.operands()]
 
 
+def total(stages: Mapping[str, Work], kept: bool) -> float:
+    """FLOPs of a whole call, the filter's transform in it or not."""
+    return sum(work.flops for name, work in stages.items() if not (kept and name == "transform w"))
+
+
 def in_order(problem: Conv, transforms: Mapping[str, Work], products: Work) -> dict[str, Work]:
     """By stage, from what the transform of each operand executes, by its letter."""
     *inputs, output = letters(problem)

@@ -21,7 +21,7 @@ from kernels.ops.conv import fft
 from kernels.ops.conv.fft import INT64, POINTER, Extent, Plan, Stage
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.reading import Reading
-from kernels.ops.conv.staged import in_order, letters
+from kernels.ops.conv.staged import in_order, letters, total
 from kernels.problem import Work
 
 if TYPE_CHECKING:
@@ -107,18 +107,13 @@ def by_stage(problem: Conv, size: int) -> dict[str, Work]:
 def work(problem: Conv, size: int, kept: bool = False) -> Work:
     """Of a whole call, the filter's transform in it or not; the filter's spectrum moves at least once."""
     stages = by_stage(problem, size)
-    flops = sum(work.flops for name, work in stages.items() if not (kept and name == "transform w"))
-    return Work(flops, problem.bytes + stages["products"].bytes)
+    return Work(total(stages, kept), problem.bytes + stages["products"].bytes)
 
 
 def accepts(problem: Conv, size: int) -> str | None:
     """Why it cannot, or should not."""
-    if problem.stride > 1:
-        return "a transform answers for every place and a stride throws most away: --stride 1"
-    if problem.groups > 1:
-        return "its products by frequency are of all channels: --groups 1"
-    if problem.layout != "nchw":
-        return "its tiles are of planes that lie whole: --layout nchw"
+    if why := fft.transformable(problem):
+        return why
     for name, span in zip("rs", Tiling(problem, size).spans, strict=True):
         if span > size:
             most = (size - 1) // problem.dilation + 1

@@ -18,7 +18,7 @@ from kernels.ops.conv.cook_toom import TAPS, Matrix, cook_toom, points
 from kernels.ops.conv.layouts import BLOCK
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.reading import Reading
-from kernels.ops.conv.staged import Staged, in_order
+from kernels.ops.conv.staged import Staged, in_order, total
 from kernels.problem import Work
 
 if TYPE_CHECKING:
@@ -238,9 +238,7 @@ class Winograd:
 
     def work(self, problem: Conv, *, kept: bool = False) -> Work:
         """Of a whole call, the filter's transform in it or not."""
-        stages = self.by_stage(problem)
-        flops = sum(work.flops for name, work in stages.items() if not (kept and name == "transform w"))
-        return Work(flops, problem.bytes)
+        return Work(total(self.by_stage(problem), kept), problem.bytes)
 
 
 # Operations that transform one line of a tile of an image, and of an output.

@@ -16,10 +16,10 @@ from kernels.launch import Setting
 from kernels.libs import openblas
 from kernels.ops.conv import dft, fft, fft_rows
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from micro.worker import check
 
 CPU = open_device("cpu")
-PASSES = ("forward", "dgrad", "wgrad")
 ROW = find("conv", "fft-scipy-dft")
 
 

@@ -21,11 +21,11 @@ from kernels.libs import fftw, openblas
 from kernels.ops.conv import fft, fft_rows
 from kernels.ops.conv.line import Line
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from kernels.variant import Variant
 from micro.worker import check
 
 CPU = open_device("cpu")
-PASSES = ("forward", "dgrad", "wgrad")
 SIDES = {"pad_top": 0, "pad_left": 1, "pad_bottom": 2, "pad_right": 3}
 FORMS: dict[str, dict[str, int]] = {
     "plain": {},

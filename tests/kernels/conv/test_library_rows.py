@@ -19,6 +19,7 @@ from kernels.libs import nnpack, onednn, torch_log
 from kernels.libs import torch as torch_library
 from kernels.ops.conv import nnpack_rows, onednn_rows, torch_rows
 from kernels.ops.conv.problem import Conv, Spread
+from kernels.ops.conv.shape import PASSES
 from kernels.repeated import repeated
 from kernels.variant import Variant
 from micro.planning.contest import Case
@@ -28,7 +29,6 @@ from micro.worker.messages import Prepare
 from micro.worker.process import Worker
 
 ROWS = (*torch_rows.ROWS, *onednn_rows.ROWS, *nnpack_rows.ROWS)
-PASSES = ("forward", "dgrad", "wgrad")
 AROUND = {"pad_top": 1, "pad_left": 1, "pad_bottom": 1, "pad_right": 1}
 SIDES = {"pad_top": 0, "pad_left": 1, "pad_bottom": 1, "pad_right": 0}
 FORMS: dict[str, dict[str, int]] = {

@@ -13,11 +13,11 @@ from kernels.errors import Unavailable, WrongResult
 from kernels.launch import Setting
 from kernels.ops.conv import direct, im2col
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from kernels.variant import Variant
 from micro.worker import check as checking
 
 CPU = open_device("cpu")
-PASSES = ("forward", "dgrad", "wgrad")
 ROWS = {row.name: row for row in (*im2col.ROWS, *direct.ROWS)}
 SMALL = Conv(2, 5, 7, 9, 6, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1)
 ODD = {

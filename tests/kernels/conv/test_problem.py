@@ -13,10 +13,10 @@ import pytest
 from kernels.errors import UsageError
 from kernels.ops.conv import allowed, projected, truth
 from kernels.ops.conv.problem import Conv, Spread, spread
+from kernels.ops.conv.shape import PASSES
 from kernels.problem import Inputs
 
 U = 2.0**-24
-PASSES = ("forward", "dgrad", "wgrad")
 SIDES = {"pad_top": 1, "pad_left": 2, "pad_bottom": 0, "pad_right": 3}
 FORMS: dict[str, dict[str, int]] = {
     "plain": {},

@@ -16,11 +16,11 @@ from kernels.launch import Setting
 from kernels.libs import fftw
 from kernels.ops.conv import fft, stages
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from kernels.variant import Variant
 from micro.worker import check
 
 CPU = open_device("cpu")
-PASSES = ("forward", "dgrad", "wgrad")
 PROBLEM = Conv(2, 4, 14, 14, 6, 3, 3, pad=1)
 needs_fftw = pytest.mark.skipif(fftw.missing() is not None, reason=fftw.missing() or "")
 

@@ -16,12 +16,12 @@ from kernels.launch import Setting
 from kernels.libs import openblas
 from kernels.ops.conv import fft_rows, tiled, tiled_rows
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.tiled import Tiling
 from kernels.variant import Variant
 from micro.worker import check
 
 CPU = open_device("cpu")
-PASSES = ("forward", "dgrad", "wgrad")
 SIDES = {"pad_top": 0, "pad_left": 1, "pad_bottom": 2, "pad_right": 3}
 FORMS: dict[str, dict[str, int]] = {
     "one tile": {},

@@ -15,6 +15,7 @@ from kernels.devices import open_device
 from kernels.errors import WrongResult
 from kernels.launch import Bind, Launch, Setting
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from kernels.problem import Inputs
 from kernels.variant import Variant
 from micro.contests.conv_checks import kernels
@@ -22,7 +23,6 @@ from micro.worker import check as checking
 
 CPU = open_device("cpu")
 U = 2.0**-24
-PASSES = ("forward", "dgrad", "wgrad")
 RIGHT = find("conv", "direct")
 Arrays: TypeAlias = "dict[str, Any]"
 Twin: TypeAlias = "Callable[[Conv, Arrays], Any]"  # the wrong answer to these inputs

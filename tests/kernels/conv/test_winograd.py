@@ -20,12 +20,12 @@ from kernels.launch import Launch, Setting
 from kernels.ops.conv import winograd
 from kernels.ops.conv.cook_toom import TAPS, cook_toom, points
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.winograd import Tiling
 from kernels.ops.conv.winograd_rows import ALGORITHMS, ROWS
 from micro.worker import check
 
 CPU = open_device("cpu")
-PASSES = ("forward", "dgrad", "wgrad")
 SAME = {"pad_top": 1, "pad_left": 1, "pad_bottom": 1, "pad_right": 1}
 ALGORITHM = {name: algorithm for name, algorithm, *_ in ALGORITHMS}
 NAMES = list(ALGORITHM)

@@ -11,6 +11,8 @@ from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Run
 
+FORMS = ("passes", "layout", "grouped", "widths")  # contests of one kernel
+
 
 def answer(run: Run) -> list[str]:
     """The crossovers of FFT, then a sentence a contest: who is fastest, and against what; or what one kernel's forms
@@ -50,7 +52,7 @@ def _fastest(contest: record.Contest) -> Iterator[str]:
 def _forms(contest: record.Contest) -> Iterator[str]:
     """One kernel's passes, layouts, groups or channels, times the first of them."""
     compared = [one for one in contest.comparisons if one.ratio is not None]
-    if not compared or contest.differs == "variant":
+    if not compared or contest.contest.partition("/")[0] not in FORMS:
         return
     first = parse(compared[0].baseline)
     told = []

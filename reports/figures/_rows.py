@@ -25,11 +25,12 @@ def fewest(measures: Sequence[float]) -> tuple[list[int], list[float]]:
     return sorted(order[:MOST]), [measures[i] for i in order[MOST:]]
 
 
-def rows(figure: Figure, labels: Sequence[str], groups: Sequence[object]) -> Axes:
-    """Axes with a row for each label, the first on top; a line where the next group of several begins."""
+def rows(figure: Figure, labels: Sequence[str], groups: Sequence[object], wide: int = 52) -> Axes:
+    """Axes with a row for each label of so many letters at most, the first on top; a line where the next group of
+    several begins."""
     axes = figure.subplots()
     axes.set_ylim(len(labels) - 0.3, -0.7)
-    _axes.ticks(axes.yaxis, range(len(labels)), [_style.shown(_style.clipped(label, 60)) for label in labels])
+    _axes.ticks(axes.yaxis, range(len(labels)), [_style.shown(_style.clipped(label, wide)) for label in labels])
     axes.grid(axis="y", color=_style.GUIDE, linewidth=0.8)
     for i, (group, before) in enumerate(zip(groups[1:], groups, strict=False)):
         if group != before and len(set(groups)) < len(groups):

@@ -185,7 +185,7 @@ def _table(sheet: _style.Sheet, ratios: Sequence[Ratio], looks: dict[str, _style
     sheet.entries += _signs(ratios)
     figure = sheet.figure(_rows.height(len(ratios)))
     labels, over = _labels(ratios, [pairs[i] for i in kept], keys)
-    axes = _rows.rows(figure, labels, [x.comparison.contest for x in ratios])
+    axes = _rows.rows(figure, labels, [x.comparison.contest for x in ratios], 60)
     limits = _frame(axes, ratios, upright=False)
     for i, ratio in enumerate(ratios):
         _point(axes, False, i, ratio, limits, looks[ratio.contender.variant])

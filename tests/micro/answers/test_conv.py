@@ -23,7 +23,7 @@ def contest(differs: str, *problems: Conv) -> record.Contest:
         Comparison("c", differs, results[0].name, x.name, 1 / i, 0.9 / i, 1.1 / i, 0.95, "unresolved", None, 0.01, 0.01)
         for i, x in enumerate(results[1:], 2)
     ]
-    return record.Contest("c", "?", differs, tuple(results), tuple(compared))
+    return record.Contest("passes/c", "?", differs, tuple(results), tuple(compared))
 
 
 @pytest.mark.parametrize(

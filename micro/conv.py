@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from kernels.ops.conv.problem import Conv
-from kernels.ops.conv.shape import SIDES
+from kernels.ops.conv.shape import PASSES, SIDES
 from micro.answers import conv_forms as sentences
 from micro.answers import conv_ranked
 from micro.answers.conv import answer
@@ -24,7 +24,7 @@ BENCHMARK = Benchmark(
     Conv,
     "Convolutions, forward, gradient of the image (dgrad), gradient of the filter (wgrad). Without a question: "
     "--algorithms. Percents of a ceiling are by the multiplications that an algorithm executes.",
-    sweep={"c": (256,), "h": (13,), "w": (13,), "k": (384,), "n": (16,), "direction": build.PASSES},
+    sweep={"c": (256,), "h": (13,), "w": (13,), "k": (384,), "n": (16,), "direction": PASSES},
     questions={
         "algorithms": Question(
             "which algorithm, in which library? (about 60 s)",

@@ -150,7 +150,7 @@ def _not_there(output: Path, kind: str, source: Path) -> str | None:
     """Why a file that stands there is not replaced."""
     if output.exists() and output.samefile(source):
         return "it is the run file itself; name another"
-    return documents.refused(output, kind)
+    return documents.refused(output, formats.endings(kind))
 
 
 def _stdout(kind: str) -> IO[str]:

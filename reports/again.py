@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from reports import formats
 from reports.record import Run
 
 # Options of a benchmark by the number of their values: where results go, and how long cases are measured. `micro.ab`
 # has those of its own.
-OUTPUTS = dict.fromkeys((*(f"--{kind}" for kind in formats.documents()), "-o", "--figures", "--replicate"), 1)
+DOCUMENTS = ("--json", "--csv", "--ratios", "--markdown", "--googlebench", "--pyperf")
+OUTPUTS = dict.fromkeys((*DOCUMENTS, "-o", "--figures", "--replicate"), 1)
 OUTPUTS |= dict.fromkeys(("--resume", "--keep-wrong", "-q", "-v"), 0)
 LIMITS = {"--budget": 1, "--target": 1, "--margin": 1, "--until": 1, "--device": 1}
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from reports import formats
 
-
-def refused(path: Path, kind: str) -> str | None:
-    """Why a file that stands there is not replaced by a document of this format."""
-    usual = formats.endings(kind)
+def refused(path: Path, usual: Sequence[str]) -> str | None:
+    """Why a file that stands there is not replaced by a document whose names usually end so."""
     if path.is_file() and path.suffix.lower() not in ("", *usual):
         return f"there is such a file, and its name does not end in {' or '.join(usual)}: name another"
     return None

@@ -29,7 +29,7 @@ def open_outputs(outputs: Outputs, stack: ExitStack) -> dict[str, IO[str]]:
             opened[kind] = _utf8(sys.stdout)
             continue
         document = Path(path).resolve()
-        if reason := documents.refused(document, kind):
+        if reason := documents.refused(document, formats.endings(kind)):
             raise UsageError(f"--{kind} {document.name}: {reason}")
         try:
             opened[kind] = documents.opened(document, stack)

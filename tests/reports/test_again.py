@@ -12,7 +12,7 @@ import pytest
 from micro import ab
 from micro.gemm import BENCHMARK
 from micro.planning.options import Options, request
-from reports import again, compare
+from reports import again, compare, formats
 from reports.record import Run
 from tests.reports.test_compare import result, run
 
@@ -47,6 +47,10 @@ def test_both_ways_are_typed_and_understood() -> None:
     words = turns.partition("python -m micro.ab ")[2].replace("OLD", str(ROOT)).replace("NEW", str(ROOT))
     duel = ab.unpacked(vars(ab.parser().parse_args(shlex.split(words))))
     assert duel.words == ("micro.gemm", *shlex.split(CASES))
+
+
+def test_every_format_that_a_benchmark_writes_is_an_output() -> None:
+    assert {f"--{kind}" for kind in formats.documents()} == set(again.DOCUMENTS)
 
 
 def test_two_commands_are_both_typed() -> None:

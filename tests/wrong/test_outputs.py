@@ -31,6 +31,7 @@ from kernels.ops.saxpy.problem import Saxpy
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.spmm.problem import Spmm
 from kernels.ops.stream.problem import Stream
+from kernels.ops.transfer.problem import Transfer
 from kernels.ops.transpose.problem import Transpose
 from kernels.ops.update.problem import Update
 from kernels.problem import Operand, Problem, axis
@@ -76,6 +77,7 @@ PROBLEMS: tuple[Problem, ...] = (
     Spmm(6, 5, 7, 0.5),
     Stream("copy", 256),
     Stream("read", 256),
+    Transfer(1024),
     Transpose(6, 6),
     Update(6, 5, 4),
     Update(6, 5, 4, "momentum"),

@@ -1,0 +1,109 @@
+"""Copies within a process: libraries', and our own through the caches or past them, by one thread or by a team."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build, team
+from kernels.errors import Unavailable
+from kernels.launch import Bind, Launch, Setting
+from kernels.libs import torch as torch_library
+from kernels.maths import INT64, POINTER, alone
+from kernels.native import launch
+from kernels.ops.transfer.problem import Transfer
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+SOURCE = Path(__file__).with_name("copy.c")
+SLICE = 64 << 10  # floats of a member's slice, where a buffer has more than that for each
+
+
+class Argument(ctypes.Structure):
+    """`argument` of copy.c."""
+
+    _fields_ = (*((name, POINTER) for name in ("x", "y", "lengths")), ("buffers", INT64), ("past", INT64))
+
+
+class ByTeam(ctypes.Structure):
+    """`team_argument` of copy.c."""
+
+    _fields_ = (*Argument._fields_, ("run", POINTER), ("members", INT64), ("least", INT64))
+
+
+def lengths(problem: Transfer) -> Any:
+    """As C takes them."""
+    return (INT64 * len(problem.lengths))(*problem.lengths)
+
+
+def own(past: bool, problem: Transfer, device: object, setting: Setting) -> Bind:
+    """Raises Unavailable where there are no such stores, or too few cores."""
+    if past and not build.load(SOURCE).transfer_streams():
+        raise Unavailable("this processor has no stores past the caches that are known here")
+    each = lengths(problem)
+    fields: dict[str, Any] = {"lengths": ctypes.addressof(each), "buffers": len(each), "past": past}
+    if setting.threads == 1:
+        function = build.address(SOURCE, "transfer_copy")
+    else:
+        members = team.gather(setting.threads)
+        function = build.address(SOURCE, "transfer_by_team")
+        fields |= {"run": members.run, "members": members.members, "least": SLICE}
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        argument = Argument(**fields) if setting.threads == 1 else ByTeam(**fields)
+        return launch(function, argument, "xy", buffers, keep=(each,))
+
+    return bind
+
+
+def memcpy(problem: Transfer, device: object, setting: Setting) -> Bind:
+    """The C library's, a call for each buffer."""
+    alone(setting)
+    function, each = build.address(SOURCE, "transfer_memcpy"), lengths(problem)
+    argument = partial(Argument, lengths=ctypes.addressof(each), buffers=len(each))
+    return lambda buffers: launch(function, argument(), "xy", buffers, keep=(each,))
+
+
+def parts(problem: Transfer, array: Array) -> list[Array]:
+    """The buffers of an operand."""
+    import numpy as np
+
+    return np.split(array.reshape(-1), np.cumsum(problem.lengths)[:-1])
+
+
+def numpy_copies(problem: Transfer, device: object, setting: Setting) -> Bind:
+    import numpy as np
+
+    alone(setting)
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        pairs = list(zip(*(parts(problem, x) for x in reversed(buffers)), strict=True))
+
+        def run() -> None:
+            for target, source in pairs:
+                np.copyto(target, source)
+
+        return Launch(run)
+
+    return bind
+
+
+def torch_copies(problem: Transfer, device: object, setting: Setting) -> Bind:
+    torch = torch_library.load()
+    torch.set_num_threads(setting.threads)
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        made = ([torch_library.tensor(torch, part) for part in parts(problem, x)] for x in reversed(buffers))
+        pairs = list(zip(*made, strict=True))
+
+        def run() -> None:
+            for target, source in pairs:
+                target.copy_(source)
+
+        return Launch(run)
+
+    return bind

@@ -68,5 +68,5 @@ def _forms(contest: record.Contest) -> Iterator[str]:
 def _form(differs: str, problem: Any) -> str:
     """`dgrad`, `nhwc`, `4 groups`, `49 channels`"""
     if differs in ("direction", "layout"):
-        return str(getattr(problem, differs))
+        return str(problem.direction if differs == "direction" else problem.layout)
     return units.counted(problem.groups, "group") if "groups" in differs else units.counted(problem.c, "channel")

@@ -15,6 +15,7 @@ from macro.explaining.sentences import first_answer, sentences
 from macro.timing.turns import Plan
 from macro.watching import perf
 from macro.watching.watch import Side
+from reports import units
 from reports.explanation import RESIDUAL, Agreement, Bar, Cell, Explanation
 
 NAMED = 5  # cells at most that sentences name
@@ -158,4 +159,9 @@ def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
     for side in sides:
         if not all(process.traces for process in side.processes):
             conditions.append(f"{side.entry.framework.name} has no tracer spans: causes only, no rows, of both")
+        if again := sum(process.retaken for process in side.processes):
+            conditions.append(
+                f"{_name(side, sides)}: in {units.counted(again, 'watched block')} of steps its memory grew, which plain "
+                "steps do not do; taken again"
+            )
     return conditions

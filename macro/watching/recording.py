@@ -29,6 +29,7 @@ class Watched:
     calls: list[tuple[list[str], str]] = field(default_factory=list)
     replays: list[tuple[float, list[float]]] = field(default_factory=list)
     traces: bool = True  # whether its adapter tells spans
+    retaken: int = 0  # blocks of watched steps that were taken again: its memory grew in them
 
     def add(self, more: Watched) -> None:
         """What a later round of the same process added."""
@@ -44,6 +45,7 @@ class Watched:
         self.calls = more.calls or self.calls
         self.replays += more.replays
         self.traces = self.traces and more.traces
+        self.retaken += more.retaken
 
     def sampled(self, samples: Iterable[Sample], switches: Iterable[Switch]) -> None:
         """Keep those of the time from its first step to its last."""

@@ -53,6 +53,11 @@ def waited(since, until):
     return 0 if since[3] == until[3] else max(0, wall - cpu - (until[2] - since[2]))
 
 
+def faulted():
+    """Pages that this process was given so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
 class Steps(object):
     """A model's calls go through here, `do(rows, column, call, ...)`: as they are, timed, or kept."""
 
@@ -124,17 +129,19 @@ class Gate(object):
 
 
 def traced(adapter, model, call, count, fifos, spans):
-    """`count` steps between two marks, each with its start and end; spans where asked for and known."""
-    gate, rows = Gate(fifos), []
+    """`count` steps between two marks, each with its start and end, and its page faults; spans where asked for and
+    known."""
+    gate, rows, faults = Gate(fifos), [], []
 
     def run():
         gate.say(b"enable")
         try:
             for _ in range(count):
-                clocks, cpu, start = blocked(), time.process_time(), now()
+                before, clocks, cpu, start = faulted(), blocked(), time.process_time(), now()
                 call()
                 end, took = now(), int((time.process_time() - cpu) * 1e9)
                 rows.append([start, end, took, blocked(clocks)])
+                faults.append(faulted() - before)
         finally:
             gate.say(b"disable")
 
@@ -142,7 +149,7 @@ def traced(adapter, model, call, count, fifos, spans):
         trace = adapter.trace(model, run) if spans and hasattr(adapter, "trace") else run()
     finally:
         gate.close()
-    return {"steps": rows, "spans": trace or [], "traces": hasattr(adapter, "trace")}
+    return {"steps": rows, "faults": faults, "spans": trace or [], "traces": hasattr(adapter, "trace")}
 
 
 def replayed(adapter, model, step, count, one_thread):

@@ -45,6 +45,13 @@ SETS = {  # of each library, its own name of a set
         "ATEN_CPU_CAPABILITY": "avx512",
     },
 }
+MARCH = {  # what gcc and clang are held to, so that they write exactly these instructions
+    "sse4.2": ("-march=x86-64-v2",),
+    "avx": ("-march=x86-64-v2", "-mavx"),
+    "avx2": ("-march=x86-64-v3",),
+    "avx512": ("-march=x86-64-v4", "-mprefer-vector-width=512"),
+}
+BITS = {"sse4.2": 128, "avx": 256, "avx2": 256, "avx512": 512}  # of a register
 
 
 def variables(asked: str) -> dict[str, str]:

@@ -6,19 +6,21 @@ import ctypes
 import functools
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build
+from kernels import build, own
 from kernels.errors import Unavailable
-from kernels.native import launch
+from kernels.launch import Setting
 
 if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch, Setting
+    from kernels.launch import Bind, Launch
     from kernels.problem import Array
 
 MATHS = Path(__file__).with_name("maths.c")
 POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+ALONE = own.Axis("", 1, {})  # of one thread, which divides nothing
 
 
 @functools.cache
@@ -43,13 +45,20 @@ def prepared(
     symbol: Callable[[Any], str],
     argument: Callable[[Any], tuple[ctypes.Structure, tuple[object, ...]]],
     scratch: Callable[[Any], int] = lambda problem: 0,
+    axis: Callable[[Any], own.Axis] | None = None,
 ) -> Callable[[Any, Any, Any], Bind]:
     """A `prepare` for `symbol(problem)` of a C file. `argument(problem)` is a fresh structure, its fields named as
-    the operands, and what must be kept alive with it; `scratch` bytes of its own stand in a field of that name."""
+    the operands, and what must be kept alive with it; `scratch` bytes of its own stand in a field of that name.
+    `axis(problem)` is what several threads divide; without, it runs on one."""
 
     def prepare(problem: Any, device: Any, setting: Setting) -> Bind:
-        alone(setting)
-        function = address(source, symbol(problem))
+        outer = axis(problem) if axis else None
+        if outer is None:
+            alone(setting)
+            outer = ALONE
+        compiler_flags = (*flags(), *own.flags(setting))
+        function = build.address(source, symbol(problem), compiler_flags)
+        kernel = own.compiled(source, compiler_flags, setting)
         names = [operand.name for operand in problem.operands()]
         size = scratch(problem)
         block = device.allocate(size) if size else None
@@ -58,7 +67,9 @@ def prepared(
             structure, kept = argument(problem)
             if block is not None:
                 structure.scratch = block.ctypes.data
-            return launch(function, structure, names, buffers, workspace=size, keep=(block, *kept))
+            held = (block, *kept)
+            made = own.launched(function, structure, names, buffers, setting, outer, workspace=size, keep=held)
+            return replace(made, kernel=kernel) if kernel else made
 
         return bind
 

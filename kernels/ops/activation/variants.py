@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kernels import grid, maths
+from kernels import grid, maths, own
 from kernels.libs import cuda as cuda_library
 from kernels.libs import numba, torch_cuda
 from kernels.libs import torch as torch_library
@@ -17,6 +17,7 @@ from kernels.ops.activation.problem import Activation
 from kernels.variant import DEFAULT, Variant
 
 SOURCE = Path(__file__).with_name("activation.c")
+LENGTH, LINE = 4, 16  # bytes of an element; elements of a cache line, which threads do not share
 
 
 class Argument(ctypes.Structure):
@@ -27,6 +28,10 @@ class Argument(ctypes.Structure):
 
 def _argument(problem: Activation) -> tuple[ctypes.Structure, tuple[object, ...]]:
     return Argument(count=problem.count), ()
+
+
+def _elements(problem: Activation) -> own.Axis:
+    return own.Axis("count", problem.count, dict.fromkeys(("x", "dy", "y"), LENGTH), LINE)
 
 
 def _scalar(problem: Activation) -> str | None:
@@ -53,7 +58,7 @@ VARIANTS: tuple[Variant[Activation], ...] = (
         "c",
         "cpu",
         "suite",
-        maths.prepared(SOURCE, lambda p: f"{p.phase}_{p.kind}", _argument),
+        maths.prepared(SOURCE, lambda p: f"{p.phase}_{p.kind}", _argument, axis=_elements),
         kernel=_own_kernel,
         roles=LIBRARY,
     ),

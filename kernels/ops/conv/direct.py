@@ -6,11 +6,11 @@ import ctypes
 import functools
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build, maths
-from kernels.native import launch
+from kernels import build, maths, own
 from kernels.ops.conv.im2col import geometry
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 LAYOUT = HERE / "layout.c"
+PAGE = 4096  # bytes
 NARROW = 8  # outputs of a group: half a vector, where one has 16 lanes
 LAYOUTS = ("nchw", "nhwc", "nchw16c")  # by their numbers there
 
@@ -38,18 +39,25 @@ class Argument(ctypes.Structure):
 
 
 def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
-    maths.alone(setting)
     name = file_of(problem)
-    function = build.address(HERE / f"{name}.c", name, flags())
+    if problem.direction == "wgrad":  # all images are summed
+        maths.alone(setting)
+    source, compiler_flags = HERE / f"{name}.c", (*flags(), *own.flags(setting))
+    function, kernel = build.address(source, name, compiler_flags), own.compiled(source, compiler_flags, setting)
     numbers = {"layout": LAYOUTS.index(problem.layout), "direction": PASSES.index(problem.direction)}
     fields = geometry(problem) | numbers
-    size = workspace(name, Argument(**fields))
+    each = workspace(name, Argument(**fields), compiler_flags)
+    size = each * setting.threads
     scratch = device.allocate(size)
     fields["scratch"] = scratch.ctypes.data
+    images = {x.name[-1]: x.nbytes // problem.n for x in problem.operands() if x.name[-1] != "w"}
+    axis = own.Axis("images", problem.n, images, apart={"scratch": each})
 
     def bind(buffers: Sequence[Array]) -> Launch:
         names = [operand.name[-1] for operand in problem.operands()]
-        return launch(function, Argument(**fields), names, buffers, workspace=size, keep=(scratch,))
+        argument = Argument(**fields)
+        made = own.launched(function, argument, names, buffers, setting, axis, workspace=size, keep=(scratch,))
+        return replace(made, kernel=kernel) if kernel else made
 
     return bind
 
@@ -63,12 +71,11 @@ def file_of(problem: Conv) -> str:
     return "filters" if problem.direction == "wgrad" else "direct"
 
 
-def workspace(name: str, argument: Argument) -> int:
-    """Bytes, as that file counts them."""
-    function = build.load(HERE / f"{name}.c", flags())[f"{name}_workspace"]
+def workspace(name: str, argument: Argument, compiler_flags: tuple[str, ...]) -> int:
+    """Bytes of a thread, as that file counts them, in whole pages."""
+    function = build.load(HERE / f"{name}.c", compiler_flags)[f"{name}_workspace"]
     function.restype = ctypes.c_int64
-    size: int = function(ctypes.byref(argument))
-    return size
+    return -(-int(function(ctypes.byref(argument))) // PAGE) * PAGE
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kernels.dtypes import BYTES
 from kernels.errors import UsageError
+from kernels.isa import MARCH
 from kernels.problem import Operand, Problem, axis
 
 if TYPE_CHECKING:
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 # Floats in a register, and the flags that name exactly this instruction set to gcc and clang. Of cuda, the
 # threads of the one block that a multiprocessor runs: fma.cu says why so many.
 ISA = {
-    "sse": (4, ("-march=x86-64-v2",)),
-    "avx": (8, ("-march=x86-64-v2", "-mavx")),
-    "avx2": (8, ("-march=x86-64-v3",)),
-    "avx512": (16, ("-march=x86-64-v4",)),
+    "sse": (4, MARCH["sse4.2"]),
+    "avx": (8, MARCH["avx"]),
+    "avx2": (8, MARCH["avx2"]),
+    "avx512": (16, MARCH["avx512"]),
     "native": (4, ()),
-    "avx512fp16": (32, ("-march=x86-64-v4", "-mavx512fp16")),
+    "avx512fp16": (32, (*MARCH["avx512"], "-mavx512fp16")),
     "cuda": (512, ()),
 }
 HALF = ("avx512fp16",)  # whose numbers are of half precision

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build
+from kernels import own as own_kernels
 from kernels.native import launch
 from kernels.ops.gemm.problem import Gemm
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 POINTER, INT64, INT32, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_float
+GRAIN, PAGE = 6, 4096  # rows of a tile of blocked.c, which threads do not share; bytes
 OPERANDS = (("a", POINTER), ("b", POINTER), ("c", POINTER))
 
 
@@ -143,32 +146,37 @@ def strategy(load: Callable[[], Blas], symbol: str, uses: int, own: bool) -> Cal
     return prepare
 
 
+def _workspace(source: Path, flags: tuple[str, ...]) -> int:
+    """Bytes of packed operands of a thread, whole pages."""
+    function = build.load(source, flags).gemm_blocked_workspace
+    function.restype = ctypes.c_int64
+    return -(-int(function()) // PAGE) * PAGE
+
+
 def own(name: str) -> Callable[[Gemm, object, Setting], Bind]:
     """naive.c or blocked.c."""
 
     def prepare(problem: Gemm, device: Any, setting: Setting) -> Bind:
-        from kernels.errors import Unavailable
-
-        if setting.threads != 1:
-            raise Unavailable("our own products run on one thread: --threads 1")
-        source = HERE / f"{name}.c"
-        function = build.address(source, f"gemm_{name}")
+        source, flags = HERE / f"{name}.c", own_kernels.flags(setting)
+        function, kernel = build.address(source, f"gemm_{name}", flags), own_kernels.compiled(source, flags, setting)
         a, b, c = problem.operands()
         fields: dict[str, Any] = {"m": problem.m, "n": problem.n, "k": problem.k, "ldc": c.ld}
         fields |= {"alpha": problem.alpha, "beta": problem.beta}
         fields["a_row"], fields["a_col"] = (a.ld, 1) if problem.trans[0] == "n" else (1, a.ld)
         fields["b_row"], fields["b_col"] = (b.ld, 1) if problem.trans[1] == "n" else (1, b.ld)
         keep: tuple[object, ...] = ()
-        size = 0
-        if name == "blocked":
-            workspace = build.load(source).gemm_blocked_workspace
-            workspace.restype = ctypes.c_int64
-            size = workspace()
+        each = _workspace(source, flags) if name == "blocked" else 0
+        size = each * setting.threads
+        if each:
             block = device.allocate(size)
             fields["pack"], keep = block.ctypes.data, (block,)
+        strides = {"a": 4 * fields["a_row"], "c": 4 * fields["ldc"]}
+        rows = own_kernels.Axis("m", problem.m, strides, GRAIN, {"pack": each})
 
         def bind(buffers: Sequence[Array]) -> Launch:
-            return launch(function, Own(**fields), "abc", buffers, workspace=size, keep=keep)
+            product = Own(**fields)
+            made = own_kernels.launched(function, product, "abc", buffers, setting, rows, workspace=size, keep=keep)
+            return replace(made, kernel=kernel) if kernel else made
 
         return bind
 

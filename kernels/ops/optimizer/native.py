@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build
+from kernels import build, maths, own
 from kernels.errors import Unavailable
 from kernels.launch import Launch
 from kernels.native import launch
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("optimizer.c")
-POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+POINTER, INT64, FLOAT = maths.POINTER, maths.INT64, maths.FLOAT
+LINE = 16  # elements of a cache line, which threads do not share
 PLACES = ("g", "w", "v", "z")  # of the operands, in their order: gradient, parameters, state
 GAINS = ("unit", "adam")  # rules in which the gradient enters the first moment by 1 − mu
 
@@ -44,14 +46,36 @@ def gain(problem: Optimizer) -> float:
     return 1 - problem.mu if problem.rule in GAINS else 1.0
 
 
-def fields(problem: Optimizer) -> dict[str, Any]:
+def fields(problem: Optimizer, flags: tuple[str, ...] = ()) -> dict[str, Any]:
     kernel = "momentum" if problem.rule == "unit" else problem.rule
     same = ("tensors", "size", "lr", "mu", "rho", "decay", "eps", "limit")
     return {name: getattr(problem, name) for name in same} | {
-        "step": build.address(SOURCE, f"step_{kernel}"),
+        "step": build.address(SOURCE, f"step_{kernel}", flags),
         "gain": gain(problem),
         "rest": 1 - problem.rho,
     }
+
+
+def _elements(problem: Optimizer) -> own.Axis:
+    """Of all tensors, as one."""
+    return own.Axis("size", problem.tensors * problem.size, dict.fromkeys(PLACES, 4), LINE)
+
+
+def whole(problem: Optimizer, device: object, setting: Setting) -> Bind:
+    """All tensors as one; several threads divide it, where a rule needs nothing of all of it first."""
+    signed(problem, setting)
+    if problem.rule == "norm":
+        maths.alone(setting)
+    flags = own.flags(setting)
+    function, kernel = build.address(SOURCE, "optimizer_all", flags), own.compiled(SOURCE, flags, setting)
+    values = fields(problem, flags) | ({"tensors": 1} if setting.threads > 1 else {})
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        names = PLACES[: len(buffers)]
+        made = own.launched(function, Argument(**values), names, buffers, setting, _elements(problem))
+        return replace(made, kernel=kernel) if kernel else made
+
+    return bind
 
 
 def passes(entry: str) -> Callable[[Optimizer, object, Setting], Bind]:
@@ -59,6 +83,7 @@ def passes(entry: str) -> Callable[[Optimizer, object, Setting], Bind]:
 
     def prepare(problem: Optimizer, device: object, setting: Setting) -> Bind:
         signed(problem, setting)
+        maths.alone(setting)
         function, values = build.address(SOURCE, entry), fields(problem)
 
         def bind(buffers: Sequence[Array]) -> Launch:
@@ -72,6 +97,7 @@ def passes(entry: str) -> Callable[[Optimizer, object, Setting], Bind]:
 def from_python(problem: Optimizer, device: object, setting: Setting) -> Bind:
     """One call through ctypes for each tensor, its arguments prepared: what a launch of its own costs."""
     signed(problem, setting)
+    maths.alone(setting)
     values = fields(problem)
     step = ctypes.CFUNCTYPE(None, POINTER, INT64, INT64)(values["step"])
 

@@ -48,7 +48,7 @@ def _torch(how: str, rules: tuple[str, ...]) -> Variant[Optimizer]:
 
 NUMPY = partial(Variant[Optimizer], device="cpu", provider="numpy", work=chained, python=True)
 VARIANTS: tuple[Variant[Optimizer], ...] = (
-    Variant("c", "cpu", "suite", native.passes("optimizer_all"), roles=(DEFAULT, "together", "traffic")),
+    Variant("c", "cpu", "suite", native.whole, roles=(DEFAULT, "together", "traffic")),
     Variant("c-each", "cpu", "suite", native.passes("optimizer_each"), roles=("together",)),
     Variant("ctypes-each", "cpu", "suite", native.from_python, accepts=one_by_one, python=True, roles=("together",)),
     NUMPY("numpy", prepare=chains.numpy_chain(each=False), roles=(DEFAULT, "together")),

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernels import grid, maths
+from kernels import grid, maths, own
 from kernels.libs import cuda as cuda_library
 from kernels.libs import numba, torch_cuda
 from kernels.libs import torch as torch_library
@@ -32,6 +32,12 @@ class Argument(ctypes.Structure):
 
 def _argument(problem: Softmax) -> tuple[ctypes.Structure, tuple[object, ...]]:
     return Argument(batch=problem.batch, classes=problem.classes), ()
+
+
+def _rows(problem: Softmax) -> own.Axis:
+    row = 4 * problem.classes
+    strides = {"x": row, "t": row, "labels": 8, "dx": row, "loss": 4, "scratch": row}
+    return own.Axis("batch", problem.batch, strides)
 
 
 def _fused(problem: Softmax) -> str:
@@ -66,7 +72,7 @@ VARIANTS: tuple[Variant[Softmax], ...] = (
         "c",
         "cpu",
         "suite",
-        maths.prepared(SOURCE, _fused, _argument, lambda p: 4 * p.count * (p.before != "none")),
+        maths.prepared(SOURCE, _fused, _argument, lambda p: 4 * p.count * (p.before != "none"), _rows),
         accepts=_fused_accepts,
         kernel=_own_kernel,
         roles=(*LIBRARY, "parts", "doubled", "labels", "made", "losses"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build, grid, team
+from kernels import build, grid, own, team
 from kernels.launch import Bind, Launch, Setting
 from kernels.libs import cuda as cuda_library
 from kernels.libs import torch as torch_library
@@ -32,6 +33,7 @@ class Argument(ctypes.Structure):
 
 PASS = 1 << 20  # bytes that a launch reads, at least: a little many times, beside which summing it up is 1 %
 SLICE, LAUNCH = 256 << 10, 16 << 20  # bytes that a thread of several reads in turn, and in a launch, at least
+LINE = 16  # floats of a cache line, which threads do not share
 APART = 16  # numbers of float64 from one thread's sum to the next, in stream.c
 
 
@@ -54,7 +56,7 @@ class Shared(ctypes.Structure):
     )
 
 
-def _read_by_several(problem: Stream, threads: int) -> Bind:
+def _read_by_several(problem: Stream, threads: int, flags: tuple[str, ...]) -> Bind:
     """Each thread its own part, again and again within a launch: of a little, starting them would take longer than
     reading it. A thread that is late leaves slices to the others. Raises Unavailable."""
     import numpy as np
@@ -65,7 +67,7 @@ def _read_by_several(problem: Stream, threads: int) -> Bind:
     again = max(1, PASS // (4 * length)) if slices == 1 else 1
     passes = max(1, -(-LAUNCH // (4 * own * again)))
     names = ("stream_read_part", "stream_read_done")
-    part, done = (build.address(SOURCE, name) for name in names)
+    part, done = (build.address(SOURCE, name, flags) for name in names)
     members = team.gather(threads)
 
     def bind(buffers: Sequence[Array]) -> Launch:
@@ -76,8 +78,8 @@ def _read_by_several(problem: Stream, threads: int) -> Bind:
     return bind
 
 
-def _read(problem: Stream) -> Bind:
-    function, again = build.address(SOURCE, "stream_read"), max(1, PASS // problem.size)
+def _read(problem: Stream, flags: tuple[str, ...]) -> Bind:
+    function, again = build.address(SOURCE, "stream_read", flags), max(1, PASS // problem.size)
 
     def bind(buffers: Sequence[Array]) -> Launch:
         return launch(function, Read(count=problem.count, again=again), ("a", "y"), buffers, uses=again)
@@ -86,15 +88,24 @@ def _read(problem: Stream) -> Bind:
 
 
 def prepare(problem: Stream, device: object, setting: Setting) -> Bind:
-    if problem.kind == "read":
-        return _read(problem) if setting.threads == 1 else _read_by_several(problem, setting.threads)
-    function = build.address(SOURCE, f"stream_{problem.kind}")
-    names = [operand.name for operand in problem.operands()]
+    flags = own.flags(setting)
+    kernel = own.compiled(SOURCE, flags, setting)
+    made = _traffic(problem, setting, flags)
 
     def bind(buffers: Sequence[Array]) -> Launch:
-        return launch(function, Argument(count=problem.count), names, buffers)
+        return replace(made(buffers), kernel=kernel)
 
     return bind
+
+
+def _traffic(problem: Stream, setting: Setting, flags: tuple[str, ...]) -> Bind:
+    if problem.kind == "read":
+        several = setting.threads > 1
+        return _read_by_several(problem, setting.threads, flags) if several else _read(problem, flags)
+    function = build.address(SOURCE, f"stream_{problem.kind}", flags)
+    names = [operand.name for operand in problem.operands()]
+    axis = own.Axis("count", problem.count, dict.fromkeys("aby", 4), LINE)
+    return lambda buffers: own.launched(function, Argument(count=problem.count), names, buffers, setting, axis)
 
 
 def copies(problem: Stream) -> str | None:

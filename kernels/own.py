@@ -1,0 +1,143 @@
+"""The suite's own C kernels in a setting: compiled for the instruction set that is asked for, their outer axis divided
+among as many threads."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernels import build, registers
+from kernels.errors import Unavailable
+from kernels.isa import BITS, MARCH
+from kernels.native import launch
+
+if TYPE_CHECKING:
+    from kernels.launch import Launch, Setting
+    from kernels.problem import Array
+
+SOURCE = Path(__file__).with_name("divided.c")
+OPENMP = ("-fopenmp",)
+POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
+MOST = 512  # bytes of a kernel's structure, as in divided.c
+NAMED = {"sse4.2": "sse", "avx": "avx", "avx2": "avx2", "avx512": "avx512"}  # as a processor's sets are named
+
+
+class Moved(ctypes.Structure):
+    """`moved` of divided.c."""
+
+    _fields_ = (("offset", INT64), ("stride", INT64))
+
+
+class Plan(ctypes.Structure):
+    """`divided` of divided.c; a kernel's own field may have any other name."""
+
+    _fields_ = (
+        *((f"divided_{name}", POINTER) for name in ("run", "by_part", "by_thread")),
+        *((f"divided_{name}", INT64) for name in ("parts", "own", "threads", "total", "grain", "count", "size")),
+    )
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The outer axis of a problem. `count`: the structure's field that holds its length, `total`; threads take
+    multiples of `grain`. `strides`: bytes by which each pointer moves for one step along it; `apart`: bytes that each
+    thread has of its own behind a pointer."""
+
+    count: str
+    total: int
+    strides: Mapping[str, int]
+    grain: int = 1
+    apart: Mapping[str, int] = field(default_factory=dict)
+
+
+def flags(setting: Setting) -> tuple[str, ...]:
+    """Of the compiler, for the instruction set that is asked for. Raises Unavailable."""
+    from kernels.devices.cpu import instruction_sets
+
+    if setting.isa == "default":
+        return ()
+    if setting.isa not in MARCH:
+        raise Unavailable(f"--isa {setting.isa} is a family of OpenBLAS's kernels: this one takes {', '.join(MARCH)}")
+    if NAMED[setting.isa] not in instruction_sets():
+        raise Unavailable(f"this processor has no {setting.isa}")
+    return MARCH[setting.isa]
+
+
+def compiled(source: Path, compiler_flags: tuple[str, ...], setting: Setting) -> tuple[str | None, str | None] | None:
+    """As a launch's `kernel`: the compiler, what it was held to and the widest registers that it used; None where no
+    instruction set is asked for."""
+    if setting.isa == "default":
+        return None
+    bits = registers.widest(build.shared(source, compiler_flags))
+    words = f"{build.compiler()[1]} {' '.join(MARCH[setting.isa])}"
+    if bits is None:
+        return f"{words}, its code not looked at (no objdump)", setting.isa
+    there = setting.isa if bits == BITS[setting.isa] else next(name for name, each in BITS.items() if each == bits)
+    return f"{words}, {bits}-bit registers in its code", there
+
+
+def launched(
+    function: int,
+    argument: ctypes.Structure,
+    names: Sequence[str],
+    buffers: Sequence[Array],
+    setting: Setting,
+    axis: Axis,
+    workspace: int = 0,
+    keep: tuple[object, ...] = (),
+) -> Launch:
+    """As kernels.native.launch, by the threads that are asked for. Raises Unavailable."""
+    if setting.threads == 1:
+        return launch(function, argument, names, buffers, workspace=workspace, keep=keep)
+    _refuse_fewer(setting.threads)
+    whole, pointed = _whole(function, argument, setting.threads, axis)
+    run = build.address(SOURCE, "divided_run", OPENMP)
+    return launch(run, whole, names, buffers, workspace=workspace, keep=(*keep, argument, *pointed))
+
+
+@functools.cache
+def _refuse_fewer(threads: int) -> None:
+    there = build.load(SOURCE, OPENMP).divided_threads(INT64(threads))
+    if there != threads:
+        raise Unavailable(f"OpenMP runs {there} threads where {threads} were asked")
+
+
+@functools.cache
+def _structure(own: type[ctypes.Structure]) -> type[ctypes.Structure]:
+    """A plan with a kernel's own fields behind it."""
+    assert ctypes.sizeof(own) <= MOST
+    fields = (*Plan._fields_, *own._fields_)
+    return type(f"Divided{own.__name__}", (ctypes.Structure,), {"_fields_": fields})
+
+
+def _whole(
+    function: int, argument: ctypes.Structure, threads: int, axis: Axis
+) -> tuple[ctypes.Structure, tuple[object, ...]]:
+    """The plan with a copy of the argument, and what it points to."""
+    own = type(argument)
+    whole = _structure(own)()
+    by_part, by_thread = (_moved(own, steps) for steps in (axis.strides, axis.apart))
+    values = {
+        "run": function,
+        "by_part": ctypes.addressof(by_part),
+        "by_thread": ctypes.addressof(by_thread),
+        "parts": len(axis.strides),
+        "own": len(axis.apart),
+        "threads": threads,
+        "total": axis.total,
+        "grain": axis.grain,
+        "count": own.__dict__[axis.count].offset,
+        "size": ctypes.sizeof(own),
+    }
+    for name, value in values.items():
+        setattr(whole, f"divided_{name}", value)
+    ctypes.memmove(ctypes.addressof(whole) + ctypes.sizeof(Plan), ctypes.addressof(argument), ctypes.sizeof(own))
+    return whole, (by_part, by_thread)
+
+
+def _moved(own: type[ctypes.Structure], steps: Mapping[str, int]) -> ctypes.Array[Moved]:
+    return (Moved * len(steps))(*(Moved(own.__dict__[name].offset, stride) for name, stride in steps.items()))

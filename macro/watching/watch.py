@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ SPARE = 4.0  # times as long as perf's samples took to be read, until they are r
 START = 10.0  # seconds of a process, for a forecast
 REPLAYS = 2  # of a recorded step, in a round that replays
 # What a tracer holds lies between a program's own blocks, so that one of these finds no room and the heap grows: up to
-# a second of clearing pages, which no plain step has. A step did so whose page faults are more than a plain one's:
+# a second of clearing pages, once. A step did so whose page faults are more than those of the plain one with the fewest:
 GROWN, FEW = 1.25, 4096  # so many times, and so many pages
 TRIES = 3  # of a block of watched steps in a round
 SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, see macro/worker/recorder.py
@@ -149,7 +150,7 @@ class Look:
         self.plan, self.entry, self.process = plan, entry, process
         self.sampler: Sampler | None = None
         self.one_thread, self.seen, self.unread = entry.setting.threads == 1, Watched(), list[Watched]()
-        self.faults = 0.0  # of a plain step, the last time
+        self.faults = inf  # of the plain step that has the fewest
         self.grew = False  # whether a step that was traced last had far more
         self.patience = 5 * HANGS
         warm = self._plain(WARM)
@@ -176,7 +177,7 @@ class Look:
         return self._level("P0", self._plain(self.count))
 
     def _p3(self) -> None:
-        """Again where the process grew, as no plain step makes it grow; the last time as it is."""
+        """Again where the process grew, which is not what each step does; the last time as it is."""
         for _ in range(TRIES):
             block = Watched()
             seconds = self._traced(self.count, spans=True, samples=True, keep=block)
@@ -200,9 +201,10 @@ class Look:
 
     def _plain(self, count: int, keep: bool = True) -> float:
         reply = self.process.ask(self.patience, "steps", do="steps", phase=self.plan.phase, count=count)
-        self.faults = sum(reply["faults"]) / count
+        faults = sum(reply["faults"]) / count
+        self.faults = min(self.faults, faults)
         if keep:
-            self.seen.faults.append(self.faults)
+            self.seen.faults.append(faults)
             self.seen.system.append(sum(reply["system_ns"]) * 1e-9 / count)
         # One thread: others' work beside it does not count, what it waits for itself does.
         taken = reply["cpu_ns"] + reply["blocked_ns"] if self.one_thread else reply["wall_ns"]

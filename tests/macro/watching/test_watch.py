@@ -19,28 +19,28 @@ GROWS = 50_000
 
 
 class Process:
-    """Tells of each traced step the next of `faults`, and PLAIN from then on."""
+    """Tells of each traced step the next of `faults`, and PLAIN from then on; a plain one had `grew` once."""
 
-    def __init__(self, *faults: int) -> None:
-        self.faults, self.now, self.traced = list(faults), 0, 0
+    def __init__(self, *faults: int, grew: int = PLAIN) -> None:
+        self.faults, self.now, self.traced, self.plain = list(faults), 0, 0, [PLAIN, PLAIN, grew]
 
     def ask(self, patience: float, kind: str, **request: Any) -> dict[str, Any]:
         if kind == "replayed":
             return {"calls": [], "seconds": []}
         count = request["count"]
         if kind == "steps":
-            return {"cpu_ns": [STEP] * count, "blocked_ns": [0] * count, "system_ns": [0] * count} | {
-                "faults": [PLAIN] * count
-            }
+            faults = [self.plain.pop(0) if self.plain else PLAIN for _ in range(count)]
+            times = {"cpu_ns": [STEP] * count, "blocked_ns": [0] * count, "system_ns": [0] * count}
+            return {**times, "faults": faults}
         steps = [[self.now + i * STEP, self.now + (i + 1) * STEP, STEP, 0] for i in range(count)]
         self.now, self.traced = self.now + count * STEP, self.traced + 1
         faults = [self.faults.pop(0) if self.faults else PLAIN for _ in range(count)]
         return {"steps": steps, "faults": faults, "spans": [], "traces": True}
 
 
-def looked(*faults: int) -> tuple[Look, Process]:
+def looked(*faults: int, grew: int = PLAIN) -> tuple[Look, Process]:
     """After a round of a process that was started."""
-    process = Process(*faults)
+    process = Process(*faults, grew=grew)
     script: Any = process
     look = Look(Plan(NET, NET.batch, "step", 1.0, 1), Entry(find("numpy"), Setting()), script)
     look.round(1, Random(1))
@@ -60,6 +60,11 @@ def test_one_that_always_grows_stays_as_it_is() -> None:
     look, process = looked(*[GROWS] * 9)
     (seen,) = look.unread
     assert (seen.retaken, process.traced, len(seen.steps)) == (TRIES, TRIES, 1)
+
+
+def test_a_plain_step_that_grew_excuses_none() -> None:
+    look, process = looked(GROWS, grew=2 * GROWS)
+    assert (look.unread[0].retaken, process.traced) == (1, 2)
 
 
 def test_faults_that_plain_steps_have_too_are_no_growth() -> None:

@@ -25,3 +25,13 @@ def tensor(torch: Any, array: Any) -> Any:
 def kernel() -> tuple[str | None, str | None]:
     """Version, and the instruction set where torch tells it: its MKL does not."""
     return f"torch {load().__version__}, MKL inside", None
+
+
+CAPABILITY = {"AVX512": "avx512", "AVX2": "avx2", "DEFAULT": "sse4.2"}  # its word of its own loops, and that of --isa
+
+
+def loops() -> tuple[str | None, str | None]:
+    """Of operators that are loops of its own, not of MKL or oneDNN: version, and the instruction set that it tells."""
+    torch = load()
+    word = torch.backends.cpu.get_cpu_capability()
+    return f"torch {torch.__version__}, its own {word} loops", CAPABILITY.get(word)

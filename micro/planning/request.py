@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SHARE = {"%": 0.01}
 NEAREST = 8  # variants that are named where a word is none and like none
 MOST_REPLICATES = 1000
+THREADS = 32  # a core, where more threads than cores are what is asked
 TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 
 
@@ -98,7 +99,7 @@ def _asked(benchmark: Benchmark, options: Options) -> Request:
         axes[axis] = values(words, hints[axis], option_of(axis))
     operands = problems(benchmark.problem, {k: v[:1] for k, v in axes.items()})[0].operands()
     devices = values(options.device, str, "--device")
-    settings = _settings(options, devices, [x.name for x in operands])
+    settings = _settings(options, devices, [x.name for x in operands], THREADS if benchmark.oversubscribed else 1)
     if options.variant:
         named = values(options.variant, str, "--variant")
     else:
@@ -123,8 +124,8 @@ def _find(op: str, name: str, devices: Sequence[str]) -> None:
         raise UsageError(f"--variant {name}: {choice(name, names, NEAREST)}") from None
 
 
-def _settings(options: Options, devices: Sequence[str], operands: list[str]) -> tuple[Setting, ...]:
-    """On each device those that it obeys."""
+def _settings(options: Options, devices: Sequence[str], operands: list[str], most: int) -> tuple[Setting, ...]:
+    """On each device those that it obeys; of a processor at most so many threads a core."""
     cold, threads = _cold(options.cold, operands), values(options.threads, int, "--threads")
     sets, data = values(options.isa, str, "--isa"), values(options.data, str, "--data")
     heaps, limits = values(options.heap, str, "--heap"), workspace.limits(options.workspace)
@@ -148,7 +149,7 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str]) -> 
             if asked and name in refuses:
                 raise UsageError(f"--{name} {value}: {device}: {refuses[name]}")
         if "threads" not in refuses:
-            _refuse_threads(threads)
+            _refuse_threads(threads, most)
         counts = [1] if "threads" in refuses else threads
         settings += [
             Setting(count, cold, device, *more)
@@ -158,13 +159,14 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str]) -> 
     return tuple(settings)
 
 
-def _refuse_threads(threads: Sequence[int]) -> None:
-    """More threads than this process may use. Raises UsageError."""
+def _refuse_threads(threads: Sequence[int], most: int) -> None:
+    """More threads than so many for each core that this process may use. Raises UsageError."""
     from kernels.devices.cpu import cores
 
     for count in threads:
-        if not 1 <= count <= cores():
-            raise UsageError(f"--threads {count}: this process may use 1 to {cores()} cores")
+        if not 1 <= count <= most * cores():
+            each = f", {most} threads on each" if most > 1 else ""
+            raise UsageError(f"--threads {count}: this process may use 1 to {cores()} cores{each}")
 
 
 def _by_device(asked: Request) -> list[Request]:

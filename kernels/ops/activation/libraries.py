@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 
+BY_MKL = ("exp", "tanh")  # PyTorch's functions that are not loops of its own, where it has MKL
+
+
 def inputs(problem: Activation, buffers: Sequence[Any]) -> list[Any]:
     """What is read, in order; in place the last of them is what is written."""
     return list(buffers) if problem.place == "in" else list(buffers[:-1])
@@ -86,10 +89,11 @@ def torch_out(problem: Activation, device: object, setting: Setting) -> Bind:
     torch.set_num_threads(setting.threads)
     torch.set_grad_enabled(False)
     step = torch_steps(torch)[problem.kind, problem.phase]
+    kernel = None if problem.phase == "forward" and problem.kind in BY_MKL else torch_library.loops()
 
     def bind(buffers: Sequence[Array]) -> Launch:
         tensors = [torch_library.tensor(torch, x) for x in buffers]
-        return Launch(partial(step, *inputs(problem, tensors), tensors[-1]))
+        return Launch(partial(step, *inputs(problem, tensors), tensors[-1]), kernel=kernel)
 
     return bind
 

@@ -31,6 +31,7 @@ CHAINS = 10  # of x86: latency 4, two a cycle, so that eight would just do
 # Chains with which each reaches its peak anywhere: sixteen for four multiply-adds a cycle of latency 4 (Neoverse V1),
 # where they and two constants have registers; else as many as have.
 PEAK = {"sse": 14, "avx": 14, "avx2": 14, "avx512": 16, "native": 16, "avx512fp16": 16, "cuda": CHAINS}
+NOTHING, BEFORE = "none", ("sse", "avx", "avx2", "avx512")
 PASSES, LEAST = 64, 1024  # slices of each thread of several, which one that is late leaves to others; steps of one
 
 
@@ -44,6 +45,7 @@ class Fma(Problem):
     steps: int = axis("multiply-adds in each chain", 16384, low=1)
     chains: int = axis("independent chains: 10 or more for the peak, 1 for a delay", CHAINS, low=1)
     processors: int = axis("multiprocessors at work, of cuda; else cores, a thread on each", 1, low=1)
+    after: str = axis("what the core executed just before, which is not timed", NOTHING, choices=(NOTHING, *BEFORE))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,6 +54,8 @@ class Fma(Problem):
             raise UsageError(f"--chains {self.chains}: of --isa {self.isa} there are {', '.join(map(str, there))}")
         if self.processors != 1 and self.chains != PEAK[self.isa]:
             raise UsageError(f"--processors {self.processors}: several take the chains of a peak, {PEAK[self.isa]}")
+        if self.processors != 1 and self.after != NOTHING:
+            raise UsageError(f"--processors {self.processors}: one core alone has something before: --after {NOTHING}")
 
     @property
     def lanes(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +14,24 @@ from kernels.launch import Bind, Launch, Setting
 from kernels.libs import cuda as cuda_library
 from kernels.native import launch
 from kernels.ops.fma import cuda
-from kernels.ops.fma.problem import ISA, Fma
+from kernels.ops.fma.problem import ISA, NOTHING, PEAK, Fma
 from kernels.variant import CEILING, Variant
 
 if TYPE_CHECKING:
     from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("fma.c")
+BURST = 400_000  # steps before what is timed: about a millisecond, longer than a core takes to change its clock
 
 
 class Argument(ctypes.Structure):
     _fields_ = (("d", ctypes.c_void_p), ("x", ctypes.c_void_p), ("steps", ctypes.c_int64))
+
+
+class After(ctypes.Structure):
+    """What fma_chains takes, for what is timed and, behind it, for what is executed before."""
+
+    _fields_ = (*Argument._fields_, *((f"before_{name}", kind) for name, kind in Argument._fields_))
 
 
 class Shared(ctypes.Structure):
@@ -37,9 +45,30 @@ def prepare(problem: Fma, device: object, setting: Setting) -> Bind:
     if problem.processors > 1:
         return _by_several(problem, setting, flags)
     function = build.address(SOURCE, f"fma_chains{problem.chains}", flags)
+    if problem.after != NOTHING:
+        return _after(problem, function)
 
     def bind(buffers: Sequence[Array]) -> Launch:
         return launch(function, Argument(steps=problem.steps), ("d", "x"), buffers)
+
+    return bind
+
+
+def _after(problem: Fma, function: int) -> Bind:
+    """Behind a burst of multiply-adds of another instruction set, on numbers of its own, in place of the launches by
+    which a visit warms up."""
+    import numpy as np
+
+    lanes, flags = ISA[problem.after]
+    burst = build.address(SOURCE, f"fma_chains{PEAK[problem.after]}", flags)
+    numbers = np.random.default_rng(1).normal(size=(PEAK[problem.after] + 1, lanes)).astype("f4")
+    place = numbers.ctypes.data
+    before = {"before_d": place, "before_x": place + numbers.strides[0], "before_steps": BURST}
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        made = launch(function, After(steps=problem.steps, **before), ("d", "x"), buffers, keep=(numbers,))
+        assert made.entry is not None
+        return replace(made, entry=replace(made.entry, single=(burst, After.before_d.offset)))
 
     return bind
 
@@ -60,11 +89,14 @@ def _by_several(problem: Fma, setting: Setting, flags: tuple[str, ...]) -> Bind:
 def accepts(problem: Fma) -> str | None:
     from kernels.devices.cpu import features, instruction_sets
 
-    here = (*instruction_sets(), *features())
-    return None if problem.isa in here else f"this processor has no {problem.isa}"
+    here = (*instruction_sets(), *features(), NOTHING)
+    lacking = [name for name in (problem.isa, problem.after) if name not in here]
+    return f"this processor has no {lacking[0]}" if lacking else None
 
 
 def on_gpu(problem: Fma) -> str | None:
+    if problem.after != NOTHING:
+        return f"a GPU has no {problem.after}: --after {NOTHING}"
     return None if problem.isa == "cuda" else f"a GPU has no {problem.isa}: --isa cuda"
 
 

@@ -108,6 +108,26 @@ def product(load: Callable[[], Blas]) -> Callable[[Gemm, object, Setting], Bind]
     return prepare
 
 
+def nested(load: Callable[[], Blas], outer: int, inner: int) -> Callable[[Gemm, object, Setting], Bind]:
+    """So many threads of ours, each with rows of its own of A, which it gives to a library's product of `inner`
+    threads."""
+
+    def prepare(problem: Gemm, device: object, setting: Setting) -> Bind:
+        from kernels.errors import Unavailable
+
+        if setting.threads != outer * inner:
+            raise Unavailable(f"{outer} times {inner} threads: --threads {outer * inner}")
+        blas = load()
+        _threads(blas, replace(setting, threads=inner))
+        function, fields = build.address(HERE / "cblas.c", "cblas_product"), _fields(problem, blas)
+        row = fields["lda"] if problem.trans[0] == "n" else 1
+        rows = own_kernels.Axis("m", problem.m, {"a": 4 * row, "c": 4 * fields["ldc"]})
+        ours = replace(setting, threads=outer)
+        return lambda buffers: own_kernels.launched(function, Product(**fields), "abc", buffers, ours, rows)
+
+    return prepare
+
+
 def strategy(load: Callable[[], Blas], symbol: str, uses: int, own: bool) -> Callable[[Gemm, object, Setting], Bind]:
     """Transpose what is stored transposed, with our kernel or the library's, around `uses` products."""
 

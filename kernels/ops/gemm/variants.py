@@ -138,6 +138,26 @@ def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Ge
     )
 
 
+def nested(parameter: str = "") -> Variant[Gemm]:
+    """`nested:PxT`: P threads of ours, each with rows of A and C of its own, which call OpenBLAS with T threads."""
+    counts = re.fullmatch("([1-9][0-9]*)x([1-9][0-9]*)", parameter or "2x1")
+    if counts is None:
+        raise UsageError(f"--variant nested:{parameter}: give threads outside and inside, as nested:2x1")
+    outer, inner = map(int, counts.groups())
+    load, missing = LIBRARIES["openblas"]
+    return Variant(
+        f"nested:{outer}x{inner}",
+        "cpu",
+        "openblas",
+        native.nested(load, outer, inner),
+        missing=missing,
+        accepts=SINGLE,
+        blas=column_major,
+        kernel=_kernel(load),
+        roles=(),
+    )
+
+
 LIBRARY = (DEFAULT, "library")
 VARIANTS: tuple[Variant[Gemm], ...] = (
     replace(_library("openblas"), roles=(*LIBRARY, "strategy", "crossover")),
@@ -201,4 +221,8 @@ VARIANTS: tuple[Variant[Gemm], ...] = (
     replace(transpose_first("somatcopy"), roles=("strategy",)),
     replace(kept("8"), roles=("kept",)),
 )
-FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {"transpose-then-nn": transpose_first, "kept-transpose": kept}
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {
+    "transpose-then-nn": transpose_first,
+    "kept-transpose": kept,
+    "nested": nested,
+}

@@ -1,0 +1,236 @@
+"""What the finished run of micro/cpu.py says: of instruction sets, of threads, of both together and beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from micro.answers.band import Pair, grouped, interval
+from micro.answers.simd import faster
+from micro.planning.contest import parse
+from reports import record, stats, units
+from reports.record import Run
+
+SETS = {"sse4.2": "SSE4.2", "avx": "AVX", "avx2": "AVX2", "avx512": "AVX-512", "default": "its own choice"}
+ENOUGH = 0.95  # of the time: more threads that leave more than it bring nothing to speak of
+
+
+def _setting(name: str) -> Any:
+    return parse(name).setting
+
+
+def _head(contest: record.Contest) -> str:
+    """`product 256³, blocked`."""
+    return f"{contest.question.partition(':')[0]}, {parse(contest.results[0].name).variant}"
+
+
+def _times(run: Run, kind: str) -> Iterator[tuple[record.Contest, dict[tuple[str, int], record.Result]]]:
+    """Of each contest its timed cases by set and threads."""
+    for contest in run.contests:
+        if contest.contest.startswith(kind):
+            measured = [x for x in contest.results if x.role == "measured" and x.seconds]
+            yield contest, {(_setting(x.name).isa, x.threads): x for x in measured}
+
+
+def grid(run: Run) -> list[str]:
+    """A sentence a kernel, then which sets were verified."""
+    sentences = []
+    for group in grouped(run, "grid/"):
+        base = group[0].baseline.setting
+        gains = {(x.contender.setting.isa, x.contender.setting.threads): faster(x.comparison) for x in group}
+        widest, most = group[-1].contender.setting.isa, group[-1].contender.setting.threads
+        words = []
+        if (widest, base.threads) in gains:
+            words.append(f"{SETS[widest]} alone {gains[widest, base.threads]}")
+        if (base.isa, most) in gains:
+            words.append(f"{most} threads alone {gains[base.isa, most]}")
+        if widest != base.isa and most != base.threads and (widest, most) in gains:
+            words.append(f"both {gains[widest, most]}")
+        if words:
+            where = f"{SETS.get(base.isa, base.isa)} on one thread"
+            sentences.append(f"{_head(group[0].contest)}, times as fast as {where}: {', '.join(words)}.")
+    return [*peaks(run), *sentences, *verified(run)]
+
+
+def peaks(run: Run) -> list[str]:
+    """Multiply-adds by set and threads."""
+    rates = []
+    for contest in run.contests:
+        for result in contest.results if contest.contest.startswith("peak/") else ():
+            if result.role == "measured" and result.flops_per_second:
+                unit = result.problem.get("unit") or result.problem.get("isa")
+                several = f" on {result.threads} threads" if result.threads > 1 else ""
+                rates.append(f"{unit}{several} {units.scaled(result.flops_per_second, 'FLOP/s')}")
+    return [f"Peaks, measured on so many threads: {', '.join(rates)}."] if rates else []
+
+
+def verified(run: Run) -> list[str]:
+    """How many cells ran what they were asked for; why the others did not."""
+    asked = [x for contest in run.contests for x in contest.results if x.isa and x.role == "measured"]
+    seen = [x for x in asked if x.isa_observed == x.isa]
+    reasons = dict.fromkeys(f"{parse(x.name).variant}: {x.reason}" for x in asked if x.reason)
+    if not asked:
+        return []
+    left = f"; not measured: {'; '.join(reasons)}" if reasons else ""
+    return [f"{len(seen)} of {len(asked)} cells ran the set that they were asked for, by code or library's word{left}."]
+
+
+def width(run: Run) -> list[str]:
+    """A sentence a kernel: each set against the next narrower one, and whether threads change that."""
+    sentences = []
+    for contest, times in _times(run, "width/"):
+        found = {(x.baseline, x.contender): x for x in contest.comparisons if x.ratio is not None}
+        words = []
+        for comparison in found.values():
+            narrow, wide = _setting(comparison.baseline), _setting(comparison.contender)
+            where = f" on {wide.threads} threads" if wide.threads > 1 else ""
+            words.append(f"{SETS[wide.isa]} over {SETS[narrow.isa]}{where} {faster(comparison)}")
+        if words:
+            sentences.append(f"{_head(contest)}, times as fast: {', '.join(words)}.{_together(times)}")
+    return sentences
+
+
+def _together(times: dict[tuple[str, int], record.Result]) -> str:
+    """The gain of the widest set over the narrowest on all threads, over the same on one."""
+    sets = list(dict.fromkeys(isa for isa, _ in times))
+    counts = sorted({many for _, many in times})
+    corners = [(isa, many) for isa in (sets[0], sets[-1]) for many in (counts[0], counts[-1])]
+    if len(set(corners)) < 4 or not all(corner in times for corner in corners):
+        return ""
+    found = of_four(*(times[corner] for corner in corners))
+    if found is None:
+        return ""
+    shown = units.ratio(*found)
+    return f" Width and threads together: {SETS[sets[-1]]}'s gain on {counts[-1]} threads is {shown} of its gain on one."
+
+
+def of_four(
+    narrow: record.Result, narrow_many: record.Result, wide: record.Result, wide_many: record.Result
+) -> tuple[float, float, float] | None:
+    """The ratio of two ratios, in the rounds that all four have."""
+    import numpy as np
+
+    by_round = [_undisturbed(x) for x in (narrow, narrow_many, wide, wide_many)]
+    shared = sorted(set.intersection(*(set(one) for one in by_round)))
+    a, b, c, d = (np.log([one[i] for i in shared]) for one in by_round)
+    found = stats.interval((b - d) - (a - c), 0.05)
+    if found is None:
+        return None
+    return found.center, found.low, found.high
+
+
+def _undisturbed(result: record.Result) -> dict[int, float]:
+    pairs = zip(result.rounds, result.samples, strict=True)
+    return {number: sample for number, sample in pairs if number not in result.rejected}
+
+
+@dataclass(frozen=True)
+class Serial:
+    """T(n)/T(1) = s + (1 − s)/n (Amdahl 1967), least squares over what was measured: s, and where its interval's ends
+    come from those of the ratios, in which it is linear. Below 0: n threads are more than n times as fast."""
+
+    share: float
+    low: float
+    high: float
+
+
+def serial(ratios: Sequence[tuple[int, float, float, float]]) -> Serial:
+    """Of (threads, ratio, its low, its high)."""
+    weights = [(many, 1 - 1 / many) for many, *_ in ratios]
+    whole = sum(weight**2 for _, weight in weights)
+    shares = [
+        sum((row[i] - 1 / many) * weight for row, (many, weight) in zip(ratios, weights, strict=True)) / whole
+        for i in (1, 2, 3)
+    ]
+    return Serial(*shares)
+
+
+def saturation(run: Run) -> list[str]:
+    """A sentence a kernel: its speed-up, what is serial by Amdahl, how near so many threads come to their ceiling."""
+    sentences = []
+    for group in grouped(run, "threads/"):
+        ends = [x for x in group if x.comparison.low is not None and x.comparison.high is not None]
+        rows = [(x.contender.setting.threads, x.comparison.ratio, x.comparison.low, x.comparison.high) for x in ends]
+        if not rows:
+            continue
+        gains = ", ".join(f"{x.contender.setting.threads} threads {faster(x.comparison)}" for x in group)
+        found = serial(rows)  # type: ignore[arg-type]
+        share = f"serial share {100 * found.share:.0f} % [{100 * found.low:.0f}, {100 * found.high:.0f}]"
+        sentences.append(
+            f"{_head(group[0].contest)}, times as fast as one thread: {gains}; {share}; {_until(group)}"
+            f"{_of_ceiling(group[0].contest)}."
+        )
+    return [*sentences, *_skipped(run), *_read(run)]
+
+
+def _until(group: Sequence[Pair]) -> str:
+    """From how many threads on more bring nothing."""
+    taken = [(1, 1.0), *((x.contender.setting.threads, float(x.comparison.ratio or 1.0)) for x in group)]
+    for (few, before), (_, after) in zip(taken, taken[1:], strict=False):
+        if after > ENOUGH * before:
+            return f"saturated from {units.counted(few, 'thread')} on"
+    return f"not saturated by {taken[-1][0]}"
+
+
+def _of_ceiling(contest: record.Contest) -> str:
+    """`; of read 256 MiB 97 %, of that of 2 threads 95 %`."""
+    shares = [
+        f"{x.percent_of_ceiling:.0f} % of {x.ceiling}"
+        for x in contest.results
+        if x.role == "measured" and x.percent_of_ceiling is not None
+    ]
+    return f"; {', '.join(shares)}" if shares else ""
+
+
+def _skipped(run: Run) -> list[str]:
+    """The plan of larger machines."""
+    reasons = {
+        x.threads: x.reason
+        for contest in run.contests
+        for x in contest.results
+        if x.status == "skipped" and x.reason and "this process may use" in x.reason
+    }
+    if not reasons:
+        return []
+    many = ", ".join(map(str, sorted(reasons)))
+    return [f"Planned and skipped: {many} threads ({reasons[min(reasons)]})."]
+
+
+def _read(run: Run) -> list[str]:
+    """Ceilings of so many threads, as they were measured."""
+    rates: dict[tuple[int, int], float] = {}
+    for contest in run.contests:
+        for x in contest.results:
+            if x.role == "ceiling" and x.op == "stream" and x.bytes_per_second:
+                rates[x.problem["size"], x.threads] = x.bytes_per_second
+    largest = max((size for size, _ in rates), default=None)
+    told = [f"{many}: {units.scaled(rate, 'B/s')}" for (size, many), rate in sorted(rates.items()) if size == largest]
+    if largest is None or len(told) < 2:
+        return []
+    return [f"Reads of {units.binary(largest)} by threads, measured and not multiplied: {', '.join(told)}."]
+
+
+def oversubscribe(run: Run) -> list[str]:
+    """Times of more threads than cores over those of as many."""
+    sentences = []
+    for group in grouped(run, "oversubscribed/"):
+        told = ", ".join(f"{x.contender.setting.threads} {interval(x.comparison)}" for x in group)
+        cores = group[0].baseline.setting.threads
+        sentences.append(f"{_head(group[0].contest)}, times what {cores} threads on {cores} cores take: {told}.")
+    for group in grouped(run, "nested/"):
+        told = ", ".join(f"{x.contender.variant.partition(':')[2]} {interval(x.comparison)}" for x in group)
+        sentences.append(
+            f"{group[0].contest.question} Threads of the caller × of the library, over the library's own "
+            f"{group[0].baseline.setting.threads}: {told}."
+        )
+    return sentences
+
+
+def clock(run: Run) -> list[str]:
+    """What a millisecond of each set leaves behind."""
+    sentences = []
+    for group in grouped(run, "clock/"):
+        told = ", ".join(f"{SETS.get(x.contender.problem.after, x.contender.problem.after)} {interval(x.comparison)}" for x in group)
+        sentences.append(f"128-bit multiply-adds just after a millisecond of wider ones, times what they take after SSE: {told}.")
+    return sentences

@@ -1,0 +1,163 @@
+"""The contests of micro/cpu.py: what is done, by which kernels, with which instruction sets and how many threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernels.catalog import problem_type
+from kernels.devices.cpu import cores, features, instruction_sets
+from kernels.isa import SETS
+from kernels.launch import Setting
+from kernels.ops.activation.problem import Activation
+from kernels.ops.conv.problem import Conv
+from kernels.ops.fft.problem import Fft
+from kernels.ops.fma.fastest import peak_of
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.mma.problem import CORE, Mma
+from kernels.ops.optimizer.problem import Optimizer
+from kernels.ops.softmax.problem import Softmax
+from kernels.ops.stream.problem import Stream
+from kernels.own import NAMED
+from micro.planning.axes import problems
+from micro.planning.benchmark import Request
+from micro.planning.contest import Case, Contest
+
+MIB = 1 << 20
+NUMBERS = 2340 * 16 * 14 * 8 * 4  # multiply-adds of a peak, whatever the set and the number of threads
+MANY = (4, 8, 16, 32, 64)  # threads of the texts' sweeps
+OPERATIONS = "work: differs (operations a second are compared)"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done. `own`: the suite's kernel, compiled for each set; `switched`: libraries that can be told a set and
+    say what they took; `fixed`: those that cannot, which have a column of their own."""
+
+    title: str
+    problem: Any
+    own: str = "c"
+    switched: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+
+
+def _product(edge: int) -> Work:
+    return Work(f"product {edge}³", Gemm(edge, edge, edge), "blocked", ("openblas", "mkl"), ("torch",))
+
+
+WORKS = (
+    *map(_product, (64, 256, 1024)),
+    Work("sigmoid of 64 Ki", Activation(1 << 16, "sigmoid"), switched=("torch",), fixed=("numpy",)),
+    Work("softmax 256×1000", Softmax(256, 1000), fixed=("torch", "numpy")),
+    Work("sum of 1 MiB", Stream("read", MIB)),
+    Work("sum of 256 MiB", Stream("read", 256 * MIB)),
+    Work("FFT 64×64, 64 images", Fft(64, 64, 64), fixed=("pyfftw", "scipy", "torch")),
+    Work("momentum of 4 Mi", Optimizer("momentum", 1, 4 << 20), fixed=("torch-foreach",)),
+    Work("convolution 3×3, 64→64", Conv(16, 64, 28, 28, 64, pad=1), "direct", ("torch", "onednn")),
+)
+
+
+def sets(asked: Request) -> tuple[str, ...]:
+    """Those named, or those that this processor has, narrowest first."""
+    named = tuple(dict.fromkeys(setting.isa for setting in asked.settings))
+    here = tuple(word for word in SETS if NAMED[word] in instruction_sets())
+    return named if named != ("default",) else here or named
+
+
+def named_threads(asked: Request) -> tuple[int, ...]:
+    """None where nobody named any."""
+    named = tuple(dict.fromkeys(setting.threads for setting in asked.settings))
+    return named if named != (1,) else ()
+
+
+def threads(asked: Request) -> tuple[int, ...]:
+    """Those named; else powers of two, and as many as this process may use."""
+    most = cores()
+    return named_threads(asked) or tuple(sorted({most, *(2**i for i in range(most.bit_length()))}))
+
+
+def works(asked: Request) -> list[Work]:
+    """All of them; where axes are named, the problems that they mean."""
+    alike = [one for one in WORKS if one.problem.op == asked.op]
+    if asked.given & asked.axes.keys():
+        kind = problem_type(asked.op)
+        return [replace(alike[0], title=x.name.replace(":", " "), problem=x) for x in problems(kind, asked.axes)]
+    return alike if "variant" in asked.given else list(WORKS)
+
+
+def rivals(asked: Request, work: Work) -> list[tuple[str, bool]]:
+    """Kernels, and whether each can be told a set: ours and OpenBLAS; with --all the libraries too; or those named."""
+    told = [(name, True) for name in (work.own, *work.switched)]
+    every = [*told, *((name, False) for name in work.fixed)]
+    if "variant" in asked.given:
+        return [(name, dict(every).get(name, True)) for name in asked.variants]
+    return every if "all" in asked.flags else [one for one in every if one[0] in (work.own, "openblas")]
+
+
+def case(asked: Request, problem: Any, variant: str, many: int, isa: str) -> Case:
+    """Skipped where there are not so many cores."""
+    made = asked.case(problem, variant, replace(asked.settings[0], threads=many, isa=isa))
+    few = many > cores() and made.skip is None
+    return replace(made, skip=f"this process may use {cores()} cores, not {many}") if few else made
+
+
+def contest(word: str, title: str, differs: str, cases: Sequence[Case], pairs: Sequence[tuple[int, int]] = ()) -> Contest:
+    """Of one problem and kernel."""
+    name = f"{word}/{cases[0].problem.name}/variant:{cases[0].variant}"
+    return Contest(name, title, differs, tuple(cases), tuple(pairs))
+
+
+def grid(asked: Request) -> list[Contest]:
+    """Each kernel with each set and number of threads, against itself with the narrowest on one thread."""
+    contests = [] if asked.given else peaks(asked)
+    for work in works(asked):
+        for name, told in rivals(asked, work):
+            each = sets(asked) if told else ("default",)
+            cases = [case(asked, work.problem, name, many, isa) for isa in each for many in threads(asked)]
+            title = f"{work.title}: what do instruction sets and threads bring?"
+            contests.append(contest("grid", title, "isa and threads", cases))
+    return contests
+
+
+def peaks(asked: Request) -> list[Contest]:
+    """Multiply-adds in registers by set and threads; products of coarser numbers by each unit that is here."""
+    counts = [many for many in threads(asked) if many <= cores()]
+    fused, coarse = [], []
+    for one in (peak_of(NAMED[isa]) for isa in sets(asked) if isa in NAMED):
+        steps = NUMBERS // (one.lanes * one.chains)
+        fused += [Case(peak_of(one.isa, steps // many, many), "c", Setting(many)) for many in counts]
+    for dtype, units in CORE.items():
+        here = [unit for unit in units if unit in features()]
+        coarse += [Case(Mma(dtype, unit, processors=many), "c", Setting(many)) for unit in here for many in counts]
+    contests = [
+        Contest("peak/fp32", "how fast are multiply-adds in registers?", "isa and threads", tuple(fused)),
+        Contest("peak/coarse", "how fast are products of bf16 and int8 in registers?", OPERATIONS, tuple(coarse)),
+    ]
+    return [one for one in contests if one.cases]
+
+
+def width(asked: Request) -> list[Contest]:
+    """Each set against the next narrower, on one thread and on all, in the same rounds."""
+    each, counts, contests = sets(asked), threads(asked), []
+    for work in works(asked):
+        for name, told in rivals(asked, work):
+            if not told or len(each) < 2:
+                continue
+            few = tuple(dict.fromkeys((counts[0], counts[-1])))
+            cases = [case(asked, work.problem, name, many, isa) for many in few for isa in each]
+            pairs = [(i, i + 1) for i in range(len(cases) - 1) if (i + 1) % len(each)]
+            contests.append(contest("width", f"{work.title}: what do wider vectors bring?", "isa", cases, pairs))
+    return contests
+
+
+def saturation(asked: Request) -> list[Contest]:
+    """One thread against more. Those of the texts' machines are in the plan, skipped where there are not so many
+    cores."""
+    counts = named_threads(asked) or tuple(dict.fromkeys((*threads(asked), *MANY)))
+    contests = []
+    for work in works(asked):
+        for name, _ in rivals(asked, work):
+            cases = [case(asked, work.problem, name, many, asked.settings[0].isa) for many in sorted({1, *counts})]
+            contests.append(contest("threads", f"{work.title}: what do threads bring?", "threads", cases))
+    return contests

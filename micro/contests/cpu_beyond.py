@@ -1,0 +1,55 @@
+"""The contests of micro/cpu.py beyond sets and threads that fit: more threads than cores, pools within pools, what a
+wide set leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kernels.devices.cpu import cores, instruction_sets
+from kernels.launch import Setting
+from kernels.ops.fma.fastest import peak_of
+from kernels.ops.fma.problem import BEFORE, CHAINS
+from kernels.ops.gemm.problem import Gemm
+from micro.contests.cpu import contest, named_threads, works
+from micro.planning.benchmark import Request
+from micro.planning.contest import Case, Contest
+
+TIMES = (1, 2, 4)  # threads a core
+LIBRARIES = {"gemm": ("torch",), "activation": ("torch",), "softmax": ("torch",), "conv": ("torch",)}
+PRODUCT = Gemm(1024, 1024, 1024)
+
+
+def oversubscribe(asked: Request) -> list[Contest]:
+    """As many threads as cores against more, by OpenMP's pool in our kernels and by PyTorch's; a pool within a pool."""
+    counts = named_threads(asked) or tuple(cores() * times for times in TIMES)
+    contests = [] if asked.given else nested(asked)
+    for work in works(asked):
+        if work.own == "c" and work.problem.op == "stream":  # its team has a core for each
+            continue
+        names = asked.variants if "variant" in asked.given else (work.own, *LIBRARIES.get(work.problem.op, ()))
+        for name in names:
+            settings = [replace(asked.settings[0], threads=many) for many in sorted({cores(), *counts})]
+            cases = [asked.case(work.problem, name, setting) for setting in settings]
+            title = f"{work.title}: what do more threads than cores cost?"
+            contests.append(contest("oversubscribed", title, "threads", cases))
+    return contests
+
+
+def nested(asked: Request) -> list[Contest]:
+    """OpenBLAS's own threads; threads of ours that each call it with one; threads of ours that each call it with as
+    many again."""
+    many = cores()
+    ways = (("openblas", many), (f"nested:{many}x1", many), (f"nested:{many}x{many}", many * many))
+    cases = [asked.case(PRODUCT, name, replace(asked.settings[0], threads=count)) for name, count in ways]
+    if many == 1:
+        return []
+    return [Contest(f"nested/{PRODUCT.name}", "whose threads: a library's, its caller's, or both's?", "pools", tuple(cases))]
+
+
+def clock(asked: Request) -> list[Contest]:
+    """Light work of 128-bit vectors just after a millisecond of multiply-adds of each set."""
+    light = replace(peak_of("sse"), chains=CHAINS)
+    cases = tuple(
+        Case(replace(light, after=name), "c", Setting()) for name in BEFORE if name in instruction_sets()
+    )
+    return [Contest("clock/sse", "does a wide set slow what follows?", "what ran before", cases)] if cases else []

@@ -1,0 +1,90 @@
+"""A processor's width and threads, together: what do instruction sets and threads bring, to what, and until where?"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from kernels.ops.activation.problem import Activation
+from kernels.ops.conv.problem import Conv
+from kernels.ops.fft.problem import Fft
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.optimizer.problem import Optimizer
+from kernels.ops.softmax.problem import Softmax
+from kernels.ops.stream.problem import Stream
+from kernels.problem import Problem
+from micro.answers import cpu as answers
+from micro.command.line import main
+from micro.contests import cpu as contests
+from micro.contests import cpu_beyond as beyond
+from micro.planning.benchmark import Benchmark, Question, Useful
+
+SEVERAL = ("threads", "isa")
+ALL = "the libraries too: those that can be told a set, and those that cannot, at their own"
+QUESTIONS = {
+    "grid": Question(
+        "what do instruction sets and threads bring to products, convolution, FFT, softmax, sums, optimizer?",
+        contests.grid,
+        answers.grid,
+        60.0,
+        all=ALL,
+        several=SEVERAL,
+    ),
+    "width": Question(
+        "what do wider vectors bring, on one thread and on all?",
+        contests.width,
+        answers.width,
+        60.0,
+        all=ALL,
+        several=SEVERAL,
+    ),
+    "saturation": Question(
+        "from how many threads on does memory, or what is serial, bound this?",
+        contests.saturation,
+        answers.saturation,
+        40.0,
+        all=ALL,
+        several=("threads",),
+    ),
+    "oversubscribe": Question(
+        "what do more threads than cores cost, and a pool of threads within another?",
+        beyond.oversubscribe,
+        answers.oversubscribe,
+        40.0,
+        several=("threads",),
+    ),
+    "clock": Question("does a wide set slow what follows it?", beyond.clock, answers.clock, 10.0),
+}
+ABOUT = (
+    "Instruction sets and threads of a processor. Each set is asked for by the library's own switch in a process of its "
+    "own and verified; our kernels are compiled for it. Without another question: --grid. By its axes another operation "
+    "than the product is meant: --batch --classes a softmax, --kind --size a sum, --n --c --h --w --k a convolution."
+)
+
+
+def _benchmark(problem: type[Problem], sweep: dict[str, tuple[Any, ...]], *others: Benchmark) -> Benchmark:
+    return Benchmark(
+        problem,
+        ABOUT,
+        sweep,
+        QUESTIONS,
+        useful=(Useful("--grid"), Useful("--clock")),
+        small="--m 64 --n 64 --k 64",
+        default="grid",
+        others=others,
+        oversubscribed=True,
+    )
+
+
+BENCHMARK = _benchmark(
+    Gemm,
+    {"m": (64, 256, 1024), "n": (1024,), "k": (1024,)},
+    _benchmark(Activation, {"count": (1 << 16,), "kind": ("sigmoid",)}),
+    _benchmark(Softmax, {"batch": (256,), "classes": (1000,)}),
+    _benchmark(Stream, {"kind": ("read",), "size": (1 << 20,)}),
+    _benchmark(Fft, {"batch": (64,), "h": (64,), "w": (64,)}),
+    _benchmark(Optimizer, {"rule": ("momentum",), "tensors": (1,), "size": (4 << 20,)}),
+    _benchmark(Conv, {"n": (16,), "c": (64,), "h": (28,), "w": (28,), "k": (64,)}),
+)
+if __name__ == "__main__":
+    sys.exit(main(BENCHMARK, "cpu"))

@@ -68,12 +68,12 @@ def flags(setting: Setting) -> tuple[str, ...]:
 
 
 def compiled(source: Path, compiler_flags: tuple[str, ...], setting: Setting) -> tuple[str | None, str | None] | None:
-    """As a launch's `kernel`: the compiler, what it was held to and the widest registers that it used; None where no
-    instruction set is asked for."""
+    """As a launch's `kernel`: the set that the compiler was held to and the widest registers that it used; None where
+    no instruction set is asked for."""
     if setting.isa == "default":
         return None
     bits = registers.widest(build.shared(source, compiler_flags))
-    words = f"{build.compiler()[1]} {' '.join(MARCH[setting.isa])}"
+    words = f"compiled for {setting.isa}"
     if bits is None:
         return f"{words}, its code not looked at (no objdump)", setting.isa
     there = setting.isa if bits == BITS[setting.isa] else next(name for name, each in BITS.items() if each == bits)

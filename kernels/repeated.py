@@ -41,7 +41,7 @@ def repeated(inner: Variant[Any], count: int, name: str) -> Variant[Any]:
         once = inner.executed(problem)
         return Work(count * once.flops, count * once.bytes)
 
-    return replace(inner, name=name, prepare=prepare, work=work)
+    return replace(inner, name=name, prepare=prepare, work=work, times=count * inner.times)
 
 
 def _wrap(launch: Launch, entry: Entry, function: int, count: int) -> Launch:

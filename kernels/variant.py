@@ -33,6 +33,7 @@ class Variant(Generic[P]):
     through the interpreter. `judged` is the problem by whose bounds its answer is judged, where that depends on the
     algorithm. `roles`: where it is measured where no variant is named: DEFAULT, wherever a question
     asks for no other role; others by the words that a question of its benchmark asks for; none: only by its name.
+    `times`: how often a use does the problem's work, of a row that calls another again and again.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Variant(Generic[P]):
     python: bool = False
     judged: Callable[[P], P] = lambda problem: problem
     roles: tuple[str, ...] = (DEFAULT,)
+    times: int = 1
 
     def computes(self, problem: P) -> str:
         """The precision of its answer: what the problem asks for, or its own where that is coarser."""

@@ -146,7 +146,8 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limit
     bounds = _bounds(case, all_cases, measurement, limits[case.setting.device].features)
     if not bounds:
         return Share(None, None, None)
-    flops, brought = problem.flops, _brought(problem)
+    times_done = find(problem.op, case.variant).times
+    flops, brought = times_done * problem.flops, times_done * _brought(problem)
     if problem.by_executed:  # of bytes a stage of a call has some of the operands' alone, or none
         work = find(problem.op, case.variant).executed(problem)
         flops, brought = work.flops, min(brought, work.bytes)

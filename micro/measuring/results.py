@@ -157,7 +157,8 @@ class Finished:
         status: record.Status = "ok"
         if lost > CONTENDED or "contended" in " ".join(warnings):
             status = "contended"
-        work = find(case.problem.op, case.variant).executed(case.problem)
+        row: Any = find(case.problem.op, case.variant)
+        work = row.executed(case.problem)
         if lost > CONTENDED:
             warnings = (*warnings, f"{lost:.0%} of its rounds {_disturbance(m, at, case)}")
         waits = m.waits(at)
@@ -169,8 +170,8 @@ class Finished:
             status=status,
             clock=m.clocks[at],
             seconds=record.Seconds(median, _known(low), _known(high), stats.SHOWN),
-            flops_per_second=case.problem.flops / median,
-            bytes_per_second=case.problem.bytes / median,
+            flops_per_second=row.times * case.problem.flops / median,
+            bytes_per_second=row.times * case.problem.bytes / median,
             work=asdict(work),
             samples=_floats(times),
             wall_samples=_floats(m.look.wall[:, at]) if m.clocks[at] == "cpu" else (),

@@ -54,7 +54,7 @@ WORKS = (
     Work("sum of 256 MiB", Stream("read", 256 * MIB)),
     Work("FFT 64×64, 64 images", Fft(64, 64, 64), fixed=("pyfftw", "scipy", "torch")),
     Work("momentum of 4 Mi", Optimizer("momentum", 1, 4 << 20), fixed=("torch-foreach",)),
-    Work("convolution 3×3, 64→64", Conv(16, 64, 28, 28, 64, pad=1), "direct", ("torch", "onednn")),
+    Work("convolution 3×3, 64→64", Conv(16, 64, 28, 28, 64, pad=1), "direct", ("torch", "onednn-direct")),
 )
 
 

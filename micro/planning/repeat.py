@@ -24,6 +24,8 @@ class Repeat:
         device = f" --device {case.setting.device}"
         if self.command == "selftest" and case.role == "measured":
             return "python -m micro.selftest"
+        if asdict(case.problem).get("after", "none") != "none":  # of multiply-adds behind others
+            return "python -m micro.cpu --clock"
         # Of multiply-adds --isa is an axis, everyone else's a setting.
         if case.role == "ceiling" or self.command == "ceiling" or case.problem.op in ("fma", "mma"):
             threads = f" --threads {case.setting.threads}" if case.setting.threads > 1 else ""

@@ -1,0 +1,244 @@
+"""Instruction sets and threads: what questions compare, what they say of a run, what is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.catalog import find
+from kernels.devices.cpu import Cpu
+from kernels.errors import UsageError
+from kernels.launch import Setting
+from kernels.ops.fma.problem import Fma
+from micro import cpu, gemm
+from micro.answers import cpu as answers
+from micro.answers import gemm_batches
+from micro.planning.contest import Contest, parse
+from micro.planning.options import request
+from micro.planning.repeat import Repeat
+from micro.planning.request import planned
+from micro.worker.check import check
+from reports.record import Comparison, Result, Run, Seconds
+from tests.reports import made
+
+
+@pytest.fixture(autouse=True)
+def four_cores_and_all_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("kernels.devices.cpu", "micro.contests.cpu", "micro.contests.cpu_beyond"):
+        monkeypatch.setattr(f"{place}.cores", lambda: 4)
+        monkeypatch.setattr(f"{place}.instruction_sets", lambda: ("sse", "avx", "avx2", "avx512"))
+    monkeypatch.setattr("micro.contests.cpu.features", lambda: ("avx512bf16", "amxbf16", "amxint8"))
+
+
+def plan(line: str, benchmark: Any = cpu.BENCHMARK, name: str = "cpu") -> tuple[Contest, ...]:
+    meant, options = request(benchmark, name, line.split(), raising=True)
+    return planned(meant, name, options).contests
+
+
+def test_the_grid_has_every_set_on_every_number_of_threads_and_six_kinds_of_work() -> None:
+    every = plan("")
+    grids = [x for x in every if x.name.startswith("grid/")]
+    assert {x.cases[0].problem.op for x in grids} == {
+        *("gemm", "activation", "softmax", "stream", "fft", "optimizer", "conv")
+    }
+    for contest in grids:
+        settings = [(x.setting.isa, x.setting.threads) for x in contest.cases]
+        assert settings == [(isa, n) for isa in ("sse4.2", "avx", "avx2", "avx512") for n in (1, 2, 4)]
+        assert contest.comparisons == tuple((0, i) for i in range(1, 12))
+    assert [x.name for x in every if x.name.startswith("peak/")] == ["peak/fp32", "peak/coarse"]
+    assert len({x.problem.flops for x in every[0].cases}) == 1
+
+
+def test_all_adds_libraries_and_those_without_a_switch_have_a_column_of_their_own() -> None:
+    every = {x.name: x for x in plan("--grid --all")}
+    fixed = every["grid/fft/variant:pyfftw"]
+    assert {x.setting.isa for x in fixed.cases} == {"default"} and [x.setting.threads for x in fixed.cases] == [1, 2, 4]
+    assert {x.setting.isa for x in every["grid/gemm/m:64/n:64/k:64/variant:mkl"].cases} > {"avx2", "avx512"}
+
+
+def test_axes_kernels_sets_and_threads_that_are_named_are_taken() -> None:
+    (one,) = plan("--grid --m 32 --n 48 --k 64 --variant openblas --isa avx2,avx512 --threads 2")
+    assert [x.name for x in one.cases] == [
+        f"gemm/m:32/n:48/k:64/variant:openblas/threads:2/isa:{isa}" for isa in ("avx2", "avx512")
+    ]
+    (soft,) = plan("--grid --batch 8 --classes 12 --isa avx2 --threads 1")
+    assert soft.cases[0].problem.op == "softmax" and soft.cases[0].variant == "c"
+
+
+def test_width_compares_neighbors_on_one_thread_and_on_all() -> None:
+    one = next(x for x in plan("--width") if x.name == "width/stream/kind:read/size:268435456/variant:c")
+    pairs = [(one.cases[i].setting, one.cases[j].setting) for i, j in one.comparisons]
+    assert [(a.isa, b.isa, b.threads) for a, b in pairs] == [
+        (narrow, wide, n) for n in (1, 4) for narrow, wide in (("sse4.2", "avx"), ("avx", "avx2"), ("avx2", "avx512"))
+    ]
+    assert all(a.threads == b.threads for a, b in pairs)
+
+
+def test_saturation_plans_the_texts_threads_and_says_why_they_are_skipped() -> None:
+    one = plan("--saturation")[0]
+    skipped = {x.setting.threads: x.skip for x in one.cases if x.skip}
+    assert list(skipped) == [8, 16, 32, 64] and skipped[64] == "this process may use 4 cores, not 64"
+    assert [x.setting.threads for x in one.cases if not x.skip] == [1, 2, 4]
+
+
+def test_more_threads_than_cores_are_a_question_here_and_only_here() -> None:
+    beyond = [x for x in plan("--oversubscribe") if x.name.startswith("oversubscribed/")]
+    assert all([case.setting.threads for case in x.cases] == [4, 8, 16] for x in beyond)
+    assert not any(case.skip for x in beyond for case in x.cases if case.variant != "torch")
+    with pytest.raises(UsageError, match=r"--threads 8: this process may use 1 to 4 cores$"):
+        plan("--threads 8 --m 8 --n 8 --k 8", gemm.BENCHMARK, "gemm")
+    with pytest.raises(UsageError, match=r"--threads 999: .* 4 cores, 32 threads on each"):
+        plan("--oversubscribe --threads 999")
+
+
+def test_nested_pools_are_compared_with_a_librarys_own() -> None:
+    one = next(x for x in plan("--oversubscribe") if x.name.startswith("nested/"))
+    assert [(x.variant, x.setting.threads) for x in one.cases] == [
+        ("openblas", 4),
+        ("nested:4x1", 4),
+        ("nested:4x4", 16),
+    ]
+
+
+def test_light_work_is_timed_after_a_burst_of_each_set() -> None:
+    (one,) = plan("--clock")
+    assert [x.problem.after for x in one.cases] == ["sse", "avx", "avx2", "avx512"]
+    assert {x.problem.isa for x in one.cases} == {"sse"}
+
+
+def test_a_burst_before_is_repeated_by_its_question() -> None:
+    case = plan("--clock")[0].cases[1]
+    assert Repeat("cpu", cpu.BENCHMARK.swept).line(case) == "python -m micro.cpu --clock"
+
+
+@pytest.mark.parametrize("after", ["sse", "avx2"])
+def test_what_is_timed_after_a_burst_is_right(after: str) -> None:
+    problem, row = Fma("sse", 500, 10, after=after), find("fma", "c")
+    if row.accepts(problem):
+        pytest.skip(str(row.accepts(problem)))
+    bind = row.prepare(problem, Cpu(), Setting())
+    check(Cpu(), problem, row, bind, 3)
+    blocks = [np.zeros(x.shape, np.float32) for x in problem.operands()]
+    entry = bind(blocks).entry
+    assert entry is not None and entry.single is not None
+    assert entry.single[0] != entry.function and entry.single[1] == 24  # behind d, x and steps
+
+
+def test_a_burst_and_several_cores_exclude_each_other() -> None:
+    with pytest.raises(UsageError, match="--processors 2"):
+        Fma("sse", 64 * 1024, 14, 2, "avx2")
+
+
+def result(name: str, seconds: float, **more: Any) -> Result:
+    case = parse(name)
+    timed = replace(
+        made.case(1, variant=case.variant), name=name, op=case.problem.op, seconds=Seconds(seconds, None, None, 0.95)
+    )
+    return replace(timed, threads=case.setting.threads, samples=tuple([seconds] * 10), **more)
+
+
+def compared(a: Result, b: Result, ratio: float) -> Comparison:
+    return made.compared(b, a, ratio)
+
+
+CUBE = "gemm/m:64/n:64/k:64/variant:blocked"
+
+
+def measured(word: str, question: str, seconds: dict[str, float], pairs: list[tuple[str, str]]) -> Run:
+    cases = {key: result(f"{CUBE}/{key}", value) for key, value in seconds.items()}
+    found = tuple(compared(cases[a], cases[b], seconds[b] / seconds[a]) for a, b in pairs)
+    contest = made.contest(1)
+    return made.run(
+        replace(contest, contest=f"{word}/{CUBE}", question=question, results=tuple(cases.values()), comparisons=found)
+    )
+
+
+ONE, TWO = "threads:1", "threads:2"
+CORNERS = {f"{ONE}/isa:avx2": 8.0, f"{TWO}/isa:avx2": 4.0, f"{ONE}/isa:avx512": 4.0, f"{TWO}/isa:avx512": 3.0}
+
+
+def test_the_grid_says_what_each_brings_and_what_was_verified() -> None:
+    first, *others = CORNERS
+    run = measured("grid", "product 64³: what?", CORNERS, [(first, x) for x in others])
+    observed = [replace(x, isa=parse(x.name).setting.isa, isa_observed="avx2") for x in run.results]
+    run = made.run(replace(run.contests[0], results=tuple(observed)))
+    gain, sets = answers.grid(run)
+    assert gain.startswith("product 64³, blocked, times as fast as AVX2 on one thread: AVX-512 alone 2.00 [")
+    assert "; " not in gain and "2 threads alone 2.00 [" in gain and "both 2.67 [" in gain
+    assert sets.startswith("2 of 4 cells ran the set that they were asked for")
+
+
+def test_width_says_whether_threads_change_its_gain() -> None:
+    pairs = [(f"{n}/isa:avx2", f"{n}/isa:avx512") for n in (ONE, TWO)]
+    (sentence,) = answers.width(measured("width", "product 64³: what?", CORNERS, pairs))
+    assert "AVX-512 over AVX2 2.00 [" in sentence and "AVX-512 over AVX2 on 2 threads 1.33 [" in sentence
+    assert "AVX-512's gain on 2 threads is 0.6667 [" in sentence
+
+
+def test_rounds_that_one_of_four_lost_are_in_no_ratio_of_ratios() -> None:
+    run = measured("width", "product 64³: what?", CORNERS, [])
+    narrow, narrow_many, wide, wide_many = run.results
+    spoiled = replace(wide, samples=(400.0, *wide.samples[1:]), rejected=(0,))
+    found = answers.of_four(narrow, narrow_many, spoiled, wide_many)
+    assert found is not None and found[0] == pytest.approx(4.0 * 4.0 / (8.0 * 3.0))
+
+
+@pytest.mark.parametrize(("ratio", "share"), [(0.5, 0.0), (1.0, 1.0), (0.75, 0.5)])
+def test_the_serial_share_is_amdahls(ratio: float, share: float) -> None:
+    found = answers.serial([(2, ratio, ratio - 0.01, ratio + 0.01)])
+    assert found.share == pytest.approx(share)
+    assert (found.low, found.high) == (pytest.approx(share - 0.02), pytest.approx(share + 0.02))
+
+
+def test_the_serial_share_of_several_numbers_of_threads_is_a_fit() -> None:
+    rows = [(n, 0.2 + 0.8 / n, 0.2 + 0.8 / n, 0.2 + 0.8 / n) for n in (2, 4, 8)]
+    assert answers.serial(rows).share == pytest.approx(0.2)
+
+
+def test_saturation_says_from_where_on_threads_bring_nothing() -> None:
+    seconds = {ONE: 8.0, TWO: 4.2, "threads:4": 4.1}
+    run = measured("threads", "product 64³: what?", seconds, [(ONE, TWO), (ONE, "threads:4")])
+    sentence = answers.saturation(run)[0]
+    assert "2 threads 1.90 [" in sentence and "saturated from 2 threads on" in sentence
+    assert re.search(r"serial share \d+ % \[", sentence)
+    run = measured("threads", "product 64³: what?", {ONE: 8.0, TWO: 4.2}, [(ONE, TWO)])
+    assert "not saturated by 2" in answers.saturation(run)[0]
+
+
+def test_more_threads_than_cores_and_pools_have_a_sentence() -> None:
+    seconds = {TWO: 4.0, "threads:4": 400.0}
+    run = measured("oversubscribed", "product 64³: what?", seconds, [(TWO, "threads:4")])
+    (sentence,) = answers.oversubscribe(run)
+    assert sentence.startswith("product 64³, blocked, times what 2 threads on 2 cores take: 4 100")
+
+
+def test_smaller_batches_have_a_sentence() -> None:
+    names = ("gemm/m:64/n:8/k:8/variant:openblas/threads:1", "gemm/m:16/n:8/k:8/variant:openblas*4/threads:1")
+    whole, parts = result(names[0], 1.0), result(names[1], 1.5)
+    contest = replace(made.contest(1), contest="batches/x", results=(whole, parts), comparisons=(compared(whole, parts, 1.5),))
+    (sentence,) = gemm_batches.answer(made.run(contest))
+    assert sentence.startswith("64 samples through 8 → 8 by openblas") and "16 1.50 [" in sentence
+
+
+def test_batches_that_do_not_divide_the_samples_are_refused() -> None:
+    with pytest.raises(UsageError, match="--m 24: --batches takes parts of 64"):
+        plan("--batches --m 64,24", gemm.BENCHMARK, "gemm")
+
+
+def test_every_case_of_a_plan_is_repeated_by_its_own_line() -> None:
+    repeat = Repeat("cpu", cpu.BENCHMARK.swept)
+    for question in ("", "--oversubscribe"):
+        for contest in plan(question):
+            for case in contest.cases[:2]:
+                line = repeat.line(case)
+                if case.problem.op in ("fma", "mma"):
+                    assert line.startswith("python -m micro.ceiling")
+                    continue
+                (again,) = plan(line.removeprefix("python -m micro.cpu "))
+                assert [x.name for x in again.cases] == [case.name]
+
+

@@ -58,11 +58,12 @@ def _panel(axes: Axes, contest: Contest) -> None:
         if one.low and one.high:
             axes.vlines([many], 1 / one.high, 1 / one.low, color=_style.INK, linewidth=1.5)
     limits = [(many, gain) for many in counts if (gain := _ceiling(contest, first, timed[many])) is not None]
-    axes.plot(*zip(*limits, strict=True), linestyle="none", marker="_", markersize=11, color="#D55E00")
+    at, most = [many for many, _ in limits], [gain for _, gain in limits]
+    axes.plot(at, most, linestyle="none", marker="_", markersize=11, color="#D55E00")
     _axes.quiet(axes)
     _axes.ticks(axes.xaxis, counts, list(map(str, counts)))
     axes.set_xlim(min(counts) - 0.3, max(counts) + 0.3)
-    axes.set_ylim(0, max([*gains, counts[-1] / first.threads, *(gain for _, gain in limits)]) * ALIKE)
+    axes.set_ylim(0, max([*gains, counts[-1] / first.threads, *most]) * ALIKE)
     title = f"{contest.question.partition(':')[0]}, {first.variant}"
     axes.set_title(_style.shown(_style.clipped(title, 34)), fontsize=_style.SMALL, color=_style.INK)
 

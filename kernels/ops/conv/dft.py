@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels import build
+from kernels.maths import INT64, POINTER
 from kernels.ops.conv import fft
-from kernels.ops.conv.fft import INT64, POINTER, Plan, Stage
+from kernels.ops.conv.fft import Plan, Stage
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.staged import letters

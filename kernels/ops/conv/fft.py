@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels import build
 from kernels.libs.cblas import Blas
+from kernels.maths import FLOAT, INT64, POINTER
 from kernels.ops.conv.line import Line
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
@@ -30,7 +31,6 @@ SOURCE = Path(__file__).with_name("fft.c")
 BLOCK = 1 << 19  # bytes of frames that are transformed at a time: they and their spectra lie in a second-level cache
 TILE = 8  # planes whose spectra are transposed at a time
 MOST = 4 << 30  # bytes of spectra
-POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
 # Of frames and their spectra, and whether back: what transforms all of them, and tells where the result lies.
 Library: TypeAlias = "Callable[[Array, Array, bool], Callable[[], Array]]"

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels import build
+from kernels.maths import INT64, POINTER
 from kernels.ops.conv import fft
-from kernels.ops.conv.fft import INT64, POINTER, Extent, Plan, Stage
+from kernels.ops.conv.fft import Extent, Plan, Stage
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.reading import Reading
 from kernels.ops.conv.staged import in_order, letters, total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 RIGORS = ("estimate", "measure", "patient")
 UNALIGNED = "FFTW_UNALIGNED"
+SETS = ("avx512", "avx2", "avx", "sse2", "neon")  # as codelets are named, the widest first
 
 missing = partial(_optional.missing, "pyfftw")
 
@@ -30,7 +32,35 @@ def kernel() -> tuple[str | None, str | None]:
     return f"pyfftw {pyfftw.__version__}, FFTW {pyfftw.fftw_version}", None
 
 
-def plan(images: Array, spectra: Array, inverse: bool, rigor: str, aligned: bool = True) -> Callable[[], object]:
+class Plan:
+    """A transform made for some arrays; `execute` is of those, until one of others was called."""
+
+    def __init__(self, planned: Any, wisdom: bytes) -> None:
+        self.execute: Callable[[], object] = planned.execute
+        self._wisdom = wisdom
+        self._move: Callable[[Array, Array], None] = planned.update_arrays
+        self._placed: Callable[[], None] | None = None
+
+    @property
+    def isa(self) -> str | None:
+        """The widest vectors that a codelet of its wisdom is written in: of this plan, and of those of its rigor that
+        were searched on this processor before. None where all are scalar."""
+        codelets = self._wisdom.decode()
+        return next((isa for isa in SETS if re.search(rf"codelet_\w+_{isa}[_ ]", codelets)), None)
+
+    def on(self, source: Array, target: Array) -> Callable[[], None]:
+        """The transform of other arrays of the same shapes, aligned as those that it was made for."""
+
+        def call() -> None:
+            if self._placed is not call:  # another one's arrays were transformed since
+                self._move(source, target)
+                self._placed = call
+            self.execute()
+
+        return call
+
+
+def plan(images: Array, spectra: Array, inverse: bool, rigor: str, aligned: bool = True, threads: int = 1) -> Plan:
     """A transform of the last two axes, real images to half spectra or back, not scaled; to be called again and again
     on these arrays, which planning may overwrite. The inverse destroys the spectra. Not `aligned`: by instructions that
     take arrays anywhere.
@@ -38,21 +68,21 @@ def plan(images: Array, spectra: Array, inverse: bool, rigor: str, aligned: bool
     Wisdom is kept by rigor: FFTW takes what a longer search found wherever there is some, and MEASURE would be
     PATIENT."""
     known = _wisdom(rigor)
-    execute, single = _searched((images, spectra), inverse, rigor, aligned, known)
+    made, single = _searched((images, spectra), inverse, rigor, aligned, threads, known)
     if rigor != "estimate" and set(single.splitlines()) != set(known.splitlines()):  # their order changes
         state.write_bytes(_file(rigor), single)
-    return execute
+    return Plan(made, single)
 
 
 def search(images: Array, spectra: Array, inverse: bool, rigor: str) -> None:
     """Plan as without wisdom, and keep none."""
-    _searched((images, spectra), inverse, rigor, True, b"")
+    _searched((images, spectra), inverse, rigor, True, 1, b"")
 
 
 def _searched(
-    arrays: tuple[Array, Array], inverse: bool, rigor: str, aligned: bool, known: bytes
-) -> tuple[Callable[[], object], bytes]:
-    """A plan, and the wisdom with what was found for it."""
+    arrays: tuple[Array, Array], inverse: bool, rigor: str, aligned: bool, threads: int, known: bytes
+) -> tuple[Any, bytes]:
+    """pyFFTW's plan, and the wisdom with what was found for it."""
     pyfftw = load()
     pyfftw.forget_wisdom()
     if known:
@@ -60,10 +90,10 @@ def _searched(
     flags = [f"FFTW_{rigor.upper()}", *(["FFTW_DESTROY_INPUT"] if inverse else []), *([] if aligned else [UNALIGNED])]
     direction = "FFTW_BACKWARD" if inverse else "FFTW_FORWARD"
     first, second = (arrays[1], arrays[0]) if inverse else arrays
-    planned = pyfftw.FFTW(first, second, axes=(1, 2), direction=direction, flags=flags, threads=1)
+    planned = pyfftw.FFTW(first, second, axes=(1, 2), direction=direction, flags=flags, threads=threads)
     single: bytes = pyfftw.export_wisdom()[1]
     pyfftw.forget_wisdom()
-    return planned.execute, single
+    return planned, single
 
 
 def _file(rigor: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.errors import Unavailable
 from kernels.launch import Launch
-from kernels.libs import fftw, openblas
+from kernels.libs import fftw, openblas, pocketfft
 from kernels.libs import torch as torch_library
 from kernels.maths import alone
 from kernels.ops.conv import dft, fft
@@ -40,7 +40,8 @@ def by_scipy(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array
 
 
 def by_fftw(frames: Array, spectra: Array, inverse: bool, *, rigor: str, aligned: bool = True) -> Callable[[], Array]:
-    execute, result = fftw.plan(frames, spectra, inverse, rigor, aligned), frames if inverse else spectra
+    execute = fftw.plan(frames, spectra, inverse, rigor, aligned).execute
+    result = frames if inverse else spectra
 
     def transform() -> Array:
         execute()
@@ -138,12 +139,6 @@ def keeping(
     )
 
 
-def _scipy_kernel() -> tuple[str | None, str | None]:
-    import scipy
-
-    return f"scipy {scipy.__version__}, pocketfft", None
-
-
 def missing(library: Callable[[], str | None] = lambda: None) -> Callable[[], str | None]:
     return lambda: library() or openblas.missing("numpy")
 
@@ -173,7 +168,7 @@ def _row(
 
 ALWAYS, ASKED = (DEFAULT, "fft"), ("fft",)
 APART = ("stages",)  # the role of a row whose stages are timed apart by default
-SCIPY: dict[str, Any] = {"missing": missing(), "kernel": _scipy_kernel}
+SCIPY: dict[str, Any] = {"missing": missing(), "kernel": pocketfft.scipy_kernel}
 FFTW: dict[str, Any] = {"missing": missing(fftw.missing), "kernel": fftw.kernel}
 TORCH: dict[str, Any] = {"missing": missing(torch_library.missing), "kernel": torch_library.kernel}
 BY_FFTW: dict[str, fft.Library] = {rigor: partial(by_fftw, rigor=rigor) for rigor in fftw.RIGORS}

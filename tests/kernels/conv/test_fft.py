@@ -248,7 +248,7 @@ def test_damaged_wisdom_is_made_again(folder: Path, content: bytes) -> None:
     fftw.plan(frames, spectra, False, "measure")
     (file,) = folder.glob("fftw/*")
     file.write_bytes(content)
-    execute = fftw.plan(frames, spectra, False, "measure")
+    execute = fftw.plan(frames, spectra, False, "measure").execute
     assert b"codelet" in file.read_bytes()
     frames[...] = np.random.default_rng(4).standard_normal(frames.shape)
     execute()

@@ -165,5 +165,5 @@ def test_frames_anywhere_have_plans_of_their_own() -> None:
     check.check(CPU, PROBLEM, row, row.prepare(PROBLEM, CPU, Setting()), 1)
     frames, spectra = np.zeros((8, 12, 10), "f4"), np.zeros((8, 12, 6), "c8")
     for aligned in (True, False):
-        execute: Any = fftw.plan(frames, spectra, False, "estimate", aligned)
+        execute: Any = fftw.plan(frames, spectra, False, "estimate", aligned).execute
         assert (fftw.UNALIGNED in execute.__self__.flags) == (not aligned)

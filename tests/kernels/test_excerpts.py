@@ -10,6 +10,7 @@ from kernels.ops.activation.problem import Activation
 from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.cast.problem import Cast
 from kernels.ops.dropout.problem import Dropout
+from kernels.ops.fft.problem import Fft
 from kernels.ops.gather.problem import Gather
 from kernels.ops.gemm import Gemm
 from kernels.ops.norm.problem import Norm
@@ -41,6 +42,7 @@ LARGE = (
     BiasAct(300, 2000, phase="dgrad"),
     Activation(100_000, "tanh", "dgrad", "in"),
     *(Cast(100_000, convert) for convert in ("f64-f32", "f32-bf16", "clear")),
+    *(Fft(300, 20, 30, direction) for direction in ("r2c", "c2r")),
     *(Gather(5000, 64, 512, does, "adagrad") for does in ("lookup", "step")),
     Spmm(512, 400, 512, 0.1),
     Transpose(700, 900),

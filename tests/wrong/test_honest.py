@@ -18,6 +18,7 @@ from kernels.ops.activation.problem import Activation
 from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.cast.problem import KINDS, Cast
 from kernels.ops.dropout.problem import Dropout
+from kernels.ops.fft.problem import Fft
 from kernels.ops.gather.problem import Gather
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.norm.problem import Norm
@@ -60,6 +61,7 @@ DRAW: dict[str, Callable[[np.random.Generator], Problem]] = {
     "biasact": lambda r: BiasAct(size(r, 300), size(r, 300), int(r.choice([0, 0, size(r, 900)]))),
     "cast": lambda r: Cast(size(r, 99999), chosen(r, *KINDS)),
     "dropout": lambda r: Dropout(1024 + size(r, 99999)),
+    "fft": lambda r: Fft(size(r, 9), 1 + size(r, 200), 1 + size(r, 200), chosen(r, "r2c", "c2r")),
     "gather": lambda r: Gather(rows := size(r, 3000) + 1, size(r, 90), size(r, rows - 1), chosen(r, "lookup", "step")),
     "norm": lambda r: Norm(
         size(r, 30), size(r, 60), size(r, 30), chosen(r, "batch", "lrn"), phase=chosen(r, "forward", "step")

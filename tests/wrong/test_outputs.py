@@ -20,6 +20,7 @@ from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.cast.problem import Cast
 from kernels.ops.conv.problem import Conv
 from kernels.ops.dropout.problem import Dropout
+from kernels.ops.fft.problem import Fft
 from kernels.ops.fma.problem import Fma
 from kernels.ops.gather.problem import Gather
 from kernels.ops.gemm.problem import Gemm
@@ -52,6 +53,8 @@ PROBLEMS: tuple[Problem, ...] = (
     BiasAct(6, 5, phase="dgrad"),
     Cast(24),
     Dropout(4096),
+    Fft(3, 6, 4),
+    Fft(3, 5, 5, "c2r"),
     Fma("native", 8),
     Gather(9, 5, 6),
     Gather(9, 5, 9, "step", "adagrad"),

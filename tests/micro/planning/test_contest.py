@@ -254,6 +254,7 @@ AXES = {
     "cast": "values",
     "chase": "working_set",
     "dropout": "units",
+    "fft": "batch h w",
     "fma": "processors",
     "gather": "rows width batch",
     "gemm": "m n k",

@@ -1,0 +1,7 @@
+"""Discrete Fourier transforms of real images, and back."""
+
+from kernels.ops.fft.problem import Fft
+
+__all__ = ["PROBLEM", "Fft"]
+
+PROBLEM = Fft

@@ -1,0 +1,103 @@
+"""The discrete Fourier transform of a batch of real images, or its inverse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log2
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels import places
+from kernels.problem import Excerpt, Operand, Problem, axis
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array, Arrays
+
+LIMIT = 8.0  # of u √stages times the root mean square of what is right: honest kernels reach 0.2 to 4.3
+
+
+@dataclass(frozen=True)
+class Fft(Problem):
+    """r2c: y = Σ x e^(-2πi(jk/h + lm/w)) over an image's h × w places, of `batch` images; the half spectrum, w/2 + 1
+    columns, whose conjugates the others are. c2r: the image of a half spectrum, divided by h·w.
+
+    A complex number is two neighbors, real and imaginary part: a spectrum is batch × h × 2(w/2 + 1) floats. What no
+    real image has, an imaginary part at its own mirror image, counts for nothing, as in NumPy and all other libraries.
+    FLOPs are nominal, 2.5 N log2 N an image of N places, as benchFFT counts them (Frigo, Johnson 2005). How far in its
+    image a NaN or an infinity reaches differs between honest algorithms.
+    """
+
+    op: ClassVar[str] = "fft"
+
+    batch: int = axis("images", 64, low=1)
+    h: int = axis("height of an image", 64, low=2)
+    w: int = axis("width of an image", 64, low=2)
+    direction: str = axis("real to complex, or back", "r2c", choices=("r2c", "c2r"), said="word")
+
+    @property
+    def count(self) -> int:
+        """Places of an image."""
+        return self.h * self.w
+
+    @property
+    def stages(self) -> float:
+        """Half the sum of the prime factors of N, log2 N where they are all two. A transform of p places may be made of
+        sums of p terms, one after another, whose error is the random sum of their partial ones': √(p/2) u."""
+        return sum(map(_factors, (self.h, self.w))) / 2
+
+    @property
+    def flops(self) -> float:
+        return 2.5 * self.batch * self.count * log2(self.count)
+
+    @property
+    def bytes(self) -> float:
+        return float(self.footprint)
+
+    @property
+    def summed(self) -> int:
+        return self.count
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"x": 0}
+
+    def operands(self) -> tuple[Operand, ...]:
+        image, spectrum = (self.batch, self.h, self.w), (self.batch, self.h, 2 * (self.w // 2 + 1))
+        x, y = (image, spectrum) if self.direction == "r2c" else (spectrum, image)
+        return Operand("x", x, "in"), Operand("y", y, "out")
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        some = places.rows(rng, self.batch, self.count)
+        whole = {x.name: (some, *places.every(x.shape[1:])) for x in self.operands()}
+        return Excerpt(replace(self, batch=len(some)), whole)
+
+    def reference(self, x: Arrays) -> dict[str, Array]:
+        import numpy as np
+
+        given = x["x"].astype(np.float64)
+        if self.direction == "r2c":
+            return {"y": np.fft.rfft2(given).view(np.float64)}
+        return {"y": np.fft.irfft2(given.view(np.complex128), s=(self.h, self.w))}
+
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
+        """Errors of the stages are independent and add up like a random walk, each u times the root mean square of what
+        is there (Gentleman, Sande 1966; the certain bound in chapter 24 of Higham, Accuracy and Stability, grows as
+        log2 N, not as its root): that of the answer, everywhere in an image. Of a spectrum it is the image's norm."""
+        import numpy as np
+
+        image = x["x"] if self.direction == "r2c" else want["y"]
+        norm = np.sqrt(np.square(image, dtype=np.float64).sum(axis=(1, 2), keepdims=True))
+        size = norm if self.direction == "r2c" else norm / self.count**0.5
+        return {"y": LIMIT * u * self.stages**0.5 * np.broadcast_to(size, want["y"].shape)}
+
+
+def _factors(n: int) -> int:
+    """The sum of its prime factors."""
+    whole, factor = 0, 2
+    while factor * factor <= n:
+        while n % factor == 0:
+            n //= factor
+            whole += factor
+        factor += 1
+    return whole + (n if n > 1 else 0)

@@ -56,9 +56,10 @@ QUESTIONS = {
     "clock": Question("does a wide set slow what follows it?", beyond.clock, answers.clock, 10.0),
 }
 ABOUT = (
-    "Instruction sets and threads of a processor. Each set is asked for by the library's own switch in a process of its "
-    "own and verified; our kernels are compiled for it. Without another question: --grid. By its axes another operation "
-    "than the product is meant: --batch --classes a softmax, --kind --size a sum, --n --c --h --w --k a convolution."
+    "Instruction sets and threads of a processor. Each set is asked for by the library's own switch in a process of "
+    "its own and verified; our kernels are compiled for it. Without another question: --grid. By its axes another "
+    "operation than the product is meant: --batch --classes a softmax, --kind --size a sum, --n --c --h --w --k a "
+    "convolution."
 )
 
 
@@ -68,7 +69,7 @@ def _benchmark(problem: type[Problem], sweep: dict[str, tuple[Any, ...]], *other
         ABOUT,
         sweep,
         QUESTIONS,
-        useful=(Useful("--grid"), Useful("--clock")),
+        useful=(Useful("--grid"),),
         small="--m 64 --n 64 --k 64",
         default="grid",
         others=others,

@@ -244,7 +244,9 @@ BENCHMARK = Benchmark(
         "sparse": Question(
             "is a pruned layer, 11 % of its weights left, faster as CSR? (about 15 s)", sparse, seconds=15.0
         ),
-        "batches": Question("what does a sample cost, by the batch? (about 30 s)", gemm_batches.batches, batches_answer),
+        "batches": Question(
+            "what does a sample cost, by the batch? (about 30 s)", gemm_batches.batches, batches_answer
+        ),
         "types": Question("what do shorter types bring, bf16 and int8? (about 15 s)", types, seconds=15.0),
     },
     useful=(

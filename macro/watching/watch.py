@@ -29,7 +29,7 @@ SPARE = 4.0  # times as long as perf's samples took to be read, until they are r
 START = 10.0  # seconds of a process, for a forecast
 REPLAYS = 2  # of a recorded step, in a round that replays
 # What a tracer holds lies between a program's own blocks, so that one of these finds no room and the heap grows: up to
-# a second of clearing pages, once. A step did so whose page faults are more than those of the plain one with the fewest:
+# a second of clearing pages, once. A step did so whose page faults are more than those of the plain one with fewest:
 GROWN, FEW = 1.25, 4096  # so many times, and so many pages
 TRIES = 3  # of a block of watched steps in a round
 SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, see macro/worker/recorder.py

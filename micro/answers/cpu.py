@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -102,7 +103,9 @@ def _together(times: dict[tuple[str, int], record.Result]) -> str:
     if found is None:
         return ""
     shown = units.ratio(*found)
-    return f" Width and threads together: {SETS[sets[-1]]}'s gain on {counts[-1]} threads is {shown} of its gain on one."
+    return (
+        f" Width and threads together: {SETS[sets[-1]]}'s gain on {counts[-1]} threads is {shown} of its gain on one."
+    )
 
 
 def of_four(
@@ -167,7 +170,7 @@ def saturation(run: Run) -> list[str]:
 def _until(group: Sequence[Pair]) -> str:
     """From how many threads on more bring nothing."""
     taken = [(1, 1.0), *((x.contender.setting.threads, float(x.comparison.ratio or 1.0)) for x in group)]
-    for (few, before), (_, after) in zip(taken, taken[1:], strict=False):
+    for (few, before), (_, after) in itertools.pairwise(taken):
         if after > ENOUGH * before:
             return f"saturated from {units.counted(few, 'thread')} on"
     return f"not saturated by {taken[-1][0]}"
@@ -231,6 +234,10 @@ def clock(run: Run) -> list[str]:
     """What a millisecond of each set leaves behind."""
     sentences = []
     for group in grouped(run, "clock/"):
-        told = ", ".join(f"{SETS.get(x.contender.problem.after, x.contender.problem.after)} {interval(x.comparison)}" for x in group)
-        sentences.append(f"128-bit multiply-adds just after a millisecond of wider ones, times what they take after SSE: {told}.")
+        told = ", ".join(
+            f"{SETS.get(x.contender.problem.after, x.contender.problem.after)} {interval(x.comparison)}" for x in group
+        )
+        sentences.append(
+            f"128-bit multiply-adds just after a millisecond of wider ones, times what they take after SSE: {told}."
+        )
     return sentences

@@ -78,7 +78,9 @@ def threads(asked: Request) -> tuple[int, ...]:
 
 
 def works(asked: Request) -> list[Work]:
-    """All of them; where axes are named, the problems that they mean."""
+    """All of them; where axes are named, the problems that they mean. None where the device is no processor."""
+    if asked.device.kernels != "cpu":
+        return []
     alike = [one for one in WORKS if one.problem.op == asked.op]
     if asked.given & asked.axes.keys():
         kind = problem_type(asked.op)
@@ -102,7 +104,9 @@ def case(asked: Request, problem: Any, variant: str, many: int, isa: str) -> Cas
     return replace(made, skip=f"this process may use {cores()} cores, not {many}") if few else made
 
 
-def contest(word: str, title: str, differs: str, cases: Sequence[Case], pairs: Sequence[tuple[int, int]] = ()) -> Contest:
+def contest(
+    word: str, title: str, differs: str, cases: Sequence[Case], pairs: Sequence[tuple[int, int]] = ()
+) -> Contest:
     """Of one problem and kernel."""
     name = f"{word}/{cases[0].problem.name}/variant:{cases[0].variant}"
     return Contest(name, title, differs, tuple(cases), tuple(pairs))
@@ -110,7 +114,7 @@ def contest(word: str, title: str, differs: str, cases: Sequence[Case], pairs: S
 
 def grid(asked: Request) -> list[Contest]:
     """Each kernel with each set and number of threads, against itself with the narrowest on one thread."""
-    contests = [] if asked.given else peaks(asked)
+    contests = [] if asked.given or not works(asked) else peaks(asked)
     for work in works(asked):
         for name, told in rivals(asked, work):
             each = sets(asked) if told else ("default",)

@@ -22,7 +22,7 @@ PRODUCT = Gemm(1024, 1024, 1024)
 def oversubscribe(asked: Request) -> list[Contest]:
     """As many threads as cores against more, by OpenMP's pool in our kernels and by PyTorch's; a pool within a pool."""
     counts = named_threads(asked) or tuple(cores() * times for times in TIMES)
-    contests = [] if asked.given else nested(asked)
+    contests = [] if asked.given or not works(asked) else nested(asked)
     for work in works(asked):
         if work.own == "c" and work.problem.op == "stream":  # its team has a core for each
             continue
@@ -43,13 +43,13 @@ def nested(asked: Request) -> list[Contest]:
     cases = [asked.case(PRODUCT, name, replace(asked.settings[0], threads=count)) for name, count in ways]
     if many == 1:
         return []
-    return [Contest(f"nested/{PRODUCT.name}", "whose threads: a library's, its caller's, or both's?", "pools", tuple(cases))]
+    return [
+        Contest(f"nested/{PRODUCT.name}", "whose threads: a library's, its caller's, or both's?", "pools", tuple(cases))
+    ]
 
 
 def clock(asked: Request) -> list[Contest]:
     """Light work of 128-bit vectors just after a millisecond of multiply-adds of each set."""
     light = replace(peak_of("sse"), chains=CHAINS)
-    cases = tuple(
-        Case(replace(light, after=name), "c", Setting()) for name in BEFORE if name in instruction_sets()
-    )
+    cases = tuple(Case(replace(light, after=name), "c", Setting()) for name in BEFORE if name in instruction_sets())
     return [Contest("clock/sse", "does a wide set slow what follows?", "what ran before", cases)] if cases else []

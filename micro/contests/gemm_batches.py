@@ -29,9 +29,7 @@ def batches(asked: Request) -> list[Contest]:
     contests = []
     for name in names:
         counts = [(m, named[0] // m) for m in named]
-        cases = tuple(
-            asked.case(replace(layer, m=m), f"{name}*{count}" if count > 1 else name) for m, count in counts
-        )
+        cases = tuple(asked.case(replace(layer, m=m), f"{name}*{count}" if count > 1 else name) for m, count in counts)
         question = f"what do {named[0]} samples cost in smaller batches?"
         contests.append(Contest(f"batches/n:{layer.n}/k:{layer.k}/variant:{name}", question, DIFFERS, cases))
     return contests

@@ -60,7 +60,8 @@ class Benchmark:
     measures; the one whose axes or questions are named is meant. `data`: what operands hold, unless a person says
     otherwise. Which rows are measured by default stands in the operation's table. `useful`: the command lines that
     `python -m micro all` runs of it; `small`: words that make each of them take no time, for a test of the whole.
-    `net`: what --net asks. `oversubscribed`: more threads than cores may be asked for. `of_file`: what is said of a run of a file's problems, `Written`.
+    `net`: what --net asks. `oversubscribed`: more threads than cores may be asked for. `of_file`: what is said of a run
+    of a file's problems, `Written`.
     """
 
     problem: type[Problem]

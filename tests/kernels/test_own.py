@@ -37,7 +37,7 @@ KERNELS: tuple[tuple[Any, str], ...] = (
     (Gemm(17, 20, 57), "naive"),
     (Conv(3, 16, 9, 9, 32, pad=1), "direct"),
     (Conv(3, 16, 9, 9, 4, direction="dgrad"), "direct"),
-    (Fft(5, 8, 16), "c"),
+    (Fft(5, 32, 64), "c"),
     (Stream("copy", 4 * 1003), "c"),
     (Stream("triad", 4 * 1003), "c"),
 )

@@ -219,7 +219,9 @@ def test_more_threads_than_cores_and_pools_have_a_sentence() -> None:
 def test_smaller_batches_have_a_sentence() -> None:
     names = ("gemm/m:64/n:8/k:8/variant:openblas/threads:1", "gemm/m:16/n:8/k:8/variant:openblas*4/threads:1")
     whole, parts = result(names[0], 1.0), result(names[1], 1.5)
-    contest = replace(made.contest(1), contest="batches/x", results=(whole, parts), comparisons=(compared(whole, parts, 1.5),))
+    contest = replace(
+        made.contest(1), contest="batches/x", results=(whole, parts), comparisons=(compared(whole, parts, 1.5),)
+    )
     (sentence,) = gemm_batches.answer(made.run(contest))
     assert sentence.startswith("64 samples through 8 → 8 by openblas") and "16 1.50 [" in sentence
 
@@ -240,5 +242,3 @@ def test_every_case_of_a_plan_is_repeated_by_its_own_line() -> None:
                     continue
                 (again,) = plan(line.removeprefix("python -m micro.cpu "))
                 assert [x.name for x in again.cases] == [case.name]
-
-

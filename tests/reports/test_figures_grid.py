@@ -21,7 +21,12 @@ def cell(isa: str, many: int, seconds: float | None, **more: Any) -> Result:
 
 def contest(*cells: Result, word: str = "grid", differs: str = "isa and threads") -> Contest:
     return replace(
-        made.contest(64), contest=f"{word}/x", question="product 64³: what?", differs=differs, results=cells, comparisons=()
+        made.contest(64),
+        contest=f"{word}/x",
+        question="product 64³: what?",
+        differs=differs,
+        results=cells,
+        comparisons=(),
     )
 
 

@@ -1,22 +1,23 @@
-"""The kernel of fft.c, on one thread."""
+"""The kernel of fft.c; several threads have images of their own."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels import build
+from kernels import build, own
 from kernels.launch import Bind, Launch, Setting
-from kernels.maths import INT64, POINTER, alone, flags
-from kernels.native import launch
+from kernels.maths import INT64, POINTER, flags
 from kernels.ops.fft.problem import Fft
 
 if TYPE_CHECKING:
     from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("fft.c")
+PAGE = 4096  # bytes
 LEAST = 32  # two of the widest vectors
 
 
@@ -46,17 +47,22 @@ def accepts(problem: Fft) -> str | None:
 
 def prepare(problem: Fft, device: Any, setting: Setting) -> Bind:
     """Raises Unavailable, BuildError."""
-    alone(setting)
-    function = build.address(SOURCE, f"fft_{problem.direction}", flags())
-    size = build.load(SOURCE, flags()).fft_workspace
+    compiler_flags = (*flags(), *own.flags(setting))
+    function = build.address(SOURCE, f"fft_{problem.direction}", compiler_flags)
+    kernel = own.compiled(SOURCE, compiler_flags, setting)
+    size = build.load(SOURCE, compiler_flags).fft_workspace
     size.argtypes, size.restype = (INT64, INT64), INT64
-    table, nbytes = waves(problem), size(problem.h, problem.w)
-    block = device.allocate(nbytes)
+    table, each = waves(problem), -(-size(problem.h, problem.w) // PAGE) * PAGE
+    block = device.allocate(each * setting.threads)
+    images = {x.name: x.nbytes // problem.batch for x in problem.operands()}
+    axis = own.Axis("batch", problem.batch, images, apart={"workspace": each})
 
     def bind(buffers: Sequence[Array]) -> Launch:
         argument = Argument(
             workspace=block.ctypes.data, waves=table.ctypes.data, batch=problem.batch, h=problem.h, w=problem.w
         )
-        return launch(function, argument, "xy", buffers, workspace=nbytes + table.nbytes, keep=(block, table))
+        held = block.nbytes + table.nbytes
+        made = own.launched(function, argument, "xy", buffers, setting, axis, workspace=held, keep=(block, table))
+        return replace(made, kernel=kernel) if kernel else made
 
     return bind

@@ -161,7 +161,7 @@ def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
             conditions.append(f"{side.entry.framework.name} has no tracer spans: causes only, no rows, of both")
         if again := sum(process.retaken for process in side.processes):
             conditions.append(
-                f"{_name(side, sides)}: in {units.counted(again, 'watched block')} of steps its memory grew, as in most "
-                "it does not; taken again"
+                f"{_name(side, sides)}: in {units.counted(again, 'watched block')} its memory grew, as in most it does "
+                "not; taken again"
             )
     return conditions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.catalog import bounding, find
@@ -25,8 +26,8 @@ def canaries(device: Device) -> list[tuple[Problem, Variant[Any]]]:
     limits, kind = device.limits(), device.kind
     problems: list[Problem] = [Stream("read", SMALL), Stream("read", 4 * limits.usable_cache)]
     if "fma" in kind.ceilings:
-        chains = {"steps": WHOLE_STEPS, "processors": limits.cores} if kind.whole else {}
-        problems.insert(0, Fma(kind.isas()[-1], **chains))
+        one = Fma(kind.isas()[-1])
+        problems.insert(0, replace(one, steps=WHOLE_STEPS, processors=limits.cores) if kind.whole else one)
     return [
         (problem, device.adopt(find(problem.op, bounding(problem.op, kind.kernels))))
         for problem in problems

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from typing import Any
 
 from kernels.ops.activation.problem import Activation
@@ -72,6 +73,7 @@ def _benchmark(problem: type[Problem], sweep: dict[str, tuple[Any, ...]], *other
         useful=(Useful("--grid"),),
         small="--m 64 --n 64 --k 64",
         default="grid",
+        sweeping=tuple(axis.name for axis in fields(problem)),
         others=others,
         oversubscribed=True,
     )
@@ -82,10 +84,10 @@ BENCHMARK = _benchmark(
     {"m": (64, 256, 1024), "n": (1024,), "k": (1024,)},
     _benchmark(Activation, {"count": (1 << 16,), "kind": ("sigmoid",)}),
     _benchmark(Softmax, {"batch": (256,), "classes": (1000,)}),
-    _benchmark(Stream, {"kind": ("read",), "size": (1 << 20,)}),
-    _benchmark(Fft, {"batch": (64,), "h": (64,), "w": (64,)}),
+    _benchmark(Stream, {"size": (1 << 20,), "kind": ("read",)}),
+    _benchmark(Fft, {"h": (64,), "w": (64,), "batch": (64,)}),
     _benchmark(Optimizer, {"rule": ("momentum",), "tensors": (1,), "size": (4 << 20,)}),
-    _benchmark(Conv, {"n": (16,), "c": (64,), "h": (28,), "w": (28,), "k": (64,)}),
+    _benchmark(Conv, {"c": (64,), "n": (16,), "h": (28,), "w": (28,), "k": (64,)}),
 )
 if __name__ == "__main__":
     sys.exit(main(BENCHMARK, "cpu"))

@@ -8,8 +8,8 @@ from typing import Any
 
 from kernels.catalog import problem_type
 from kernels.devices.cpu import cores, features, instruction_sets
+from kernels.errors import UsageError
 from kernels.isa import SETS
-from kernels.launch import Setting
 from kernels.ops.activation.problem import Activation
 from kernels.ops.conv.problem import Conv
 from kernels.ops.fft.problem import Fft
@@ -58,11 +58,16 @@ WORKS = (
 )
 
 
+def named_sets(asked: Request) -> tuple[str, ...]:
+    """None where nobody named any."""
+    named = tuple(dict.fromkeys(setting.isa for setting in asked.settings))
+    return named if named != ("default",) else ()
+
+
 def sets(asked: Request) -> tuple[str, ...]:
     """Those named, or those that this processor has, narrowest first."""
-    named = tuple(dict.fromkeys(setting.isa for setting in asked.settings))
     here = tuple(word for word in SETS if NAMED[word] in instruction_sets())
-    return named if named != ("default",) else here or named
+    return named_sets(asked) or here or ("default",)
 
 
 def named_threads(asked: Request) -> tuple[int, ...]:
@@ -124,16 +129,21 @@ def grid(asked: Request) -> list[Contest]:
     return contests
 
 
+def peak(asked: Request, problem: Any, many: int = 1) -> Case:
+    """A kernel whose set is its problem's own, not its libraries'."""
+    return asked.case(problem, "c", replace(asked.settings[0], threads=many, isa="default"))
+
+
 def peaks(asked: Request) -> list[Contest]:
     """Multiply-adds in registers by set and threads; products of coarser numbers by each unit that is here."""
     counts = [many for many in threads(asked) if many <= cores()]
     fused, coarse = [], []
     for one in (peak_of(NAMED[isa]) for isa in sets(asked) if isa in NAMED):
         steps = NUMBERS // (one.lanes * one.chains)
-        fused += [Case(peak_of(one.isa, steps // many, many), "c", Setting(many)) for many in counts]
+        fused += [peak(asked, peak_of(one.isa, steps // many, many), many) for many in counts]
     for dtype, units in CORE.items():
         here = [unit for unit in units if unit in features()]
-        coarse += [Case(Mma(dtype, unit, processors=many), "c", Setting(many)) for unit in here for many in counts]
+        coarse += [peak(asked, Mma(dtype, unit, processors=many), many) for unit in here for many in counts]
     contests = [
         Contest("peak/fp32", "how fast are multiply-adds in registers?", "isa and threads", tuple(fused)),
         Contest("peak/coarse", "how fast are products of bf16 and int8 in registers?", OPERATIONS, tuple(coarse)),
@@ -144,9 +154,11 @@ def peaks(asked: Request) -> list[Contest]:
 def width(asked: Request) -> list[Contest]:
     """Each set against the next narrower, on one thread and on all, in the same rounds."""
     each, counts, contests = sets(asked), threads(asked), []
+    if len(each) == 1 and each != ("default",):
+        raise UsageError(f"--isa {each[0]}: --width sets it against another; name two or more")
     for work in works(asked):
         for name, told in rivals(asked, work):
-            if not told or len(each) < 2:
+            if not told or len(each) == 1:
                 continue
             few = tuple(dict.fromkeys((counts[0], counts[-1])))
             cases = [case(asked, work.problem, name, many, isa) for many in few for isa in each]

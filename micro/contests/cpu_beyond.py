@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernels.devices.cpu import cores, instruction_sets
-from kernels.launch import Setting
+from kernels.errors import UsageError
 from kernels.ops.fma.fastest import peak_of
 from kernels.ops.fma.problem import BEFORE, CHAINS
 from kernels.ops.gemm.problem import Gemm
-from micro.contests.cpu import contest, named_threads, works
+from micro.contests.cpu import contest, named_sets, named_threads, peak, works
 from micro.planning.benchmark import Request
-from micro.planning.contest import Case, Contest
+from micro.planning.contest import Contest
 
 TIMES = (1, 2, 4)  # threads a core
 LIBRARIES = {"gemm": ("torch",), "activation": ("torch",), "softmax": ("torch",), "conv": ("torch",)}
@@ -51,5 +51,10 @@ def nested(asked: Request) -> list[Contest]:
 def clock(asked: Request) -> list[Contest]:
     """Light work of 128-bit vectors just after a millisecond of multiply-adds of each set."""
     light = replace(peak_of("sse"), chains=CHAINS)
-    cases = tuple(Case(replace(light, after=name), "c", Setting()) for name in BEFORE if name in instruction_sets())
+    if not works(asked):
+        return []
+    for option, named in (("threads", named_threads(asked)), ("isa", named_sets(asked))):
+        if named:
+            raise UsageError(f"--{option} {named[0]}: --clock is of one core, after each set; leave one of the two out")
+    cases = tuple(peak(asked, replace(light, after=name)) for name in BEFORE if name in instruction_sets())
     return [Contest("clock/sse", "does a wide set slow what follows?", "what ran before", cases)] if cases else []

@@ -55,8 +55,8 @@ def test_chains_of_a_peak_are_right(isa: str, steps: int) -> None:
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 10])
 def test_two_steps_in_an_instruction_each_halve_once(steps: int) -> None:
-    """As where a multiply-add adds to what it writes; compiled for this processor."""
-    function = build.address(fma.SOURCE, "fma_chains10", ("-DACCUMULATES",))
+    """As where a multiply-add adds to what it writes; compiled for a set of this processor, of single precision."""
+    function = build.address(fma.SOURCE, "fma_chains10", (*ISA[HERE[0]][1], "-DACCUMULATES"))
     chains, lanes = 10, 64
     d, x = np.arange(lanes, dtype="f4"), np.ones((chains, lanes), "f4")
     held = fma.Argument(d.ctypes.data, x.ctypes.data, steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -107,7 +108,8 @@ def test_refusals_name_the_option(name: str, change: dict[str, Any], remedy: str
 
 def test_one_thread() -> None:
     for row in ROWS.values():
-        with pytest.raises(Unavailable, match="--threads 1"):
+        several = row.name == "direct" and SMALL.direction != "wgrad"  # of which each has images of its own
+        with nullcontext() if several else pytest.raises(Unavailable, match="--threads 1"):
             row.prepare(SMALL, CPU, Setting(threads=2))
 
 

@@ -4,24 +4,49 @@ from __future__ import annotations
 
 import sys
 
+from kernels.ops.chain.problem import Chain
+from kernels.ops.gemm.problem import Gemm
 from kernels.ops.pages.problem import SMALL_PAGE, Pages
 from kernels.ops.transfer.problem import Transfer
 from micro.answers import transfer as answers
+from micro.answers import transfer_curve
+from micro.answers import transfer_steps as step_answers
 from micro.command.line import main
 from micro.contests import transfer as contests
+from micro.contests import transfer_steps as steps
 from micro.planning.benchmark import Benchmark, Question, Useful
 
 QUESTIONS = {
     "curve": Question(
-        "how long do 1 KiB to 1 GiB take? What does a call cost, what does memory give?", contests.curve, answers.curve
+        "how long do 1 KiB to 1 GiB take? What does a call cost, what does each level of the memory give? (a minute)",
+        contests.curve,
+        transfer_curve.curve,
+        seconds=60.0,
+    ),
+    "team": Question(
+        "from which size on do several threads pay, and is our copy as fast as the libraries'? (a minute)",
+        contests.team,
+        transfer_curve.team,
+        seconds=60.0,
+        several=("threads",),
     ),
     "gradients": Question("how long do gradients of eight networks take?", contests.gradients, answers.gradients),
     "layers": Question(
         "one buffer, or one a layer? (--buffers fcn-s: of that network)", contests.layers, answers.layers
     ),
     "processes": Question("what does the way into another process cost?", contests.processes, answers.processes),
+    "duplex": Question(
+        "do transfers there and back pay at once, instead of one after the other?", steps.duplex, step_answers.duplex
+    ),
+    "feed": Question(
+        "what do a batch, a carried state and a wait cost each step?", steps.feed, step_answers.feed, seconds=40.0
+    ),
+    "chain": Question(
+        "what does a share of a chain of kernels cost that only another memory has?", steps.chain, step_answers.chain
+    ),
     "first_touch": Question("what do new memory and huge pages change?", contests.first_touch, answers.first_touch),
 }
+# A case of another operation is repeated by a line of this command with that operation's axes.
 OTHERS = (
     Benchmark(
         Pages,
@@ -29,16 +54,28 @@ OTHERS = (
         sweep={"what": ("copy",), "memory": ("touched", "fresh"), "size": (contests.MEMORY,), "page": (SMALL_PAGE,)},
         questions={},
     ),
+    Benchmark(
+        Chain,
+        "A chain of kernels, some in another process.",
+        sweep={"size": (steps.CHAINED,), "links": (steps.LINKS,), "elsewhere": (0,)},
+        questions={},
+    ),
+    Benchmark(
+        Gemm,
+        "The products beside which a step's transfers stand.",
+        sweep={"m": (steps.BATCH,), "n": (steps.OUTPUTS,), "k": (steps.INPUTS,)},
+        questions={},
+    ),
 )
 BENCHMARK = Benchmark(
     Transfer,
     "Numbers moved from one memory into another, within a process and between two. Without another question: --curve.",
-    sweep={"size": (1 << 20,)},
+    sweep={"size": (0,)},
     questions=QUESTIONS,
     useful=(Useful("--curve"), Useful("--gradients")),
     small="--size 4096",
     default="curve",
-    sweeping=("waits",),
+    sweeping=("waits", "back"),
     limiting=("size",),
     others=OTHERS,
 )

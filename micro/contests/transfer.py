@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from kernels.catalog import find
+from kernels.devices import open_device
 from kernels.errors import UsageError
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.transfer.gradients import GRADIENTS
 from kernels.ops.transfer.problem import ONE, Transfer
-from kernels.ops.transfer.variants import PEER
+from kernels.ops.transfer.variants import PEER, PLAIN, TEAM
 from kernels.variant import DEFAULT
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-CURVE = tuple(KIB << 2 * i for i in range(11))  # 1 KiB … 1 GiB
+CURVE = tuple(KIB << i for i in range(21))  # 1 KiB … 1 GiB: three and more in every level of the memory
+TEAMS = tuple(MIB << 2 * i for i in range(6))  # 1 MiB … 1 GiB
+BETWEEN = (KIB, 256 * KIB, 4 * MIB, 64 * MIB)  # two processes
+LEAST = 64 * KIB  # below, thousands of copies within a process take as long as one into another
 PART = 16  # a contest takes up to 8 of its operands, and half of what is free may be taken
+OF_CASE = 6  # of each case in each worker: two operands, as much play for their placement, half of it left free
 MEMORY = 128 * MIB
 PIECES = ("resnet-50", "resnet-56")  # of many layers, large and small ones
 
@@ -25,14 +31,16 @@ def _named(asked: Request, axis: str, default: Sequence[object]) -> tuple[object
     return tuple(asked.axes[axis] if axis in asked.given else default)
 
 
-def sizes(asked: Request, default: Sequence[int]) -> list[int]:
-    """Those that a person named, or of the question's those that there is room for."""
+def sizes(asked: Request, default: Sequence[int], part: int = PART) -> list[int]:
+    """Those that a person named, or of the question's those that are at most such a part of what is free."""
     if "size" in asked.given:
         return list(asked.axes["size"])
-    from kernels.devices import open_device
+    return [size for size in default if size <= _free(asked) // part]
 
-    most = open_device(asked.settings[0].device).limits().memory // PART
-    return [size for size in default if size <= most]
+
+def _free(asked: Request) -> int:
+    """Bytes of the first device's memory."""
+    return open_device(asked.settings[0].device).limits().memory
 
 
 def ways(asked: Request, *roles: str) -> tuple[str, ...]:
@@ -72,8 +80,8 @@ def layers(asked: Request) -> list[Contest]:
     for net in _named(asked, "buffers", PIECES):
         if net == ONE:
             raise UsageError(f"--buffers {net}: --layers sets it against one a layer; name a network")
-        size = GRADIENTS[str(net)].nbytes
-        whole, parts = Transfer(size), Transfer(size, str(net))
+        parts = Transfer(0, str(net))
+        whole = Transfer(parts.size)
         for name in ways(asked, DEFAULT, PEER):
             forms = (whole, parts, replace(parts, waits="each")) if name in asked.rows(PEER) else (whole, parts)
             cases = tuple(asked.case(form, name) for form in forms)
@@ -83,18 +91,56 @@ def layers(asked: Request) -> list[Contest]:
 
 
 def processes(asked: Request) -> list[Contest]:
-    """Ways into another process against a copy within one."""
-    first = "memcpy" if "variant" not in asked.given else asked.variants[0]
-    names = tuple(dict.fromkeys((first, *ways(asked, PEER))))
+    """Ways into another process against a copy within one, unless that is too short; the system's own copy, straight
+    from one memory into the other, against the one through shared memory."""
+    contests = []
+    every = ways(asked, PEER)
+    for problem in (Transfer(size) for size in sizes(asked, BETWEEN)):
+        within = asked.rows(PLAIN) if problem.size >= LEAST and "variant" not in asked.given else ()
+        names = (*within, *every)
+        pairs = [(0, i) for i in range(1, len(names))]
+        if within and {"shared", "vm"} <= set(names):
+            pairs.append((names.index("shared"), names.index("vm")))
+        cases = tuple(asked.case(problem, name) for name in names)
+        question = "what does the way into another process cost?"
+        contests.append(Contest(f"process/{problem.name}", question, "variant", cases, tuple(pairs)))
+    return contests
+
+
+def team(asked: Request) -> list[Contest]:
+    """Each way by one thread and by several; our copies by several against what the others do at best. Where there is
+    room for fewer cases, these alone."""
+    if "threads" in asked.device.refuses:
+        return []
+    several = dict.fromkeys(setting.threads for setting in asked.settings if setting.threads > 1)
+    counts = tuple(several) or (open_device(asked.settings[0].device).limits().cores,)
+    if counts == (1,):
+        raise UsageError("--team: this process may use one core; allow it several")
+    names = [name for name in ways(asked) if name in asked.rows()]
+    by_team = [name for name in names if name in asked.rows(TEAM)]
+    alone = [(name, 1) for name in names if name not in by_team]
+    fewer = alone + [(name, count) for count in counts for name in by_team]
+    forms = [(name, 1) for name in by_team] + fewer
+    part = OF_CASE * (1 + len(counts))
     return [
-        Contest(
-            f"process/{problem.name}",
-            "what does the way into another process cost?",
-            "variant",
-            tuple(asked.case(problem, name) for name in names),
-        )
-        for problem in (Transfer(size) for size in sizes(asked, CURVE[:1] + CURVE[4:9:2]))
+        _by_team(asked, Transfer(size), forms if size <= _free(asked) // (part * len(forms)) else fewer)
+        for size in (sizes(asked, TEAMS, part * len(fewer)) if forms else ())
     ]
+
+
+def _by_team(asked: Request, problem: Transfer, forms: Sequence[tuple[str, int]]) -> Contest:
+    """`forms`: variant and threads."""
+    cases = [asked.case(problem, name, replace(asked.settings[0], threads=count)) for name, count in forms]
+    team_of = [form for form in forms if form[1] > 1]
+    pairs = [(forms.index((name, 1)), forms.index((name, n))) for name, n in team_of if (name, 1) in forms]
+    by_team = asked.rows(TEAM)
+    for name, count in team_of:
+        if find(asked.op, name).provider == "suite":
+            rivals = [x for x in forms if x[1] == (count if x[0] in by_team else 1)]
+            others = [x for x in rivals if find(asked.op, x[0]).provider != "suite"]
+            pairs += [(forms.index(other), forms.index((name, count))) for other in others]
+    question = "do several threads pay, and is our copy as fast as the libraries'?"
+    return Contest(f"team/{problem.name}", question, "variant and threads", tuple(cases), tuple(pairs))
 
 
 def first_touch(asked: Request) -> list[Contest]:

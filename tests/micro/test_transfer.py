@@ -12,18 +12,28 @@ import pytest
 from kernels.devices.cpu import Cpu, cores
 from kernels.errors import Unavailable, UsageError, WrongResult
 from kernels.launch import Launch, Setting
+from kernels.ops.chain import Chain
 from kernels.ops.transfer import Transfer, copies, peers, variants
 from kernels.ops.transfer.gradients import GRADIENTS
 from kernels.variant import Variant
 from micro import transfer
-from micro.answers import transfer as answers
-from micro.planning.contest import Contest
+from micro.planning.contest import Case, Contest, parse
 from micro.planning.options import request
+from micro.planning.repeat import Repeat
 from micro.planning.request import planned
 from micro.worker.check import check
 
 LAYERS = Transfer(GRADIENTS["alexnet-r"].nbytes, "alexnet-r")
-PROBLEMS = (Transfer(4), Transfer(4 * 1003), Transfer(1 << 20), LAYERS, Transfer(LAYERS.size, "alexnet-r", "each"))
+# The last ones: of several chunks of a ring, and no whole number of them.
+PROBLEMS = (
+    Transfer(4),
+    Transfer(4 * 1003),
+    Transfer(1 << 20),
+    LAYERS,
+    Transfer(0, "alexnet-r", "each"),
+    Transfer(4000, "hundred", "each"),
+    Transfer((3 << 20) + 4, back="along"),
+)
 # Bytes of the literature, one by one.
 BYTES = {
     "fcn-s": 471_990_784,
@@ -47,7 +57,8 @@ def right(variant: Variant[Any], problem: Transfer, threads: int = 1) -> None:
 @pytest.mark.parametrize("variant", variants.VARIANTS, ids=lambda variant: variant.name)
 def test_every_way_is_right(variant: Variant[Any], problem: Transfer) -> None:
     if why := variant.accepts(problem):
-        assert problem.waits == "each" and "--waits once" in why and variants.PEER not in variant.roles
+        option = "--waits once" if problem.waits == "each" else "--back after"
+        assert option in why and (variants.PEER not in variant.roles or option == "--back after")
         return
     if variant.missing():
         pytest.skip(str(variant.missing()))
@@ -114,10 +125,41 @@ def test_gradients_have_the_sizes_of_the_texts() -> None:
     assert [len(part) for part in copies.parts(LAYERS, x)] == [2432, 25632, 51264, 5770]
 
 
-@pytest.mark.parametrize(("fields", "why"), [((3,), "take 4 or more"), ((6,), "a multiple of 4")])
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ((3,), "--size 3: take 4 or more"),
+        ((-4,), "--size -4: take 4 or more"),
+        ((6,), "--size 6: take a multiple of 4"),
+        ((4, "hundred"), "--size 4: take a multiple of 400"),
+        ((4096, "fcn-r"), "--size 4096: the gradient of --buffers fcn-r has 56823848 bytes; leave one of the two out"),
+        ((0, "nobody"), "--buffers nobody: there are one, hundred, fcn-s"),
+    ],
+)
 def test_sizes_that_are_none_are_usage(fields: Any, why: str) -> None:
-    with pytest.raises(UsageError, match=why):
+    with pytest.raises(UsageError, match=f"^{why}"):
         Transfer(*fields)
+
+
+def test_a_size_is_the_gradients_where_none_is_named_and_stands_in_the_name() -> None:
+    assert Transfer(0).size == 1 << 20 and Transfer(0, "hundred").size == (1 << 20) // 400 * 400
+    own = Transfer(0, "fcn-r")
+    assert own.name == "transfer/size:56823848/buffers:fcn-r"
+    assert parse(f"{own.name}/variant:c/threads:1").problem == own
+
+
+def test_a_size_beside_a_network_is_refused_by_the_command() -> None:
+    every = contests("--buffers", "fcn-r", "--variant", "c")
+    assert [case.problem.name for x in every for case in x.cases] == ["transfer/size:56823848/buffers:fcn-r"]
+    with pytest.raises(UsageError, match=r"^--size 4096: the gradient of --buffers fcn-r"):
+        contests("--buffers", "fcn-r", "--size", "4096", "--variant", "c")
+
+
+def test_a_route_is_tried_once_in_a_process() -> None:
+    peers._usable.cache_clear()
+    for problem in PROBLEMS[:3]:
+        peers.prepare("pipe", problem, Cpu(), Setting())
+    assert peers._usable.cache_info().misses == 1
 
 
 def contests(*words: str) -> list[Contest]:
@@ -134,7 +176,7 @@ def test_by_default_it_is_every_size_from_a_kibibyte_on() -> None:
     assert every == contests("--curve")
     sizes = [x.cases[0].problem.size for x in every]  # type: ignore[attr-defined]
     assert sizes[0] == 1 << 10 and sizes[-1] >= 1 << 26
-    assert sizes == [(1 << 10) << 2 * i for i in range(len(sizes))]
+    assert sizes == [(1 << 10) << i for i in range(len(sizes))]
 
 
 def test_each_question_compares_what_it_names() -> None:
@@ -148,15 +190,72 @@ def test_each_question_compares_what_it_names() -> None:
     assert len(contests("--gradients", "--size", "56823848")) == 1
 
 
-def test_a_line_is_found_with_its_interval_and_what_it_leaves() -> None:
-    exact = answers.fit({size: 1e-6 + size / 1e10 for size in (1 << 10, 1 << 14, 1 << 18, 1 << 22)})
-    assert exact is not None
-    assert exact.latency == pytest.approx((1e-6,) * 3, rel=1e-6) and exact.rate == pytest.approx((1e10,) * 3, rel=1e-6)
-    bent = answers.fit({1 << 10: 1e-6, 1 << 14: 2e-6, 1 << 18: 2e-5, 1 << 22: 8e-4})
-    assert bent is not None and bent.latency[1] < bent.latency[0] < bent.latency[2] and abs(bent.worst) > 0.1
-    assert answers.fit({1: 1.0, 2: 2.0, 3: 3.0}) is None
+def named(every: list[Contest]) -> list[tuple[str, list[str], list[tuple[str, str]]]]:
+    """Of each contest its first word, its cases, and its pairs, without the size."""
+    told = []
+    for x in every:
+        short = [f"{case.problem.op} {case.variant} {case.setting.threads}" for case in x.cases]
+        told.append((x.name.partition("/")[0], short, [(short[i], short[j]) for i, j in x.comparisons]))
+    return told
 
 
-def test_the_texts_figure_is_worked_out() -> None:
-    told = answers.published()
-    assert "7.1 ms at 8 GB/s" in told and "25.53 to 25.55 ms" in told and told.endswith("are 25.61 ms.")
+def test_a_short_copy_is_set_beside_no_process_that_would_take_a_thousand_times_as_long() -> None:
+    (_, cases, _), (_, more, pairs) = named(contests("--processes", "--size", "4096,1048576"))
+    assert "transfer memcpy 1" not in cases and more[0] == "transfer memcpy 1"
+    assert ("transfer shared 1", "transfer vm 1") in pairs
+
+
+def test_a_team_is_set_beside_each_way_alone_and_ours_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
+    ((_, cases, pairs),) = named(contests("--team", "--size", "1048576"))
+    assert cases[:3] == ["transfer c 1", "transfer c-stream 1", "transfer torch 1"] and len(cases) == 8
+    assert pairs[:3] == [(f"transfer {x} 1", f"transfer {x} 4") for x in ("c", "c-stream", "torch")]
+    rivals = ("memcpy 1", "numpy 1", "torch 4")
+    assert pairs[3:] == [(f"transfer {a}", f"transfer {b} 4") for b in ("c", "c-stream") for a in rivals]
+    ((_, cases, _),) = named(contests("--team", "--size", "1048576", "--threads", "2,3", "--variant", "c"))
+    assert cases == ["transfer c 1", "transfer c 2", "transfer c 3"]
+
+
+def test_where_fewer_cases_have_room_single_threads_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 2)
+    monkeypatch.setattr("micro.contests.transfer._free", lambda asked: 70 << 20)
+    assert [len(cases) for _, cases, _ in named(contests("--team"))] == [5]
+
+
+def test_one_core_has_no_team(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 1)
+    with pytest.raises(UsageError, match=r"^--team: this process may use one core"):
+        contests("--team")
+
+
+def test_a_step_hands_over_a_batch_a_state_and_what_it_waits_for() -> None:
+    fed, carried, *waits = contests("--feed")
+    assert [case.problem.name for case in fed.cases[:2]] == ["gemm/m:64/n:2048/k:26752", "transfer/size:6848512"]
+    assert [case.problem.name for case in carried.cases[:2]] == ["gemm/m:128/n:1024/k:512", "transfer/size:524288"]
+    assert fed.differs.startswith("work: differs") and carried.differs.startswith("work: differs")
+    assert [case.variant for case in fed.cases] == ["openblas", "memcpy", *peers.ROUTES]
+    assert [x.name.rpartition(":")[2] for x in waits] == list(peers.ROUTES)
+    assert {x.differs for x in waits} == {"waits"}
+    assert [case.problem.waits for case in waits[0].cases] == ["once", "each"]  # type: ignore[attr-defined]
+    assert len(waits[0].cases[0].problem.lengths) == 100  # type: ignore[attr-defined]
+
+
+def test_both_directions_differ_in_when_it_goes_back_alone() -> None:
+    every = contests("--duplex")
+    assert {x.differs for x in every} == {"back"} and {case.variant for x in every for case in x.cases} == {"shared"}
+
+
+def test_a_chain_differs_in_its_share_alone() -> None:
+    every = contests("--chain")
+    assert [x.cases[0].variant for x in every] == list(peers.ROUTES)
+    assert [case.problem for case in every[0].cases] == [Chain(1 << 18, 16, share) for share in (0, 1, 4, 16)]
+
+
+@pytest.mark.parametrize("question", ["--feed", "--duplex", "--chain", "--team", "--processes", "--first-touch"])
+def test_every_case_is_repeated_by_its_own_command(question: str) -> None:
+    for case in {case for x in contests(question) for case in x.cases}:
+        assert case.problem in {c.problem for x in contests(*axes_of(case)) for c in x.cases}, case.name
+
+
+def axes_of(case: Case) -> list[str]:
+    return Repeat("transfer", transfer.BENCHMARK.swept).line(case).split()[3:]

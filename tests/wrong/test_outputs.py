@@ -18,6 +18,7 @@ from kernels.launch import Launch, Setting
 from kernels.ops.activation.problem import Activation
 from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.cast.problem import Cast
+from kernels.ops.chain.problem import Chain
 from kernels.ops.conv.problem import Conv
 from kernels.ops.dropout.problem import Dropout
 from kernels.ops.fft.problem import Fft
@@ -52,6 +53,7 @@ PROBLEMS: tuple[Problem, ...] = (
     BiasAct(6, 5),
     BiasAct(6, 5, phase="dgrad"),
     Cast(24),
+    Chain(1024, 4),
     Dropout(4096),
     Fft(3, 6, 4),
     Fft(3, 5, 5, "c2r"),

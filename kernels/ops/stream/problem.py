@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from kernels import places
+from kernels import moved
 from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Stream(Problem):
     def special(self) -> dict[str, tuple[float, ...]]:
         if self.kind == "triad":
             return {"a": (math.nan,), "b": (-math.inf,)}
-        return {"a": (math.nan,) if self.kind == "read" else (math.nan, math.inf)}
+        return {"a": (math.nan,) if self.kind == "read" else moved.SPECIAL}
 
     def operands(self) -> tuple[Operand, ...]:
         row = (1, self.count)
@@ -62,11 +62,10 @@ class Stream(Problem):
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
         if self.kind == "read":
             return super().excerpt(rng)
-        row = (*places.every((1,)), places.elements(rng, self.count))
-        return Excerpt(replace(self, size=4 * len(row[1])), {x.name: row for x in self.operands()})
+        return moved.some(self, rng, self.count)
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        a: Array = x["a"].astype("f8")
+        a = moved.truth(x["a"])
         if self.kind == "read":
             return {"y": a.sum(keepdims=True)}
         return {"y": a if self.kind == "copy" else a + SCALE * x["b"]}
@@ -77,5 +76,5 @@ class Stream(Problem):
         if self.kind == "read":
             return {"y": 16 * u * np.abs(x["a"]).sum(keepdims=True, dtype=np.float64)}
         if self.kind == "copy":
-            return {"y": np.zeros_like(want["y"])}
+            return {"y": moved.exactly(want["y"])}
         return {"y": 2 * u * (np.abs(x["a"]) + SCALE * np.abs(x["b"]))}

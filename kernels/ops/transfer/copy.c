@@ -19,6 +19,9 @@ enum { LANES = 4 };
 enum { LANES = 4 };
 #endif
 enum { AT_ONCE = 4, LINE = 64 };
+/* Past the caches so many pages in turn, so many floats of each, as the C library's memcpy copies what is large (glibc:
+ * large_memcpy_4x): several pages are fetched ahead at once, where page after page leaves memory waiting. */
+enum { PAGES = 4, PAGE = 1024, TURN = 64 };
 
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4)));
 
@@ -53,6 +56,10 @@ static int64_t past(float *y, const float *x, int64_t count)
     int64_t i = -(uintptr_t)y % LINE / sizeof *y; /* a line begins there */
     if (i >= count) return 0;
     for (int64_t j = 0; j < i; j++) y[j] = x[j];
+    for (; i + PAGES * PAGE <= count; i += PAGES * PAGE)
+        for (int64_t j = i; j < i + PAGE; j += TURN)
+            for (int64_t p = j; p < j + PAGES * PAGE; p += PAGE)
+                for (int s = 0; s < TURN; s += LANES) STREAM(y + p + s, *(const vec *)(x + p + s));
     for (; i + AT_ONCE * LANES <= count; i += AT_ONCE * LANES)
         for (int s = 0; s < AT_ONCE; s++) STREAM(y + i + s * LANES, *(const vec *)(x + i + s * LANES));
     return i;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-LENGTH = 4  # bytes of a number
+from kernels.moved import LENGTH
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 /* Floats sent to another process and back, buffer by buffer: through a ring in shared memory, by the system's copy between
  * processes (process_vm_readv), through two pipes, or through a TCP connection of the loopback device. The other process
- * keeps what it gets in memory of its own. Who waits spins for SPIN and sleeps then. */
+ * keeps what it gets in memory of its own, and may change it there before it sends it back. Who waits spins for SPIN and
+ * sleeps then. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,6 +24,7 @@
 
 enum { RING, CALL, PIPE, TCP }; /* routes */
 enum { SPIN = 30000 /* nanoseconds */, CHUNKS = 4, CHUNK = 256 << 10 /* bytes */, PIPE_BYTES = 1 << 20 };
+enum { AHEAD = 2 }; /* chunks on their way, where they come back along with those that go: fewer than CHUNKS */
 
 /* A number that one process raises and the other waits for. */
 typedef struct {
@@ -49,9 +51,14 @@ typedef struct {
     ring there, back;
 } common;
 
+/* What the other process does with what it got, before it sends it back. */
+typedef void change(float *at, int64_t count);
+
 typedef struct peer {
     common *both;
-    int64_t *lengths, buffers, bytes, each; /* floats of each buffer; each: the other's word is awaited after each */
+    int64_t *lengths, buffers, bytes; /* floats of each buffer */
+    int64_t each, along; /* the other's word is awaited after each; what arrived goes back along with what comes */
+    change *between;     /* null: nothing */
     int route, in, out; /* descriptors of this process' ends */
     pid_t other;
     float *own; /* the other's memory */
@@ -185,11 +192,35 @@ static int copying(peer *p, int way)
     return 1;
 }
 
+/* Through the ring in both directions at once: of the caller, chunk after chunk goes there, and comes back while the next
+ * ones go. */
+static void along_here(peer *p, char *x, char *y)
+{
+    for (int64_t sent = 0, got = 0; got < p->bytes;) {
+        int forth = sent < p->bytes && sent - got < AHEAD * CHUNK;
+        int64_t left = p->bytes - (forth ? sent : got), n = left < CHUNK ? left : CHUNK;
+        if (!through_ring(p, !forth, forth ? x + sent : y + got, n, forth)) return;
+        *(forth ? &sent : &got) += n;
+    }
+}
+
+/* The same, of the other process. */
+static int along_there(peer *p)
+{
+    for (int64_t i = 0; i < p->bytes; i += CHUNK) {
+        int64_t n = p->bytes - i < CHUNK ? p->bytes - i : CHUNK;
+        if (!through_ring(p, 0, (char *)p->own + i, n, 0) || !through_ring(p, 1, (char *)p->own + i, n, 1)) return 0;
+    }
+    return 1;
+}
+
 static int serve(peer *p)
 {
     if (!await(p, &p->both->begun, ++p->jobs)) return 0;
-    if (p->route == CALL) return copying(p, 0) && copying(p, 1);
-    return receiving(p, 0, p->own) && sending(p, 1, p->own);
+    if (p->along) return along_there(p);
+    if (!(p->route == CALL ? copying(p, 0) : receiving(p, 0, p->own))) return 0;
+    if (p->between) p->between(p->own, p->bytes / 4);
+    return p->route == CALL ? copying(p, 1) : sending(p, 1, p->own);
 }
 
 /* There and back: x arrives in the other's memory, and from there in y. */
@@ -198,6 +229,10 @@ void transfer_exchange(const argument *a)
     peer *p = a->peer;
     p->both->x = a->x, p->both->y = a->y;
     raise_to(&p->both->begun, ++p->jobs);
+    if (p->along) {
+        along_here(p, (char *)a->x, (char *)a->y);
+        return;
+    }
     if (!sending(p, 0, (float *)a->x)) return;
     if (p->route != CALL) {
         receiving(p, 1, a->y);
@@ -280,11 +315,12 @@ void transfer_close(peer *p)
 }
 
 /* A process that serves this route for buffers of these lengths; null where there is none. */
-peer *transfer_open(int32_t route, const int64_t *lengths, int64_t buffers, int64_t each)
+peer *transfer_open(int32_t route, const int64_t *lengths, int64_t buffers, int64_t each, int64_t along, change *between)
 {
     peer *p = calloc(1, sizeof *p);
     int fd[4] = {-1, -1, -1, -1};
-    p->route = route, p->buffers = buffers, p->each = each, p->lengths = malloc(sizeof *lengths * buffers);
+    p->route = route, p->buffers = buffers, p->each = each, p->along = along, p->between = between;
+    p->lengths = malloc(sizeof *lengths * buffers);
     memcpy(p->lengths, lengths, sizeof *lengths * buffers);
     for (int64_t i = 0; i < buffers; i++) p->bytes += 4 * lengths[i];
     p->both = mmap(0, sizeof *p->both, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -308,7 +344,7 @@ int32_t transfer_usable(int32_t route)
     const float x[2] = {1, 2};
     float y[2] = {0, 0};
     int64_t length = 2;
-    peer *p = transfer_open(route, &length, 1, 0);
+    peer *p = transfer_open(route, &length, 1, 0, 0, 0);
     if (!p) return 0;
     argument a = {x, y, p};
     transfer_exchange(&a);

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from kernels import places
+from kernels import moved
 from kernels.errors import UsageError
-from kernels.ops.transfer.gradients import GRADIENTS, LENGTH
+from kernels.moved import LENGTH
+from kernels.ops.transfer.gradients import GRADIENTS
 from kernels.problem import Excerpt, Operand, Problem, axis
 
 if TYPE_CHECKING:
@@ -15,28 +16,40 @@ if TYPE_CHECKING:
 
     from kernels.problem import Array, Arrays
 
-ONE = "one"
+ONE, HUNDRED = "one", "hundred"
+PIECES = 100  # buffers of HUNDRED
+USUAL = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
 class Transfer(Problem):
-    """y = x. `buffers`: in one buffer, or, of a network's gradient, in one for each layer, each by a call of its own.
-    `waits`: where another process takes part, when its word is awaited that all has arrived."""
+    """y = x. `size` of 0: as many bytes as the gradient of `buffers` has, else USUAL. `buffers`: in one, in a hundred
+    equal ones, or, of a network's gradient, in one for each layer, each by a call of its own. Where another process
+    takes part: `waits`, when its word is awaited that all has arrived, and `back`, when it sends back what it got.
+    Raises UsageError for a size that is not the gradient's."""
 
     op: ClassVar[str] = "transfer"
 
-    size: int = axis("bytes in all", low=LENGTH, said="bytes")
+    size: int = axis("bytes in all; 0: those of the gradient of --buffers, else 1 MiB", low=LENGTH, said="bytes")
     buffers: str = axis(
-        "one, or a network's: one a layer, in all as large as its gradient", ONE, choices=(ONE, *GRADIENTS), said="word"
+        "one, a hundred equal ones, or a network's: one a layer", ONE, choices=(ONE, HUNDRED, *GRADIENTS), said="word"
     )
     waits: str = axis("when the other process's word is awaited", "once", choices=("once", "each"))
+    back: str = axis(
+        "when the other process sends back: after all, or along with what comes", "after", choices=("after", "along")
+    )
 
     def __post_init__(self) -> None:
+        own = GRADIENTS[self.buffers].nbytes if self.buffers in GRADIENTS else 0
+        grain = LENGTH * (PIECES if self.buffers == HUNDRED else 1)
+        if self.size == 0:
+            object.__setattr__(self, "size", own or USUAL // grain * grain)
         super().__post_init__()
-        if self.buffers != ONE:
-            object.__setattr__(self, "size", GRADIENTS[self.buffers].nbytes)
-        if self.size % LENGTH:
-            raise UsageError(f"--size {self.size}: take a multiple of {LENGTH}")
+        if self.size % grain:
+            raise UsageError(f"--size {self.size}: take a multiple of {grain}")
+        if own and self.size != own:
+            named = f"--size {self.size}: the gradient of --buffers {self.buffers}"
+            raise UsageError(f"{named} has {own} bytes; leave one of the two out")
 
     @property
     def count(self) -> int:
@@ -45,6 +58,8 @@ class Transfer(Problem):
     @property
     def lengths(self) -> tuple[int, ...]:
         """Numbers of each buffer; they lie one behind the other."""
+        if self.buffers == HUNDRED:
+            return (self.count // PIECES,) * PIECES
         return (self.count,) if self.buffers == ONE else GRADIENTS[self.buffers].layers
 
     @property
@@ -62,22 +77,18 @@ class Transfer(Problem):
 
     @property
     def special(self) -> dict[str, tuple[float, ...]]:
-        return {"x": (float("nan"), float("inf"))}
+        return {"x": moved.SPECIAL}
 
     def operands(self) -> tuple[Operand, ...]:
         row = (1, self.count)
         return Operand("x", row, "in"), Operand("y", row, "out")
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        row = (*places.every((1,)), places.elements(rng, self.count))
-        part = replace(self, size=LENGTH * len(row[1]), buffers=ONE)
-        return Excerpt(part, {x.name: row for x in self.operands()})
+        return moved.some(self, rng, self.count, buffers=ONE)
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        return {"y": x["x"].astype("f8")}
+        return {"y": moved.truth(x["x"])}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """A number that was moved is the same."""
-        import numpy as np
-
-        return {"y": np.zeros_like(want["y"])}
+        return {"y": moved.exactly(want["y"])}

@@ -8,16 +8,30 @@ from typing import Any
 
 from kernels.libs import torch as torch_library
 from kernels.ops.transfer import copies, peers
-from kernels.ops.transfer.problem import Transfer
+from kernels.ops.transfer.problem import ONE, Transfer
 from kernels.problem import Work
-from kernels.variant import Variant
+from kernels.variant import DEFAULT, Variant
 
-PEER = "peer"  # the role of a way into another process
+PEER, TEAM, PLAIN = "peer", "team", "plain"  # roles: into another process; by several threads; for all
 
 
 def _at_once(problem: Transfer) -> str | None:
     """For what has all arrived when its call ends."""
+    if problem.back != "after":
+        return "nothing is sent back within a process: --back after"
     return None if problem.waits == "once" else "nobody's word is awaited within a process: --waits once"
+
+
+def _along(problem: Transfer) -> str | None:
+    """For the route whose chunks can come back while others go."""
+    if problem.back == "along" and (problem.buffers != ONE or problem.waits == "each"):
+        return "it goes back chunk by chunk: --buffers one --waits once, or --back after"
+    return None
+
+
+def _after(problem: Transfer) -> str | None:
+    """For the others."""
+    return None if problem.back == "after" else "only shared memory is written in both directions at once: --back after"
 
 
 def _through_memory(problem: Transfer) -> Work:
@@ -26,13 +40,14 @@ def _through_memory(problem: Transfer) -> Work:
 
 
 def _peer(name: str, work: Callable[[Transfer], Work] | None = None) -> Variant[Transfer]:
-    return Variant(name, "cpu", "suite", partial(peers.prepare, name), work=work, roles=(PEER,))
+    accepts = _along if name == "shared" else _after
+    return Variant(name, "cpu", "suite", partial(peers.prepare, name), accepts=accepts, work=work, roles=(PEER,))
 
 
 VARIANTS: tuple[Variant[Transfer], ...] = (
-    Variant("c", "cpu", "suite", partial(copies.own, False), accepts=_at_once),
-    Variant("c-stream", "cpu", "suite", partial(copies.own, True), accepts=_at_once),
-    Variant("memcpy", "cpu", "libc", copies.memcpy, accepts=_at_once),
+    Variant("c", "cpu", "suite", partial(copies.own, False), accepts=_at_once, roles=(DEFAULT, TEAM)),
+    Variant("c-stream", "cpu", "suite", partial(copies.own, True), accepts=_at_once, roles=(DEFAULT, TEAM)),
+    Variant("memcpy", "cpu", "libc", copies.memcpy, accepts=_at_once, roles=(DEFAULT, PLAIN)),
     Variant("numpy", "cpu", "numpy", copies.numpy_copies, accepts=_at_once, python=True),
     Variant(
         "torch",
@@ -43,6 +58,7 @@ VARIANTS: tuple[Variant[Transfer], ...] = (
         missing=torch_library.missing,
         kernel=torch_library.kernel,
         python=True,
+        roles=(DEFAULT, TEAM),
     ),
     _peer("shared", _through_memory),
     _peer("vm"),

@@ -1,0 +1,78 @@
+"""A chain of element-wise kernels, some of which only another process has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kernels import moved
+from kernels.errors import UsageError
+from kernels.moved import LENGTH
+from kernels.problem import Excerpt, Operand, Problem, axis
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array, Arrays
+
+KEPT = 63 / 64  # of a number in each kernel, the rest goes toward 1; as in chain.c
+MOST = 64  # kernels: of more a missing one would be hidden by the rounding of the others
+
+
+@dataclass(frozen=True)
+class Chain(Problem):
+    """y = x after `links` kernels v ← 63/64 v + 1/64, each over the whole vector; `elsewhere` of them, evenly spread,
+    in another process, which gets the vector and sends it back. Raises UsageError."""
+
+    op: ClassVar[str] = "chain"
+
+    size: int = axis("bytes of the vector", low=LENGTH, said="bytes")
+    links: int = axis("kernels one after another", 16, low=1)
+    elsewhere: int = axis("of them in another process", 0, low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size % LENGTH:
+            raise UsageError(f"--size {self.size}: take a multiple of {LENGTH}")
+        if self.links > MOST:
+            raise UsageError(f"--links {self.links}: take {MOST} or fewer")
+        if self.elsewhere > self.links:
+            raise UsageError(f"--elsewhere {self.elsewhere}: the chain has {self.links} kernels; take as many or fewer")
+
+    @property
+    def count(self) -> int:
+        return self.size // LENGTH
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.count * self.links
+
+    @property
+    def bytes(self) -> float:
+        """Each kernel reads and writes the vector."""
+        return 2.0 * self.size * self.links
+
+    @property
+    def graded(self) -> dict[str, int]:
+        return {"x": 1}
+
+    @property
+    def special(self) -> dict[str, tuple[float, ...]]:
+        return {"x": moved.SPECIAL}
+
+    def operands(self) -> tuple[Operand, ...]:
+        row = (1, self.count)
+        return Operand("x", row, "in"), Operand("y", row, "out")
+
+    def excerpt(self, rng: np.random.Generator) -> Excerpt:
+        return moved.some(self, rng, self.count)
+
+    def reference(self, x: Arrays) -> dict[str, Array]:
+        share = KEPT**self.links
+        return {"y": share * moved.truth(x["x"]) + (1 - share)}
+
+    def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
+        """Two roundings a kernel, of no more than |x| + 1."""
+        import numpy as np
+
+        return {"y": 2 * self.links * u * (np.abs(x["x"].astype("f8")) + 1)}

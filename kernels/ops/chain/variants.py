@@ -1,0 +1,51 @@
+"""A chain by each way into another process, which does its share there."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels import build
+from kernels.launch import Bind, Launch, Setting
+from kernels.maths import INT64, POINTER, alone
+from kernels.native import launch
+from kernels.ops.chain.problem import Chain
+from kernels.ops.transfer import peers
+from kernels.variant import Variant
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+SOURCE = Path(__file__).with_name("chain.c")
+
+
+class Argument(ctypes.Structure):
+    """`argument` of chain.c."""
+
+    _fields_ = (
+        *((name, POINTER) for name in ("x", "y", "peer", "exchange")),
+        *((name, INT64) for name in ("count", "links", "elsewhere")),
+    )
+
+
+def prepare(route: str, problem: Chain, device: object, setting: Setting) -> Bind:
+    """The other process is there whether it has a share or not. Raises Unavailable where the system forbids it."""
+    alone(setting)
+    peer = peers.Peer(route, (problem.count,), between=build.address(SOURCE, "chain_link"))
+    function, exchange = build.address(SOURCE, "chain_run"), build.address(peers.SOURCE, "transfer_exchange")
+    of = {"count": problem.count, "links": problem.links, "elsewhere": problem.elsewhere}
+
+    def bind(buffers: Sequence[Array]) -> Launch:
+        argument = Argument(peer=peer.place, exchange=exchange, **of)
+        return launch(function, argument, "xy", buffers, keep=(peer,))
+
+    return bind
+
+
+VARIANTS: tuple[Variant[Chain], ...] = tuple(
+    Variant(route, "cpu", "suite", partial(prepare, route)) for route in peers.ROUTES
+)
+FAMILIES: dict[str, Callable[[str], Variant[Any]]] = {}

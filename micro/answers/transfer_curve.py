@@ -1,0 +1,193 @@
+"""What the finished run of micro/transfer.py says of sizes: a line for each level of the memory, and what several
+threads bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from micro.answers.band import Pair, chosen, grouped, interval, verdict
+from micro.planning.contest import parse
+from reports import record, units
+from reports.record import Run
+
+if TYPE_CHECKING:
+    from kernels.problem import Array
+
+FEWEST = 3  # sizes of a line
+SURE = 0.95
+LARGE = 64 << 20  # bytes from which our copy is set beside the best
+PROMISED = 1 / 0.95  # of its time, at most
+BETTER = 0.5  # of the squares that a cut leaves, or it is none
+EDGE = 1.5  # times a cache, or a part of it: what lies between is in no level
+
+
+@dataclass(frozen=True)
+class Line:
+    """seconds = latency + bytes / rate from the size `first` to `last`, least squares of what is left as a share of
+    each time; ends of the 95 % intervals, a rate without an upper one None; the largest such share, and its size."""
+
+    first: int
+    last: int
+    latency: tuple[float, float, float]
+    rate: tuple[float, float, float | None]
+    worst: float
+    at: int
+
+
+def way(case: Any) -> str:
+    """`memcpy`, `c-stream with 2 threads`."""
+    threads: int = case.setting.threads
+    return str(case.variant) + f" with {threads} threads" * (threads > 1)
+
+
+def rate(each: float) -> str:
+    """Bytes a second."""
+    return units.scaled(each, "B/s")
+
+
+def timed(run: Run, kind: str) -> Iterator[tuple[Any, record.Result]]:
+    """Cases of a kind of contest that have a time, and their results."""
+    for contest in run.contests:
+        for result in contest.results if contest.contest.startswith(kind) else ():
+            if result.role == "measured" and result.seconds:
+                yield parse(result.name), result
+
+
+def fit(times: Mapping[int, float]) -> Line | None:
+    """By size in bytes; None of fewer sizes than FEWEST."""
+    import numpy as np
+    from scipy.special import stdtrit
+
+    if len(times) < FEWEST:
+        return None
+    sizes, seconds, found, left = _solved(times)
+    design = np.stack([1 / seconds, sizes / seconds], axis=1)
+    spread = np.linalg.inv(design.T @ design) * (left @ left) / (len(sizes) - 2)
+    half = float(stdtrit(len(sizes) - 2, 1 - (1 - SURE) / 2)) * np.sqrt(np.diag(spread))
+    (latency, slope), (wide, steep) = map(float, found), map(float, half)
+    worst, fastest = int(np.argmax(np.abs(left))), 1 / (slope - steep) if slope > steep else None
+    ends = (latency, latency - wide, latency + wide), (1 / slope, 1 / (slope + steep), fastest)
+    return Line(int(sizes[0]), int(sizes[-1]), *ends, abs(float(left[worst])), int(sizes[worst]))
+
+
+def _solved(times: Mapping[int, float]) -> tuple[Array, Array, Array, Array]:
+    """Sizes and seconds in order, latency and seconds a byte, what is left as shares of the times."""
+    import numpy as np
+
+    sizes, seconds = (np.array(x, float) for x in zip(*sorted(times.items()), strict=True))
+    design = np.stack([1 / seconds, sizes / seconds], axis=1)
+    found, *_ = np.linalg.lstsq(design, np.ones(len(sizes)), rcond=None)
+    return sizes, seconds, found, design @ found - 1
+
+
+def lines(times: Mapping[int, float], caches: Sequence[int]) -> list[Line]:
+    """One for each level that has enough sizes: both operands of a copy lie in a level, and not at its edge. Where the
+    last cache ends, which may be shared with others and seem larger than it is, the times say."""
+    levels: list[dict[int, float]] = []
+    rest = dict(sorted(times.items()))
+    for cache in sorted(caches)[:-1]:
+        inside = {size: rest.pop(size) for size in list(rest) if 2 * size * EDGE <= cache}
+        rest = {size: took for size, took in rest.items() if 2 * size > EDGE * cache}
+        levels.append(inside)
+    return [line for level in (*levels, *_halves(rest)) if (line := fit(level))]
+
+
+def _halves(times: dict[int, float]) -> list[dict[int, float]]:
+    """Cut in two where that leaves the least, unless one line is about as good."""
+    sizes = list(times)
+    cuts = [(sizes[:i], sizes[i:]) for i in range(FEWEST, len(sizes) - FEWEST + 1)]
+    parts = [[{size: times[size] for size in side} for side in cut] for cut in cuts]
+    if not parts:
+        return [times]
+    best = min(parts, key=_squares)
+    return best if _squares(best) < BETTER * _squares([times]) else [times]
+
+
+def _squares(parts: Sequence[Mapping[int, float]]) -> float:
+    return sum(float(left @ left) for *_, left in map(_solved, parts))
+
+
+def curve(run: Run) -> list[str]:
+    """A sentence a way: a line for each level of the memory."""
+    times: dict[str, dict[int, float]] = {}
+    for case, result in timed(run, "curve/"):
+        assert result.seconds is not None
+        times.setdefault(way(case), {})[case.problem.size] = result.seconds.median
+    caches = run.environment.facts.get("device", {}).get("caches", [])
+    sentences = [_of_way(name, by_size, lines(by_size, caches)) for name, by_size in times.items()]
+    if any("%" in sentence for sentence in sentences):
+        head = (
+            "What a call costs + how fast bytes move then [95 %], by level; how far the worst size lies off the line:"
+        )
+        sentences.insert(0, head)
+    return sentences
+
+
+def _of_way(name: str, times: dict[int, float], found: Sequence[Line]) -> str:
+    if not found:
+        least, most = min(times), max(times)
+        took = f"{units.binary(least)} in {units.seconds(times[least])}"
+        return f"{name}: {took}, {units.binary(most)} at {rate(most / times[most])}."
+    return f"{name}: {'; '.join(map(_line, found))}."
+
+
+def _line(line: Line) -> str:
+    """`1 KiB to 16 KiB 2.1 ns [1.9, 2.3] + 210 GB/s [190, 230], 4 %`"""
+    span = f"{units.binary(line.first)} to {units.binary(line.last)}"
+    _, low, high = line.latency
+    call = _spread(line.latency, "s")
+    if low <= 0:
+        call = f"under {units.seconds(high)}" if high > 0 else "nothing"
+    return f"{span} {call} + {_spread(line.rate, 'B/s')}, {100 * line.worst:.0f} %"
+
+
+def _spread(ends: tuple[float, float, float | None], unit: str) -> str:
+    """`2.10 ns [1.9, 2.3]`, ends in the unit of the middle; a dash where there is none."""
+    middle = units.scaled(ends[0], unit)
+    scale = float(middle.partition(" ")[0]) / ends[0]
+    low, high = ("–" if x is None else f"{scale * x:.3g}" for x in ends[1:])
+    return f"{middle} [{low}, {high}]"
+
+
+def team(run: Run) -> list[str]:
+    """From which size on several threads pay, by way; our best copy of large sizes beside the best of others."""
+    alone: dict[str, list[Pair]] = {}
+    large: list[str] = []
+    medians = {x.name: x.seconds.median for x in run.results if x.seconds}
+    for group in grouped(run, "team/"):
+        for pair in group:
+            if pair.baseline.variant == pair.contender.variant:
+                alone.setdefault(way(pair.contender), []).append(pair)
+        rivals = [pair for pair in group if pair.baseline.variant != pair.contender.variant]
+        if rivals and rivals[0].contender.problem.size >= LARGE:
+            large.append(_beside(rivals, medians))
+    return [*(_pays(name, pairs) for name, pairs in alone.items()), *large]
+
+
+def _pays(name: str, pairs: Sequence[Pair]) -> str:
+    by_size = sorted(pairs, key=lambda pair: pair.contender.problem.size)
+    told = ", ".join(f"{units.binary(x.contender.problem.size)} {interval(x.comparison)}" for x in by_size)
+    surely = [x.comparison.verdict == "faster" for x in by_size]
+    first = next((i for i in range(len(surely)) if all(surely[i:])), None)
+    if first is None:
+        return f"{name}, times what one takes: {told}; at the largest size it does not surely pay."
+    size = units.binary(by_size[first].contender.problem.size)
+    return f"{name}, times what one takes: {told}; from {size} on it surely pays."
+
+
+def _beside(rivals: Sequence[Pair], medians: Mapping[str, float]) -> str:
+    """Our fastest by several threads over the fastest of the others."""
+    ours = min({x.comparison.contender for x in rivals}, key=lambda name: medians[name])
+    pair = min((x for x in rivals if x.comparison.contender == ours), key=lambda x: medians[x.comparison.baseline])
+    x = pair.comparison
+    assert x.high is not None and x.low is not None
+    held = "held" if x.high <= PROMISED else "NOT held" if x.low > PROMISED else "not certain here"
+    several = chosen(len({one.comparison.baseline for one in rivals}))
+    size = units.binary(pair.contender.problem.size)
+    return (
+        f"{size}: our fastest copy by several threads, {way(pair.contender)}, takes "
+        f"{interval(x)} times the fastest other, {way(pair.baseline)}{several} ({verdict(x)}); promised is at most "
+        f"{PROMISED:.3f}: {held}."
+    )

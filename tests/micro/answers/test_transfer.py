@@ -1,0 +1,143 @@
+"""What runs of micro.transfer say: lines by level of the memory, what a team brings, shares of a step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kernels.launch import Setting
+from kernels.ops.chain import Chain
+from kernels.ops.gemm import Gemm
+from kernels.ops.transfer import Transfer
+from kernels.problem import Problem
+from micro.answers import transfer as answers
+from micro.answers import transfer_curve as curves
+from micro.answers import transfer_steps as steps
+from micro.planning.contest import Case
+from reports.record import Contest, Result, Run
+from tests.reports import made
+
+KIB, MIB = 1 << 10, 1 << 20
+CACHES = (48 * KIB, 2 * MIB, 300 * MIB)
+LEVELS = ((16 * KIB, 2e-9, 2e11), (MIB, 20e-9, 5e10), (16 * MIB, 1e-6, 2e10), (1 << 40, 1e-4, 1e10))
+
+
+def exact(size: int) -> float:
+    """Seconds, by the level that holds a copy of so many bytes; the last cache is smaller than the system says."""
+    latency, rate = next((latency, rate) for end, latency, rate in LEVELS if size <= end)
+    return latency + size / rate
+
+
+def test_a_line_is_found_with_its_interval_and_what_it_leaves() -> None:
+    line = curves.fit({size: 1e-6 + size / 1e10 for size in (1 << 10, 1 << 14, 1 << 18, 1 << 22)})
+    assert line is not None
+    assert line.latency == pytest.approx((1e-6,) * 3, rel=1e-6) and line.rate == pytest.approx((1e10,) * 3, rel=1e-6)
+    assert (line.first, line.last) == (1 << 10, 1 << 22)
+    bent = curves.fit({1 << 10: 1e-6, 1 << 14: 2e-6, 1 << 18: 2e-5, 1 << 22: 8e-4})
+    assert bent is not None and bent.latency[1] < bent.latency[0] < bent.latency[2] and bent.worst > 0.1
+    assert bent.rate[1] < bent.rate[0] and (bent.rate[2] is None or bent.rate[2] > bent.rate[0])
+    assert curves.fit({1: 1.0, 2: 2.0}) is None
+
+
+def test_each_level_has_its_own_line_and_the_last_cache_ends_where_the_times_say() -> None:
+    times = {KIB << i: exact(KIB << i) for i in range(21)}
+    found = curves.lines(times, CACHES)
+    spans = [(line.first, line.last) for line in found]
+    # 32 KiB and 1 MiB fill a cache with both operands: they are in no line.
+    assert spans == [(KIB, 16 * KIB), (64 * KIB, 512 * KIB), (2 * MIB, 16 * MIB), (32 * MIB, 1 << 30)]
+    for line, (_, latency, rate) in zip(found, LEVELS, strict=True):
+        assert line.latency[0] == pytest.approx(latency, rel=1e-3) and line.rate[0] == pytest.approx(rate, rel=1e-3)
+        assert line.worst < 1e-6
+
+
+def test_memory_without_a_bend_is_one_level_and_too_few_sizes_are_none() -> None:
+    even = {MIB << i: 1e-6 + (MIB << i) / 1e10 for i in range(1, 9)}
+    assert [(line.first, line.last) for line in curves.lines(even, CACHES)] == [(2 * MIB, 256 * MIB)]
+    assert curves.lines({KIB: 1e-9, 2 * KIB: 2e-9}, CACHES) == []
+    assert curves.lines({}, ()) == []
+
+
+def result(problem: Problem, variant: str, threads: int, seconds: float) -> Result:
+    case = Case(problem, variant, Setting(threads))
+    timed = replace(made.case(1).seconds, median=seconds)  # type: ignore[type-var]
+    return replace(made.case(1), name=case.name, variant=variant, threads=threads, op=problem.op, seconds=timed)
+
+
+def contest(name: str, *rows: tuple[Problem, str, int, float], verdict: str = "faster") -> Contest:
+    """Each against the first, seconds as ratios."""
+    results = [replace(result(*row), contest=name) for row in rows]
+    pairs = [
+        made.compared(x, results[0], row[3] / rows[0][3], verdict=verdict)
+        for x, row in zip(results[1:], rows[1:], strict=True)
+    ]
+    return Contest(name, "?", "?", tuple(results), tuple(pairs))
+
+
+def run(*contests: Contest) -> Run:
+    whole = made.run(*contests)
+    return replace(whole, environment=replace(whole.environment, facts={"device": {"caches": list(CACHES)}}))
+
+
+def test_the_curve_says_each_level_of_each_way() -> None:
+    sizes = [KIB << i for i in range(21)]
+    every = [contest(f"curve/{Transfer(size).name}", (Transfer(size), "memcpy", 1, exact(size))) for size in sizes]
+    head, told = curves.curve(run(*every))
+    assert head.startswith("What a call costs") and told.startswith("memcpy: 1 KiB to 16 KiB 2.00 ns [2, 2] + 200 GB/s")
+    assert "; 32 MiB to 1 GiB 100 µs [100, 100] + 10.0 GB/s [10, 10], 0 %." in told
+    (few,) = curves.curve(run(*every[:2]))
+    assert few == "memcpy: 1 KiB in 7.12 ns, 2 KiB at 167 GB/s."
+
+
+def team(size: int, alone: float, several: float, rival: float, verdict: str) -> Contest:
+    x = Transfer(size)
+    rows = (x, "c", 1, alone), (x, "c", 2, several), (x, "memcpy", 1, rival)
+    whole = contest(f"team/{x.name}", *rows, verdict=verdict)
+    _, ours, other = whole.results
+    beside = made.compared(ours, other, several / rival, verdict=verdict)
+    return replace(whole, comparisons=(whole.comparisons[0], beside))
+
+
+def test_a_team_says_from_where_it_pays_and_whether_the_promise_holds() -> None:
+    sizes = (MIB, 4 * MIB, 64 * MIB)
+    every = [team(size, 2.0, 1.0, 1.0, "faster" if size > MIB else "same") for size in sizes]
+    pays, large = curves.team(run(*every))
+    assert pays.startswith("c with 2 threads, times what one takes: 1 MiB 0.50 [") and "from 4 MiB on it surely" in pays
+    assert "64 MiB: our fastest copy by several threads, c with 2 threads, takes 1.00 [0.95, 1.05]" in large
+    assert large.endswith("promised is at most 1.053: held.")
+    *_, slow = curves.team(run(team(64 * MIB, 2.0, 1.0, 0.5, "slower")))
+    assert slow.endswith("NOT held.")
+    never, _ = curves.team(run(team(64 * MIB, 1.0, 1.0, 1.0, "same")))
+    assert never.endswith("at the largest size it does not surely pay.")
+
+
+def test_the_texts_figure_is_worked_out() -> None:
+    told = answers.published()
+    assert "7.1 ms at 8 GB/s" in told and "25.53 to 25.55 ms" in told and told.endswith("are 25.61 ms.")
+
+
+def test_shares_of_a_step_are_said_as_such() -> None:
+    product = Gemm(64, 2048, 26752), "openblas", 1, 50e-3
+    batch = Transfer(64 * 26752 * 4)
+    waits = [
+        (Transfer(409600, "hundred", waits), "pipe", 1, 1e-4 * (1 + 2 * (waits == "each")))
+        for waits in ("once", "each")
+    ]
+    told = steps.feed(
+        run(contest("feed/x", product, (batch, "memcpy", 1, 1e-3)), contest("wait/x", *waits, verdict="slower"))
+    )
+    assert told[0] == (
+        "The feed of a batch, 6.53 MiB, is 2 [1.9, 2.1] % by memcpy of the first product (64×26752 times 26752×2048 by "
+        "openblas)."
+    )
+    assert "4 KiB each by pipe take 3.00 [2.85, 3.15] times as long with a wait in each" in told[1]
+    assert "proxy" in told[2] and steps.feed(run()) == []
+
+
+def test_a_chain_and_both_directions_are_said() -> None:
+    links = [(Chain(1 << 18, 16, share), "shared", 1, 1e-4 * (1 + share)) for share in (0, 1, 16)]
+    told, _ = steps.chain(run(contest("interrupted/x", *links)))
+    assert "Of 16 element-wise kernels over 256 KiB" in told and "1: 2.00 [1.90, 2.10], 16: 17.00 [" in told
+    ways = [(Transfer(MIB, back=back), "shared", 1, seconds) for back, seconds in (("after", 2.0), ("along", 1.0))]
+    told, proxy = steps.duplex(run(contest("duplex/x", *ways)))
+    assert told.startswith("1 MiB there and back by shared") and "0.50 [" in told and "proxy" in proxy

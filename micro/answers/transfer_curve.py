@@ -119,7 +119,8 @@ def curve(run: Run) -> list[str]:
     sentences = [_of_way(name, by_size, lines(by_size, caches)) for name, by_size in times.items()]
     if any("%" in sentence for sentence in sentences):
         head = (
-            "What a call costs + how fast bytes move then [95 %], by level; how far the worst size lies off the line:"
+            "What a call costs + how fast bytes move then [95 %], by level of the memory, and how far the worst size "
+            "lies off (a byte that is read and written counts once):"
         )
         sentences.insert(0, head)
     return sentences
@@ -147,8 +148,13 @@ def _spread(ends: tuple[float, float, float | None], unit: str) -> str:
     """`2.10 ns [1.9, 2.3]`, ends in the unit of the middle; a dash where there is none."""
     middle = units.scaled(ends[0], unit)
     scale = float(middle.partition(" ")[0]) / ends[0]
-    low, high = ("–" if x is None else f"{scale * x:.3g}" for x in ends[1:])
+    low, high = ("–" if x is None else _figures(scale * x) for x in ends[1:])
     return f"{middle} [{low}, {high}]"
+
+
+def _figures(value: float) -> str:
+    """Three of them, and no power of ten."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def team(run: Run) -> list[str]:

@@ -69,9 +69,17 @@ def curve(asked: Request) -> list[Contest]:
 
 def gradients(asked: Request) -> list[Contest]:
     """A gradient of each network in one buffer."""
-    every = [Transfer(gradient.nbytes) for gradient in GRADIENTS.values()]
-    left = [problem for problem in every if problem.size in sizes(asked, [x.size for x in every])]
-    return _contests(asked, "gradient", left, "how long does a network's gradient take?")
+    room = sizes(asked, [gradient.nbytes for gradient in GRADIENTS.values()])
+    return [
+        Contest(
+            f"gradient/network:{net}/size:{gradient.nbytes}",
+            "how long does a network's gradient take?",
+            "variant",
+            tuple(asked.case(Transfer(gradient.nbytes), name) for name in ways(asked)),
+        )
+        for net, gradient in GRADIENTS.items()
+        if gradient.nbytes in room
+    ]
 
 
 def layers(asked: Request) -> list[Contest]:

@@ -6,11 +6,11 @@ import functools
 import itertools
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reports.record import Run
+from reports.record import Result, Run
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -186,3 +186,9 @@ def handle(**style: Any) -> Artist:
     from matplotlib.lines import Line2D
 
     return Line2D([], [], **{"linestyle": "none", "markersize": 6, **style})
+
+
+def doubts(results: Iterable[Result]) -> list[tuple[Artist, str]]:
+    """The hollow sign for the key, where there are any."""
+    statuses = ", ".join(sorted({x.status for x in results} - {"ok"}))
+    return [(handle(color=SOFT, marker="o", markerfacecolor="white"), statuses)] if statuses else []

@@ -67,9 +67,7 @@ def _lines(sheet: _style.Sheet, some: Sequence[Result], sweep: _sweep.Sweep, loo
         named[key] = _groups.case_label(case, sweep.keys) or case["variant"], case["variant"]
     drawn = _sweep.drawn(named, looks)
     sheet.entries += [(x.handle(), x.label) for x in drawn.values()]
-    doubts = ", ".join(sorted({x.status for x in some} - {"ok"}))
-    if doubts:
-        sheet.entries.append((_style.handle(color=_style.SOFT, marker="o", markerfacecolor="white"), doubts))
+    sheet.entries += _style.doubts(some)
     figure = sheet.figure(_sweep.height(sweep, 4.2))
     for axes, facet in zip(_sweep.panels(figure, sweep), sweep.facets, strict=True):
         _graduate(axes, some)

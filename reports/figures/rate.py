@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from reports import older, units
-from reports.figures import _axes, _groups, _rows, _style, _sweep
+from reports.figures import _axes, _caches, _groups, _rows, _style, _sweep
 from reports.record import READS, Contest, Result, Run
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         if untimed:
             sheet.notes.append(f"Not drawn, without a time: {untimed} of {len(group.measured)} cases.")
         sweep = _sweep.sweep([_groups.facts(x.result) for x in rates])
-        pictures.append((group.slug, _lines(sheet, content, sweep) if sweep else _table(sheet, content)))
+        full = _caches.sizes(run, timed, sweep.field) if sweep else {}
+        pictures.append((group.slug, _lines(sheet, content, sweep, full) if sweep else _table(sheet, content)))
     return pictures
 
 
@@ -175,30 +176,26 @@ def _frame(axes: Axes, content: Rates, peaks: dict[str, float], upright: bool) -
     _axes.quiet(axes)
 
 
-def _doubts(rates: Sequence[Rate]) -> list[tuple[Any, str]]:
-    """The hollow sign, where there are any."""
-    statuses = ", ".join(sorted({x.result.status for x in rates} - {"ok"}))
-    return [(_style.handle(color=_style.SOFT, marker="o", markerfacecolor="white"), statuses)] if statuses else []
-
-
-def _lines(sheet: _style.Sheet, content: Rates, sweep: _sweep.Sweep) -> Figure:
-    """Over the field that varies; a line for each variant and layout."""
+def _lines(sheet: _style.Sheet, content: Rates, sweep: _sweep.Sweep, full: Mapping[int, float]) -> Figure:
+    """Over the field that varies; a line for each variant and layout; where caches are full."""
     named = {}
     for key, i in sweep.lines.items():
         case = _groups.facts(content.rates[i].result)
         named[key] = _groups.case_label(case, sweep.keys) or case["variant"], case["variant"]
     drawn = _sweep.drawn(named, content.looks)
-    sheet.entries += [*((x.handle(), x.label) for x in drawn.values()), *_doubts(content.rates)]
+    sheet.entries += [*((x.handle(), x.label) for x in drawn.values()), *_style.doubts(x.result for x in content.rates)]
     inside = [[content.rates[i] for line in facet.lines for _, i in line.points] for facet in sweep.facets]
     flat = [content.peaks_of(rates, 1) for rates in inside]
     if not all(flat) and any(x.ceiling for x in content.rates):
         sheet.entries.append((_style.handle(**DOTTED), "ceiling"))
     elif any(x.by_reads for x in content.rates):
         sheet.entries.append((_style.handle(**DOTTED), "ceiling of reading the operands, where it is the lower one"))
+    sheet.entries += _caches.entry(full)
     figure = sheet.figure(_sweep.height(sweep, 3.6))
     for axes, facet, peaks in zip(_sweep.panels(figure, sweep), sweep.facets, flat, strict=True):
         _frame(axes, content, peaks, upright=True)
         _sweep.along(axes, sweep.field, facet, apart=False)
+        _caches.mark(axes, full)
         _curve(axes, content.rates, facet, reads_only=bool(peaks))
         for line in facet.lines:
             points = [(x, content.rates[i]) for x, i in line.points]
@@ -235,7 +232,7 @@ def _table(sheet: _style.Sheet, content: Rates) -> Figure:
     tick: Any = {"color": _style.SOFT, "markersize": 11, "markeredgewidth": 2}
     if any(x.ceiling for x in rates):
         sheet.entries.append((_style.handle(marker="|", **tick), "its ceiling"))
-    sheet.entries += _doubts(rates)
+    sheet.entries += _style.doubts(x.result for x in rates)
     peaks = content.peaks_of(rates, MOST_PEAKS)
     figure = sheet.figure(_rows.height(len(rates)) + 0.17 * len(peaks))
     every = _groups.case_labels([x.result for x in content.rates])

@@ -18,7 +18,8 @@ from micro.planning.benchmark import Benchmark, Question, Useful
 
 QUESTIONS = {
     "curve": Question(
-        "how long do 1 KiB to 1 GiB take? What does a call cost, what does each level of the memory give? (a minute)",
+        "how long do 1 KiB to 1 GiB take? What does a call cost, what does each level of the memory give? (a minute, "
+        "and two to check what is large)",
         contests.curve,
         transfer_curve.curve,
         seconds=60.0,

@@ -1,4 +1,5 @@
-"""What moves numbers: copies within a process, ways into another one."""
+"""What moves numbers: copies within a process, ways into another one. A GPU's (from pageable memory, pinned,
+write-combined, registered; there, and back) are rows of a table beside this one, in the same roles."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@ threads bring."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ FEWEST = 3  # sizes of a line
 SURE = 0.95
 LARGE = 64 << 20  # bytes from which our copy is set beside the best
 PROMISED = 1 / 0.95  # of its time, at most
-BETTER = 0.5  # of the squares that a cut leaves, or it is none
+BETTER = 0.1  # of the squares, at most, must be left by a cut: chance alone leaves half
 EDGE = 1.5  # times a cache, or a part of it: what lies between is in no level
 
 
@@ -91,18 +92,22 @@ def lines(times: Mapping[int, float], caches: Sequence[int]) -> list[Line]:
         inside = {size: rest.pop(size) for size in list(rest) if 2 * size * EDGE <= cache}
         rest = {size: took for size, took in rest.items() if 2 * size > EDGE * cache}
         levels.append(inside)
-    return [line for level in (*levels, *_halves(rest)) if (line := fit(level))]
+    return [line for level in (*levels, *_cut(rest)) if (line := fit(level))]
 
 
-def _halves(times: dict[int, float]) -> list[dict[int, float]]:
-    """Cut in two where that leaves the least, unless one line is about as good."""
+def _cut(times: dict[int, float]) -> list[dict[int, float]]:
+    """One part, or more where that leaves far less: a cache ends there, or a library turns to another way."""
     sizes = list(times)
-    cuts = [(sizes[:i], sizes[i:]) for i in range(FEWEST, len(sizes) - FEWEST + 1)]
-    parts = [[{size: times[size] for size in side} for side in cut] for cut in cuts]
-    if not parts:
-        return [times]
-    best = min(parts, key=_squares)
-    return best if _squares(best) < BETTER * _squares([times]) else [times]
+    best = [times]
+    for count in range(1, len(sizes) // FEWEST):
+        every = itertools.combinations(range(FEWEST, len(sizes) - FEWEST + 1), count)
+        bounds = [(0, *cuts, len(sizes)) for cuts in every]
+        long = [x for x in bounds if all(b - a >= FEWEST for a, b in itertools.pairwise(x))]
+        parts = [[{size: times[size] for size in sizes[a:b]} for a, b in itertools.pairwise(x)] for x in long]
+        least = min(parts, key=_squares)
+        if _squares(least) < BETTER * _squares(best):
+            best = least
+    return best
 
 
 def _squares(parts: Sequence[Mapping[int, float]]) -> float:

@@ -29,8 +29,8 @@ void divided_run(const divided *d)
 {
 #pragma omp parallel num_threads((int)d->threads)
     {
-        int64_t pieces = (d->total + d->grain - 1) / d->grain, me = omp_get_thread_num();
-        int64_t from = pieces * me / d->threads * d->grain, to = pieces * (me + 1) / d->threads * d->grain;
+        int64_t pieces = (d->total + d->grain - 1) / d->grain, me = omp_get_thread_num(), many = omp_get_num_threads();
+        int64_t from = pieces * me / many * d->grain, to = pieces * (me + 1) / many * d->grain;
         if (to > d->total) to = d->total;
         if (from < to) {
             _Alignas(64) char argument[MOST];

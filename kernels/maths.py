@@ -46,10 +46,12 @@ def prepared(
     argument: Callable[[Any], tuple[ctypes.Structure, tuple[object, ...]]],
     scratch: Callable[[Any], int] = lambda problem: 0,
     axis: Callable[[Any], own.Axis] | None = None,
+    told: bool = True,
 ) -> Callable[[Any, Any, Any], Bind]:
     """A `prepare` for `symbol(problem)` of a C file. `argument(problem)` is a fresh structure, its fields named as
     the operands, and what must be kept alive with it; `scratch` bytes of its own stand in a field of that name.
-    `axis(problem)` is what several threads divide; without, it runs on one."""
+    `axis(problem)` is what several threads divide; without, it runs on one. `told`: whether the file's registers are
+    this function's."""
 
     def prepare(problem: Any, device: Any, setting: Setting) -> Bind:
         outer = axis(problem) if axis else None
@@ -58,7 +60,7 @@ def prepared(
             outer = ALONE
         compiler_flags = (*flags(), *own.flags(setting))
         function = build.address(source, symbol(problem), compiler_flags)
-        kernel = own.compiled(source, compiler_flags, setting)
+        kernel = own.compiled(source, compiler_flags, setting) if told else None
         names = [operand.name for operand in problem.operands()]
         size = scratch(problem)
         block = device.allocate(size) if size else None

@@ -11,8 +11,8 @@ WIDEST = {"zmm": 512, "ymm": 256, "xmm": 128}  # bits
 
 @functools.cache
 def widest(path: Path) -> int | None:
-    """Bits of the widest register in the code of a shared object; None where no disassembler is here to tell (objdump,
-    which comes with the assembler that gcc calls)."""
+    """Bits of the widest register in the code of a shared object; None where there is none, or no disassembler that
+    tells (objdump, which comes with the assembler that gcc calls)."""
     import shutil
     import subprocess
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from micro.answers.band import Pair, grouped, interval
+from micro.answers.band import grouped, interval
 from micro.answers.simd import faster
 from micro.planning.contest import parse
 from reports import record, stats, units
 from reports.record import Run
 
 SETS = {"sse4.2": "SSE4.2", "avx": "AVX", "avx2": "AVX2", "avx512": "AVX-512", "default": "its own choice"}
-ENOUGH = 0.95  # of the time: more threads that leave more than it bring nothing to speak of
+BELIEVED = "by the compiler's word"  # in what a kernel of ours says, where its code could not be looked at
+LITTLE = 0.1  # of the gain that so many more threads could bring at best: they bring nothing to speak of
+
+
+def _called(isa: str) -> str:
+    """A set's name, or a family of OpenBLAS's kernels."""
+    return SETS.get(isa, isa)
 
 
 def _setting(name: str) -> Any:
@@ -43,13 +48,13 @@ def grid(run: Run) -> list[str]:
         widest, most = group[-1].contender.setting.isa, group[-1].contender.setting.threads
         words = []
         if (widest, base.threads) in gains:
-            words.append(f"{SETS[widest]} alone {gains[widest, base.threads]}")
+            words.append(f"{_called(widest)} alone {gains[widest, base.threads]}")
         if (base.isa, most) in gains:
             words.append(f"{most} threads alone {gains[base.isa, most]}")
         if widest != base.isa and most != base.threads and (widest, most) in gains:
             words.append(f"both {gains[widest, most]}")
         if words:
-            where = f"{SETS.get(base.isa, base.isa)} on one thread"
+            where = f"{_called(base.isa)} on one thread"
             sentences.append(f"{_head(group[0].contest)}, times as fast as {where}: {', '.join(words)}.")
     return [*peaks(run), *sentences, *verified(run)]
 
@@ -62,19 +67,23 @@ def peaks(run: Run) -> list[str]:
             if result.role == "measured" and result.flops_per_second:
                 unit = result.problem.get("unit") or result.problem.get("isa")
                 several = f" on {result.threads} threads" if result.threads > 1 else ""
-                rates.append(f"{unit}{several} {units.scaled(result.flops_per_second, 'FLOP/s')}")
+                doubt = " (contended)" if result.status == "contended" else ""
+                rates.append(f"{unit}{several} {units.scaled(result.flops_per_second, 'FLOP/s')}{doubt}")
     return [f"Peaks, measured on so many threads: {', '.join(rates)}."] if rates else []
 
 
 def verified(run: Run) -> list[str]:
-    """How many cells ran what they were asked for; why the others did not."""
+    """How many cells ran what they were asked for, and who says so; why the others did not."""
     asked = [x for contest in run.contests for x in contest.results if x.isa and x.role == "measured"]
     seen = [x for x in asked if x.isa_observed == x.isa]
+    believed = [x for x in seen if x.kernel and BELIEVED in x.kernel]
     reasons = dict.fromkeys(f"{parse(x.name).variant}: {x.reason}" for x in asked if x.reason)
     if not asked:
         return []
+    told = f", {len(believed)} by the compiler's word alone" if believed else ""
     left = f"; not measured: {'; '.join(reasons)}" if reasons else ""
-    return [f"{len(seen)} of {len(asked)} cells ran the set that they were asked for, by code or library's word{left}."]
+    head = f"{len(seen)} of {len(asked)} cells ran the set that they were asked for, by code or library's word"
+    return [f"{head}{told}{left}."]
 
 
 def width(run: Run) -> list[str]:
@@ -86,7 +95,7 @@ def width(run: Run) -> list[str]:
         for comparison in found.values():
             narrow, wide = _setting(comparison.baseline), _setting(comparison.contender)
             where = f" on {wide.threads} threads" if wide.threads > 1 else ""
-            words.append(f"{SETS[wide.isa]} over {SETS[narrow.isa]}{where} {faster(comparison)}")
+            words.append(f"{_called(wide.isa)} over {_called(narrow.isa)}{where} {faster(comparison)}")
         if words:
             sentences.append(f"{_head(contest)}, times as fast: {', '.join(words)}.{_together(times)}")
     return sentences
@@ -103,9 +112,8 @@ def _together(times: dict[tuple[str, int], record.Result]) -> str:
     if found is None:
         return ""
     shown = units.ratio(*found)
-    return (
-        f" Width and threads together: {SETS[sets[-1]]}'s gain on {counts[-1]} threads is {shown} of its gain on one."
-    )
+    gain = f"{_called(sets[-1])}'s gain on {counts[-1]} threads"
+    return f" Width and threads together: {gain} is {shown} of its gain on one."
 
 
 def of_four(
@@ -130,12 +138,14 @@ def _undisturbed(result: record.Result) -> dict[int, float]:
 
 @dataclass(frozen=True)
 class Serial:
-    """T(n)/T(1) = s + (1 − s)/n (Amdahl 1967), least squares over what was measured: s, and where its interval's ends
-    come from those of the ratios, in which it is linear. Below 0: n threads are more than n times as fast."""
+    """T(n)/T(1) = s + (1 − s)/n (Amdahl 1967), least squares over what was measured: s, an interval from the ends of
+    the ratios', in which it is linear, and the most by which a ratio is off the curve. Memory that all share, and what
+    each thread packs for itself, are in it too. Below 0: n threads are more than n times as fast."""
 
     share: float
     low: float
     high: float
+    off: float
 
 
 def serial(ratios: Sequence[tuple[int, float, float, float]]) -> Serial:
@@ -146,7 +156,8 @@ def serial(ratios: Sequence[tuple[int, float, float, float]]) -> Serial:
         sum((row[i] - 1 / many) * weight for row, (many, weight) in zip(ratios, weights, strict=True)) / whole
         for i in (1, 2, 3)
     ]
-    return Serial(*shares)
+    off = max(abs(ratio - 1 / many - shares[0] * (1 - 1 / many)) for many, ratio, *_ in ratios)
+    return Serial(*shares, off)
 
 
 def saturation(run: Run) -> list[str]:
@@ -154,24 +165,27 @@ def saturation(run: Run) -> list[str]:
     sentences = []
     for group in grouped(run, "threads/"):
         ends = [x for x in group if x.comparison.low is not None and x.comparison.high is not None]
-        rows = [(x.contender.setting.threads, x.comparison.ratio, x.comparison.low, x.comparison.high) for x in ends]
+        rows: list[Any] = [
+            (x.contender.setting.threads, x.comparison.ratio, x.comparison.low, x.comparison.high) for x in ends
+        ]
         if not rows:
             continue
         gains = ", ".join(f"{x.contender.setting.threads} threads {faster(x.comparison)}" for x in group)
-        found = serial(rows)  # type: ignore[arg-type]
-        share = f"serial share {100 * found.share:.0f} % [{100 * found.low:.0f}, {100 * found.high:.0f}]"
+        found = serial(rows)
+        share = f"Amdahl's s {100 * found.share:.0f} % [{100 * found.low:.0f}, {100 * found.high:.0f}]"
+        share += f", the curve off by {found.off:.2f} at most" if len(rows) > 1 else ""
         sentences.append(
-            f"{_head(group[0].contest)}, times as fast as one thread: {gains}; {share}; {_until(group)}"
+            f"{_head(group[0].contest)}, times as fast as one thread: {gains}; {share}; {_until(rows)}"
             f"{_of_ceiling(group[0].contest)}."
         )
     return [*sentences, *_skipped(run), *_read(run)]
 
 
-def _until(group: Sequence[Pair]) -> str:
-    """From how many threads on more bring nothing."""
-    taken = [(1, 1.0), *((x.contender.setting.threads, float(x.comparison.ratio or 1.0)) for x in group)]
-    for (few, before), (_, after) in itertools.pairwise(taken):
-        if after > ENOUGH * before:
+def _until(rows: Sequence[tuple[int, float, float, float]]) -> str:
+    """From how many threads on no larger number brings a tenth of what it could, its interval's better end counted."""
+    taken = [(1, 1.0, 1.0, 1.0), *rows]
+    for i, (few, _, _, high) in enumerate(taken[:-1]):
+        if all(high / low - 1 < LITTLE * (many / few - 1) for many, _, low, _ in taken[i + 1 :]):
             return f"saturated from {units.counted(few, 'thread')} on"
     return f"not saturated by {taken[-1][0]}"
 
@@ -219,8 +233,8 @@ def oversubscribe(run: Run) -> list[str]:
     sentences = []
     for group in grouped(run, "oversubscribed/"):
         told = ", ".join(f"{x.contender.setting.threads} {interval(x.comparison)}" for x in group)
-        cores = group[0].baseline.setting.threads
-        sentences.append(f"{_head(group[0].contest)}, times what {cores} threads on {cores} cores take: {told}.")
+        cores = group[0].baseline.setting.threads  # as many as there are
+        sentences.append(f"{_head(group[0].contest)}, times what {units.counted(cores, 'thread')} take: {told}.")
     for group in grouped(run, "nested/"):
         told = ", ".join(f"{x.contender.variant.partition(':')[2]} {interval(x.comparison)}" for x in group)
         sentences.append(

@@ -60,8 +60,7 @@ WORKS = (
 
 def named_sets(asked: Request) -> tuple[str, ...]:
     """None where nobody named any."""
-    named = tuple(dict.fromkeys(setting.isa for setting in asked.settings))
-    return named if named != ("default",) else ()
+    return tuple(dict.fromkeys(setting.isa for setting in asked.settings)) if "isa" in asked.given else ()
 
 
 def sets(asked: Request) -> tuple[str, ...]:
@@ -72,8 +71,12 @@ def sets(asked: Request) -> tuple[str, ...]:
 
 def named_threads(asked: Request) -> tuple[int, ...]:
     """None where nobody named any."""
-    named = tuple(dict.fromkeys(setting.threads for setting in asked.settings))
-    return named if named != (1,) else ()
+    return tuple(dict.fromkeys(setting.threads for setting in asked.settings)) if "threads" in asked.given else ()
+
+
+def narrowed(asked: Request) -> bool:
+    """Whether a person named what is to be done, or by which kernel."""
+    return bool(asked.given & {"variant", *asked.axes})
 
 
 def threads(asked: Request) -> tuple[int, ...]:
@@ -103,10 +106,14 @@ def rivals(asked: Request, work: Work) -> list[tuple[str, bool]]:
 
 
 def case(asked: Request, problem: Any, variant: str, many: int, isa: str) -> Case:
-    """Skipped where there are not so many cores."""
+    """Skipped where there are not so many cores, or no such set."""
     made = asked.case(problem, variant, replace(asked.settings[0], threads=many, isa=isa))
-    few = many > cores() and made.skip is None
-    return replace(made, skip=f"this process may use {cores()} cores, not {many}") if few else made
+    reasons = []
+    if many > cores():
+        reasons.append(f"this process may use {cores()} cores, not {many}")
+    if isa in NAMED and NAMED[isa] not in instruction_sets():
+        reasons.append(f"this processor has no {isa}")
+    return replace(made, skip=made.skip or reasons[0]) if reasons else made
 
 
 def contest(
@@ -119,7 +126,7 @@ def contest(
 
 def grid(asked: Request) -> list[Contest]:
     """Each kernel with each set and number of threads, against itself with the narrowest on one thread."""
-    contests = [] if asked.given or not works(asked) else peaks(asked)
+    contests = [] if narrowed(asked) or not works(asked) else peaks(asked)
     for work in works(asked):
         for name, told in rivals(asked, work):
             each = sets(asked) if told else ("default",)
@@ -141,7 +148,7 @@ def peaks(asked: Request) -> list[Contest]:
     for one in (peak_of(NAMED[isa]) for isa in sets(asked) if isa in NAMED):
         steps = NUMBERS // (one.lanes * one.chains)
         fused += [peak(asked, peak_of(one.isa, steps // many, many), many) for many in counts]
-    for dtype, units in CORE.items():
+    for dtype, units in CORE.items() if not named_sets(asked) else ():
         here = [unit for unit in units if unit in features()]
         coarse += [peak(asked, Mma(dtype, unit, processors=many), many) for unit in here for many in counts]
     contests = [
@@ -154,11 +161,12 @@ def peaks(asked: Request) -> list[Contest]:
 def width(asked: Request) -> list[Contest]:
     """Each set against the next narrower, on one thread and on all, in the same rounds."""
     each, counts, contests = sets(asked), threads(asked), []
-    if len(each) == 1 and each != ("default",):
-        raise UsageError(f"--isa {each[0]}: --width sets it against another; name two or more")
+    if len(each) == 1:
+        named = f"--isa {each[0]}: " if named_sets(asked) else ""
+        raise UsageError(f"{named}--width sets one instruction set against another: --isa avx2,avx512, of x86")
     for work in works(asked):
         for name, told in rivals(asked, work):
-            if not told or len(each) == 1:
+            if not told:
                 continue
             few = tuple(dict.fromkeys((counts[0], counts[-1])))
             cases = [case(asked, work.problem, name, many, isa) for many in few for isa in each]

@@ -10,7 +10,7 @@ from kernels.errors import UsageError
 from kernels.ops.fma.fastest import peak_of
 from kernels.ops.fma.problem import BEFORE, CHAINS
 from kernels.ops.gemm.problem import Gemm
-from micro.contests.cpu import contest, named_sets, named_threads, peak, works
+from micro.contests.cpu import contest, named_sets, named_threads, narrowed, peak, works
 from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
@@ -22,13 +22,17 @@ PRODUCT = Gemm(1024, 1024, 1024)
 def oversubscribe(asked: Request) -> list[Contest]:
     """As many threads as cores against more, by OpenMP's pool in our kernels and by PyTorch's; a pool within a pool."""
     counts = named_threads(asked) or tuple(cores() * times for times in TIMES)
-    contests = [] if asked.given or not works(asked) else nested(asked)
+    if max(counts) <= cores():
+        raise UsageError(f"--threads {max(counts)}: --oversubscribe takes more than the {cores()} cores that are here")
+    contests = [] if narrowed(asked) or not works(asked) else nested(asked)
     for work in works(asked):
         if work.own == "c" and work.problem.op == "stream":  # its team has a core for each
             continue
         names = asked.variants if "variant" in asked.given else (work.own, *LIBRARIES.get(work.problem.op, ()))
         for name in names:
-            settings = [replace(asked.settings[0], threads=many) for many in sorted({cores(), *counts})]
+            settings = [
+                replace(asked.settings[0], threads=many) for many in sorted({cores(), *counts}) if many >= cores()
+            ]
             cases = [asked.case(work.problem, name, setting) for setting in settings]
             title = f"{work.title}: what do more threads than cores cost?"
             contests.append(contest("oversubscribed", title, "threads", cases))
@@ -37,7 +41,7 @@ def oversubscribe(asked: Request) -> list[Contest]:
 
 def nested(asked: Request) -> list[Contest]:
     """OpenBLAS's own threads; threads of ours that each call it with one; threads of ours that each call it with as
-    many again."""
+    many again, of which it has one pool, its callers taking turns."""
     many = cores()
     ways = (("openblas", many), (f"nested:{many}x1", many), (f"nested:{many}x{many}", many * many))
     cases = [asked.case(PRODUCT, name, replace(asked.settings[0], threads=count)) for name, count in ways]

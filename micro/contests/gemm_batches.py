@@ -1,4 +1,5 @@
-"""The contests of micro/gemm.py --batches: the same samples through a layer, in mini-batches of several sizes."""
+"""The contests of micro/gemm.py --batches: as many samples through a layer, in mini-batches of several sizes. A
+batch goes through again and again: its rows stay in the cache, as a layer's inputs do that were just made."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ SAMPLES = 4096
 BATCHES = (4096, 2048, 1024, 256, 64, 16)
 LAYER = Gemm(SAMPLES, 1024, 1024)
 LIBRARIES = ("openblas", "mkl")  # whose products a launch can call again and again
-DIFFERS = "work: differs (the batch; each case does as many products as make up the same samples)"
+DIFFERS = "work: differs (the batch; each case does as many products as make up as many samples)"
 
 
 def batches(asked: Request) -> list[Contest]:
@@ -23,6 +24,8 @@ def batches(asked: Request) -> list[Contest]:
         return []
     named = sorted(asked.axes["m"], reverse=True) if "m" in asked.given else BATCHES
     layer = replace(LAYER, m=named[0], **{x: asked.axes[x][0] for x in ("n", "k", "trans") if x in asked.given})
+    if len(named) == 1:
+        raise UsageError(f"--m {named[0]}: --batches sets several against the largest; name two or more")
     if odd := [m for m in named if named[0] % m]:
         raise UsageError(f"--m {odd[0]}: --batches takes parts of {named[0]}, which it divides")
     names = asked.variants if "variant" in asked.given else LIBRARIES

@@ -38,8 +38,8 @@ class Outputs:
 @dataclass(frozen=True)
 class Options:
     """A benchmark's command line. `axes` and the other texts are as they were typed; `flags` are questions, and
-    `full`, `all`; `given`: the axes a person named, `variant` and `data` among them; `profile`: the two pipes of
-    `perf`, empty where they are to be made."""
+    `full`, `all`; `given`: the axes a person named, `variant`, `data`, `threads` and `isa` among them; `profile`: the
+    two pipes of `perf`, empty where they are to be made."""
 
     axes: Mapping[str, str]
     flags: frozenset[str]
@@ -120,7 +120,8 @@ def unpacked(benchmark: Benchmark, values: Mapping[str, Any]) -> Options:
     rest = {option.name: values[option.name] for option in fields(Options) if option.name in values}
     rest |= {"net": values["net"] or "", "listing": values["list"], "outputs": outputs_of(values)}
     rest |= {"data": benchmark.data if values["data"] is None else values["data"]}
-    given = frozenset((*axes, *(name for name in ("variant", "data") if values[name])))
+    rest |= {"threads": values["threads"] or "1", "isa": values["isa"] or "default"}
+    given = frozenset((*axes, *(name for name in ("variant", "data", "threads", "isa") if values[name])))
     return Options(axes=axes, flags=frozenset(flags), given=given, **rest)
 
 
@@ -182,10 +183,10 @@ def _add_axes(options: argparse.ArgumentParser, benchmark: Benchmark) -> None:
 def _add_settings(how: argparse._ArgumentGroup) -> None:
     for option, default, metavar, about in (
         ("--device", "cpu", "NAMES", "cpu, cuda:0, or both: cpu,cuda:0 (default cpu)"),
-        ("--threads", "1", "N", "threads of the libraries (default 1)"),
+        ("--threads", None, "N", "threads of the libraries (default 1; a question about them has its own)"),
         (
             "--isa",
-            "default",
+            None,
             "SETS",
             "instruction sets that libraries may take, such as default,avx2; or an OpenBLAS family",
         ),

@@ -10,6 +10,8 @@ from kernels.launch import Setting
 from micro.planning.contest import Case
 from micro.planning.workspace import typed
 
+PEAKS = {"fma": "peak/fp32", "mma": "peak/coarse"}  # contests of micro.cpu's grid
+
 
 @dataclass(frozen=True)
 class Repeat:
@@ -26,6 +28,8 @@ class Repeat:
             return "python -m micro.selftest"
         if asdict(case.problem).get("after", "none") != "none":  # of multiply-adds behind others
             return "python -m micro.cpu --clock"
+        if self.command == "cpu" and case.problem.op in PEAKS and case.role == "measured":
+            return f"python -m micro.cpu --grid --only {PEAKS[case.problem.op]}"
         # Of multiply-adds --isa is an axis, everyone else's a setting.
         if case.role == "ceiling" or self.command == "ceiling" or case.problem.op in ("fma", "mma"):
             threads = f" --threads {case.setting.threads}" if case.setting.threads > 1 else ""

@@ -78,8 +78,9 @@ class OpenContest:
         self._threaded = any(case.setting.threads > 1 for case in cases)
         self._captured = False
         self.entries = [entry for i in range(len(cases)) for entry in self._entries(i)]
+        usual = replace(cases[0].setting, isa="default")  # their history is of one code
         self._canaries = [
-            Timed(problem, variant, variant.prepare(problem, self._device, cases[0].setting), -1, 1)
+            Timed(problem, variant, variant.prepare(problem, self._device, usual), -1, 1)
             for problem, variant in canaries(self._device)
         ]
         least = together(entry.problem for entry in self._canaries)

@@ -20,7 +20,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel's cells by set and threads: how many times as fast as the first; None: not measured, or not verified."""
+    """A kernel's cells by set and threads: how many times as fast as the first; None: no ratio, or not verified."""
 
     label: str
     gains: dict[tuple[str, int], float | None]
@@ -35,19 +35,22 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     sheet = _style.Sheet("What do instruction sets and threads bring, together?", [_style.where(run)])
     sheet.notes.append(
         "Times as fast as the same kernel at the first of its cells. A set is asked for in a process of its own and "
-        f"verified, by the library's word or by the registers in the code; {NOTHING}: no verified kernel."
+        f"verified, by the library's word or by the registers in the code; {NOTHING}: no ratio, or no verified kernel."
     )
     return [("", _picture(sheet, rows, columns))]
 
 
 def _row(contest: Contest) -> Row | None:
+    """By the comparisons' own ratios; nothing where no cell was measured."""
     measured = [x for x in contest.results if x.role == "measured"]
-    first = measured[0]
-    if first.seconds is None:
+    first, ratios = measured[0], {x.contender: x.ratio for x in contest.comparisons}
+    gains = {_cell(x): 1 / ratio if (ratio := ratios.get(x.name)) else None for x in measured}
+    if first.seconds is not None:
+        gains[_cell(first)] = 1.0
+    if not any(gains.values()):
         return None
-    cells = {_cell(x): first.seconds.median / x.seconds.median if x.seconds else None for x in measured}
     title = contest.question.partition(":")[0]
-    return Row(f"{title}, {first.variant}" if first.op != "fma" else "multiply-adds in registers", cells)
+    return Row(f"{title}, {first.variant}" if first.op != "fma" else "multiply-adds in registers", gains)
 
 
 def _cell(result: Result) -> tuple[str, int]:

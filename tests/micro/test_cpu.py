@@ -22,6 +22,7 @@ from micro.planning.options import request
 from micro.planning.repeat import Repeat
 from micro.planning.request import planned
 from micro.worker.check import check
+from micro.worker.process import Workers
 from reports.record import Comparison, Result, Run, Seconds
 from tests.reports import made
 
@@ -93,6 +94,28 @@ def test_more_threads_than_cores_are_a_question_here_and_only_here() -> None:
         plan("--threads 8 --m 8 --n 8 --k 8", gemm.BENCHMARK, "gemm")
     with pytest.raises(UsageError, match=r"--threads 999: .* 4 cores, 32 threads on each"):
         plan("--oversubscribe --threads 999")
+    with pytest.raises(UsageError, match="--threads 2: --oversubscribe takes more than the 4 cores"):
+        plan("--oversubscribe --threads 2")
+
+
+def test_pools_within_pools_have_processes_of_their_own() -> None:
+    """How many threads OpenBLAS has is one number of its process."""
+    one = next(x for x in plan("--oversubscribe") if x.name.startswith("nested/"))
+    assert len({Workers.key(case) for case in one.cases}) == 3
+
+
+def test_what_is_named_is_taken_where_it_is_the_usual_too() -> None:
+    (one,) = plan("--grid --m 8 --n 8 --k 8 --variant openblas --threads 1 --isa default")
+    assert [x.name for x in one.cases] == ["gemm/m:8/n:8/k:8/variant:openblas/threads:1"]
+    for line in ("--clock --threads 2", "--clock --isa avx2", "--width --isa avx2"):
+        with pytest.raises(UsageError, match=line.partition(" ")[2]):
+            plan(line)
+
+
+def test_a_set_that_the_processor_lacks_is_skipped_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("micro.contests.cpu.instruction_sets", lambda: ("sse", "avx", "avx2"))
+    (one,) = plan("--grid --m 8 --n 8 --k 8 --variant openblas --isa avx2,avx512 --threads 1")
+    assert [x.skip for x in one.cases] == [None, "this processor has no avx512"]
 
 
 def test_nested_pools_are_compared_with_a_librarys_own() -> None:
@@ -142,7 +165,7 @@ def result(name: str, seconds: float, **more: Any) -> Result:
 
 
 def compared(a: Result, b: Result, ratio: float) -> Comparison:
-    return made.compared(b, a, ratio)
+    return made.compared(b, a, ratio, low=0.99 * ratio, high=1.01 * ratio)
 
 
 CUBE = "gemm/m:64/n:64/k:64/variant:blocked"
@@ -204,16 +227,25 @@ def test_saturation_says_from_where_on_threads_bring_nothing() -> None:
     run = measured("threads", "product 64³: what?", seconds, [(ONE, TWO), (ONE, "threads:4")])
     sentence = answers.saturation(run)[0]
     assert "2 threads 1.90 [" in sentence and "saturated from 2 threads on" in sentence
-    assert re.search(r"serial share \d+ % \[", sentence)
+    assert re.search(r"Amdahl.s s \d+ % \[", sentence)
     run = measured("threads", "product 64³: what?", {ONE: 8.0, TWO: 4.2}, [(ONE, TWO)])
     assert "not saturated by 2" in answers.saturation(run)[0]
+
+
+@pytest.mark.parametrize("counts", [(2, 4, 8), (32, 33), (20, 21)])
+def test_threads_that_bring_all_they_can_are_not_saturated(counts: tuple[int, ...]) -> None:
+    rows = [(n, 1 / n, 0.99 / n, 1.01 / n) for n in counts]
+    assert answers._until(rows).startswith("not saturated by")
+    late = [(n, 1 / min(n, 4), 0.99 / min(n, 4), 1.01 / min(n, 4)) for n in (2, 4, 8, 16)]
+    assert answers._until(late) == "saturated from 4 threads on"
+    assert answers._until([(2, 0.5, 0.5, 0.5), (4, 0.48, 0.48, 0.48), (8, 0.125, 0.125, 0.125)]) == "not saturated by 8"
 
 
 def test_more_threads_than_cores_and_pools_have_a_sentence() -> None:
     seconds = {TWO: 4.0, "threads:4": 400.0}
     run = measured("oversubscribed", "product 64³: what?", seconds, [(TWO, "threads:4")])
     (sentence,) = answers.oversubscribe(run)
-    assert sentence.startswith("product 64³, blocked, times what 2 threads on 2 cores take: 4 100")
+    assert sentence.startswith("product 64³, blocked, times what 2 threads take: 4 100")
 
 
 def test_smaller_batches_have_a_sentence() -> None:
@@ -238,7 +270,7 @@ def test_every_case_of_a_plan_is_repeated_by_its_own_line() -> None:
             for case in contest.cases[:2]:
                 line = repeat.line(case)
                 if case.problem.op in ("fma", "mma"):
-                    assert line.startswith("python -m micro.ceiling")
+                    assert contest.name in line and [x.name for x in plan(line.partition("cpu ")[2])] == [contest.name]
                     continue
                 (again,) = plan(line.removeprefix("python -m micro.cpu "))
                 assert [x.name for x in again.cases] == [case.name]

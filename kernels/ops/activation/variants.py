@@ -66,7 +66,7 @@ VARIANTS: tuple[Variant[Activation], ...] = (
         "libm",
         "cpu",
         "libc",
-        maths.prepared(SOURCE, lambda p: f"libm_{p.kind}", _argument),
+        maths.prepared(SOURCE, lambda p: f"libm_{p.kind}", _argument, told=False),  # it chooses by itself
         accepts=_scalar,
         kernel=_libm_kernel,
     ),

@@ -139,7 +139,8 @@ def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Ge
 
 
 def nested(parameter: str = "") -> Variant[Gemm]:
-    """`nested:PxT`: P threads of ours, each with rows of A and C of its own, which call OpenBLAS with T threads."""
+    """`nested:PxT`: P threads of ours, each with rows of A and C of its own, which call OpenBLAS with T threads: of one
+    pool, in which its callers take turns."""
     counts = re.fullmatch("([1-9][0-9]*)x([1-9][0-9]*)", parameter or "2x1")
     if counts is None:
         raise UsageError(f"--variant nested:{parameter}: give threads outside and inside, as nested:2x1")
@@ -148,7 +149,7 @@ def nested(parameter: str = "") -> Variant[Gemm]:
     return Variant(
         f"nested:{outer}x{inner}",
         "cpu",
-        "openblas",
+        f"openblas {outer}x{inner}",  # a process of its own, of which a library's number of threads is one
         native.nested(load, outer, inner),
         missing=missing,
         accepts=SINGLE,

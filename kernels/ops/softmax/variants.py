@@ -19,6 +19,7 @@ from kernels.ops.softmax.problem import Softmax
 from kernels.variant import DEFAULT, Variant
 
 SOURCE = Path(__file__).with_name("softmax.c")
+LINE, MANY = 16, 8  # losses of a cache line, which threads do not share where each has lines enough
 
 
 class Argument(ctypes.Structure):
@@ -37,7 +38,7 @@ def _argument(problem: Softmax) -> tuple[ctypes.Structure, tuple[object, ...]]:
 def _rows(problem: Softmax) -> own.Axis:
     row = 4 * problem.classes
     strides = {"x": row, "t": row, "labels": 8, "dx": row, "loss": 4, "scratch": row}
-    return own.Axis("batch", problem.batch, strides)
+    return own.Axis("batch", problem.batch, strides, LINE if problem.batch >= MANY * LINE else 1)
 
 
 def _fused(problem: Softmax) -> str:

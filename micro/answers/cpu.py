@@ -157,7 +157,8 @@ def serial(ratios: Sequence[tuple[int, float, float, float]]) -> Serial:
         for i in (1, 2, 3)
     ]
     off = max(abs(ratio - 1 / many - shares[0] * (1 - 1 / many)) for many, ratio, *_ in ratios)
-    return Serial(*shares, off)
+    share, low, high = shares
+    return Serial(share, low, high, off)
 
 
 def saturation(run: Run) -> list[str]:

@@ -122,6 +122,8 @@ def team(asked: Request) -> list[Contest]:
     if "threads" in asked.device.refuses:
         return []
     several = dict.fromkeys(setting.threads for setting in asked.settings if setting.threads > 1)
+    if "threads" in asked.given and not several:
+        raise UsageError("--threads 1: --team sets several threads against one; name more")
     counts = tuple(several) or (open_device(asked.settings[0].device).limits().cores,)
     if counts == (1,):
         raise UsageError("--team: this process may use one core; allow it several")

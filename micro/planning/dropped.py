@@ -90,7 +90,7 @@ def refuse_nothing(
     benchmark: Benchmark, asked: Request, flag: str, build: Callable[[Request], Sequence[Contest]]
 ) -> None:
     """What a person named, where a question has contests without it and none with it. Raises UsageError."""
-    if not asked.given or not build(replace(asked, given=frozenset())):
+    if not asked.given & {"variant", *asked.axes} or not build(replace(asked, given=frozenset())):
         return
     named = {option_of(name): asked.axes[name] for name in asked.axes if name in asked.given}
     if "variant" in asked.given:

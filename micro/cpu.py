@@ -27,7 +27,7 @@ QUESTIONS = {
         "what do instruction sets and threads bring to products, convolution, FFT, softmax, sums, optimizer?",
         contests.grid,
         answers.grid,
-        60.0,
+        120.0,
         all=ALL,
         several=SEVERAL,
     ),

@@ -51,7 +51,7 @@ WORKS = (
     Work("sigmoid of 64 Ki", Activation(1 << 16, "sigmoid"), switched=("torch",), fixed=("numpy",)),
     Work("softmax 256×1000", Softmax(256, 1000), fixed=("torch", "numpy")),
     Work("sum of 1 MiB", Stream("read", MIB)),
-    Work("sum of 256 MiB", Stream("read", 256 * MIB)),
+    Work("sum of 64 MiB", Stream("read", 64 * MIB)),
     Work("FFT 64×64, 64 images", Fft(64, 64, 64), fixed=("pyfftw", "scipy", "torch")),
     Work("momentum of 4 Mi", Optimizer("momentum", 1, 4 << 20), fixed=("torch-foreach",)),
     Work("convolution 3×3, 64→64", Conv(16, 64, 28, 28, 64, pad=1), "direct", ("torch", "onednn-direct")),

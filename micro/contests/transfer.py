@@ -19,7 +19,7 @@ from micro.planning.contest import Contest
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 # Three and more in every level of the memory; not 512 MiB, whose answers take long to check and tell nothing new.
 CURVE = (*(KIB << i for i in range(19)), GIB)
-TEAMS = tuple(MIB << 2 * i for i in range(6))  # 1 MiB … 1 GiB
+TEAMS = tuple(i * MIB for i in (1, 4, 16, 64, 128, 256, 1024))
 BETWEEN = (KIB, 256 * KIB, 4 * MIB, 64 * MIB)  # two processes
 LEAST = 64 * KIB  # below, thousands of copies within a process take as long as one into another
 PART = 16  # a contest takes up to 8 of its operands, and half of what is free may be taken
@@ -132,7 +132,8 @@ def team(asked: Request) -> list[Contest]:
     alone = [(name, 1) for name in names if name not in by_team]
     fewer = alone + [(name, count) for count in counts for name in by_team]
     forms = [(name, 1) for name in by_team] + fewer
-    part = OF_CASE * (1 + len(counts))
+    pools = {find(asked.op, name).provider for name in by_team}  # each in processes of its own
+    part = OF_CASE * (1 + len(pools) * len(counts))
     return [
         _by_team(asked, Transfer(size), forms if size <= _free(asked) // (part * len(forms)) else fewer)
         for size in (sizes(asked, TEAMS, part * len(fewer)) if forms else ())

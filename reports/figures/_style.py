@@ -70,7 +70,8 @@ def where(run: Run) -> str:
     """`AMD EPYC, 1 thread, 2026-11-21`."""
     device = run.environment.facts.get("device")
     model = device.get("model") if isinstance(device, dict) else None
-    threads = sorted({result.threads for result in run.results if result.role == "measured"})
+    measured = [result for result in run.results if result.role == "measured"]
+    threads = sorted({result.threads for result in measured if result.seconds} or {x.threads for x in measured})
     count = ", ".join(map(str, threads)) + (" thread" if threads == [1] else " threads")
     return ", ".join(filter(None, (str(model or "unknown machine"), count, run.environment.started[:10])))
 

@@ -277,16 +277,17 @@ static void shut(const int fd[4], int from)
         if (fd[i] >= 0 && (i == from || fd[i] != fd[i - 1])) close(fd[i]);
 }
 
-/* To another core than the one that is left, where there is one. */
-static void move_away(int core)
+/* To another core than the one that is left, of those that the command may use, which started the process that is pinned
+ * to one: on the same core each would wait for the other to be done. */
+static void move_away(int core, pid_t command)
 {
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) || CPU_COUNT(&set) < 2) return;
+    if (sched_getaffinity(command, sizeof set, &set) || CPU_COUNT(&set) < 2) return;
     CPU_CLR(core, &set);
     sched_setaffinity(0, sizeof set, &set);
 }
 
-static void serve_always(peer *p, const int fd[4], int core)
+static void serve_always(peer *p, const int fd[4], int core, pid_t command)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     int most = (int)sysconf(_SC_OPEN_MAX);
@@ -296,7 +297,7 @@ static void serve_always(peer *p, const int fd[4], int core)
     p->own = mmap(0, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p->own == MAP_FAILED) _exit(1);
     memset(p->own, 1, p->bytes);
-    move_away(core);
+    move_away(core, command);
     while (serve(p)) {}
     _exit(0);
 }
@@ -330,8 +331,9 @@ peer *transfer_open(int32_t route, const int64_t *lengths, int64_t buffers, int6
         return 0;
     }
     int core = sched_getcpu();
+    pid_t command = getppid();
     p->other = fork();
-    if (p->other == 0) serve_always(p, fd, core);
+    if (p->other == 0) serve_always(p, fd, core, command);
     shut(fd, 2);
     p->in = fd[0], p->out = fd[1];
     if (route == CALL) prctl(PR_SET_PTRACER, p->other, 0, 0, 0); /* which may otherwise not read its parent's memory */

@@ -219,7 +219,7 @@ def test_a_team_is_set_beside_each_way_alone_and_ours_beside_the_others(monkeypa
 
 def test_where_fewer_cases_have_room_single_threads_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 2)
-    monkeypatch.setattr("micro.contests.transfer._free", lambda asked: 70 << 20)
+    monkeypatch.setattr("micro.contests.transfer._free", lambda asked: 100 << 20)
     assert [len(cases) for _, cases, _ in named(contests("--team"))] == [5]
 
 

@@ -33,9 +33,10 @@ START = 120.0  # seconds a worker may take to import and open its device
 CLOSE = 5.0  # seconds in which a child that closed its pipe may end by itself
 GLANCE = 0.5  # seconds between two looks whether it is still there
 POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-# How long a pool's threads spin for more work before they sleep: OpenBLAS 2^18 cycles in place of 2^26, a tenth of a
-# second beside what is timed next on the same cores; libgomp a tenth of its turns. Whoever sets them is obeyed.
-SPINNING = {"OPENBLAS_THREAD_TIMEOUT": "18", "GOMP_SPINCOUNT": "30000"}
+# Threads of a pool that wait for work sleep soon: OpenBLAS's after 2^18 cycles, not 2^26, a tenth of a second beside
+# what is timed next on the same cores; OpenMP's after a tenth of their turns. These stay on a core each: one that wakes
+# up on the core of who waits for it makes both take turns there. Whoever sets the variables is obeyed.
+WAITING = {"OPENBLAS_THREAD_TIMEOUT": "18", "GOMP_SPINCOUNT": "30000", "OMP_PROC_BIND": "true"}
 REFERENCES = 8  # threads at most of what the worker of another device computes on the processor
 PR_SET_PDEATHSIG = 1
 ERRORS = {error.__name__: error for error in (WrongResult, LeftRunning, Unavailable, BuildError, LaunchError)}
@@ -62,7 +63,7 @@ class Worker:
         self._cell.flush()
         ours, theirs = os.pipe(), os.pipe()
         pool = max(1, min(len(cores()), REFERENCES)) if "threads" in kind_of(device).refuses else threads
-        environment = SPINNING | os.environ | dict.fromkeys(POOLS, str(pool)) | isa_asked.variables(isa)
+        environment = WAITING | os.environ | dict.fromkeys(POOLS, str(pool)) | isa_asked.variables(isa)
         environment |= heap_asked.variables(heap)
         root = str(Path(__file__).parents[2])
         environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -63,7 +63,9 @@ class Worker:
         self._cell.flush()
         ours, theirs = os.pipe(), os.pipe()
         pool = max(1, min(len(cores()), REFERENCES)) if "threads" in kind_of(device).refuses else threads
-        environment = WAITING | os.environ | dict.fromkeys(POOLS, str(pool)) | isa_asked.variables(isa)
+        environment = (
+            (WAITING if threads > 1 else {}) | os.environ | dict.fromkeys(POOLS, str(pool)) | isa_asked.variables(isa)
+        )
         environment |= heap_asked.variables(heap)
         root = str(Path(__file__).parents[2])
         environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -20,6 +20,7 @@ LADDER = ("plan", "build", "run", "check", "time")
 EXPORTS = tuple(formats.documents())  # what a person reads is always printed
 FLAGS = frozenset(("all", "full"))  # that modify a question
 SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # with these no default question is put
+USUAL = {"threads": "1", "isa": "default"}  # of options whose naming a question sees
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,8 @@ def unpacked(benchmark: Benchmark, values: Mapping[str, Any]) -> Options:
     rest = {option.name: values[option.name] for option in fields(Options) if option.name in values}
     rest |= {"net": values["net"] or "", "listing": values["list"], "outputs": outputs_of(values)}
     rest |= {"data": benchmark.data if values["data"] is None else values["data"]}
-    rest |= {"threads": values["threads"] or "1", "isa": values["isa"] or "default"}
-    given = frozenset((*axes, *(name for name in ("variant", "data", "threads", "isa") if values[name])))
+    rest |= {name: usual if values[name] is None else values[name] for name, usual in USUAL.items()}
+    given = frozenset((*axes, *(name for name in ("variant", "data", *USUAL) if values[name])))
     return Options(axes=axes, flags=frozenset(flags), given=given, **rest)
 
 

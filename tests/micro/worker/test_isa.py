@@ -13,14 +13,17 @@ from typing import Any
 
 import pytest
 
+from kernels.devices import open_device
 from kernels.devices.cpu import instruction_sets
 from kernels.errors import Unavailable, UsageError
 from kernels.isa import FAMILIES, SETS, refusal, variables
 from kernels.launch import Setting
 from kernels.libs import openblas
+from kernels.ops.activation.problem import Activation
 from kernels.ops.gemm.problem import Gemm
 from micro.planning.contest import Case, parse
 from micro.worker.client import ask
+from micro.worker.kernels import Kernels
 from micro.worker.messages import Prepare
 from micro.worker.process import Worker, Workers
 from tests.builds import share
@@ -82,9 +85,10 @@ def test_a_family_of_other_processors_is_refused_with_what_runs(
         prepared("ARMV8", "openblas")
 
 
-def test_a_kernel_that_does_not_tell_is_refused(prepared: Prepared) -> None:
+def test_a_kernel_that_does_not_tell_is_refused() -> None:
+    case = Case(Activation(64), "numpy", Setting(isa="avx2"))
     with pytest.raises(Unavailable, match=r"^--isa avx2 is not available: it does not report which instructions"):
-        prepared("avx2", "naive")
+        Kernels(open_device("cpu")).prepare(case)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +175,9 @@ def test_sets_are_compared(gemm: Gemm_) -> None:
     assert ran.code == 0
     assert timed == {"avx": "avx", "sse4.2": "sse4.2"}
     assert {x["status"] for x in told if x["variant"] == "openblas"} <= {"ok", "contended"}
-    assert {(x["status"], x["data"]) for x in told if x["variant"] == "blocked"} == {("skipped", "integers")}
+    assert {(x["isa"], x["isa_observed"], x["data"]) for x in told if x["variant"] == "blocked"} == {
+        (isa, isa, "integers") for isa in ("avx", "sse4.2")
+    }
     (compared,) = (x for x in json.loads(ran.out)["comparisons"] if "openblas" in x["baseline"])
     assert compared["differs"] == "isa" and compared["ratio"]
 

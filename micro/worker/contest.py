@@ -40,6 +40,7 @@ DEAR = 1e6  # operations or bytes whose reference takes long
 SHORT = 1e-6  # seconds of a call of which the loop around it is more than a few thousandths
 TRIES = 4  # visits of a case alone that show whether it is the one that changes what all share
 AT_ONCE = 1.2  # times the wall: so much processor time of a case of one thread is that of several, on a core each
+OUT_OF_STEP = 1 / 8  # share of visits that have an untimed launch more
 HOT = 0.01  # share of a look's time with the clock held down for heat that rejects the look
 
 
@@ -229,6 +230,7 @@ class OpenContest:
             [e.case for e in entries],
             [e.problem.on_host for e in entries],
             [e.unheld for e in entries],
+            out_of_step(entries, which),
         )
         if self._device.kind.compiled:
             keep: list[Any] = []
@@ -388,6 +390,15 @@ class OpenContest:
             times = self.visit([entry], [0] * count, [offset] * count, self._captured)
             medians[entry.problem.name] = float(np.median(times.wall if np.isnan(times.cpu).any() else times.cpu))
         return medians
+
+
+def out_of_step(entries: Sequence[Timed], which: Sequence[int]) -> list[int]:
+    """Untimed launches beyond a case's own, by visit, at random: else a kernel that is wrong in every fifth call would be
+    so in no timed one, where a visit has five."""
+    import numpy as np
+
+    drawn = np.random.default_rng().random(len(which)) < OUT_OF_STEP
+    return [int(more and entries[case].warm > 0) for case, more in zip(which, drawn, strict=True)]
 
 
 def _nothing() -> Launch:

@@ -19,10 +19,17 @@ from micro.worker.process import CLOSE, GLANCE, ended
 
 class JsonChild:
     """Alive from here on. Its command ends in the descriptor that it reads requests from, the one that it writes
-    messages to, and this process's id; `output` takes what it prints, by default where this process prints. Once an
-    error of it was raised its process is gone. Raises OSError where it cannot be started."""
+    messages to, and this process's id; `output` and `errors` take what it prints, by default where this process prints
+    and where its output goes. Once an error of it was raised its process is gone. Raises OSError where it cannot be
+    started."""
 
-    def __init__(self, words: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | None = None) -> None:
+    def __init__(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        output: IO[bytes] | None = None,
+        errors: IO[bytes] | None = None,
+    ) -> None:
         (requests, self._to), (self._from, messages) = os.pipe(), os.pipe()
         self._rest = b""
         try:
@@ -32,7 +39,7 @@ class JsonChild:
                 pass_fds=(requests, messages),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
-                stderr=output,
+                stderr=errors or output,
                 process_group=0,  # an interrupt typed at the terminal is the parent's alone
             )
         except BaseException:
@@ -57,9 +64,16 @@ class JsonChild:
     def receive(self, patience: float, what: str = "answer") -> dict[str, Any]:
         """Its next message. Raises Died where none comes within `patience` seconds, it has ended, or sends no JSON;
         `what` was expected."""
+        message = self.poll(patience)
+        if message is None:
+            raise self.fault(f"hangs: no {what} within {patience:.0f} s")
+        return message
+
+    def poll(self, patience: float) -> dict[str, Any] | None:
+        """Its next message; None where none comes within `patience` seconds. Raises Died."""
         line = self._line(time.monotonic() + patience)
         if line is None:
-            raise self.fault(f"hangs: no {what} within {patience:.0f} s")
+            return None
         try:
             message = json.loads(line)
         except ValueError:

@@ -113,13 +113,13 @@ static int changed(const floating *f)
     return memcmp(now, f->before, sizeof now) != 0;
 }
 
-/* wall, cpu: seconds of each visit, all its launches together. queued: what a visit can have lost to others, by
- * `begin` and `end` of run_queue.c; none where the contest has several threads. running: the label of the entry
- * under way, for whoever must say which one crashed. stop: set by an entry that cannot go on. w: witnesses, by visit
- * and launch, ascending; the last one stands at a visit that is none. argument: where it is for all cases. cost:
- * seconds of cpu's clock itself, once a piece of a visit. f: compared after each visit, since what one case leaves
- * would be the next one's; the look ends there. */
-void run_look(const entry *entries, int64_t visits, const int32_t *which, const int64_t *start,
+/* wall, cpu: seconds of each visit, all its launches together. more: its untimed launches beyond its case's. queued:
+ * what a visit can have lost to others, by `begin` and `end` of run_queue.c; none where the contest has several threads.
+ * running: the label of the entry under way, for whoever must say which one crashed. stop: set by an entry that cannot
+ * go on. w: witnesses, by visit and launch, ascending; the last one stands at a visit that is none. argument: where it
+ * is for all cases. cost: seconds of cpu's clock itself, once a piece of a visit. f: compared after each visit, since
+ * what one case leaves would be the next one's; the look ends there. */
+void run_look(const entry *entries, int64_t visits, const int32_t *which, const int32_t *more, const int64_t *start,
               const int64_t *addresses, double *wall, double *cpu, double *queued, int64_t (*begin)(void),
               double (*end)(int64_t), volatile int32_t *running, const volatile int32_t *stop, const witness *w,
               char *argument, double cost, floating *f)
@@ -134,7 +134,7 @@ void run_look(const entry *entries, int64_t visits, const int32_t *which, const 
         memcpy(argument, e->argument, (size_t)e->argument_bytes);
         place(e, argument, at);
         if (begin) begin();
-        for (int64_t i = 0; i < e->warm; i++) e->single(argument + e->single_offset);
+        for (int64_t i = -more[v]; i < e->warm; i++) e->single(argument + e->single_offset);
         int64_t before = begin ? begin() : 0; /* reads again where these took long */
         int64_t done = 0;
         for (; w->visit == v; w++) {

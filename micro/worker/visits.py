@@ -45,6 +45,7 @@ class Visits:
     labels: Sequence[int]
     on_host: Sequence[bool] = ()
     unheld: Sequence[bool] = ()
+    more: Sequence[int] = ()  # by visit, untimed calls beyond its case's, in the compiled loop
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,7 @@ def compiled(
     slots = [np.array(entry.slots, np.int64) for entry in entries]
     table = _table(entries, slots, visits)
     which = np.ascontiguousarray(visits.which, np.int32)
+    more = np.array(visits.more if len(visits.more) else np.zeros(len(which)), np.int32)
     lengths = [len(place) for place in visits.places]
     start = np.cumsum([0, *lengths[:-1]], dtype=np.int64)
     addresses = np.concatenate(visits.places).astype(np.int64) if visits.places else np.zeros(0, np.int64)
@@ -163,7 +165,7 @@ def compiled(
     _library().run_look(
         ctypes.byref(table),
         ctypes.c_int64(len(which)),
-        *(pointer(x.ctypes.data) for x in (which, start, addresses, wall, cpu, queued)),
+        *(pointer(x.ctypes.data) for x in (which, more, start, addresses, wall, cpu, queued)),
         None if threaded else queue.queue_begin,
         None if threaded else queue.queue_end,
         pointer(running),

@@ -7,6 +7,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from kernels.ops.gemm.problem import Gemm
 from micro.planning.contest import Case
 from micro.planning.protocol import VISIT
 from micro.worker import run_queue, visits
+from micro.worker.contest import out_of_step
 from micro.worker.host import Host
 
 ENOUGH = 0.02  # seconds of processor time
@@ -62,6 +64,21 @@ def test_processor_time_is_that_of_all_threads_of_the_process() -> None:
     plan = visits.Visits(np.zeros(1, np.int32), places, [1], [0], [False], [0])
     timed = visits.compiled([visits.python_entry(launch)], plan, ctypes.addressof(cell), threaded=False)
     assert len(ran) == 2 and timed.cpu[0] >= sum(ran)
+
+
+def test_some_visits_have_an_untimed_call_more_so_that_no_kernel_is_in_step_with_them() -> None:
+    calls: list[int] = []
+    launch, cell = Launch(lambda: calls.append(len(calls))), ctypes.c_int32(-1)
+    places = [np.array([id(launch.call)], np.int64)] * 3
+    plan = visits.Visits(np.zeros(3, np.int32), places, [2], [2], [False], [0], more=[0, 1, 0])
+    visits.compiled([visits.python_entry(launch)], plan, ctypes.addressof(cell), threaded=False)
+    assert len(calls) == 3 * (2 + 2) + 1
+
+
+def test_a_case_that_is_not_warmed_up_is_never_launched_once_more() -> None:
+    entries = [SimpleNamespace(warm=2), SimpleNamespace(warm=0)]
+    more = out_of_step(entries, [0] * 4000 + [1] * 4000)  # type: ignore[arg-type]
+    assert 300 < sum(more[:4000]) < 700 and not any(more[4000:])
 
 
 def test_a_clock_that_was_read_with_a_stop_between_tells_nothing_of_its_cost(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 SuiteError
 ├── UsageError      the person asked for something impossible: one line, exit code 2
 ├── Unavailable     a device, library or package is not here; the message says what installs it
+│   └── NoRoom          there is not so much memory free
 └── KernelError     a kernel is at fault: the case gets a status and a reason
     ├── BuildError      its source does not compile
     ├── LaunchError     it crashed, hung or raised
@@ -24,6 +25,10 @@ class UsageError(SuiteError):
 
 class Unavailable(SuiteError):
     """Names what is missing and the command that installs it."""
+
+
+class NoRoom(Unavailable):
+    """There is not so much memory free."""
 
 
 class KernelError(SuiteError):

@@ -62,9 +62,13 @@ def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
             *(x for dtype in coarse for x in coarse_peaks(dtype, kind, limits[device], many)),
             *(Stream("read", size) for size in sizes),
         ]
-        setting = Setting(many, device=device)
         bounds = [problem for problem in problems if problem.op in kind.ceilings]
-        ceilings |= {Case(problem, bounding(problem.op, kind.kernels), setting, "ceiling"): None for problem in bounds}
+        for problem in bounds:
+            # In a cache a core may read faster by narrower vectors.
+            asked = [case.setting.isa for case in own if case.setting.isa in kind.isas()]
+            sets = dict.fromkeys(("default", *asked)) if problem.op == "stream" else ("default",)
+            settings = [Setting(many, isa=isa, device=device) for isa in sets]
+            ceilings |= {Case(problem, bounding(problem.op, kind.kernels), x, "ceiling"): None for x in settings}
     return list(ceilings)
 
 
@@ -81,7 +85,8 @@ def title(ceiling: Case) -> str:
         return f"FMA {bound.isa}{several}"
     if bound.op == "mma":
         return f"{'tensor cores ' if bound.unit in GPU else ''}{bound.dtype}, {bound.unit}{several}"
-    return f"read {units.binary(bound.size)}{several}"
+    own = f", {ceiling.setting.isa}" if ceiling.setting.isa != "default" else ""
+    return f"read {units.binary(bound.size)}{several}{own}"
 
 
 def _for_its_caller(case: Case) -> bool:
@@ -210,12 +215,14 @@ def took(measurement: Measurement, all_cases: Sequence[Case], index: int) -> Arr
 
 def _bounds(case: Case, all_cases: Sequence[Case], measurement: Measurement, features: Collection[str]) -> Bounds:
     """What bounds a case, by name: FLOP/s or bytes/s of each round, on as many threads as it has. Of several
-    instructions for a coarse type the one that was faster; where there is none, multiply-adds in its place."""
+    instructions for a coarse type, and sets that read, the one that was faster; where there is none for a coarse type,
+    multiply-adds in its place."""
     import numpy as np
 
     bounds: Bounds = {}
     coarse: Bounds = {}
     single: Bounds = {}
+    reads: Bounds = {}
     precision, size, own = _computes(case), _working_set(case.problem), _of(case, all_cases)
     units = {x.problem.unit for _, x in own if isinstance(x.problem, Mma)}
     missing = any(unit in features and unit not in units for unit in CORE.get(precision, ()))
@@ -229,13 +236,14 @@ def _bounds(case: Case, all_cases: Sequence[Case], measurement: Measurement, fea
         elif bound.op == "mma" and bound.dtype == precision:
             coarse[name] = ("flops" if _certain(bound, case) and not missing else "shown", bound.flops * share)
         elif bound.op == "stream" and bound.size == size:
-            bounds[name] = ("bytes", bound.bytes * share)
-    if coarse:
-        quickest = max(coarse, key=lambda name: float(np.median(coarse[name][1])))
-        bounds[quickest] = coarse[quickest]
-    elif precision == "fp32":
+            reads[name] = ("bytes", bound.bytes * share)
+    for of_one_kind in (reads, coarse):
+        if of_one_kind:
+            quickest = max(of_one_kind, key=lambda name: float(np.median(of_one_kind[name][1])))
+            bounds[quickest] = of_one_kind[quickest]
+    if precision == "fp32" and not coarse:
         bounds |= single
-    elif precision in WIDENED and not devices.kind_of(case.setting.device).whole:
+    elif precision in WIDENED and not coarse and not devices.kind_of(case.setting.device).whole:
         bounds |= {f"{name} in place of {precision}": ("shown", rates) for name, (_, rates) in single.items()}
     return bounds
 

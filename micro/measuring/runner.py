@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kernels.devices import kind_of
-from kernels.errors import KernelError, Unavailable, WrongResult
+from kernels.errors import KernelError, NoRoom, Unavailable, WrongResult
 from micro.measuring import ceilings as case_ceilings
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks, Outcome
@@ -115,6 +115,8 @@ class Runner:
             failed = Outcome("failed", f"while it was timed: {error}")
             if isinstance(error, WrongResult):
                 failed = Outcome("wrong", str(error))
+            elif isinstance(error, NoRoom):  # no fault of a kernel's
+                failed = Outcome("skipped", str(error))
             if crew.culprit >= len(survivors):  # it bounds nothing from now on
                 self.checks.outcomes[crew.cases[crew.culprit]] = failed
             else:  # where none can be named, all fail

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernels.dtypes import MAGNITUDES, STORED, stored_as
-from kernels.errors import LaunchError
+from kernels.errors import NoRoom
 from micro.worker import placement
 from reports import units
 
@@ -74,7 +74,7 @@ class Arenas:
 
     def lay_out(self, placed: Sequence[Placed], room: int | None, least: Mapping[Arena, int]) -> None:
         """Room for all of them; `room` bytes of play, None: as much as they take. `least` bytes of an arena in any
-        case. Raises LaunchError where the device has not so much."""
+        case. Raises NoRoom where the device has not so much."""
         self._placed = list(placed)
         self._space = {}
         unit = self._device.kind.alignment
@@ -92,7 +92,7 @@ class Arenas:
         self._blocks.pop(where, None)
         free = self._device.limits().memory
         if nbytes > free:
-            raise LaunchError(
+            raise NoRoom(
                 f"operands of the whole contest take {units.binary(nbytes)}, {units.binary(free)} are free: "
                 "take smaller sizes or fewer cases"
             )

@@ -393,8 +393,8 @@ class OpenContest:
 
 
 def out_of_step(entries: Sequence[Timed], which: Sequence[int]) -> list[int]:
-    """Untimed launches beyond a case's own, by visit, at random: else a kernel that is wrong in every fifth call would be
-    so in no timed one, where a visit has five."""
+    """Untimed launches beyond a case's own, by visit, at random: else a kernel that is wrong in every fifth call would
+    be so in no timed one, where a visit has five."""
     import numpy as np
 
     drawn = np.random.default_rng().random(len(which)) < OUT_OF_STEP

@@ -20,7 +20,7 @@ from kernels import heap as heap_asked
 from kernels import isa as isa_asked
 from kernels.catalog import find
 from kernels.devices import kind_of, open_device
-from kernels.errors import BuildError, LaunchError, LeftRunning, SuiteError, Unavailable, WrongResult
+from kernels.errors import BuildError, LaunchError, LeftRunning, NoRoom, SuiteError, Unavailable, WrongResult
 from kernels.users import raised
 from micro.planning.contest import Case
 from micro.worker import fences
@@ -39,7 +39,7 @@ POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_
 WAITING = {"OPENBLAS_THREAD_TIMEOUT": "18", "GOMP_SPINCOUNT": "30000", "OMP_PROC_BIND": "true"}
 REFERENCES = 8  # threads at most of what the worker of another device computes on the processor
 PR_SET_PDEATHSIG = 1
-ERRORS = {error.__name__: error for error in (WrongResult, LeftRunning, Unavailable, BuildError, LaunchError)}
+ERRORS = {error.__name__: error for error in (WrongResult, LeftRunning, NoRoom, Unavailable, BuildError, LaunchError)}
 
 
 def ended(code: int | None) -> Died:

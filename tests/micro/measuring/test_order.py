@@ -12,7 +12,7 @@ import pytest
 
 from kernels.catalog import find
 from kernels.devices.fake import Fake
-from kernels.errors import LaunchError, Unavailable, WrongResult
+from kernels.errors import LaunchError, NoRoom, Unavailable, WrongResult
 from kernels.launch import Launch, Setting
 from kernels.ops.gemm.problem import Gemm
 from micro.measuring.canary_history import History
@@ -222,6 +222,11 @@ def test_a_fault_of_the_device_costs_both_their_times(quiet: None, step: str, er
         assert (result.status, result.seconds) == ("failed", None)
         assert "the device says no" in (result.reason or "")
     assert told.comparisons[0].verdict == "not comparable"
+
+
+def test_a_contest_that_memory_has_no_room_for_is_skipped(quiet: None) -> None:
+    told = run(Local(Host(fake({"sync": NoRoom("14 GiB are more than are free")}), 0)), CONTEST)
+    assert [(x.status, x.reason) for x in measured(told)] == [("skipped", "14 GiB are more than are free")] * 2
 
 
 def test_a_wrong_answer_is_wrong_and_has_no_time(quiet: None) -> None:

@@ -8,8 +8,9 @@ from kernels.errors import UsageError
 
 POLICIES: dict[str, dict[str, str]] = {
     "default": {},
-    # glibc keeps what it has: no block is mapped for itself, and none given back.
-    "keep": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(64 << 30)},
+    # glibc keeps what it has: no block is mapped for itself, and none given back. It grows in pieces of 64 MiB, so that
+    # it has soon grown for good.
+    "keep": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(64 << 30), "MALLOC_TOP_PAD_": str(64 << 20)},
 }
 
 

@@ -1,4 +1,4 @@
-"""Why does A's step take longer than B's? Both taken apart into kernels, the gap into named causes, in full."""
+"""Why does a step take its time, or A's longer than B's? Taken apart into kernels, a gap into named causes, in full."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from reports.record import Run
 
 SECONDS = 40.0  # of watching, for each process
+OWN = "Of a program of your own: python -m macro explain train.py; its options: python -m macro explain train.py --help"
 Value = TypeVar("Value")
 
 
@@ -30,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     from macro.networks.base import PHASES
     from reports.parser import OneLineParser
 
-    options = OneLineParser("python -m macro explain", description=__doc__, allow_abbrev=False)
+    options = OneLineParser("python -m macro explain", description=__doc__, epilog=OWN, allow_abbrev=False)
     options.add_argument("network", help="fcn-s, fcn-r, …, or a file like micro/shapes/fcn-r.json")
     options.add_argument("a", help="a framework")
     options.add_argument("b", help="the framework it is compared with; the same again where a setting differs")
@@ -97,7 +98,9 @@ def _side(name: str, threads: int, heap: str, division: str) -> Side:
 
 def main(argv: Sequence[str]) -> int:
     """The exit code."""
-    return _explain(request(argv))
+    from macro.explaining import own
+
+    return own.main(argv, command.say) if own.is_own(argv, parser()) else _explain(request(argv))
 
 
 def _explain(asked: ExplainRequest) -> int:

@@ -28,7 +28,9 @@ LEGEND = {  # rows and causes whose names do not say it, the two last ones alway
     "in no span": "outside all operations that the framework's tracer saw",
     "packing": "a library puts operands in the order that its kernel reads",
     "clear": "an array filled with zeros before it is written, by a call or inside one",
-    "framework": "the framework's own code between kernels",
+    "dispatch": "the framework's own code between kernels",
+    "framework": "what no layer's operation is",
+    "tracer": "the framework's own profiler, which watched",
     "interpreter": "Python",
     RESIDUAL: "a plain step less all rows",
     PARTS: "the difference by the amount of work, and by its speed",
@@ -104,7 +106,7 @@ def _causes(explained: Explanation, least: float) -> list[str]:
     ]
     step = explained.step
     lines.append(["step", *unit.row(step["a"], step["b"]), unit.interval(*explained.interval), ""])
-    table = _aligned(["cause", *unit.head(explained), "95 %", ""], lines, left=1)
+    table = aligned(["cause", *unit.head(explained), "95 %", ""], lines, left=1)
     return [*table, ALONE_SENTENCE] if any(line[-1] == CHANCE + ALONE for line in lines) else table
 
 
@@ -131,7 +133,7 @@ def _cells(explained: Explanation, least: float) -> list[str]:
     for column, cells in rest.items():
         a, b = sum(c.a for c in cells), sum(c.b for c in cells)
         lines.append([f"{len(cells)} smaller", column, *unit.row(a, b), "", "", ""])
-    return _aligned(["row", "cause", *unit.head(explained), "95 %", "work", "rate"], lines, left=2)
+    return aligned(["row", "cause", *unit.head(explained), "95 %", "work", "rate"], lines, left=2)
 
 
 @dataclass(frozen=True)
@@ -144,8 +146,12 @@ class Unit:
 
     @classmethod
     def of(cls, explained: Explanation) -> Unit:
+        """Of the longer step."""
+        return cls.of_step(max(explained.step.values()))
+
+    @classmethod
+    def of_step(cls, step: float) -> Unit:
         """Two places in which a hundredth of the step is seen."""
-        step = max(explained.step.values())
         if step >= 10:
             return cls("s", 1.0, 3)
         return cls("ms", 1e-3, 2) if step >= 0.01 else cls("µs", 1e-6, 1 if step >= 1e-4 else 2)
@@ -172,8 +178,8 @@ class Unit:
         return "–" if value is None else self.number(value, "+")
 
 
-def _aligned(head: list[str], rows: list[list[str]], left: int) -> list[str]:
-    """`left`: columns of words, which begin at the left."""
+def aligned(head: list[str], rows: list[list[str]], left: int) -> list[str]:
+    """A table's lines. `left`: columns of words, which begin at the left."""
     widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head))]
     lines = [
         "  ".join(f"{word:{'<' if i < left else '>'}{widths[i]}}" for i, word in enumerate(line)).rstrip()

@@ -9,7 +9,7 @@ from reports.explanation import Explanation
 
 PROCESSES = 5  # of each: from which on an interval holds for the next process too
 NOWHERE = "in no span"  # a row
-UNNAMED = ("framework", "unknown")  # how columns begin that no kernel names
+UNNAMED = ("dispatch", "unknown")  # how columns begin that no kernel names
 
 
 @dataclass(frozen=True)
@@ -77,5 +77,5 @@ def _unnamed(explained: Explanation, side: str) -> float:
 def _taken(explained: Explanation, side: str) -> float:
     """Share of the watched time in which a thread neither ran nor waited voluntarily."""
     ran = explained.closure[side].get("threads")
-    idle = sum(cell.seconds(side) for cell in explained.cells if cell.column == "idle")
+    idle = sum(cell.seconds(side) for cell in explained.cells if cell.column == "waiting")
     return 0.0 if ran is None else max(0.0, 1 - ran - idle / explained.step[side])

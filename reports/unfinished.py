@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from reports import attribution
+from reports import explained
 from reports.record import Run
 from reports.units import counted
 
@@ -16,15 +16,15 @@ def sentences(run: Run) -> Iterator[str]:
     """Of each contest that has rounds and no end; of a file in which nothing has ended."""
     ended = {contest.contest for contest in run.contests}
     kept = Counter(str(note.data.get("contest")) for note in run.notes if note.topic == ROUND)
-    explained = bool(attribution.of(run))
+    told = bool(explained.texts(run))
     rounds = {contest: count for contest, count in kept.items() if contest not in ended}
     watched = sum(note.topic == WATCHED for note in run.notes)
-    if watched and not explained:
+    if watched and not told:
         rounds["the explanation"] = watched
     for contest, count in rounds.items():
         lie = "lie" if count > 1 else "lies"
         yield f"Unfinished: {contest}, of which {counted(count, 'round')} {lie} here{_on(run)}"
-    if not (ended or explained or rounds or any("sentences" in note.data for note in run.notes)):
+    if not (ended or told or rounds or any("sentences" in note.data for note in run.notes)):
         yield f"Unfinished: no contest has ended here{_on(run)}"
 
 

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from macro.explaining import kinds
 from macro.explaining.columns import joined, of_symbol
 from macro.explaining.rows import together
 from macro.explaining.waiting import waiting
-from macro.watching.perf import PERIOD, Sample
+from macro.watching.perf import FAULTS, Sample
 from macro.watching.recording import Watched
 
 Key = tuple[tuple[str, ...], str]  # rows, column
-SECONDS = PERIOD * 1e-9  # that a sample stands for
 
 
 @dataclass
@@ -31,8 +31,20 @@ class Attribution:
     cells: dict[Key, list[float]] = field(default_factory=dict)
     calls: dict[Key, float] = field(default_factory=dict)
     bytes: dict[Key, float] = field(default_factory=dict)
+    flops: dict[Key, float] = field(default_factory=dict)  # of a step, where its shapes tell
     seen: dict[Key, Counter[str]] = field(default_factory=dict)
+    faults: dict[tuple[str, ...], float] = field(
+        default_factory=dict
+    )  # page faults of a step by row, where perf saw them
     closure: dict[str, float | None] = field(default_factory=dict)
+
+    def by_round(self, keys: Sequence[Key]) -> Any:
+        """rounds × cells: the mean of the steps of each round, which are one cluster."""
+        import numpy as np
+
+        rounds = np.array(self.rounds)
+        steps = np.array([self.cells.get(key, [0.0] * self.steps) for key in keys]).T
+        return np.array([steps[rounds == number].mean(axis=0) for number in sorted(set(self.rounds))])
 
 
 class Place(NamedTuple):
@@ -48,21 +60,21 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
     attribution = Attribution(len(watched.steps), watched.rounds)
     starts = [start for start, *_ in watched.steps]
     wall = sum(end - start for start, end, *_ in watched.steps) * 1e-9
-    cpu = sum(cpu for _, _, cpu, _ in watched.steps)
+    cpu, lasts = sum(cpu for _, _, cpu, _ in watched.steps), watched.period * 1e-9
     if watched.samples:
-        inside = [(s, step) for s in watched.samples if (step := _step(watched, starts, s.time)) is not None]
-        places = locate(watched.spans, [sample for sample, _ in inside])
+        stepping = [(s, step) for s in watched.samples if (step := _step(watched, starts, s.time)) is not None]
+        places = locate(watched.spans, [sample for sample, _ in stepping])
         outside = unknown = 0
-        for (sample, step), place in zip(inside, places, strict=True):
+        for (sample, step), place in zip(stepping, places, strict=True):
             column = joined(of_symbol(sample.symbol, sample.module), place.column)
             outside += not place.inside
             unknown += column.startswith("unknown")
             key = (together(place.rows, group), column)
-            _add(attribution, key, step, SECONDS)
+            _add(attribution, key, step, lasts)
             attribution.seen.setdefault(key, Counter())[_kernel(sample)] += 1
-        count = len(inside)
+        count = len(stepping)
         attribution.closure = {
-            "sampling": count * SECONDS / cpu if cpu else None,
+            "sampling": count * lasts / cpu if cpu else None,
             "span": 1 - outside / count if watched.traces and count else None,
             "naming": 1 - unknown / count if count else None,
         }
@@ -73,6 +85,10 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
         attribution.cells.update(waiting(watched, threads, group))
         for key, seconds in attribution.cells.items():  # all by the thread, so that cells sum to a wall
             attribution.cells[key] = [x / threads for x in seconds]
+    inside = [one for one in watched.page_faults if _step(watched, starts, one.time) is not None]
+    for place in locate(watched.spans, inside):
+        rows = together(place.rows, group)
+        attribution.faults[rows] = attribution.faults.get(rows, 0.0) + FAULTS / attribution.steps
     for span, key in _leaves(watched.spans, group):
         if _step(watched, starts, span["start"]) is not None:
             attribution.calls[key] = attribution.calls.get(key, 0.0) + 1.0 / attribution.steps
@@ -117,7 +133,12 @@ def _innermost(open_: Sequence[dict[str, Any]]) -> Place:
     if not open_:
         return Place((), None, False)
     rows: list[str] = next((span["rows"] for span in reversed(open_) if span["rows"]), [])
-    return Place(tuple(rows), open_[-1]["column"], bool(rows))
+    return Place(tuple(rows), _column(open_[-1]), bool(rows))
+
+
+def _column(span: Mapping[str, Any]) -> str | None:
+    """Of a span, by any of its kind's words."""
+    return kinds.named(span["column"]) if span["column"] else None
 
 
 def _leaves(spans: Iterable[dict[str, Any]], group: Mapping[str, tuple[str, ...]]) -> list[tuple[Any, Key]]:
@@ -128,7 +149,7 @@ def _leaves(spans: Iterable[dict[str, Any]], group: Mapping[str, tuple[str, ...]
         (s for s in spans if s["rows"] and s["column"] and not s.get("part")), key=lambda s: (-s["start"], s["end"])
     ):
         if inner.get(span["column"], span["end"] + 1) > span["end"]:
-            leaves.append((span, (together(span["rows"], group), span["column"])))
+            leaves.append((span, (together(span["rows"], group), kinds.named(span["column"]))))
         inner[span["column"]] = span["end"]
     return leaves
 
@@ -148,11 +169,11 @@ def _by_spans_alone(
             stack.pop()
         at, end = span["start"], min(span["end"], watched.steps[step][1])
         rows = span["rows"] or (stack[-1]["rows"] if stack else [])
-        _add(attribution, (together(rows, group), span["column"] or "framework"), step, (end - at) * 1e-9)
+        _add(attribution, (together(rows, group), _column(span) or "dispatch"), step, (end - at) * 1e-9)
         for above in reversed(stack):  # one may end before it does
             within = min(end, above["end"]) - at
             if within > 0:
-                key = (together(above["rows"], group), above["column"] or "framework")
+                key = (together(above["rows"], group), _column(above) or "dispatch")
                 _add(attribution, key, step, -within * 1e-9)
                 at += within
         inside += (end - at) * 1e-9

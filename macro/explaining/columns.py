@@ -10,6 +10,7 @@ import re
 from pathlib import Path, PurePath
 
 from kernels import ops
+from macro.explaining import kinds
 
 SYSTEM = re.compile(r"^\[(kernel|guest)|\.ko$")
 LIBC = re.compile(r"^lib(c|c-\d.*|pthread|pthread-.*)\.so|^ld-linux|^ld-\d")
@@ -27,19 +28,34 @@ FAULTS = re.compile(
 TICKS = re.compile("hrtimer|tick_|sched_balance")  # and what they set off
 WAITS = re.compile(r"futex|sched|yield|wait|wake|switch|nanosleep|idle|irq_work|ttwu")
 BY_KERNEL = (
-    (re.compile("futex"), "barrier and spin"),  # some look up a page
+    (re.compile("futex"), "spin"),  # some look up a page
     (FAULTS, "OS memory"),
     (TICKS, "OS other"),
-    (WAITS, "barrier and spin"),
+    (WAITS, "spin"),
 )  # the rest is interrupts, system calls and files
 BY_LIBC = (
     (re.compile(r"mem(cpy|move)"), "copy"),
     (re.compile(r"memset|bzero"), "clear"),
-    (re.compile(r"malloc|calloc|realloc|free|int_free|sysmalloc|systrim|arena|madvise|munmap|mmap"), "malloc"),
-    (re.compile(r"yield|futex|pthread|lll_|cond_|clock_nanosleep|sem_"), "barrier and spin"),
+    (
+        re.compile(
+            r"malloc|calloc|realloc|free|memalign|unlink_chunk|tcache|sysmalloc|systrim|arena|madvise|munmap|mmap|s?brk"
+        ),
+        "malloc",
+    ),
+    (re.compile(r"yield|futex|pthread|lll_|cond_|clock_nanosleep|sem_"), "spin"),
 )
-BY_OP = {"gemm": "gemm", "spmm": "gemm", "update": "update", "optimizer": "update", "softmax": "softmax"}
+BY_OP = {
+    "gemm": "gemm",
+    "spmm": "gemm",
+    "update": "optimizer",
+    "optimizer": "optimizer",
+    "softmax": "softmax and loss",
+    "conv": "convolution",
+    "norm": "normalization",
+    "pool": "pooling",
+}
 BY_SYMBOL = (
+    (re.compile(r"libkineto|torch::profiler|RecordFunction|record_function|RecordQueue|_record_function"), "tracer"),
     (
         re.compile(r"^(_?Py[A-Z_]|_PyEval|PyObject|npyiter|array_|ufunc_|PyUFunc|PyArray|npy_|unpack_indices)"),
         "interpreter",
@@ -50,8 +66,13 @@ BY_SYMBOL = (
             r"do_spin|cpu_relax|WaitForWork|Eigen::EventCount|Mutex::|futex",
             re.I,
         ),
-        "barrier and spin",
+        "spin",
     ),
+    (
+        re.compile(r"bernoulli|random64|random_from_to|mt19937|normal_fill|normal_distribution|philox|rng_", re.I),
+        "random numbers",
+    ),
+    (re.compile(r"jit_.*(reorder|single_blk)|simple_reorder|reorder_kernel|nchw_to|nhwc_to", re.I), "layout reorder"),
     (
         re.compile(
             r"([io][nt]copy)|scopy_|gemm_pack|pack_(lhs|rhs|[ab])|ynn::transpose|_copy_[ab]|gemm_copy|"
@@ -61,6 +82,20 @@ BY_SYMBOL = (
         "packing",
     ),
     (
+        re.compile(r"batch_?norm|layer_?norm|group_?norm|rms_?norm|bnorm|WelfordOps|RowwiseMoments", re.I),
+        "normalization",
+    ),
+    (re.compile(r"max_?pool|avg_?pool|adaptive_.*pool|jit_uni_pool", re.I), "pooling"),
+    (re.compile(r"flash_attention|scaled_dot_product|sdpa", re.I), "attention"),
+    (re.compile(r"embedding", re.I), "embedding"),
+    (
+        re.compile(
+            r"conv\w*_(fwd|bwd|kernel)|brgconv|brg_conv|im2col|col2im|jit_.*conv|_conv_|depthwise|winograd", re.I
+        ),
+        "convolution",
+    ),
+    (re.compile(r"rnn_|lstm_|gru_", re.I), "recurrent cell"),
+    (
         re.compile(
             r"gemm|gemv|brgemm|dot_fp32|ynn::dot|contraction|gebp|gemm_kernel|inner_product|matmul|sger|"
             r"sdot",
@@ -68,8 +103,9 @@ BY_SYMBOL = (
         ),
         "gemm",
     ),
-    (re.compile(r"softmax|logsumexp|nll_loss|cross_?entropy|xent", re.I), "softmax"),
-    (re.compile(r"fused_sgd|sgd|ApplyGradient|ApplyMomentum|optimizer", re.I), "update"),
+    (re.compile(r"operator (new|delete)|c10::(alloc_cpu|free_cpu)|c10::\w*Allocator|MemoryReporter"), "malloc"),
+    (re.compile(r"softmax|logsumexp|nll_loss|cross_?entropy|xent", re.I), "softmax and loss"),
+    (re.compile(r"fused_sgd|sgd|ApplyGradient|ApplyMomentum|optimizer", re.I), "optimizer"),
     (re.compile(r"reduc|_sum\b|pairwise_sum|\bsum_|cascade_sum", re.I), "reduction"),
     (re.compile(r"memcpy|memmove|copy_kernel|direct_copy|_copy\b|CopyTensor|strided_to|_aligned_", re.I), "copy"),
     (re.compile(r"memset|fill_kernel|zero_", re.I), "clear"),
@@ -83,14 +119,22 @@ BY_SYMBOL = (
         "element-wise",
     ),
     (
+        # What a framework does around kernels, by name: all else of its libraries is what the operation around it is.
         re.compile(
-            r"c10::|at::|torch::|autograd|tensorflow::|xla::|tsl::|tfrt::|absl::|std::|operator (new|delete)|"
-            r"mxnet|nnvm|CNTK|dnnl::|mkl_serv|pybind11|nanobind"
+            r"c10::(impl|Dispatcher|intrusive|TensorImpl|StorageImpl|SymInt|IValue|OperatorHandle|KernelFunction|"
+            r"DispatchKey|ivalue|GradMode|AutoGradMode|InferenceMode|SmallVector|cuda|detail)|"
+            r"at::(_ops::|redispatch|Tensor(Base|::|IteratorBase|IteratorConfig|Geometry)|detail::|native::(empty|"
+            r"resize|as_strided|view|expand|permute|transpose|squeeze|unsqueeze|select|slice|reshape|detach|alias|t\b|is_\w+)|"
+            r"infer_size|namedinference|globalContext|internal::|meta::|\(anonymous namespace\)::(structured_|"
+            r"wrapper_)|parallel_for|ThreadLocal\w*|RecordFunction|getStepCallbacks)|"
+            r"torch::(autograd|jit|utils|dynamo|detail|ADInplaceOrView|TraceType|PythonArg)|THP\w+|autograd|tensorflow::|"
+            r"xla::|tsl::|tfrt::|absl::|mxnet|nnvm|CNTK|mkl_serv|pybind11|"
+            r"nanobind"
         ),
-        "framework",
+        "dispatch",
     ),
 )
-WORKING = ("gemm", "element-wise", "reduction", "softmax", "update")
+BINDINGS = re.compile(r"^lib(torch_python|c10|shm|pybind)\b|^_C\.")  # libraries that hold nothing but dispatch
 
 
 @functools.cache
@@ -116,16 +160,27 @@ def of_symbol(symbol: str, module: str) -> str:
     for pattern, column in BY_SYMBOL:
         if pattern.search(symbol):
             return column
+    if BINDINGS.search(base):
+        return "dispatch"
     if PYTHON.search(base) or base.startswith("_multiarray_umath."):
         return "interpreter"
     return f"unknown: {base.strip('[]') or 'no module'}"
 
 
 def joined(symbol: str, span: str | None) -> str:
-    """A sample's column when a span says what kind of work it was: the span names what symbols cannot, such as
+    """A sample's kind when a span says what kind of work it was: the span names what symbols cannot, such as
     generated code; but memory, waiting, dispatch and copies inside it stay what they are."""
-    unnamed = symbol.startswith("unknown")
-    if span is None or not (symbol in WORKING or unnamed):
+    unnamed = symbol.startswith(kinds.UNKNOWN)
+    if span is None or span == symbol:
+        return symbol
+    if span == "dispatch":  # of an operation that only calls others, or handles shapes
+        return span if unnamed else symbol
+    if span == "data":
+        return span if unnamed or symbol in ("interpreter", "dispatch") else symbol
+    if kinds.find(span).whole:  # its products are parts of it, and copies are changes of layout
+        parts = {"gemm": span, "copy": "layout reorder"}
+        return span if unnamed else parts.get(symbol, span if kinds.find(symbol).renamed else symbol)
+    if not (kinds.find(symbol).renamed or unnamed):
         return symbol
     if span == "gemm":
         return "gemm" if unnamed else symbol

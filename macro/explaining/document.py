@@ -12,6 +12,7 @@ from macro.explaining.gap import Gap
 from macro.explaining.repeat import headroom, repeat, transposition
 from macro.explaining.rows import Row, groups, rows
 from macro.explaining.sentences import first_answer, sentences
+from macro.explaining.subject import Subject
 from macro.timing.turns import Plan
 from macro.watching import perf
 from macro.watching.watch import Side
@@ -83,9 +84,21 @@ def explain(
         conditions=tuple(conditions),
         named=tuple(named),
         headroom=tuple(left),
-        sentences=(*sentences(result, named, names, plan, taken.sides), *remedies.sentences(result, plan, taken.sides)),
+        sentences=(
+            *sentences(result, named, _subject(plan, taken.sides, names)),
+            *remedies.sentences(result, plan, taken.sides),
+        ),
         bars=result.bars,
     )
+
+
+def _subject(plan: Plan, sides: Sequence[Side], names: Sequence[str]) -> Subject:
+    title = f"A {plan.phase} of {plan.network.name}, batch {plan.batch},"
+    a, b = (side.entry for side in sides)
+    heaps = a.setting.heap, b.setting.heap
+    alike = a.framework.name == b.framework.name and a.setting == replace(b.setting, heap=heaps[0])
+    processes = [side.processes for side in sides]
+    return Subject(title, names, plan.generations, processes, heaps if alike and heaps[0] != heaps[1] else None)
 
 
 def so_far(plan: Plan, sides: Sequence[Side]) -> str:
@@ -105,7 +118,7 @@ def _analysis(plan: Plan, sides: Sequence[Side]) -> Analysis:
     group = groups(span["rows"] for side in sides for process in side.processes for span in process.spans)
     threads = sides[0].entry.setting.threads
     attributions = [[attribute(process, group, threads) for process in side.processes] for side in sides]
-    result = gap.gap(sides, attributions, by_name)
+    result = gap.gap([side.processes for side in sides], attributions, by_name)
     cells = tuple(_complete(cell, plan, sides, by_name) for cell in result.cells)
     return Analysis(sides, by_name, group, attributions, replace(result, cells=cells))
 

@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from macro.explaining import certain
+from macro.explaining import certain, kinds
 from macro.explaining.attribute import Attribution, Key
 from macro.explaining.certain import LEAST, Seconds
 from macro.explaining.rows import WAITING, Row, called
 from macro.explaining.work import amounts
 from macro.watching.recording import Watched
-from macro.watching.watch import Side
 from reports.explanation import Bar, Cell
 
 PROCESSES = 5  # of each, from which on few are not said to be few
 NOT_FAULTS = 10.0  # times the other side's cost of a fault
-NEITHER = ("idle",)  # neither work nor rate, as whatever is unknown
 
 
 @dataclass(frozen=True)
@@ -38,15 +35,17 @@ class Gap:
     resolution: float  # half of the interval's width
 
 
-def gap(sides: Sequence[Side], attributions: Sequence[Sequence[Attribution]], by_name: Mapping[str, Row]) -> Gap:
-    """The gap between two sides; `attributions`: an attribution for each of their processes."""
+def gap(
+    sides: Sequence[Sequence[Watched]], attributions: Sequence[Sequence[Attribution]], by_name: Mapping[str, Row]
+) -> Gap:
+    """The gap between two sides, the processes of each; `attributions`: of each process one."""
     import numpy as np
 
     keys = sorted({key for side in attributions for process in side for key in process.cells})
-    rounds = [[_by_round(process, keys) for process in side] for side in attributions]
+    rounds = [[process.by_round(keys) for process in side] for side in attributions]
     means = [np.mean([x.mean(axis=0) for x in side], axis=0).tolist() for side in rounds]
     differences = [a - b for a, b in zip(*rounds, strict=True)]
-    plain = [[np.array(process.levels["P0"]) for process in side.processes] for side in sides]
+    plain = [[np.array(process.levels["P0"]) for process in side] for side in sides]
     steps = [mean([float(x.mean()) for x in side]) for side in plain]
     residual = [step - sum(side) for step, side in zip(steps, means, strict=True)]
     seconds = Seconds(keys, means, differences, LEAST * max(steps))
@@ -62,7 +61,7 @@ def gap(sides: Sequence[Side], attributions: Sequence[Sequence[Attribution]], by
 def _cells(
     seconds: Seconds,
     errors: Sequence[float],
-    sides: Sequence[Side],
+    sides: Sequence[Sequence[Watched]],
     attributions: Sequence[Sequence[Attribution]],
     by_name: Mapping[str, Row],
 ) -> tuple[Cell, ...]:
@@ -89,11 +88,11 @@ def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, 
     return work, (a - b) - work
 
 
-def _faulting(sides: Sequence[Side], keys: Sequence[Key], means: Sequence[Sequence[float]]) -> list[float]:
+def _faulting(sides: Sequence[Sequence[Watched]], keys: Sequence[Key], means: Sequence[Sequence[float]]) -> list[float]:
     """Page faults a second of the operating system's memory, by side; 0 where so few took so long that the time
     cannot be theirs."""
     seconds = [sum(t for key, t in zip(keys, side, strict=True) if key[1] == "OS memory") for side in means]
-    faults = [mean([mean(process.faults) for process in side.processes]) for side in sides]
+    faults = [mean([mean(process.faults) for process in side]) for side in sides]
     cost = [t / count if count > 0 else 0.0 for t, count in zip(seconds, faults, strict=True)]
     least = min([x for x in cost if x > 0], default=0.0)
     kept = [count if x <= NOT_FAULTS * least else 0.0 for x, count in zip(cost, faults, strict=True)]
@@ -101,16 +100,8 @@ def _faulting(sides: Sequence[Side], keys: Sequence[Key], means: Sequence[Sequen
 
 
 def _counts(key: Key) -> bool:
-    return not (key[1] in NEITHER or key[1].startswith("unknown") or key[0] == (WAITING,))
-
-
-def _by_round(process: Attribution, keys: Sequence[Key]) -> Any:
-    """rounds × cells: the mean of the steps of each round, which are one cluster."""
-    import numpy as np
-
-    rounds = np.array(process.rounds)
-    steps = np.array([process.cells.get(key, [0.0] * process.steps) for key in keys]).T
-    return np.array([steps[rounds == number].mean(axis=0) for number in sorted(set(process.rounds))])
+    """Whether its time is work at a rate."""
+    return kinds.find(key[1]).unit is not None and key[0] != (WAITING,)
 
 
 def _seen(key: Key, side: Sequence[Attribution]) -> str | None:

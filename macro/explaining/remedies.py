@@ -55,7 +55,7 @@ REMEDIES = (
     ),
     Remedy(
         "one pass for the update",
-        "update",
+        "optimizer",
         lambda cell, side, entry: entry.division == "default" and _torch(cell, side, entry),
         "take the fused optimizer: torch.optim.SGD(…, fused=True)",
         "python -m micro.optimizer --together",
@@ -86,7 +86,7 @@ REMEDIES = (
     ),
     Remedy(
         "fewer calls",
-        "framework",
+        "dispatch",
         lambda cell, side, entry: True,
         "compile the step (torch.compile, jax.jit), or take a larger batch",
         "python -m micro.launch --ladder",
@@ -100,7 +100,7 @@ REMEDIES = (
     ),
     Remedy(
         "threads",
-        "barrier and spin",
+        "spin",
         lambda cell, side, entry: entry.setting.threads > 1,
         "take fewer threads: OMP_NUM_THREADS=1, torch.set_num_threads(1)",
         "python -m macro run {net} --frameworks {framework} --threads 1",

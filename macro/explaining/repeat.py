@@ -103,9 +103,9 @@ def _settings(setting: Setting) -> dict[str, Any]:
 def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
     """Of a cell that is one layer's update, activation or its gradient, or the loss."""
     rows = [by_name[name] for name in cell.members if name in by_name]
-    if cell.column == "update":  # micro.update also has it fused with the layer's wgrad
+    if cell.column == "optimizer":  # micro.update also has it fused with the layer's wgrad
         rows = [row for row in rows if row.name.endswith("update")]
-    if len(rows) != 1 or cell.column not in ("element-wise", "softmax", "reduction", "update"):
+    if len(rows) != 1 or cell.column not in ("element-wise", "softmax and loss", "reduction", "optimizer"):
         return None
     (row,) = rows
     if row.name == "loss":

@@ -4,50 +4,36 @@ interval, its reason and what repeats it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from macro.explaining import kinds
 from macro.explaining.certain import ERROR, LEAST
 from macro.explaining.gap import PROCESSES, Gap, levels, named_bars, swapped
-from macro.timing.turns import Plan
-from macro.watching.watch import Side
+from macro.explaining.subject import Subject
 from reports import stats
 from reports.explanation import RESIDUAL, Bar, Cell
 from reports.units import scaled, seconds, signed
 
-CAUSES = {
-    "packing": "packing inside the library",
-    "OS memory": "memory policy",
-    "malloc": "memory policy",
-    "copy": "a copy",
-    "clear": "filling an array with zeros",
-    "framework": "dispatch",
-    "interpreter": "dispatch",
-    "idle": "threads",
-    "barrier and spin": "threads",
-    "OS other": "the operating system",
-}
 
-
-def sentences(gap: Gap, named: Sequence[Cell], names: Sequence[str], plan: Plan, sides: Sequence[Side]) -> list[str]:
+def sentences(gap: Gap, named: Sequence[Cell], subject: Subject) -> list[str]:
     """The gap; its certain causes, layers and phases; the largest certain cells, each with what repeats it."""
-    a, b = gap.step["a"], gap.step["b"]
+    a, b, names = gap.step["a"], gap.step["b"], subject.names
     low, high = gap.interval
-    within = " within these processes" if plan.generations == 1 else ""
+    within = " within these processes" if subject.runs == 1 else ""
     lines = [
-        f"A {plan.phase} of {plan.network.name}, batch {plan.batch}, takes {seconds(a)} in {names[0]} and "
-        f"{seconds(b)} in {names[1]}: a gap of {signed(a - b)} [{signed(low)}, {signed(high)}]{within}.",
-        *_watching(sides, names),
+        f"{subject.title} takes {seconds(a)} in {names[0]} and {seconds(b)} in {names[1]}: a gap of {signed(a - b)} "
+        f"[{signed(low)}, {signed(high)}]{within}.",
+        *_watching(subject),
     ]
-    if _only_heap(sides) and not low <= 0 <= high:
+    if subject.heaps and not low <= 0 <= high:
         own, rest = swapped(gap, "OS memory")
         products = sum(cell.gap for cell in gap.cells if cell.column in ("gemm", "packing"))
         lines.append(
-            f"Only the heap differs ({sides[0].entry.setting.heap}, {sides[1].entry.setting.heap}), so the gap is what "
+            f"Only the heap differs ({', '.join(subject.heaps)}), so the gap is what "
             f"changing it brings: {signed(own)} of it in the operating system's memory management, {signed(rest)} "
             f"elsewhere ({signed(products)} in products), because other caches and pages are left."
         )
     causes = named_bars(gap, "cause")
-    nothing = f"No cause differs for certain by {LEAST:.0%} of the step or more{within}.{_few(gap, plan.generations)}"
+    nothing = f"No cause differs for certain by {LEAST:.0%} of the step or more{within}.{_few(gap, subject.runs)}"
     lines.append(f"Certain by cause: {_listed(causes)}." if causes else nothing)
     lines += [f"By {what}: {_listed(bars)}." for what in ("layer", "phase") if (bars := named_bars(gap, what))]
     for number, cell in enumerate(named, 1):
@@ -72,10 +58,11 @@ def first_answer(gap: Gap, names: Sequence[str], rounds: int) -> str:
     )
 
 
-def _watching(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
+def _watching(subject: Subject) -> list[str]:
     """What it costs to look, where both sides were watched in full."""
-    watched = [levels(side.processes).get("P3") for side in sides]
-    parts = [f"{over - 1:+.0%} in {name}" for over, name in zip(watched, names, strict=True) if over is not None]
+    watched = [levels(processes).get("P3") for processes in subject.processes]
+    pairs = zip(watched, subject.names, strict=True)
+    parts = [f"{over - 1:+.0%} in {name}" for over, name in pairs if over is not None]
     cost = "Watching changes the time of a step by " + " and ".join(parts)
     return [f"{cost}: the times above are of plain steps, rows and causes of watched ones."] * (len(parts) == 2)
 
@@ -102,17 +89,12 @@ def _listed(bars: Sequence[Bar]) -> str:
     )
 
 
-def _only_heap(sides: Sequence[Side]) -> bool:
-    a, b = (side.entry for side in sides)
-    return a.framework.name == b.framework.name and a.setting == replace(b.setting, heap=a.setting.heap) != b.setting
-
-
 def _cause(cell: Cell, names: Sequence[str]) -> str:
     more, less = (0, 1) if cell.gap > 0 else (1, 0)
     side = "ab"
     if not cell.amount[side[less]]:
         by = f" by {cell.seen[side[more]]}" if cell.column in ("clear", "copy") and cell.seen[side[more]] else ""
-        return f"{CAUSES.get(cell.column, 'an extra operation')}{by}, which {names[less]} has not"
+        return f"{kinds.find(cell.column).cause or 'an extra operation'}{by}, which {names[less]} has not"
     kernels = ", ".join(f"{name}{_speed(cell, x)} in {cell.seen[x]}" for name, x in zip(names, side, strict=True))
     mostly = "more work" if abs(cell.work or 0) > abs(cell.rate or 0) else "a lower rate"
     if cell.column == "gemm":
@@ -122,7 +104,7 @@ def _cause(cell: Cell, names: Sequence[str]) -> str:
             return f"another library ({kernels})"
         a, b = cell.how["a"], cell.how["b"]
         return f"transposition, {a} against {b}" if a != b else f"the kernel's rate ({kernels})"
-    base = CAUSES.get(cell.column)
+    base = kinds.find(cell.column).cause
     if base is None:
         base = "extra passes" if mostly == "more work" else "the kernel's rate"
         return f"{base} ({kernels})"

@@ -14,7 +14,7 @@ from macro.explaining.rows import WAITING, together
 from macro.watching.recording import Watched
 from macro.watching.switches import waits
 
-IDLE = "idle"
+IDLE = "waiting"
 Rows = tuple[str, ...]
 Piece = tuple[int, int, Rows]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from macro.explaining import kinds
 from macro.explaining.attribute import Attribution, Key
-from macro.explaining.rows import OUTSIDE, PRODUCTS, Row
+from macro.explaining.rows import OUTSIDE, Row
+from macro.explaining.rows import PRODUCTS as ROLES
 
-PASSES = ("element-wise", "reduction", "softmax", "update", "copy", "clear")
+PRODUCTS = kinds.of_unit(kinds.FLOP)
+PASSES = tuple(name for name in kinds.of_unit(kinds.BYTES) if name != "packing")
 
 
 def amounts(
@@ -21,9 +24,12 @@ def amounts(
     that the spans tell where both sides' do, else nominal: one pass over what the rows touch."""
     members, column = key
     if column == "OS memory":
-        work = [t * rate for t, rate in zip(seconds, faulting, strict=True)]
-    elif column == "gemm":
-        work = [_flops(key, side, by_name) for side in attributions]
+        seen = [sum(process.faults.get(members, 0.0) for process in side) / len(side) for side in attributions]
+        shared = [t * rate for t, rate in zip(seconds, faulting, strict=True)]
+        work = seen if all(process.faults for side in attributions for process in side) else shared
+    elif column in PRODUCTS:
+        told = [sum(process.flops.get(key, 0.0) for process in side) / len(side) for side in attributions]
+        work = told if any(told) else [_flops(key, side, by_name) for side in attributions]
     elif column == "packing":
         work = [sum(_factors(by_name[name]) for name in members if name in by_name) or 1.0] * len(attributions)
     elif column in PASSES:
@@ -46,7 +52,7 @@ def _flops(key: Key, side: Sequence[Attribution], by_name: Mapping[str, Row]) ->
     if key[0] == (OUTSIDE,):
         return 1.0
     products = [by_name[name].product for name in key[0] if name in by_name]
-    once = sum(name.rpartition(" ")[2] in PRODUCTS for name in key[0])
+    once = sum(name.rpartition(" ")[2] in ROLES for name in key[0])
     return sum(product.flops for product in products if product) * max(1.0, _calls(key, side) / max(1, once))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from macro.watching.perf import Sample, Switch
 from macro.watching.recording import Watched
 
+FIRST_PERIOD = 1_000_000  # nanoseconds between two samples, of files that do not say
 Nanoseconds: TypeAlias = int | float  # some tracers have parts of one
 
 
@@ -32,6 +33,10 @@ class Packed:
     samples: list[tuple[int, int]]  # time, kind
     switch_kinds: list[tuple[int, str]]  # thread, state
     switches: list[tuple[int, int]]  # time, kind
+    fault_kinds: list[tuple[int, str, str]] = field(default_factory=list)  # as sample_kinds
+    page_faults: list[tuple[int, int]] = field(default_factory=list)
+    faulted: dict[str, list[float]] = field(default_factory=dict)
+    period: int = FIRST_PERIOD
 
 
 class Kinds:
@@ -50,17 +55,13 @@ class Kinds:
 
 def packed(watched: Watched) -> Packed:
     """For a note."""
-    of_span, of_sample, of_switch = Kinds(), Kinds(), Kinds()
+    of_span, of_sample, of_switch, of_fault = Kinds(), Kinds(), Kinds(), Kinds()
     starts = _gaps([span["start"] for span in watched.spans])
     spans = [
         (start, span["end"] - span["start"], of_span({k: v for k, v in span.items() if k not in ("start", "end")}))
         for start, span in zip(starts, watched.spans, strict=True)
     ]
-    times = _gaps([one.time for one in watched.samples])
-    samples = [
-        (time, of_sample((one.thread, one.symbol, one.module)))
-        for time, one in zip(times, watched.samples, strict=True)
-    ]
+    samples, faults = _samples(watched.samples, of_sample), _samples(watched.page_faults, of_fault)
     times = _gaps([one.time for one in watched.switches])
     switches = [(time, of_switch((one.thread, one.state))) for time, one in zip(times, watched.switches, strict=True)]
     return Packed(
@@ -78,6 +79,10 @@ def packed(watched: Watched) -> Packed:
         samples,
         of_switch.kinds,
         switches,
+        of_fault.kinds,
+        faults,
+        watched.faulted,
+        watched.period,
     )
 
 
@@ -88,19 +93,31 @@ def unpacked(note: Packed) -> Watched:
     for start, took, kind in note.spans:
         at += start
         spans.append({"start": at, "end": at + took, **note.span_kinds[kind]})
-    samples, at = [], 0
-    for time, kind in note.samples:
-        at += time
-        thread, symbol, module = note.sample_kinds[kind]
-        samples.append(Sample(thread, at, symbol, module))
-    switches, at = [], 0
+    switches, at = list[Switch](), 0
     for time, kind in note.switches:
         at += time
         thread, state = note.switch_kinds[kind]
         switches.append(Switch(thread, at, state))
+    samples = _unpacked(note.samples, note.sample_kinds)
     watched = Watched(note.levels, note.faults, note.system, note.steps, note.rounds, spans, samples, switches)
     watched.calls, watched.replays, watched.traces = note.calls, note.replays, note.traces
+    watched.page_faults = _unpacked(note.page_faults, note.fault_kinds)
+    watched.faulted, watched.period = note.faulted, note.period
     return watched
+
+
+def _samples(samples: Sequence[Sample], number: Kinds) -> list[tuple[int, int]]:
+    times = _gaps([one.time for one in samples])
+    return [(time, number((one.thread, one.symbol, one.module))) for time, one in zip(times, samples, strict=True)]
+
+
+def _unpacked(packed: Sequence[tuple[int, int]], kinds: Sequence[tuple[int, str, str]]) -> list[Sample]:
+    samples, at = [], 0
+    for time, kind in packed:
+        at += time
+        thread, symbol, module = kinds[kind]
+        samples.append(Sample(thread, at, symbol, module))
+    return samples
 
 
 def _gaps(times: Sequence[Any]) -> list[Any]:

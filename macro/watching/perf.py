@@ -16,7 +16,10 @@ from typing import NamedTuple
 from kernels.doctor.perf import rights
 from kernels.errors import LaunchError
 
-PERIOD = 1_000_000  # nanoseconds of processor time between two samples of a thread; a fourth of it cost a step 6 to 9 %
+# Nanoseconds of processor time between two samples of a thread, a prime, so that steps of whole milliseconds are not
+# seen at the same places again and again; a fourth of it cost a step 6 to 9 %.
+PERIOD = 997_123
+FAULTS = 11  # page faults between two of which one is seen
 PATIENCE = 60.0  # seconds for perf to end a file and begin another
 POLL = 0.002  # seconds between two looks whether it has
 # oneDNN then writes the names of what it generates (the driver takes the file away with the process); 4 would write
@@ -24,6 +27,8 @@ POLL = 0.002  # seconds between two looks whether it has
 NAMED = {"ONEDNN_JIT_PROFILE": "2"}
 # Both may have blanks and parentheses: `f(int) (/usr/lib/a.so (deleted))`.
 SEEN = re.compile(r"(.+?) \(([/\[].*|[^()]*)\)\s*")
+# `process/thread seconds.nanoseconds: event: rest`; without the process, and the event, as of a single one.
+LINE = re.compile(r"\s*(?:(\d+)/)?(\d+)\s+(\d+)\.(\d+):\s+(?:(\S+):\s+)?(\S+)\s+(.*)")
 
 
 class Sample(NamedTuple):
@@ -41,6 +46,14 @@ class Switch(NamedTuple):
     thread: int
     time: int
     state: str
+
+
+class Seen(NamedTuple):
+    """What perf saw. Of `faults`, page faults, each stands for FAULTS of them."""
+
+    samples: list[Sample]
+    switches: list[Switch]
+    faults: list[Sample]
 
 
 @functools.cache
@@ -66,6 +79,12 @@ def sees_kernel() -> bool:
 
 def _rights() -> str:
     return "" if sees_kernel() else ":u"
+
+
+def _events() -> list[str]:
+    """Both, each with a period of its own; those in the kernel where they may be seen."""
+    rights = "" if sees_kernel() else "u"
+    return ["-e", f"cpu-clock/period={PERIOD}/{rights}", "-e", f"page-faults/period={FAULTS}/{rights}"]
 
 
 class Sampler:
@@ -95,10 +114,7 @@ class Sampler:
                     f"fifo:{','.join(self.fifos)}",
                     "-p",
                     str(pid),
-                    "-e",
-                    f"cpu-clock{_rights()}",
-                    "-c",
-                    str(PERIOD),
+                    *_events(),
                     "--switch-events",
                     "--switch-output=signal",
                     "-o",
@@ -109,8 +125,8 @@ class Sampler:
                 stderr=log,
             )
 
-    def read(self) -> tuple[list[Sample], list[Switch]]:
-        """Samples and switches since the last time, while the process is alive. Raises LaunchError."""
+    def read(self) -> Seen:
+        """What was seen since the last time, while the process is alive. Raises LaunchError."""
         self._process.send_signal(signal.SIGUSR2)
         end = time.monotonic() + PATIENCE
         while not (ended := self._ended()):
@@ -118,10 +134,10 @@ class Sampler:
                 raise LaunchError(f"perf took no samples: {self.said()}")
             time.sleep(POLL)
         command = ["perf", "script", "-i", str(ended[0]), "--ns", "--show-switch-events"]
-        command += ["-F", "tid,time,ip,sym,dso"]
+        command += ["-F", "pid,tid,time,event,ip,sym,dso"]
         ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         ended[0].unlink()
-        return parsed(ran.stdout)
+        return parsed(ran.stdout, self.pid)
 
     def said(self) -> str:
         """The last line of perf's log."""
@@ -141,19 +157,20 @@ class Sampler:
                 path.unlink()
 
 
-def parsed(text: str) -> tuple[list[Sample], list[Switch]]:
-    """Of `perf script`: `tid seconds: address symbol (module)`, `tid seconds: PERF_RECORD_SWITCH OUT preempt`."""
-    samples, switches = [], []
+def parsed(text: str, process: int | None = None) -> Seen:
+    """Of `perf script`: `process/thread seconds: event: address symbol (module)`, `… PERF_RECORD_SWITCH OUT preempt`.
+    `process`: others, such as its children, are left out."""
+    seen = Seen([], [], [])
     for line in text.splitlines():
-        words = line.split(None, 3)
-        if len(words) < 4 or not words[1].endswith(":"):
+        words = LINE.match(line)
+        if words is None or (process and words[1] and int(words[1]) != process):
             continue
-        seconds, _, nanoseconds = words[1][:-1].partition(".")
-        thread, time = int(words[0]), int(seconds) * 10**9 + int(nanoseconds.ljust(9, "0"))
-        if words[2].startswith("PERF_RECORD_SWITCH"):
-            switches.append(Switch(thread, time, words[3].split()[-1].lower()))
+        thread, time = int(words[2]), int(words[3]) * 10**9 + int(words[4].ljust(9, "0"))
+        if words[6].startswith("PERF_RECORD_SWITCH"):
+            seen.switches.append(Switch(thread, time, words[7].split()[-1].lower()))
             continue
-        named = SEEN.fullmatch(words[3])
-        symbol, module = named.groups() if named else (words[3], "[unknown]")
-        samples.append(Sample(thread, time, symbol, module))
-    return samples, switches
+        named = SEEN.fullmatch(words[7])
+        symbol, module = named.groups() if named else (words[7], "[unknown]")
+        of = seen.faults if (words[5] or "").startswith("page-faults") else seen.samples
+        of.append(Sample(thread, time, symbol, module))
+    return seen

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from macro.timing.turns import FEWEST, Taken
-from macro.watching.perf import Sample, Switch
+from macro.watching.perf import PERIOD, Sample, Seen, Switch
 
 SIDES = 2
+
+
+class Event(NamedTuple):
+    """What a framework's own profiler told of an operation, a node of autograd or a call of a module."""
+
+    name: str
+    start: int  # monotonic nanoseconds
+    end: int
+    thread: int  # of the system
+    sequence: int  # autograd's number, -1 where it has none
+    lane: int  # the profiler's number of the thread
+    forward: int  # of the thread whose forward operation a node belongs to; 0: none
+
+
+class Called(NamedTuple):
+    """An operation with what it was called with."""
+
+    event: Event
+    shapes: list[Any]  # of each input; a list of them for a list of tensors
+    strides: list[Any]
+    types: list[str]
+    arguments: list[Any]  # values of those that are no tensors
 
 
 @dataclass
@@ -28,6 +50,10 @@ class Watched:
     switches: list[Switch] = field(default_factory=list)
     calls: list[tuple[list[str], str]] = field(default_factory=list)
     replays: list[tuple[float, list[float]]] = field(default_factory=list)
+    page_faults: list[Sample] = field(default_factory=list)  # each stands for perf.FAULTS of them
+    faulted: dict[str, list[float]] = field(default_factory=dict)  # page faults of a step, by level
+    events: list[Event] = field(default_factory=list)  # of a program whose spans are told only when it is explained
+    period: int = PERIOD  # nanoseconds that a sample stands for
     traces: bool = True  # whether its adapter tells spans
     retaken: int = 0  # blocks of watched steps that were taken again: its memory grew in them
 
@@ -40,19 +66,25 @@ class Watched:
         self.steps += more.steps
         self.rounds += more.rounds
         self.spans += more.spans
+        self.events += more.events
         self.samples += more.samples
         self.switches += more.switches
+        self.page_faults += more.page_faults
+        for level, faults in more.faulted.items():
+            self.faulted.setdefault(level, []).extend(faults)
+        self.period = more.period
         self.calls = more.calls or self.calls
         self.replays += more.replays
         self.traces = self.traces and more.traces
         self.retaken += more.retaken
 
-    def sampled(self, samples: Iterable[Sample], switches: Iterable[Switch]) -> None:
-        """Keep those of the time from its first step to its last."""
+    def sampled(self, seen: Seen) -> None:
+        """Keep what perf saw from its first step to its last."""
         if self.steps:
             first, last = self.steps[0][0], self.steps[-1][1]
-            self.samples += [one for one in samples if first <= one.time <= last]
-            self.switches += [one for one in switches if first <= one.time <= last]
+            self.samples += [one for one in seen.samples if first <= one.time <= last]
+            self.switches += [one for one in seen.switches if first <= one.time <= last]
+            self.page_faults += [one for one in seen.faults if first <= one.time <= last]
 
 
 @dataclass(frozen=True)
@@ -67,6 +99,19 @@ class Round:
     ended: bool
     watched: Watched
     about: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Recording:
+    """What was seen of one program's steps. `program`: its words, interpreter, framework, threads, heap, where its
+    steps end; `started`: plain steps on the heap that it starts with, where the others are on one that keeps its
+    memory; `called`: the operations of some steps, with their shapes; `ended`: how the program did."""
+
+    program: dict[str, Any]
+    processes: list[Watched] = field(default_factory=list)
+    started: Watched | None = None
+    called: list[Called] = field(default_factory=list)
+    ended: str = ""
 
 
 def pairs(rounds: Sequence[Round]) -> list[Taken]:

@@ -152,6 +152,7 @@ class Look:
         self.one_thread, self.seen, self.unread = entry.setting.threads == 1, Watched(), list[Watched]()
         self.faults = inf  # of the plain step that has the fewest
         self.grew = False  # whether a step that was traced last had far more
+        self.faulted = 0.0  # page faults of a step of the last block
         self.patience = 5 * HANGS
         warm = self._plain(WARM)
         self.patience = max(HANGS, 50 * warm)
@@ -197,11 +198,12 @@ class Look:
 
     def _level(self, name: str, seconds: float) -> float:
         self.seen.levels.setdefault(name, []).append(seconds)
+        self.seen.faulted.setdefault(name, []).append(self.faulted)
         return seconds
 
     def _plain(self, count: int, keep: bool = True) -> float:
         reply = self.process.ask(self.patience, "steps", do="steps", phase=self.plan.phase, count=count)
-        faults = sum(reply["faults"]) / count
+        faults = self.faulted = sum(reply["faults"]) / count
         self.faults = min(self.faults, faults)
         if keep:
             self.seen.faults.append(faults)
@@ -216,6 +218,7 @@ class Look:
             self.patience * 2, "traced", do="trace", phase=self.plan.phase, count=count, fifos=fifos, spans=spans
         )
         self.seen.traces = reply["traces"]
+        self.faulted = sum(reply["faults"]) / count
         self.grew = max(reply["faults"]) > GROWN * self.faults + FEW
         if keep is not None:
             keep.steps += [(start, end, cpu * 1e-9, blocked * 1e-9) for start, end, cpu, blocked in reply["steps"]]
@@ -234,9 +237,9 @@ class Look:
         """What the rounds since the last time added, with perf's samples. Raises LaunchError."""
         rounds, self.unread = self.unread, []
         if self.sampler and rounds:
-            samples, switches = self.sampler.read()
+            seen = self.sampler.read()
             for one in rounds:
-                one.sampled(samples, switches)
+                one.sampled(seen)
             if not any(one.samples for one in rounds):
                 raise LaunchError(f"perf took no samples: {self.sampler.said()}")
         return rounds

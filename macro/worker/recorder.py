@@ -53,6 +53,12 @@ def waited(since, until):
     return 0 if since[3] == until[3] else max(0, wall - cpu - (until[2] - since[2]))
 
 
+def stagger():
+    """Up to a millisecond of work, about, so that samples do not begin with the first step."""
+    for _ in range(100 * ord(os.urandom(1))):
+        pass
+
+
 def faulted():
     """Pages that this process was given so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -136,6 +142,7 @@ def traced(adapter, model, call, count, fifos, spans):
     def run():
         gate.say(b"enable")
         try:
+            stagger()
             for _ in range(count):
                 before, clocks, cpu, start = faulted(), blocked(), time.process_time(), now()
                 call()

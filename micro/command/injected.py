@@ -36,14 +36,14 @@ class Expected(NamedTuple):
 
 
 EXPECTED = {
-    "sleep": Expected("{layer} wgrad", ("idle",)),
+    "sleep": Expected("{layer} wgrad", ("waiting",)),
     "copied twice": Expected("{layer} forward", ("copy",)),
     "transposed copy": Expected("{layer} dgrad", ("copy", "packing")),
     "fresh allocation": Expected("{layer} wgrad", ("OS memory",)),
     "extra dgrad": Expected("{layer} dgrad", ("gemm",)),
-    "loop over rows": Expected("{layer} update", ("interpreter", "update")),
-    "one layer on one thread": Expected("{layer} wgrad", ("idle", "barrier and spin"), 2),
-    "half the threads": Expected(None, ("idle",), 2),
+    "loop over rows": Expected("{layer} update", ("interpreter", "optimizer")),
+    "one layer on one thread": Expected("{layer} wgrad", ("waiting", "spin"), 2),
+    "half the threads": Expected(None, ("waiting",), 2),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import IO
 
-from reports import attribution
+from reports import explained
 from reports.record import FORMAT, Run
 
 ENDINGS = (".json",)
@@ -27,5 +27,5 @@ def write(run: Run, stream: IO[str]) -> None:
 def write_attribution(run: Run, stream: IO[str]) -> None:
     """As it stands in the run file, a line for each."""
     for note in run.notes:
-        if note.topic == attribution.TOPIC:
+        if note.topic in explained.TOPICS:
             stream.write(json.dumps(note.data) + "\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO
 
-from reports import attribution, busy, findings, table, unfinished
+from reports import busy, explained, findings, table, unfinished
 from reports.record import Run
 
 ENDINGS = (".md", ".markdown")
@@ -27,5 +27,5 @@ def write(run: Run, stream: IO[str]) -> None:
 
 def write_attribution(run: Run, stream: IO[str]) -> None:
     """What a person reads, its columns kept."""
-    for document in attribution.of(run):
-        stream.write(f"```text\n{attribution.text(document)}\n```\n")
+    for text in explained.texts(run):
+        stream.write(f"```text\n{text}\n```\n")

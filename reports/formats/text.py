@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
-from reports import attribution, busy, findings, table, unfinished
+from reports import busy, explained, findings, table, unfinished
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
         console.print(disturbed, style="bold", markup=False, soft_wrap=True)
     for sentence in findings.said(run):
         console.print(sentence, style="bold", markup=False)
-    attributions = attribution.of(run)
-    for document in attributions:
-        console.print(attribution.text(document), markup=False, soft_wrap=True)
+    attributions = explained.texts(run)
+    for text in attributions:
+        console.print(text, markup=False, soft_wrap=True)
     ratios = table.comparisons(run)
     if ratios.rows:
         _table(console, ratios)

@@ -35,7 +35,7 @@ def sample(at: float, what: tuple[str, str] = GEMM, thread: int = 1) -> Sample:
 
 def watched(*steps: tuple[float, float], **more: Any) -> Watched:
     """Steps from and to in milliseconds, of one round unless told; all of their time is the processor's."""
-    made = Watched(**more)
+    made = Watched(**{"period": MS, **more})
     made.steps = [(int(a * MS), int(b * MS), (b - a) * 1e-3, 0.0) for a, b in steps]
     made.rounds = made.rounds or [0] * len(steps)
     return made

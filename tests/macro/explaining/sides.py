@@ -13,7 +13,7 @@ from macro.timing.turns import Entry, Plan
 from macro.watching.perf import parsed
 from macro.watching.recording import Watched
 from macro.watching.watch import Side
-from tests.macro.watched import GEMM, sample, span, watched
+from tests.macro.watched import GEMM, MS, sample, span, watched
 
 TRACES = Path(__file__).parents[1] / "traces"
 NET = network("fcn-r")
@@ -53,7 +53,7 @@ def recorded() -> Watched:
     words, told = ("start", "end", "rows", "column"), json.loads((TRACES / "numpy-spans.json").read_text("utf-8"))
     at = told["from"]
     spans = [dict(zip(words, (a + at, b + at, [row], column), strict=True)) for a, b, row, column in told["spans"]]
-    made = Watched(rounds=[0] * len(told["steps"]), spans=spans)
+    made = Watched(rounds=[0] * len(told["steps"]), spans=spans, period=MS)
     made.steps = [(a + at, b + at, cpu * 1e-9, blocked * 1e-9) for a, b, cpu, blocked in told["steps"]]
-    made.samples, made.switches = parsed((TRACES / "numpy.perf").read_text("utf-8"))
+    made.samples, made.switches, _ = parsed((TRACES / "numpy.perf").read_text("utf-8"))
     return made

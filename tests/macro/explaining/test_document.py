@@ -197,7 +197,7 @@ def test_a_fused_update_is_repeated_by_the_benchmark_that_has_it_fused(sides: li
     own = f"python -m micro.update --m {layer.inputs} --n {layer.outputs} --k 128"
     fused = Cell(
         "fc1 wgrad + update",
-        "update",
+        "optimizer",
         2.0,
         1.0,
         0.5,

@@ -19,12 +19,12 @@ FUSED = ("fc1 wgrad", "fc1 update")
 A: dict[Key, float] = {
     (FORWARD, "gemm"): 0.4,
     (WGRAD, "gemm"): 0.3,
-    (UPDATE, "update"): 0.1,
+    (UPDATE, "optimizer"): 0.1,
     (OUTSIDE, "OS memory"): 0.05,
     (OUTSIDE, "unknown: x.so"): 0.02,
-    (("waiting",), "idle"): 0.01,
+    (("waiting",), "waiting"): 0.01,
 }
-B: dict[Key, float] = {(FORWARD, "gemm"): 0.2, (UPDATE, "update"): 0.2, (OUTSIDE, "OS memory"): 0.01}
+B: dict[Key, float] = {(FORWARD, "gemm"): 0.2, (UPDATE, "optimizer"): 0.2, (OUTSIDE, "OS memory"): 0.01}
 
 
 def noisy(cells: dict[Key, float], seed: int, rounds: int = 12, by_round: int = 1) -> Attribution:
@@ -53,7 +53,7 @@ def found(
         ]
         sides.append(made)
         told.append([noisy(cells, ord(name) * 100 + i, by_round=of) for i in range(processes)])
-    return gaps.gap(sides, told, KNOWN)
+    return gaps.gap([one.processes for one in sides], told, KNOWN)
 
 
 def cell(gap: Gap, row: str, column: str) -> Cell:
@@ -82,7 +82,7 @@ def test_cells_and_residual_are_the_gap(processes: int, counts: tuple[int, int])
 def test_work_and_rate_are_each_cells_difference_but_of_what_has_neither() -> None:
     gap = found(A, B)
     for x in gap.cells:
-        if x.column in ("idle", "unknown: x.so"):
+        if x.column in ("waiting", "unknown: x.so"):
             assert x.work is None and x.rate is None
         else:
             assert x.work is not None and x.rate is not None
@@ -138,7 +138,7 @@ def test_memory_without_faults_to_speak_of_has_no_rate(faults: tuple[float, floa
 def test_a_product_called_twice_is_twice_the_work() -> None:
     told = [[noisy({(WGRAD, "gemm"): x}, 1)] for x in (0.4, 0.2)]
     told[0][0].calls, told[1][0].calls = {(WGRAD, "gemm"): 2.0}, {(WGRAD, "gemm"): 1.0}
-    gap = gaps.gap([side([1.0] * 12), side([0.8] * 12)], told, KNOWN)
+    gap = gaps.gap([side([1.0] * 12).processes, side([0.8] * 12).processes], told, KNOWN)
     wgrad = cell(gap, "fc1 wgrad", "gemm")
     assert wgrad.amount["a"] == 2 * (wgrad.amount["b"] or 0) > 0
     assert wgrad.work == pytest.approx(wgrad.gap) and wgrad.rate == pytest.approx(0, abs=1e-12)
@@ -146,11 +146,13 @@ def test_a_product_called_twice_is_twice_the_work() -> None:
 
 @pytest.mark.parametrize(("other", "work", "rate"), [(1.0, 0.1, 0.0), (None, 0.0, 0.1)])
 def test_bytes_are_the_work_of_passes_where_both_tell_them(other: float | None, work: float, rate: float) -> None:
-    told = [[noisy({(UPDATE, "update"): 0.2}, 1)], [noisy({(UPDATE, "update"): 0.1}, 1)]]
+    told = [[noisy({(UPDATE, "optimizer"): 0.2}, 1)], [noisy({(UPDATE, "optimizer"): 0.1}, 1)]]
     nominal = KNOWN["fc1 update"].bytes
-    told[0][0].bytes = {(UPDATE, "update"): 2 * nominal}
-    told[1][0].bytes = {(UPDATE, "update"): other * nominal} if other else {}
-    update = cell(gaps.gap([side([1.0] * 12), side([0.9] * 12)], told, KNOWN), "fc1 update", "update")
+    told[0][0].bytes = {(UPDATE, "optimizer"): 2 * nominal}
+    told[1][0].bytes = {(UPDATE, "optimizer"): other * nominal} if other else {}
+    update = cell(
+        gaps.gap([side([1.0] * 12).processes, side([0.9] * 12).processes], told, KNOWN), "fc1 update", "optimizer"
+    )
     assert update.amount["b"] == nominal
     assert update.work == pytest.approx(work, abs=1e-3) and update.rate == pytest.approx(rate, abs=1e-3)
 
@@ -168,7 +170,7 @@ def test_the_kernel_seen_most_is_told() -> None:
 
     told = [[noisy({(FORWARD, "gemm"): 0.2}, 1)], [noisy({(FORWARD, "gemm"): 0.1}, 2)]]
     told[0][0].seen = {(FORWARD, "gemm"): Counter({"slow (x.so)": 2, "fast (x.so)": 9})}
-    (one,) = gaps.gap([side([1.0] * 12), side([0.9] * 12)], told, KNOWN).cells
+    (one,) = gaps.gap([side([1.0] * 12).processes, side([0.9] * 12).processes], told, KNOWN).cells
     assert one.seen == {"a": "fast (x.so)", "b": None}
 
 
@@ -216,7 +218,7 @@ def test_what_differs_between_processes_is_not_sure_within_them() -> None:
         x.processes = x.processes * 5
     a = [noisy({(FORWARD, "gemm"): x}, i) for i, x in enumerate((0.2, 0.6, 0.2, 0.6, 0.5))]
     b = [noisy({(FORWARD, "gemm"): x}, i + 9) for i, x in enumerate((0.3, 0.3, 0.5, 0.3, 0.3))]
-    assert named(gaps.gap(sides, [a, b], KNOWN)) == []
+    assert named(gaps.gap([one.processes for one in sides], [a, b], KNOWN)) == []
 
 
 # Bars and levels
@@ -238,7 +240,7 @@ def test_bars_sum_to_the_gap_by_cause_layer_and_phase() -> None:
 
 def test_a_residual_of_other_rounds_than_the_cells_has_no_interval() -> None:
     sides = [side([1.0] * 7), side([0.9] * 7)]
-    gap = gaps.gap(sides, [[noisy(A, 1)], [noisy(B, 2)]], KNOWN)
+    gap = gaps.gap([one.processes for one in sides], [[noisy(A, 1)], [noisy(B, 2)]], KNOWN)
     assert (gap.bars["cause"][-1].low, gap.bars["cause"][-1].high) == (None, None)
 
 

@@ -208,7 +208,7 @@ def test_an_answer_needs_no_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     _, whole, _ = explained(monkeypatch, Stub([taken, rounds(0, 6, True)[-2:]]), None, PLAN, lines)
     assert lines[0].startswith("so far, 6 rounds: numpy takes 4.00 ms more than jax [+4.00 ms, +4.00 ms]; ")
-    assert {cell.column for cell in whole.cells} <= {"gemm", "update", "softmax"}
+    assert {cell.column for cell in whole.cells} <= {"gemm", "optimizer", "softmax and loss"}
     assert document.explain(PLAN, both_with(taken), 0.0).gap == whole.gap
 
 

@@ -39,7 +39,8 @@ def test_page_faults_have_the_heap_as_remedy_unless_it_is_taken() -> None:
     (line,) = found.values()
     assert line == (
         "To try: keep freed memory: up to 1.00 ms of a step of numpy. Do: start the program with MALLOC_MMAP_MAX_=0 "
-        "MALLOC_TRIM_THRESHOLD_=68719476736, or give each step the same buffers. Measure: python -m macro explain "
+        "MALLOC_TRIM_THRESHOLD_=68719476736 MALLOC_TOP_PAD_=67108864, or give each step the same buffers. Measure: "
+        "python -m macro explain "
         "fcn-r numpy numpy --heap default,keep"
     )
     assert not told(side("numpy", [*FAST, "nothing"], heap="keep", more=(CLEARS,)), side("jax", FAST))
@@ -59,7 +60,7 @@ def doubtful(one: Side, other: Side, column: str, low: float, high: float) -> li
     """What is said where no cause is certain, and one has this interval."""
     sides = [one, other]
     attributions = [[attribute(process, {}, 1) for process in side.processes] for side in sides]
-    made = gap.gap(sides, attributions, rows(NET, 128))
+    made = gap.gap([one.processes for one in sides], attributions, rows(NET, 128))
     causes = [replace(x, sure=False, low=-1.0, high=1.0) for x in made.bars["cause"]]
     causes = [replace(x, low=low, high=high) if x.name == column else x for x in causes]
     return remedies.sentences(replace(made, bars={**made.bars, "cause": tuple(causes)}), PLAN, sides)

@@ -16,8 +16,8 @@ TOLD = attribution(
     {
         (FORWARD, "gemm"): [0.4, 0.4, 0.4],
         (FORWARD, "packing"): [0.1, 0.1, 0.1],
-        (UPDATE, "update"): [0.2, 0.2, 0.2],
-        (LOSS, "softmax"): [0.04, 0.04, 0.04],
+        (UPDATE, "optimizer"): [0.2, 0.2, 0.2],
+        (LOSS, "softmax and loss"): [0.04, 0.04, 0.04],
         (OUTSIDE, "interpreter"): [0.2, 0.2, 0.2],
     }
 )
@@ -57,7 +57,7 @@ def test_a_tenth_of_the_row_is_the_margin(again: float, verdict: str) -> None:
     [((0.250, 0.251), "cannot tell"), ((0.195, 0.205), "cannot tell"), ((0.6, 0.61), "disagree")],
 )
 def test_what_scatters_agrees_only_where_a_tenth_is_excluded(replays: tuple[float, float], verdict: str) -> None:
-    scattered = attribution({(UPDATE, "update"): [0.15, 0.2, 0.25, 0.2]})
+    scattered = attribution({(UPDATE, "optimizer"): [0.15, 0.2, 0.25, 0.2]})
     (found,) = agreement("b", replayed(*([0.5, x] for x in replays)), [scattered], {}, KNOWN)
     assert found.sigma == pytest.approx(math.hypot(math.sqrt(0.005 / 3 / 4), (replays[1] - replays[0]) / 2))
     assert found.verdict == verdict
@@ -66,7 +66,7 @@ def test_what_scatters_agrees_only_where_a_tenth_is_excluded(replays: tuple[floa
 def test_steps_of_one_round_are_one_of_it() -> None:
     """Twenty of two rounds that differ by a third are no twenty."""
     steps = [0.16] * 10 + [0.24] * 10
-    told = attribution({(UPDATE, "update"): steps}, rounds=[0] * 10 + [1] * 10)
+    told = attribution({(UPDATE, "optimizer"): steps}, rounds=[0] * 10 + [1] * 10)
     (found,) = agreement("b", replayed([0.5, 0.2], [0.5, 0.2]), [told], {}, KNOWN)
     assert (found.trace, found.sigma, found.verdict) == (pytest.approx(0.2), pytest.approx(0.04), "cannot tell")
 

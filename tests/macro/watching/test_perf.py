@@ -19,7 +19,7 @@ TRACES = Path(__file__).parents[1] / "traces"
 
 
 def test_a_recorded_step_is_read_whole() -> None:
-    samples, switches = parsed((TRACES / "numpy.perf").read_text("utf-8"))
+    samples, switches, _ = parsed((TRACES / "numpy.perf").read_text("utf-8"))
     assert len(samples) == 55
     assert Counter(x.state for x in switches) == {"in": 16, "preempt": 15, "out": 1}
     assert {x.thread for x in samples} == {x.thread for x in switches} == {1234}
@@ -51,7 +51,7 @@ def test_a_recorded_step_is_read_whole() -> None:
     ],
 )
 def test_symbols_and_modules_may_have_blanks_and_parentheses(words: str, symbol: str, module: str) -> None:
-    (found,), none = parsed(f"  12 3.5:     7f00 {words}\n")
+    (found,), none, _ = parsed(f"  12 3.5:     7f00 {words}\n")
     assert found == Sample(12, 3_500_000_000, symbol, module)
     assert none == []
 
@@ -63,7 +63,7 @@ def test_switches_are_in_out_or_pushed_aside_and_other_lines_nothing() -> None:
     7 1.000000003: PERF_RECORD_SWITCH OUT
     failed to open /tmp/perf-7.map, continuing without symbols
     """
-    samples, switches = parsed(text)
+    samples, switches, _ = parsed(text)
     assert samples == []
     assert switches == [Switch(7, 10**9 + 1, "in"), Switch(8, 10**9 + 2, "preempt"), Switch(7, 10**9 + 3, "out")]
 

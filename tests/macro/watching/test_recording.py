@@ -14,7 +14,7 @@ from macro.timing.resume import left, spent
 from macro.timing.turns import FEWEST, Plan
 from macro.watching import recording, resume
 from macro.watching.packed import Packed, packed, unpacked
-from macro.watching.perf import Sample, Switch
+from macro.watching.perf import Sample, Seen, Switch
 from macro.watching.recording import Round, Watched
 from reports.record import Environment, Note, Run
 
@@ -94,7 +94,7 @@ def test_a_process_is_its_rounds_one_after_another() -> None:
 def test_samples_outside_of_a_rounds_steps_are_not_its_own() -> None:
     watched = Watched(steps=[(10, 20, 0.0, 0.0), (30, 40, 0.0, 0.0)])
     samples = [Sample(1, at, "f", "m") for at in (9, 10, 25, 40, 41)]
-    watched.sampled(samples, [Switch(1, at, "in") for at in (9, 12, 41)])
+    watched.sampled(Seen(samples, [Switch(1, at, "in") for at in (9, 12, 41)], []))
     assert [one.time for one in watched.samples] == [10, 25, 40]
     assert [one.time for one in watched.switches] == [12]
 

@@ -1,0 +1,309 @@
+"""One program's step taken apart, from what was watched of it. What a person reads of it: reports/step.py."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from macro.explaining import advice, certain, kinds, modules, tree
+from macro.explaining.attribute import Attribution, Key, attribute
+from macro.explaining.operation_work import Amount, Call, alone, amount
+from macro.explaining.rows import OUTSIDE
+from macro.watching import perf
+from macro.watching.recording import Called, Recording, Watched
+from reports.breakdown import Breakdown, Part, Share, Witness
+
+LEAST = 1e-7  # seconds of a step, below which a cell is left out of the document
+SYSTEM = ("OS memory", "OS other")
+AGREES, FEW = 0.05, 0.005  # of the operating system's own account, and of a step
+PASSES = kinds.of_unit(kinds.BYTES)
+PRODUCTS = kinds.of_unit(kinds.FLOP)
+
+
+@dataclass
+class Work:
+    """What a step's operations do, by row and kind, from the shapes of one step; and the largest call of each."""
+
+    flops: dict[Key, float] = field(default_factory=dict)
+    bytes: dict[Key, float] = field(default_factory=dict)
+    calls: Counter[Key] = field(default_factory=Counter)
+    largest: dict[Key, tuple[float, Call]] = field(default_factory=dict)
+    far: dict[Key, float] = field(default_factory=dict)  # bytes of calls that no cache holds
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """Of this machine, with the program's threads: FLOP/s of fp32, bytes/s past caches; bytes of the last of them."""
+
+    flops: float | None
+    bytes: float | None
+    cache: int = 0
+
+
+def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakdown:
+    """The document, without what sentences say of it."""
+    import numpy as np
+
+    threads = int(recording.program.get("threads") or 1)
+    processes = [with_spans(process) for process in recording.processes if process.levels.get("P3")]
+    attributions = [attribute(process, {}, threads) for process in processes]
+    keys = sorted({key for one in attributions for key in one.cells})
+    rounds = [one.by_round(keys) for one in attributions]
+    plain = [np.array(process.levels["P0"]) for process in processes]
+    step = certain.estimate(plain)
+    work = work_of(recording.called, ceilings.cache)
+    cells = _cells(keys, rounds, attributions, work, processes)
+    residual = step.center - sum(cell.a for cell in cells)
+    shares = tuple(_shares(keys, rounds, cells, work, ceilings))
+    found = Breakdown(
+        name=str(recording.program["script"]).rpartition("/")[2],
+        program=recording.program,
+        threads=threads,
+        clock="processor and waiting" if threads == 1 else "wall",
+        rounds=sum(map(len, plain)),
+        seconds=took,
+        step={"a": step.center},
+        interval=certain.ends(step),
+        cells=tuple(cell for cell in cells if cell.a >= LEAST),
+        residual={"a": residual},
+        kinds=shares,
+        modules=tuple(tree.modules(cells)),
+        levels={"a": _levels(processes)},
+        faults={**_faults(processes), **_started_faults(recording)},
+        system={"a": float(np.mean([x for p in processes for x in p.system]))},
+        closure={"a": closure(attributions, work)},
+        started=_started(recording.started),
+        ceilings={name: x for name, x in (("flops", ceilings.flops), ("bytes", ceilings.bytes)) if x},
+        conditions=tuple(_conditions(recording, processes)),
+        ended=recording.ended,
+    )
+    return replace(found, witnesses=tuple(_witnesses(found)))
+
+
+def whole(recording: Recording, took: float, ceilings: Ceilings) -> Breakdown:
+    """The document with its sentences."""
+    found = taken_apart(recording, took, ceilings)
+    return replace(found, sentences=tuple(advice.sentences(found)))
+
+
+def with_spans(process: Watched) -> Watched:
+    """With the spans of what its profiler told."""
+    return replace(process, spans=modules.spans(process.events)) if process.events else process
+
+
+def work_of(called: Sequence[Called], cache: int = 0) -> Work:
+    """Of one step: of calls within others that have an amount, the outer ones count. `cache`: bytes of the last-level
+    cache."""
+    work, inside = Work(), dict[int, int]()
+    by_event = {id(one.event): one for one in called}
+    for event, where, column in modules.placed([one.event for one in called]):
+        key = ((where.row,) if where else (OUTSIDE,), column or "")
+        if (
+            column is None
+            or kinds.find(column).name in ("dispatch", "data")
+            or event.start < inside.get(event.thread, 0)
+        ):
+            continue
+        one = by_event[id(event)]
+        call = Call(event.name, one.shapes, one.types, one.arguments, one.strides)
+        done = amount(call)
+        if done is None:
+            continue
+        inside[event.thread] = event.end
+        _add(work, key, call, done, cache)
+    return work
+
+
+def _add(work: Work, key: Key, call: Call, done: Amount, cache: int) -> None:
+    work.calls[key] += 1
+    work.flops[key] = work.flops.get(key, 0.0) + done.flops
+    work.bytes[key] = work.bytes.get(key, 0.0) + done.bytes
+    size = max(done.flops, done.bytes)
+    if size > work.largest.get(key, (0.0, None))[0]:
+        work.largest[key] = size, call
+    if done.bytes > cache:
+        work.far[key] = work.far.get(key, 0.0) + done.bytes
+
+
+def alone_command(call: Call) -> str:
+    """The line that measures it by itself; nothing where there is none."""
+    again = alone(call)
+    return command(*again) if again else ""
+
+
+def command(benchmark: str, options: Mapping[str, Any]) -> str:
+    """The line that a person types."""
+    words = [f"--{name.replace('_', '-')} {value}" for name, value in options.items()]
+    return " ".join([f"python -m micro.{benchmark}", *words])
+
+
+def _cells(
+    keys: Sequence[Key],
+    rounds: Sequence[Any],
+    attributions: Sequence[Attribution],
+    work: Work,
+    processes: Sequence[Watched],
+) -> list[Part]:
+    """The largest first."""
+    cells, faulted = [], _faults(processes)
+    measured = any(one.faults for one in attributions)
+    for i, (members, column) in enumerate(keys):
+        estimate = certain.estimate([x[:, i] for x in rounds])
+        low, high = certain.ends(estimate)
+        done, basis = _done(members, column, work, attributions, measured)
+        if column == "OS memory" and not measured and faulted.get("P3"):
+            done, basis = None, ""
+        path, phase = place(members[0])
+        seen = sum((one.seen.get((members, column), Counter()) for one in attributions), Counter[str]()).most_common(1)
+        unit = kinds.find(column).unit
+        rate = done / estimate.center if done and estimate.center > 0 else None
+        largest = work.largest.get((members, column))
+        cells.append(
+            Part(
+                row=members[0],
+                path=path,
+                phase=phase,
+                column=column,
+                a=estimate.center,
+                low=low,
+                high=high,
+                work=done,
+                unit=unit,
+                basis=basis,
+                rate=rate,
+                seen=seen[0][0] if seen else None,
+                calls=float(work.calls[members, column]),
+                repeat=alone_command(largest[1]) if largest else "",
+            )
+        )
+    return sorted(cells, key=lambda cell: -cell.a)
+
+
+def _done(
+    members: tuple[str, ...], column: str, work: Work, attributions: Sequence[Attribution], measured: bool
+) -> tuple[float | None, str]:
+    """Work of a cell in its kind's unit, and how it is known."""
+    unit, key = kinds.find(column).unit, (members, column)
+    if unit == kinds.FAULTS:
+        faults = sum(one.faults.get(members, 0.0) for one in attributions) / len(attributions)
+        return (faults, "measured") if measured else (None, "")
+    if unit == kinds.FLOP:
+        return (work.flops[key], "nominal") if work.flops.get(key) else (None, "")
+    if unit == kinds.BYTES:
+        return (work.bytes[key], "nominal") if work.bytes.get(key) else (None, "")
+    return None, ""
+
+
+def place(row: str) -> tuple[str, str]:
+    """Path and phase of a row's name."""
+    phase = next((x for x in sorted(modules.PHASES, key=len, reverse=True) if row.endswith(f" {x}")), "")
+    return (row.removesuffix(f" {phase}"), phase) if phase else (row, "")
+
+
+def _shares(
+    keys: Sequence[Key], rounds: Sequence[Any], cells: Sequence[Part], done: Work, ceilings: Ceilings
+) -> list[Share]:
+    """By kind, the largest first. Passes are bounded by memory where most of what they touch is in no cache."""
+    shares = []
+    for name in sorted({column for _, column in keys}):
+        at = [i for i, key in enumerate(keys) if key[1] == name]
+        estimate = certain.estimate([x[:, at].sum(axis=1) for x in rounds])
+        own = [cell for cell in cells if cell.column == name]
+        known = [cell for cell in own if cell.work]
+        work = sum(cell.work or 0.0 for cell in known)
+        busy = sum(cell.a for cell in known)
+        low, high = certain.ends(estimate)
+        unit = kinds.find(name).unit
+        rate = work / busy if work and busy > 0 else None
+        far = sum(done.far.get(((cell.row,), name), 0.0) for cell in known) >= 0.5 * work
+        bound = ceilings.flops if unit == kinds.FLOP else ceilings.bytes if unit == kinds.BYTES and far else None
+        least = work / bound if work and bound else None
+        shares.append(
+            Share(
+                name=name,
+                a=estimate.center,
+                low=low,
+                high=high,
+                work=work or None,
+                unit=unit,
+                rate=rate,
+                ceiling=None if not bound or not work else "multiply-adds" if unit == kinds.FLOP else "memory",
+                percent=rate / bound if rate and bound else None,
+                least=least,
+                left=None if least is None else estimate.center - least,
+            )
+        )
+    return sorted(shares, key=lambda share: -share.a)
+
+
+def _levels(processes: Sequence[Watched]) -> dict[str, float]:
+    """A step at each level over a plain one, means as the step's."""
+    import numpy as np
+
+    names = sorted({name for process in processes for name in process.levels} - {"P0"})
+    plain = np.mean([x for process in processes for x in process.levels["P0"]])
+    return {name: float(np.mean([x for p in processes for x in p.levels.get(name, [])]) / plain) for name in names}
+
+
+def _faults(processes: Sequence[Watched]) -> dict[str, float]:
+    """Of a step, by level."""
+    import numpy as np
+
+    names = sorted({name for process in processes for name in process.faulted})
+    return {name: float(np.mean([x for p in processes for x in p.faulted.get(name, [])])) for name in names}
+
+
+def _started_faults(recording: Recording) -> dict[str, float]:
+    import numpy as np
+
+    return {} if recording.started is None else {"started": float(np.mean(recording.started.faults))}
+
+
+def _started(started: Watched | None) -> dict[str, float]:
+    """A step on the heap that the program starts with."""
+    import numpy as np
+
+    if started is None:
+        return {}
+    estimate = certain.estimate([np.array(started.levels["P0"])])
+    low, high = certain.ends(estimate)
+    faults, system = float(np.mean(started.faults)), float(np.mean(started.system))
+    return {"seconds": estimate.center, "low": low, "high": high, "faults": faults, "system": system}
+
+
+def closure(attributions: Sequence[Attribution], work: Work) -> dict[str, float | None]:
+    """How far samples, spans, names and threads account for steps, means over processes; FLOP of a step."""
+    ratios: dict[str, float | None] = {}
+    for name in ("sampling", "span", "naming", "threads"):
+        values = [x for x in (one.closure.get(name) for one in attributions) if x is not None]
+        ratios[name] = sum(values) / len(values) if values else None
+    return {**ratios, "flops": sum(work.flops.values()) or None}
+
+
+def _witnesses(found: Breakdown) -> list[Witness]:
+    """The operating system's share by samples of watched steps, and by its own account of plain ones."""
+    said, seen = sum(found.share(name) for name in SYSTEM) * found.step["a"], found.system["a"]
+    near = abs(said - seen) <= max(AGREES * seen, FEW * found.step["a"])
+    errors = sum(max(kind.high - kind.low, 0.0) / 2 for kind in found.kinds if kind.name in SYSTEM)
+    verdict = "agree" if near else "cannot tell" if abs(said - seen) <= errors + FEW * found.step["a"] else "disagree"
+    if perf.missing() or not perf.sees_kernel():
+        return []
+    return [Witness("operating system", said, seen, verdict, "samples of watched steps; its own account of plain ones")]
+
+
+def _conditions(recording: Recording, processes: Sequence[Watched]) -> list[str]:
+    """What these figures cannot know."""
+    conditions = ["1 process: intervals hold within it; what differs from start to start is not in them"]
+    if reason := perf.missing():
+        conditions.append(f"no samples: {reason}; the operating system's share is inside the rows")
+    elif not perf.sees_kernel():
+        conditions.append("perf sees no kernel code here: the operating system's share is in the residual")
+    if not recording.called:
+        conditions.append("no operations are told: kinds of work only, from symbols")
+    if again := sum(process.retaken for process in processes):
+        conditions.append(f"memory grew in {again} watched blocks, as in most it does not; they were taken again")
+    if recording.ended:
+        conditions.append(recording.ended)
+    return conditions

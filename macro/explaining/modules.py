@@ -1,0 +1,172 @@
+"""Spans of a PyTorch program from what its profiler told: each operation's module path, phase and kind of work.
+
+Backward is linked to forward by autograd's own sequence numbers. The number that an operation reports is the next one,
+with gradients enabled; what makes no node shares it with what follows: so the last operation with the greatest number
+that is not above a node's is the one that made it. A node is told twice, the second time with its own number, which is
+no operation's.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from macro.explaining import operations
+from macro.watching.recording import Event
+
+MODULE, UPDATE = "kg/module/", "kg/update/"  # as macro/worker/torch_watch.py names its spans
+NODE = "autograd::engine::evaluate_function: "
+ACCUMULATES = "AccumulateGrad"
+LOADER, ZERO, STEP = "enumerate(DataLoader)", "Optimizer.zero_grad#", "Optimizer.step#"
+PHASES = (
+    "data",
+    "forward",
+    "loss",
+    "backward",
+    "double backward",
+    "recompute",
+    "update",
+    "zero",
+    "copy",
+    "logging",
+    "script",
+)
+LOSSES = ("loss", "cross_entropy", "nll", "mse", "kl_div", "softmax")  # words in the name of an operation of no module
+COPIES = (
+    "aten::to",
+    "aten::_to_copy",
+    "aten::copy_",
+    "aten::clone",
+    "aten::contiguous",
+    "aten::pin_memory",
+    "aten::cpu",
+)
+LOGS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::tolist", "aten::equal")
+
+
+@dataclass(frozen=True)
+class Where:
+    """A path of modules, or a word in parentheses for what is in none; what is done for it."""
+
+    path: str
+    phase: str
+
+    @property
+    def row(self) -> str:
+        """Its name."""
+        return f"{self.path} {self.phase}"
+
+
+@dataclass
+class _Open:
+    """An event around others."""
+
+    event: Event
+    where: Where | None
+    node: bool  # it is in a node of autograd
+    updates: bool  # it is in an optimizer's step
+
+
+@dataclass
+class _Lane:
+    """What a thread of the profiler's has done so far: numbers of operations, and each one's place; the last node's."""
+
+    numbers: list[tuple[int, int]] = field(default_factory=list)
+    places: list[Where | None] = field(default_factory=list)
+    last: Where | None = None
+
+
+def spans(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """In order of start, outer ones first; each with its rows, its column, and the system's thread."""
+    return [
+        {
+            "start": event.start,
+            "end": event.end,
+            "name": event.name,
+            "rows": [where.row] if where else [],
+            "column": column,
+            "thread": event.thread,
+        }
+        for event, where, column in placed(events)
+    ]
+
+
+def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str | None]]:
+    """Each event's place and kind."""
+    lanes: dict[int, _Lane] = {}
+    open_: dict[int, list[_Open]] = {}
+    for event in sorted(events, key=lambda e: (e.start, -e.end)):
+        above = open_.setdefault(event.thread, [])
+        while above and above[-1].event.end <= event.start:
+            above.pop()
+        up = above[-1] if above else None
+        where = _where(event, up, lanes)
+        is_node = event.name.startswith(NODE)
+        if event.sequence >= 0 and not is_node and not _again(event, up):
+            lane = lanes.setdefault(event.lane, _Lane())
+            lane.numbers.append((event.sequence, event.start))
+            lane.places.append(where)
+        updates = event.name.startswith(UPDATE) or bool(up and up.updates and not event.name.startswith(MODULE))
+        above.append(_Open(event, where, is_node or bool(up and up.node), updates))
+        yield event, where, _column(event, updates)
+
+
+def _again(event: Event, up: _Open | None) -> bool:
+    """Whether it is a node told for the second time."""
+    return up is not None and up.event.name == NODE + event.name
+
+
+def _where(event: Event, up: _Open | None, lanes: dict[int, _Lane]) -> Where | None:
+    name, around = event.name, up.where if up else None
+    if name.startswith(MODULE):
+        return Where(name[len(MODULE) :], "recompute" if up and up.node else "forward")
+    if name.startswith(UPDATE):
+        return Where(name[len(UPDATE) :], "update")
+    if name.startswith(NODE):
+        return _backward(event, lanes, around)
+    if name.startswith(ZERO):
+        return Where(f"({name[len(ZERO) :].partition('.')[0]}.zero_grad)", "zero")
+    if name.startswith(LOADER):
+        return Where("(data loader)", "data")
+    if around is not None or name.startswith(STEP):
+        return around
+    short = name.partition("::")[2] or name
+    return Where(f"({short})", _phase(name))
+
+
+def _backward(event: Event, lanes: dict[int, _Lane], around: Where | None) -> Where | None:
+    """Of the operation that made a node; of what adds to a gradient, the node before it."""
+    own = lanes.setdefault(event.lane, _Lane())
+    if event.sequence < 0 or event.name.endswith(ACCUMULATES):
+        return own.last or around
+    lane = lanes.get(event.forward) or own
+    at = bisect.bisect_right(lane.numbers, (event.sequence, inf)) - 1
+    made = lane.places[at] if at >= 0 else None
+    if made is None:
+        own.last = Where("(no module)", "backward")
+    else:
+        own.last = Where(made.path, "double backward" if "backward" in made.phase else "backward")
+    return own.last
+
+
+def _phase(name: str) -> str:
+    """Of an operation that is in no module."""
+    if any(word in name for word in LOSSES):
+        return "loss"
+    if name in LOGS:
+        return "logging"
+    return "copy" if name in COPIES else "script"
+
+
+def _column(event: Event, updates: bool) -> str | None:
+    """The kind of work that its name says; dispatch of a composite; nothing where its symbols have to."""
+    name = event.name
+    if name.startswith(LOADER):
+        return "data"
+    if name.startswith((MODULE, UPDATE, NODE, ZERO, STEP)) or not operations.known(name):
+        return None
+    kind = operations.kind(name) or "dispatch"
+    return "optimizer" if updates and kind in ("element-wise", "reduction") else kind

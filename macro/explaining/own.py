@@ -1,0 +1,292 @@
+"""`macro explain SCRIPT`, `macro explain FILE.kg`: the step of a user's own program, from words to exit code."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from kernels.errors import UsageError
+from kernels.heap import POLICIES
+from micro.planning.options import Outputs, add_documents, outputs_of
+from micro.planning.request import TIME, number
+
+if TYPE_CHECKING:
+    from macro.watching.program import Script
+    from macro.watching.recording import Recording
+    from reports.record import Note, Run
+
+SECONDS, PATIENCE = "40s", "30s"
+RECORDING = ".kg"
+ABOUT = """\
+Why does a step of this program take the time it takes? A PyTorch script is run as it is, and its steps are watched in
+its own loop; a file .kg is such a recording, two of them are compared. Words behind -- are the script's own."""
+EPILOG = """\
+A step ends with that of an optimizer (of several, the one that steps least often); without one, with a call of the
+outermost module. Or mark it in two lines, which do nothing where nobody looks:
+  try: from kernelgap import step
+  except ImportError: from contextlib import nullcontext as step
+and then `with step():` around what is one."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    from macro.watching.program import STOPS
+    from reports.parser import OneLineParser
+
+    options = OneLineParser("python -m macro explain", description=ABOUT, epilog=EPILOG, allow_abbrev=False)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options.add_argument("what", nargs="+", metavar="SCRIPT.py|FILE.kg", help="a script, or one or two recordings")
+    options.add_argument("--python", metavar="PATH", type=Path, help="the interpreter that runs it (this one)")
+    options.add_argument("--step", metavar="WHERE", help="module:function, each call of which is a step; or: forward")
+    options.add_argument("--stop", choices=STOPS, default="raise", help="how it is ended when enough was seen (raise)")
+    options.add_argument("--threads", type=int, metavar="N", help="set in its environment (as the script has it)")
+    options.add_argument(
+        "--heap", metavar="WORD", help="default, keep, or both: default,keep (as it starts, then freed memory kept)"
+    )
+    options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each, one after another (1)")
+    options.add_argument("--budget", metavar="TIME", default=SECONDS, help=f"time of watching ({SECONDS})")
+    options.add_argument("--wait", metavar="TIME", default=PATIENCE, help=f"for its first steps ({PATIENCE})")
+    options.add_argument("--depth", type=int, metavar="N", help="of the tree of modules (all that take a hundredth)")
+    options.add_argument("--kernels", action="store_true", help="measure its largest operations by themselves too")
+    options.add_argument(
+        "-o", dest="output", metavar="FILE", type=Path, help="write the run file, and FILE.kg beside it"
+    )
+    add_documents(options, "attribution")
+    options.add_argument("--figures", metavar="DIR", type=Path, help="draw pictures into this folder")
+    options.add_argument("-q", dest="quiet", action="store_true", help="no progress, no first answers")
+    options.set_defaults(resume=False)
+    return options
+
+
+def is_own(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
+    """Whether these words are of a script or a recording: the first that is no option, nor an option's value."""
+    words = iter(argv)
+    flags = {
+        name
+        for one in (others, parser())
+        for action in one._actions
+        if action.nargs == 0
+        for name in action.option_strings
+    }
+    for word in words:
+        if word == "--":
+            return False
+        if not word.startswith("-"):
+            return word.endswith((".py", RECORDING))
+        if word not in flags and "=" not in word:
+            next(words, None)
+    return False
+
+
+@dataclass(frozen=True)
+class OwnRequest:
+    """What is explained: scripts, run one after another, or recordings."""
+
+    scripts: Sequence[Script]
+    recordings: Sequence[Path]
+    runs: int
+    kernels: bool
+    depth: int | None
+    outputs: Outputs
+
+
+def request(argv: Sequence[str]) -> OwnRequest:
+    """What the words of the command mean. Raises UsageError."""
+    own, arguments = _split(argv)
+    words = parser().parse_args(own)
+    outputs, paths = outputs_of(vars(words)), [Path(word) for word in words.what]
+    if all(path.suffix == RECORDING for path in paths):
+        if len(paths) > 2:
+            raise UsageError(f"{paths[2]}: one recording, or two that are compared")
+        return OwnRequest((), paths, 1, words.kernels, words.depth, outputs)
+    if len(paths) > 1:
+        raise UsageError(
+            f"{paths[1]}: one script; its own words stand behind --: {paths[0]} -- {' '.join(words.what[1:])}"
+        )
+    return OwnRequest(_scripts(words, paths[0], arguments), (), words.runs, words.kernels, words.depth, outputs)
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    words = list(argv)
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at + 1 :]
+
+
+def _scripts(words: argparse.Namespace, path: Path, arguments: Sequence[str]) -> list[Script]:
+    """One for each heap that is asked for. Raises UsageError."""
+    from macro.watching.program import Script
+
+    if not path.is_file():
+        raise UsageError(f"{path}: there is no such script")
+    heaps = words.heap.split(",") if words.heap else [None]
+    for heap in heaps:
+        if heap is not None and heap not in POLICIES:
+            raise UsageError(f"--heap {heap}: there are {', '.join(POLICIES)}")
+    if len(heaps) > 2:
+        raise UsageError(f"--heap {words.heap}: one, or two that are compared")
+    step = words.step
+    if step is not None and step != "forward" and not all(step.partition(":")[::2]):
+        raise UsageError(f"--step {step}: module:function, of the script itself {path.stem}:function, or forward")
+    if words.runs < 1:
+        raise UsageError(f"--runs {words.runs}: take 1 or more")
+    if words.threads is not None and words.threads < 1:
+        raise UsageError(f"--threads {words.threads}: take 1 or more")
+    script = Script(
+        path.resolve(),
+        tuple(arguments),
+        _interpreter(words.python),
+        step,
+        words.stop,
+        words.threads,
+        None,
+        number(words.budget, TIME, "--budget", "40s"),
+        number(words.wait, TIME, "--wait", "1m"),
+    )
+    return [replace(script, heap=heap) for heap in heaps]
+
+
+def _interpreter(asked: Path | None) -> Path:
+    """Raises UsageError."""
+    if asked is None:
+        return Path(sys.executable)
+    found = shutil.which(str(asked))
+    if found is None:
+        raise UsageError(f"--python {asked}: no such program; it is a path, or a name on the PATH")
+    return Path(found)
+
+
+def main(argv: Sequence[str], say: Callable[[bool, str], None]) -> int:
+    """The exit code. `say(quiet, text)`: a line of progress."""
+    asked = request(argv)
+    return _explain(asked, partial(say, asked.outputs.quiet))
+
+
+def _explain(asked: OwnRequest, say: Callable[[str], None]) -> int:
+    from kernels.devices import open_device
+    from micro.command import environment as machine
+    from micro.command.outputs import open_outputs
+    from micro.command.session import open_run_file
+
+    outputs = asked.outputs
+    with ExitStack() as stack:
+        if outputs.output is not None and outputs.output.suffix == RECORDING:
+            outputs = replace(outputs, output=outputs.output.with_suffix(".jsonl"))
+        streams = open_outputs(outputs, stack)
+        environment = machine.environment([open_device("cpu")], machine.command_line())
+        file = open_run_file(outputs.output, environment)
+        stack.callback(file.close)
+        recordings, took, code = _recordings(asked, outputs, say)
+        notes = _notes(asked, recordings, took, say)
+        for note in notes:
+            file.append(note)
+        return _say(replace(file.run, notes=tuple(notes)), outputs, streams) or code
+
+
+def _recordings(asked: OwnRequest, outputs: Outputs, say: Callable[[str], None]) -> tuple[list[Recording], float, int]:
+    """Read, or made now and kept beside the run file; seconds that it took; the exit code."""
+    from macro.watching import kg
+
+    began = time.monotonic()
+    if asked.recordings:
+        return [kg.read(path) for path in asked.recordings], 0.0, 0
+    count = len(asked.scripts)
+    paths = [kg.beside(outputs.output, i, count) for i in range(count)] if outputs.output else []
+    whole: list[Recording] = []
+    code = 0
+    for run in range(asked.runs):
+        say(f"process {run + 1} of {asked.runs} of each" if asked.runs > 1 else _forecast(asked))
+        recordings, code = _watched(asked.scripts, outputs, say, partial(_keep, whole, paths))
+        whole = _joined(whole, recordings)
+        if code:
+            break
+    _keep([], paths, whole)
+    for path in paths:
+        say(f"recording: {path}")
+    return whole, time.monotonic() - began, code
+
+
+def _forecast(asked: OwnRequest) -> str:
+    first = asked.scripts[0]
+    return f"about {first.seconds:.0f} s of watching, after its first steps; what {first.name} prints follows"
+
+
+def _joined(whole: Sequence[Recording], more: Sequence[Recording]) -> list[Recording]:
+    """The same programs with one process more of each."""
+    if not whole:
+        return list(more)
+    pairs = zip(whole, more, strict=True)
+    return [replace(one, processes=[*one.processes, *other.processes], ended=other.ended) for one, other in pairs]
+
+
+def _keep(whole: Sequence[Recording], paths: Sequence[Path], recordings: Sequence[Recording]) -> None:
+    """What was seen so far, beside the run file. Raises UsageError."""
+    from macro.watching import kg
+
+    for path, recording in zip(paths, _joined(whole, recordings), strict=False):
+        kg.write(recording, path)
+
+
+def _watched(
+    scripts: Sequence[Script], outputs: Outputs, say: Callable[[str], None], keep: Callable[[Sequence[Recording]], None]
+) -> tuple[list[Recording], int]:
+    """The scripts' recordings; what was seen of what is stopped counts where it is enough."""
+    from macro.watching import program
+
+    kept: list[Sequence[Recording]] = []
+    errors = sys.stderr.buffer
+    output = errors if "-" in outputs.documents.values() else sys.stdout.buffer
+    sys.stdout.flush()
+
+    def seen(recordings: Sequence[Recording]) -> None:
+        kept.append(recordings)
+        keep(recordings)
+
+    with tempfile.TemporaryDirectory(prefix="kernelgap-script-") as folder:
+        try:
+            return program.watch(scripts, Path(folder), (output, errors), say, seen), 0
+        except KeyboardInterrupt:
+            if not kept:
+                raise
+            return list(kept[-1]), 130
+
+
+def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say: Callable[[str], None]) -> list[Note]:
+    from macro.explaining import breakdown, ceilings, pair
+    from reports import attribution, step
+
+    measured = ceilings.measured(int(recordings[0].program.get("threads") or 1))
+    found = [breakdown.whole(one, took, measured) for one in recordings]
+    if len(recordings) > 1:
+        return [attribution.note(pair.explain(recordings[0], recordings[1], took)), *map(step.note, found)]
+    if asked.depth is not None:
+        found = [replace(one, modules=tuple(x for x in one.modules if x.depth < asked.depth)) for one in found]
+    return [step.note(one) for one in found]
+
+
+def _say(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
+    """The text, the documents, the pictures; 1 where one of them cannot be written."""
+    from micro.command.outputs import for_people, written
+    from reports import formats
+    from reports.documents import whole
+
+    people = for_people(outputs)
+
+    def text() -> None:
+        formats.write("text", run, people)
+        people.flush()
+
+    def document(kind: str, stream: IO[str]) -> None:
+        formats.write_attribution(kind, run, stream)
+        whole(stream)
+
+    documents = [(f"--{kind}", partial(document, kind, stream), stream) for kind, stream in streams.items()]
+    return written([("stdout", text, people), *documents], run, outputs)

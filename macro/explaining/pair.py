@@ -1,0 +1,167 @@
+"""The gap between two recordings of programs: two commits, settings or machines; rows are paths of modules."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from macro.explaining import advice, breakdown, gap
+from macro.explaining.attribute import Attribution, attribute
+from macro.explaining.rows import Row
+from macro.explaining.sentences import sentences
+from macro.explaining.subject import Subject
+from macro.watching.recording import Recording, Watched
+from reports.explanation import RESIDUAL, Explanation
+
+NAMED = 5  # cells at most that sentences name
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A recording taken apart."""
+
+    recording: Recording
+    processes: Sequence[Watched]
+    attributions: Sequence[Attribution]
+    work: breakdown.Work
+
+    @property
+    def threads(self) -> int:
+        return int(self.recording.program.get("threads") or 1)
+
+
+def explain(a: Recording, b: Recording, took: float) -> Explanation:
+    """The document. Where one of them tells no operations the rows of the other would stand beside none: both then have
+    kinds alone."""
+    told = all(any(process.events for process in one.processes) for one in (a, b))
+    first, second = (_side(one, told) for one in (a, b))
+    sides = [_alike(first, second), _alike(second, first)]
+    names = _names(a, b)
+    result = gap.gap([side.processes for side in sides], [side.attributions for side in sides], _rows(sides))
+    result = replace(result, cells=tuple(replace(x, repeat=_repeat(x.members, x.column, sides)) for x in result.cells))
+    named = gap.named(result)[:NAMED]
+    heaps = tuple(str(one.program["heap"]) for one in (a, b))
+    alike = {**a.program, "heap": ""} == {**b.program, "heap": "", "variables": a.program.get("variables")}
+    runs = min(len(side.processes) for side in sides)
+    subject = Subject(
+        f"A step of {_script(a)}",
+        names,
+        runs,
+        [side.processes for side in sides],
+        (heaps[0], heaps[1]) if alike and heaps[0] != heaps[1] else None,
+    )
+    both = list(zip("ab", sides, strict=True))
+    return Explanation(
+        network=_script(a),
+        batch=0,
+        phase="step",
+        threads=sides[0].threads,
+        clock="processor and waiting" if sides[0].threads == 1 else "wall",
+        runs=runs,
+        seconds=took,
+        a=names[0],
+        b=names[1],
+        step=result.step,
+        gap=result.step["a"] - result.step["b"],
+        interval=result.interval,
+        resolution=result.resolution,
+        cells=result.cells,
+        residual=result.residual,
+        closure={name: breakdown.closure(side.attributions, side.work) for name, side in both},
+        levels={name: gap.levels(side.processes) for name, side in both},
+        agreement=(),
+        waterfall={
+            x: tuple((bar.name, bar.gap) for bar in bars if bar.name != RESIDUAL) for x, bars in result.bars.items()
+        },
+        faults={name: gap.mean([x for p in side.processes for x in p.faults]) for name, side in both},
+        system={name: gap.mean([x for p in side.processes for x in p.system]) for name, side in both},
+        identity=(a.program, b.program),
+        conditions=tuple(_conditions(sides, names)),
+        named=tuple(named),
+        sentences=(*sentences(result, named, subject), *_heap(result, subject)),
+        bars=result.bars,
+    )
+
+
+def _alike(side: _Side, other: _Side) -> _Side:
+    """As many processes as both have, with as many rounds."""
+    pairs = list(zip(side.attributions, other.attributions, strict=False))
+    attributions, processes = [], []
+    for (own, others), process in zip(pairs, side.processes, strict=False):
+        count = min(len(set(own.rounds)), len(set(others.rounds)))
+        last = sorted(set(own.rounds))[count - 1]
+        steps = sum(number <= last for number in own.rounds)
+        cells = {key: seconds[:steps] for key, seconds in own.cells.items()}
+        attributions.append(replace(own, steps=steps, rounds=own.rounds[:steps], cells=cells))
+        processes.append(replace(process, levels={**process.levels, "P0": process.levels["P0"][:count]}))
+    return replace(side, attributions=attributions, processes=processes)
+
+
+def _side(recording: Recording, told: bool) -> _Side:
+    processes = [process for process in recording.processes if process.levels.get("P3")]
+    kept = [breakdown.with_spans(x) if told else replace(x, events=[], traces=False) for x in processes]
+    work = breakdown.work_of(recording.called) if told else breakdown.Work()
+    threads = int(recording.program.get("threads") or 1)
+    attributions = [attribute(process, {}, threads) for process in kept]
+    for one in attributions:
+        one.flops, one.bytes = work.flops, work.bytes
+    return _Side(recording, kept, attributions, work)
+
+
+def _rows(sides: Sequence[_Side]) -> Mapping[str, Row]:
+    """Those of both, each with its module as its layer."""
+    names = dict.fromkeys(key[0][0] for side in sides for one in side.attributions for key in one.cells)
+    rows = {}
+    for name in names:
+        path, phase = breakdown.place(name)
+        rows[name] = Row(name, path if phase else "", phase or name, None, 0.0)
+    return rows
+
+
+def _script(recording: Recording) -> str:
+    return str(recording.program["script"]).rpartition("/")[2]
+
+
+def _names(a: Recording, b: Recording) -> tuple[str, str]:
+    """Of both sides: by what they differ in."""
+    first, second = _script(a), _script(b)
+    for word, of in (("heap", "heap"), ("threads", "threads"), ("version", "version")):
+        x, y = a.program.get(of), b.program.get(of)
+        if x != y:
+            return f"{first} {word} {x}", f"{second} {word} {y}"
+    if a.program["script"] != b.program["script"]:
+        return (first, second) if first != second else (str(a.program["script"]), str(b.program["script"]))
+    return f"{first} A", f"{second} B"
+
+
+def _repeat(members: Sequence[str], column: str, sides: Sequence[_Side]) -> str:
+    """What measures the largest operation of a cell alone."""
+    for side in sides:
+        if (largest := side.work.largest.get((tuple(members), column))) is not None:
+            return breakdown.alone_command(largest[1])
+    return "python -m micro.memory --faults" if column == "OS memory" else ""
+
+
+def _conditions(sides: Sequence[_Side], names: Sequence[str]) -> list[str]:
+    conditions = []
+    if min(len(side.processes) for side in sides) == 1:
+        conditions.append(
+            "1 process of each: intervals and what is named hold within these processes; what differs from start to "
+            "start is not in them (--runs 5)"
+        )
+    machines = [(side.recording.program.get("host"), side.recording.program.get("processor")) for side in sides]
+    if machines[0] != machines[1]:
+        conditions.append("two machines: a gap is theirs too")
+    for side, name in zip(sides, names, strict=True):
+        if again := sum(process.retaken for process in side.processes):
+            conditions.append(f"{name}: in {again} watched blocks its memory grew, as in most it does not; taken again")
+        if side.recording.ended:
+            conditions.append(f"{name}: {side.recording.ended}")
+    return conditions
+
+
+def _heap(result: gap.Gap, subject: Subject) -> list[str]:
+    """What is to be tried where memory differs for certain."""
+    sure = [bar for bar in gap.named_bars(result, "cause") if bar.name == "OS memory" and bar.gap > 0]
+    return [f"To try: keep freed memory: start the program with {advice.KEEP}." for _ in itertools.islice(sure, 1)]

@@ -1,0 +1,141 @@
+"""Blocks of steps of a running program: plain ones, and watched ones, as the driver asks.
+
+Standard library alone, and Python 3.6. Between two steps the program stands in `end`, where a block is told, the next
+one is waited for, and instruments are set up or taken away; no step's clocks have that inside.
+"""
+
+import json
+import os
+import resource
+import time
+
+import recorder  # beside this file
+
+STOPS = 3  # times that the end is raised, where a program catches everything
+MALLOPT = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2, "MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_MMAP_MAX_": -4}
+LARGEST = (1 << 31) - 1  # that mallopt takes: more is -1, no limit
+
+
+class Enough(BaseException):
+    """The program is ended here: all has been seen."""
+
+
+class Blocks(object):
+    """`channel` and `requests`: to and from the driver; `instruments()`: the level's spans, or None without torch.
+    `stop`: what is done when all was seen: raise, exit, never."""
+
+    def __init__(self, channel, requests, stop):
+        self.channel, self.requests, self.stop = channel, requests, stop
+        self.spans = None  # what sees operations: torch_watch.Spans
+        self.request, self.rows, self.skip = None, [], 0
+        self.clocks, self.block_clocks, self.gate = None, None, None
+        self.raised, self.over, self.later = 0, False, False
+        self.looked = False  # whether the block before had spans
+        self.pid = os.getpid()
+
+    def begin(self):
+        """A step begins now."""
+        if self.request is None or self.over:
+            return
+        self.clocks = (recorder.now(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF))
+
+    def end(self):
+        """It ends now."""
+        end, cpu, used = recorder.now(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF)
+        if self.over:
+            self._over()
+            return
+        if self.clocks is None or os.getpid() != self.pid:
+            return
+        (start, cpu_before, before), self.clocks = self.clocks, None
+        if self.later:
+            self._start()
+            return
+        if self.skip:
+            self.skip -= 1
+            if not self.skip:
+                self.block_clocks = recorder.blocked()
+            return
+        system = int((used.ru_stime - before.ru_stime) * 1e9)
+        self.rows.append([start, end, int((cpu - cpu_before) * 1e9), system, used.ru_minflt - before.ru_minflt])
+        if len(self.rows) >= self.request["count"]:
+            self._tell()
+            self.wait()
+
+    def wait(self):
+        """For the next block, and make ready for it. Raises what ends the program."""
+        while True:
+            line = self.requests.readline()
+            request = json.loads(line) if line else {"do": "bye"}
+            if request["do"] == "heap":
+                self.channel.send("heap", done=keep(request["variables"]))
+            elif request["do"] == "bye":
+                self.over = True
+                self._over()
+                return
+            else:
+                break
+        self.request, self.rows, self.skip = request, [], request["skip"]
+        # An operation that is open here, such as the optimizer's step, began in the profiler that was just stopped, and
+        # ends in the next one, which would write where its predecessor's memory was: that one starts a step later.
+        self.later = request["spans"] and self.looked
+        if not self.later:
+            self._start()
+
+    def _start(self):
+        request, self.later = self.request, False
+        if request["spans"] and self.spans:
+            self.spans.start(request["shapes"])
+        self.gate = recorder.Gate(request["fifos"])
+        self.gate.say(b"enable")
+        self.block_clocks = recorder.blocked()
+
+    def _tell(self):
+        blocked = recorder.blocked(self.block_clocks)
+        self._stop_looking()
+        self.looked = bool(self.request["spans"] and self.spans)
+        told = self.spans.events() if self.looked else None
+        self.channel.send("block", steps=self.rows, blocked=blocked, traced=told, peak=peak())
+        self.request = None
+
+    def _stop_looking(self):
+        if self.gate:
+            self.gate.say(b"disable")
+            self.gate.close()
+            self.gate = None
+        if self.spans:
+            self.spans.stop()
+
+    def leave(self):
+        """The program ends by itself, or failed: instruments are taken away, the steps of the block so far are told."""
+        if os.getpid() != self.pid or self.over:
+            return
+        request, self.request = self.request, None
+        if request is not None:
+            self._stop_looking()
+
+    def _over(self):
+        self.request = None
+        if self.stop == "never":
+            return
+        if self.stop == "exit" or self.raised >= STOPS:
+            os._exit(0)
+        self.raised += 1
+        raise Enough
+
+
+def keep(variables):
+    """Have glibc's allocator keep what it has from now on; whether it could be told."""
+    import ctypes
+
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return False
+    values = [(MALLOPT[name], int(value)) for name, value in variables.items()]
+    return all([mallopt(code, value if value <= LARGEST else -1) for code, value in values])
+
+
+def peak():
+    """Bytes that were in memory at once, at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

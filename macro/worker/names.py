@@ -1,0 +1,67 @@
+"""What a user calls an object: a module's path, an optimizer's variable.
+
+Standard library alone, and Python 3.6; pure. Nothing is asked of the object but which others it holds.
+"""
+
+import os
+import sys
+
+NOT_NAMES = ("self", "module", "mod", "m", "model_self", "cls", "obj", "_")
+COMPILED = "_orig_mod"  # of a module that torch.compile wraps
+DEEP = 40  # frames looked into
+
+
+def in_frames(wanted, skip, holds=None):
+    """The name of a variable that is this object, or holds it, in the frames outside of library code; the outermost.
+    None where there is none. `skip`: beginnings of file names that are no user's; `holds(value)`: {id: path below}."""
+    frame, best = sys._getframe(1), None
+    for _ in range(DEEP):
+        if frame is None:
+            break
+        if not frame.f_code.co_filename.startswith(skip):
+            name = _among(frame.f_locals, wanted, holds)
+            best = name or best
+        frame = frame.f_back
+    return best
+
+
+def _among(variables, wanted, holds):
+    for name, value in list(variables.items()):
+        if value is wanted and name not in NOT_NAMES and not name.startswith("__"):
+            return name
+    for name, value in list(variables.items()):
+        if name.startswith("__"):
+            continue
+        below = _below(value, wanted, holds)
+        if below:
+            return below[1:] if name in NOT_NAMES and below.startswith(".") else name + below
+    return None
+
+
+def _below(value, wanted, holds):
+    """Where in a list, tuple, dict or an object's own attributes it is, as it is written; '' where it is not."""
+    if type(value) in (list, tuple):
+        return next(("[%d]" % i for i, one in enumerate(value[:64]) if one is wanted), "")
+    if type(value) is dict:
+        return next(("[%r]" % key for key, one in list(value.items())[:64] if one is wanted), "")
+    path = holds(value).get(id(wanted)) if holds else None
+    if path:
+        return "." + path
+    own = getattr(value, "__dict__", None)
+    if type(own) is dict:
+        return next((".%s" % name for name, one in list(own.items())[:256] if one is wanted), "")
+    return ""
+
+
+def tidy(path):
+    """Without what a compiler wraps around a module."""
+    return ".".join(part for part in path.split(".") if part != COMPILED) or path
+
+
+def library_folders():
+    """Beginnings of the names of files that are not the user's: this folder, the standard library, packages."""
+    import sysconfig
+
+    paths = sysconfig.get_paths()
+    own = os.path.dirname(os.path.abspath(__file__))
+    return tuple(set(paths[x] for x in ("stdlib", "platstdlib", "purelib", "platlib") if paths.get(x)) | {own, "<"})

@@ -1,0 +1,237 @@
+"""Runs a user's script as it is, and has its steps watched; run by path, in the user's own interpreter.
+
+    python script.py JOB READ WRITE PARENT
+
+Standard library alone, and Python 3.6. JOB is a JSON file: `script`, `arguments`, `step` (MODULE:FUNCTION, `forward`,
+or nothing: an optimizer's), `stop` (raise, exit, never). Messages go to WRITE as loop.py's do, requests come on READ.
+What is seen is set up when the script has imported torch, so that its own settings of the environment come first.
+"""
+
+import ast
+import builtins
+import importlib.machinery
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+import types
+
+import blocks  # beside this file
+import boundary
+import loop
+import torch_watch
+
+for _name in ("blocks", "boundary", "loop", "names", "recorder", "torch_watch"):
+    sys.modules.pop(_name)  # a script may have files of these names
+PATIENCE = 10.0  # seconds without an optimizer's step, after which a module's calls are looked at
+LOOK = 0.5  # seconds between two looks
+
+
+class After(object):
+    """Runs a function once a module was imported by somebody else."""
+
+    def __init__(self, wanted):
+        self.wanted = dict(wanted)  # module: what to call with it
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in self.wanted:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        then, load = self.wanted.pop(name), spec.loader.exec_module
+
+        def exec_module(module):
+            load(module)
+            then(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+class Watching(object):
+    """What is set up around a script."""
+
+    def __init__(self, job, channel, requests):
+        self.job, self.channel = job, channel
+        self.blocks = blocks.Blocks(channel, requests, job["stop"])
+        self.boundary = boundary.Boundary(self.blocks, self.ready)
+        self.torch = self.optimizers = self.forward = None
+        self.marked = False
+
+    def install(self, folder):
+        """Before the script begins; `folder`: of the module whose `step` marks steps."""
+        wanted = {"torch": self.with_torch}
+        module, _, function = (self.job["step"] or "").partition(":")
+        if function and module not in ("__main__", self.name()):
+            wanted[module] = lambda found: self._wrap(found, function)
+        sys.meta_path.insert(0, After(wanted))
+        sys.path.append(folder)
+        import kernelgap
+
+        kernelgap.begin, kernelgap.end = self.begin, self.end
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self):
+        self.blocks.pid = self.boundary.pid = -1  # a child of the script's answers nobody
+
+    def name(self):
+        return os.path.splitext(os.path.basename(self.job["script"]))[0]
+
+    def begin(self):
+        self.marked = True
+        self.boundary.begin()
+
+    def end(self):
+        self.boundary.end("with step()")
+
+    def with_torch(self, torch):
+        self.torch, self.blocks.spans = torch, torch_watch.Spans(torch)
+        self.channel.send("torch", version=torch.__version__)
+        if self.job["step"] == "forward":
+            self._look_at_calls()
+        elif self.job["step"] is None:
+            self.optimizers = boundary.Optimizers(torch, self.boundary)
+            try:
+                self.optimizers.install()
+            except AttributeError:
+                self.channel.send("hint", text="this PyTorch has no hooks of all optimizers (2.1 has)")
+            later = threading.Thread(target=self._later, name="kernelgap")
+            later.daemon = True
+            later.start()
+
+    def _later(self):
+        """Where no optimizer steps, look at the calls of modules."""
+        end = time.time() + PATIENCE
+        while time.time() < end:
+            time.sleep(LOOK)
+            if self.optimizers.total or self.marked or self.boundary.calls:
+                return
+        self._look_at_calls()
+
+    def _look_at_calls(self):
+        if self.forward is None:
+            self.forward = boundary.Forward(self.torch, self.boundary)
+            self.forward.install()
+
+    def _wrap(self, module, function):
+        """Replace what `--step MODULE:FUNCTION` or MODULE:CLASS.METHOD names."""
+        holder, parts = module, function.split(".")
+        for part in parts[:-1]:
+            holder = getattr(holder, part)
+        setattr(holder, parts[-1], boundary.wrapped(getattr(holder, parts[-1]), self.boundary, function))
+
+    def ready(self, how):
+        """The first time that steps are warm: say who this is, and wait for what is asked."""
+        if self.forward is not None:
+            self.forward.remove()
+        facts = loop.observed()
+        facts.update(
+            python=sys.version.split()[0], step=how, framework="python", version=sys.version.split()[0], threads=1
+        )
+        if self.torch is not None:
+            facts.update(torch_watch.identity(self.torch))
+            optimizers = list(self.optimizers.objects.values()) if self.optimizers else []
+            facts["parameters"] = torch_watch.parameters(self.torch, optimizers)
+        self.channel.send("hello", **facts)
+        self.blocks.wait()
+
+    def source(self, path):
+        """The script's code; a function of it that is a step is wrapped where it is defined."""
+        with open(path, "rb") as stream:
+            tree = ast.parse(stream.read(), path)
+        module, _, function = (self.job["step"] or "").partition(":")
+        if function and module in ("__main__", self.name()):
+            builtins.__kernelgap_step__ = lambda call: boundary.wrapped(call, self.boundary, function)
+            if not _decorate(tree.body, function.split(".")):
+                raise NoSuchStep("--step %s: %s defines no %s" % (self.job["step"], os.path.basename(path), function))
+        return compile(tree, path, "exec")
+
+
+class NoSuchStep(Exception):
+    """The script has no such function."""
+
+
+def _decorate(body, parts):
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == parts[0]:
+            if isinstance(node, ast.ClassDef) and len(parts) > 1:
+                return _decorate(node.body, parts[1:])
+            if isinstance(node, ast.FunctionDef) and len(parts) == 1:
+                name = ast.Name(id="__kernelgap_step__", ctx=ast.Load(), lineno=node.lineno, col_offset=0)
+                node.decorator_list.insert(0, ast.fix_missing_locations(ast.copy_location(name, node)))
+                return True
+    return False
+
+
+def run(job, watching):
+    """The script as the interpreter would run it: its folder first on the path, its words, `__main__`."""
+    path = job["script"]
+    sys.argv[:] = [path] + job["arguments"]
+    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__file__=path, __builtins__=builtins, __spec__=None, __loader__=None, __annotations__={})
+    code = watching.source(path)
+    sys.modules["__main__"] = module
+    exec(code, module.__dict__)
+
+
+def ended(watching, job, channel):
+    """Run the script; how it ended: words, the exit code of this process."""
+    try:
+        run(job, watching)
+        return "ended", "", 0
+    except blocks.Enough:
+        return "enough", "", 0
+    except NoSuchStep as error:
+        return "usage", str(error), 2
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        return "ended", "" if not code else "it exits with %s" % (stop.code,), code
+    except BaseException as error:
+        watching.blocks.leave()
+        kind, value, trace = sys.exc_info()
+        while trace is not None and os.path.dirname(
+            os.path.abspath(trace.tb_frame.f_code.co_filename)
+        ) == os.path.dirname(os.path.abspath(__file__)):
+            trace = trace.tb_next
+        traceback.print_exception(kind, value, trace)
+        return "failed", _where(error, trace, job), 1
+
+
+def _where(error, trace, job):
+    """An exception on one line, with the line of the script that it passed last."""
+    line = None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == job["script"]:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    where = "%s:%d: " % (os.path.basename(job["script"]), line) if line else ""
+    return where + loop.reason(error)
+
+
+def main(arguments):
+    read, write, parent = map(int, arguments[1:4])
+    loop.die_with(parent)
+    channel = loop.Channel(write)
+    with open(arguments[0]) as stream:
+        job = json.load(stream)
+    here = os.path.dirname(os.path.abspath(__file__))
+    for handle in (read, write):
+        os.set_inheritable(handle, False)
+    watching = Watching(job, channel, os.fdopen(read, "r"))
+    watching.install(os.path.join(here, "path"))
+    how, reason, code = ended(watching, job, channel)
+    watching.blocks.leave()
+    sys.stdout.flush()
+    if how != "enough" and not watching.blocks.over:
+        channel.send("ended", how=how, reason=reason, code=code)
+        watching.blocks.requests.readline()  # what perf saw has names as long as this process is there
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

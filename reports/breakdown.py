@@ -1,0 +1,125 @@
+"""The record of one program's step taken apart: where its time goes, what kind of work that is, how far it is from what
+this machine can do. Filled by `macro explain SCRIPT`.
+
+It is the data of a note of a run file, so fields may be added, with a default, never renamed. The one side is `a`. Base
+units throughout: seconds, bytes, FLOP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Part:
+    """Seconds of a step that a row (a module's path and a phase) and a column (a kind of work) take."""
+
+    row: str  # `net.layer1.conv forward`; in parentheses what is in no module
+    path: str
+    phase: str  # forward, backward, update, recompute, data, loss …
+    column: str
+    a: float
+    low: float  # of the 95 % interval
+    high: float
+    work: float | None  # in the unit of the column; null: not known
+    unit: str | None  # FLOP, bytes, page faults, calls
+    basis: str  # how the work is known: measured, nominal, shared out, or nothing
+    rate: float | None  # work a second
+    seen: str | None  # the kernel that most of its samples were in
+    calls: float = 0.0  # operations of a step
+    repeat: str = ""  # the command that measures the largest of them alone
+
+
+@dataclass(frozen=True)
+class Share:
+    """All that one kind of work takes."""
+
+    name: str
+    a: float
+    low: float
+    high: float
+    work: float | None
+    unit: str | None
+    rate: float | None
+    ceiling: str | None = None  # what bounds it on this machine
+    percent: float | None = None  # of that
+    least: float | None = None  # seconds that its work takes at the ceiling: a bound
+    left: float | None = None  # seconds above that
+
+
+@dataclass(frozen=True)
+class Module:
+    """A node of the tree of modules, with all below it. `count`: alike siblings folded into it."""
+
+    path: str
+    depth: int
+    count: int
+    phases: dict[str, float]  # seconds of a step
+    column: str  # the kind that takes most of it
+
+    @property
+    def total(self) -> float:
+        """Seconds of a step."""
+        return sum(self.phases.values())
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A figure that shares nothing with the labels of rows and columns, beside what those say."""
+
+    name: str
+    said: float
+    seen: float
+    verdict: str  # agree, disagree, cannot tell
+    words: str
+
+
+@dataclass(frozen=True)
+class Fastest:
+    """The fastest kernel of this suite for an operation's problem, measured by itself, operands out of cache."""
+
+    row: str
+    repeat: str
+    variant: str
+    seconds: float  # of one call
+    took: float  # of one call in the step
+    left: float  # seconds of a step that it would save
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """One step as cells, which with the residual sum to it."""
+
+    name: str  # of the program's file
+    program: dict[str, Any]  # words, interpreter, framework, threads, heap, where a step ends
+    threads: int
+    clock: str
+    rounds: int
+    seconds: float  # that watching took
+    step: dict[str, float]  # a plain step
+    interval: tuple[float, float]
+    cells: tuple[Part, ...]  # the largest first
+    residual: dict[str, float]
+    kinds: tuple[Share, ...]
+    modules: tuple[Module, ...]
+    levels: dict[str, dict[str, float]]  # a step under each instrument over a plain one
+    faults: dict[str, float]  # page faults of a step by level, the heap that it starts with as `started`
+    system: dict[str, float]  # seconds of plain steps in the operating system, by its own account
+    closure: dict[str, dict[str, float | None]]
+    started: dict[str, float] = field(
+        default_factory=dict
+    )  # on the heap that it starts with: seconds, low, high, faults
+    walls: dict[str, float] = field(
+        default_factory=dict
+    )  # plain steps by the wall: median, low and high of the middle half
+    ceilings: dict[str, float] = field(default_factory=dict)  # FLOP/s, byte/s
+    witnesses: tuple[Witness, ...] = ()
+    fastest: tuple[Fastest, ...] = ()
+    conditions: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+    ended: str = ""
+
+    def share(self, name: str) -> float:
+        """Of a kind, in the step."""
+        return sum(kind.a for kind in self.kinds if kind.name == name) / self.step["a"]

@@ -1,0 +1,158 @@
+"""One program's step as a person reads it: sentences, kinds of work, modules, witnesses, how far to rely on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports import units
+from reports.attribution import Unit, aligned
+from reports.breakdown import Breakdown, Fastest, Module, Share
+from reports.quality import GRADES, NOWHERE, UNNAMED, Measure
+from reports.record import Note, Run
+from reports.store import Unreadable
+
+TOPIC = "step"  # of its note
+SHOWN = 0.01  # of the step: smaller kinds and modules are summed
+WORDS = 46  # characters of a module's name
+BACKWARD = ("backward", "double backward", "recompute")
+FAULT = 0.25e-6  # seconds of a page fault, at least
+RATES = {"FLOP": "FLOP/s", "bytes": "B/s", "page faults": "faults/s"}
+
+
+def note(found: Breakdown) -> Note:
+    """As a record of a run file."""
+    import msgspec
+
+    return Note(TOPIC, msgspec.to_builtins(found))
+
+
+def of(run: Run) -> list[Breakdown]:
+    """Those that a run holds. Raises Unreadable for one with fields of another kind."""
+    import msgspec
+
+    try:
+        return [msgspec.convert(one.data, Breakdown) for one in run.notes if one.topic == TOPIC]
+    except msgspec.ValidationError as error:
+        raise Unreadable(f"the run holds a step that is none: {error}") from None
+
+
+def text(found: Breakdown) -> str:
+    """What a person reads."""
+    lines = [*found.sentences, "", *_kinds(found), "", *_modules(found), ""]
+    lines += [_fastest(one) for one in found.fastest]
+    lines += _repeats(found)
+    lines += [*_faults(found), *_witnesses(found), *found.conditions]
+    lines.append("A time is a candidate saving until the change was made: removing one changes the others.")
+    return "\n".join([*lines, quality(found)])
+
+
+def _fastest(one: Fastest) -> str:
+    left = units.seconds(max(0.0, one.left))
+    return (
+        f"{one.row}: {units.seconds(one.took)} a call in the step; {one.variant} by itself, the fastest here, operands "
+        f"out of cache, {units.seconds(one.seconds)}: {left} of a step is left ({one.repeat})"
+    )
+
+
+def unit_of(found: Breakdown) -> Unit:
+    """Of the seconds of its tables."""
+    return Unit.of_step(found.step["a"])
+
+
+def _kinds(found: Breakdown) -> list[str]:
+    unit, step = unit_of(found), found.step["a"]
+    shown = [share for share in found.kinds if share.a >= SHOWN * step]
+    rest = [share for share in found.kinds if share.a < SHOWN * step]
+    rows = [_kind(share, unit, step) for share in shown]
+    if rest:
+        small = sum(share.a for share in rest)
+        rows.append([f"{len(rest)} smaller kinds", unit.number(small), f"{small / step:.0%}", "", "", "", ""])
+    residual = found.residual["a"]
+    rows.append(["residual", unit.number(residual, "+"), f"{residual / step:+.0%}", "", "", "", ""])
+    low, high = found.interval
+    rows.append(["step", unit.number(step), "100%", f"[{unit.number(low)}, {unit.number(high)}]", "", "", ""])
+    head = ["kind of work", unit.name, "share", "95 %", "rate", "of ceiling", "above it"]
+    return aligned(head, rows, left=1)
+
+
+def _kind(share: Share, unit: Unit, step: float) -> list[str]:
+    rate = units.scaled(share.rate, RATES[share.unit]) if share.rate and share.unit in RATES else ""
+    return [
+        share.name,
+        unit.number(share.a),
+        f"{share.a / step:.0%}",
+        f"[{unit.number(max(0.0, share.low))}, {unit.number(share.high)}]",
+        rate,
+        f"{share.percent:.0%}" if share.percent else "",
+        unit.number(share.left) if share.left is not None else "",
+    ]
+
+
+def _modules(found: Breakdown) -> list[str]:
+    """The tree, to the depth where a line is worth a hundredth of the step."""
+    unit, step = unit_of(found), found.step["a"]
+    shown = [x for x in found.modules if x.total >= SHOWN * step]
+    names = [f"{'  ' * x.depth}{_named(x)}" for x in shown]
+    rows = []
+    for name, one in zip(names, shown, strict=True):
+        forward, backward = one.phases.get("forward", 0.0), sum(one.phases.get(x, 0.0) for x in BACKWARD)
+        rest = one.total - forward - backward
+        parts = [unit.number(x) if x >= SHOWN * step / 10 else "" for x in (forward, backward, rest)]
+        rows.append([name, *parts, unit.number(one.total), f"{one.total / step:.0%}", one.column])
+    hidden = sum(x.total for x in found.modules if x.depth == 0 and x.total < SHOWN * step)
+    if hidden:
+        rows.append(["smaller ones", "", "", "", unit.number(hidden), f"{hidden / step:.0%}", ""])
+    return aligned([f"module, {unit.name}", "forward", "backward", "rest", "all", "share", "mostly"], rows, left=1)
+
+
+def _named(one: Module) -> str:
+    """Its own part of the path; the whole of an outermost one."""
+    name = one.path if one.path.startswith("(") or one.depth == 0 else one.path.rpartition(".")[2]
+    name = f"{name} ×{one.count}" if one.count > 1 else name
+    return name if len(name) <= WORDS else f"{name[: WORDS - 1]}…"
+
+
+def _repeats(found: Breakdown) -> list[str]:
+    """What measures the largest operations alone."""
+    cells = [cell for cell in found.cells if cell.repeat and cell.a >= 2 * SHOWN * found.step["a"]][:3]
+    return [f"Alone: {cell.row}, {cell.column}: {cell.repeat}" for cell in cells]
+
+
+def _faults(found: Breakdown) -> list[str]:
+    words = {"started": "as it starts", "P0": "plain", "P1": "with spans", "P2": "with samples", "P3": "with both"}
+    parts = [f"{words[level]} {count:.0f}" for level, count in found.faults.items() if level in words]
+    return [f"page faults a step: {', '.join(parts)}"] if parts else []
+
+
+def _witnesses(found: Breakdown) -> list[str]:
+    return [
+        f"{one.name}: {units.seconds(one.said)} by {one.words.partition(';')[0]}, {units.seconds(one.seen)} by "
+        f"{one.words.partition(';')[2].strip()}: {one.verdict}"
+        for one in found.witnesses
+    ]
+
+
+def quality(found: Breakdown) -> str:
+    """In one sentence how far to rely on it."""
+    measures = _measures(found)
+    worst = max(measures, key=lambda one: one.grade).grade
+    chosen = [one for one in measures if one.grade == worst] if worst else measures
+    parts = [one.words + (f" ({one.remedy})" if worst else "") for one in chosen]
+    return f"Quality: {GRADES[worst]}: {'; '.join(parts)}."
+
+
+def _measures(found: Breakdown) -> Sequence[Measure]:
+    step = found.step["a"]
+    vague = sum(x.a for x in found.cells if x.row == NOWHERE or x.column.startswith((*UNNAMED, "interpreter"))) / step
+    left, looking = abs(found.residual["a"]) / step, found.levels["a"].get("P3", 1.0) - 1
+    faults = (
+        abs(found.faults.get("P3", 0.0) - found.faults.get("P0", 0.0)) * 0.25e-6 / step
+    )  # a page's clearing at least
+    apart = any(one.verdict == "disagree" for one in found.witnesses)
+    return (
+        Measure(vague, 0.1, 0.3, f"{vague:.1%} of a step is dispatch, Python or in no span", "a larger batch"),
+        Measure(left, 0.05, 0.1, f"residual {left:.1%} of a step", "a longer --budget"),
+        Measure(looking, 0.1, 0.3, f"watching makes a step {looking:.0%} longer", "a larger batch"),
+        Measure(faults, 0.02, 0.1, "a tracer changes the page faults of a step", "--heap keep"),
+        Measure(float(apart), 0.5, 2.0, "the operating system's own account disagrees", "--heap keep"),
+    )

@@ -136,7 +136,7 @@ def quality(found: Breakdown) -> str:
     """In one sentence how far to rely on it."""
     measures = _measures(found)
     worst = max(measures, key=lambda one: one.grade).grade
-    chosen = [one for one in measures if one.grade == worst] if worst else measures
+    chosen = [one for one in measures if one.grade == worst] if worst else measures[:3]
     parts = [one.words + (f" ({one.remedy})" if worst else "") for one in chosen]
     return f"Quality: {GRADES[worst]}: {'; '.join(parts)}."
 

@@ -19,7 +19,7 @@ from macro.timing.turns import FEWEST, HANGS
 from macro.watching import perf
 from macro.watching.perf import Sampler
 from macro.watching.recording import Called, Event, Recording, Watched
-from macro.watching.watch import BLOCK, GROWN, SELDOM, SPARE, TRIES
+from macro.watching.watch import BLOCK, GROWN, SELDOM, SPARE
 from micro.worker.client import Died
 from micro.worker.json_child import JsonChild
 from micro.worker.process import POOLS
@@ -31,6 +31,7 @@ SETTLED = 0.1  # by so much of them at most page faults differ between two block
 FEW = 64  # … or so many pages
 MANY = 4096  # pages that a watched step on the default heap may have more than the fewest
 SETTLING = 15.0  # seconds that a heap is waited for
+AGAIN = 6  # times at most that a block is taken in which memory grew
 TRACED = 3  # blocks with everything, before any counts
 STARTED = 6  # blocks on the heap that the program starts with
 ENDING = 20.0  # seconds for a script to clean up
@@ -282,7 +283,7 @@ class Look:
     def _undisturbed(self, count: int, **how: bool) -> dict[str, Any]:
         """A block; again where the program's memory grew, which is not what each step does; the last time as it is."""
         few = MANY if self.recording.program["heap"] == "default" else FEW
-        for _ in range(TRIES):
+        for _ in range(AGAIN):
             reply = self._block(count, **how)
             if max(faults for *_, faults in reply["steps"]) <= GROWN * self.fewest + few:
                 break

@@ -13,6 +13,7 @@ import recorder  # beside this file
 
 STOPS = 3  # times that the end is raised, where a program catches everything
 MALLOPT = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2, "MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_MMAP_MAX_": -4}
+MOST = 1 << 30  # bytes that are kept free beside what the program has
 LARGEST = (1 << 31) - 1  # that mallopt takes: more is -1, no limit
 
 
@@ -133,7 +134,23 @@ def keep(variables):
     except (AttributeError, OSError):
         return False
     values = [(MALLOPT[name], int(value)) for name, value in variables.items()]
-    return all([mallopt(code, value if value <= LARGEST else -1) for code, value in values])
+    told = all([mallopt(code, value if value <= LARGEST else -1) for code, value in values])
+    return told and reserve(min(MOST, peak() // 2))
+
+
+def reserve(count):
+    """Have so many bytes at the heap's end that were touched already: what a tracer keeps lies between the program's
+    blocks, so that one finds no room and the heap grows, with a page fault for every page."""
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    libc.free.argtypes = [ctypes.c_void_p]
+    block = libc.malloc(count)
+    if block:
+        ctypes.memset(block, 0, count)
+        libc.free(block)
+    return True
 
 
 def peak():

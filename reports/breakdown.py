@@ -69,7 +69,7 @@ class Witness:
     """A figure that shares nothing with the labels of rows and columns, beside what those say."""
 
     name: str
-    said: float
+    said: float | None  # null: the rows cannot tell
     seen: float
     verdict: str  # agree, disagree, cannot tell
     words: str

@@ -125,11 +125,12 @@ def _faults(found: Breakdown) -> list[str]:
 
 
 def _witnesses(found: Breakdown) -> list[str]:
-    return [
-        f"{one.name}: {units.seconds(one.said)} by {one.words.partition(';')[0]}, {units.seconds(one.seen)} by "
-        f"{one.words.partition(';')[2].strip()}: {one.verdict}"
-        for one in found.witnesses
-    ]
+    lines = []
+    for one in found.witnesses:
+        first, _, second = one.words.partition("; ")
+        said = f"{units.seconds(one.said)} by {first}, " if one.said is not None else f"{first}, "
+        lines.append(f"{one.name}: {said}{units.seconds(one.seen)} by {second or 'plain steps'}: {one.verdict}")
+    return lines
 
 
 def quality(found: Breakdown) -> str:

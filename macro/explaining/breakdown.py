@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from macro.explaining import advice, certain, kinds, modules, tree
+from macro.explaining import advice, certain, kinds, knock, modules, tree
 from macro.explaining.attribute import Attribution, Key, attribute
 from macro.explaining.operation_work import Amount, Call, alone, amount
 from macro.explaining.rows import OUTSIDE
@@ -79,7 +79,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         conditions=tuple(_conditions(recording, processes)),
         ended=recording.ended,
     )
-    return replace(found, witnesses=tuple(_witnesses(found)))
+    return replace(found, witnesses=(*_witnesses(found), *knock.witnesses(found, recording, processes)))
 
 
 def whole(recording: Recording, took: float, ceilings: Ceilings) -> Breakdown:
@@ -242,7 +242,7 @@ def _levels(processes: Sequence[Watched]) -> dict[str, float]:
     """A step at each level over a plain one, means as the step's."""
     import numpy as np
 
-    names = sorted({name for process in processes for name in process.levels} - {"P0"})
+    names = sorted({x for process in processes for x in process.levels if not x.startswith("without")} - {"P0"})
     plain = np.mean([x for process in processes for x in process.levels["P0"]])
     return {name: float(np.mean([x for p in processes for x in p.levels.get(name, [])]) / plain) for name in names}
 

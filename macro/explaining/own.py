@@ -44,7 +44,9 @@ def parser() -> argparse.ArgumentParser:
 
     options = OneLineParser("python -m macro explain", description=ABOUT, epilog=EPILOG, allow_abbrev=False)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
-    options.add_argument("what", nargs="+", metavar="SCRIPT.py|FILE.kg", help="a script, or one or two recordings")
+    options.add_argument(
+        "what", nargs="+", metavar="SCRIPT.py|FILE.kg", help="a script or a recording, or two that are compared"
+    )
     options.add_argument("--python", metavar="PATH", type=Path, help="the interpreter that runs it (this one)")
     options.add_argument("--step", metavar="WHERE", help="module:function, each call of which is a step; or: forward")
     options.add_argument("--stop", choices=STOPS, default="raise", help="how it is ended when enough was seen (raise)")
@@ -56,6 +58,11 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--budget", metavar="TIME", default=SECONDS, help=f"time of watching ({SECONDS})")
     options.add_argument("--wait", metavar="TIME", default=PATIENCE, help=f"for its first steps ({PATIENCE})")
     options.add_argument("--depth", type=int, metavar="N", help="of the tree of modules (all that take a hundredth)")
+    options.add_argument(
+        "--knock-out",
+        metavar="PATHS",
+        help="parameters to freeze, modules to skip: do their rows go? net.fc2.weight,net.drop",
+    )
     options.add_argument("--kernels", action="store_true", help="measure its largest operations by themselves too")
     options.add_argument(
         "-o", dest="output", metavar="FILE", type=Path, help="write the run file, and FILE.kg beside it"
@@ -108,11 +115,10 @@ def request(argv: Sequence[str]) -> OwnRequest:
         if len(paths) > 2:
             raise UsageError(f"{paths[2]}: one recording, or two that are compared")
         return OwnRequest((), paths, 1, words.kernels, words.depth, outputs)
-    if len(paths) > 1:
-        raise UsageError(
-            f"{paths[1]}: one script; its own words stand behind --: {paths[0]} -- {' '.join(words.what[1:])}"
-        )
-    return OwnRequest(_scripts(words, paths[0], arguments), (), words.runs, words.kernels, words.depth, outputs)
+    if len(paths) > 2 or not all(path.suffix == ".py" for path in paths):
+        rest = " ".join(words.what[1:])
+        raise UsageError(f"{paths[1]}: one script, or two; their own words stand behind --: {paths[0]} -- {rest}")
+    return OwnRequest(_scripts(words, paths, arguments), (), words.runs, words.kernels, words.depth, outputs)
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -121,18 +127,20 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     return words[:at], words[at + 1 :]
 
 
-def _scripts(words: argparse.Namespace, path: Path, arguments: Sequence[str]) -> list[Script]:
-    """One for each heap that is asked for. Raises UsageError."""
+def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequence[str]) -> list[Script]:
+    """Each, of a single one one for each heap that is asked for. Raises UsageError."""
     from macro.watching.program import Script
 
-    if not path.is_file():
-        raise UsageError(f"{path}: there is no such script")
+    path = paths[0]
+    for one in paths:
+        if not one.is_file():
+            raise UsageError(f"{one}: there is no such script")
     heaps = words.heap.split(",") if words.heap else [None]
     for heap in heaps:
         if heap is not None and heap not in POLICIES:
             raise UsageError(f"--heap {heap}: there are {', '.join(POLICIES)}")
-    if len(heaps) > 2:
-        raise UsageError(f"--heap {words.heap}: one, or two that are compared")
+    if len(heaps) * len(paths) > 2:
+        raise UsageError(f"--heap {words.heap}: one, or of a single script two that are compared")
     step = words.step
     if step is not None and step != "forward" and not all(step.partition(":")[::2]):
         raise UsageError(f"--step {step}: module:function, of the script itself {path.stem}:function, or forward")
@@ -150,8 +158,9 @@ def _scripts(words: argparse.Namespace, path: Path, arguments: Sequence[str]) ->
         None,
         number(words.budget, TIME, "--budget", "40s"),
         number(words.wait, TIME, "--wait", "1m"),
+        tuple(filter(None, (words.knock_out or "").split(","))),
     )
-    return [replace(script, heap=heap) for heap in heaps]
+    return [replace(script, path=one.resolve(), heap=heap) for one in paths for heap in heaps]
 
 
 def _interpreter(asked: Path | None) -> Path:

@@ -45,7 +45,7 @@ def explain(a: Recording, b: Recording, took: float) -> Explanation:
     alike = {**a.program, "heap": ""} == {**b.program, "heap": "", "variables": a.program.get("variables")}
     runs = min(len(side.processes) for side in sides)
     subject = Subject(
-        f"A step of {_script(a)}",
+        f"A step of {_script(a)}" if _script(a) == _script(b) else "A step",
         names,
         runs,
         [side.processes for side in sides],

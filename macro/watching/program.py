@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -57,6 +58,7 @@ class Script:
     heap: str | None = None
     seconds: float = 40.0
     patience: float = 30.0
+    knock_out: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -250,6 +252,18 @@ class Look:
             for _ in range(TRACED):  # a tracer's memory makes the program's grow, until both have theirs
                 self._block(self.traced, spans=True, samples=True)
             self._steady()
+        self._knock()
+
+    def _knock(self) -> None:
+        """Ask what of a model can be left out. Raises UsageError for what cannot."""
+        for path in self.script.knock_out:
+            told = self._ask("knock", HANGS, do="knock", path=path)
+            self._plain(self.count)
+            reason = told["reason"] or self._ask("knocked", HANGS, do="knocked", path=path)["reason"]
+            if reason:
+                raise UsageError(f"--knock-out {path}: {reason}")
+            about = {name: told[name] for name in ("what", "count", "shape")}
+            self.recording.program.setdefault("without", {})[path] = about
 
     def _steady(self) -> None:
         """Until page faults are."""
@@ -265,6 +279,7 @@ class Look:
         """Plain and traced, in random order; seldom each instrument alone."""
         self.seen = Watched(rounds=[number] * self.traced, traces=self.torch)
         looks: list[Callable[[], object]] = [self._p0, self._p3]
+        looks += [partial(self._without, path) for path in self.script.knock_out]
         for look in order.sample(looks, len(looks)):
             look()
         if number % SELDOM == 0:
@@ -279,6 +294,10 @@ class Look:
         self._level("P0", self._seconds(reply, self.count))
         self.seen.faults.append(self.faults)
         self.seen.system.append(_system(reply))
+
+    def _without(self, path: str) -> None:
+        """Plain steps without a parameter's gradient, or a module."""
+        self._level(f"without {path}", self._seconds(self._block(self.count, without=path), self.count))
 
     def _undisturbed(self, count: int, **how: bool) -> dict[str, Any]:
         """A block; again where the program's memory grew, which is not what each step does; the last time as it is."""
@@ -309,9 +328,12 @@ class Look:
         self.seen.system.append(_system(reply))
         return self._seconds(reply, count)
 
-    def _block(self, count: int, spans: bool = False, samples: bool = False, shapes: bool = False) -> dict[str, Any]:
+    def _block(
+        self, count: int, spans: bool = False, samples: bool = False, shapes: bool = False, without: str | None = None
+    ) -> dict[str, Any]:
         fifos = self.sampler.fifos if self.sampler and samples else None
         request = {"do": "block", "count": count, "skip": self.skip, "fifos": fifos, "spans": spans, "shapes": shapes}
+        request["without"] = without
         reply = self._ask("block", self.patience * 2, **request)
         self.faults = sum(faults for *_, faults in reply["steps"]) / count
         return reply

@@ -9,7 +9,8 @@ import os
 import resource
 import time
 
-import recorder  # beside this file
+import knock_out  # beside this file
+import recorder
 
 STOPS = 3  # times that the end is raised, where a program catches everything
 MALLOPT = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2, "MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_MMAP_MAX_": -4}
@@ -31,6 +32,7 @@ class Blocks(object):
         self.request, self.rows, self.skip = None, [], 0
         self.clocks, self.block_clocks, self.gate = None, None, None
         self.raised, self.over, self.later = 0, False, False
+        self.knocked, self.refused = {}, {}  # by path: what can be left out, why not
         self.looked = False  # whether the block before had spans
         self.pid = os.getpid()
 
@@ -70,6 +72,10 @@ class Blocks(object):
             request = json.loads(line) if line else {"do": "bye"}
             if request["do"] == "heap":
                 self.channel.send("heap", done=keep(request["variables"]))
+            elif request["do"] == "knock":
+                self.channel.send("knock", **self._knock(request["path"]))
+            elif request["do"] == "knocked":
+                self.channel.send("knocked", reason=self.refused.get(request["path"]))
             elif request["do"] == "bye":
                 self.over = True
                 self._over()
@@ -87,6 +93,8 @@ class Blocks(object):
         request, self.later = self.request, False
         if request["spans"] and self.spans:
             self.spans.start(request["shapes"])
+        if request.get("without"):
+            self.knocked[request["without"]].apply()
         self.gate = recorder.Gate(request["fifos"])
         self.gate.say(b"enable")
         self.block_clocks = recorder.blocked()
@@ -94,10 +102,24 @@ class Blocks(object):
     def _tell(self):
         blocked = recorder.blocked(self.block_clocks)
         self._stop_looking()
+        if self.request.get("without"):
+            self.knocked[self.request["without"]].undo()
         self.looked = bool(self.request["spans"] and self.spans)
         told = self.spans.events() if self.looked else None
         self.channel.send("block", steps=self.rows, blocked=blocked, traced=told, peak=peak())
         self.request = None
+
+    def _knock(self, path):
+        """What can be left out under this path; `reason` where nothing can."""
+        try:
+            found = knock_out.KnockOut(self.spans.torch, self.spans.modules.known, path)
+        except (knock_out.Refused, AttributeError) as error:
+            return {"reason": str(error)}
+        if found.what == "module":
+            self.refused[path] = "it was not called"
+            found.try_out(lambda reason: self.refused.__setitem__(path, reason))
+        self.knocked[path] = found
+        return {"reason": None, "what": found.what, "count": found.count(), "shape": found.shape()}
 
     def _stop_looking(self):
         if self.gate:

@@ -16,6 +16,7 @@ from micro.command import (
     soak_elementwise,
     soak_explain,
     soak_frameworks,
+    soak_own,
     soak_rate,
     soak_sweeps,
 )
@@ -30,10 +31,12 @@ PARTS: dict[str, Part] = {
     "frameworks": soak_frameworks.figures,
     "explain": soak_explain.figures,
     "causes": soak_causes.figures,
+    "own": soak_own.figures,
     "conv": soak_conv.figures,
 }
 PIECES: dict[str, Part] = {
     **{f"causes:{kind}": partial(soak_causes.figures, kind) for kind in soak_causes.KINDS},
+    **{f"own:{kind}": partial(soak_own.figures, kind) for kind in ("injected", "equal")},
     **{f"conv:{kind}": partial(soak_conv.figures, kind) for kind in soak_conv.KINDS},
 }
 

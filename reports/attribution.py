@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from reports import quality, units
 from reports.explanation import RESIDUAL, Bar, Cell, Explanation
@@ -22,6 +23,13 @@ WITNESSES = (
 CHANCE, ALONE = "may be chance", "†"
 ALONE_SENTENCE = f"{ALONE} its own 95 % interval excludes 0; certain is what does so with all causes tested at once"
 PARTS = "work, rate"
+RENAMED = {  # kinds of work in older files
+    "framework": "dispatch",
+    "softmax": "softmax and loss",
+    "update": "optimizer",
+    "idle": "waiting",
+    "barrier and spin": "spin",
+}
 LEGEND = {  # rows and causes whose names do not say it, the two last ones always
     "dgrad": "product for the gradient of a layer's input",
     "wgrad": "product for the gradient of a layer's weights",
@@ -52,10 +60,29 @@ def of(run: Run) -> list[Explanation]:
     notes = [note for note in run.notes if note.topic == TOPIC]
     try:
         return [
-            msgspec.convert(one.data, Explanation) for one in notes if one is notes[-1] or not one.data.get("stopped")
+            msgspec.convert(_renamed(one.data), Explanation)
+            for one in notes
+            if one is notes[-1] or not one.data.get("stopped")
         ]
     except msgspec.ValidationError as error:
         raise Unreadable(f"the run holds an attribution that is none: {error}") from None
+
+
+def _renamed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """With the names that kinds of work have now."""
+    changed: dict[str, Any] = {
+        where: [{**cell, "column": RENAMED.get(cell["column"], cell["column"])} for cell in data[where]]
+        for where in ("cells", "named")
+        if data.get(where)
+    }
+    fall, bars = data.get("waterfall", {}), data.get("bars", {})
+    if "cause" in fall:
+        causes = [(RENAMED.get(name, name), gap) for name, gap in fall["cause"]]
+        changed["waterfall"] = {**fall, "cause": causes}
+    if "cause" in bars:
+        renamed = [{**bar, "name": RENAMED.get(bar["name"], bar["name"])} for bar in bars["cause"]]
+        changed["bars"] = {**bars, "cause": renamed}
+    return {**data, **changed}
 
 
 def text(explained: Explanation) -> str:

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from kernels.errors import UsageError
+from macro import explain
+from macro.explaining import own
 from micro.planning.options import request
 from micro.planning.request import planned
 from tests.builds import share
@@ -67,6 +69,9 @@ def test_commands(name: str, text: str, tmp_path: Path) -> None:
             continue
         words = shlex.split(command)
         assert words[:2] == ["python", "-m"], f"{command}: neither a command of ours nor one CI runs"
+        if own.is_own(words[4:], explain.parser()) and words[2:4] == ["macro", "explain"]:
+            parsed(command)  # its script is the reader's
+            continue
         fake = ["--device", "fake"] if words[2] == "micro.gemm" and "--device" not in words else []
         ran = run([*words[1:], *fake], tmp_path)
         assert ran.returncode == 0, f"{command}\n{ran.stderr}"
@@ -98,15 +103,17 @@ def parsed(command: str) -> None:
     _, _, module, *words = shlex.split(command.rpartition("; ")[2])
     if module == "kernels":
         assert not words
+    elif module == "macro" and own.is_own(words[1:], explain.parser()):
+        own.parser().parse_args(words[1 : words.index("--") if "--" in words else None])
     elif module == "macro":
         importlib.import_module(f"macro.{words[0]}").parser().parse_args(words[1:])
-    elif hasattr(own := importlib.import_module(module), "BENCHMARK"):
-        meant, arguments = request(own.BENCHMARK, module, words)
+    elif hasattr(command_file := importlib.import_module(module), "BENCHMARK"):
+        meant, arguments = request(command_file.BENCHMARK, module, words)
         if not arguments.shapes or arguments.shapes.exists():
             assert planned(meant, module, arguments).contests
     else:
-        own = importlib.import_module("micro.__main__") if module == "micro" else own
-        own.parser().parse_args(words)
+        command_file = importlib.import_module("micro.__main__") if module == "micro" else command_file
+        command_file.parser().parse_args(words)
 
 
 @pytest.mark.parametrize("command", [*rows()])

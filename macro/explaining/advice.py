@@ -48,7 +48,19 @@ def _update(found: Breakdown) -> float:
     return 0.0 if fused else 0.5 * sum(cell.a for cell in found.cells if cell.phase == "update")
 
 
+def _vendor(found: Breakdown) -> float:
+    """What products take above the ceiling in kernels that MKL has for processors of others."""
+    own = any(cell.column == "gemm" and (cell.seen or "").startswith("mkl_blas_def") for cell in found.cells)
+    return sum(share.left or 0.0 for share in found.kinds if share.name == "gemm") if own else 0.0
+
+
 TRIES = (
+    Try(
+        "MKL's vendor check",
+        _vendor,
+        "echo 'int mkl_serv_intel_cpu_true(void) { return 1; }' | gcc -shared -fPIC -xc - -o intel.so, then start the "
+        "program with LD_PRELOAD=$PWD/intel.so; other kernels, other roundings",
+    ),
     Try("keep freed memory", _heap, f"start the program with {KEEP}", "--heap default,keep"),
     Try(
         "channels last",

@@ -48,7 +48,7 @@ def _said(
     optimizer's share by numbers of parameters."""
     every = sum(count for _, count, _ in recording.program.get("parameters") or ()) or 1
     update = sum(cell.a for cell in found.cells if cell.phase == "update")
-    share = update * min(1.0, about["count"] / every)
+    share: float = update * min(1.0, about["count"] / every)
     if about["what"] == "module":
         own = [x for x in found.cells if x.path == path or x.path.startswith(f"{path}.")]
         return sum(x.a for x in own if x.phase != "update") + share

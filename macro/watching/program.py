@@ -299,11 +299,11 @@ class Look:
         """Plain steps without a parameter's gradient, or a module."""
         self._level(f"without {path}", self._seconds(self._block(self.count, without=path), self.count))
 
-    def _undisturbed(self, count: int, **how: bool) -> dict[str, Any]:
+    def _undisturbed(self, count: int, spans: bool = False, samples: bool = False) -> dict[str, Any]:
         """A block; again where the program's memory grew, which is not what each step does; the last time as it is."""
         few = MANY if self.recording.program["heap"] == "default" else FEW
         for _ in range(AGAIN):
-            reply = self._block(count, **how)
+            reply = self._block(count, spans=spans, samples=samples)
             if max(faults for *_, faults in reply["steps"]) <= GROWN * self.fewest + few:
                 break
             self.seen.retaken += 1

@@ -34,7 +34,7 @@ class Net(nn.Module):
 torch.manual_seed(0)
 torch.set_num_threads(1)
 data = torch.utils.data.TensorDataset(torch.randn(1280, 3, 32, 32), torch.randint(10, (1280,)))
-loader = torch.utils.data.DataLoader(data, batch_size=64, shuffle=True)
+loader = torch.utils.data.DataLoader(data, batch_size=32, shuffle=True)
 net = Net()
 optimizer = torch.optim.Adam(net.parameters())
 criterion = nn.CrossEntropyLoss()

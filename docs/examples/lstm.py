@@ -24,7 +24,7 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("--vocabulary", type=int, default=10_000)
     options.add_argument("--size", type=int, default=200)
-    options.add_argument("--batch", type=int, default=20)
+    options.add_argument("--batch", type=int, default=10)
     given = options.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1)

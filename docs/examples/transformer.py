@@ -13,7 +13,7 @@ model = nn.Sequential(nn.Embedding(1000, 256), encoder, nn.Linear(256, 1000))
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
 scheduler = torch.optim.lr_scheduler.LinearLR(optimizer)
 criterion = nn.CrossEntropyLoss()
-tokens, targets = torch.randint(1000, (16, 128)), torch.randint(1000, (16, 128))
+tokens, targets = torch.randint(1000, (4, 128)), torch.randint(1000, (4, 128))
 last = time.perf_counter()
 for step in range(1_000_000):
     optimizer.zero_grad(set_to_none=True)

@@ -9,7 +9,8 @@ from typing import Any
 
 from macro.explaining import advice, certain, kinds, knock, modules, tree
 from macro.explaining.attribute import Attribution, Key, attribute
-from macro.explaining.operation_work import Amount, Call, alone, amount
+from macro.explaining.operation_call import Amount, Call
+from macro.explaining.operation_work import alone, amount
 from macro.explaining.rows import OUTSIDE
 from macro.watching import perf
 from macro.watching.recording import Called, Recording, Watched

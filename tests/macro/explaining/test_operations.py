@@ -9,7 +9,8 @@ import pytest
 
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
-from macro.explaining.operation_work import Amount, Call, alone, amount
+from macro.explaining.operation_call import Amount, Call
+from macro.explaining.operation_work import alone, amount
 from macro.explaining.operations import NAMES, TABLE, kind, known
 
 BIG, ALL = (64, 100), 25600  # a tensor, and its bytes

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from macro.explaining import advice, breakdown, gap
+from macro.explaining import advice, breakdown, gap, nominal
 from macro.explaining.attribute import Attribution, attribute
 from macro.explaining.rows import Row
 from macro.explaining.sentences import sentences
@@ -24,7 +24,7 @@ class _Side:
     recording: Recording
     processes: Sequence[Watched]
     attributions: Sequence[Attribution]
-    work: breakdown.Work
+    work: nominal.Work
 
     @property
     def threads(self) -> int:
@@ -101,7 +101,7 @@ def _alike(side: _Side, other: _Side) -> _Side:
 def _side(recording: Recording, told: bool) -> _Side:
     processes = [process for process in recording.processes if process.levels.get("P3")]
     kept = [breakdown.with_spans(x) if told else replace(x, events=[], traces=False) for x in processes]
-    work = breakdown.work_of(recording.called) if told else breakdown.Work()
+    work = nominal.work_of(recording.called) if told else nominal.Work()
     threads = int(recording.program.get("threads") or 1)
     attributions = [attribute(process, {}, threads) for process in kept]
     for one in attributions:
@@ -139,7 +139,7 @@ def _repeat(members: Sequence[str], column: str, sides: Sequence[_Side]) -> str:
     """What measures the largest operation of a cell alone."""
     for side in sides:
         if (largest := side.work.largest.get((tuple(members), column))) is not None:
-            return breakdown.alone_command(largest[1])
+            return nominal.alone_command(largest[1])
     return "python -m micro.memory --faults" if column == "OS memory" else ""
 
 

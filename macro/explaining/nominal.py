@@ -1,0 +1,68 @@
+"""Nominal work of one step's operations, by row and kind, from the shapes that they were recorded with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from macro.explaining import modules
+from macro.explaining.attribute import Key
+from macro.explaining.operation_call import Amount, Call
+from macro.explaining.operation_work import alone, amount
+from macro.explaining.rows import OUTSIDE
+from macro.watching.recording import Called
+
+
+@dataclass
+class Work:
+    """What a step's operations do, by row and kind, from the shapes of one step; and the largest call of each."""
+
+    flops: dict[Key, float] = field(default_factory=dict)
+    bytes: dict[Key, float] = field(default_factory=dict)
+    calls: Counter[Key] = field(default_factory=Counter)
+    largest: dict[Key, tuple[float, Call]] = field(default_factory=dict)
+    far: dict[Key, float] = field(default_factory=dict)  # bytes of calls that no cache holds
+
+
+def work_of(called: Sequence[Called], cache: int = 0) -> Work:
+    """Of one step: of calls within others that have an amount, the outer ones count. `cache`: bytes of the last-level
+    cache."""
+    work, inside = Work(), dict[int, int]()
+    by_event = {id(one.event): one for one in called}
+    for event, where, column in modules.placed([one.event for one in called]):
+        key = ((where.row,) if where else (OUTSIDE,), column or "")
+        if column in (None, "dispatch", "data") or event.start < inside.get(event.thread, 0):
+            continue
+        one = by_event[id(event)]
+        call = Call(event.name, one.shapes, one.types, one.arguments, one.strides)
+        done = amount(call)
+        if done is None:
+            continue
+        inside[event.thread] = event.end
+        _add(work, key, call, done, cache)
+    return work
+
+
+def _add(work: Work, key: Key, call: Call, done: Amount, cache: int) -> None:
+    work.calls[key] += 1
+    work.flops[key] = work.flops.get(key, 0.0) + done.flops
+    work.bytes[key] = work.bytes.get(key, 0.0) + done.bytes
+    size = max(done.flops, done.bytes)
+    if size > work.largest.get(key, (0.0, None))[0]:
+        work.largest[key] = size, call
+    if done.bytes > cache:
+        work.far[key] = work.far.get(key, 0.0) + done.bytes
+
+
+def alone_command(call: Call) -> str:
+    """The line that measures it by itself; nothing where there is none."""
+    again = alone(call)
+    return command(*again) if again else ""
+
+
+def command(benchmark: str, options: Mapping[str, Any]) -> str:
+    """The line that a person types."""
+    words = [f"--{name.replace('_', '-')} {value}" for name, value in options.items()]
+    return " ".join([f"python -m micro.{benchmark}", *words])

@@ -98,9 +98,9 @@ def _side(name: str, threads: int, heap: str, division: str) -> Side:
 
 def main(argv: Sequence[str]) -> int:
     """The exit code."""
-    from macro.explaining import own
+    from macro.explaining import own, own_request
 
-    return own.main(argv, command.say) if own.is_own(argv, parser()) else _explain(request(argv))
+    return own.main(argv, command.say) if own_request.is_own(argv, parser()) else _explain(request(argv))
 
 
 def _explain(asked: ExplainRequest) -> int:

@@ -52,6 +52,7 @@ class Cell:
     sure: bool = True  # the difference is certain: its cause's is, and inside it this one's
     how: dict[str, str | None] = field(default_factory=dict)  # by side, how a product's operands lie: NN, NT …
     repeat: str = ""  # the command that measures it alone
+    phase: str = ""  # forward, backward, update …
 
     @property
     def gap(self) -> float:

@@ -15,7 +15,7 @@ import pytest
 
 from kernels.errors import UsageError
 from macro import explain
-from macro.explaining import own
+from macro.explaining import own_request as own
 from micro.planning.options import request
 from micro.planning.request import planned
 from tests.builds import share

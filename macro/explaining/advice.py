@@ -93,6 +93,12 @@ def sentences(found: Breakdown) -> list[str]:
     ]
 
 
+def first_answer(found: Breakdown) -> str:
+    """The step and its largest kinds, in a line."""
+    kinds_ = ", ".join(f"{share.name} {share.a / found.step['a']:.0%}" for share in found.kinds[:4])
+    return f"{found.name}, {found.rounds} rounds: {seconds(found.step['a'])} a step: {kinds_}"
+
+
 def _step(found: Breakdown) -> str:
     low, high = found.interval
     program = found.program

@@ -62,14 +62,14 @@ def bars(cells: Seconds, by_name: Mapping[str, Row], what: str) -> list[Bar]:
     """The gap by cause (column), layer or phase, the largest first."""
     members: dict[str, list[int]] = {}
     for i, key in enumerate(cells.keys):
-        members.setdefault(_name(key, by_name, what), []).append(i)
+        members.setdefault(name(key, by_name, what), []).append(i)
     times = {name: [sum(side[i] for i in at) for side in cells.means] for name, at in members.items()}
     tested = [name for name, seconds in times.items() if max(seconds) >= cells.least]
     waterfall = []
-    for name, at in members.items():
+    for bar, at in members.items():
         difference = estimate([x[:, at].sum(axis=1) for x in cells.differences])
-        sure = name in tested and differs(difference, ERROR[what] / len(tested))
-        waterfall.append(Bar(name, times[name][0], times[name][1], *ends(difference), sure))
+        sure = bar in tested and differs(difference, ERROR[what] / len(tested))
+        waterfall.append(Bar(bar, times[bar][0], times[bar][1], *ends(difference), sure))
     return sorted(waterfall, key=lambda bar: -abs(bar.gap))
 
 
@@ -95,7 +95,7 @@ def residual(plain: Sequence[Sequence[Any]], cells: Sequence[Sequence[Any]], lef
     return Bar(RESIDUAL, left[0], left[1], low, high, False)
 
 
-def _name(key: Key, by_name: Mapping[str, Row], what: str) -> str:
+def name(key: Key, by_name: Mapping[str, Row], what: str) -> str:
     """Of the bar that a cell belongs to."""
     rows = [by_name[name] for name in key[0] if name in by_name]
     if what == "cause":

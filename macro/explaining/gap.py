@@ -75,7 +75,8 @@ def _cells(
         amount: dict[str, float | None] = dict(zip("ab", done, strict=True))
         difference = certain.estimate([x[:, i] for x in seconds.differences])
         ends, sure = certain.ends(difference), certain.differs(difference, errors[i])
-        cells.append(Cell(called(key[0], by_name), key[1], *times, *ends, work, rate, amount, seen, key[0], sure))
+        name, phase = called(key[0], by_name), certain.name(key, by_name, "phase")
+        cells.append(Cell(name, key[1], *times, *ends, work, rate, amount, seen, key[0], sure, phase=phase))
     return tuple(sorted(cells, key=lambda cell: -abs(cell.gap)))
 
 

@@ -1,176 +1,26 @@
-"""`macro explain SCRIPT`, `macro explain FILE.kg`: the step of a user's own program, from words to exit code."""
+"""`macro explain SCRIPT`, `macro explain FILE.kg`: the step of a user's own program, from words to the exit code."""
 
 from __future__ import annotations
 
-import argparse
-import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from kernels.errors import UsageError
-from kernels.heap import POLICIES
-from micro.planning.options import Outputs, add_documents, outputs_of
-from micro.planning.request import TIME, number
+from macro.explaining.own_request import RECORDING, OwnRequest, request
 
 if TYPE_CHECKING:
     from macro.watching.program import Script
     from macro.watching.recording import Recording
+    from micro.planning.options import Outputs
     from reports.record import Note, Run
 
-SECONDS, PATIENCE = "40s", "30s"
-RECORDING = ".kg"
-ABOUT = """\
-Why does a step of this program take the time it takes? A PyTorch script is run as it is, and its steps are watched in
-its own loop; a file .kg is such a recording, two of them are compared. Words behind -- are the script's own."""
-EPILOG = """\
-A step ends with that of an optimizer (of several, the one that steps least often); without one, with a call of the
-outermost module. Or mark it in two lines, which do nothing where nobody looks:
-  try: from kernelgap import step
-  except ImportError: from contextlib import nullcontext as step
-and then `with step():` around what is one."""
-
-
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    from macro.watching.program import STOPS
-    from reports.parser import OneLineParser
-
-    options = OneLineParser("python -m macro explain", description=ABOUT, epilog=EPILOG, allow_abbrev=False)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
-    options.add_argument(
-        "what", nargs="+", metavar="SCRIPT.py|FILE.kg", help="a script or a recording, or two that are compared"
-    )
-    options.add_argument("--python", metavar="PATH", type=Path, help="the interpreter that runs it (this one)")
-    options.add_argument("--step", metavar="WHERE", help="module:function, each call of which is a step; or: forward")
-    options.add_argument("--stop", choices=STOPS, default="raise", help="how it is ended when enough was seen (raise)")
-    options.add_argument("--threads", type=int, metavar="N", help="set in its environment (as the script has it)")
-    options.add_argument(
-        "--heap", metavar="WORD", help="default, keep, or both: default,keep (as it starts, then freed memory kept)"
-    )
-    options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each, one after another (1)")
-    options.add_argument("--budget", metavar="TIME", default=SECONDS, help=f"time of watching ({SECONDS})")
-    options.add_argument("--wait", metavar="TIME", default=PATIENCE, help=f"for its first steps ({PATIENCE})")
-    options.add_argument("--depth", type=int, metavar="N", help="of the tree of modules (all that take a hundredth)")
-    options.add_argument(
-        "--knock-out",
-        metavar="PATHS",
-        help="parameters to freeze, modules to skip: do their rows go? net.fc2.weight,net.drop",
-    )
-    options.add_argument("--kernels", action="store_true", help="measure its largest operations by themselves too")
-    options.add_argument(
-        "-o", dest="output", metavar="FILE", type=Path, help="write the run file, and FILE.kg beside it"
-    )
-    add_documents(options, "attribution")
-    options.add_argument("--figures", metavar="DIR", type=Path, help="draw pictures into this folder")
-    options.add_argument("-q", dest="quiet", action="store_true", help="no progress, no first answers")
-    options.set_defaults(resume=False)
-    return options
-
-
-def is_own(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
-    """Whether these words are of a script or a recording: the first that is no option, nor an option's value."""
-    words = iter(argv)
-    flags = {
-        name
-        for one in (others, parser())
-        for action in one._actions
-        if action.nargs == 0
-        for name in action.option_strings
-    }
-    for word in words:
-        if word == "--":
-            return False
-        if not word.startswith("-"):
-            return word.endswith((".py", RECORDING))
-        if word not in flags and "=" not in word:
-            next(words, None)
-    return False
-
-
-@dataclass(frozen=True)
-class OwnRequest:
-    """What is explained: scripts, run one after another, or recordings."""
-
-    scripts: Sequence[Script]
-    recordings: Sequence[Path]
-    runs: int
-    kernels: bool
-    depth: int | None
-    outputs: Outputs
-
-
-def request(argv: Sequence[str]) -> OwnRequest:
-    """What the words of the command mean. Raises UsageError."""
-    own, arguments = _split(argv)
-    words = parser().parse_args(own)
-    outputs, paths = outputs_of(vars(words)), [Path(word) for word in words.what]
-    if all(path.suffix == RECORDING for path in paths):
-        if len(paths) > 2:
-            raise UsageError(f"{paths[2]}: one recording, or two that are compared")
-        return OwnRequest((), paths, 1, words.kernels, words.depth, outputs)
-    if len(paths) > 2 or not all(path.suffix == ".py" for path in paths):
-        rest = " ".join(words.what[1:])
-        raise UsageError(f"{paths[1]}: one script, or two; their own words stand behind --: {paths[0]} -- {rest}")
-    return OwnRequest(_scripts(words, paths, arguments), (), words.runs, words.kernels, words.depth, outputs)
-
-
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    words = list(argv)
-    at = words.index("--") if "--" in words else len(words)
-    return words[:at], words[at + 1 :]
-
-
-def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequence[str]) -> list[Script]:
-    """Each, of a single one one for each heap that is asked for. Raises UsageError."""
-    from macro.watching.program import Script
-
-    path = paths[0]
-    for one in paths:
-        if not one.is_file():
-            raise UsageError(f"{one}: there is no such script")
-    heaps = words.heap.split(",") if words.heap else [None]
-    for heap in heaps:
-        if heap is not None and heap not in POLICIES:
-            raise UsageError(f"--heap {heap}: there are {', '.join(POLICIES)}")
-    if len(heaps) * len(paths) > 2:
-        raise UsageError(f"--heap {words.heap}: one, or of a single script two that are compared")
-    step = words.step
-    if step is not None and step != "forward" and not all(step.partition(":")[::2]):
-        raise UsageError(f"--step {step}: module:function, of the script itself {path.stem}:function, or forward")
-    if words.runs < 1:
-        raise UsageError(f"--runs {words.runs}: take 1 or more")
-    if words.threads is not None and words.threads < 1:
-        raise UsageError(f"--threads {words.threads}: take 1 or more")
-    script = Script(
-        path.resolve(),
-        tuple(arguments),
-        _interpreter(words.python),
-        step,
-        words.stop,
-        words.threads,
-        None,
-        number(words.budget, TIME, "--budget", "40s"),
-        number(words.wait, TIME, "--wait", "1m"),
-        tuple(filter(None, (words.knock_out or "").split(","))),
-    )
-    return [replace(script, path=one.resolve(), heap=heap) for one in paths for heap in heaps]
-
-
-def _interpreter(asked: Path | None) -> Path:
-    """Raises UsageError."""
-    if asked is None:
-        return Path(sys.executable)
-    found = shutil.which(str(asked))
-    if found is None:
-        raise UsageError(f"--python {asked}: no such program; it is a path, or a name on the PATH")
-    return Path(found)
+FIRST = 2  # times as many rounds as at the last first answer until the next one
 
 
 def main(argv: Sequence[str], say: Callable[[bool, str], None]) -> int:
@@ -251,6 +101,7 @@ def _watched(
     from macro.watching import program
 
     kept: list[Sequence[Recording]] = []
+    due = [0]
     errors = sys.stderr.buffer
     output = errors if "-" in outputs.documents.values() else sys.stdout.buffer
     sys.stdout.flush()
@@ -258,6 +109,9 @@ def _watched(
     def seen(recordings: Sequence[Recording]) -> None:
         kept.append(recordings)
         keep(recordings)
+        if (rounds := len(recordings[0].processes[-1].levels["P0"])) >= due[0]:
+            say(_so_far(recordings))
+            due[0] = FIRST * rounds
 
     with tempfile.TemporaryDirectory(prefix="kernelgap-script-") as folder:
         try:
@@ -268,12 +122,23 @@ def _watched(
             return list(kept[-1]), 130
 
 
+def _so_far(recordings: Sequence[Recording]) -> str:
+    """What would be said now, in a line."""
+    from macro.explaining import advice, breakdown
+
+    found = [breakdown.taken_apart(one, 0.0, breakdown.Ceilings(None, None)) for one in recordings]
+    return "so far: " + "; ".join(advice.first_answer(one) for one in found)
+
+
 def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say: Callable[[str], None]) -> list[Note]:
-    from macro.explaining import breakdown, ceilings, pair
+    from macro.explaining import breakdown, ceilings, fastest, pair
     from reports import attribution, step
 
     measured = ceilings.measured(int(recordings[0].program.get("threads") or 1))
     found = [breakdown.whole(one, took, measured) for one in recordings]
+    if asked.kernels:
+        say("measuring the largest operations by themselves")
+        found = [replace(x, fastest=tuple(fastest.of(x, one))) for x, one in zip(found, recordings, strict=True)]
     if len(recordings) > 1:
         return [attribution.note(pair.explain(recordings[0], recordings[1], took)), *map(step.note, found)]
     if asked.depth is not None:

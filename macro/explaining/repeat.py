@@ -123,7 +123,7 @@ def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
 def best(again: Kernels) -> tuple[str, float] | None:
     """The variant that does one product or pass fastest, with its operands out of cache as in a step, and its
     seconds; None for what is neither, or where nothing could be measured."""
-    if again.benchmark not in ("gemm", "elementwise"):
+    if again.benchmark not in ("gemm", "elementwise", "conv"):
         return None
     import micro
 

@@ -114,8 +114,10 @@ def _named(one: Module) -> str:
 
 def _repeats(found: Breakdown) -> list[str]:
     """What measures the largest operations alone."""
-    cells = [cell for cell in found.cells if cell.repeat and cell.a >= 2 * SHOWN * found.step["a"]][:3]
-    return [f"Alone: {cell.row}, {cell.column}: {cell.repeat}" for cell in cells]
+    told = {one.repeat for one in found.fastest}
+    cells = {cell.repeat: cell for cell in reversed(found.cells) if cell.repeat and cell.repeat not in told}
+    large = [cell for cell in reversed(cells.values()) if cell.a >= 2 * SHOWN * found.step["a"]][:3]
+    return [f"Alone: {cell.row}, {cell.column}: {cell.repeat}" for cell in large]
 
 
 def _faults(found: Breakdown) -> list[str]:

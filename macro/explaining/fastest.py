@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from macro.explaining import nominal
+from macro.explaining.operation_call import Call
 from macro.explaining.operation_work import alone
 from macro.explaining.repeat import Kernels, best
 from macro.watching.recording import Recording
 from reports.breakdown import Breakdown, Fastest
 
 MOST = 3  # operations that are measured
+
+
+def kernels(call: Call) -> list[Kernels]:
+    """What does a call's work: of a convolution's two gradients, which are one call, both."""
+    again = alone(call)
+    if again is None:
+        return []
+    benchmark, options = again
+    both = options.get("direction") == "dgrad" and all(call.arguments[10][:2])
+    directions = ("dgrad", "wgrad") if both else (options.get("direction"),)
+    return [Kernels(benchmark, {**options, "direction": x} if x else options) for x in directions]
 
 
 def of(found: Breakdown, recording: Recording) -> Iterator[Fastest]:
@@ -21,11 +33,11 @@ def of(found: Breakdown, recording: Recording) -> Iterator[Fastest]:
         if measured == MOST or key not in work.largest:
             continue
         size, call = work.largest[key]
-        again = alone(call)
-        fastest = best(Kernels(*again)) if again else None
-        if fastest is None:
+        timed = [best(one) for one in kernels(call)]
+        if not timed or None in timed:
             continue
-        variant, seconds = fastest
+        variant = " and ".join(dict.fromkeys(one[0] for one in timed if one))
+        seconds = sum(one[1] for one in timed if one)
         took = cell.a * size / max(work.flops[key], work.bytes[key])
         left = (took - seconds) * cell.a / took
         yield Fastest(cell.row, nominal.alone_command(call), variant, seconds, took, left)

@@ -24,6 +24,7 @@ from macro.watching.watch import BLOCK, GROWN, SELDOM, SPARE
 from micro.worker.client import Died
 from micro.worker.json_child import JsonChild
 from micro.worker.process import POOLS
+from reports.units import counted
 
 RUNNER = Path(__file__).parents[1] / "worker" / "script.py"
 MOST_EVENTS = 12_000  # of a block: reading one costs some 10 µs
@@ -147,7 +148,8 @@ def _rounds(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], None]) 
             with look.told():
                 look.round(int(number), order)
         number += 1
-        looks[0].say(f"{int(number)} rounds")
+        if not int(number) & int(number) - 1:  # 1, 2, 4, 8 …
+            looks[0].say(counted(int(number), "round"))
         now = time.monotonic() - began
         if number >= FEWEST and due <= now < seconds:
             for look in looks:

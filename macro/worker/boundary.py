@@ -79,7 +79,7 @@ class Optimizers(object):
         if self.chosen is None:
             self._count(optimizer)
         if self.chosen == id(optimizer):
-            self.boundary.end("optimizer %s" % self.name(optimizer))
+            self.boundary.end("%s.step()" % self.name(optimizer))
             self.boundary.begin()
 
     def name(self, optimizer):

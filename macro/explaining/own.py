@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING
 from macro.explaining.own_request import RECORDING, OwnRequest, request
 
 if TYPE_CHECKING:
-    from macro.watching.program import Script
     from macro.watching.recording import Recording
+    from macro.watching.script import Script
     from micro.planning.options import Outputs
     from reports.record import Note, Run
 

@@ -16,7 +16,7 @@ from micro.planning.options import Outputs, add_documents, outputs_of
 from micro.planning.request import TIME, number
 
 if TYPE_CHECKING:
-    from macro.watching.program import Script
+    from macro.watching.script import Script
 
 SECONDS, PATIENCE = "40s", "30s"
 RECORDING = ".kg"
@@ -33,7 +33,7 @@ and then `with step():` around what is one."""
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    from macro.watching.program import STOPS
+    from macro.watching.script import STOPS
     from reports.parser import OneLineParser
 
     options = OneLineParser("python -m macro explain", description=ABOUT, epilog=EPILOG, allow_abbrev=False)
@@ -123,7 +123,7 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequence[str]) -> list[Script]:
     """Each, of a single one one for each heap that is asked for. Raises UsageError."""
-    from macro.watching.program import Script
+    from macro.watching.script import Script
 
     path = paths[0]
     for one in paths:

@@ -3,30 +3,25 @@ turns, in the script's own loop."""
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from kernels import heap
-from kernels.errors import LaunchError, Unavailable, UsageError
+from kernels.errors import LaunchError, UsageError
 from macro.timing.turns import FEWEST, HANGS
 from macro.watching import perf
 from macro.watching.perf import Sampler
 from macro.watching.recording import Called, Event, Recording, Watched
+from macro.watching.script import Ended, Program, Script
 from macro.watching.watch import BLOCK, GROWN, SELDOM, SPARE
 from micro.worker.client import Died
-from micro.worker.json_child import JsonChild
-from micro.worker.process import POOLS
 from reports.units import counted
 
-RUNNER = Path(__file__).parents[1] / "worker" / "script.py"
 MOST_EVENTS = 12_000  # of a block: reading one costs some 10 µs
 SHORT = 1.0  # seconds of a step, below which the first of a block is discarded
 SETTLED = 0.1  # by so much of them at most page faults differ between two blocks of a heap that has settled …
@@ -37,67 +32,11 @@ AGAIN = 6  # times at most that a block is taken in which memory grew
 TRACED = 3  # blocks with everything, before any counts
 STARTED = 6  # blocks on the heap that the program starts with
 ENDING = 20.0  # seconds for a script to clean up
-STOPS = ("raise", "exit", "never")
 Say: TypeAlias = Callable[[str], None]
 MARK = (
     "mark it with two lines, `from kernelgap import step` and `with step():` around each step (python -m macro explain "
     "--help), or name a function that is one, --step module:function"
 )
-
-
-@dataclass(frozen=True)
-class Script:
-    """What is run and how it is watched. `heap`: None for the one it starts with, then one that keeps its memory;
-    `seconds` of watching, `patience` seconds without a step."""
-
-    path: Path
-    arguments: Sequence[str] = ()
-    python: Path = Path()
-    step: str | None = None
-    stop: str = "raise"
-    threads: int | None = None
-    heap: str | None = None
-    seconds: float = 40.0
-    patience: float = 30.0
-    knock_out: Sequence[str] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """Of its file."""
-        return self.path.name
-
-
-class Program(JsonChild):
-    """The script's process, alive from here on. Raises Unavailable where its interpreter does not start."""
-
-    def __init__(self, script: Script, folder: Path, output: IO[bytes], errors: IO[bytes]) -> None:
-        job = folder / f"script-{len(list(folder.glob('script-*.json')))}.json"
-        about = {"script": str(script.path), "arguments": list(script.arguments), "step": script.step}
-        job.write_text(json.dumps({**about, "stop": script.stop}), "utf-8")
-        environment = os.environ | perf.NAMED | {"KINETO_LOG_LEVEL": "6"} | heap.variables(script.heap or "default")
-        if script.threads is not None:
-            environment |= dict.fromkeys(POOLS, str(script.threads))
-        environment |= script.variables
-        words = [str(script.python), str(RUNNER), str(job)]
-        try:
-            super().__init__(words, environment, output, errors)
-        except OSError as error:
-            raise Unavailable(f"--python {script.python}: it does not start: {error.strerror}") from None
-
-    def close(self) -> None:
-        """End it and whatever it started, and take away the map of generated code that it wrote for perf."""
-        super().close()
-        with suppress(OSError):
-            Path(f"/tmp/perf-{self.pid}.map").unlink()
-
-
-class Ended(Exception):
-    """The script has ended by itself, or failed. `how`: words of the runner; `reason`: why, where it failed."""
-
-    def __init__(self, how: str, reason: str) -> None:
-        super().__init__(reason)
-        self.how, self.reason = how, reason
 
 
 def watch(

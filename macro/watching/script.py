@@ -1,0 +1,75 @@
+"""A user's script as a process: how it is started, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from kernels import heap
+from kernels.errors import Unavailable
+from macro.watching import perf
+from micro.worker.json_child import JsonChild
+from micro.worker.process import POOLS
+
+RUNNER = Path(__file__).parents[1] / "worker" / "script.py"
+STOPS = ("raise", "exit", "never")
+
+
+@dataclass(frozen=True)
+class Script:
+    """What is run and how it is watched. `heap`: None for the one it starts with, then one that keeps its memory;
+    `seconds` of watching, `patience` seconds without a step."""
+
+    path: Path
+    arguments: Sequence[str] = ()
+    python: Path = Path()
+    step: str | None = None
+    stop: str = "raise"
+    threads: int | None = None
+    heap: str | None = None
+    seconds: float = 40.0
+    patience: float = 30.0
+    knock_out: Sequence[str] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        return self.path.name
+
+
+class Program(JsonChild):
+    """The script's process, alive from here on. Raises Unavailable where its interpreter does not start."""
+
+    def __init__(self, script: Script, folder: Path, output: IO[bytes], errors: IO[bytes]) -> None:
+        job = folder / f"script-{len(list(folder.glob('script-*.json')))}.json"
+        about = {"script": str(script.path), "arguments": list(script.arguments), "step": script.step}
+        job.write_text(json.dumps({**about, "stop": script.stop}), "utf-8")
+        environment = os.environ | perf.NAMED | {"KINETO_LOG_LEVEL": "6"} | heap.variables(script.heap or "default")
+        if script.threads is not None:
+            environment |= dict.fromkeys(POOLS, str(script.threads))
+        environment |= script.variables
+        words = [str(script.python), str(RUNNER), str(job)]
+        try:
+            super().__init__(words, environment, output, errors)
+        except OSError as error:
+            raise Unavailable(f"--python {script.python}: it does not start: {error.strerror}") from None
+
+    def close(self) -> None:
+        """End it and whatever it started, and take away the map of generated code that it wrote for perf."""
+        super().close()
+        with suppress(OSError):
+            Path(f"/tmp/perf-{self.pid}.map").unlink()
+
+
+class Ended(Exception):
+    """The script has ended by itself, or failed. `how`: words of the runner; `reason`: why, where it failed."""
+
+    def __init__(self, how: str, reason: str) -> None:
+        super().__init__(reason)
+        self.how, self.reason = how, reason

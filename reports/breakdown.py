@@ -29,6 +29,7 @@ class Part:
     seen: str | None  # the kernel that most of its samples were in
     calls: float = 0.0  # operations of a step
     repeat: str = ""  # the command that measures the largest of them alone
+    bytes: float | None = None  # read and written at least, where its work is FLOP
 
 
 @dataclass(frozen=True)

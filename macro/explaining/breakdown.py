@@ -118,6 +118,7 @@ def _cells(
                 seen=seen[0][0] if seen else None,
                 calls=float(work.calls[members, column]),
                 repeat=alone_command(largest[1]) if largest else "",
+                bytes=work.bytes.get((members, column)) if unit == kinds.FLOP else None,
             )
         )
     return sorted(cells, key=lambda cell: -cell.a)

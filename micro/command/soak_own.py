@@ -169,8 +169,8 @@ def judged(one: Injection, explained: Explanation) -> tuple[bool, str]:
     path = f"{MODELS[one.script]}.{one.path}"
     cells = sorted((c for c in explained.cells if c.column in one.kinds), key=lambda c: -c.gap)[:FEW]
     there = any(cell.row.startswith(path) for cell in cells)
-    low, high = explained.interval
-    near = abs(own - explained.gap) <= max(NEAR * abs(explained.gap), (high - low) / 2)
+    ends = [explained.interval, *((bar.low or 0.0, bar.high or 0.0) for bar in causes if bar.name in one.kinds)]
+    near = abs(own - explained.gap) <= max(NEAR * abs(explained.gap), *((high - low) / 2 for low, high in ends))
     words = f"{causes[0].name} {units.signed(causes[0].gap)} first, of {units.signed(explained.gap)}"
     faults = [
         word

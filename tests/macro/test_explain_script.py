@@ -1,0 +1,182 @@
+"""`macro explain SCRIPT`: a short process for each way that a script is written or ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from macro.watching import perf
+from tests import processes
+from tests.macro.scripts import FAILS, FOREVER, HEAD, MARKED, SHORT, TRAPS
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the command said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def line(self) -> str:
+        """Its last one on stderr."""
+        return self.err.strip().splitlines()[-1] if self.err.strip() else ""
+
+    def document(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+
+def explain(folder: Path, text: str, *more: str, python: str = sys.executable, seconds: str = "2s") -> Told:
+    """Of a script with this text, in a process of its own."""
+    script = folder / "train.py"
+    script.write_text(text)
+    before = sorted(x.name for x in folder.iterdir())
+    words = [python, "-m", "macro", "explain", str(script), "--budget", seconds, "-q", "--json", "-", *more]
+    environment = {**os.environ, processes.MARK: str(folder), "KERNELGAP_STATE": str(folder.parent / "state")}
+    ran = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    after = sorted(x.name for x in folder.iterdir() if x.suffix not in (".jsonl", ".kg") and x.name != "__pycache__")
+    assert after == before and not processes.left(folder)
+    return Told(ran.returncode, ran.stdout, ran.stderr)
+
+
+def rows(document: dict[str, Any]) -> set[str]:
+    return {cell["row"] for cell in document["cells"]}
+
+
+def test_a_script_without_torch_marks_its_steps(tmp_path: Path) -> None:
+    told = explain(tmp_path, MARKED)
+    assert told.code == 0, told.err
+    document = told.document()
+    assert document["program"]["step"] == "with step()" and document["step"]["a"] > 0
+    if not perf.missing():
+        assert "gemm" in {kind["name"] for kind in document["kinds"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line"),
+    [
+        ("raise ValueError('mine')", 1, "train.py:1: ValueError: mine"),
+        ("import nothing_like_it", 1, "--python PATH names the interpreter that has it"),
+        ("def f(:\n", 1, "SyntaxError"),
+        ("print('done')", 1, "it ended without a step that could be told"),
+        (
+            "import time\nwhile True: time.sleep(0.1)",
+            2,
+            "no step within 1 s: no optimizer has stepped, nor was torch imported",
+        ),
+    ],
+)
+def test_a_script_that_never_steps_is_one_line(tmp_path: Path, text: str, code: int, line: str) -> None:
+    told = explain(tmp_path, text, "--wait", "1s")
+    assert told.code == code and line in told.line and not told.out, told.err
+
+
+def test_a_missing_interpreter_or_script_is_a_usage_error(tmp_path: Path) -> None:
+    assert explain(tmp_path, "", "--python", "/no/python").line.endswith("it is a path, or a name on the PATH")
+    ran = subprocess.run([sys.executable, "-m", "macro", "explain", "no.py"], cwd=ROOT, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (2, "macro explain: no.py: there is no such script\n")
+
+
+def test_nothing_of_ours_hides_a_scripts_own_files(tmp_path: Path) -> None:
+    (tmp_path / "names.py").write_text("MINE = 5\n")
+    (tmp_path / "loop.py").write_text("MINE = 6\n")
+    text = "import sys, names, loop\nassert (names.MINE, loop.MINE) == (5, 6)\nassert sys.argv[1:] == ['--a', 'b']\n"
+    told = explain(
+        tmp_path, text + "assert __name__ == '__main__' and __file__ == sys.argv[0]\n" + MARKED, "--", "--a", "b"
+    )
+    assert told.code == 0, told.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAPS)
+def test_a_script_is_explained_however_it_is_written(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    text, words, wanted = TRAPS[name]
+    told = explain(tmp_path, text, *words)
+    assert told.code == 0, told.err[-2000:]
+    document = told.document()
+    assert wanted <= rows(document), sorted(rows(document))
+    total = sum(cell["a"] for cell in document["cells"]) + document["residual"]["a"]
+    assert total == pytest.approx(document["step"]["a"], rel=0.02)  # cells below 0.1 µs are left out
+
+
+@pytest.mark.slow
+def test_a_script_that_fails_is_told_from_what_was_seen(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    told = explain(tmp_path, FAILS, seconds="60s")
+    assert told.code == 0 and "ZeroDivisionError" in told.document()["ended"], told.err
+
+
+@pytest.mark.slow
+def test_a_script_that_hardly_begins_is_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    told = explain(tmp_path, SHORT)
+    assert told.code == 1 and "it ended" in told.line and "Traceback" not in told.err, told.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_keeps_what_was_seen(sent: signal.Signals, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(HEAD + FOREVER)
+    words = [sys.executable, "-m", "macro", "explain", str(tmp_path / "train.py"), "--budget", "100s", "-o"]
+    environment = {**os.environ, processes.MARK: str(tmp_path), "KERNELGAP_STATE": str(tmp_path.parent / "state")}
+    with subprocess.Popen(
+        [*words, str(tmp_path / "run.jsonl")],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=processes.interruptible,
+    ) as command:
+        assert command.stderr is not None
+        for line in command.stderr:
+            if line.startswith("so far"):
+                break
+        command.send_signal(sent)
+        command.communicate(timeout=120)
+    assert command.returncode == 128 + sent and not processes.left(tmp_path)
+    assert (tmp_path / "run.kg").exists()
+    assert explained(tmp_path / "run.kg")["ended"] == "interrupted"
+
+
+def explained(path: Path, *more: Path) -> dict[str, Any]:
+    words: Sequence[str] = [sys.executable, "-m", "macro", "explain", *map(str, (path, *more)), "-q", "--json", "-"]
+    found: dict[str, Any] = json.loads(
+        subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    )
+    return found
+
+
+@pytest.mark.slow
+def test_recordings_are_explained_again_and_compared(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    for name, times in (("a", 1), ("b", 3)):
+        folder = tmp_path / name
+        folder.mkdir()
+        text = HEAD.replace("self.fc2(torch.relu", "self.many(torch.relu") + FOREVER
+        many = f"    def many(self, x):\n        for _ in range({times}): y = self.fc2(x)\n        return y\n"
+        told = explain(
+            folder, text.replace("    def forward", many + "    def forward"), "-o", str(tmp_path / f"{name}.jsonl")
+        )
+        assert told.code == 0, told.err
+    one = explained(tmp_path / "a.kg")
+    assert one["step"].keys() == {"a"} and "net.fc2 forward" in rows(one)
+    both = explained(tmp_path / "b.kg", tmp_path / "a.kg")
+    assert both["step"].keys() == {"a", "b"} and both["gap"] > 0
+    largest = max((cell for cell in both["cells"]), key=lambda cell: cell["a"] - cell["b"])
+    assert largest["row"].startswith("net.fc2") and largest["phase"] in ("forward", "backward")

@@ -6,7 +6,7 @@ Standard library alone, and Python 3.6; pure. Nothing is asked of the object but
 import os
 import sys
 
-NOT_NAMES = ("self", "module", "mod", "m", "model_self", "cls", "obj", "_")
+NOT_NAMES = ("self", "module", "mod", "m", "layer", "block", "cls", "obj", "_")
 COMPILED = "_orig_mod"  # of a module that torch.compile wraps
 DEEP = 40  # frames looked into
 
@@ -51,6 +51,16 @@ def _below(value, wanted, holds):
     if type(own) is dict:
         return next((".%s" % name for name, one in list(own.items())[:256] if one is wanted), "")
     return ""
+
+
+def in_attributes(holder, wanted):
+    """The list, tuple or dict of an object that has it, as it is written: `hidden[0]`; None where there is none."""
+    for name, value in list(vars(holder).items()):
+        if type(value) in (list, tuple, dict) and not name.startswith("_"):
+            below = _below(value, wanted, None)
+            if below:
+                return name + below
+    return None
 
 
 def tidy(path):

@@ -165,6 +165,7 @@ class Modules(object):
         if parent is not None:
             above = self.known[id(parent)][0] if id(parent) in self.known else type(parent).__name__
             below = next((name for name, child in parent.named_modules() if child is module and name), None)
+            below = below or names.in_attributes(parent, module)
             if below:
                 return above + "." + below
         if id(module) in self.known:

@@ -17,9 +17,10 @@ from typing import Any
 from macro.explaining import operations
 from macro.watching.recording import Event
 
-MODULE, UPDATE = "kg/module/", "kg/update/"  # as macro/worker/torch_watch.py names its spans
+MODULE, UPDATE, STOPPED = "kg/module/", "kg/update/", "kg/stopped"  # as the worker names its spans
 NODE = "autograd::engine::evaluate_function: "
 ACCUMULATES = "AccumulateGrad"
+CHECKPOINT = "CheckpointFunctionBackward"  # of a reentrant one: what it calls itself is recomputed
 LOADER, ZERO, STEP = "enumerate(DataLoader)", "Optimizer.zero_grad#", "Optimizer.step#"
 PHASES = (
     "data",
@@ -98,7 +99,9 @@ def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str |
     """Each event's place and kind."""
     lanes: dict[int, _Lane] = {}
     open_: dict[int, list[_Open]] = {}
-    for event in sorted(events, key=lambda e: (e.start, -e.end)):
+    ordered = sorted(events, key=lambda e: (e.start, -e.end))
+    unmade = _unmade(ordered)
+    for event in ordered:
         above = open_.setdefault(event.thread, [])
         while above and above[-1].event.end <= event.start:
             above.pop()
@@ -111,7 +114,20 @@ def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str |
             lane.places.append(where)
         updates = event.name.startswith(UPDATE) or bool(up and up.updates and not event.name.startswith(MODULE))
         above.append(_Open(event, where, is_node or bool(up and up.node), updates))
-        yield event, where, _column(event, updates)
+        column = _column(event, updates)
+        yield event, where, "dispatch" if column == "gemm" and id(event) in unmade else column
+
+
+def _unmade(ordered: Sequence[Event]) -> set[int]:
+    """What recomputations ended in: one stops as soon as all is saved that backward needs. A product saves its factors
+    before it is made. What saves detaches."""
+    last, found = dict[int, Event](), set[int]()
+    for event in ordered:
+        if event.name == STOPPED and event.thread in last:
+            found.add(id(last[event.thread]))
+        elif not event.name.startswith((MODULE, "aten::detach", "detach")):
+            last[event.thread] = event
+    return found
 
 
 def _again(event: Event, up: _Open | None) -> bool:
@@ -131,6 +147,8 @@ def _where(event: Event, up: _Open | None, lanes: dict[int, _Lane]) -> Where | N
         return Where(f"({name[len(ZERO) :].partition('.')[0]}.zero_grad)", "zero")
     if name.startswith(LOADER):
         return Where("(data loader)", "data")
+    if around is not None and up is not None and up.event.name == CHECKPOINT:
+        return Where(around.path, "recompute")
     if around is not None or name.startswith(STEP):
         return around
     short = name.partition("::")[2] or name
@@ -142,7 +160,7 @@ def _backward(event: Event, lanes: dict[int, _Lane], around: Where | None) -> Wh
     own = lanes.setdefault(event.lane, _Lane())
     if event.sequence < 0 or event.name.endswith(ACCUMULATES):
         return own.last or around
-    lane = lanes.get(event.forward) or own
+    lane = lanes.get(event.forward, _Lane()) if event.forward else own
     at = bisect.bisect_right(lane.numbers, (event.sequence, inf)) - 1
     made = lane.places[at] if at >= 0 else None
     if made is None:

@@ -116,10 +116,10 @@ def _watched(
     with tempfile.TemporaryDirectory(prefix="kernelgap-script-") as folder:
         try:
             return program.watch(scripts, Path(folder), (output, errors), say, seen), 0
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit) as stop:
             if not kept:
                 raise
-            return list(kept[-1]), 130
+            return list(kept[-1]), int(str(stop.code)) if isinstance(stop, SystemExit) else 130
 
 
 def _so_far(recordings: Sequence[Recording]) -> str:

@@ -66,7 +66,7 @@ def watch(
             _rounds(looks, keep)
         except Ended:
             pass  # what was seen until then counts: each look says why it ended
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             for look in looks:
                 look.recording.ended = "interrupted"
             raise

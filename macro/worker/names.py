@@ -40,27 +40,39 @@ def _among(variables, wanted, holds):
 
 def _below(value, wanted, holds):
     """Where in a list, tuple, dict or an object's own attributes it is, as it is written; '' where it is not."""
+    item = _item(value, wanted)
+    if item:
+        return item
+    path = holds(value).get(id(wanted)) if holds else None
+    return "." + path if path else inside(value, wanted, holds)
+
+
+def _item(value, wanted):
     if type(value) in (list, tuple):
         return next(("[%d]" % i for i, one in enumerate(value[:64]) if one is wanted), "")
     if type(value) is dict:
         return next(("[%r]" % key for key, one in list(value.items())[:64] if one is wanted), "")
-    path = holds(value).get(id(wanted)) if holds else None
-    if path:
-        return "." + path
-    own = getattr(value, "__dict__", None)
-    if type(own) is dict:
-        return next((".%s" % name for name, one in list(own.items())[:256] if one is wanted), "")
     return ""
 
 
-def in_attributes(holder, wanted):
-    """The list, tuple or dict of an object that has it, as it is written: `hidden[0]`; None where there is none."""
-    for name, value in list(vars(holder).items()):
-        if type(value) in (list, tuple, dict) and not name.startswith("_"):
-            below = _below(value, wanted, None)
-            if below:
-                return name + below
-    return None
+def inside(value, wanted, holds=None):
+    """Which attribute of an object's own it is, or which item of one, or what one holds: `.hidden[0]`; '' where it is
+    none."""
+    own = getattr(value, "__dict__", None)
+    if type(own) is not dict:
+        return ""
+    own = [(name, one) for name, one in list(own.items())[:256] if name != "_modules"]
+    for name, one in own:
+        if one is wanted:
+            return "." + name
+    for name, one in own:
+        item = _item(one, wanted)
+        if item:
+            return ".%s%s" % (name, item)
+        path = holds(one).get(id(wanted)) if holds else None
+        if path:
+            return ".%s.%s" % (name, path)
+    return ""
 
 
 def tidy(path):

@@ -9,6 +9,7 @@ import warnings
 
 import names  # beside this file
 import recorder
+import torch_recompute
 
 MODULE, UPDATE = "kg/module/", "kg/update/"  # how the names of our spans begin
 MARKS = 9  # annotations that set the clock; the one that took least is believed
@@ -103,7 +104,7 @@ class Modules(object):
         self.compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
         self.library = names.library_folders()
         self.paths, self.known, self.held, self.spare = {}, {}, {}, {}
-        self.local = threading.local()
+        self.local, self.checkpoints = threading.local(), torch_recompute.Checkpoints(self)
 
     def on(self):
         if self.handles:
@@ -116,8 +117,10 @@ class Modules(object):
                 self.handles.append(kind.register_module_forward_hook(self._leave, always_call=True))
             except TypeError:  # before 2.1
                 self.handles.append(kind.register_module_forward_hook(self._leave))
+        self.checkpoints.on()
 
     def off(self):
+        self.checkpoints.off()
         for handle in self.handles:
             handle.remove()
         self.handles = []
@@ -133,16 +136,29 @@ class Modules(object):
     def _enter(self, module, _):
         if self.compiling():
             return
+        self.enter(module, self.path(module, self.around()))
+
+    def around(self):
+        """The module that is being called, or None."""
         open_ = self._open()
-        path = self.path(module, open_[-1][0] if open_ else None)
+        return open_[-1][0] if open_ else None
+
+    def enter(self, module, path):
         spare = self.spare.setdefault(path, [])
         span = spare.pop() if spare else fast(self.torch, MODULE + path)
-        open_.append((module, span, spare))
+        self._open().append((module, span, spare))
         span.__enter__()
 
     def _leave(self, module, *_):
-        if self.compiling():
-            return
+        if not self.compiling():
+            self.leave(module)
+
+    def mark(self, name):
+        """A span of no length."""
+        with fast(self.torch, name):
+            pass
+
+    def leave(self, module):
         open_ = self._open()
         if not any(one[0] is module for one in open_):
             return
@@ -165,16 +181,16 @@ class Modules(object):
         if parent is not None:
             above = self.known[id(parent)][0] if id(parent) in self.known else type(parent).__name__
             below = next((name for name, child in parent.named_modules() if child is module and name), None)
-            below = below or names.in_attributes(parent, module)
+            below = "." + below if below else names.inside(parent, module)
             if below:
-                return above + "." + below
+                return above + below
         if id(module) in self.known:
             return self.known[id(module)][0]
         found = names.in_frames(module, self.library, self._holds)
         return found or type(module).__name__
 
     def _holds(self, value):
-        if not isinstance(value, self.torch.nn.Module):
+        if not issubclass(type(value), self.torch.nn.Module):
             return {}
         if id(value) not in self.held:
             self.held[id(value)] = value, dict((id(child), name) for name, child in value.named_modules() if name)

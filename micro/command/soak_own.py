@@ -161,17 +161,20 @@ def _least(explained: Explanation) -> float:
 
 
 def judged(one: Injection, explained: Explanation) -> tuple[bool, str]:
-    """Whether the first certain cause is of its kind, in its module or a few rows, as large as the gap that it made."""
+    """Whether the first certain cause is of its kind, in its module or a few rows, and that module's gap all of it."""
     causes = [bar for bar in explained.bars["cause"] if bar.sure and abs(bar.gap) >= _least(explained)]
     if not causes:
         return False, f"MISSED: no cause is certain, the gap is {units.signed(explained.gap)}"
-    own = sum(bar.gap for bar in causes if bar.name in one.kinds)
     path = f"{MODELS[one.script]}.{one.path}"
     cells = sorted((c for c in explained.cells if c.column in one.kinds), key=lambda c: -c.gap)[:FEW]
     there = any(cell.row.startswith(path) for cell in cells)
-    ends = [explained.interval, *((bar.low or 0.0, bar.high or 0.0) for bar in causes if bar.name in one.kinds)]
-    near = abs(own - explained.gap) <= max(NEAR * abs(explained.gap), *((high - low) / 2 for low, high in ends))
-    words = f"{causes[0].name} {units.signed(causes[0].gap)} first, of {units.signed(explained.gap)}"
+    own = sum(cell.gap for cell in explained.cells if cell.row.startswith(path))  # allocating and dispatch are its too
+    low, high = explained.interval
+    near = abs(own - explained.gap) <= max(NEAR * abs(explained.gap), (high - low) / 2)
+    words = (
+        f"{causes[0].name} {units.signed(causes[0].gap)} first, in its module {units.signed(own)}, of "
+        f"{units.signed(explained.gap)}"
+    )
     faults = [
         word
         for word, bad in (("module", not there), ("size", not near), ("kind", causes[0].name not in one.kinds))

@@ -34,7 +34,7 @@ FAILS = (
 import time
 for n in range(10**9):
     once()
-    if n > 1000: 1 / 0
+    if n > 5000: 1 / 0
 """
 )
 SHORT = HEAD + "\nfor _ in range(2): once()\n"

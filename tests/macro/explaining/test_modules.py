@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from macro.explaining.modules import MODULE, NODE, UPDATE, placed, spans
+from macro.explaining.modules import CHECKPOINT, MODULE, NODE, STOPPED, UPDATE, placed, spans
 from macro.watching.recording import Event
 
 LANE, THREAD = 1, 700
@@ -80,6 +80,48 @@ def test_a_module_that_is_called_in_backward_is_recomputed() -> None:
     assert found["aten::mm", 6] == "net.l recompute"
 
 
+def test_what_a_reentrant_checkpoint_calls_itself_is_recomputed() -> None:
+    """Outside of modules: it makes a graph there, whose nodes are no double backward."""
+    made = (event(MODULE + "net", 0, 10), event("CheckpointFunction", 1, 9, 4))
+    node = (event(NODE + CHECKPOINT, 20, 90, 4, LANE), event(CHECKPOINT, 21, 89, 4))
+    again = (event("aten::linear", 30, 40, 7), event("aten::mm", 31, 39, 7))
+    back = (event(NODE + "MmBackward0", 50, 60, 7, LANE), event("MmBackward0", 51, 59, 7), event("aten::mm", 52, 58))
+    found = rows(*made, *node, *again, *back)
+    assert found["aten::mm", 31] == "net recompute" and found["aten::mm", 52] == "net backward"
+
+
+@pytest.mark.parametrize(
+    ("inside", "kind"),
+    [
+        ((event("aten::addmm", 7, 12, 9), event("aten::detach", 8, 9, 9), event("detach", 8, 9, 9)), "dispatch"),
+        ((event("aten::addmm", 7, 12, 9), event("aten::relu", 14, 15, 10)), "gemm"),
+    ],
+)
+def test_the_product_that_a_recomputation_stops_in_is_not_made(inside: tuple[Event, ...], kind: str) -> None:
+    """It saves its factors before; what saves its result was made."""
+    first = (event("aten::addmm", 1, 3, 8),)
+    around = (event(NODE + "AddmmBackward0", 4, 50, 3, LANE), event(MODULE + "net", 5, 30), event(STOPPED, 25, 26))
+    after = (event("aten::mm", 40, 45),)
+    found = {(one.name, one.start): column for one, _, column in placed((*first, *around, *inside, *after))}
+    assert found["aten::addmm", 7] == kind
+    assert found["aten::addmm", 1] == found["aten::mm", 40] == "gemm" and found[STOPPED, 25] is None
+
+
+def test_a_recomputation_stops_in_its_own_thread() -> None:
+    stop = (event(MODULE + "net", 0, 9, lane=2), event(STOPPED, 5, 6, lane=2))
+    assert columns(event("aten::mm", 1, 2), *stop)["aten::mm"] == "gemm"
+
+
+def test_what_adds_to_a_gradient_is_of_the_node_before_it_in_its_thread() -> None:
+    """The first of a thread has none before it."""
+    first = (event(NODE + "torch::autograd::AccumulateGrad", 110, 120), event("aten::add", 111, 112))
+    other = event(NODE + "AddmmBackward0", 130, 140, 5, LANE, lane=2)
+    last = event(NODE + "AddmmBackward0", 130, 141, 6, LANE)
+    after = (event(NODE + "torch::autograd::AccumulateGrad", 150, 160), event("aten::add", 151, 152))
+    found = rows(*FORWARD, *first, other, last, *after)
+    assert found["aten::add", 111] == "(add) script" and found["aten::add", 151] == "net.fc2 backward"
+
+
 def test_a_graph_made_elsewhere_is_in_no_module() -> None:
     assert (
         rows(event(NODE + "MmBackward0", 0, 9, 2, LANE), event("aten::mm", 1, 2))["aten::mm", 1]
@@ -94,14 +136,38 @@ def test_another_thread_has_numbers_of_its_own() -> None:
     assert found["aten::mm", 21] == "b backward"
 
 
+def test_a_thread_that_was_not_seen_made_nothing_of_another() -> None:
+    found = rows(*FORWARD, event(NODE + "MmBackward0", 120, 130, 6, 9), event("aten::mm", 121, 122))
+    assert found["aten::mm", 121] == "(no module) backward"
+
+
+def test_a_gradient_of_a_gradient_of_a_gradient_is_double_backward() -> None:
+    events, number = [*FORWARD], 6
+    for start in (200, 300, 400):
+        inner = event("aten::mm", start + 2, start + 9, number + 1)
+        events += [event(NODE + "X", start, start + 10, number, LANE), event("X", start + 1, start + 9, number), inner]
+        number += 1
+    found = rows(*events)
+    assert [found["aten::mm", x] for x in (202, 302, 402)] == [
+        "net.fc2 backward",
+        "net.fc2 double backward",
+        "net.fc2 double backward",
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "row"),
     [
         ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "(data loader) data"),
         ("Optimizer.zero_grad#Adam.zero_grad", "(Adam.zero_grad) zero"),
         ("aten::cross_entropy_loss", "(cross_entropy_loss) loss"),
+        ("aten::nll_loss_nd", "(nll_loss_nd) loss"),
+        ("aten::log_softmax", "(log_softmax) loss"),
         ("aten::item", "(item) logging"),
+        ("aten::is_nonzero", "(is_nonzero) logging"),
         ("aten::to", "(to) copy"),
+        ("aten::copy_", "(copy_) copy"),
+        ("mine", "(mine) script"),
         ("aten::randint", "(randint) script"),
         (UPDATE + "optimizer", "optimizer update"),
     ],

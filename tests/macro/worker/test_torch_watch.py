@@ -1,197 +1,214 @@
-"""The products of a zoo of modules, every layer with sizes of its own: each in the row of the layer that has them."""
+"""What PyTorch's profiler and hooks tell: each product of a zoo in the row of the layer that has its sizes, nothing
+left of looking."""
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from macro.explaining import modules
-from macro.watching.recording import Called, Event
+from macro.explaining.breakdown import place
+from macro.watching.program import _called
+from macro.watching.recording import Called
 
-FOLDER = Path(__file__).parents[3] / "macro/worker"
-NAMES = ("recorder", "names", "torch_watch")
-BATCH = 7
+torch = pytest.importorskip("torch", reason="no torch: pip install torch")
+from torch import nn  # noqa: E402
+from torch.utils import checkpoint  # noqa: E402
+
+from tests.macro.worker.zoo import BATCH, PARTS  # noqa: E402
+from tests.macro.worker.zoo_layers import LAYERS, Zoo  # noqa: E402
+
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
-
-
-@pytest.fixture
-def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """As a script's process has it."""
-    pytest.importorskip("torch", reason="no torch: pip install torch")
-    monkeypatch.syspath_prepend(str(FOLDER))
-    monkeypatch.setenv("KINETO_LOG_LEVEL", "6")
-    yield importlib.import_module("torch_watch")
-    for name in NAMES:
-        sys.modules.pop(name, None)
+KINDS = ("gemm", "convolution", "recurrent cell", "normalization")
+COLUMNS = ("name", "start", "end", "thread", "sequence", "lane", "forward")
 
 
 def seen(watch: ModuleType, step: Callable[[], object]) -> list[Called]:
-    """What a step called, with shapes."""
-    import torch
-
-    looking = watch.Spans(torch)
+    """What the second of two steps called, with shapes, as a script's blocks are watched."""
+    looking, steps = watch.Spans(torch), []
     looking.start(True)
     try:
-        step()
+        for _ in range(2):
+            start = time.monotonic_ns()
+            step()
+            steps.append((start, time.monotonic_ns()))
     finally:
         looking.stop()
-    told = looking.events()
-    columns = told["columns"]
-    order = ("start", "end", "thread", "sequence", "lane", "forward")
-    rows = zip(columns["name"], *(columns[name] for name in order), strict=True)
-    events = [Event(told["names"][name], *rest) for name, *rest in rows]
-    return [Called(event, *more) for event, more in zip(events, told["shapes"], strict=True)]
+    return _called({"traced": looking.events(), "steps": steps})
 
 
-def products(called: list[Called]) -> list[tuple[frozenset[int], str]]:
-    """Of each the sizes that are no batch, and its row."""
-    by_event = {id(one.event): one for one in called}
-    found = []
-    for event, where, _ in modules.placed([one.event for one in called]):
-        if event.name in PRODUCTS:
-            sizes = {n for shape in by_event[id(event)].shapes if len(shape) > 1 for n in shape} - {BATCH}
-            found.append((frozenset(sizes), where.row if where else ""))
+def sizes(one: Called, kind: str) -> tuple[int, ...]:
+    """What tells whose it is: of a product its sizes, of others the weight's."""
+    shapes = [tuple(shape) for shape in one.shapes if shape and isinstance(shape[0], int)]
+    if kind == "convolution":
+        return tuple(sorted(next(shape for shape in shapes if shape[2:] == (3, 3))))
+    if kind in ("recurrent cell", "normalization"):
+        wanted = 2 if kind == "recurrent cell" else 1
+        return tuple(sorted(next((shape for shape in shapes if len(shape) == wanted), ())))
+    a, b = [shape for shape in shapes if len(shape) > 1][-2:]
+    batch = a[:-2] if a[:-2] != (1,) else ()
+    return tuple(sorted((*batch, *a[-2:], b[-1])))
+
+
+def rows(called: list[Called]) -> dict[tuple[int, ...], Counter[tuple[str, str]]]:
+    """By sizes: path and phase of each product, convolution, recurrent layer and normalization."""
+    by_event, found = {id(one.event): one for one in called}, dict[tuple[int, ...], Counter[tuple[str, str]]]()
+    for event, where, kind in modules.placed([one.event for one in called]):
+        if kind not in KINDS or event.name.startswith("aten::_thnn"):  # of a cell: its passes, after the products
+            continue
+        key = sizes(by_event[id(event)], kind)
+        found.setdefault(key, Counter())[place(where.row) if where else ("", "")] += 1
     return found
 
 
-class Sizes:
-    """Of each layer two sizes that no other has; by them its path."""
-
-    def __init__(self) -> None:
-        self.next, self.paths = 11, dict[frozenset[int], str]()
-
-    def linear(self, path: str) -> Any:
-        """A layer that is known by its sizes."""
-        from torch import nn
-
-        a, b = self.next, self.next + 2
-        self.next += 4
-        self.paths[frozenset((a, b))] = path
-        return nn.Linear(a, b)
+def truth(net: Zoo) -> dict[tuple[int, ...], Counter[tuple[str, str]]]:
+    """The same, as the layers say."""
+    return {
+        key: Counter({(path, phase): count for phase, count in phases.items()})
+        for key, (path, phases) in net.truth.items()
+    }
 
 
-def zoo(sizes: Sizes) -> tuple[Any, Callable[[], Any]]:
-    """A model of many kinds of layers, and what is made of all of them: a sum."""
-    import torch
-    from torch import nn
-    from torch.nn import functional as f
-    from torch.utils.checkpoint import checkpoint
-
-    class Double(torch.autograd.Function):
-        """A product of its own, with one in its gradient."""
-
-        @staticmethod
-        def forward(ctx: Any, x: Any, w: Any) -> Any:
-            ctx.save_for_backward(x, w)
-            return x.mm(w.t())
-
-        @staticmethod
-        def backward(ctx: Any, gradient: Any) -> Any:
-            x, w = ctx.saved_tensors
-            return gradient.mm(w), gradient.t().mm(x)
-
-    class Held(nn.Module):
-        """Layers in lists, dictionaries, unregistered, shared, functional, raising, recomputed."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.many = nn.ModuleList(sizes.linear(f"net.many.{i}") for i in range(12))
-            self.named = nn.ModuleDict({x: sizes.linear(f"net.named.{x}") for x in ("one", "two", "three")})
-            self.row = nn.Sequential(*(nn.Sequential(sizes.linear(f"net.row.{i}.0")) for i in range(8)))
-            self.shared, self.functional = sizes.linear("net.shared"), sizes.linear("net")
-            self.own, self.again = sizes.linear("net"), sizes.linear("net.again")
-            self.failing = Failing()
-            self.hidden = [sizes.linear("net.hidden[0]"), sizes.linear("net.hidden[1]")]
-
-        def forward(self) -> Any:
-            def of(layer: Any) -> Any:
-                return torch.ones(BATCH, layer.in_features, requires_grad=True)
-
-            each = [layer(of(layer)).sum() for layer in (*self.many, *self.named.values())]
-            each += [layer(of(layer[0])).sum() for layer in self.row]
-            each += [self.shared(of(self.shared)).sum() for _ in range(3)]
-            each.append(f.linear(of(self.functional), self.functional.weight, self.functional.bias).sum())
-            each.append(Double.apply(of(self.own), self.own.weight).sum())
-            each.append(checkpoint(self.again, of(self.again), use_reentrant=False).sum())
-            try:
-                self.failing(of(self.many[0]))
-            except ValueError:
-                pass
-            each += [layer(of(layer)).sum() for layer in self.hidden]
-            with torch.no_grad():
-                self.many[0](of(self.many[0]))
-            return torch.stack(each).sum()
-
-    class Failing(nn.Module):
-        """A module that raises, and is caught."""
-
-        def forward(self, x: Any) -> Any:
-            raise ValueError
-
-    net = Held()
-    return net, net
+@pytest.mark.parametrize("part", [*PARTS, *LAYERS])
+def test_every_product_is_in_the_row_of_the_layer_that_has_its_sizes(watch: ModuleType, part: str) -> None:
+    net = Zoo(part)
+    assert rows(seen(watch, lambda: net().backward())) == truth(net)
 
 
-def test_every_product_of_a_zoo_is_in_its_row(watch: ModuleType) -> None:
-    sizes = Sizes()
-    net, make = zoo(sizes)
-    count = 0
+def test_every_product_of_the_whole_zoo_is_in_its_row(watch: ModuleType) -> None:
+    net = Zoo()
+    called = seen(watch, lambda: net().backward())
+    assert sum(one.event.name in PRODUCTS for one in called) >= 150
+    assert rows(called) == truth(net)
+
+
+def test_a_product_that_was_not_made_is_no_work(watch: ModuleType) -> None:
+    """A recomputation stops in the product that saves the last of what backward needs; its time is dispatch."""
+    net = Zoo("recomputed")
+    (size,) = [key for key, (path, _) in net.truth.items() if path.endswith(".last")]
+    called = seen(watch, lambda: net().backward())
+    by_event = {id(one.event): one for one in called}
+    found = [
+        kind
+        for event, where, kind in modules.placed([one.event for one in called])
+        if event.name in PRODUCTS and sizes(by_event[id(event)], "gemm") == size
+        if where == modules.Where("net.recomputed.last", "recompute")
+    ]
+    assert found == ["dispatch"]
+
+
+def test_a_sum_of_branches_is_in_a_layer(watch: ModuleType) -> None:
+    net = Zoo("residual")
+    called = seen(watch, lambda: net().backward())
+    sums = [place(where.row) for event, where, _ in modules.placed([x.event for x in called]) if "::add" in event.name]
+    assert sums and all(path.startswith("net.residual") for path, _ in sums), sums
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_that_no_module_asked_for_is_recomputed(watch: ModuleType, reentrant: bool) -> None:
+    weight, last = torch.randn(5, 4, requires_grad=True), nn.Linear(5, 6)
+    x = torch.randn(BATCH, 4, requires_grad=True)
 
     def step() -> None:
-        for _ in range(2):
-            make().backward()
+        checkpoint.checkpoint(lambda x: last((x @ weight.t()).tanh()), x, use_reentrant=reentrant).sum().backward()
 
-    for sizes_of, row in products(seen(watch, step)):
-        path, _, phase = row.rpartition(" ")
-        assert sizes_of in sizes.paths, sizes_of
-        assert path == sizes.paths[sizes_of], row
-        assert phase in ("forward", "backward", "recompute"), row
-        count += 1
-    assert count >= 150
-    recomputed = {row for _, row in products(seen(watch, step)) if row.endswith("recompute")}
-    assert recomputed == {"net.again recompute"} and net.training
+    found = rows(seen(watch, step))
+    where = "(CheckpointFunction)" if reentrant else "(checkpoint)"
+    assert found[4, 5, BATCH][where, "recompute"] == 1
+    assert found[5, 6, BATCH]["last", "recompute"] == int(reentrant)
+    assert found[5, 6, BATCH]["last", "backward"] == 2
 
 
-def test_a_gradient_of_a_gradient_is_in_its_layers_row(watch: ModuleType) -> None:
-    import torch
-
-    sizes = Sizes()
-    net = torch.nn.Sequential(sizes.linear("net.0"))
-    x = torch.ones(BATCH, net[0].in_features, requires_grad=True)
+def test_what_another_thread_made_is_in_no_other_layers_row(watch: ModuleType) -> None:
+    net, other = nn.Sequential(nn.Linear(11, 12)), nn.Linear(13, 14)
+    x, y = torch.randn(BATCH, 11, requires_grad=True), torch.randn(BATCH, 13, requires_grad=True)
 
     def step() -> None:
-        (gradient,) = torch.autograd.grad((net(x) ** 2).sum(), x, create_graph=True)
-        (gradient**2).sum().backward()
+        made: list[Any] = []
+        thread = threading.Thread(target=lambda: made.append(other(y)))
+        thread.start()
+        thread.join()
+        (net(x).sum() + made[0].sum()).backward()
 
-    found = products(seen(watch, step))
-    assert found and {row.partition(" ")[0] for _, row in found} == {"net.0"}
-    assert {row.partition(" ")[2] for _, row in found} == {"forward", "backward", "double backward"}
+    found = rows(seen(watch, step))
+    assert found[BATCH, 11, 12] == Counter({("net.0", "forward"): 1, ("net.0", "backward"): 2})
+    assert found[BATCH, 13, 14] == Counter({("(no module)", "backward"): 2})  # the profiler sees its own thread alone
+
+
+def test_an_optimizers_products_are_its_update(watch: ModuleType) -> None:
+    net, weight = nn.Linear(11, 12), torch.randn(12, 13)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        net(torch.randn(BATCH, 11)).sum().backward()
+        with watch.fast(torch, watch.UPDATE + "optimizer"):  # as a script's boundary does
+            net.weight.grad.t() @ weight
+            optimizer.step()
+
+    called = seen(watch, step)
+    assert rows(called)[11, 12, 13] == Counter({("optimizer", "update"): 1})
+    placed = {event.name: where for event, where, _ in modules.placed([one.event for one in called])}
+    assert placed["Optimizer.zero_grad#SGD.zero_grad"] == modules.Where("(SGD.zero_grad)", "zero")
+
+
+def hooks() -> list[Any]:
+    """All that looking could leave behind."""
+    kind = nn.modules.module
+    named = [value for name, value in sorted(vars(kind).items()) if name.startswith("_global_") and "hook" in name]
+    return [[dict(one) if isinstance(one, dict) else one for one in named], checkpoint._CheckpointFrame.__init__]
 
 
 def test_nothing_is_left_of_looking(watch: ModuleType) -> None:
-    import torch
+    net, before = Zoo(), hooks()
 
-    kind = torch.nn.modules.module
-    net = torch.nn.Linear(4, 4)
-    before = net(torch.ones(1, 4)).tolist()
-    seen(watch, lambda: net(torch.ones(1, 4)))
-    assert not kind._global_forward_hooks and not kind._global_forward_pre_hooks
-    assert net(torch.ones(1, 4)).tolist() == before
+    def step() -> Any:
+        torch.manual_seed(1)
+        net.zero_grad()
+        made = net()
+        made.backward()
+        return [made.item(), *(p.grad.sum().item() for p in net.parameters() if p.grad is not None)]
+
+    plain, during = step(), list[Any]()
+    looking = watch.Spans(torch)
+    looking.start(False)
+    assert hooks() != before
+    during = step()
+    looking.stop()
+    assert hooks() == before and during == plain and step() == plain
+    assert not looking.modules._open() and looking.events()["shapes"] is None
+    looking.stop()  # of what is not looked at: nothing happens
+    assert looking.events() == {"names": [], "columns": {x: [] for x in COLUMNS}, "shapes": None}
+
+
+def test_looking_ends_where_a_step_fails(watch: ModuleType) -> None:
+    """Within modules, which hooks do not leave; the next look begins outside of them."""
+    net, looking = Zoo("careful"), watch.Spans(torch)
+    bad, before = net.careful.bad, hooks()
+    looking.start(False)
+    looking.modules._enter(net, ())
+    with pytest.raises(ValueError):
+        bad(torch.randn(BATCH, bad[0].before.in_features))
+    looking.stop()
+    assert hooks() == before
+    assert rows(seen(watch, lambda: net().backward())) == truth(net)
 
 
 def test_spans_are_on_the_monotonic_clock(watch: ModuleType) -> None:
-    import time
-
-    import torch
-
-    net, start = torch.nn.Linear(64, 64), time.monotonic()
-    called = seen(watch, lambda: net(torch.ones(1, 64)))
-    end = time.monotonic()
-    own = [one.event for one in called if one.event.name == watch.MODULE + "net"]
-    assert len(own) == 1 and start * 1e9 <= own[0].start <= own[0].end <= end * 1e9
+    net = nn.Linear(64, 64)
+    looking = watch.Spans(torch)
+    looking.start(False)
+    start = time.monotonic_ns()
+    net(torch.ones(1, 64))
+    end = time.monotonic_ns()
+    looking.stop()
+    told = looking.events()
+    at = told["columns"]["name"].index(told["names"].index(watch.MODULE + "net"))
+    assert start <= told["columns"]["start"][at] <= told["columns"]["end"][at] <= end
+    assert told["columns"]["thread"][at] == threading.get_native_id()

@@ -1,0 +1,238 @@
+"""A zoo of PyTorch layers, each with sizes that no other has: a product's shape tells which layer made it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as f
+from torch.utils.checkpoint import checkpoint
+
+BATCH = 7
+Truth = dict[tuple[int, ...], tuple[str, Counter[str]]]  # by the sizes of a product: its layer's path, its phases
+
+
+class Keeper:
+    """Hands out sizes, and notes what is to be seen of each layer."""
+
+    def __init__(self) -> None:
+        self.size, self.truth = 11, Truth()
+
+    def note(self, path: str, sizes: tuple[int, ...], forward: int = 1, backward: int = 2, **more: int) -> None:
+        """So many products of these sizes, by phase."""
+        phases = Counter({"forward": forward, "backward": backward})
+        phases.update({name.replace("_", " "): count for name, count in more.items()})
+        self.truth[tuple(sorted(sizes))] = path, +phases
+
+    def linear(self, path: str, **phases: int) -> nn.Linear:
+        """From this size to the next; it has a gradient for its input too unless it is said."""
+        self.size += 1
+        self.note(path, (BATCH, self.size - 1, self.size), **phases)
+        return nn.Linear(self.size - 1, self.size)
+
+    def parameter(self, path: str, **phases: int) -> nn.Parameter:
+        """Such a layer's weight."""
+        return nn.Parameter(self.linear(path, **phases).weight.detach())
+
+    def fresh(self) -> int:
+        """A size for what begins anew."""
+        self.size += 2
+        return self.size
+
+
+def given(size: int, gradient: bool = False) -> Tensor:
+    return torch.randn(BATCH, size, requires_grad=gradient)
+
+
+class Functional(nn.Module):
+    """Parameters of its own, in every way to write a product."""
+
+    def __init__(self, keep: Keeper, path: str) -> None:
+        super().__init__()
+        self.start = keep.fresh()
+        self.weights = nn.ParameterList(keep.parameter(path, backward=1 + (i > 0)) for i in range(4))
+        keep.note(path, (BATCH, keep.size, keep.size + 1, 3))
+        self.last = nn.Parameter(torch.randn(3, keep.size, keep.size + 1))
+        keep.fresh()
+
+    def forward(self) -> Tensor:
+        a, b, c, d = self.weights
+        x = f.linear(given(self.start), a, torch.ones(len(a)))
+        x = f.linear(x.relu(), b) @ c.t()
+        x = torch.einsum("bi,oi->bo", x, d)
+        return torch.bmm(x.expand(3, *x.shape), self.last)
+
+
+class Shared(nn.Module):
+    """One layer, called three times."""
+
+    def __init__(self, keep: Keeper, path: str) -> None:
+        super().__init__()
+        size = keep.fresh()
+        keep.note(f"{path}.layer", (BATCH, size, size), forward=3, backward=5)
+        self.layer = nn.Linear(size, size)
+
+    def forward(self) -> Tensor:
+        x = given(self.layer.in_features)
+        for _ in range(3):
+            x = self.layer(x).tanh()
+        return x
+
+
+class Plain(nn.Module):
+    """Layers that it does not know to be its own."""
+
+    def __init__(self, keep: Keeper, path: str) -> None:
+        super().__init__()
+        self.start = keep.fresh()
+        self.hidden = [keep.linear(f"{path}.hidden[{i}]", backward=1 + (i > 0)) for i in range(3)]
+        self._named = {"a": keep.linear(f"{path}._named['a']")}
+        self.__dict__["bare"] = keep.linear(f"{path}.bare")
+
+    def forward(self) -> Tensor:
+        x = given(self.start)
+        for layer in (*self.hidden, *self._named.values(), self.__dict__["bare"]):
+            x = layer(x).sigmoid()
+        return x
+
+
+class Contained(nn.Module):
+    """Layers in each of the containers, and containers in them."""
+
+    def __init__(self, keep: Keeper, path: str) -> None:
+        super().__init__()
+        self.start = keep.fresh()
+        self.many = nn.ModuleList(keep.linear(f"{path}.many.{i}", backward=1 + (i > 0)) for i in range(3))
+        self.named = nn.ModuleDict({x: keep.linear(f"{path}.named.{x}") for x in ("one", "two")})
+        inner = nn.Sequential(keep.linear(f"{path}.row.1.0"), nn.ReLU())
+        self.row = nn.Sequential(nn.Identity(), inner, keep.linear(f"{path}.row.2"))
+
+    def forward(self) -> Tensor:
+        x = given(self.start)
+        for layer in (*self.many, *self.named.values(), self.row):
+            x = layer(x)
+        return x
+
+
+class Product(torch.autograd.Function):
+    """A product with products in its own gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
+        ctx.save_for_backward(x, w)
+        return x.mm(w.t())
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        x, w = ctx.saved_tensors
+        return gradient.mm(w), gradient.t().mm(x)
+
+
+class Custom(nn.Module):
+    """A function of its own between two layers."""
+
+    def __init__(self, keep: Keeper, path: str) -> None:
+        super().__init__()
+        self.start = keep.fresh()
+        self.before, self.own = keep.linear(f"{path}.before", backward=1), keep.parameter(path)
+        self.after = keep.linear(f"{path}.after")
+
+    def forward(self) -> Tensor:
+        return self.after(Product.apply(self.before(given(self.start)), self.own))
+
+
+class Penalized(nn.Module):
+    """A gradient of a gradient: the first is for the input alone."""
+
+    def __init__(self, keep: Keeper, path: str) -> None:
+        super().__init__()
+        self.start = keep.fresh()
+        self.layers = nn.ModuleList(keep.linear(f"{path}.layers.{i}", backward=3, double_backward=2) for i in range(4))
+
+    def forward(self) -> Tensor:
+        first = x = given(self.start, gradient=True)
+        for layer in self.layers:
+            x = layer(x).tanh()
+        (gradient,) = torch.autograd.grad(x.sum(), first, create_graph=True)
+        return x.sum() + gradient.square().sum()
+
+
+class Recomputed(nn.Module):
+    """Layers and a function, made once more in backward; the last product of one that stops early is not."""
+
+    def __init__(self, keep: Keeper, path: str, reentrant: bool) -> None:
+        super().__init__()
+        self.start, self.reentrant = keep.fresh(), reentrant
+        self.first = keep.linear(f"{path}.first", recompute=1)
+        self.bare = keep.parameter(path, recompute=1)
+        self.row = nn.Sequential(keep.linear(f"{path}.row.0", recompute=1), nn.Tanh())
+        self.last = keep.linear(f"{path}.last", recompute=int(reentrant))
+
+    def inner(self, x: Tensor) -> Tensor:
+        x = self.first(x).relu()
+        return self.last(self.row(f.linear(x, self.bare)))
+
+    def forward(self) -> Tensor:
+        return checkpoint(self.inner, given(self.start, gradient=True), use_reentrant=self.reentrant)
+
+
+class Frozen(nn.Module):
+    """What is not trained: by its weights, or by the mode."""
+
+    def __init__(self, keep: Keeper, path: str) -> None:
+        super().__init__()
+        self.start = keep.fresh()
+        self.teacher = keep.linear(f"{path}.teacher", backward=0)
+        self.student = keep.linear(f"{path}.student", backward=1)
+        self.still = keep.linear(f"{path}.still", backward=1).requires_grad_(False)
+        self.rest = keep.linear(f"{path}.rest")
+
+    def forward(self) -> Tensor:
+        with torch.no_grad():
+            x = self.teacher(given(self.start))
+        return self.rest(self.still(self.student(x)))
+
+
+class Raising(nn.Module):
+    """Fails after a product, in a layer within."""
+
+    def __init__(self, keep: Keeper, path: str) -> None:
+        super().__init__()
+        self.before = keep.linear(f"{path}.before", backward=0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        raise ValueError(self.before(x).shape)
+
+
+class Careful(nn.Module):
+    """Catches what a layer two below raises, and goes on."""
+
+    def __init__(self, keep: Keeper, path: str) -> None:
+        super().__init__()
+        self.start = keep.fresh()
+        self.bad = nn.Sequential(Raising(keep, f"{path}.bad.0"))
+        self.again = keep.fresh()
+        self.good, self.own = keep.linear(f"{path}.good", backward=1), keep.parameter(path)
+
+    def forward(self) -> Tensor:
+        try:
+            return self.bad(given(self.start))
+        except ValueError:
+            return f.linear(self.good(given(self.again)), self.own)
+
+
+PARTS: dict[str, Callable[[Keeper, str], nn.Module]] = {
+    "functional": Functional,
+    "shared": Shared,
+    "plain": Plain,
+    "contained": Contained,
+    "custom": Custom,
+    "penalized": Penalized,
+    "recomputed": lambda keep, path: Recomputed(keep, path, reentrant=False),
+    "reentrant": lambda keep, path: Recomputed(keep, path, reentrant=True),
+    "frozen": Frozen,
+    "careful": Careful,
+}

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kernels.errors import UsageError
 from macro import command
 from micro.planning.options import Outputs, add_documents, outputs_of
 from micro.planning.request import TIME, number
-from reports import formats
 
 if TYPE_CHECKING:
     from macro.timing.turns import Plan
     from macro.watching.watch import Side
-    from reports.record import Run
 
 SECONDS = 40.0  # of watching, for each process
 OWN = "Of a program of your own: python -m macro explain train.py; its options: python -m macro explain train.py --help"
@@ -105,7 +103,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _explain(asked: ExplainRequest) -> int:
     from kernels.devices import open_device
-    from macro.explaining import measure
+    from macro.explaining import measure, own
     from macro.watching import resume
     from micro.command import environment as machine
     from micro.command.outputs import open_outputs
@@ -126,26 +124,7 @@ def _explain(asked: ExplainRequest) -> int:
             note, code = measure.measure(kept, asked.kernels, say)
         if kept.full:
             outputs, code = replace(outputs, output=None), code or 1
-        return _say(replace(file.run, notes=(note,)), outputs, streams) or code
-
-
-def _say(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
-    """The text, the documents, the picture; 1 where one of them cannot be written."""
-    from micro.command.outputs import for_people, written
-    from reports.documents import whole
-
-    people = for_people(outputs)
-
-    def text() -> None:
-        formats.write("text", run, people)
-        people.flush()
-
-    def document(kind: str, stream: IO[str]) -> None:
-        formats.write_attribution(kind, run, stream)
-        whole(stream)
-
-    documents = [(f"--{kind}", partial(document, kind, stream), stream) for kind, stream in streams.items()]
-    return written([("stdout", text, people), *documents], run, outputs)
+        return own.say_all(replace(file.run, notes=(note,)), outputs, streams) or code
 
 
 def _pair(values: list[Value], option: str) -> list[Value]:

@@ -47,7 +47,7 @@ def _explain(asked: OwnRequest, say: Callable[[str], None]) -> int:
         notes = _notes(asked, recordings, took, say)
         for note in notes:
             file.append(note)
-        return _say(replace(file.run, notes=tuple(notes)), outputs, streams) or code
+        return say_all(replace(file.run, notes=tuple(notes)), outputs, streams) or code
 
 
 def _recordings(asked: OwnRequest, outputs: Outputs, say: Callable[[str], None]) -> tuple[list[Recording], float, int]:
@@ -146,7 +146,7 @@ def _notes(asked: OwnRequest, recordings: Sequence[Recording], took: float, say:
     return [step.note(one) for one in found]
 
 
-def _say(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
+def say_all(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
     """The text, the documents, the pictures; 1 where one of them cannot be written."""
     from micro.command.outputs import for_people, written
     from reports import formats

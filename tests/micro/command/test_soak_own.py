@@ -34,8 +34,8 @@ def cell(row: str, column: str, gap: float) -> Cell:
 def explained(cells: tuple[Cell, ...], gap: float = 0.01) -> Explanation:
     both: dict[str, Any] = {"a": 0.1, "b": 0.1 - gap}
     bars = [Bar(x.column, x.a, x.b, x.low, x.high, True) for x in cells]
-    made = Explanation("mlp.py", 0, "step", 1, "wall", 1, 1.0, "a", "b", both, gap, (gap, gap), 0.0, cells, both, both, both,
-                       (), {}, both, both)  # fmt: skip
+    words: Any = ("mlp.py", 0, "step", 1, "wall", 1, 1.0, "a", "b")
+    made = Explanation(*words, both, gap, (gap, gap), 0.0, cells, both, both, both, (), {}, both, both)
     return replace(made, bars={"cause": tuple(bars)})
 
 

@@ -40,6 +40,10 @@ def test_an_operation_has_the_row_of_the_module_around_it() -> None:
     assert found["aten::relu", 92] == "net forward"
 
 
+def test_of_two_that_begin_together_the_longer_is_around_the_other() -> None:
+    assert rows(event("aten::mm", 0, 9), event(MODULE + "net", 0, 10))["aten::mm", 0] == "net forward"
+
+
 def test_backward_is_linked_by_the_number_that_made_it() -> None:
     nodes = (
         event(NODE + "AddmmBackward0", 200, 260, 6, LANE),
@@ -74,9 +78,8 @@ def test_a_node_told_twice_made_nothing() -> None:
 
 
 def test_a_module_that_is_called_in_backward_is_recomputed() -> None:
-    found = rows(
-        event(NODE + "CheckpointBackward", 0, 50, 3, LANE), event(MODULE + "net.l", 5, 20), event("aten::mm", 6, 9, 8)
-    )
+    node = (event(NODE + "MmBackward0", 0, 50, 3, LANE), event("MmBackward0", 1, 49, 3))
+    found = rows(*node, event(MODULE + "net", 4, 30), event(MODULE + "net.l", 5, 20), event("aten::mm", 6, 9, 8))
     assert found["aten::mm", 6] == "net.l recompute"
 
 
@@ -95,6 +98,7 @@ def test_what_a_reentrant_checkpoint_calls_itself_is_recomputed() -> None:
     [
         ((event("aten::addmm", 7, 12, 9), event("aten::detach", 8, 9, 9), event("detach", 8, 9, 9)), "dispatch"),
         ((event("aten::addmm", 7, 12, 9), event("aten::relu", 14, 15, 10)), "gemm"),
+        ((event("aten::tanh", 7, 12, 9), event("aten::detach", 8, 9, 9)), "element-wise"),
     ],
 )
 def test_the_product_that_a_recomputation_stops_in_is_not_made(inside: tuple[Event, ...], kind: str) -> None:
@@ -103,7 +107,7 @@ def test_the_product_that_a_recomputation_stops_in_is_not_made(inside: tuple[Eve
     around = (event(NODE + "AddmmBackward0", 4, 50, 3, LANE), event(MODULE + "net", 5, 30), event(STOPPED, 25, 26))
     after = (event("aten::mm", 40, 45),)
     found = {(one.name, one.start): column for one, _, column in placed((*first, *around, *inside, *after))}
-    assert found["aten::addmm", 7] == kind
+    assert found[inside[0].name, 7] == kind
     assert found["aten::addmm", 1] == found["aten::mm", 40] == "gemm" and found[STOPPED, 25] is None
 
 
@@ -112,12 +116,13 @@ def test_a_recomputation_stops_in_its_own_thread() -> None:
     assert columns(event("aten::mm", 1, 2), *stop)["aten::mm"] == "gemm"
 
 
-def test_what_adds_to_a_gradient_is_of_the_node_before_it_in_its_thread() -> None:
-    """The first of a thread has none before it."""
-    first = (event(NODE + "torch::autograd::AccumulateGrad", 110, 120), event("aten::add", 111, 112))
+@pytest.mark.parametrize("number", [-1, 5])
+def test_what_adds_to_a_gradient_is_of_the_node_before_it_in_its_thread(number: int) -> None:
+    """The first of a thread has none before it; its own number is none of an operation's."""
+    first = (event(NODE + "torch::autograd::AccumulateGrad", 110, 120, number), event("aten::add", 111, 112))
     other = event(NODE + "AddmmBackward0", 130, 140, 5, LANE, lane=2)
     last = event(NODE + "AddmmBackward0", 130, 141, 6, LANE)
-    after = (event(NODE + "torch::autograd::AccumulateGrad", 150, 160), event("aten::add", 151, 152))
+    after = (event(NODE + "torch::autograd::AccumulateGrad", 150, 160, number), event("aten::add", 151, 152))
     found = rows(*FORWARD, *first, other, last, *after)
     assert found["aten::add", 111] == "(add) script" and found["aten::add", 151] == "net.fc2 backward"
 

@@ -196,8 +196,21 @@ def test_looking_ends_where_a_step_fails(watch: ModuleType) -> None:
     with pytest.raises(ValueError):
         bad(torch.randn(BATCH, bad[0].before.in_features))
     looking.stop()
-    assert hooks() == before
+    told = looking.events()
+    assert hooks() == before and not looking.modules._open() and watch.MODULE + "net" in told["names"]
     assert rows(seen(watch, lambda: net().backward())) == truth(net)
+
+
+def test_hooks_that_failing_modules_do_not_call(watch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As before PyTorch 2.1: the module around them leaves for them."""
+    register = nn.modules.module.register_module_forward_hook
+    monkeypatch.setattr(nn.modules.module, "register_module_forward_hook", lambda hook: register(hook))
+    net, looking = Zoo("careful"), watch.Spans(torch)
+    looking.modules.on()
+    net()
+    left = looking.modules._open()
+    looking.modules.off()
+    assert not left
 
 
 def test_spans_are_on_the_monotonic_clock(watch: ModuleType) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from reports import step, units
 from reports.breakdown import Breakdown, Part
-from reports.figures import _style
-from reports.figures.step import COLORS, OTHER
+from reports.figures import _axes, _kinds, _style
+from reports.figures.step import slug
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -17,95 +17,114 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEAST = 0.01  # of the step
-LABELS = 8  # points with a name
-BODY = 4.6  # inches
-SIDE, UPON = 1.15, 1.25  # times as far at most that points lie which share a label
+LABELS = 8  # points with a name, the largest
+LETTERS, POINTS = 44, 8.0  # of a label
+BODY, LINE = 4.6, 0.24  # inches of the axes, and from one label to the next
+ROOM, NEAR = 1.6, 1.25  # times the largest and the smallest, and the highest, on logarithmic axes
 GIGA = 1e9
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """A picture for each step of the run that has products and ceilings, named after its script."""
+    """A picture for each step of the run that has products and a ceiling, named after its script."""
     pictures: dict[str, Figure] = {}
     for found in step.of(run):
-        if points(found) and found.ceilings.get("flops"):
-            slug = re.sub(r"[^\w+]+", "-", found.name).strip("-").lower()[:60]
-            while slug in pictures:
-                slug += "-b"
-            pictures[slug] = _picture(found, run)
+        if found.ceilings and points(found):
+            pictures[slug(found, pictures)] = _picture(found, run)
     return list(pictures.items())
 
 
 def points(found: Breakdown) -> list[Part]:
     """Cells whose FLOP and bytes are known, the largest first."""
-    return [x for x in found.cells if x.unit == "FLOP" and x.rate and x.bytes and x.a >= LEAST * found.step["a"]]
+    least = LEAST * found.step["a"]
+    known = [x for x in found.cells if x.unit == "FLOP" and x.work and x.rate and x.bytes and x.a >= least]
+    return sorted(known, key=lambda x: -x.a)
+
+
+def place(cell: Part) -> tuple[float, float]:
+    """FLOP a byte, FLOP a second."""
+    return (cell.work or 0.0) / (cell.bytes or 1.0), cell.rate or 0.0
+
+
+def spread(heights: Sequence[float], apart: float, low: float, high: float) -> list[float]:
+    """The heights, ascending, moved as little as brings them so far apart between both ends."""
+    moved: list[float] = []
+    for height in heights:
+        moved.append(max([height, low, *(x + apart for x in moved[-1:])]))
+    above = high
+    for i in reversed(range(len(moved))):
+        moved[i] = above = min(moved[i], above)
+        above -= apart
+    return moved
 
 
 def _picture(found: Breakdown, run: Run) -> Figure:
     cells = points(found)
     best = max(cells, key=lambda x: x.rate or 0.0)
-    peak = found.ceilings["flops"]
-    title = f"{found.name}: products reach at most {(best.rate or 0) / peak:.0%} of this machine's multiply-adds"
-    kinds = list(dict.fromkeys(x.column for x in cells))
-    entries = [(_style.handle(color=COLORS.get(x, OTHER), marker="o"), x) for x in kinds]
-    about = [units.counted(found.threads, "thread"), run.environment.started[:10]]
-    notes = [f"A point is a row of at least {LEAST:.0%} of the step; FLOP and bytes are nominal, from shapes."]
-    if "bytes" not in found.ceilings:
-        notes.append("The ceiling of memory is not known here.")
-    figure = _style.Sheet(title, about, entries=entries, notes=notes).figure(BODY)
+    peak = found.ceilings.get("flops")
+    title = f"{found.name}: {best.column} reaches {units.scaled(best.rate or 0.0, 'FLOP/s')}"
+    if peak and best.rate:
+        title += f", {units.percent(100 * best.rate / peak)} of this machine's multiply-adds"
+    device = run.environment.facts.get("device")
+    model = device.get("model") if isinstance(device, dict) else None
+    about = [str(model or "unknown machine"), units.counted(found.threads, "thread"), run.environment.started[:10]]
+    notes = [
+        f"A point is a row of at least {units.percent(100 * LEAST)} of the step, the larger the more time it takes, beside its name its share; FLOP and bytes are "
+        "nominal, from shapes. The lines: multiply-adds in fp32, and memory past the caches; what is in a cache may "
+        "be above the latter."
+    ]
+    notes += [f"Not known here: the ceiling of {x}." for x in _unknown(found)]
+    figure = _style.Sheet(title, about, _kinds.key([x.column for x in cells]), notes).figure(BODY)
     _plot(figure.subplots(), found, cells)
     return figure
 
 
-def _plot(axes: Axes, found: Breakdown, cells: list[Part]) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    at = [(x.work or 0.0) / (x.bytes or 1.0) for x in cells]
-    rates = [(x.rate or 0.0) / GIGA for x in cells]
-    peak, memory = found.ceilings["flops"] / GIGA, found.ceilings.get("bytes", 0.0) / GIGA
-    knee = peak / memory if memory else min(at)
-    low, high = min([knee, *at]) / 2.5, max([knee, *at]) * 12
-    for axis, scale in ((axes.xaxis, axes.set_xscale), (axes.yaxis, axes.set_yscale)):
-        scale("log")
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
-    line = sorted({low, knee, high})
-    heights = [min(peak, memory * x) if memory else peak for x in line]
-    axes.plot(line, heights, color=_style.SOFT, linewidth=1.2)
-    axes.text(high, peak, f"{peak:.0f} GFLOP/s ", ha="right", va="bottom", fontsize=_style.SMALL, color=_style.SOFT)
-    sizes = [18 + 260 * x.a / found.step["a"] for x in cells]
-    axes.scatter(at, rates, s=sizes, c=[COLORS.get(x.column, OTHER) for x in cells], alpha=0.85, linewidths=0)
-    lowest = min(*rates, *heights) / 1.6
-    axes.set_xlim(low, high)
-    axes.set_ylim(lowest, peak * 1.6)
-    _labels(axes, groups(cells, at, rates), math.log10(peak * 1.6 / lowest))
-    axes.set_xlabel("FLOP per byte", fontsize=_style.SMALL, color=_style.SOFT)
-    axes.set_ylabel("GFLOP/s", fontsize=_style.SMALL, color=_style.SOFT)
-    axes.tick_params(labelsize=_style.SMALL, colors=_style.SOFT)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+def _unknown(found: Breakdown) -> list[str]:
+    names = {"flops": "multiply-adds", "bytes": "memory"}
+    return [name for which, name in names.items() if not found.ceilings.get(which)]
 
 
-def groups(cells: list[Part], at: list[float], rates: list[float]) -> list[tuple[str, float, float]]:
-    """A label, and where: of points that lie together the largest's, with how many more there are."""
-    found: list[tuple[Part, float, float, int]] = []
-    for cell, x, y in sorted(zip(cells, at, rates, strict=True), key=lambda point: -point[0].a):
-        near = [i for i, (_, a, b, _) in enumerate(found) if max(x / a, a / x) < SIDE and max(y / b, b / y) < UPON]
-        if near:
-            first, a, b, more = found[near[0]]
-            found[near[0]] = first, a, b, more + 1
-        else:
-            found.append((cell, x, y, 0))
-    return [(f"{cell.row}{f' and {more} more' if more else ''}", x, y) for cell, x, y, more in found[:LABELS]]
+def _plot(axes: Axes, found: Breakdown, cells: Sequence[Part]) -> None:
+    at = [place(x) for x in cells]
+    peak, memory = found.ceilings.get("flops"), found.ceilings.get("bytes")
+    knee = [peak / memory] if peak and memory else []
+    across, up = [*(x for x, _ in at), *knee], [*(y for _, y in at), *([peak] if peak else [])]
+    left, right = min(across) / ROOM, max(across) * ROOM
+    bottom, top = min(up) / ROOM, max(up) * NEAR
+    _axes.graduate(axes, False, (left, right), steep=True)
+    _axes.graduate(axes, True, (bottom, top), steep=True, unit=GIGA)
+    _axes.quiet(axes)
+    axes.grid(color=_style.GUIDE, linewidth=0.8)
+    _roof(axes, peak, memory, (left, right))
+    sizes = [24 + 400 * x.a / found.step["a"] for x in cells]
+    colors = [_kinds.color(x.column) for x in cells]
+    axes.scatter(*zip(*at, strict=True), s=sizes, c=colors, edgecolors="white", linewidths=0.7, zorder=4)
+    axes.set_xlabel("FLOP per byte", fontsize=_style.TEXT)
+    axes.set_ylabel("GFLOP/s", fontsize=_style.TEXT)
+    _labels(axes, found, cells[:LABELS])
 
 
-def _labels(axes: Axes, labels: list[tuple[str, float, float]], decades: float) -> None:
-    """One under the other where they would touch; `decades` that the axis of rates has."""
-    line = decades * 0.17 / BODY
-    taken: list[tuple[float, float]] = []
-    for label, x, y in sorted(labels, key=lambda one: -one[2]):
-        place = math.log10(x), math.log10(y)
-        while any(abs(place[0] - a) < 0.7 and abs(place[1] - b) < line for a, b in taken):
-            place = place[0], place[1] - line / 4
-        taken.append(place)
-        text = _style.shown(_style.clipped(label, 48))
-        axes.annotate(text, (x, y), (x * 1.12, 10 ** place[1]), fontsize=7.5, color=_style.INK, va="center")
+def _roof(axes: Axes, peak: float | None, memory: float | None, ends: tuple[float, float]) -> None:
+    """The ceilings that are known, up to where they meet, with their names."""
+    style: dict[str, Any] = {"color": _style.INK, "linewidth": 1.1, "zorder": 2}
+    small: dict[str, Any] = {"textcoords": "offset points", "fontsize": _style.SMALL, "color": _style.INK}
+    knee = peak / memory if peak and memory else None
+    if peak:
+        axes.plot([knee or ends[0], ends[1]], [peak, peak], label="flops", **style)
+        axes.annotate(units.scaled(peak, "FLOP/s"), (ends[1], peak), (-2, 3), ha="right", **small)
+    if memory:
+        end = knee or ends[1]
+        axes.plot([ends[0], end], [memory * ends[0], memory * end], label="bytes", **style)
+        axes.annotate(f"memory {units.scaled(memory, 'B/s')}", (end, memory * end), (6, -14), **small)
+
+
+def _labels(axes: Axes, found: Breakdown, cells: Sequence[Part]) -> None:
+    """In a column to the right, in the order of rates, each with a line to its point."""
+    low, high = (math.log(x) for x in axes.get_ylim())
+    order = sorted(cells, key=lambda x: x.rate or 0.0)
+    heights = spread([(math.log(place(x)[1]) - low) / (high - low) for x in order], LINE / BODY, 0.03, 0.97)
+    line: dict[str, Any] = {"arrowstyle": "-", "color": _style.SOFT, "linewidth": 0.6, "relpos": (0, 0.5)}
+    style: dict[str, Any] = {"fontsize": POINTS, "color": _style.INK, "va": "center", "annotation_clip": False}
+    for cell, height in zip(order, heights, strict=True):
+        share = units.percent(100 * cell.a / found.step["a"])
+        text = f"{_style.shown(_style.clipped(cell.row, LETTERS))}, {share}"
+        axes.annotate(text, place(cell), (1.03, height), textcoords="axes fraction", arrowprops=line, **style)

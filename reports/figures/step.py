@@ -1,15 +1,15 @@
-"""One program's step: the tree of its modules as bars, by time, colored by the kind of work; and its kinds."""
+"""One program's step: the tree of its modules as boxes as wide as their time, and its kinds of work, one after another."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reports import step, units
-from reports.breakdown import Breakdown, Module, Share
-from reports.figures import _style
+from reports.breakdown import Breakdown, Module
+from reports.figures import _axes, _kinds, _room, _style
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -17,42 +17,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEAST = 0.01  # of the step: narrower boxes are not drawn
-DEEPEST = 6  # levels of modules
-ROW, KIND = 0.42, 0.27  # inches of a level, and of a kind
-KINDS = 12  # at most
-LETTER = 0.075  # inches
-MILLI = 1e-3
-COLORS = {  # of kinds; what is not here is gray
-    "gemm": "#0072B2",
-    "convolution": "#1F5FA8",
-    "recurrent cell": "#4477AA",
-    "attention": "#332288",
-    "normalization": "#009E73",
-    "pooling": "#44AA99",
-    "element-wise": "#56B4E9",
-    "reduction": "#88CCEE",
-    "softmax and loss": "#117733",
-    "embedding": "#999933",
-    "optimizer": "#CC79A7",
-    "layout reorder": "#D55E00",
-    "packing": "#E69F00",
-    "copy": "#DDAA33",
-    "clear": "#EECC66",
-    "random numbers": "#AA4499",
-    "OS memory": "#882255",
-    "malloc": "#CC6677",
-    "dispatch": "#888888",
-    "interpreter": "#AAAAAA",
-    "data": "#6B4E2E",
-    "waiting": "#DDDDDD",
-}
-OTHER = "#BBBBBB"
-DARK = {"#0072B2", "#1F5FA8", "#4477AA", "#332288", "#117733", "#882255", "#AA4499", "#6B4E2E", "#009E73", "#D55E00"}
+ROW, KIND, FRAME = 0.42, 0.25, 0.85  # inches of a level, of a kind, and around either panel
+KINDS = 12  # at most, beside those that color a box
+POINTS = 7.5  # of letters in boxes
+PAD = 0.07  # inches of a box that no letter takes
+MENTIONED = 8  # boxes without a name that the notes tell
+HATCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": _style.SOFT, "hatch": "////", "linewidth": 0.8}
+ROWS = "plain step", "modules"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Of both axes of time: seconds from end to end, and inches."""
+
+    most: float
+    wide: float
+
+    def inches(self, seconds: float) -> float:
+        return seconds * self.wide / self.most
+
+    def seconds(self, inches: float) -> float:
+        return inches * self.most / self.wide
 
 
 @dataclass(frozen=True)
 class Box:
-    """A module: from where to where in seconds, on which level."""
+    """A module: from where on in seconds, on which level."""
 
     module: Module
     start: float
@@ -63,131 +53,201 @@ class Box:
         """Seconds."""
         return self.module.total
 
+    @property
+    def name(self) -> str:
+        """Its own part of the path; the whole of an outermost one."""
+        own = self.module
+        name = own.path if own.path.startswith("(") or own.depth == 0 else own.path.rpartition(".")[2]
+        return f"{name} ×{own.count}" if own.count > 1 else name
+
+    def label(self, scale: Scale) -> str:
+        """Name and below it the time where they fit, else the name, cut or left out."""
+        room, time = scale.inches(self.width) - PAD, units.seconds(self.width)
+        name = _room.fitted(self.name, room, POINTS)
+        return f"{name}\n{time}" if name and _room.inches(time, POINTS) <= room else name
+
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
     """A picture for each step of the run, named after its script."""
     pictures: dict[str, Figure] = {}
     for found in step.of(run):
-        slug = re.sub(r"[^\w+]+", "-", found.name).strip("-").lower()[:60]
-        while slug in pictures:
-            slug += "-b"
-        pictures[slug] = _picture(found, run)
+        pictures[slug(found, pictures)] = _picture(found, run)
     return list(pictures.items())
 
 
+def slug(found: Breakdown, taken: dict[str, Figure]) -> str:
+    """After the script; another one for the second of a name."""
+    name = re.sub(r"[^\w+]+", "-", found.name).strip("-").lower()[:60]
+    while name in taken:
+        name += "-b"
+    return name
+
+
 def boxes(found: Breakdown) -> list[Box]:
-    """Each module from where it begins: behind those before it, inside the one above."""
+    """Each module from where it begins: behind those before it, inside the one above; the outermost that are too
+    narrow as one."""
     placed: list[Box] = []
-    ends = {-1: 0.0}  # of each level, where the next box begins
+    ends = {0: 0.0}  # of each level, where the next box begins
     for module in found.modules:
-        if module.depth > DEEPEST:
-            continue
-        start = ends.setdefault(module.depth, 0.0)
+        start = ends[module.depth]
         placed.append(Box(module, start, module.depth))
-        ends[module.depth] = start + module.total
-        ends[module.depth + 1] = start
-    return [box for box in placed if box.width >= LEAST * found.step["a"]]
+        ends |= {module.depth: start + module.total, module.depth + 1: start}
+    least = LEAST * found.step["a"]
+    small = [box.width for box in placed if box.level == 0 and box.width < least]
+    wide = [box for box in placed if box.width >= least]
+    rest = Module(f"{len(small)} smaller", 0, 1, {"": sum(small)}, "")
+    return [*wide, Box(rest, ends[0] - sum(small), 0)] if small else wide
+
+
+def kinds(found: Breakdown, drawn: Sequence[Box]) -> list[tuple[str, float]]:
+    """Name and seconds, the largest first, and with those that color a box; the others as one."""
+    large = [x.name for x in found.kinds if x.a >= LEAST / 2 * found.step["a"]][:KINDS]
+    named = {*large, *(box.module.column for box in drawn)}
+    rest = [x for x in found.kinds if x.name not in named]
+    shown = [(x.name, x.a) for x in found.kinds if x.name in named or len(rest) == 1]
+    return [*shown, (units.counted(len(rest), "other"), sum(x.a for x in rest))] if len(rest) > 1 else shown
 
 
 def _picture(found: Breakdown, run: Run) -> Figure:
-    placed, kinds = boxes(found), list(_kinds(found))
+    placed = boxes(found)
+    bars = [*kinds(found, placed), ("residual", found.residual["a"])]
+    names = [_style.clipped(name, 30) for name, _ in bars]
+    most = 1.02 * max(found.step["a"], found.interval[1], *(box.start + box.width for box in placed))
+    room = _style.WIDTH - 0.4 - max(_room.inches(name, _style.SMALL) for name in [*names, *ROWS])
+    scale = Scale(most, room)
     levels = 1 + max((box.level for box in placed), default=0)
-    sheet = _style.Sheet(_title(found), _about(found, run), notes=_notes(found))
-    heights = [ROW * (levels + 1) + 0.75, KIND * len(kinds) + 0.75]
+    order = [name for name, _ in bars]
+    colors = sorted((box.module.column for box in placed), key=lambda x: order.index(x) if x in order else len(order))
+    sheet = _style.Sheet(_title(found), _about(found, run), _kinds.key(colors), _notes(found, placed, scale))
+    sheet.entries.append((_hatch(), "residual"))
+    heights = [ROW * (levels + 1) + FRAME, KIND * len(bars) + FRAME]
     figure = sheet.figure(sum(heights))
-    tree, bars = figure.subplots(2, 1, height_ratios=heights)
-    _tree(tree, found, placed, levels)
-    _bars(bars, kinds)
+    tree, below = figure.subplots(2, 1, height_ratios=heights)
+    _tree(tree, found, placed, scale)
+    _bars(below, found, bars, scale)
+    _axes.ticks(below.yaxis, range(len(names)), [_style.shown(name) for name in names])
+    for axes, words in ((tree, "By module; below a box is what it consists of"), (below, "By kind of work, summed up")):
+        _frame(axes, found, most, words)
     return figure
 
 
+def _hatch() -> Any:
+    from matplotlib.patches import Patch
+
+    return Patch(**HATCHED)
+
+
 def _title(found: Breakdown) -> str:
-    share = found.kinds[0]
-    step_, part = found.step["a"], share.a / found.step["a"]
-    return f"A step of {found.name} takes {units.seconds(step_)}, {part:.0%} of it {share.name}"
+    title = f"A step of {found.name} takes {units.seconds(found.step['a'])}"
+    return f"{title}, {_share(found, found.kinds[0].a)} of it {found.kinds[0].name}" if found.kinds else title
+
+
+def _share(found: Breakdown, seconds: float) -> str:
+    return units.percent(100 * seconds / found.step["a"]).replace("-", "−")
 
 
 def _about(found: Breakdown, run: Run) -> list[str]:
     device = run.environment.facts.get("device")
     model = device.get("model") if isinstance(device, dict) else None
-    low, high = found.interval
+    low, high = (units.seconds(max(0.0, x)) for x in found.interval)
     return [
-        f"95 % interval {units.seconds(low)} to {units.seconds(high)}, within one process",
+        f"95 % interval {low} to {high}, within one process",
         str(model or "unknown machine"),
         units.counted(found.threads, "thread"),
         run.environment.started[:10],
     ]
 
 
-def _notes(found: Breakdown) -> list[str]:
-    residual = found.residual["a"]
-    return [
-        "The bar on top is the plain step, boxes are of watched ones, and nothing is rescaled: they differ by the "
-        f"residual, {units.signed(residual)}. A box has the color of the kind that takes most of it; boxes under "
-        f"{LEAST:.0%} of the step are not drawn."
+def _notes(found: Breakdown, placed: Sequence[Box], scale: Scale) -> list[str]:
+    notes = [
+        "The bar on top is the plain step with its interval, boxes are of watched ones, and nothing is rescaled: they "
+        f"differ by the residual, {units.signed(found.residual['a'])}. A box has the color of the kind that takes "
+        "most of it. What is blank below a box is its own, or in boxes under 1 % of the step."
     ]
+    bare = [box for box in placed if not box.label(scale)]
+    if bare:
+        told = ", ".join(f"{box.module.path} {units.seconds(box.width)}" for box in bare[:MENTIONED])
+        more = f" and {len(bare) - MENTIONED} more" if len(bare) > MENTIONED else ""
+        notes.append(f"Too narrow for a name: {told}{more}.")
+    return notes
 
 
-def _tree(axes: Axes, found: Breakdown, placed: Sequence[Box], levels: int) -> None:
-    from matplotlib.patches import Rectangle
-
-    whole = max(found.step["a"], sum(box.width for box in placed if box.level == 0)) / MILLI
-    inches = (_style.WIDTH - 0.5) / whole
-    axes.add_patch(Rectangle((0, 0), found.step["a"] / MILLI, 0.9, facecolor=_style.FAINT, edgecolor="white"))
-    axes.text(0, 0.45, f" step {units.seconds(found.step['a'])}", va="center", fontsize=_style.SMALL, color=_style.INK)
-    for box in placed:
-        color = COLORS.get(box.module.column, OTHER)
-        at, width = box.start / MILLI, box.width / MILLI
-        axes.add_patch(Rectangle((at, box.level + 1), width, 0.9, facecolor=color, edgecolor="white", linewidth=0.8))
-        if label := _label(box, width * inches):
-            ink = "white" if color in DARK else _style.INK
-            axes.text(at + width / 2, box.level + 1.45, label, ha="center", va="center", fontsize=7.5, color=ink)
-    axes.set_xlim(0, whole)
-    axes.set_ylim(levels + 1.05, -0.05)
-    axes.set_yticks([])
-    axes.set_xlabel("ms of a step", fontsize=_style.SMALL, color=_style.SOFT)
-    _plain(axes)
-
-
-def _label(box: Box, inches: float) -> str:
-    """Name and time where they fit, else the name, cut or left out."""
-    own = box.module
-    name = own.path if own.path.startswith("(") or own.depth == 0 else own.path.rpartition(".")[2]
-    name += f" ×{own.count}" if own.count > 1 else ""
-    room = int(inches / LETTER)
-    both = f"{name} {units.seconds(own.total)}"
-    if len(both) <= room:
-        return _style.shown(both)
-    return _style.shown(name if len(name) <= room else name[: room - 1] + "…") if room >= 3 else ""
-
-
-def _kinds(found: Breakdown) -> Iterator[tuple[str, float]]:
-    """Name and milliseconds, the largest first, the others as one."""
-    large: list[Share] = [x for x in found.kinds if x.a >= LEAST / 2 * found.step["a"]][:KINDS]
-    for share in large:
-        yield share.name, share.a / MILLI
-    rest = [x for x in found.kinds if x not in large]
-    if rest:
-        yield units.counted(len(rest), "other"), sum(x.a for x in rest) / MILLI
-
-
-def _bars(axes: Axes, kinds: Sequence[tuple[str, float]]) -> None:
-    names, values = [name for name, _ in kinds], [value for _, value in kinds]
-    axes.barh(range(len(kinds)), values, height=0.72, color=[COLORS.get(name, OTHER) for name in names])
-    most = max(values, default=1.0)
-    for i, value in enumerate(values):
-        axes.text(value + most * 0.006, i, units.seconds(value * MILLI), va="center", fontsize=8, color=_style.INK)
-    axes.set_yticks(
-        range(len(kinds)), [_style.shown(_style.clipped(name, 30)) for name in names], fontsize=_style.SMALL
+def _tree(axes: Axes, found: Breakdown, placed: Sequence[Box], scale: Scale) -> None:
+    """The plain step on top, the outermost modules below it, the residual behind the shorter of both."""
+    whole, residual = found.step["a"], found.residual["a"]
+    _box(axes, 0, 0.0, whole, facecolor=_style.GUIDE, edgecolor=_style.SOFT, linewidth=0.8)
+    axes.text(
+        scale.seconds(PAD),
+        -0.1,
+        units.seconds(whole),
+        va="center",
+        fontsize=_style.SMALL,
+        color=_style.INK,
+        weight="bold",
     )
-    axes.set_xlim(0, most * 1.1)
-    axes.invert_yaxis()
-    axes.set_xlabel("ms of a step, by kind of work", fontsize=_style.SMALL, color=_style.SOFT)
-    _plain(axes)
+    for box in placed:
+        color = _kinds.color(box.module.column)
+        _box(axes, box.level + 1, box.start, box.width, facecolor=color, edgecolor="white", linewidth=0.8)
+        if label := box.label(scale):
+            middle, row = box.start + box.width / 2, box.level + 1
+            style: dict[str, Any] = {"fontsize": POINTS, "color": _kinds.ink(color), "linespacing": 1.1}
+            axes.text(middle, row, _lines(label), ha="center", va="center", **style)
+    end = max((box.start + box.width for box in placed if box.level == 0), default=0.0)
+    row, start = (1, end) if residual > 0 else (0, whole)
+    _box(axes, row, start, abs(residual), **HATCHED)
+    ends = [max(0.0, x) for x in found.interval]
+    axes.hlines([0.24], *ends, color=_style.INK, linewidth=1.2, zorder=4)
+    axes.vlines(ends, 0.16, 0.32, color=_style.INK, linewidth=1.2, zorder=4)
+    _axes.ticks(axes.yaxis, range(len(ROWS)), ROWS)
+    axes.set_ylim(max((box.level for box in placed), default=0) + 1.55, -0.55)
 
 
-def _plain(axes: Any) -> None:
-    """No frame."""
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(left=False, labelsize=_style.SMALL, colors=_style.SOFT)
+def _lines(label: str) -> str:
+    return "\n".join(map(_style.shown, label.split("\n")))
+
+
+def _box(axes: Axes, row: int, start: float, width: float, **style: Any) -> None:
+    axes.barh([row], [width], left=start, height=0.9, zorder=2, **style)
+
+
+def _bars(axes: Axes, found: Breakdown, bars: Sequence[tuple[str, float]], scale: Scale) -> None:
+    """Each from where the one before ends; the residual leads to the plain step."""
+    at = 0.0
+    for i, (name, value) in enumerate(bars):
+        last = i == len(bars) - 1
+        style = HATCHED if last else {"color": _kinds.color(name)}
+        axes.barh([i], [abs(value)], left=min(at, at + value), height=0.72, zorder=2, **style)
+        label = f"{units.signed(value) if last else units.seconds(value)}, {_share(found, value)}"
+        _beside(axes, i, sorted((at, at + value)), label, scale)
+        at += value
+        if not last:
+            axes.vlines([at], i + 0.36, i + 0.64, color=_style.SOFT, linewidth=0.8)
+    axes.set_ylim(len(bars) - 0.4, -0.6)
+
+
+def _beside(axes: Axes, row: int, ends: Sequence[float], label: str, scale: Scale) -> None:
+    """Behind the bar, before it, or in it, where there is room first."""
+    room = scale.seconds(_room.inches(label, _style.SMALL) + 0.2)
+    at, side = (ends[1], "left") if ends[1] + room <= scale.most else (ends[0], "right")
+    if side == "right" and room > ends[0]:
+        at, side = ends[1], "right"
+    from matplotlib.colors import to_hex
+
+    inside = at == ends[1] and side == "right"
+    color = _kinds.ink(to_hex(axes.patches[-1].get_facecolor())) if inside else _style.INK
+    style: dict[str, Any] = {"fontsize": _style.SMALL, "color": color, "va": "center", "zorder": 5}
+    offset = 5 if side == "left" else -5
+    axes.annotate(label, (at, row), (offset, 0), textcoords="offset points", ha=side, **style)
+
+
+def _frame(axes: Axes, found: Breakdown, most: float, words: str) -> None:
+    """The scale, the same above and below, and a line where the plain step ends."""
+    unit = step.unit_of(found)
+    _axes.graduate(axes, False, (0.0, most), steep=False, unit=unit.seconds)
+    _axes.quiet(axes)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=_style.GUIDE, linewidth=0.8)
+    axes.axvline(found.step["a"], color=_style.SOFT, linewidth=0.9, linestyle=(0, (3, 2)), zorder=1)
+    axes.set_xlabel(f"{unit.name} of a step", fontsize=_style.SMALL, color=_style.INK)
+    axes.set_title(words, fontsize=_style.TEXT, color=_style.INK, loc="left")

@@ -23,7 +23,8 @@ import boundary
 import loop
 import torch_watch
 
-for _name in ("blocks", "boundary", "knock_out", "loop", "names", "recorder", "torch_watch"):
+OWN = ("blocks", "boundary", "knock_out", "loop", "names", "recorder", "torch_recompute", "torch_watch")
+for _name in OWN:
     sys.modules.pop(_name)  # a script may have files of these names
 PATIENCE = 10.0  # seconds without an optimizer's step, after which a module's calls are looked at
 LOOK = 0.5  # seconds between two looks

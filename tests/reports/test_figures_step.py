@@ -1,107 +1,185 @@
-"""Pictures of one program's step: what they draw is what the record says."""
+"""The picture of one program's step: boxes as wide as the record says, in the colors of their kinds; and its text."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 
+from macro.explaining.kinds import KINDS
 from reports import step
-from reports.breakdown import Breakdown, Module, Part, Share
-from reports.figures import operations
+from reports.breakdown import Breakdown
+from reports.figures import _kinds, _room
 from reports.figures import step as pictures
-from reports.record import Environment, Run
+from reports.record import Run
+from tests.reports.made import one, readable, words
+from tests.reports.made_step import FOUND, found, module, noted, share
+
+HOSTILE = "/home/ü/my $k$_1.py:漢字 " + "x" * 150
 
 
-def module(path: str, depth: int, seconds: float, column: str = "gemm") -> Module:
-    return Module(path, depth, 1, {"forward": seconds}, column)
+def bars(axes: Axes) -> list[Any]:
+    """Row, beginning, width."""
+    every: list[Any] = list(axes.patches)
+    return [(round(bar.get_y() + bar.get_height() / 2), bar.get_x(), bar.get_width()) for bar in every]
 
 
-def part(row: str, seconds: float, work: float | None = None, nbytes: float | None = None) -> Part:
-    rate = work / seconds if work else None
-    return Part(
-        row, row, "forward", "gemm", seconds, seconds, seconds, work, "FLOP", "nominal", rate, None, bytes=nbytes
-    )
+def colors(axes: Axes) -> list[str]:
+    return [to_hex(bar.get_facecolor()).upper() for bar in axes.patches]
 
 
-FOUND = Breakdown(
-    name="train.py",
-    program={"script": "train.py", "step": "optimizer.step()", "heap": "keep", "framework": "pytorch", "version": "2"},
-    threads=1,
-    clock="processor and waiting",
-    rounds=20,
-    seconds=1.0,
-    step={"a": 0.1},
-    interval=(0.099, 0.101),
-    cells=(part("net.a forward", 0.06, 6e9, 6e7), part("net.b forward", 0.03), part("net.c forward", 0.0001, 1e9, 1e7)),
-    residual={"a": 0.01},
-    kinds=(Share("gemm", 0.06, 0.06, 0.06, 6e9, "FLOP", 1e11), Share("copy", 0.03, 0.03, 0.03, None, "bytes", None)),
-    modules=(
-        module("net", 0, 0.09),
-        module("net.a", 1, 0.06),
-        module("net.a.x", 2, 0.05),
-        module("net.b", 1, 0.03, "copy"),
-        module("net.b.y", 2, 0.02),
-        module("(data loader)", 0, 0.0005, "data"),
-    ),
-    levels={"a": {"P3": 1.02}},
-    faults={},
-    system={"a": 0.0},
-    closure={"a": {}},
-    ceilings={"flops": 2e11, "bytes": 2e10},
-)
+def tree(made: Breakdown) -> Axes:
+    return one(pictures.draw(noted(made))).axes[0]
 
 
-@pytest.fixture
-def run() -> Run:
-    environment = Environment(
-        "d", {"device": {"model": "a CPU"}}, {}, "python -m macro explain train.py", "2026-11-24T10:00"
-    )
-    return Run(environment, notes=(step.note(FOUND),))
+def test_without_a_step_there_is_no_picture() -> None:
+    assert not pictures.draw(Run(noted().environment))
 
 
 def test_boxes_lie_inside_the_one_above() -> None:
     boxes = {box.module.path: box for box in pictures.boxes(FOUND)}
-    assert set(boxes) == {"net", "net.a", "net.a.x", "net.b", "net.b.y"}  # the loader is under a hundredth
+    assert set(boxes) == {"net", "net.a", "net.a.x", "net.b", "net.b.y", "2 smaller ones"}  # net.b.z is under 1 %
     assert boxes["net.b"].start == pytest.approx(0.06) and boxes["net.b.y"].start == pytest.approx(0.06)
     assert [boxes[x].level for x in ("net", "net.a", "net.a.x")] == [0, 1, 2]
 
 
-def test_the_picture_has_the_records_widths_and_colors(run: Run) -> None:
-    ((slug, figure),) = pictures.draw(run)
-    tree, bars = figure.axes
-    assert slug == "train-py"
-    drawn: list[Any] = list(tree.patches)
-    widths = [round(x.get_width(), 6) for x in drawn]
-    assert widths == [100.0, 90.0, 60.0, 50.0, 30.0, 20.0]
-    assert drawn[4].get_facecolor() != drawn[3].get_facecolor()  # copy and gemm
-    assert [round(x.get_width(), 6) for x in bars.patches] == [60.0, 30.0]
-
-
-def test_the_roofline_has_rows_whose_work_is_known(run: Run) -> None:
-    ((_, figure),) = operations.draw(run)
-    (axes,) = figure.axes
-    (points,) = axes.collections
-    assert points.get_offsets().tolist() == [[100.0, pytest.approx(100.0)]]
-    ceiling = axes.lines[0].get_ydata()
-    assert max(ceiling) == pytest.approx(200.0) and axes.lines[0].get_xdata()[1] == pytest.approx(10.0)
-
-
-def test_points_that_lie_together_share_a_label() -> None:
-    cells = [part(name, 0.02, 2e9, 2e7) for name in "abc"]
-    assert operations.groups(cells, [100.0, 101.0, 10.0], [100.0, 102.0, 100.0]) == [
-        ("a and 1 more", 100.0, 100.0),
-        ("c", 10.0, 100.0),
+def test_what_is_drawn_has_the_records_widths() -> None:
+    drawn = bars(tree(FOUND))
+    assert drawn == [
+        (0, 0.0, 0.1),
+        (1, 0.0, pytest.approx(0.0895)),
+        (2, 0.0, pytest.approx(0.06)),
+        (3, 0.0, pytest.approx(0.05)),
+        (2, pytest.approx(0.06), pytest.approx(0.0295)),
+        (3, pytest.approx(0.06), pytest.approx(0.0095)),
+        (1, pytest.approx(0.0895), pytest.approx(0.0015)),  # both smaller ones
+        (1, pytest.approx(0.091), pytest.approx(0.009)),  # the residual
     ]
+    assert sum(width for row, _, width in drawn if row == 1) == pytest.approx(FOUND.step["a"])
 
 
-def test_without_a_ceiling_there_is_no_roofline(run: Run) -> None:
-    assert not operations.draw(replace(run, notes=(step.note(replace(FOUND, ceilings={})),)))
+def test_boxes_have_the_color_of_their_kind_and_the_key_names_it() -> None:
+    figure = one(pictures.draw(noted(FOUND)))
+    gemm, convolution, copy = (_kinds.COLORS[name] for name in ("gemm", "convolution", "copy"))
+    assert colors(figure.axes[0])[1:] == [gemm, gemm, gemm, convolution, copy, _kinds.OTHER, "#FFFFFF"]
+    (key,) = figure.legends
+    entries = [x.get_text().strip() for x in key.get_texts()]
+    assert entries == ["gemm", "convolution", "copy", "several kinds, or unknown", "residual"]
+    assert [to_hex(x.get_color()).upper() for x in key.get_lines()] == [gemm, convolution, copy, _kinds.OTHER]
 
 
-def test_the_text_says_what_the_record_says(run: Run) -> None:
-    lines = [line.split() for line in step.text(step.of(run)[0]).splitlines()]
-    assert ["gemm", "60.00", "60%", "[60.00,", "60.00]", "100", "GFLOP/s"] in lines
-    assert ["residual", "+10.00", "+10%"] in lines and ["b", "30.00", "30.00", "30%", "copy"] in lines
+def test_a_residual_below_nothing_is_behind_the_plain_step() -> None:
+    less = found(step={"a": 0.085}, residual={"a": -0.006}, interval=(0.084, 0.086))
+    drawn = bars(tree(less))
+    assert drawn[-1] == (0, 0.085, pytest.approx(0.006)) and tree(less).patches[-1].get_hatch()
+    assert sum(width for row, _, width in drawn if row == 0) == pytest.approx(0.091)
+    assert sum(width for row, _, width in drawn if row == 1) == pytest.approx(0.091)
+
+
+def test_the_interval_is_drawn_on_the_plain_step() -> None:
+    line: Any = tree(FOUND).collections[0]
+    assert [x for x, _ in line.get_segments()[0]] == pytest.approx(FOUND.interval)
+
+
+def test_kinds_are_stacked_up_to_the_plain_step() -> None:
+    figure = one(pictures.draw(noted(FOUND)))
+    below = figure.axes[1]
+    drawn = bars(below)
+    assert [width for _, _, width in drawn] == pytest.approx([0.0612, 0.0195, 0.0095, 0.0008, 0.009])
+    assert [start for _, start, _ in drawn[1:]] == pytest.approx([x + width for _, x, width in drawn[:-1]])
+    assert drawn[-1][1] + drawn[-1][2] == pytest.approx(FOUND.step["a"])
+    names = [x.get_text() for x in below.get_yticklabels()]
+    assert names == ["gemm", "convolution", "copy", "data", "residual"]
+    assert colors(below)[:4] == [_kinds.COLORS[name] for name in names[:4]]
+    texts = [x.get_text() for x in below.texts]
+    assert texts == ["61.2 ms, 61 %", "19.5 ms, 20 %", "9.50 ms, 9 %", "800 µs, 1 %", "+9.00 ms, 9 %"]
+    assert below.get_xlabel() == "ms of a step" and below.get_xlim() == figure.axes[0].get_xlim()
+
+
+def test_a_stack_that_is_too_high_goes_back_by_the_residual() -> None:
+    below = one(pictures.draw(noted(found(step={"a": 0.085}, residual={"a": -0.006})))).axes[1]
+    assert bars(below)[-1] == (4, pytest.approx(0.085), pytest.approx(0.006))
+    assert below.texts[-1].get_text() == "−6.00 ms, −7 %"
+
+
+def test_small_kinds_are_one_but_those_that_color_a_box() -> None:
+    small = tuple(share(f"kind {i}", 1e-5) for i in range(5))
+    made = found(kinds=(*FOUND.kinds, *small, share("spin", 1e-6)))
+    boxes = [pictures.Box(module("net", 0, 0.09, "spin"), 0.0, 0)]
+    shown = dict(pictures.kinds(made, boxes))
+    assert list(shown) == ["gemm", "convolution", "copy", "data", "spin", "5 others"]
+    assert shown["5 others"] == pytest.approx(5e-5)
+    assert sum(shown.values()) == pytest.approx(sum(x.a for x in made.kinds))
+
+
+def test_labels_lie_in_their_boxes_and_the_notes_tell_the_others() -> None:
+    long = tuple(module(f"{name}_of_a_long_name", 0, 0.0115, count=3) for name in "pqrstuvw")
+    figure = one(pictures.draw(noted(found(modules=long, residual={"a": 0.008}))))
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    boxes = [bar.get_window_extent() for bar in axes.patches]
+    for text in axes.texts:
+        seen = text.get_window_extent()
+        assert any(box.x0 <= seen.x0 and seen.x1 <= box.x1 and box.y0 <= seen.y0 and seen.y1 <= box.y1 for box in boxes)
+    labels = [text.get_text() for text in axes.texts[1:]]
+    assert labels[0].startswith("p_of") and labels[0].endswith("…\n11.5 ms")
+    assert "Too narrow for name and time: p_of_a_long_name 11.5 ms, q_of" in words(figure).replace("\n", " ")
+
+
+def test_a_text_is_cut_to_its_room() -> None:
+    whole = _room.inches("convolution", 9)
+    assert _room.fitted("convolution", whole, 9) == "convolution"
+    cut = _room.fitted("convolution", whole / 2, 9)
+    assert cut.endswith("…") and "convolution".startswith(cut[:-1]) and _room.inches(cut, 9) <= whole / 2
+    assert not _room.fitted("convolution", 0.1, 9)
+
+
+def test_every_kind_has_a_color_of_its_own() -> None:
+    assert {kind.name for kind in KINDS} == set(_kinds.COLORS)
+    every = {
+        name: [int(x[i : i + 2], 16) for i in (1, 3, 5)] for name, x in {**_kinds.COLORS, "": _kinds.OTHER}.items()
+    }
+    for (name, a), (other, b) in itertools.combinations(every.items(), 2):
+        assert sum(abs(x - y) for x, y in zip(a, b, strict=True)) >= 40, (name, other)
+    assert _kinds.ink(_kinds.COLORS["convolution"]) == "white" != _kinds.ink(_kinds.COLORS["copy"])
+
+
+def test_two_of_a_name_are_two_pictures() -> None:
+    assert [name for name, _ in pictures.draw(noted(FOUND, FOUND))] == ["train-py", "train-py-b"]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        FOUND,
+        found(name=HOSTILE, modules=(module(HOSTILE, 0, 0.09), module(f"{HOSTILE}.{HOSTILE}", 1, 0.08))),
+        found(modules=tuple(module(".".join("abcdefghijklmnop"[: i + 1]), i, 0.091) for i in range(12))),
+        found(modules=tuple(module(f"layer{i}", 0, 0.091 / 70) for i in range(70))),
+        found(kinds=tuple(share(f"unknown: {HOSTILE}{i}", 0.091 / 20) for i in range(20))),
+        found(kinds=(share("gemm", 0.091),), interval=(-0.01, 0.3)),
+        found(modules=(), kinds=(), cells=(), residual={"a": 0.1}),
+        found(step={"a": 0.085}, residual={"a": -0.006}),
+        found(
+            step={"a": 1e-4},
+            interval=(9e-5, 1.1e-4),
+            modules=(module("net", 0, 9e-5),),
+            kinds=(share("gemm", 9e-5),),
+            residual={"a": 1e-5},
+        ),
+    ],
+    ids=["plain", "hostile", "deep", "many", "kinds", "wide", "nothing", "below", "short"],
+)
+def test_no_text_is_cut_or_touches_another(made: Breakdown) -> None:
+    readable(one(pictures.draw(noted(made))))
+
+
+def test_the_text_says_what_the_record_says() -> None:
+    lines = [line.split() for line in step.text(step.of(noted(FOUND))[0]).splitlines()]
+    assert ["gemm", "61.20", "61%", "[61.20,", "61.20]", "100", "GFLOP/s"] in lines
+    assert ["residual", "+9.00", "+9%"] in lines and ["b", "29.50", "29.50", "30%", "convolution"] in lines
     assert lines[-1][0] == "Quality:"
+    assert step.of(noted(replace(FOUND, name="x")))[0].name == "x"

@@ -1,4 +1,4 @@
-"""The colors of kinds of work, the same in every picture: arithmetic is cool, moving is warm, overhead is gray."""
+"""The colors of kinds of work, the same in every picture: arithmetic mostly cool, moving warm, dispatch gray."""
 
 from __future__ import annotations
 

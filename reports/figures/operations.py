@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -46,15 +47,35 @@ def place(cell: Part) -> tuple[float, float]:
 
 
 def spread(heights: Sequence[float], apart: float, low: float, high: float) -> list[float]:
-    """The heights, ascending, moved as little as brings them so far apart between both ends."""
+    """The heights, ascending, so far apart between both ends: halfway from all moved upwards to all moved downwards."""
+    up = _lifted(heights, apart, low, high)
+    down = [-x for x in _lifted([-x for x in reversed(heights)], apart, -high, -low)]
+    return [(x + y) / 2 for x, y in zip(up, reversed(down), strict=True)]
+
+
+def _lifted(heights: Sequence[float], apart: float, low: float, high: float) -> list[float]:
     moved: list[float] = []
     for height in heights:
         moved.append(max([height, low, *(x + apart for x in moved[-1:])]))
-    above = high
-    for i in reversed(range(len(moved))):
-        moved[i] = above = min(moved[i], above)
-        above -= apart
-    return moved
+    return [min(x, high - apart * left) for x, left in zip(moved, reversed(range(len(moved))), strict=True)]
+
+
+def untangled(ends: Sequence[tuple[float, float]], heights: Sequence[float]) -> list[float]:
+    """Which of the heights at 1 each end has a line to, so that no two lines cross: two that do are longer."""
+    chosen = list(heights)
+
+    def length(i: int, height: float) -> float:
+        return math.hypot(1 - ends[i][0], height - ends[i][1])
+
+    pairs = list(itertools.combinations(range(len(chosen)), 2))
+    while crossed := [
+        (i, j)
+        for i, j in pairs
+        if length(i, chosen[j]) + length(j, chosen[i]) < length(i, chosen[i]) + length(j, chosen[j]) - 1e-9
+    ]:
+        i, j = crossed[0]
+        chosen[i], chosen[j] = chosen[j], chosen[i]
+    return chosen
 
 
 def _picture(found: Breakdown, run: Run) -> Figure:
@@ -63,14 +84,14 @@ def _picture(found: Breakdown, run: Run) -> Figure:
     peak = found.ceilings.get("flops")
     title = f"{found.name}: {best.column} reaches {units.scaled(best.rate or 0.0, 'FLOP/s')}"
     if peak and best.rate:
-        title += f", {units.percent(100 * best.rate / peak)} of this machine's multiply-adds"
+        title += f", {units.percent(100 * best.rate / peak)} of the ceiling"
     device = run.environment.facts.get("device")
     model = device.get("model") if isinstance(device, dict) else None
     about = [str(model or "unknown machine"), units.counted(found.threads, "thread"), run.environment.started[:10]]
     notes = [
-        f"A point is a row of at least {units.percent(100 * LEAST)} of the step, the larger the more time it takes, beside its name its share; FLOP and bytes are "
-        "nominal, from shapes. The lines: multiply-adds in fp32, and memory past the caches; what is in a cache may "
-        "be above the latter."
+        f"A point is a row of at least {units.percent(100 * LEAST)} of the step, the larger the more time it takes; "
+        "beside its name its share. FLOP and bytes are nominal, from shapes. The lines: multiply-adds in fp32, and "
+        "memory past the caches; what is in a cache may be above the latter."
     ]
     notes += [f"Not known here: the ceiling of {x}." for x in _unknown(found)]
     figure = _style.Sheet(title, about, _kinds.key([x.column for x in cells]), notes).figure(BODY)
@@ -87,7 +108,8 @@ def _plot(axes: Axes, found: Breakdown, cells: Sequence[Part]) -> None:
     at = [place(x) for x in cells]
     peak, memory = found.ceilings.get("flops"), found.ceilings.get("bytes")
     knee = [peak / memory] if peak and memory else []
-    across, up = [*(x for x, _ in at), *knee], [*(y for _, y in at), *([peak] if peak else [])]
+    across = [*(x for x, _ in at), *knee]
+    up = [*(y for _, y in at), peak or (memory or 0.0) * min(across)]
     left, right = min(across) / ROOM, max(across) * ROOM
     bottom, top = min(up) / ROOM, max(up) * NEAR
     _axes.graduate(axes, False, (left, right), steep=True)
@@ -97,7 +119,9 @@ def _plot(axes: Axes, found: Breakdown, cells: Sequence[Part]) -> None:
     _roof(axes, peak, memory, (left, right))
     sizes = [24 + 400 * x.a / found.step["a"] for x in cells]
     colors = [_kinds.color(x.column) for x in cells]
-    axes.scatter(*zip(*at, strict=True), s=sizes, c=colors, edgecolors="white", linewidths=0.7, zorder=4)
+    axes.scatter(
+        [x for x, _ in at], [y for _, y in at], s=sizes, c=colors, edgecolors="white", linewidths=0.7, zorder=4
+    )
     axes.set_xlabel("FLOP per byte", fontsize=_style.TEXT)
     axes.set_ylabel("GFLOP/s", fontsize=_style.TEXT)
     _labels(axes, found, cells[:LABELS])
@@ -112,19 +136,26 @@ def _roof(axes: Axes, peak: float | None, memory: float | None, ends: tuple[floa
         axes.plot([knee or ends[0], ends[1]], [peak, peak], label="flops", **style)
         axes.annotate(units.scaled(peak, "FLOP/s"), (ends[1], peak), (-2, 3), ha="right", **small)
     if memory:
-        end = knee or ends[1]
+        end = knee or min(ends[1], axes.get_ylim()[1] / memory)
         axes.plot([ends[0], end], [memory * ends[0], memory * end], label="bytes", **style)
         axes.annotate(f"memory {units.scaled(memory, 'B/s')}", (end, memory * end), (6, -14), **small)
 
 
 def _labels(axes: Axes, found: Breakdown, cells: Sequence[Part]) -> None:
-    """In a column to the right, in the order of rates, each with a line to its point."""
-    low, high = (math.log(x) for x in axes.get_ylim())
+    """In a column to the right, each with a line to its point."""
     order = sorted(cells, key=lambda x: x.rate or 0.0)
-    heights = spread([(math.log(place(x)[1]) - low) / (high - low) for x in order], LINE / BODY, 0.03, 0.97)
-    line: dict[str, Any] = {"arrowstyle": "-", "color": _style.SOFT, "linewidth": 0.6, "relpos": (0, 0.5)}
+    across, up = axes.get_xlim(), axes.get_ylim()
+    ends = [(_fraction(x, across), _fraction(y, up)) for x, y in map(place, order)]
+    heights = untangled(ends, spread([y for _, y in ends], LINE / BODY, 0.03, 0.97))
+    line: dict[str, Any] = {"arrowstyle": "-", "color": _style.SOFT, "linewidth": 0.6, "shrinkB": 0}
     style: dict[str, Any] = {"fontsize": POINTS, "color": _style.INK, "va": "center", "annotation_clip": False}
     for cell, height in zip(order, heights, strict=True):
         share = units.percent(100 * cell.a / found.step["a"])
         text = f"{_style.shown(_style.clipped(cell.row, LETTERS))}, {share}"
-        axes.annotate(text, place(cell), (1.03, height), textcoords="axes fraction", arrowprops=line, **style)
+        axes.annotate("", place(cell), (1.02, height), textcoords="axes fraction", arrowprops=line)
+        axes.annotate(text, (1.03, height), xycoords="axes fraction", **style)
+
+
+def _fraction(value: float, ends: tuple[float, float]) -> float:
+    """Of a logarithmic axis."""
+    return math.log(value / ends[0]) / math.log(ends[1] / ends[0])

@@ -1,4 +1,4 @@
-"""One program's step: the tree of its modules as boxes as wide as their time, and its kinds of work, one after another."""
+"""One program's step: the tree of its modules as boxes as wide as their time; and its kinds of work, summed up."""
 
 from __future__ import annotations
 
@@ -20,24 +20,10 @@ LEAST = 0.01  # of the step: narrower boxes are not drawn
 ROW, KIND, FRAME = 0.42, 0.25, 0.85  # inches of a level, of a kind, and around either panel
 KINDS = 12  # at most, beside those that color a box
 POINTS = 7.5  # of letters in boxes
-PAD = 0.07  # inches of a box that no letter takes
-MENTIONED = 8  # boxes without a name that the notes tell
+PAD = 0.05  # inches of a box that no letter takes
+MENTIONED = 8  # boxes without name or time that the notes tell
 HATCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": _style.SOFT, "hatch": "////", "linewidth": 0.8}
 ROWS = "plain step", "modules"
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Of both axes of time: seconds from end to end, and inches."""
-
-    most: float
-    wide: float
-
-    def inches(self, seconds: float) -> float:
-        return seconds * self.wide / self.most
-
-    def seconds(self, inches: float) -> float:
-        return inches * self.most / self.wide
 
 
 @dataclass(frozen=True)
@@ -60,7 +46,7 @@ class Box:
         name = own.path if own.path.startswith("(") or own.depth == 0 else own.path.rpartition(".")[2]
         return f"{name} ×{own.count}" if own.count > 1 else name
 
-    def label(self, scale: Scale) -> str:
+    def label(self, scale: _room.Scale) -> str:
         """Name and below it the time where they fit, else the name, cut or left out."""
         room, time = scale.inches(self.width) - PAD, units.seconds(self.width)
         name = _room.fitted(self.name, room, POINTS)
@@ -95,7 +81,7 @@ def boxes(found: Breakdown) -> list[Box]:
     least = LEAST * found.step["a"]
     small = [box.width for box in placed if box.level == 0 and box.width < least]
     wide = [box for box in placed if box.width >= least]
-    rest = Module(f"{len(small)} smaller", 0, 1, {"": sum(small)}, "")
+    rest = Module(f"{len(small)} smaller ones", 0, 1, {"": sum(small)}, "")
     return [*wide, Box(rest, ends[0] - sum(small), 0)] if small else wide
 
 
@@ -114,7 +100,7 @@ def _picture(found: Breakdown, run: Run) -> Figure:
     names = [_style.clipped(name, 30) for name, _ in bars]
     most = 1.02 * max(found.step["a"], found.interval[1], *(box.start + box.width for box in placed))
     room = _style.WIDTH - 0.4 - max(_room.inches(name, _style.SMALL) for name in [*names, *ROWS])
-    scale = Scale(most, room)
+    scale = _room.Scale(most, room)
     levels = 1 + max((box.level for box in placed), default=0)
     order = [name for name, _ in bars]
     colors = sorted((box.module.column for box in placed), key=lambda x: order.index(x) if x in order else len(order))
@@ -139,11 +125,15 @@ def _hatch() -> Any:
 
 def _title(found: Breakdown) -> str:
     title = f"A step of {found.name} takes {units.seconds(found.step['a'])}"
-    return f"{title}, {_share(found, found.kinds[0].a)} of it {found.kinds[0].name}" if found.kinds else title
+    return (
+        f"{title}, {_share(found, found.kinds[0].a)} of it {_style.clipped(found.kinds[0].name, 34)}"
+        if found.kinds
+        else title
+    )
 
 
 def _share(found: Breakdown, seconds: float) -> str:
-    return units.percent(100 * seconds / found.step["a"]).replace("-", "−")
+    return units.percent(round(100 * seconds / found.step["a"])).replace("-", "−")
 
 
 def _about(found: Breakdown, run: Run) -> list[str]:
@@ -158,21 +148,23 @@ def _about(found: Breakdown, run: Run) -> list[str]:
     ]
 
 
-def _notes(found: Breakdown, placed: Sequence[Box], scale: Scale) -> list[str]:
+def _notes(found: Breakdown, placed: Sequence[Box], scale: _room.Scale) -> list[str]:
     notes = [
         "The bar on top is the plain step with its interval, boxes are of watched ones, and nothing is rescaled: they "
         f"differ by the residual, {units.signed(found.residual['a'])}. A box has the color of the kind that takes "
         "most of it. What is blank below a box is its own, or in boxes under 1 % of the step."
     ]
-    bare = [box for box in placed if not box.label(scale)]
+    bare = sorted((box for box in placed if f"{box.name}\n" not in box.label(scale)), key=lambda box: -box.width)
     if bare:
-        told = ", ".join(f"{box.module.path} {units.seconds(box.width)}" for box in bare[:MENTIONED])
+        told = ", ".join(
+            f"{_style.clipped(box.module.path, 48)} {units.seconds(box.width)}" for box in bare[:MENTIONED]
+        )
         more = f" and {len(bare) - MENTIONED} more" if len(bare) > MENTIONED else ""
-        notes.append(f"Too narrow for a name: {told}{more}.")
+        notes.append(f"Too narrow for name and time: {told}{more}.")
     return notes
 
 
-def _tree(axes: Axes, found: Breakdown, placed: Sequence[Box], scale: Scale) -> None:
+def _tree(axes: Axes, found: Breakdown, placed: Sequence[Box], scale: _room.Scale) -> None:
     """The plain step on top, the outermost modules below it, the residual behind the shorter of both."""
     whole, residual = found.step["a"], found.residual["a"]
     _box(axes, 0, 0.0, whole, facecolor=_style.GUIDE, edgecolor=_style.SOFT, linewidth=0.8)
@@ -195,7 +187,7 @@ def _tree(axes: Axes, found: Breakdown, placed: Sequence[Box], scale: Scale) -> 
     end = max((box.start + box.width for box in placed if box.level == 0), default=0.0)
     row, start = (1, end) if residual > 0 else (0, whole)
     _box(axes, row, start, abs(residual), **HATCHED)
-    ends = [max(0.0, x) for x in found.interval]
+    ends = max(0.0, found.interval[0]), found.interval[1]
     axes.hlines([0.24], *ends, color=_style.INK, linewidth=1.2, zorder=4)
     axes.vlines(ends, 0.16, 0.32, color=_style.INK, linewidth=1.2, zorder=4)
     _axes.ticks(axes.yaxis, range(len(ROWS)), ROWS)
@@ -210,7 +202,7 @@ def _box(axes: Axes, row: int, start: float, width: float, **style: Any) -> None
     axes.barh([row], [width], left=start, height=0.9, zorder=2, **style)
 
 
-def _bars(axes: Axes, found: Breakdown, bars: Sequence[tuple[str, float]], scale: Scale) -> None:
+def _bars(axes: Axes, found: Breakdown, bars: Sequence[tuple[str, float]], scale: _room.Scale) -> None:
     """Each from where the one before ends; the residual leads to the plain step."""
     at = 0.0
     for i, (name, value) in enumerate(bars):
@@ -225,7 +217,7 @@ def _bars(axes: Axes, found: Breakdown, bars: Sequence[tuple[str, float]], scale
     axes.set_ylim(len(bars) - 0.4, -0.6)
 
 
-def _beside(axes: Axes, row: int, ends: Sequence[float], label: str, scale: Scale) -> None:
+def _beside(axes: Axes, row: int, ends: Sequence[float], label: str, scale: _room.Scale) -> None:
     """Behind the bar, before it, or in it, where there is room first."""
     room = scale.seconds(_room.inches(label, _style.SMALL) + 0.2)
     at, side = (ends[1], "left") if ends[1] + room <= scale.most else (ends[0], "right")
@@ -236,6 +228,8 @@ def _beside(axes: Axes, row: int, ends: Sequence[float], label: str, scale: Scal
     inside = at == ends[1] and side == "right"
     color = _kinds.ink(to_hex(axes.patches[-1].get_facecolor())) if inside else _style.INK
     style: dict[str, Any] = {"fontsize": _style.SMALL, "color": color, "va": "center", "zorder": 5}
+    if not inside:
+        style["bbox"] = {"facecolor": "white", "linewidth": 0, "pad": 1}
     offset = 5 if side == "left" else -5
     axes.annotate(label, (at, row), (offset, 0), textcoords="offset points", ha=side, **style)
 

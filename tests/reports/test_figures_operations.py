@@ -63,6 +63,8 @@ def test_both_ceilings_meet_at_their_knee() -> None:
 def test_one_ceiling_is_drawn_alone(known: str, missing: str) -> None:
     made = found(ceilings={known: FOUND.ceilings[known]})
     assert list(lines(made)) == [known]
+    assert ("memory 20.0 GB/s" if known == "bytes" else "200 GFLOP/s") in words(one(operations.draw(noted(made))))
+    assert lines(made)[known][1][1] <= axes(made).get_ylim()[1] * (1 + 1e-9)
     assert f"Not known here: the ceiling of {missing}." in words(one(operations.draw(noted(made))))
 
 

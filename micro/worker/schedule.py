@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 FIRST, EARLY = stats.FEWEST, 4  # no interval is given before so many rounds; of them so many are witnesses of each case
-# Of a first look one visit in so many too, up to a number: what goes wrong in every fifth call, from the 60th on, is
-# seen by that in 10 contests of 10 of 64 rounds; by 5 witnesses it was in 4 of 10.
-OFTEN, MOST = 2, 24
+# Of a first look of many rounds, which are short, one visit in so many too, up to a number: what goes wrong in every
+# fifth call, from the 60th on, is seen by that in 10 contests of 10 of 64 rounds; by 5 witnesses it was in 4 of 10.
+MANY, OFTEN, MOST = 32, 2, 24
 SHARE = 0.02  # of the time of the rounds
 FREE = 0.004  # seconds that witnesses may take of however short a contest
 SHORT = 4  # launches of a visit all of which are looked at
@@ -57,8 +57,10 @@ class Schedule:
 
     def _early(self) -> set[int]:
         """Before the first look is over."""
-        often = min(MOST, self._first // OFTEN)
-        return {*self._rng.permutation(FIRST)[:EARLY].tolist(), *self._rng.permutation(self._first)[:often].tolist()}
+        early = set(self._rng.permutation(FIRST)[:EARLY].tolist())
+        often = min(MOST, self._first // OFTEN) if self._first >= MANY else 0
+        others = [number for number in self._rng.permutation(self._first).tolist() if number not in early]
+        return early | set(others[:often])
 
     def _more(self) -> int:
         """So many that may be made beside them."""

@@ -180,10 +180,10 @@ def explained(column: str | None, row: str = "fc2 wgrad", size: float = 0.1) -> 
 @pytest.mark.parametrize(
     ("document", "right"),
     [
-        (explained("idle"), True),
-        (explained("idle", size=0.109), True),
-        (explained("idle", size=0.112), False),
-        (explained("idle", row="fc3 wgrad"), False),
+        (explained("waiting"), True),
+        (explained("waiting", size=0.109), True),
+        (explained("waiting", size=0.112), False),
+        (explained("waiting", row="fc3 wgrad"), False),
         (explained("gemm"), False),
         (explained(None), False),
     ],
@@ -196,7 +196,7 @@ def test_runs_with_and_without_an_injection_are_counted(monkeypatch: pytest.Monk
     """Of the first kind, `sleep`, one is found; of the others none is; nothing is named where nothing is."""
 
     def explanation(draw: soak_explain.Draw) -> dict[str, Any]:
-        return explained("idle" if draw.what else None, f"{draw.layer} wgrad")
+        return explained("waiting" if draw.what else None, f"{draw.layer} wgrad")
 
     monkeypatch.setattr(soak_explain, "explanation", explanation)
     *draws, found, quiet = soak_explain.figures(draws=2, empty=3)

@@ -32,7 +32,7 @@ from micro.worker import check as checking
 from micro.worker.evidence import how_far
 from micro.worker.host import Host
 from micro.worker.process import Workers
-from micro.worker.schedule import EARLY, FIRST, MOST, OFTEN, SHARE, Schedule
+from micro.worker.schedule import EARLY, FIRST, MANY, MOST, OFTEN, SHARE, Schedule
 from micro.worker.timed import Timed
 from micro.worker.watch import Watch
 from micro.worker.witness import prepared, taken
@@ -235,7 +235,8 @@ def test_every_look_has_witnesses_and_more_where_they_cost_little(first_look: in
             assert len(rounds & set(range(FIRST))) >= EARLY
             for look in later:
                 assert rounds & set(range(look, 2 * look))
-            assert len(rounds & set(range(first_look))) >= min(MOST, first_look // OFTEN)
+            often = min(MOST, first_look // OFTEN) if first_look >= MANY else 0
+            assert len(rounds & set(range(first_look))) == EARLY + often
             assert len([number for number in rounds if number >= max(first_look, FIRST)]) == len(later)
     schedule.made, schedule.spent, schedule.timed = 10, 1e-3, 1.0  # 1e-4 each
     more = schedule.visits([0], 256, 256)[0]

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Problem
     from kernels.variant import Variant
     from micro.worker.kernels import Kernels
-    from micro.worker.speed import Speed
+    from micro.worker.schedule import out_of_step
+from micro.worker.speed import Speed
 
 CANARIES, STEPWISE = 8, 3  # of each small one at the start of a look; where a visit takes milliseconds
 COLD_SHARE = 4  # cold operands rotate through so many last-level caches
@@ -40,7 +41,6 @@ DEAR = 1e6  # operations or bytes whose reference takes long
 SHORT = 1e-6  # seconds of a call of which the loop around it is more than a few thousandths
 TRIES = 4  # visits of a case alone that show whether it is the one that changes what all share
 AT_ONCE = 1.2  # times the wall: so much processor time of a case of one thread is that of several, on a core each
-OUT_OF_STEP = 1 / 8  # share of visits that have an untimed launch more
 HOT = 0.01  # share of a look's time with the clock held down for heat that rejects the look
 
 
@@ -390,15 +390,6 @@ class OpenContest:
             times = self.visit([entry], [0] * count, [offset] * count, self._captured)
             medians[entry.problem.name] = float(np.median(times.wall if np.isnan(times.cpu).any() else times.cpu))
         return medians
-
-
-def out_of_step(entries: Sequence[Timed], which: Sequence[int]) -> list[int]:
-    """Untimed launches beyond a case's own, by visit, at random: else a kernel that is wrong in every fifth call would
-    be so in no timed one, where a visit has five."""
-    import numpy as np
-
-    drawn = np.random.default_rng().random(len(which)) < OUT_OF_STEP
-    return [int(more and entries[case].warm > 0) for case, more in zip(which, drawn, strict=True)]
 
 
 def _nothing() -> Launch:

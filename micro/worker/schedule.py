@@ -11,10 +11,13 @@ from reports import stats
 if TYPE_CHECKING:
     import numpy as np
 
+    from micro.worker.timed import Timed
+
 FIRST, EARLY = stats.FEWEST, 4  # no interval is given before so many rounds; of them so many are witnesses of each case
 # Of a first look of many rounds, which are short, one visit in so many too, up to a number: what goes wrong in every
 # fifth call, from the 60th on, is seen by that in 10 contests of 10 of 64 rounds; by 5 witnesses it was in 4 of 10.
 MANY, OFTEN, MOST = 32, 2, 24
+OUT_OF_STEP = 1 / 8  # share of visits that have an untimed launch more
 SHARE = 0.02  # of the time of the rounds
 FREE = 0.004  # seconds that witnesses may take of however short a contest
 SHORT = 4  # launches of a visit all of which are looked at
@@ -72,3 +75,12 @@ class Schedule:
     def launches(self, count: int) -> list[int]:
         """Which of a visit's launches are looked at."""
         return list(range(count)) if count <= SHORT else [int(self._rng.integers(count))]
+
+
+def out_of_step(entries: Sequence[Timed], which: Sequence[int]) -> list[int]:
+    """Untimed launches beyond a case's own, by visit, at random: else a kernel that is wrong in every fifth call would
+    be so in no timed one, where a visit has five."""
+    import numpy as np
+
+    drawn = np.random.default_rng().random(len(which)) < OUT_OF_STEP
+    return [int(more and entries[case].warm > 0) for case, more in zip(which, drawn, strict=True)]

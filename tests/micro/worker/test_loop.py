@@ -20,8 +20,8 @@ from kernels.ops.gemm.problem import Gemm
 from micro.planning.contest import Case
 from micro.planning.protocol import VISIT
 from micro.worker import run_queue, visits
-from micro.worker.contest import out_of_step
 from micro.worker.host import Host
+from micro.worker.schedule import out_of_step
 
 ENOUGH = 0.02  # seconds of processor time
 READINGS = 32  # of its clocks, by which the loop knows what they cost

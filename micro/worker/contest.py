@@ -22,6 +22,7 @@ from micro.worker.canaries import canaries
 from micro.worker.counters import Counters, page_faults
 from micro.worker.layout import Layout
 from micro.worker.messages import ContestCost, RoundBatch
+from micro.worker.schedule import out_of_step
 from micro.worker.timed import UNTOLD, Timed, launches, told
 from micro.worker.watch import Overwritten, Watch
 from micro.worker.witness import Witness, watched
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Problem
     from kernels.variant import Variant
     from micro.worker.kernels import Kernels
-    from micro.worker.schedule import out_of_step
 from micro.worker.speed import Speed
 
 CANARIES, STEPWISE = 8, 3  # of each small one at the start of a look; where a visit takes milliseconds

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Problem
     from kernels.variant import Variant
     from micro.worker.kernels import Kernels
-from micro.worker.speed import Speed
+    from micro.worker.speed import Speed
 
 CANARIES, STEPWISE = 8, 3  # of each small one at the start of a look; where a visit takes milliseconds
 COLD_SHARE = 4  # cold operands rotate through so many last-level caches

@@ -62,8 +62,8 @@ def _columns(events: Sequence[Event]) -> dict[str, list[Any]]:
         columns["name"].append(names.setdefault(event.name, len(names)))
         columns["start"].append(event.start - before)
         columns["end"].append(event.end - event.start)
-        for field in Event._fields[3:]:
-            columns[field].append(getattr(event, field))
+        for field, value in zip(Event._fields[3:], event[3:], strict=True):
+            columns[field].append(value)
         before = event.start
     return {**columns, "names": list(names)}
 

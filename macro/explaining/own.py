@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from kernels.errors import UsageError
 from macro.explaining.own_request import RECORDING, OwnRequest, request
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from macro.watching.script import Script
     from micro.planning.options import Outputs
     from reports.record import Note, Run
+    from reports.store import RunFile
 
 FIRST = 2  # times as many rounds as at the last first answer until the next one
 
@@ -39,26 +41,66 @@ def _explain(asked: OwnRequest, say: Callable[[str], None]) -> int:
     with ExitStack() as stack:
         if outputs.output is not None and outputs.output.suffix == RECORDING:
             outputs = replace(outputs, output=outputs.output.with_suffix(".jsonl"))
+        paths = _paths(asked, outputs)
         streams = open_outputs(outputs, stack)
         environment = machine.environment([open_device("cpu")], machine.command_line())
         file = open_run_file(outputs.output, environment)
-        stack.callback(file.close)
-        recordings, took, code = _recordings(asked, outputs, say)
+        begun = outputs.output.stat().st_size if outputs.output is not None else 0
+        stack.callback(_leave, file, outputs.output, begun)
+        recordings, took, code = _recordings(asked, outputs, paths, say)
         notes = _notes(asked, recordings, took, say)
-        for note in notes:
-            file.append(note)
+        if not _wrote(file, notes):
+            code, outputs = code or 1, replace(outputs, output=None)
         return say_all(replace(file.run, notes=tuple(notes)), outputs, streams) or code
 
 
-def _recordings(asked: OwnRequest, outputs: Outputs, say: Callable[[str], None]) -> tuple[list[Recording], float, int]:
-    """Read, or made now and kept beside the run file; seconds that it took; the exit code."""
+def _paths(asked: OwnRequest, outputs: Outputs) -> list[Path | None]:
+    """Of the recordings that will be made. Raises UsageError where one is there already."""
+    from macro.watching import kg
+
+    count, output = len(asked.scripts), outputs.output
+    if output is None or (output.exists() and not output.is_file()):  # /dev/null has nothing beside it
+        return []
+    paths = [kg.beside(output, i, count) for i in range(count)]
+    for path in paths:
+        if path.exists():
+            raise UsageError(f"-o {path}: there is something in it already: name another file")
+    return list(paths)
+
+
+def _leave(file: RunFile, path: Path | None, begun: int) -> None:
+    """A file to which nothing was added would be in the way of the next try."""
+    file.close()
+    if path is not None and path.is_file() and path.stat().st_size == begun:
+        path.unlink()
+
+
+def _wrote(file: RunFile, notes: Sequence[Note]) -> bool:
+    """Whether the run file has room for them: where not, that costs it alone."""
+    from reports.store import Unwritable
+
+    try:
+        for note in notes:
+            file.append(note)
+    except Unwritable as error:
+        _unwritten(str(error).partition(";")[0])
+        return False
+    return True
+
+
+def _unwritten(why: str) -> None:
+    print(f"macro explain: {why}", file=sys.stderr)
+
+
+def _recordings(
+    asked: OwnRequest, outputs: Outputs, paths: list[Path | None], say: Callable[[str], None]
+) -> tuple[list[Recording], float, int]:
+    """Read, or made now and kept in `paths`; seconds that it took; the exit code."""
     from macro.watching import kg
 
     began = time.monotonic()
     if asked.recordings:
         return [kg.read(path) for path in asked.recordings], 0.0, 0
-    count = len(asked.scripts)
-    paths = [kg.beside(outputs.output, i, count) for i in range(count)] if outputs.output else []
     whole: list[Recording] = []
     code = 0
     for run in range(asked.runs):
@@ -68,9 +110,9 @@ def _recordings(asked: OwnRequest, outputs: Outputs, say: Callable[[str], None])
         if code:
             break
     _keep([], paths, whole)
-    for path in paths:
+    for path in filter(None, paths):
         say(f"recording: {path}")
-    return whole, time.monotonic() - began, code
+    return whole, time.monotonic() - began, code or int(None in paths)
 
 
 def _forecast(asked: OwnRequest) -> str:
@@ -86,12 +128,17 @@ def _joined(whole: Sequence[Recording], more: Sequence[Recording]) -> list[Recor
     return [replace(one, processes=[*one.processes, *other.processes], ended=other.ended) for one, other in pairs]
 
 
-def _keep(whole: Sequence[Recording], paths: Sequence[Path], recordings: Sequence[Recording]) -> None:
-    """What was seen so far, beside the run file. Raises UsageError."""
+def _keep(whole: Sequence[Recording], paths: list[Path | None], recordings: Sequence[Recording]) -> None:
+    """What was seen so far, beside the run file; a path that cannot be written is told, and taken out."""
     from macro.watching import kg
 
-    for path, recording in zip(paths, _joined(whole, recordings), strict=False):
-        kg.write(recording, path)
+    for i, (path, recording) in enumerate(zip(paths, _joined(whole, recordings), strict=False)):
+        try:
+            if path is not None:
+                kg.write(recording, path)
+        except UsageError as error:
+            _unwritten(str(error))
+            paths[i] = None
 
 
 def _watched(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from kernels import heap
-from kernels.errors import LaunchError, UsageError
+from kernels.errors import LaunchError, Unavailable, UsageError
 from macro.timing.turns import FEWEST, HANGS
 from macro.watching import perf
 from macro.watching.perf import Sampler
@@ -32,6 +32,7 @@ AGAIN = 6  # times at most that a block is taken in which memory grew
 TRACED = 3  # blocks with everything, before any counts
 STARTED = 6  # blocks on the heap that the program starts with
 ENDING = 20.0  # seconds for a script to clean up
+ENDS = {"failed": "the script failed: ", "profiler": "", "unseen": "watching it failed: "}  # by how it did; its reason
 Say: TypeAlias = Callable[[str], None]
 MARK = (
     "mark it with two lines, `from kernelgap import step` and `with step():` around each step (python -m macro explain "
@@ -59,7 +60,9 @@ def watch(
                 with look.told():
                     look.begin()
                     looks.append(look)
-                    if not perf.missing():
+                    if (missing := perf.missing()) and not look.torch:
+                        raise Unavailable(f"{script.name}: it has no PyTorch, so that perf alone can tell: {missing}")
+                    if not missing:
                         look.sampler = Sampler(program.pid, folder)
                         stack.callback(look.sampler.close)
                     look.settle()
@@ -122,18 +125,16 @@ class Look:
 
     def begin(self) -> None:
         """Until its first steps are over. Raises Ended, UsageError."""
-        end = time.monotonic() + self.script.patience
+        end, held = time.monotonic() + self.script.patience, False
         while (message := self._message(end)) is not None and message["kind"] != "hello":
             self.torch |= message["kind"] == "torch"
+            held |= message["kind"] == "held"
             if message["kind"] == "hint":
                 self.say(message["text"])
         if message is None:
             self.program.close()
-            why = " and no module was called" if self.torch else ", nor was torch imported"
-            raise UsageError(
-                f"{self.script.name}: no step within {self.script.patience:.0f} s: no optimizer has stepped{why}: "
-                f"{MARK}; --wait 5m waits longer"
-            )
+            why = _unseen(self.script, self.torch, held)
+            raise UsageError(f"{self.script.name}: no step within {self.script.patience:.0f} s: {why}")
         self.torch |= message["framework"] == "pytorch"
         self.one_thread = message["threads"] == 1
         facts = {name: value for name, value in message.items() if name not in ("kind", "seq", "t_mono_ns")}
@@ -155,7 +156,7 @@ class Look:
         except Died as error:
             raise Ended("failed", str(error)) from None
         if message is not None and message["kind"] == "ended":
-            raise Ended(message["how"], message["reason"])
+            raise Ended(message["how"], message["reason"], message.get("steps", 0))
         return message
 
     def _ask(self, kind: str, patience: float, **request: Any) -> dict[str, Any]:
@@ -298,9 +299,7 @@ class Look:
     def over(self, end: Ended) -> None:
         """The script ended before it was asked to: what was seen counts where it is enough. Raises SuiteError."""
         rounds = len(self.watched.levels.get("P3", [])) + len(self.unread)
-        self.recording.ended = (
-            f"the script failed: {end.reason}" if end.how == "failed" else "the script ended by itself"
-        )
+        self.recording.ended = ENDS[end.how] + end.reason if end.how in ENDS else "the script ended by itself"
         if end.how == "usage":
             raise UsageError(end.reason)
         if not rounds:
@@ -326,12 +325,29 @@ def _system(reply: Mapping[str, Any]) -> float:
     return float(sum(system for _, _, _, system, _ in steps)) * 1e-9 / len(steps)
 
 
+def _unseen(script: Script, torch: bool, held: bool) -> str:
+    """Why no step was seen."""
+    if held:
+        return "its own torch.profiler.profile is on: run it without, or --wait 5m waits until that has stopped"
+    if script.step and ":" in script.step:
+        return f"--step {script.step} was not called so often; --wait 5m waits longer"
+    why = " and no module was called" if torch else ", nor was torch imported"
+    return f"no optimizer has stepped{why}: {MARK}; --wait 5m waits longer"
+
+
 def _why(end: Ended, program: Mapping[str, Any]) -> str:
+    reason = f": {end.reason}" if end.reason else ""
     if end.how == "failed":
         missing = " (--python PATH names the interpreter that has it)" if "ModuleNotFoundError" in end.reason else ""
-        return f"it fails before a step was watched: {end.reason}{missing}"
-    stepped = "after a few steps" if program else "without a step that could be told"
-    return f"it ended {stepped}{f': {end.reason}' if end.reason else ''}: {MARK}"
+        return f"it fails before a step was watched{reason}{missing}"
+    if end.how in ENDS:
+        return f"it cannot be watched{reason}"
+    if program or end.steps:
+        steps = "" if program else f" ({counted(end.steps, 'step')})"
+        return f"it ended before enough of its steps were watched{steps}{reason}: let it run for longer, more epochs"
+    if reason:
+        return f"it ended before a step was watched{reason} (its own words stand behind --)"
+    return f"it ended without a step that could be told: {MARK}"
 
 
 def _events(reply: Mapping[str, Any]) -> list[Event]:

@@ -49,7 +49,7 @@ class Program(JsonChild):
     def __init__(self, script: Script, folder: Path, output: IO[bytes], errors: IO[bytes]) -> None:
         job = folder / f"script-{len(list(folder.glob('script-*.json')))}.json"
         about = {"script": str(script.path), "arguments": list(script.arguments), "step": script.step}
-        job.write_text(json.dumps({**about, "stop": script.stop}), "utf-8")
+        job.write_text(json.dumps({**about, "stop": script.stop, "wait": script.patience}), "utf-8")
         environment = os.environ | perf.NAMED | {"KINETO_LOG_LEVEL": "6"} | heap.variables(script.heap or "default")
         if script.threads is not None:
             environment |= dict.fromkeys(POOLS, str(script.threads))
@@ -68,8 +68,9 @@ class Program(JsonChild):
 
 
 class Ended(Exception):
-    """The script has ended by itself, or failed. `how`: words of the runner; `reason`: why, where it failed."""
+    """The script has ended by itself, or failed. `how`: words of the runner; `reason`: why, where it failed; `steps`
+    that were seen before any was watched."""
 
-    def __init__(self, how: str, reason: str) -> None:
+    def __init__(self, how: str, reason: str, steps: int = 0) -> None:
         super().__init__(reason)
-        self.how, self.reason = how, reason
+        self.how, self.reason, self.steps = how, reason, steps

@@ -7,6 +7,7 @@ one is waited for, and instruments are set up or taken away; no step's clocks ha
 import json
 import os
 import resource
+import threading
 import time
 
 import knock_out  # beside this file
@@ -89,6 +90,18 @@ class Blocks(object):
         if not self.later:
             self._start()
 
+    def give_up(self, how, reason):
+        """The program is watched no more: the driver is told why. Raises what ends it."""
+        self.request = None
+        try:
+            self._stop_looking()
+        except Exception:  # nothing more can be done about what fails already
+            pass
+        self.channel.send("ended", how=how, reason=reason, code=1)
+        self.requests.readline()  # what perf saw has names as long as this process is there
+        self.over = True
+        self._over()
+
     def _start(self):
         request, self.later = self.request, False
         if request["spans"] and self.spans:
@@ -144,6 +157,8 @@ class Blocks(object):
         if self.stop == "exit" or self.raised >= STOPS:
             os._exit(0)
         self.raised += 1
+        if threading.current_thread() is not threading.main_thread():
+            raise SystemExit  # of which a thread tells nothing
         raise Enough
 
 

@@ -4,40 +4,67 @@ Standard library and torch alone, in the style of Python 3.6. `blocks.begin()` a
 `ready(how)` once, when enough steps have warmed up.
 """
 
+import functools
 import gc
 import importlib
+import inspect
 import os
 import time
+import weakref
 
 import names  # beside this file
 import torch_watch
 
 WARM = 3  # steps
-MANY = 50  # steps of the others, after which an optimizer that never stepped is not waited for
+MANY, LONG = 50, 10.0  # steps of the others, or seconds, after which an optimizer that never stepped isn't waited for
 SOON = 1.0  # seconds of warming up, at least, where steps are short
 
 
+def untraced(function):
+    """One that the compiler of PyTorch calls as it is, where it compiles what calls that."""
+    function._torchdynamo_disable = True
+    function._torchdynamo_disable_msg = "kernelgap looks at it"
+    return function
+
+
 class Boundary(object):
-    """`ready()` answers the driver, and waits for the first block."""
+    """`ready(how)` answers the driver, and waits for the first block. `how` a step ends: once enough have ended in one
+    way, no other counts."""
 
     def __init__(self, blocks, ready):
         self.blocks, self._ready, self.pid = blocks, ready, os.getpid()
-        self.calls, self.began, self.is_ready = 0, None, False
+        self.counts, self.began, self.how = {}, None, None
+        self.held = lambda: False  # whether a profiler of the script's own is on
 
-    def begin(self):
-        if self.is_ready:
+    @property
+    def is_ready(self):
+        return self.how is not None
+
+    @property
+    def calls(self):
+        """Steps that have ended, in the most usual way."""
+        return max(self.counts.values()) if self.counts else 0
+
+    def begin(self, how):
+        if self.how == how:
             self.blocks.begin()
 
     def end(self, how):
         """A step has ended."""
-        if os.getpid() != self.pid:
+        if os.getpid() != self.pid or self.how not in (None, how):
             return
+        try:
+            self._end(how)
+        except Exception as error:
+            self.blocks.give_up("unseen", "%s: %s" % (type(error).__name__, " ".join(str(error).split())))
+
+    def _end(self, how):
         if self.is_ready:
             self.blocks.end()
             return
-        self.calls, self.began = self.calls + 1, self.began or time.time()
-        if self.calls >= WARM and time.time() - self.began > SOON:
-            self.is_ready = True
+        self.counts[how], self.began = self.counts.get(how, 0) + 1, self.began or time.time()
+        if self.counts[how] >= WARM and time.time() - self.began > SOON and not self.held():
+            self.how = how
             self._ready(how)
 
 
@@ -48,7 +75,9 @@ class Optimizers(object):
         self.torch, self.boundary = torch, boundary
         self.library = names.library_folders()
         self.counts, self.objects, self.names, self.spans = {}, {}, {}, {}
-        self.chosen, self.depth, self.total, self.stopped = None, 0, 0, False
+        self.chosen, self.how, self.open, self.total = None, None, [], 0
+        self.others, self.began = None, time.time()  # all that are there; when any stepped first
+        self.ends = True  # steps: not where the script marks them
 
     def install(self):
         """Raises AttributeError before PyTorch 2.1."""
@@ -62,25 +91,40 @@ class Optimizers(object):
         for handle in self.handles:
             handle.remove()
 
+    @untraced
     def before(self, optimizer, args, kwargs):
-        self.depth += 1
-        if self.depth == 1 and os.getpid() == self.boundary.pid:
+        if os.getpid() != self.boundary.pid:
+            return
+        self._leave(optimizer)  # where its last step raised
+        self.open.append(id(optimizer))
+        if len(self.open) == 1:
             span = torch_watch.fast(self.torch, torch_watch.UPDATE + self.name(optimizer))
             self.spans[id(optimizer)] = span
             span.__enter__()
 
+    @untraced
     def after(self, optimizer, args, kwargs):
-        self.depth = max(0, self.depth - 1)
-        if self.depth or os.getpid() != self.boundary.pid:
+        if os.getpid() != self.boundary.pid:
             return
+        self._leave(optimizer)
+        if self.open:
+            return
+        if self.chosen is None:
+            self._count(optimizer)
+        elif self.objects[self.chosen]() is None:  # a new one for each epoch, or fold
+            self.chosen, self.objects[id(optimizer)] = id(optimizer), weakref.ref(optimizer)
+        if self.chosen == id(optimizer) and self.ends:
+            self.how = self.how or "%s.step()" % self.name(optimizer)
+            self.boundary.end(self.how)
+            self.boundary.begin(self.how)
+
+    def _leave(self, optimizer):
+        """It is in no step, nor is what was called inside of it."""
+        if id(optimizer) in self.open:
+            del self.open[self.open.index(id(optimizer)) :]
         span = self.spans.pop(id(optimizer), None)
         if span is not None:
             span.__exit__(None, None, None)
-        if self.chosen is None:
-            self._count(optimizer)
-        if self.chosen == id(optimizer):
-            self.boundary.end("%s.step()" % self.name(optimizer))
-            self.boundary.begin()
 
     def name(self, optimizer):
         if id(optimizer) not in self.names:
@@ -90,25 +134,32 @@ class Optimizers(object):
 
     def _count(self, optimizer):
         """Choose when each has stepped, or a long time has passed without."""
+        if not self.total:
+            self.began = time.time()
         self.counts[id(optimizer)] = self.counts.get(id(optimizer), 0) + 1
-        self.objects[id(optimizer)] = optimizer
+        self.objects[id(optimizer)] = weakref.ref(optimizer)
         self.total += 1
         least = min(self.counts, key=self.counts.get)
-        others = self._unstepped() if self.counts[least] == 2 and self.total < MANY else 0
-        if self.counts[least] >= 2 and not others:
+        if self.counts[least] < 2:
+            return
+        if self.others is None:
+            self.others = self._all()
+        waits = self.total < MANY and time.time() < self.began + LONG
+        if not waits or not self.others - set(self.counts):
             self.chosen = least
 
-    def _unstepped(self):
-        """Optimizers that are there and have not stepped yet."""
+    def _all(self):
+        """The optimizers that are there."""
         kind = self.torch.optim.Optimizer
-        return sum(1 for one in gc.get_objects() if issubclass(type(one), kind) and id(one) not in self.counts)
+        return set(id(one) for one in gc.get_objects() if issubclass(type(one), kind))
 
 
 class Forward(object):
-    """Without an optimizer: a step is from the end of one call of the outermost module to the end of the next."""
+    """Without an optimizer: a step is from the end of one call of the outermost module to the end of the next.
+    `alone()`: whether nothing else has ended a step by now."""
 
-    def __init__(self, torch, boundary):
-        self.torch, self.boundary, self.handles = torch, boundary, []
+    def __init__(self, torch, boundary, alone):
+        self.torch, self.boundary, self.alone, self.handles = torch, boundary, alone, []
         self.depth, self.calls, self.root, self.paths = 0, {}, None, torch_watch.Modules(torch)
 
     def install(self):
@@ -145,20 +196,35 @@ class Forward(object):
         return any(True for _ in module.parameters()) or max(self.calls.values()) > MANY
 
     def _step(self, path):
-        if not self.paths.compiling():
+        if not self.paths.compiling() and self.alone():
             self.boundary.end("call of %s" % path)
-            self.boundary.begin()
+            self.boundary.begin("call of %s" % path)
 
 
 def wrapped(function, boundary, name):
     """A function each call of which is a step."""
-    import functools
+    if isinstance(function, (staticmethod, classmethod)):
+        return type(function)(wrapped(function.__func__, boundary, name))
+    if inspect.iscoroutinefunction(function):
+        return _awaited(function, boundary, name)
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        boundary.begin()
+        boundary.begin("call of %s" % name)
         try:
             return function(*args, **kwargs)
+        finally:
+            boundary.end("call of %s" % name)
+
+    return call
+
+
+def _awaited(function, boundary, name):
+    @functools.wraps(function)
+    async def call(*args, **kwargs):
+        boundary.begin("call of %s" % name)
+        try:
+            return await function(*args, **kwargs)
         finally:
             boundary.end("call of %s" % name)
 

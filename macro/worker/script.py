@@ -7,7 +7,6 @@ or nothing: an optimizer's), `stop` (raise, exit, never). Messages go to WRITE a
 What is seen is set up when the script has imported torch, so that its own settings of the environment come first.
 """
 
-import ast
 import builtins
 import importlib.machinery
 import json
@@ -21,12 +20,18 @@ import types
 import blocks  # beside this file
 import boundary
 import loop
+import named_step
+import torch_others
 import torch_watch
 
-OWN = ("blocks", "boundary", "knock_out", "loop", "names", "recorder", "torch_recompute", "torch_watch")
-for _name in OWN:
-    sys.modules.pop(_name)  # a script may have files of these names
-PATIENCE = 10.0  # seconds without an optimizer's step, after which a module's calls are looked at
+OWN = ("blocks", "boundary", "knock_out", "loop", "named_step", "names", "recorder")
+OWN += ("torch_others", "torch_recompute", "torch_watch")
+for _name in OWN:  # a script may have files of these names
+    _module = sys.modules.pop(_name)
+    _module.__name__ = "kernelgap_" + _name  # under which a compiler finds it that traces what calls it
+    sys.modules[_module.__name__] = _module
+FOREIGN = "its own torch.profiler.profile starts in the midst of its steps, and there can be but one: run it without"
+PATIENCE = 10.0  # seconds at most without an optimizer's step, after which a module's calls are looked at
 LOOK = 0.5  # seconds between two looks
 
 
@@ -59,15 +64,15 @@ class Watching(object):
         self.job, self.channel = job, channel
         self.blocks = blocks.Blocks(channel, requests, job["stop"])
         self.boundary = boundary.Boundary(self.blocks, self.ready)
+        self.named = named_step.Named(job["step"], job["script"], self.boundary)
         self.torch = self.optimizers = self.forward = None
-        self.marked = False
+        self.marked = self.told = False
 
     def install(self, folder):
         """Before the script begins; `folder`: of the module whose `step` marks steps."""
         wanted = {"torch": self.with_torch}
-        module, _, function = (self.job["step"] or "").partition(":")
-        if function and module not in ("__main__", self.name()):
-            wanted[module] = lambda found: self._wrap(found, function)
+        if self.named.module:
+            wanted[self.named.module] = self.named.wrap
         sys.meta_path.insert(0, After(wanted))
         sys.path.append(folder)
         import kernelgap
@@ -79,23 +84,25 @@ class Watching(object):
     def _forked(self):
         self.blocks.pid = self.boundary.pid = -1  # a child of the script's answers nobody
 
-    def name(self):
-        return os.path.splitext(os.path.basename(self.job["script"]))[0]
-
     def begin(self):
-        self.marked = True
-        self.boundary.begin()
+        if not self.marked:
+            self.marked = True
+            if self.optimizers:
+                self.optimizers.ends = False
+        self.boundary.begin("with step()")
 
     def end(self):
         self.boundary.end("with step()")
 
     def with_torch(self, torch):
-        self.torch, self.blocks.spans = torch, torch_watch.Spans(torch)
+        self.torch, self.blocks.spans = torch, torch_others.Spans(torch, self.foreign)
+        self.boundary.held = self._held
         self.channel.send("torch", version=torch.__version__)
         if self.job["step"] == "forward":
             self._look_at_calls()
         elif self.job["step"] is None:
             self.optimizers = boundary.Optimizers(torch, self.boundary)
+            self.optimizers.ends = not self.marked
             try:
                 self.optimizers.install()
             except AttributeError:
@@ -106,24 +113,34 @@ class Watching(object):
 
     def _later(self):
         """Where no optimizer steps, look at the calls of modules."""
-        end = time.time() + PATIENCE
+        end = time.time() + min(PATIENCE, self.job["wait"] / 3)
         while time.time() < end:
             time.sleep(LOOK)
-            if self.optimizers.total or self.marked or self.boundary.calls:
+            if self.boundary.calls or not self._alone():
                 return
         self._look_at_calls()
 
+    def _alone(self):
+        """Whether neither an optimizer nor a mark tells of steps."""
+        return not (self.marked or (self.optimizers and self.optimizers.total))
+
     def _look_at_calls(self):
         if self.forward is None:
-            self.forward = boundary.Forward(self.torch, self.boundary)
+            self.forward = boundary.Forward(self.torch, self.boundary, self._alone)
             self.forward.install()
 
-    def _wrap(self, module, function):
-        """Replace what `--step MODULE:FUNCTION` or MODULE:CLASS.METHOD names."""
-        holder, parts = module, function.split(".")
-        for part in parts[:-1]:
-            holder = getattr(holder, part)
-        setattr(holder, parts[-1], boundary.wrapped(getattr(holder, parts[-1]), self.boundary, function))
+    def _held(self):
+        """Whether a profiler of the script's own is on: the driver is told once."""
+        on = self.torch.autograd._profiler_enabled()
+        if on and not self.told:
+            self.told = True
+            self.channel.send("held")
+        return on
+
+    def foreign(self):
+        """A profiler of the script's own is about to start."""
+        if self.boundary.is_ready and not self.blocks.over and os.getpid() == self.blocks.pid:
+            self.blocks.give_up("profiler", FOREIGN)
 
     def ready(self, how):
         """The first time that steps are warm: say who this is, and wait for what is asked."""
@@ -135,37 +152,11 @@ class Watching(object):
         )
         if self.torch is not None:
             facts.update(torch_watch.identity(self.torch))
-            optimizers = list(self.optimizers.objects.values()) if self.optimizers else []
+            held = [ref() for ref in self.optimizers.objects.values()] if self.optimizers else []
+            optimizers = [one for one in held if one is not None]
             facts["parameters"] = torch_watch.parameters(self.torch, optimizers)
         self.channel.send("hello", **facts)
         self.blocks.wait()
-
-    def source(self, path):
-        """The script's code; a function of it that is a step is wrapped where it is defined."""
-        with open(path, "rb") as stream:
-            tree = ast.parse(stream.read(), path)
-        module, _, function = (self.job["step"] or "").partition(":")
-        if function and module in ("__main__", self.name()):
-            builtins.__kernelgap_step__ = lambda call: boundary.wrapped(call, self.boundary, function)
-            if not _decorate(tree.body, function.split(".")):
-                raise NoSuchStep("--step %s: %s defines no %s" % (self.job["step"], os.path.basename(path), function))
-        return compile(tree, path, "exec")
-
-
-class NoSuchStep(Exception):
-    """The script has no such function."""
-
-
-def _decorate(body, parts):
-    for node in body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == parts[0]:
-            if isinstance(node, ast.ClassDef) and len(parts) > 1:
-                return _decorate(node.body, parts[1:])
-            if isinstance(node, ast.FunctionDef) and len(parts) == 1:
-                name = ast.Name(id="__kernelgap_step__", ctx=ast.Load(), lineno=node.lineno, col_offset=0)
-                node.decorator_list.insert(0, ast.fix_missing_locations(ast.copy_location(name, node)))
-                return True
-    return False
 
 
 def run(job, watching):
@@ -174,8 +165,9 @@ def run(job, watching):
     sys.argv[:] = [path] + job["arguments"]
     sys.path[0] = os.path.dirname(os.path.abspath(path))
     module = types.ModuleType("__main__")
-    module.__dict__.update(__file__=path, __builtins__=builtins, __spec__=None, __loader__=None, __annotations__={})
-    code = watching.source(path)
+    loader = importlib.machinery.SourceFileLoader("__main__", path)
+    module.__dict__.update(__file__=path, __builtins__=builtins, __spec__=None, __loader__=loader, __annotations__={})
+    code = watching.named.source()
     sys.modules["__main__"] = module
     exec(code, module.__dict__)
 
@@ -187,7 +179,7 @@ def ended(watching, job, channel):
         return "ended", "", 0
     except blocks.Enough:
         return "enough", "", 0
-    except NoSuchStep as error:
+    except named_step.NoSuchStep as error:
         return "usage", str(error), 2
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
@@ -214,6 +206,14 @@ def _where(error, trace, job):
     return where + loop.reason(error)
 
 
+def flush():
+    """What the script has printed, if it has left something to print to."""
+    try:
+        sys.stdout.flush()
+    except (AttributeError, ValueError, OSError):
+        pass
+
+
 def main(arguments):
     read, write, parent = map(int, arguments[1:4])
     loop.die_with(parent)
@@ -226,10 +226,12 @@ def main(arguments):
     watching = Watching(job, channel, os.fdopen(read, "r"))
     watching.install(os.path.join(here, "path"))
     how, reason, code = ended(watching, job, channel)
+    if watching.blocks.pid != os.getpid():
+        sys.exit(code)  # a child that the script has forked
     watching.blocks.leave()
-    sys.stdout.flush()
+    flush()
     if how != "enough" and not watching.blocks.over:
-        channel.send("ended", how=how, reason=reason, code=code)
+        channel.send("ended", how=how, reason=reason, code=code, steps=watching.boundary.calls)
         watching.blocks.requests.readline()  # what perf saw has names as long as this process is there
     sys.exit(code)
 

@@ -128,6 +128,60 @@ TRAPS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
         (),
         {"net.fc1 forward"},
     ),
+    "a profiler of its own that has ended": (
+        HEAD + "\nwith torch.profiler.profile() as seen:\n    for _ in range(5): once()\nwhile True: once()\n",
+        (),
+        {"net.fc1 forward"},
+    ),
+    "spans that stay open over steps": (  # the process died of what they wrote when they ended
+        HEAD + "\nfrom kernelgap import step\nn, span = 0, torch.profiler.record_function('epoch')\nspan.__enter__()\n"
+        "while True:\n    with step(): once()\n    n += 1\n    if n % 13 == 0:\n        span.__exit__(None, None, None)\n"
+        "        span = torch.profiler.record_function('epoch'); span.__enter__()\n",
+        (),
+        {"net.fc1 forward", "optimizer update"},
+    ),
+    "an optimizer that fails": (
+        HEAD + "\nclass Bad(torch.optim.SGD):\n    n = 0\n    def step(self, closure=None):\n        Bad.n += 1\n"
+        "        if Bad.n % 3 == 0: raise ValueError('caught')\n        return super().step(closure)\n"
+        "bad = Bad(net.parameters(), lr=0.1)\nwhile True:\n    try: once(net, bad)\n    except ValueError: pass\n",
+        (),
+        {"net.fc1 forward", "net.fc2 backward"},
+    ),
+    "a new optimizer each epoch": (
+        HEAD + "\nwhile True:\n    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "    for _ in range(40): once(net, optimizer)\n",
+        (),
+        {"net.fc1 forward", "optimizer update"},
+    ),
+    "a compiled update": (
+        HEAD + "\nupdate = torch.compile(optimizer.step, backend='eager')\nwhile True:\n    optimizer.zero_grad()\n"
+        "    nn.functional.cross_entropy(net(x), y).backward(); update()\n",
+        (),
+        {"net.fc1 forward", "net.fc2 backward"},
+    ),
+    "a step that is awaited": (
+        HEAD + "\nimport asyncio\nif True:\n    async def train(): once()\nasync def main():\n"
+        "    while True: await train()\nasyncio.run(main())\n",
+        ("--step", "train:train"),
+        {"net.fc1 forward"},
+    ),
+    "a method without self": (
+        HEAD + "\nclass Trainer:\n    @staticmethod\n    def train(): once()\nwhile True: Trainer.train()\n",
+        ("--step", "train:Trainer.train"),
+        {"net.fc1 forward"},
+    ),
+    "another thread trains": (
+        HEAD + "\nimport threading\ndef train():\n    while True: once()\nthread = threading.Thread(target=train)\n"
+        "thread.start(); thread.join()\n",
+        (),
+        {"net.fc1 forward"},
+    ),
+    "children that end as the script does": (
+        HEAD
+        + "\nimport os\nfor _ in range(3):\n    if not os.fork(): raise SystemExit\n    os.wait()\nwhile True: once()\n",
+        (),
+        {"net.fc1 forward"},
+    ),
     "compiled": (
         HEAD + "\nfast = torch.compile(net, backend='eager')\nwhile True: once(fast)\n",
         (),

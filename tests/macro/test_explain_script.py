@@ -128,6 +128,78 @@ def test_a_script_that_hardly_begins_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "code", "line"),
+    [
+        (
+            "\nwith torch.profiler.profile():\n    while True: once()\n",
+            2,
+            "no step within 15 s: its own torch.profiler.profile is on: run it without",
+        ),
+        (
+            "\nimport time; began = time.time()\nwhile True:\n    while time.time() < began + 1.6: once()\n"
+            "    with torch.profiler.profile(): once()\n",
+            1,
+            "its own torch.profiler.profile starts in the midst of its steps",
+        ),
+        ("\nfor _ in range(30): once()\n", 1, "let it run for longer, more epochs"),
+        ("\nwhile True: print(1)\n", 2, "no step within 15 s: no optimizer has stepped and no module was called"),
+    ],
+)
+def test_what_cannot_be_watched_is_one_line(text: str, code: int, line: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    told = explain(tmp_path, HEAD + text, "--wait", "15s")
+    assert told.code == code and line in told.line and "Traceback" not in told.err, told.err[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("text", "step"), [("import lib", "lib:nothing"), (MARKED, "train:nothing"), (MARKED, "train:A.nothing")]
+)
+def test_a_step_that_is_not_there_is_a_usage_error(text: str, step: str, tmp_path: Path) -> None:
+    (tmp_path / "lib.py").write_text("A = 5\n")
+    told = explain(tmp_path, text, "--step", step)
+    assert told.code == 2 and told.line.startswith(f"macro explain: --step {step}: ") and not told.out, told.err
+
+
+@pytest.mark.slow
+def test_a_script_that_is_killed_is_told_from_what_was_seen(tmp_path: Path) -> None:
+    dies = (
+        "import os, time\nbegan = time.time()\n" + MARKED + "    if time.time() > began + 12: os.kill(os.getpid(), 9)\n"
+    )
+    told = explain(tmp_path, dies, seconds="60s")
+    assert told.code == 0 and told.document()["ended"].endswith("its process died of SIGKILL"), told.err
+
+
+def test_a_recording_that_is_there_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "run.kg").write_text("mine")
+    told = explain(tmp_path / "own", MARKED, "-o", str(tmp_path / "run.jsonl"))
+    assert told.code == 2 and "there is something in it already" in told.line
+    assert (tmp_path / "run.kg").read_text() == "mine" and not (tmp_path / "run.jsonl").exists()
+
+
+def test_a_script_that_fails_leaves_no_run_file(tmp_path: Path) -> None:
+    assert explain(tmp_path, "1 / 0", "-o", str(tmp_path / "run.jsonl")).code == 1
+    assert not list(tmp_path.glob("run.*"))
+
+
+@pytest.mark.usefixtures("without_perf")
+def test_without_perf_and_torch_nothing_can_be_told(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    told = explain(tmp_path / "own", MARKED)
+    assert told.code != 0 and "so that perf alone can tell: perf is not here" in told.line, told.err
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("without_perf")
+def test_without_perf_there_are_rows(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "own").mkdir()
+    told = explain(tmp_path / "own", HEAD + FOREVER)
+    assert told.code == 0 and "net.fc1 forward" in rows(told.document()), told.err
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_keeps_what_was_seen(sent: signal.Signals, tmp_path: Path) -> None:
     pytest.importorskip("torch")

@@ -1,0 +1,208 @@
+"""A user's script as the driver sees it: what is asked of it, in which order, and how each of its ends is told."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError
+from macro.timing.turns import FEWEST
+from macro.watching import perf, program
+from macro.watching.program import AGAIN, Look, watch
+from macro.watching.recording import Recording, Watched
+from macro.watching.script import Ended, Script
+from micro.worker.client import Died
+
+STEP = 10_000_000  # nanoseconds
+HELLO = {"kind": "hello", "step": "with step()", "framework": "python", "version": "3.12", "threads": 1}
+SCRIPT = Script(Path("/x/train.py"), python=Path("python"), seconds=0.0, patience=0.1)
+
+
+class Program:
+    """Follows a plan: says these messages first, then answers; page faults are PLAIN but for `faults`; after `most`
+    blocks it says `last`, or dies of it."""
+
+    def __init__(self, *messages: dict[str, Any], most: int = 10**9, last: object = None, faults: Sequence[int] = ()):
+        self.messages, self.most, self.last, self.faults = list(messages), most, last, list(faults)
+        self.asked: list[Mapping[str, Any]] = []
+        self.closed, self.now, self.pid = 0, 0, os.getpid()
+
+    def send(self, request: Mapping[str, Any]) -> None:
+        self.asked.append(request)
+        if request["do"] == "heap":
+            self.messages.append({"kind": "heap", "done": False})
+        if request["do"] == "block":
+            self.messages.append(self._block(request["count"]))
+
+    def _block(self, count: int) -> dict[str, Any]:
+        self.most -= 1
+        steps = []
+        for _ in range(count):
+            steps.append([self.now, self.now + STEP, STEP, 0, self.faults.pop(0) if self.faults else 0])
+            self.now += STEP
+        return {"kind": "block", "steps": steps, "blocked": 0, "traced": None, "peak": 1}
+
+    def poll(self, patience: float) -> dict[str, Any] | None:
+        if self.most < 0 and isinstance(self.last, BaseException):
+            raise self.last
+        if self.most < 0 and isinstance(self.last, dict):
+            return self.last
+        return self.messages.pop(0) if self.messages else None
+
+    def wait(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Sampler:
+    """Sees nothing."""
+
+    fifos = ("control", "answer")
+
+    def read(self) -> perf.Seen:
+        return perf.Seen([], [], [])
+
+    def close(self) -> None:
+        pass
+
+
+def watched(
+    fake: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: Script = SCRIPT, missing: str | None = None
+) -> tuple[list[Recording], list[str]]:
+    """What `watch` returns, and has said."""
+    said: list[str] = []
+
+    def made(script: Script, folder: Path, output: IO[bytes], errors: IO[bytes]) -> Program:
+        return fake
+
+    monkeypatch.setattr(program, "Program", made)
+    monkeypatch.setattr(perf, "missing", lambda: missing)
+    monkeypatch.setattr(program, "Sampler", lambda pid, folder: Sampler())
+    kept: list[Sequence[Recording]] = []
+    return watch([script], tmp_path, (io.BytesIO(), io.BytesIO()), said.append, kept.append), said
+
+
+def ended(how: str, reason: str = "", steps: int = 0) -> dict[str, Any]:
+    return {"kind": "ended", "how": how, "reason": reason, "code": 1, "steps": steps}
+
+
+def test_a_script_is_watched_and_let_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake = Program(HELLO)
+    (recording,), said = watched(fake, monkeypatch, tmp_path)
+    (process,) = recording.processes
+    assert said[0] == "steps end with with step()" and recording.ended == ""
+    assert recording.program["heap"] == "default" and recording.started is None  # it could not be told to keep it
+    assert len(process.levels["P0"]) == len(process.levels["P3"]) == FEWEST
+    assert set(process.levels["P0"]) == {STEP * 1e-9}
+    assert fake.asked[-1] == {"do": "bye"} and fake.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("messages", "step", "why"),
+    [
+        ((), None, "no optimizer has stepped, nor was torch imported: mark it with two lines"),
+        (({"kind": "torch"},), None, "no optimizer has stepped and no module was called: mark it with two lines"),
+        (({"kind": "torch"}, {"kind": "held"}), None, "its own torch.profiler.profile is on: run it without"),
+        ((), "lib:go", "--step lib:go was not called so often; --wait 5m waits longer"),
+    ],
+)
+def test_a_script_without_a_step_is_told_what_to_do(
+    messages: Sequence[dict[str, Any]], step: str | None, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake = Program(*messages)
+    script = Script(Path("/x/train.py"), step=step, seconds=0.0, patience=0.1)
+    with pytest.raises(UsageError) as told:
+        watched(fake, monkeypatch, tmp_path, script)
+    assert str(told.value).startswith(f"train.py: no step within 0 s: {why}") and fake.closed
+
+
+@pytest.mark.parametrize(
+    ("messages", "kind", "why"),
+    [
+        ([ended("failed", "train.py:1: E: x")], LaunchError, "train.py: it fails before a step was watched: train.py"),
+        ([ended("failed", "ModuleNotFoundError: y")], LaunchError, "y (--python PATH names the interpreter that has"),
+        ([ended("ended")], LaunchError, "it ended without a step that could be told: mark it with two lines"),
+        ([ended("ended", "it exits with 2")], LaunchError, "was watched: it exits with 2 (its own words stand behind"),
+        ([ended("ended", steps=5)], LaunchError, "(5 steps): let it run for longer, more epochs"),
+        ([HELLO, ended("ended")], LaunchError, "it ended before enough of its steps were watched: let it run"),
+        ([ended("usage", "--step x:y: x has no y")], UsageError, "--step x:y: x has no y"),
+        ([HELLO, ended("profiler", "its own profiler")], LaunchError, "it cannot be watched: its own profiler"),
+        ([HELLO, ended("unseen", "OSError: no perf")], LaunchError, "it cannot be watched: OSError: no perf"),
+    ],
+)
+def test_each_early_end_is_a_line(
+    messages: Sequence[dict[str, Any]],
+    kind: type[SuiteError],
+    why: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    fake = Program(*messages, most=0, last=messages[-1])
+    with pytest.raises(kind) as told:
+        watched(fake, monkeypatch, tmp_path)
+    assert why in str(told.value) and "\n" not in str(told.value) and fake.closed
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [
+        (ended("ended"), "the script ended by itself"),
+        (ended("failed", "E: x"), "the script failed: E: x"),
+        (Died("its process died of SIGKILL"), "the script failed: its process died of SIGKILL"),
+        (ended("profiler", "its own profiler starts"), "its own profiler starts"),
+        (ended("unseen", "OSError: x"), "watching it failed: OSError: x"),
+    ],
+)
+def test_what_was_seen_until_a_late_end_counts(
+    last: object, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (recording,), _ = watched(Program(HELLO, most=18, last=last), monkeypatch, tmp_path)
+    assert recording.ended == words and recording.processes[0].levels["P3"]
+
+
+def test_without_perf_and_pytorch_nothing_can_be_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match=r"train\.py: it has no PyTorch, so that perf alone can tell: no perf"):
+        watched(Program(HELLO), monkeypatch, tmp_path, missing="no perf")
+
+
+def test_an_interrupt_is_passed_on_and_written_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    looks: list[Look] = []
+    plain = Look.__init__
+
+    def kept(self: Look, *words: Any) -> None:
+        plain(self, *words)
+        looks.append(self)
+
+    monkeypatch.setattr(Look, "__init__", kept)
+    with pytest.raises(KeyboardInterrupt):
+        watched(Program(HELLO, most=18, last=KeyboardInterrupt()), monkeypatch, tmp_path)
+    assert looks[0].recording.ended == "interrupted" and looks[0].watched.levels["P3"]
+
+
+@pytest.mark.parametrize(("faults", "taken"), [([], 1), ([0, 9999], 2), ([9999] * 99, AGAIN)])
+def test_a_block_in_which_memory_grew_is_taken_again(faults: list[int], taken: int) -> None:
+    fake: Any = Program(faults=faults)
+    look = Look(SCRIPT, fake, lambda text: None)
+    look.recording.program["heap"] = "keep"
+    look.seen, look.skip = Watched(), 0
+    look._undisturbed(2)
+    assert len(fake.asked) == taken
+
+
+def test_an_answer_of_another_kind_is_an_error() -> None:
+    fake: Any = Program({"kind": "heap", "done": True})
+    with pytest.raises(LaunchError, match=r"train\.py: says 'heap' where 'block' was expected"):
+        Look(SCRIPT, fake, lambda text: None)._block(1)
+
+
+def test_a_script_that_stops_stepping_has_ended() -> None:
+    fake: Any = Program(most=-1)
+    with pytest.raises(Ended, match="no end of its steps within"):
+        Look(SCRIPT, fake, lambda text: None)._ask("block", 0.0, do="nothing")

@@ -17,7 +17,7 @@ from macro.timing.turns import Plan
 from macro.watching import perf
 from macro.watching.watch import Side
 from reports import units
-from reports.explanation import RESIDUAL, Agreement, Bar, Cell, Explanation
+from reports.explanation import Agreement, Cell, Explanation
 
 NAMED = 5  # cells at most that sentences name
 
@@ -67,16 +67,10 @@ def explain(
         seconds=took,
         a=names[0],
         b=names[1],
-        step=result.step,
-        gap=result.step["a"] - result.step["b"],
-        interval=result.interval,
-        resolution=result.resolution,
-        cells=result.cells,
-        residual=result.residual,
+        **result.recorded(),
         closure=taken.closures(),
         levels={name: gap.levels(side.processes) for name, side in both},
         agreement=taken.agreement(),
-        waterfall={what: _waterfall(bars) for what, bars in result.bars.items()},
         faults={name: gap.mean([x for p in side.processes for x in p.faults]) for name, side in both},
         system={name: gap.mean([x for p in side.processes for x in p.system]) for name, side in both},
         products={name: tuple(asdict(x) for x in side.products) for name, side in both},
@@ -88,7 +82,6 @@ def explain(
             *sentences(result, named, _subject(plan, taken.sides, names)),
             *remedies.sentences(result, plan, taken.sides),
         ),
-        bars=result.bars,
     )
 
 
@@ -106,11 +99,6 @@ def so_far(plan: Plan, sides: Sequence[Side]) -> str:
     taken = _analysis(plan, sides)
     rounds = sum(len(process.levels["P0"]) for process in taken.sides[0].processes)
     return first_answer(taken.gap, [_name(side, taken.sides) for side in taken.sides], rounds)
-
-
-def _waterfall(bars: Sequence[Bar]) -> tuple[tuple[str, float], ...]:
-    """Names and seconds, without the residual."""
-    return tuple((bar.name, bar.gap) for bar in bars if bar.name != RESIDUAL)
 
 
 def _analysis(plan: Plan, sides: Sequence[Side]) -> Analysis:

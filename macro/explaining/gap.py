@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from macro.explaining import certain, kinds
 from macro.explaining.attribute import Attribution, Key
@@ -16,7 +17,7 @@ from macro.explaining.certain import LEAST, Seconds
 from macro.explaining.rows import WAITING, Row, called
 from macro.explaining.work import amounts
 from macro.watching.recording import Watched
-from reports.explanation import Bar, Cell
+from reports.explanation import RESIDUAL, Bar, Cell
 
 PROCESSES = 5  # of each, from which on few are not said to be few
 NOT_FAULTS = 10.0  # times the other side's cost of a fault
@@ -33,6 +34,20 @@ class Gap:
     bars: dict[str, tuple[Bar, ...]]
     residual: dict[str, float]
     resolution: float  # half of the interval's width
+
+    def recorded(self) -> dict[str, Any]:
+        """The fields of an explanation's record that it fills."""
+        falls = {what: [bar for bar in bars if bar.name != RESIDUAL] for what, bars in self.bars.items()}
+        return {
+            "step": self.step,
+            "gap": self.step["a"] - self.step["b"],
+            "interval": self.interval,
+            "resolution": self.resolution,
+            "cells": self.cells,
+            "residual": self.residual,
+            "waterfall": {what: tuple((bar.name, bar.gap) for bar in bars) for what, bars in falls.items()},
+            "bars": self.bars,
+        }
 
 
 def gap(

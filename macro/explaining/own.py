@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from kernels.errors import UsageError
-from macro.explaining.own_request import RECORDING, OwnRequest, request
+from macro.explaining.own_request import OwnRequest, request
+from macro.watching.kg import SUFFIX as RECORDING
 
 if TYPE_CHECKING:
     from macro.watching.recording import Recording

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kernels.errors import UsageError
 from kernels.heap import POLICIES
+from macro.watching.kg import SUFFIX as RECORDING
 from micro.planning.options import Outputs, add_documents, outputs_of
 from micro.planning.request import TIME, number
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from macro.watching.script import Script
 
 SECONDS, PATIENCE = "40s", "30s"
-RECORDING = ".kg"
 ABOUT = """\
 Why does a step of this program take the time it takes? A PyTorch script is run as it is, and its steps are watched in
 its own loop; a file .kg is such a recording, two of them are compared. Words behind -- are the script's own."""

@@ -12,7 +12,7 @@ from macro.explaining.rows import Row
 from macro.explaining.sentences import sentences
 from macro.explaining.subject import Subject
 from macro.watching.recording import Recording, Watched
-from reports.explanation import RESIDUAL, Explanation
+from reports.explanation import Explanation
 
 NAMED = 5  # cells at most that sentences name
 
@@ -62,25 +62,16 @@ def explain(a: Recording, b: Recording, took: float) -> Explanation:
         seconds=took,
         a=names[0],
         b=names[1],
-        step=result.step,
-        gap=result.step["a"] - result.step["b"],
-        interval=result.interval,
-        resolution=result.resolution,
-        cells=result.cells,
-        residual=result.residual,
+        **result.recorded(),
         closure={name: breakdown.closure(side.attributions, side.work) for name, side in both},
         levels={name: gap.levels(side.processes) for name, side in both},
         agreement=(),
-        waterfall={
-            x: tuple((bar.name, bar.gap) for bar in bars if bar.name != RESIDUAL) for x, bars in result.bars.items()
-        },
         faults={name: gap.mean([x for p in side.processes for x in p.faults]) for name, side in both},
         system={name: gap.mean([x for p in side.processes for x in p.system]) for name, side in both},
         identity=(a.program, b.program),
         conditions=tuple(_conditions(sides, names)),
         named=tuple(named),
         sentences=(*sentences(result, named, subject), *_heap(result, subject)),
-        bars=result.bars,
     )
 
 

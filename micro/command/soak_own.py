@@ -188,7 +188,8 @@ def _measured(name: str, scripts: Sequence[Path]) -> Explanation:
     path = folder() / f"{name}.jsonl"
     if not path.exists():
         part = path.with_suffix(".part.jsonl")
-        part.unlink(missing_ok=True)
+        for stale in folder().glob(f"{name}.part*"):  # of one that was killed; recordings too
+            stale.unlink()
         words = [sys.executable, "-m", "macro", "explain", *map(str, scripts), "--heap", "keep"]
         words += ["--budget", f"{BUDGET}s", "-q", "-o", str(part)]
         ran = subprocess.run(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)

@@ -344,6 +344,7 @@ def outermost(told: list[tuple[int, Call]]) -> float:
 def test_pytorch_counts_the_same_and_calls_nothing_unknown(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KINETO_LOG_LEVEL", "6")
     torch = pytest.importorskip("torch", reason="no torch: pip install torch")
+    torch.set_num_threads(1)  # its pool's threads would spin in tests of what a process takes
     from torch.utils.flop_counter import FlopCounterMode
 
     work = step(torch, model)

@@ -17,7 +17,8 @@ NAMES = ("recorder", "names", "torch_recompute", "torch_watch")
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The module of that name; others find what lies beside it."""
-    pytest.importorskip("torch", reason="no torch: pip install torch")
+    torch = pytest.importorskip("torch", reason="no torch: pip install torch")
+    torch.set_num_threads(1)  # its pool's threads would spin in tests of what a process takes
     monkeypatch.syspath_prepend(str(FOLDER))
     monkeypatch.setenv("KINETO_LOG_LEVEL", "6")
     yield importlib.import_module("torch_watch")

@@ -55,7 +55,10 @@ BY_OP = {
     "pool": "pooling",
 }
 BY_SYMBOL = (
-    (re.compile(r"libkineto|torch::profiler|RecordFunction|record_function|RecordQueue|_record_function"), "tracer"),
+    (
+        re.compile(r"libkineto|torch::(autograd::)?profiler|RecordFunction|record_function|RecordQueue|StepCallbacks"),
+        "tracer",
+    ),
     (
         re.compile(r"^(_?Py[A-Z_]|_PyEval|PyObject|npyiter|array_|ufunc_|PyUFunc|PyArray|npy_|unpack_indices)"),
         "interpreter",
@@ -177,8 +180,8 @@ def joined(symbol: str, span: str | None) -> str:
         return span if unnamed else symbol
     if span == "data":
         return span if unnamed or symbol in ("interpreter", "dispatch") else symbol
-    if kinds.find(span).whole:  # its products are parts of it, and copies are changes of layout
-        parts = {"gemm": span, "copy": "layout reorder"}
+    if kinds.find(span).whole:  # its products and what it calls are parts of it, and copies are changes of layout
+        parts = {"gemm": span, "dispatch": span, "copy": "layout reorder"}
         return span if unnamed else parts.get(symbol, span if kinds.find(symbol).renamed else symbol)
     if not (kinds.find(symbol).renamed or unnamed):
         return symbol

@@ -111,9 +111,6 @@ class Breakdown:
     started: dict[str, float] = field(
         default_factory=dict
     )  # on the heap that it starts with: seconds, low, high, faults
-    walls: dict[str, float] = field(
-        default_factory=dict
-    )  # plain steps by the wall: median, low and high of the middle half
     ceilings: dict[str, float] = field(default_factory=dict)  # FLOP/s, byte/s
     witnesses: tuple[Witness, ...] = ()
     fastest: tuple[Fastest, ...] = ()

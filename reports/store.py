@@ -111,10 +111,9 @@ class RunFile:
                 with suppress(OSError):
                     os.truncate(self._stream.fileno(), start)
             finished = len(self.run.contests) - isinstance(record, Contest)
-            raise Unwritable(
-                f"-o {self.path}: {error.strerror}; {finished} finished contests are in it: "
-                "make room and go on with --resume"
-            ) from None
+            kept = f"{finished} finished contests are in it: make room and go on with --resume"
+            remedy = kept if finished else "make room, or name another file"
+            raise Unwritable(f"-o {self.path}: {error.strerror}; {remedy}") from None
 
     def close(self) -> None:
         if self._stream is not None:

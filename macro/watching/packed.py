@@ -37,6 +37,7 @@ class Packed:
     page_faults: list[tuple[int, int]] = field(default_factory=list)
     faulted: dict[str, list[float]] = field(default_factory=dict)
     period: int = FIRST_PERIOD
+    retaken: int = 0
 
 
 class Kinds:
@@ -83,6 +84,7 @@ def packed(watched: Watched) -> Packed:
         faults,
         watched.faulted,
         watched.period,
+        watched.retaken,
     )
 
 
@@ -102,7 +104,7 @@ def unpacked(note: Packed) -> Watched:
     watched = Watched(note.levels, note.faults, note.system, note.steps, note.rounds, spans, samples, switches)
     watched.calls, watched.replays, watched.traces = note.calls, note.replays, note.traces
     watched.page_faults = _unpacked(note.page_faults, note.fault_kinds)
-    watched.faulted, watched.period = note.faulted, note.period
+    watched.faulted, watched.period, watched.retaken = note.faulted, note.period, note.retaken
     return watched
 
 

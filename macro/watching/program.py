@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -13,31 +13,27 @@ from typing import IO, Any, TypeAlias
 
 from kernels import heap
 from kernels.errors import LaunchError, Unavailable, UsageError
-from macro.timing.turns import FEWEST, HANGS
-from macro.watching import perf
+from macro.timing.turns import HANGS
+from macro.watching import ends, perf, reply, rounds
+from macro.watching.ends import Ended
 from macro.watching.perf import Sampler
-from macro.watching.recording import Called, Event, Recording, Watched
-from macro.watching.script import Ended, Program, Script
-from macro.watching.watch import BLOCK, GROWN, SELDOM, SPARE
+from macro.watching.recording import Recording, Watched
+from macro.watching.rounds import GROWN, MANY, SELDOM
+from macro.watching.script import Program, Script
 from micro.worker.client import Died
 from reports.units import counted
 
 MOST_EVENTS = 12_000  # of a block: reading one costs some 10 µs
 SHORT = 1.0  # seconds of a step, below which the first of a block is discarded
 SETTLED = 0.1  # by so much of them at most page faults differ between two blocks of a heap that has settled …
-FEW = 64  # … or so many pages
-MANY = 4096  # pages that a watched step on the default heap may have more than the fewest
+FEW = 64  # … or so many pages, that a step has more than the one with fewest, of a heap that keeps its memory
 SETTLING = 15.0  # seconds that a heap is waited for
-AGAIN = 6  # times at most that a block is taken in which memory grew
+TRIES = 6  # of a block in a round
 TRACED = 3  # blocks with everything, before any counts
 STARTED = 6  # blocks on the heap that the program starts with
 ENDING = 20.0  # seconds for a script to clean up
-ENDS = {"failed": "the script failed: ", "profiler": "", "unseen": "watching it failed: "}  # by how it did; its reason
 Say: TypeAlias = Callable[[str], None]
-MARK = (
-    "mark it with two lines, `from kernelgap import step` and `with step():` around each step (python -m macro explain "
-    "--help), or name a function that is one, --step module:function"
-)
+Reply: TypeAlias = dict[str, Any]
 
 
 def watch(
@@ -83,22 +79,13 @@ def watch(
 
 def _rounds(looks: Sequence[Look], keep: Callable[[Sequence[Recording]], None]) -> None:
     """Until the budget is spent, and there are enough."""
-    order, began, seconds = random.Random(0), time.monotonic(), looks[0].script.seconds
-    due = number = 0.0
-    while number < FEWEST or time.monotonic() - began < seconds:
-        for look in order.sample(looks, len(looks)):
-            with look.told():
-                look.round(int(number), order)
-        number += 1
-        if not int(number) & int(number) - 1:  # 1, 2, 4, 8 …
-            looks[0].say(counted(int(number), "round"))
-        now = time.monotonic() - began
-        if number >= FEWEST and due <= now < seconds:
+    for turn in rounds.in_turns(looks, looks[0].script.seconds, random.Random(0)):
+        if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
+            looks[0].say(counted(turn.number, "round"))
+        if turn.read:
             for look in looks:
                 look.read()
             keep([look.recording for look in looks])
-            took = time.monotonic() - began - now
-            due = now + took + SPARE * took
 
 
 class Look:
@@ -125,15 +112,16 @@ class Look:
 
     def begin(self) -> None:
         """Until its first steps are over. Raises Ended, UsageError."""
-        end, held = time.monotonic() + self.script.patience, False
-        while (message := self._message(end)) is not None and message["kind"] != "hello":
+        end, held, begun = time.monotonic() + self.script.patience, False, False
+        while (message := self._first(begun, end)) is not None and message["kind"] != "hello":
+            begun = True
             self.torch |= message["kind"] == "torch"
             held |= message["kind"] == "held"
             if message["kind"] == "hint":
                 self.say(message["text"])
         if message is None:
             self.program.close()
-            why = _unseen(self.script, self.torch, held)
+            why = ends.unseen(self.script, self.torch, held)
             raise UsageError(f"{self.script.name}: no step within {self.script.patience:.0f} s: {why}")
         self.torch |= message["framework"] == "pytorch"
         self.one_thread = message["threads"] == 1
@@ -148,6 +136,16 @@ class Look:
         }
         version = f"; PyTorch {facts['version']}" if self.torch else ""
         self.say(f"steps end with {facts['step']}{version}")
+
+    def _first(self, begun: bool, end: float) -> Reply | None:
+        """The next message. Raises Ended; UsageError where what was started says nothing at all."""
+        try:
+            return self._message(end)
+        except Ended as ended:
+            if begun:
+                raise
+            python = self.script.python
+            raise UsageError(f"--python {python}: no Python 3.6 or later that runs scripts: {ended.reason}") from None
 
     def _message(self, end: float) -> dict[str, Any] | None:
         """The next one; None where none comes by then. Raises Ended."""
@@ -174,7 +172,7 @@ class Look:
         one traced step that is discarded, some with shapes."""
         took = self._plain(1)
         self.patience, self.skip = max(HANGS, 50 * took), int(took < SHORT)
-        self.count = self.traced = max(1, round(BLOCK / max(took, 1e-9)))
+        self.count = self.traced = max(1, round(rounds.BLOCK / max(took, 1e-9)))
         self._steady()
         if self.script.heap is None:
             self.seen = Watched()
@@ -187,10 +185,10 @@ class Look:
                 self.recording.program["heap"] = "default"
             self._steady()
         if self.torch:
-            reply = self._block(1, spans=True)
-            most = max(1, len(reply["traced"]["columns"]["start"]) // (1 + self.skip))
+            traced = self._block(1, spans=True)
+            most = max(1, len(traced["traced"]["columns"]["start"]) // (1 + self.skip))
             self.traced = max(1, min(self.count, MOST_EVENTS // most - self.skip))
-            self.recording.called = _called(self._block(1, spans=True, shapes=True))
+            self.recording.called = reply.called(self._block(1, spans=True, shapes=True))
             for _ in range(TRACED):  # a tracer's memory makes the program's grow, until both have theirs
                 self._block(self.traced, spans=True, samples=True)
             self._steady()
@@ -222,88 +220,84 @@ class Look:
         self.seen = Watched(rounds=[number] * self.traced, traces=self.torch)
         looks: list[Callable[[], object]] = [self._p0, self._p3]
         looks += [partial(self._without, path) for path in self.script.knock_out]
-        for look in order.sample(looks, len(looks)):
-            look()
-        if number % SELDOM == 0:
-            if self.torch:
-                self._level("P1", self._seconds(self._block(self.traced, spans=True), self.traced))
-            if self.sampler:
-                self._level("P2", self._seconds(self._block(self.count, samples=True), self.count))
+        with self.told():
+            for look in order.sample(looks, len(looks)):
+                look()
+            if number % SELDOM == 0:
+                if self.torch:
+                    self._level("P1", self._seconds(self._block(self.traced, spans=True)))
+                if self.sampler:
+                    self._level("P2", self._seconds(self._block(self.count, samples=True)))
         self.unread.append(self.seen)
 
     def _p0(self) -> None:
-        reply = self._undisturbed(self.count)
-        self._level("P0", self._seconds(reply, self.count))
-        self.seen.faults.append(self.faults)
-        self.seen.system.append(_system(reply))
+        self._level("P0", self._taken(self._undisturbed(self.count)))
 
     def _without(self, path: str) -> None:
         """Plain steps without a parameter's gradient, or a module."""
-        self._level(f"without {path}", self._seconds(self._block(self.count, without=path), self.count))
+        self._level(f"without {path}", self._seconds(self._block(self.count, without=path)))
 
-    def _undisturbed(self, count: int, spans: bool = False, samples: bool = False) -> dict[str, Any]:
-        """A block; again where the program's memory grew, which is not what each step does; the last time as it is."""
+    def _undisturbed(self, count: int, spans: bool = False, samples: bool = False) -> Reply:
+        """A block in which the program's memory did not grow."""
         few = MANY if self.recording.program["heap"] == "default" else FEW
-        for _ in range(AGAIN):
-            reply = self._block(count, spans=spans, samples=samples)
-            if max(faults for *_, faults in reply["steps"]) <= GROWN * self.fewest + few:
-                break
-            self.seen.retaken += 1
+        block, again = rounds.undisturbed(
+            partial(self._block, count, spans=spans, samples=samples),
+            lambda block: max(reply.faults(block)) > GROWN * self.fewest + few,
+            TRIES,
+        )
+        self.seen.retaken += again
         self.fewest = min(self.fewest, self.faults)
-        return reply
+        return block
 
     def _p3(self) -> None:
-        reply = self._undisturbed(self.traced, spans=self.torch, samples=True)
-        seconds = self._seconds(reply, self.traced)
-        blocked = reply["blocked"] * 1e-9 / self.traced
-        self.seen.steps = [(start, end, cpu * 1e-9, blocked) for start, end, cpu, *_ in reply["steps"]]
-        self.seen.events = _events(reply)
-        self._level("P3", seconds)
+        block = self._undisturbed(self.traced, spans=self.torch, samples=True)
+        blocked = block["blocked"] * 1e-9 / self.traced
+        self.seen.steps = [(start, end, cpu * 1e-9, blocked) for start, end, cpu, *_ in block["steps"]]
+        self.seen.events = reply.events(block)
+        self._level("P3", self._seconds(block))
 
     def _level(self, name: str, seconds: float) -> None:
-        self.seen.levels.setdefault(name, []).append(seconds)
-        self.seen.faulted.setdefault(name, []).append(self.faults)
+        self.seen.level(name, seconds, self.faults)
 
     def _plain(self, count: int) -> float:
-        reply = self._block(count)
+        return self._taken(self._block(count))
+
+    def _taken(self, block: Reply) -> float:
+        """Seconds of a plain step; its page faults are kept, and its time in the operating system."""
         self.seen.faults.append(self.faults)
-        self.seen.system.append(_system(reply))
-        return self._seconds(reply, count)
+        self.seen.system.append(reply.system(block))
+        return self._seconds(block)
+
+    def _seconds(self, block: Reply) -> float:
+        return reply.seconds(block, self.one_thread)
 
     def _block(
         self, count: int, spans: bool = False, samples: bool = False, shapes: bool = False, without: str | None = None
-    ) -> dict[str, Any]:
+    ) -> Reply:
         fifos = self.sampler.fifos if self.sampler and samples else None
         request = {"do": "block", "count": count, "skip": self.skip, "fifos": fifos, "spans": spans, "shapes": shapes}
-        request["without"] = without
-        reply = self._ask("block", self.patience * 2, **request)
-        self.faults = sum(faults for *_, faults in reply["steps"]) / count
-        return reply
-
-    def _seconds(self, reply: Mapping[str, Any], count: int) -> float:
-        """One thread: others' work beside it does not count, what it waits for itself does."""
-        if self.one_thread:
-            return float(sum(cpu for _, _, cpu, *_ in reply["steps"]) + reply["blocked"]) * 1e-9 / count
-        return float(sum(end - start for start, end, *_ in reply["steps"])) * 1e-9 / count
+        block = self._ask("block", self.patience * 2, **request, without=without)
+        self.faults = sum(reply.faults(block)) / count
+        return block
 
     def read(self) -> None:
         """What the rounds since the last time added, with perf's samples. Raises LaunchError."""
-        rounds, self.unread = self.unread, []
-        if self.sampler and rounds:
+        unread, self.unread = self.unread, []
+        if self.sampler and unread:
             seen = self.sampler.read()
-            for one in rounds:
+            for one in unread:
                 one.sampled(seen)
-        for one in rounds:
+        for one in unread:
             self.watched.add(one)
 
     def over(self, end: Ended) -> None:
         """The script ended before it was asked to: what was seen counts where it is enough. Raises SuiteError."""
-        rounds = len(self.watched.levels.get("P3", [])) + len(self.unread)
-        self.recording.ended = ENDS[end.how] + end.reason if end.how in ENDS else "the script ended by itself"
+        count = len(self.watched.levels.get("P3", [])) + len(self.unread)
+        self.recording.ended = ends.late(end)
         if end.how == "usage":
             raise UsageError(end.reason)
-        if not rounds:
-            raise LaunchError(f"{self.script.name}: {_why(end, self.recording.program)}")
+        if not count:
+            raise LaunchError(f"{self.script.name}: {ends.early(end, self.recording.program)}")
 
     def finish(self) -> None:
         """The names of what perf saw are looked up while the process is there."""
@@ -317,51 +311,3 @@ class Look:
         patience = None if self.script.stop == "never" else time.monotonic() + ENDING
         while not self.program.wait() and (patience is None or time.monotonic() < patience):
             pass
-
-
-def _system(reply: Mapping[str, Any]) -> float:
-    """Seconds of a step in the operating system."""
-    steps = reply["steps"]
-    return float(sum(system for _, _, _, system, _ in steps)) * 1e-9 / len(steps)
-
-
-def _unseen(script: Script, torch: bool, held: bool) -> str:
-    """Why no step was seen."""
-    if held:
-        return "its own torch.profiler.profile is on: run it without, or --wait 5m waits until that has stopped"
-    if script.step and ":" in script.step:
-        return f"--step {script.step} was not called so often; --wait 5m waits longer"
-    why = " and no module was called" if torch else ", nor was torch imported"
-    return f"no optimizer has stepped{why}: {MARK}; --wait 5m waits longer"
-
-
-def _why(end: Ended, program: Mapping[str, Any]) -> str:
-    reason = f": {end.reason}" if end.reason else ""
-    if end.how == "failed":
-        missing = " (--python PATH names the interpreter that has it)" if "ModuleNotFoundError" in end.reason else ""
-        return f"it fails before a step was watched{reason}{missing}"
-    if end.how in ENDS:
-        return f"it cannot be watched{reason}"
-    if program or end.steps:
-        steps = "" if program else f" ({counted(end.steps, 'step')})"
-        return f"it ended before enough of its steps were watched{steps}{reason}: let it run for longer, more epochs"
-    if reason:
-        return f"it ended before a step was watched{reason} (its own words stand behind --)"
-    return f"it ended without a step that could be told: {MARK}"
-
-
-def _events(reply: Mapping[str, Any]) -> list[Event]:
-    told = reply["traced"]
-    if not told:
-        return []
-    columns, names = told["columns"], told["names"]
-    order = ("start", "end", "thread", "sequence", "lane", "forward")
-    rows = zip(columns["name"], *(columns[name] for name in order), strict=True)
-    return [Event(names[name], *rest) for name, *rest in rows]
-
-
-def _called(reply: Mapping[str, Any]) -> list[Called]:
-    """The operations of a block with shapes, of its last step."""
-    events, shapes = _events(reply), reply["traced"]["shapes"]
-    start, end = reply["steps"][-1][:2]
-    return [Called(e, *told) for e, told in zip(events, shapes, strict=True) if start <= e.start <= end]

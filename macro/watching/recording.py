@@ -57,6 +57,11 @@ class Watched:
     traces: bool = True  # whether its adapter tells spans
     retaken: int = 0  # blocks of watched steps that were taken again: its memory grew in them
 
+    def level(self, name: str, seconds: float, faults: float) -> None:
+        """A block of steps at this level: seconds and page faults of one."""
+        self.levels.setdefault(name, []).append(seconds)
+        self.faulted.setdefault(name, []).append(faults)
+
     def add(self, more: Watched) -> None:
         """What a later round of the same process added."""
         for level, seconds in more.levels.items():

@@ -65,12 +65,3 @@ class Program(JsonChild):
         super().close()
         with suppress(OSError):
             Path(f"/tmp/perf-{self.pid}.map").unlink()
-
-
-class Ended(Exception):
-    """The script has ended by itself, or failed. `how`: words of the runner; `reason`: why, where it failed; `steps`
-    that were seen before any was watched."""
-
-    def __init__(self, how: str, reason: str, steps: int = 0) -> None:
-        super().__init__(reason)
-        self.how, self.reason, self.steps = how, reason, steps

@@ -18,19 +18,14 @@ from kernels.ops.gemm.problem import Gemm
 from macro.equality import gate
 from macro.processes import job
 from macro.processes.process import Process
-from macro.timing.turns import FEWEST, HANGS, WARM, Entry, Plan, begin, over_budget
-from macro.watching import library_log, perf
+from macro.timing.turns import HANGS, WARM, Entry, Plan, begin, over_budget
+from macro.watching import library_log, perf, rounds
 from macro.watching.perf import Sampler
 from macro.watching.recording import Round, Watched
+from macro.watching.rounds import GROWN, MANY, SELDOM
 
-BLOCK = 0.1  # seconds of steps at one level, at least
-SELDOM = 3  # only each third round looks at what a level costs, and replays
-SPARE = 4.0  # times as long as perf's samples took to be read, until they are read again
 START = 10.0  # seconds of a process, for a forecast
 REPLAYS = 2  # of a recorded step, in a round that replays
-# What a tracer holds lies between a program's own blocks, so that one of these finds no room and the heap grows: up to
-# a second of clearing pages, once. A step did so whose page faults are more than those of the plain one with fewest:
-GROWN, FEW = 1.25, 4096  # so many times, and so many pages
 TRIES = 3  # of a block of watched steps in a round
 SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, see macro/worker/recorder.py
 
@@ -76,26 +71,17 @@ def _rounds(
     say: Callable[[str], None],
     warn: Callable[[float], Iterable[str]],
 ) -> Iterator[list[Round]]:
-    """Rounds until this process's share of the budget is spent, by number of their side, several at a time: perf reads
-    all names of a library for a single sample, so samples are read when the rounds begin to count, and then when that
-    takes a fifth of the time or less. With the last ones what was seen at the end. `warn`: what is to be said of a
-    first round that took so long."""
-    share, began = plan.seconds / plan.generations, time.monotonic()
+    """Rounds until this process's share of the budget is spent, by number of their side, several at a time, as their
+    samples are read; with the last ones what was seen at the end. `warn`: what is to be said of a first round that took
+    so long."""
     ends: list[float] = []  # of each round
-    now = due = 0.0
-    while len(ends) < FEWEST or now < share:
-        for look in order.sample(list(looks.values()), len(looks)):
-            with _blamed(look.entry):
-                look.round(len(ends), order)
-        now = time.monotonic() - began
-        ends.append(now)
-        say(f"process {process + 1} of {plan.first + plan.generations} each: {len(ends)} rounds")
-        for text in warn(now) if len(ends) == 1 else ():
+    for turn in rounds.in_turns(list(looks.values()), plan.seconds / plan.generations, order):
+        ends.append(turn.seconds)
+        say(f"process {process + 1} of {plan.first + plan.generations} each: {turn.number} rounds")
+        for text in warn(turn.seconds) if turn.number == 1 else ():
             say(text)
-        if len(ends) >= FEWEST and due <= now < share:
+        if turn.read:
             yield _read(process, looks, ends)
-            took = time.monotonic() - began - now
-            now, due = now + took, now + took + SPARE * took
     seen = {side: look.end() for side, look in looks.items()}
     last = _read(process, looks, ends)
     yield [*last, *(Round(side, process, len(ends) - 1, ends[-1], True, one) for side, one in seen.items())]
@@ -103,14 +89,14 @@ def _rounds(
 
 def _read(process: int, looks: Mapping[int, Look], ends: Sequence[float]) -> list[Round]:
     """Those that were not read yet, with perf's samples."""
-    rounds = []
+    ended = []
     for side, look in looks.items():
         with _blamed(look.entry):
             for watched in look.read():
                 number = watched.rounds[0]
                 about = {"identity": look.entry.identity, "built": look.entry.built} if number == 0 else {}
-                rounds.append(Round(side, process, number, ends[number], False, watched, about))
-    return rounds
+                ended.append(Round(side, process, number, ends[number], False, watched, about))
+    return ended
 
 
 @contextmanager
@@ -151,12 +137,12 @@ class Look:
         self.sampler: Sampler | None = None
         self.one_thread, self.seen, self.unread = entry.setting.threads == 1, Watched(), list[Watched]()
         self.faults = inf  # of the plain step that has the fewest
-        self.grew = False  # whether a step that was traced last had far more
+        self.most = 0  # page faults of the step that had most, in the last traced block
         self.faulted = 0.0  # page faults of a step of the last block
         self.patience = 5 * HANGS
         warm = self._plain(WARM)
         self.patience = max(HANGS, 50 * warm)
-        self.count = max(1, round(BLOCK / max(warm, 1e-9)))
+        self.count = max(1, round(rounds.BLOCK / max(warm, 1e-9)))
 
     def start(self) -> None:
         """Trace one step whose times are discarded: profilers set themselves up at their first use."""
@@ -168,24 +154,27 @@ class Look:
         """Plain and traced, in random order; seldom each instrument alone, and the replay beside a plain block. The
         first step after the other side's turn is discarded: the hypervisor may have reclaimed freed pages."""
         self.seen = Watched(rounds=[number] * self.count)
-        self._plain(1, keep=False)
-        looks: list[Callable[[], object]] = [self._beside if number % SELDOM == 0 else self._p0, self._p3]
-        for look in order.sample(looks, len(looks)):
-            look()
+        with _blamed(self.entry):
+            self._plain(1, keep=False)
+            looks: list[Callable[[], object]] = [self._beside if number % SELDOM == 0 else self._p0, self._p3]
+            for look in order.sample(looks, len(looks)):
+                look()
         self.unread.append(self.seen)
 
     def _p0(self) -> float:
         return self._level("P0", self._plain(self.count))
 
     def _p3(self) -> None:
-        """Again where the process grew, which is not what each step does; the last time as it is."""
-        for _ in range(TRIES):
-            block = Watched()
-            seconds = self._traced(self.count, spans=True, samples=True, keep=block)
-            if not self.grew:
-                break
-            self.seen.retaken += 1
-        self.seen.steps, self.seen.spans = block.steps, block.spans
+        """Without a step in which the process grew."""
+
+        def block() -> tuple[float, Watched]:
+            kept = Watched()
+            return self._traced(self.count, spans=True, samples=True, keep=kept), kept
+
+        (seconds, kept), self.seen.retaken = rounds.undisturbed(
+            block, lambda _: self.most > GROWN * self.faults + MANY, TRIES
+        )
+        self.seen.steps, self.seen.spans = kept.steps, kept.spans
         self._level("P3", seconds)
 
     def _beside(self) -> None:
@@ -197,8 +186,7 @@ class Look:
             self._level("P2", self._traced(self.count, spans=False, samples=True))
 
     def _level(self, name: str, seconds: float) -> float:
-        self.seen.levels.setdefault(name, []).append(seconds)
-        self.seen.faulted.setdefault(name, []).append(self.faulted)
+        self.seen.level(name, seconds, self.faulted)
         return seconds
 
     def _plain(self, count: int, keep: bool = True) -> float:
@@ -219,7 +207,7 @@ class Look:
         )
         self.seen.traces = reply["traces"]
         self.faulted = sum(reply["faults"]) / count
-        self.grew = max(reply["faults"]) > GROWN * self.faults + FEW
+        self.most = max(reply["faults"])
         if keep is not None:
             keep.steps += [(start, end, cpu * 1e-9, blocked * 1e-9) for start, end, cpu, blocked in reply["steps"]]
             keep.spans += _spans(reply["spans"])
@@ -235,14 +223,14 @@ class Look:
 
     def read(self) -> list[Watched]:
         """What the rounds since the last time added, with perf's samples. Raises LaunchError."""
-        rounds, self.unread = self.unread, []
-        if self.sampler and rounds:
+        unread, self.unread = self.unread, []
+        if self.sampler and unread:
             seen = self.sampler.read()
-            for one in rounds:
+            for one in unread:
                 one.sampled(seen)
-            if not any(one.samples for one in rounds):
+            if not any(one.samples for one in unread):
                 raise LaunchError(f"perf took no samples: {self.sampler.said()}")
-        return rounds
+        return unread
 
     def end(self) -> Watched:
         """A last plain block."""

@@ -218,6 +218,7 @@ def main(arguments):
     read, write, parent = map(int, arguments[1:4])
     loop.die_with(parent)
     channel = loop.Channel(write)
+    channel.send("begun")
     with open(arguments[0]) as stream:
         job = json.load(stream)
     here = os.path.dirname(os.path.abspath(__file__))

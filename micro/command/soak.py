@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from typing import TypeAlias
 
 from kernels.errors import UsageError
@@ -16,7 +17,9 @@ from micro.command import (
     soak_elementwise,
     soak_explain,
     soak_frameworks,
+    soak_knock,
     soak_own,
+    soak_plain,
     soak_rate,
     soak_sweeps,
 )
@@ -24,6 +27,12 @@ from micro.command.outputs import for_people, open_outputs
 from micro.planning.options import Outputs
 
 Part: TypeAlias = Callable[[], Iterator[figure.Figure]]
+OWN: dict[str, Part] = {
+    "injected": soak_own.injected,
+    "equal": soak_own.equal,
+    "knock": soak_knock.figures,
+    "plain": soak_plain.figures,
+}
 PARTS: dict[str, Part] = {
     "rate": soak_rate.figures,
     "elementwise": soak_elementwise.figures,
@@ -31,12 +40,12 @@ PARTS: dict[str, Part] = {
     "frameworks": soak_frameworks.figures,
     "explain": soak_explain.figures,
     "causes": soak_causes.figures,
-    "own": soak_own.figures,
+    "own": lambda: chain(*(make() for make in OWN.values())),
     "conv": soak_conv.figures,
 }
 PIECES: dict[str, Part] = {
     **{f"causes:{kind}": partial(soak_causes.figures, kind) for kind in soak_causes.KINDS},
-    **{f"own:{kind}": partial(soak_own.figures, kind) for kind in ("injected", "equal")},
+    **{f"own:{kind}": figures for kind, figures in OWN.items()},
     **{f"conv:{kind}": partial(soak_conv.figures, kind) for kind in soak_conv.KINDS},
 }
 

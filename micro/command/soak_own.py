@@ -8,19 +8,16 @@ pair that was in flight.
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernels import state
+from micro.command import examples
+from micro.command.examples import EXAMPLES, MODELS
 from micro.command.figure import Figure
-from reports import attribution, store, units
+from reports import attribution, units
 from reports.explanation import Explanation
 
-ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "docs/examples"
 BUDGET, SECONDS = 40, 65  # of watching a pair; about what it takes in all
 RIGHT, WRONG = 11, 1  # promised: of 12 unequal pairs, at least; of 20 equal ones, at most
 EQUAL = 20
@@ -60,7 +57,6 @@ def _add(module, many):
 
 _add({model}.get_submodule({path!r}), {many})
 """
-MODELS = {"cnn": "net", "lstm": "model", "transformer": "model", "mlp": "net"}
 MODULES = {  # and the kinds of their own work
     "cnn": {"blocks.0.conv1": "convolution", "blocks.1.norm2": "normalization", "pool": "pooling"},
     "lstm": {"out": "gemm", "lstm": "recurrent cell"},
@@ -115,28 +111,12 @@ def injections() -> list[Injection]:
     return drawn
 
 
-def figures(*names: str) -> Iterator[Figure]:
-    """Each pair as soon as it is known, and how many are as they should be; `names`: injected, equal."""
-    yield Figure(
-        "pairs", f"about {SECONDS * (len(injections()) + EQUAL) / 60:.0f} min; they stay in {folder()}", "", True
-    )
-    if "injected" in names or not names:
-        yield from _injected()
-    if "equal" in names or not names:
-        yield from _equal()
-
-
-def folder() -> Path:
-    """Where run files stay; who empties it begins anew."""
-    path = state.folder() / "soak-own"
-    path.mkdir(exist_ok=True)
-    return path
-
-
-def _injected() -> Iterator[Figure]:
+def injected() -> Iterator[Figure]:
+    """Each pair as soon as it is known, and how many are as they should be."""
+    yield _forecast(len(injections()))
     right, drawn = 0, injections()
     for number, one in enumerate(drawn, 1):
-        script = folder() / f"injected-{number:02}.py"
+        script = examples.folder() / f"injected-{number:02}.py"
         script.write_text(one.source(), "utf-8")
         explained = _measured(f"injected-{number:02}", [script, EXAMPLES / f"{one.script}.py"])
         held, text = judged(one, explained)
@@ -145,7 +125,9 @@ def _injected() -> Iterator[Figure]:
     yield Figure("right cause, module and size", f"{right} of {len(drawn)}", f"at least {RIGHT}", right >= RIGHT)
 
 
-def _equal() -> Iterator[Figure]:
+def equal() -> Iterator[Figure]:
+    """As `injected`: pairs of a script and itself."""
+    yield _forecast(EQUAL)
     named, scripts = 0, list(MODULES)
     for number in range(1, EQUAL + 1):
         script = EXAMPLES / f"{scripts[number % len(scripts)]}.py"
@@ -154,6 +136,10 @@ def _equal() -> Iterator[Figure]:
         named += bool(cells)
         yield Figure(f"equal {number} of {EQUAL}", ", ".join(cells) or "nothing is named", "", True)
     yield Figure("equal pairs that name a cell", f"{named} of {EQUAL}", f"at most {WRONG}", named <= WRONG)
+
+
+def _forecast(pairs: int) -> Figure:
+    return Figure("pairs", f"about {SECONDS * pairs / 60:.0f} min; they stay in {examples.place()}", "", True)
 
 
 def _least(explained: Explanation) -> float:
@@ -185,15 +171,4 @@ def judged(one: Injection, explained: Explanation) -> tuple[bool, str]:
 
 def _measured(name: str, scripts: Sequence[Path]) -> Explanation:
     """A pair of which a run file is there, or in a process of its own."""
-    path = folder() / f"{name}.jsonl"
-    if not path.exists():
-        part = path.with_suffix(".part.jsonl")
-        for stale in folder().glob(f"{name}.part*"):  # of one that was killed; recordings too
-            stale.unlink()
-        words = [sys.executable, "-m", "macro", "explain", *map(str, scripts), "--heap", "keep"]
-        words += ["--budget", f"{BUDGET}s", "-q", "-o", str(part)]
-        ran = subprocess.run(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
-        if ran.returncode:
-            raise RuntimeError((ran.stderr.strip().splitlines() or ["it says nothing"])[-1])
-        part.replace(path)
-    return attribution.of(store.read(path))[0]
+    return attribution.of(examples.explained(name, scripts, "--budget", f"{BUDGET}s"))[0]

@@ -13,7 +13,7 @@ import pytest
 from kernels import state
 from macro.__main__ import main
 from macro.networks.base import Network, dense
-from macro.watching import perf, watch
+from macro.watching import perf, rounds, watch
 from tests import processes
 from tests.builds import share
 from tests.conftest import Ran
@@ -29,7 +29,7 @@ def explaining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(state.VARIABLE, str(share(made / "state")))
         state.folder.cache_clear()
-        patch.setattr(watch, "BLOCK", 0.05)
+        patch.setattr(rounds, "BLOCK", 0.05)
         patch.setattr(watch, "HANGS", 20.0)
         yield made
     state.folder.cache_clear()

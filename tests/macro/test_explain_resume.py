@@ -23,7 +23,7 @@ from tests.processes import MARK, interruptible, left
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (
-    "import sys, macro.__main__ as m; from macro.watching import watch; watch.BLOCK = watch.SPARE = 0.02; "
+    "import sys, macro.__main__ as m; from macro.watching import rounds; rounds.BLOCK = rounds.SPARE = 0.02; "
     "sys.exit(m.main())"
 )
 ENOUGH = 16  # notes: more than six rounds of both sides

@@ -20,7 +20,7 @@ from macro.__main__ import main
 from macro.networks.base import Network, dense
 from macro.timing import turns
 from macro.timing.peak import Peak
-from macro.watching import perf, watch
+from macro.watching import perf, rounds
 from tests.builds import share
 from tests.conftest import Ran
 from tests.simulated import frameworks
@@ -60,7 +60,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv(state.VARIABLE, str(share(folder / "state")))
         patch.chdir(folder)
         patch.setattr(turns, "BLOCK", 0.1)
-        patch.setattr(watch, "BLOCK", 0.1)
+        patch.setattr(rounds, "BLOCK", 0.1)
         patch.setattr(perf, "missing", lambda: "not in this test")
         patch.setattr(Peak, "look", lambda self, product: 1 / 64)
         patch.delenv("COLUMNS", raising=False)

@@ -13,11 +13,13 @@ import pytest
 from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError
 from macro.timing.turns import FEWEST
 from macro.watching import perf, program
-from macro.watching.program import AGAIN, Look, watch
+from macro.watching.ends import Ended
+from macro.watching.program import TRIES, Look, watch
 from macro.watching.recording import Recording, Watched
-from macro.watching.script import Ended, Script
+from macro.watching.script import Script
 from micro.worker.client import Died
 
+BEGUN = {"kind": "begun"}
 STEP = 10_000_000  # nanoseconds
 HELLO = {"kind": "hello", "step": "with step()", "framework": "python", "version": "3.12", "threads": 1}
 SCRIPT = Script(Path("/x/train.py"), python=Path("python"), seconds=0.0, patience=0.1)
@@ -144,10 +146,16 @@ def test_each_early_end_is_a_line(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    fake = Program(*messages, most=0, last=messages[-1])
+    fake = Program(BEGUN, *messages, most=0, last=messages[-1])
     with pytest.raises(kind) as told:
         watched(fake, monkeypatch, tmp_path)
     assert why in str(told.value) and "\n" not in str(told.value) and fake.closed
+
+
+def test_an_interpreter_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake = Program(most=-1, last=Died("ends its process with exit code 0"))
+    with pytest.raises(UsageError, match=r"--python python: no Python 3\.6 or later that runs scripts: ends its"):
+        watched(fake, monkeypatch, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +194,7 @@ def test_an_interrupt_is_passed_on_and_written_down(monkeypatch: pytest.MonkeyPa
     assert looks[0].recording.ended == "interrupted" and looks[0].watched.levels["P3"]
 
 
-@pytest.mark.parametrize(("faults", "taken"), [([], 1), ([0, 9999], 2), ([9999] * 99, AGAIN)])
+@pytest.mark.parametrize(("faults", "taken"), [([], 1), ([0, 9999], 2), ([9999] * 99, TRIES)])
 def test_a_block_in_which_memory_grew_is_taken_again(faults: list[int], taken: int) -> None:
     fake: Any = Program(faults=faults)
     look = Look(SCRIPT, fake, lambda text: None)

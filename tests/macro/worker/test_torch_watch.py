@@ -14,7 +14,7 @@ import pytest
 
 from macro.explaining import modules
 from macro.explaining.breakdown import place
-from macro.watching.program import _called
+from macro.watching import reply
 from macro.watching.recording import Called
 
 torch = pytest.importorskip("torch", reason="no torch: pip install torch")
@@ -40,7 +40,7 @@ def seen(watch: ModuleType, step: Callable[[], object]) -> list[Called]:
             steps.append((start, time.monotonic_ns()))
     finally:
         looking.stop()
-    return _called({"traced": looking.events(), "steps": steps})
+    return reply.called({"traced": looking.events(), "steps": steps})
 
 
 def sizes(one: Called, kind: str) -> tuple[int, ...]:

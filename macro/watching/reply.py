@@ -1,0 +1,46 @@
+"""What the process of a script replies to a block of steps: its steps are start, end, processor time, seconds in the
+operating system, page faults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from macro.watching.recording import Called, Event
+
+
+def events(reply: Mapping[str, Any]) -> list[Event]:
+    """What was traced."""
+    told = reply["traced"]
+    if not told:
+        return []
+    columns, names = told["columns"], told["names"]
+    order = ("start", "end", "thread", "sequence", "lane", "forward")
+    rows = zip(columns["name"], *(columns[name] for name in order), strict=True)
+    return [Event(names[name], *rest) for name, *rest in rows]
+
+
+def called(reply: Mapping[str, Any]) -> list[Called]:
+    """The operations of a block with shapes, of its last step."""
+    start, end = reply["steps"][-1][:2]
+    pairs = zip(events(reply), reply["traced"]["shapes"], strict=True)
+    return [Called(event, *told) for event, told in pairs if start <= event.start <= end]
+
+
+def system(reply: Mapping[str, Any]) -> float:
+    """Seconds of a step in the operating system."""
+    return float(sum(inside for _, _, _, inside, _ in reply["steps"])) * 1e-9 / len(reply["steps"])
+
+
+def faults(reply: Mapping[str, Any]) -> list[int]:
+    """Page faults, of each step."""
+    return [count for *_, count in reply["steps"]]
+
+
+def seconds(reply: Mapping[str, Any], one_thread: bool) -> float:
+    """Of a step. One thread: others' work beside it does not count, what it waits for itself does."""
+    if one_thread:
+        taken = sum(cpu for _, _, cpu, *_ in reply["steps"]) + reply["blocked"]
+    else:
+        taken = sum(end - start for start, end, *_ in reply["steps"])
+    return float(taken) * 1e-9 / len(reply["steps"])

@@ -1,0 +1,60 @@
+"""Rounds of several programs in turns: the one order in which steps are watched, whatever program makes them."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+from macro.timing.turns import FEWEST
+
+BLOCK = 0.1  # seconds of steps at one level, at least
+SELDOM = 3  # only each third round looks at what a level costs
+SPARE = 4.0  # times as long as perf's samples took to be read, until they are read again
+# What a tracer holds lies between a program's own blocks, so that one of these finds no room and the heap grows: up to
+# a second of clearing pages, once. A step did so whose page faults are more than those of the plain one with fewest:
+GROWN, MANY = 1.25, 4096  # so many times, and so many pages
+Block = TypeVar("Block")
+
+
+class Look(Protocol):
+    """One program that is watched."""
+
+    def round(self, number: int, order: random.Random) -> None:
+        """Plain and traced blocks of its steps, in random order."""
+
+
+class Turn(NamedTuple):
+    """A round of each has ended."""
+
+    number: int  # rounds so far
+    seconds: float  # since the first began
+    read: bool  # whether what perf saw is to be read now
+
+
+def in_turns(looks: Sequence[Look], seconds: float, order: random.Random) -> Iterator[Turn]:
+    """Rounds until `seconds` are spent, at least FEWEST. perf reads all names of a library for a single sample, so its
+    samples are read, by who takes the turn, when the rounds begin to count, and then when that takes a fifth of the
+    time or less."""
+    began = time.monotonic()
+    number, now, due = 0, 0.0, 0.0
+    while number < FEWEST or now < seconds:
+        for look in order.sample(looks, len(looks)):
+            look.round(number, order)
+        number, now = number + 1, time.monotonic() - began
+        read = number >= FEWEST and due <= now < seconds
+        yield Turn(number, now, read)
+        if read:
+            took = time.monotonic() - began - now
+            now, due = now + took, now + took + SPARE * took
+
+
+def undisturbed(block: Callable[[], Block], grew: Callable[[Block], bool], tries: int) -> tuple[Block, int]:
+    """A block of steps in which the program did not grow, which is not what each step does; the last time as it is. And
+    how many were in vain."""
+    for taken in range(tries):
+        taken_block = block()
+        if not grew(taken_block):
+            return taken_block, taken
+    return taken_block, tries

@@ -25,7 +25,7 @@ LETTERS = string.ascii_lowercase[1:]  # of twins
 def parser(command: str, about: str | None) -> argparse.ArgumentParser:
     """With the options of every command that runs frameworks."""
     options = OneLineParser(f"python -m macro {command}", description=about, allow_abbrev=False)
-    options.add_argument("network", help="fcn-s, fcn-r, …, or a file like micro/shapes/fcn-r.json")
+    options.add_argument("network", help="fcn-s, alexnet-r, resnet-56, …, or of your own, net.json, net.py:NAME")
     options.add_argument("--frameworks", default=DEFAULT, metavar="NAMES", help=f"comma-separated ({DEFAULT})")
     options.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
     options.add_argument("--threads", default="1", metavar="N", help="threads of every framework (1)")

@@ -126,11 +126,11 @@ def tried(environment: Environment, record: dict[str, Any], say: Callable[[str],
 
 def attempt(row: Framework) -> dict[str, Any]:
     """Whether a framework trains one step: its version and seconds, or its own words why not."""
-    from macro.networks.base import Network, dense
+    from macro.networks.base import chain
     from macro.processes import job as job_files
     from macro.processes.process import Process
 
-    net = Network("trial", "a trial", 2, dense(4, 3, 2), rate=0.1, momentum=0.9)
+    net = chain("trial", "a trial", 2, (4, 3, 2), rate=0.1, momentum=0.9)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kernelgap-env-") as name:
         folder = Path(name)

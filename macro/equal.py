@@ -66,5 +66,6 @@ def _line(verdict: Verdict) -> str:
     if not verdict.compared:
         return f"not compared: {verdict.why}"
     losses = ", ".join(f"{loss:.6g}" for loss in verdict.losses)
+    proof = f" ({verdict.proof})" if verdict.proof else ""
     equal = "equal" if verdict.equal else f"NOT EQUAL: {verdict.why}"
-    return f"{equal}; losses {losses}; largest difference {verdict.worst:.2g} of its bound, in {verdict.where}"
+    return f"{equal}; losses {losses}; largest difference {verdict.worst:.2g} of its bound, in {verdict.where}{proof}"

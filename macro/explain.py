@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    from macro.networks.base import PHASES
+    from macro.networks.layer import PHASES
     from reports.parser import OneLineParser
 
     options = OneLineParser("python -m macro explain", description=__doc__, epilog=OWN, allow_abbrev=False)

@@ -29,7 +29,7 @@ MARGIN = "1%"
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    from macro.networks.base import PHASES
+    from macro.networks.layer import PHASES
 
     options = command.parser("run", __doc__)
     options.add_argument("--phase", choices=PHASES, default="step", help="what is timed (step)")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from macro import networks
 from macro.networks.base import Network
+from macro.networks.layer import Node
 from reports.parser import OneLineParser
 
 FOLDER = Path(__file__).parents[1] / "micro/shapes"
@@ -15,10 +16,16 @@ FOLDER = Path(__file__).parents[1] / "micro/shapes"
 
 def text(network: Network) -> str:
     """The file, a layer a line."""
-    data = network.data()
+    data = {**network.data(), "layers": [_dense(node) for node in network.nodes if node.layer.kind == "dense"]}
+    del data["input"]
     layers = ",\n".join(f"  {json.dumps(layer)}" for layer in data.pop("layers"))
     head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in data.items())
     return f'{{\n{head} "layers": [\n{layers}\n ]\n}}\n'
+
+
+def _dense(node: Node) -> dict[str, object]:
+    sizes = {"inputs": node.inputs[0][0], "outputs": node.output[0]}
+    return {"name": node.name, **sizes, "activation": node.activation, "first": node.first}
 
 
 def path(network: Network, folder: Path = FOLDER) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ class Answer:
     built: dict[str, Any]
     losses: tuple[float, ...]
     arrays: Mapping[str, Array]
+    logits: Array | None = None  # of the given weights: the reference's alone
 
     @property
     def wide(self) -> str | None:
@@ -39,7 +40,9 @@ class Answer:
         return next((f"its {name} is {x.dtype}" for name, x in self.arrays.items() if x.itemsize != 4), None)
 
 
-def ask(framework: Framework, network: Network, batch: int, setting: Setting, folder: Path) -> Answer:
+def ask(
+    framework: Framework, network: Network, batch: int, setting: Setting, folder: Path, counts: Sequence[int] = COUNTS
+) -> Answer:
     """Run a framework's first steps. Raises SuiteError, also where it answers with something else."""
     import numpy as np
 
@@ -50,14 +53,15 @@ def ask(framework: Framework, network: Network, batch: int, setting: Setting, fo
         if not isinstance(built.get("parameters"), dict):
             raise LaunchError("its work() names no parameters: {name: count}")
         path = str(job.with_suffix(".npz"))
-        reply = process.ask(PATIENCE, "equal", do="equal", path=path, steps=list(COUNTS))
+        reply = process.ask(PATIENCE, "equal", do="equal", path=path, steps=list(counts))
         try:
             with np.load(reply["arrays"]) as arrays:
                 kept = {name: arrays[name] for name in arrays.files}
         except ValueError as error:  # arrays of Python objects
             raise LaunchError(f"its arrays cannot be read: {error}") from None
         Path(path).unlink()
-    return Answer(framework.name, hello, built, tuple(reply["losses"]), kept)
+    logits = kept.pop("logits", None)
+    return Answer(framework.name, hello, built, tuple(reply["losses"]), kept, logits)
 
 
 def relative(got: Array, want: Array) -> float:

@@ -3,17 +3,30 @@ answer differs from the reference."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from macro.equality.answer import Answer, relative
+from kernels.devices.cpu import cores
+from macro.equality.answer import Answer, ask, relative
+from macro.frameworks import find as framework
+from macro.networks import find, names
+from macro.networks.layers.conv import Convolution
+from macro.networks.layers.norm import BatchNorm
+from macro.networks.layers.pool import Pool
 from macro.processes import job
+from macro.processes.job import Setting
 
 if TYPE_CHECKING:
     from kernels.problem import Array
     from macro.networks.base import Network
+    from macro.networks.layer import Layer
 
 ALIKE = 1e-3  # relative: far above rounding, far below what any of these defects does
+NEAR = 0.02  # of gradients behind many layers, in which rounding has grown
+LEAST = 1e-6  # norm of a gradient that is no rounding of zero
 
 
 def name(answer: Answer, want: Answer, network: Network, batch: int, folder: Path) -> str | None:
@@ -21,14 +34,19 @@ def name(answer: Answer, want: Answer, network: Network, batch: int, folder: Pat
     given = job.files(batch, folder)
     return (
         _of_the_structure(answer, want, network, batch)
-        or _of_the_loss(answer, network, given)
+        or _of_the_loss(answer, want, network, given)
         or _of_the_update(answer, want, network, given)
+        or _of_the_layers(answer, network, batch, folder)
     )
 
 
 def _of_the_structure(answer: Answer, want: Answer, network: Network, batch: int) -> str | None:
     built, wanted = answer.built["parameters"], want.built["parameters"]
-    if gone := sorted({layer.partition(".")[0] for layer in set(wanted) - set(built)}):
+    if alike := [x.name for x in _siblings(network) if counts(x) == built]:
+        return f"another network ({alike[0]})"
+    if more := sorted(x for x in set(built) - set(wanted) if x.endswith(".bias")):
+        return f"biases too many ({', '.join(more)})"
+    if gone := sorted({layer.rpartition(".")[0] for layer in set(wanted) - set(built)}):
         return f"a dropped layer ({', '.join(gone)})"
     inputs = [x for x in set(built) - set(wanted) if built[x] in (network.features, batch * network.features)]
     if inputs:
@@ -38,14 +56,67 @@ def _of_the_structure(answer: Answer, want: Answer, network: Network, batch: int
     return None
 
 
-def _of_the_loss(answer: Answer, network: Network, given: dict[str, str]) -> str | None:
+def counts(network: Network) -> dict[str, int]:
+    """Of the numbers of each parameter."""
+    return {f"{node.name}.{name}": x.count for node in network.nodes for name, x in node.parameters.items()}
+
+
+def _siblings(network: Network) -> list[Network]:
+    """The variants of a network that this suite knows, but for itself."""
+    stem = network.name.partition(":")[0]
+    return [find(name) for name in names() if name.partition(":")[0] == stem and name != network.name]
+
+
+def _of_the_layers(answer: Answer, network: Network, batch: int, folder: Path) -> str | None:
+    """By what the reference gives for a network with that defect."""
+    for defect, changed in _suspects(network):
+        suspect = ask(framework("numpy"), changed, batch, Setting(cores()), folder)
+        if abs(suspect.losses[0] - answer.losses[0]) < ALIKE * abs(suspect.losses[0]) and all(
+            relative(answer.arrays[name], array) < NEAR
+            for name, array in suspect.arrays.items()
+            if name.startswith("gradient.") and relative(array, 0 * array) > LEAST
+        ):
+            return defect
+    return None
+
+
+def _suspects(network: Network) -> Iterator[tuple[str, Network]]:
+    """Networks with its parameters that a mistake makes of it."""
+    for defect, change in (
+        ("frozen batch norm", _frozen),
+        ("poolings that round up", _rounds_up),
+        ("padding more below and right, as SAME has it", _shifted),
+    ):
+        layers = tuple(change(layer) for layer in network.layers)
+        with suppress(ValueError):
+            if layers != network.layers and counts(changed := replace(network, layers=layers)) == counts(network):
+                yield defect, changed
+
+
+def _frozen(layer: Layer) -> Layer:
+    return replace(layer, frozen=True) if isinstance(layer, BatchNorm) else layer
+
+
+def _rounds_up(layer: Layer) -> Layer:
+    return replace(layer, rounding="ceil") if isinstance(layer, Pool) and layer.window else layer
+
+
+def _shifted(layer: Layer) -> Layer:
+    """Of strides above one, which alone have room for it."""
+    if isinstance(layer, Convolution) and layer.stride > 1 and layer.pad:
+        return replace(layer, pads=(layer.pad - 1, layer.pad - 1, layer.pad, layer.pad), pad=0)
+    return layer
+
+
+def _of_the_loss(answer: Answer, want: Answer, network: Network, given: dict[str, str]) -> str | None:
     """By the gradient of the last bias, which is that of the logits summed over the batch."""
     import numpy as np
 
     got = answer.arrays.get(f"gradient.{network.layers[-1].name}.bias")
-    if got is None:
+    if got is None or want.logits is None:
         return None
-    z, labels = _forward(network, given)
+    with np.load(given["data"]) as data:
+        z, labels = want.logits.astype(np.float64), data["labels"]
     softmax = _softmax(z)
     outer = _entropy(softmax, labels)
     defects = {
@@ -68,21 +139,6 @@ def _of_the_update(answer: Answer, want: Answer, network: Network, given: dict[s
         return None
     right = want.arrays[f"after1.{weight}"] - start
     return "unit-gain momentum" if _alike(moved - start, (1 - network.momentum) * right) else None
-
-
-def _forward(network: Network, given: dict[str, str]) -> tuple[Array, Array]:
-    """Logits and labels."""
-    import numpy as np
-
-    with np.load(given["weights"]) as weights, np.load(given["data"]) as data:
-        x, labels = data["x"], data["labels"]
-        for layer in network.layers:
-            x = x @ weights[f"{layer.name}.weight"] + weights[f"{layer.name}.bias"]
-            if layer.activation == "sigmoid":
-                x = 1 / (1 + np.exp(-x))
-            elif layer.activation == "relu":
-                x = np.maximum(x, 0)
-    return x.astype(np.float64), labels
 
 
 def _softmax(z: Array) -> Array:

@@ -14,7 +14,7 @@ from macro.processes.process import Process
 from macro.timing.turns import WARM, Entry, Plan
 
 REFERENCE = 30e9  # FLOP/s of a processor's core, for a forecast
-REFERENCES = 4  # answers of NumPy that set the bounds
+REFERENCES = 7  # answers of NumPy that set the bounds
 
 
 def refuse(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -> None:

@@ -59,6 +59,7 @@ BY_SYMBOL = (
         re.compile(r"libkineto|torch::(autograd::)?profiler|RecordFunction|record_function|RecordQueue|StepCallbacks"),
         "tracer",
     ),
+    (re.compile(r"^(_contig_|raw_array_(assign|copy)|PyArray_(TransferNDim|GetStridedCopy))"), "copy"),  # NumPy's own
     (
         re.compile(r"^(_?Py[A-Z_]|_PyEval|PyObject|npyiter|array_|ufunc_|PyUFunc|PyArray|npy_|unpack_indices)"),
         "interpreter",

@@ -106,7 +106,7 @@ def _rows(sides: Sequence[_Side]) -> Mapping[str, Row]:
     rows = {}
     for name in names:
         path, phase = breakdown.place(name)
-        rows[name] = Row(name, path if phase else "", phase or name, None, 0.0)
+        rows[name] = Row(name, path if phase else "", phase or name, (), 0.0)
     return rows
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kernels.errors import SuiteError
+from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import SIDES
 from kernels.ops.gemm.problem import Gemm
 from macro.explaining.rows import Row
+from macro.networks.layer import size
 from macro.processes.job import Setting
 from macro.timing import results
 from macro.timing.turns import Entry, Plan
@@ -29,7 +32,8 @@ class Kernels:
     @property
     def command(self) -> str:
         """The line that a person types."""
-        words = [f"--{name}" if value is True else f"--{name} {value}" for name, value in self.options.items()]
+        named = {name.replace("_", "-"): value for name, value in self.options.items()}
+        words = [f"--{name}" if value is True else f"--{name} {value}" for name, value in named.items()]
         return " ".join([f"python -m micro.{self.benchmark}", *words])
 
 
@@ -50,6 +54,19 @@ def product(cell: Cell, by_name: Mapping[str, Row]) -> Row | None:
     """The row of a cell's one product, if it has one."""
     rows = [by_name[name] for name in cell.members if name in by_name and by_name[name].product]
     return rows[0] if len(rows) == 1 else None
+
+
+def convolution(cell: Cell, by_name: Mapping[str, Row]) -> Conv | None:
+    """The largest of a cell's convolutions; None where it has none."""
+    found = [x for name in cell.members if name in by_name for x in by_name[name].problems if isinstance(x, Conv)]
+    return max(found, key=lambda x: x.flops, default=None)
+
+
+def _axes(problem: Conv) -> dict[str, Any]:
+    """As options: those that are not as by default; padding that is the same on all sides once."""
+    sides = SIDES if problem.pad else ()
+    plain = {x.name: x.default for x in fields(problem)}
+    return {x: getattr(problem, x) for x in plain if getattr(problem, x) != plain[x] and x not in sides}
 
 
 def transposition(cell: Cell, side: Side, by_name: Mapping[str, Row]) -> str | None:
@@ -85,6 +102,8 @@ def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, 
     if row is not None and cell.column in ("gemm", "packing"):
         p = as_called(row, side, by_name)
         return Kernels("gemm", {"m": p.m, "n": p.n, "k": p.k, "trans": p.trans, **_settings(side.entry.setting)})
+    if cell.column == "convolution" and (conv := convolution(cell, by_name)) is not None:
+        return Kernels("conv", {**_axes(conv), **_settings(side.entry.setting)})
     if cell.column == "OS memory":
         return Kernels("memory", {"faults": True})
     passes = _pass(cell, plan, by_name)
@@ -110,13 +129,13 @@ def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
     (row,) = rows
     if row.name == "loss":
         return Kernels("elementwise", {"batch": plan.batch, "classes": plan.network.classes})
-    layer = next((x for x in plan.network.layers if x.name == row.layer), None)
-    if layer is not None and row.name.endswith("update"):
-        return Kernels("update", {"m": layer.inputs, "n": layer.outputs, "k": plan.batch})
-    if layer is not None and " activation" in row.name and layer.activation != "none":
+    node = next((x for x in plan.network.nodes if x.name == row.layer), None)
+    if node is not None and row.name.endswith("update") and node.layer.kind == "dense":
+        return Kernels("update", {"m": node.inputs[0][0], "n": node.output[0], "k": plan.batch})
+    if node is not None and " activation" in row.name and node.activation != "none":
         phase = "dgrad" if row.name.endswith("gradient") else "forward"
-        count = plan.batch * layer.outputs
-        return Kernels("elementwise", {"count": count, "kind": layer.activation, "phase": phase})
+        count = plan.batch * size(node.output)
+        return Kernels("elementwise", {"count": count, "kind": node.activation, "phase": phase})
     return None
 
 

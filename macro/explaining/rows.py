@@ -2,43 +2,62 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernels.ops.gemm.problem import Gemm
-from macro.networks.base import Layer, Network
+from kernels.problem import Problem
+from macro.networks.base import Network
+from macro.networks.layer import size
 
 PRODUCTS = ("forward", "dgrad", "wgrad")
-ROLES = ("forward", "activation", "activation gradient", "dgrad", "wgrad", "bias gradient", "update")
 OUTSIDE = "in no span"
 WAITING = "waiting"
-WIDE = ("loss", "input", "free gradients", "parameter copy", "layout", "framework", OUTSIDE, WAITING)
+WIDE = ("loss", "gradient sums", "input", "free gradients", "parameter copy", "layout", "framework", OUTSIDE, WAITING)
 FLOAT = 4  # bytes
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table of a step. `bytes`: what one pass over the data that it touches reads and writes."""
+    """A row of the table of a step. `problems`: its products and convolutions; `bytes`: what one pass over the data
+    that it touches reads and writes."""
 
     name: str
     layer: str
     phase: str  # forward, backward, update, or the row itself
-    product: Gemm | None
+    problems: tuple[Problem, ...]
     bytes: float
+
+    @property
+    def product(self) -> Gemm | None:
+        """Its one product of two matrices."""
+        products = [x for x in self.problems if isinstance(x, Gemm)]
+        return products[0] if len(self.problems) == len(products) == 1 else None
+
+    @property
+    def flops(self) -> float:
+        """Nominal, of its problems."""
+        return sum(problem.flops for problem in self.problems)
 
 
 def rows(network: Network, batch: int) -> dict[str, Row]:
     """The rows of a network by name, in the order of a step."""
     by_name = {}
-    for layer in network.layers:
-        for role in ROLES:
-            name = f"{layer.name} {role}"
-            by_name[name] = Row(
-                name, layer.name, phase(role), layer.problems(batch).get(role), _bytes(layer, role, batch, network)
-            )
+    taken = Counter(source for node in network.nodes for source in node.sources)
+    for node in network.nodes:
+        problems = node.problems(batch)
+        for role in node.roles:
+            own = (2.0 if network.momentum else 0.0) * FLOAT * node.count if role == "update" else 0.0
+            reads = 3.0 * FLOAT * node.count if role == "update" else node.bytes(batch, role)
+            name = f"{node.name} {role}"
+            by_name[name] = Row(name, node.name, phase(role), problems.get(role, ()), reads + own)
+        if taken[node.name] > 1:
+            name = f"{node.name} gradient sum"
+            by_name[name] = Row(name, node.name, "backward", (), 3.0 * FLOAT * batch * size(node.output))
     logits = FLOAT * batch * network.classes
     for name in WIDE:
-        by_name[name] = Row(name, "", name, None, 2.0 * logits if name == "loss" else 0.0)
+        by_name[name] = Row(name, "", name, (), 2.0 * logits if name == "loss" else 0.0)
     return by_name
 
 
@@ -47,19 +66,6 @@ def phase(role: str) -> str:
     if role in ("forward", "activation"):
         return "forward"
     return "update" if role == "update" else "backward"
-
-
-def _bytes(layer: Layer, role: str, batch: int, network: Network) -> float:
-    out, weights = FLOAT * batch * layer.outputs, FLOAT * layer.parameters
-    return {
-        "forward": 2.0 * out,  # of the bias added to the product
-        "activation": 2.0 * out,
-        "activation gradient": 3.0 * out,
-        "dgrad": FLOAT * batch * layer.inputs,
-        "wgrad": weights,
-        "bias gradient": out,
-        "update": (5.0 if network.momentum else 3.0) * weights,
-    }[role]
 
 
 def groups(spans: Iterable[Iterable[str]]) -> dict[str, tuple[str, ...]]:

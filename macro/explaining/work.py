@@ -51,9 +51,9 @@ def _flops(key: Key, side: Sequence[Attribution], by_name: Mapping[str, Row]) ->
     """Of the rows' products, times how often each is called; 1 of what is in no row, which is all of both steps."""
     if key[0] == (OUTSIDE,):
         return 1.0
-    products = [by_name[name].product for name in key[0] if name in by_name]
+    products = [by_name[name].flops for name in key[0] if name in by_name]
     once = sum(name.rpartition(" ")[2] in ROLES for name in key[0])
-    return sum(product.flops for product in products if product) * max(1.0, _calls(key, side) / max(1, once))
+    return sum(products) * max(1.0, _calls(key, side) / max(1, once))
 
 
 def _factors(row: Row) -> float:

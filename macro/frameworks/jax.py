@@ -1,4 +1,4 @@
-"""JAX: jitted functions, the step's parameters donated; XLA for CPU."""
+"""JAX: jitted functions, the step's parameters donated; XLA for CPU. Images have their channels last."""
 
 ROWS = {"jax": {}}
 RECIPE = {"environment": "jax", "python": "3.11", "packages": ["jax==0.10.2", "numpy==2.4.6"], "megabytes": 652}
@@ -10,6 +10,13 @@ def configure(job):
 
     os.environ["NPROC"] = str(job["threads"])  # what XLA for CPU sizes its pools by, before it counts cores
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+
+def kinds():
+    """Of layers, that it has."""
+    import jax_layers
+
+    return jax_layers.NAMES
 
 
 def available():
@@ -59,52 +66,57 @@ class Model(object):
     def __init__(self, job):
         import jax
         import jax.numpy as jnp
+        import jax_layers  # beside the worker's loop
+        import layouts
         import numpy as np
 
         self.jax, self.np, self.network = jax, np, job["network"]
+        layers = self.network["layers"]
+        self.lie, self._apply = layouts.Last(layers), jax_layers.network(jax, layers)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             # jnp.array copies: the step is given these to destroy.
-            self.p = dict((name, jnp.array(weights[name])) for name in weights.files)
-            self.x, self.labels = jnp.array(data["x"]), jnp.array(data["labels"].astype(np.int32))
+            self.p = dict((name, jnp.array(self.lie.to(name, weights[name]))) for name in weights.files)
+            self.x, self.labels = jnp.array(self.lie.data(data["x"])), jnp.array(data["labels"].astype(np.int32))
         momentum = self.network["momentum"]
         self.v = dict((name, jnp.zeros_like(w)) for name, w in self.p.items()) if momentum else {}
-        self._logits, self._loss = jax.jit(self._apply), jax.jit(self._entropy)
-        self._grad = jax.jit(jax.grad(self._entropy))
-        self._step = jax.jit(self._update, donate_argnums=(0, 1))
+        self.kept = dict((name, jnp.array(x)) for name, x in layouts.begin(layers).items())
+        self._logits, self._loss = jax.jit(self._forward), jax.jit(self._value)
+        self._grad = jax.jit(self._gradient)
+        self._step = jax.jit(self._update, donate_argnums=(0, 1, 2))
 
-    def _apply(self, p, x):
-        kinds = {"sigmoid": self.jax.nn.sigmoid, "relu": self.jax.nn.relu, "none": lambda y: y}
-        for layer in self.network["layers"]:
-            name = layer["name"]
-            with self.jax.named_scope(name):
-                x = x @ p[name + ".weight"] + p[name + ".bias"]
-            with self.jax.named_scope(name + " activation"):
-                x = kinds[layer["activation"]](x)
-        return x
+    def _forward(self, p, state, x):
+        return self._apply(p, state, x)[0]
 
-    def _entropy(self, p, x, labels):
-        logits = self._apply(p, x)
+    def _entropy(self, p, state, x, labels):
+        logits, kept = self._apply(p, state, x)
         with self.jax.named_scope("loss"):
             log_softmax = self.jax.nn.log_softmax(logits)
-            return -self.jax.numpy.take_along_axis(log_softmax, labels[:, None], axis=1).mean()
+            return -self.jax.numpy.take_along_axis(log_softmax, labels[:, None], axis=1).mean(), kept
 
-    def _update(self, p, v, x, labels):
-        grads = self.jax.grad(self._entropy)(p, x, labels)
+    def _value(self, p, state, x, labels):
+        return self._entropy(p, state, x, labels)[0]
+
+    def _gradient(self, p, state, x, labels):
+        return self.jax.grad(self._value)(p, state, x, labels)
+
+    def _update(self, p, v, state, x, labels):
+        grads, kept = self.jax.grad(self._entropy, has_aux=True)(p, state, x, labels)
         moved, speed = {}, {}
         for name in p:
-            with self.jax.named_scope(name.split(".")[0] + " update"):
+            with self.jax.named_scope(name.rpartition(".")[0] + " update"):
                 change = grads[name]
                 if v:
                     change = speed[name] = self.network["momentum"] * v[name] + change
                 moved[name] = p[name] - self.network["rate"] * change
-        return moved, speed
+        return moved, speed, kept
 
     def programs(self):
         """What the phases run, and on what."""
+        batch = (self.x, self.labels)
         return (
-            (self._logits, (self.p, self.x)),
-            (self._grad, (self.p, self.x, self.labels)),
-            (self._step, (self.p, self.v, self.x, self.labels)),
+            (self._logits, (self.p, self.kept, self.x)),
+            (self._grad, (self.p, self.kept) + batch),
+            (self._step, (self.p, self.v, self.kept) + batch),
         )
 
     def work(self):
@@ -117,19 +129,23 @@ class Model(object):
         }
 
     def forward(self):
-        self._logits(self.p, self.x).block_until_ready()
+        self._logits(self.p, self.kept, self.x).block_until_ready()
 
     def gradient(self):
-        return self.jax.block_until_ready(self._grad(self.p, self.x, self.labels))
+        return self.jax.block_until_ready(self._grad(self.p, self.kept, self.x, self.labels))
 
     def step(self):
-        self.p, self.v = self.jax.block_until_ready(self._step(self.p, self.v, self.x, self.labels))
+        given = self.p, self.v, self.kept, self.x, self.labels
+        self.p, self.v, self.kept = self.jax.block_until_ready(self._step(*given))
 
     def loss(self):
-        return float(self._loss(self.p, self.x, self.labels))
+        return float(self._loss(self.p, self.kept, self.x, self.labels))
 
     def gradients(self):
-        return dict((name, self.np.asarray(g)) for name, g in self.gradient().items())
+        return dict((name, self.lie.back(name, self.np.asarray(g))) for name, g in self.gradient().items())
 
     def parameters(self):
-        return dict((name, self.np.array(w)) for name, w in self.p.items())
+        return dict((name, self.lie.back(name, self.np.array(w))) for name, w in self.p.items())
+
+    def state(self):
+        return dict((name, self.np.array(x)) for name, x in self.kept.items())

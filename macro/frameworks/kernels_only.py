@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import recorder
+import suite_layers  # beside the worker's loop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run by path: the suite lies there
 
@@ -16,9 +17,30 @@ ROWS = {"kernels-only": {}}
 RECIPE = {}
 TUNED = {}
 
-CANDIDATES = ("openblas", "openblas-scipy", "mkl", "blocked", "torch")
+CANDIDATES = {
+    "gemm": ("openblas", "openblas-scipy", "mkl", "blocked", "torch"),
+    "conv": (
+        "onednn-auto",
+        "onednn-direct",
+        "onednn-winograd",
+        "onednn-gemm",
+        "torch",
+        "im2col",
+        "im2col-blocks",
+        "gemm-1x1",
+        "winograd-4x3",
+        "nnpack-ft16x16",
+        "fft-pyfftw",
+        "fft-tiled-32-pyfftw",
+    ),
+}
 TRIES = 2  # calls of a candidate that comes near; the least counts
 NEAR = 1.1  # times the fastest first call: what is slower is not called again
+
+
+def kinds():
+    """Of layers, that it has."""
+    return tuple(suite_layers.KINDS)
 
 
 def available():
@@ -50,11 +72,31 @@ def record(model, run):
 
 
 def build(job):
-    return Model(job)
+    """A chain of dense layers has its updates fused into its products; any other graph is as in NumPy around them."""
+    chain = all(layer["kind"] == "dense" for layer in job["network"]["layers"])
+    return Model(job) if chain else _graph(job)
+
+
+def _graph(job):
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("plain", str(Path(__file__).with_name("numpy.py")))
+    plain = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plain)
+
+    class Graph(plain.Model):
+        builders = suite_layers.KINDS
+
+        def __init__(self, job):
+            kept = Path(job["weights"]).with_name("products-%d.json" % job["threads"])
+            self.products = Products(job["threads"], kept)
+            plain.Model.__init__(self, job)
+
+    return Graph(job)
 
 
 class Products(object):
-    """Each product by the variant that was fastest for it on scratch operands of the same size. `kept`: a file of
+    """Each product and convolution by the variant that was fastest for it on scratch operands of the same size. `kept`: a file of
     what an earlier process of the same run chose, that all of them do the same."""
 
     def __init__(self, threads, kept):
@@ -72,14 +114,14 @@ class Products(object):
         if problem.name not in CHOSEN:
             CHOSEN[problem.name] = self._best(problem)
             self.kept.write_text(json.dumps(CHOSEN))
-        return find("gemm", CHOSEN[problem.name]).prepare(problem, self.device, self.setting)(buffers).call
+        return find(problem.op, CHOSEN[problem.name]).prepare(problem, self.device, self.setting)(buffers).call
 
     def _best(self, problem):
         blocks = [self.device.allocate(x.nbytes) for x in problem.operands()]
         for i, block in enumerate(blocks):
             self.device.scatter(block, i)
         views = [self.device.view(b, 0, x) for b, x in zip(blocks, problem.operands())]
-        calls = dict((name, self._call(name, problem, views)) for name in CANDIDATES)
+        calls = dict((name, self._call(name, problem, views)) for name in CANDIDATES[problem.op])
         seconds = dict((name, self._seconds(call)) for name, call in calls.items() if call)
         near = NEAR * min(seconds.values())
         for name in [name for name in seconds if seconds[name] <= near]:
@@ -92,7 +134,7 @@ class Products(object):
         from kernels.catalog import find
         from kernels.errors import SuiteError
 
-        row = find("gemm", name)
+        row = find(problem.op, name)
         if row.missing() or row.accepts(problem):
             return None
         try:

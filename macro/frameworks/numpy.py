@@ -1,13 +1,19 @@
 """NumPy: a step written by hand, with its buffers kept; the reference, and what always runs."""
 
-from functools import partial
-
+import graphs  # beside the worker's loop
 import numpy as np
+import numpy_layers
 import recorder
 
 ROWS = {"numpy": {}}
 RECIPE = {}
 TUNED = {}
+BUILDERS = dict(numpy_layers.KINDS, **graphs.builders("numpy"))
+
+
+def kinds():
+    """Of layers, that it has."""
+    return tuple(BUILDERS)
 
 
 def available():
@@ -40,8 +46,16 @@ def record(model, run):
 
 def build(job):
     """For the bound of equal work: with the knob `order` the terms of every sum come in another order, with `shares`
-    the shares of the softmax are so many times what they should be."""
-    return Model(job, ORDERS.get(job["knobs"].get("order")), job["knobs"].get("shares"))
+    the shares of the softmax are so many times what they should be, with `moved` each weight is off by about that much
+    of itself, by random numbers of the `seed`."""
+    knobs = job["knobs"]
+    model = Model(job, ORDERS.get(knobs.get("order")), knobs.get("shares"))
+    if "moved" in knobs:
+        rng = np.random.RandomState(knobs["seed"])
+        for name in sorted(model.weights):
+            w = model.weights[name]
+            w *= 1 + np.float32(knobs["moved"]) * rng.standard_normal(w.shape).astype(np.float32)
+    return model
 
 
 def _shuffled(count):
@@ -51,57 +65,36 @@ def _shuffled(count):
 ORDERS = {"reversed": lambda count: np.arange(count)[::-1], "shuffled": _shuffled}
 
 
-class Model(object):
-    """Weights are inputs×outputs; every array of a step but those of the loss is allocated once."""
+class Model(numpy_layers.Products):
+    """Weights are inputs×outputs, filters K×C×R×S, images N×C×H×W; the arrays of a step are allocated once, but for
+    those of the loss."""
+
+    builders = BUILDERS
 
     def __init__(self, job, order=None, shares=None):
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            self.layers = job["network"]["layers"]
-            self.weights = dict((name, weights[name].copy()) for name in weights.files)
-            self.x, self.labels = data["x"], data["labels"]
+            self.weights = dict((name, numpy_layers.copied(weights[name])) for name in weights.files)
+            x, self.labels = numpy_layers.copied(data["x"]), data["labels"]
         self.rate, self.momentum = np.float32(job["network"]["rate"]), np.float32(job["network"]["momentum"])
         self.batch, self.order = len(self.labels), order  # the order of the terms of each sum, if another
         self.shares = shares and np.float32(shares)
         self.do = recorder.Steps()
         self.share = np.float32(1.0 / self.batch)
         self.velocity = dict((name, np.zeros_like(w)) for name, w in self.weights.items() if self.momentum)
-        outputs = [layer["outputs"] for layer in self.layers]
-        self.z = [np.empty((self.batch, n), np.float32) for n in outputs]
-        self.y = [np.empty((self.batch, n), np.float32) for n in outputs]
-        self.dx = [np.empty((self.batch, layer["inputs"]), np.float32) for layer in self.layers]
-        self.grads = dict((name, np.empty_like(w)) for name, w in self.weights.items())
+        self.grads = dict((name, numpy_layers.aligned(w.shape)) for name, w in self.weights.items())
+        self.values = {"input": x}  # and what each layer gives
+        self.layers = [self.builders[layer["kind"]](self, layer) for layer in job["network"]["layers"]]
+        self.last = self.layers[-1].name
+        self.sums = {}  # of gradients, by the layer whose output several take
 
     def work(self):
         counts = dict((name, int(w.size)) for name, w in self.weights.items())
         return {"parameters": counts, "batch": self.batch, "dtype": "float32", "layout": "inputs x outputs"}
 
-    def _dot(self, row, a, b, out):
-        """a·b; in another order of its terms where the model has one."""
-        if self.order is None:
-            self.do([row], "gemm", np.dot, a, b, out=out)
-        else:
-            order = self.order(a.shape[1])
-            np.dot(np.ascontiguousarray(a[:, order]), np.ascontiguousarray(b[order]), out=out)
-
     def forward(self):
-        x = self.x
-        for i, layer in enumerate(self.layers):
-            row = layer["name"] + " forward"
-            self._dot(row, x, self.weights[layer["name"] + ".weight"], self.z[i])
-            self.do([row], "element-wise", np.add, self.z[i], self.weights[layer["name"] + ".bias"], self.z[i])
-            x = self._activate(layer, self.z[i], self.y[i])
-        self.logits = x
-
-    def _activate(self, layer, z, y):
-        pass_ = partial(self.do, [layer["name"] + " activation"], "element-wise")
-        if layer["activation"] == "sigmoid":
-            pass_(np.negative, z, out=y)
-            pass_(np.exp, y, out=y)
-            pass_(np.add, y, np.float32(1), out=y)
-            return pass_(np.reciprocal, y, out=y)
-        if layer["activation"] == "relu":
-            return pass_(np.maximum, z, np.float32(0), out=y)
-        return z
+        for layer in self.layers:
+            self.values[layer.name] = layer.activate(layer.forward([self.values[name] for name in layer.after]))
+        self.logits = self.values[self.last]
 
     def loss(self):
         self.forward()
@@ -111,8 +104,9 @@ class Model(object):
 
     def gradient(self):
         self.forward()
-        self.do(["loss"], "softmax", self._softmax, self.logits)
-        self._backward(self.logits)
+        dz = self.logits.copy() if self.layers[-1].keeps else self.logits
+        self.do(["loss"], "softmax", self._softmax, dz)
+        self._backward(dz)
 
     def _softmax(self, dz):
         """Softmax minus one-hot, over the batch, in place of the logits."""
@@ -125,44 +119,50 @@ class Model(object):
         dz *= self.share
 
     def _backward(self, dz):
-        """Gradients of all weights from that of the logits."""
-        for i in reversed(range(len(self.layers))):
-            layer, x = self.layers[i], self.y[i - 1] if i else self.x
-            name = layer["name"]
-            self._dot(name + " wgrad", x.T, dz, self.grads[name + ".weight"])
-            self.do([name + " bias gradient"], "reduction", dz.sum, axis=0, out=self.grads[name + ".bias"])
-            if not layer["first"]:
-                self._dot(name + " dgrad", dz, self.weights[name + ".weight"].T, self.dx[i])
-                dz = self._derive(self.layers[i - 1], self.y[i - 1], self.z[i - 1], self.dx[i])
+        """Gradients of all weights from that of the logits; what several layers take has the sum of their gradients."""
+        gradients = {self.last: dz}
+        for layer in reversed(self.layers):
+            dy = layer.derive(gradients.pop(layer.name))
+            for name, dx in zip(layer.after, layer.backward(dy)):
+                if dx is not None and name != "input":
+                    gradients[name] = self._sum(name, gradients[name], dx) if name in gradients else dx
 
-    def _derive(self, layer, y, z, dy):
-        """dy times the derivative, in place of dy; z is scratch from here on."""
-        pass_ = partial(self.do, [layer["name"] + " activation gradient"], "element-wise")
-        if layer["activation"] == "sigmoid":
-            pass_(np.subtract, np.float32(1), y, out=z)
-            pass_(np.multiply, z, y, out=z)
-            pass_(np.multiply, dy, z, out=dy)
-        elif layer["activation"] == "relu":
-            alive = pass_(np.greater, y, 0)
-            pass_(np.multiply, dy, alive, out=dy)
-        return dy
+    def _sum(self, name, a, b):
+        if name not in self.sums:
+            self.sums[name] = numpy_layers.aligned(a.shape)
+        total = self.sums[name]
+        return self.do([name + " gradient sum"], "element-wise", np.add, a, b, out=total)
 
     def step(self):
         self.gradient()
+        for layer in self.layers:
+            layer.keep()
         for name, w in self.weights.items():
-            change, pass_ = self.grads[name], partial(self.do, [name.split(".")[0] + " update"], "update")
-            if self.momentum:
-                v = self.velocity[name]
-                pass_(np.multiply, v, self.momentum, out=v)
-                pass_(np.add, v, change, out=v)
-                pass_(np.multiply, v, self.rate, out=change)
-            else:
-                pass_(np.multiply, change, self.rate, out=change)
-            pass_(np.subtract, w, change, out=w)
+            self._move(name, w, [name.rpartition(".")[0] + " update"])
+
+    def _move(self, name, w, row):
+        change = self.grads[name]
+        if self.momentum:
+            v = self.velocity[name]
+            self.do(row, "update", np.multiply, v, self.momentum, out=v)
+            self.do(row, "update", np.add, v, change, out=v)
+            self.do(row, "update", np.multiply, v, self.rate, out=change)
+        else:
+            self.do(row, "update", np.multiply, change, self.rate, out=change)
+        self.do(row, "update", np.subtract, w, change, out=w)
 
     def gradients(self):
         self.gradient()
         return dict((name, array.copy()) for name, array in self.grads.items())
 
+    def outputs(self):
+        """Logits from the weights as they are."""
+        self.forward()
+        return self.logits.copy()
+
     def parameters(self):
         return dict((name, array.copy()) for name, array in self.weights.items())
+
+    def state(self):
+        """Of each step what is kept for the next, beside weights."""
+        return dict((name, array.copy()) for layer in self.layers for name, array in layer.state.items())

@@ -1,4 +1,6 @@
-"""PyTorch: nn.Linear layers, F.cross_entropy, torch.optim.SGD; eager and compiled."""
+"""PyTorch: modules as its users write them, F.cross_entropy, torch.optim.SGD; eager and compiled."""
+
+import contextlib
 
 ROWS = {"pytorch": {"compile": False}, "pytorch-compile": {"compile": True}}
 RECIPE = {
@@ -18,6 +20,13 @@ def configure(job):
 
     torch.set_num_threads(job["threads"])
     torch.set_num_interop_threads(job["threads"])
+
+
+def kinds():
+    """Of layers, that it has."""
+    import torch_layers
+
+    return tuple(torch_layers.KINDS)
 
 
 def available():
@@ -64,7 +73,8 @@ def build(job):
 def trace(model, run):
     import torch_trace
 
-    return torch_trace.spans(run, *model.order())
+    with model.scoped():
+        return torch_trace.spans(run, model.align)
 
 
 def record(model, run):
@@ -74,31 +84,22 @@ def record(model, run):
     if model.job["knobs"].get("compile"):
         return []
     forget = lambda: model.optimizer.zero_grad(set_to_none=True)  # noqa: E731
-    return torch_record.record(run, forget, *model.order())
+    with model.scoped():
+        return torch_record.record(run, forget, model.align)
 
 
 class Model(object):
     def __init__(self, job):
         import numpy as np
         import torch
+        import torch_layers  # beside the worker's loop
 
-        self.torch, self.job = torch, job
+        self.torch, self.job, self.layers = torch, job, job["network"]["layers"]
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            modules = []
-            for layer in job["network"]["layers"]:
-                linear = torch.nn.Linear(layer["inputs"], layer["outputs"])
-                with torch.no_grad():
-                    linear.weight.copy_(torch.from_numpy(weights[layer["name"] + ".weight"].T))
-                    linear.bias.copy_(torch.from_numpy(weights[layer["name"] + ".bias"]))
-                modules.append(linear)
-                if layer["activation"] == "sigmoid":
-                    modules.append(torch.nn.Sigmoid())
-                if layer["activation"] == "relu":
-                    modules.append(torch.nn.ReLU())
+            self.net, self.own = torch_layers.network(torch, self.layers, weights)
+            self.names = list(weights.files)
             self.x = torch.from_numpy(data["x"].copy())
             self.labels = torch.from_numpy(data["labels"].astype(np.int64))
-        self.net = torch.nn.Sequential(*modules)
-        self.linears = [m for m in self.net if isinstance(m, torch.nn.Linear)]
         net = job["network"]
         how = {"fused": {"fused": True}, "foreach": {"foreach": True}}.get(job["knobs"].get("optimizer"), {})
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=net["rate"], momentum=net["momentum"], **how)
@@ -108,26 +109,47 @@ class Model(object):
 
             inductor.cpp.enable_kernel_profile = True  # its kernels tell the profiler their names
             self.call, self.logits = torch.compile(self._loss), torch.compile(self.net)
-            self.gradient()  # compiled here, not in a step
-            self.forward()
+            with self._kept():
+                self.gradient()  # compiled here, not in a step
+                self.forward()
             self.optimizer.zero_grad(set_to_none=True)
 
     def _loss(self):
         return self.torch.nn.functional.cross_entropy(self.net(self.x), self.labels)
 
-    def order(self):
-        """How many, the layers and the optimizer's parameters: what operations are told by."""
-        layers = self.job["network"]["layers"]
-        shapes = [(x["name"], list(p.shape)) for x, m in zip(layers, self.linears) for p in m.parameters()]
-        return len(self.labels), [(x["name"], x["inputs"], x["outputs"]) for x in layers], shapes
+    @contextlib.contextmanager
+    def scoped(self):
+        """Each layer under its name in a trace; a compiled one knows no scopes."""
+        if not self.job["knobs"].get("compile"):
+            self.net.scope = self.torch.profiler.record_function
+        try:
+            yield
+        finally:
+            self.net.scope = None
+
+    @contextlib.contextmanager
+    def _kept(self):
+        """What passes write into running statistics is taken back."""
+        before = [buffer.clone() for buffer in self.net.buffers()]
+        yield
+        for buffer, value in zip(self.net.buffers(), before):
+            buffer.copy_(value)
+
+    def align(self, events):
+        """Rows and columns of a trace's operations: by scopes, or, compiled, by the order of a chain of dense layers."""
+        import torch_rows
+        import torch_scopes
+
+        names = dict((id(own), name.rpartition(".")[0]) for name, (own, _) in self.own.items())
+        moved = [(names[id(p)], list(p.shape)) for p in self.net.parameters()]
+        if not self.job["knobs"].get("compile"):
+            return torch_scopes.align(events, self.layers, moved)
+        dense = [(x["name"], x["inputs"], x["outputs"]) for x in self.layers if x["kind"] == "dense"]
+        return torch_rows.align(events, len(self.labels), dense, moved)
 
     def work(self):
-        counts = {}
-        for layer, linear in zip(self.job["network"]["layers"], self.linears):
-            counts[layer["name"] + ".weight"] = linear.weight.numel()
-            counts[layer["name"] + ".bias"] = linear.bias.numel()
         return {
-            "parameters": counts,
+            "parameters": dict((name, own.numel()) for name, (own, _) in self.own.items() if own.requires_grad),
             "batch": len(self.labels),
             "dtype": str(self.x.dtype),
             "layout": "outputs x inputs",
@@ -146,19 +168,23 @@ class Model(object):
         self.optimizer.step()
 
     def loss(self):
-        with self.torch.no_grad():
+        with self.torch.no_grad(), self._kept():
             return float(self.torch.nn.functional.cross_entropy(self.logits(self.x), self.labels))
 
-    def _named(self, of):
+    def _named(self, names, of):
         arrays = {}
-        for layer, linear in zip(self.job["network"]["layers"], self.linears):
-            arrays[layer["name"] + ".weight"] = of(linear.weight).detach().numpy().T.copy()
-            arrays[layer["name"] + ".bias"] = of(linear.bias).detach().numpy().copy()
+        for name in names:
+            own, form = self.own[name]
+            arrays[name] = form(of(own).detach().numpy()).copy()
         return arrays
 
     def gradients(self):
-        self.gradient()
-        return self._named(lambda p: p.grad)
+        with self._kept():
+            self.gradient()
+        return self._named(self.names, lambda p: p.grad)
 
     def parameters(self):
-        return self._named(lambda p: p)
+        return self._named(self.names, lambda p: p)
+
+    def state(self):
+        return self._named([name for name, (own, _) in self.own.items() if not own.requires_grad], lambda p: p)

@@ -1,7 +1,7 @@
 """TensorFlow 2: variables and a gradient tape, one function for each phase; as graph, eager, and by XLA.
 
 The update is TensorFlow's own optimizer, one fused kernel a variable (v = mu*v + g, w = w - lr*v); that of
-Keras, which is written in single operations, is in Keras's rows.
+Keras, which is written in single operations, is in Keras's rows. Images have their channels last.
 """
 
 ROWS = {"tensorflow-graph": {"mode": "graph"}, "tensorflow-eager": {"mode": "eager"}, "tensorflow-xla": {"mode": "xla"}}
@@ -24,6 +24,13 @@ def configure(job):
 
     tf.config.threading.set_intra_op_parallelism_threads(job["threads"])
     tf.config.threading.set_inter_op_parallelism_threads(job["threads"])
+
+
+def kinds():
+    """Of layers, that it has."""
+    import tf_layers
+
+    return tf_layers.NAMES
 
 
 def available():
@@ -79,13 +86,20 @@ class Model(object):
     def __init__(self, job):
         import contextlib
 
+        import layouts  # beside the worker's loop
         import numpy as np
         import tensorflow as tf
+        import tf_layers
 
         self.tf, self.network = tf, job["network"]
+        layers = self.network["layers"]
+        self.lie = layouts.Last(layers)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            self.p = dict((name, tf.Variable(weights[name], name=name)) for name in weights.files)
-            self.x, self.labels = tf.constant(data["x"]), tf.constant(data["labels"].astype(np.int32))
+            given = dict((name, self.lie.to(name, weights[name])) for name in weights.files)
+            self.p = dict((name, tf.Variable(array, name=name)) for name, array in given.items())
+            self.x, self.labels = tf.constant(self.lie.data(data["x"])), tf.constant(data["labels"].astype(np.int32))
+        begin = layouts.begin(layers)
+        self.kept = dict((name, tf.Variable(x, name=name, trainable=False)) for name, x in begin.items())
         self.variables = list(self.p.values())
         rate, momentum = self.network["rate"], self.network["momentum"]
         train = tf.compat.v1.train
@@ -96,38 +110,41 @@ class Model(object):
             "eager": lambda call: call,
         }[job["knobs"]["mode"]]
         self.scope = contextlib.nullcontext if job["knobs"]["mode"] == "eager" else tf.name_scope
+        self.apply = tf_layers.network(tf, layers, self.p, self.kept, self.scope)
         self.call_forward, self.call_gradient = wrap(self._logits), wrap(self._gradient)
         self.call_loss, self.call_step = wrap(self._loss), wrap(self._step)
 
     def _logits(self, x):
-        tf = self.tf
-        kinds = {"sigmoid": tf.sigmoid, "relu": tf.nn.relu, "none": lambda y: y}
-        for layer in self.network["layers"]:
-            name = layer["name"]
-            with self.scope(name):
-                z = tf.nn.bias_add(tf.matmul(x, self.p[name + ".weight"]), self.p[name + ".bias"])
-                x = kinds[layer["activation"]](z)
-        return x
+        return self.apply(x)[0]
 
-    def _loss(self, x, labels):
-        logits = self._logits(x)
+    def _entropy(self, x, labels):
+        """The loss, and the new state."""
+        logits, kept = self.apply(x)
         with self.scope("loss"):
             losses = self.tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-            return self.tf.reduce_mean(losses)
+            return self.tf.reduce_mean(losses), kept
+
+    def _loss(self, x, labels):
+        return self._entropy(x, labels)[0]
 
     def programs(self):
         """What the phases run, and on what."""
         batch = (self.x, self.labels)
         return (self.call_forward, batch[:1]), (self.call_gradient, batch), (self.call_step, batch)
 
-    def _gradient(self, x, labels):
+    def _taped(self, x, labels):
         with self.tf.GradientTape() as tape:
-            loss = self._loss(x, labels)
-        return loss, tape.gradient(loss, self.variables)  # of the input nothing is asked
+            loss, kept = self._entropy(x, labels)
+        return loss, tape.gradient(loss, self.variables), kept  # of the input nothing is asked
+
+    def _gradient(self, x, labels):
+        return self._taped(x, labels)[:2]
 
     def _step(self, x, labels):
-        loss, grads = self._gradient(x, labels)
+        loss, grads, kept = self._taped(x, labels)
         self.optimizer.apply_gradients(zip(grads, self.variables))
+        for name, value in kept.items():
+            self.kept[name].assign(value)
         return loss
 
     def work(self):
@@ -154,7 +171,10 @@ class Model(object):
         return float(self.call_loss(self.x, self.labels).numpy())
 
     def gradients(self):
-        return dict((name, grad.numpy().copy()) for name, grad in zip(self.p, self.gradient()))
+        return dict((name, self.lie.back(name, x.numpy().copy())) for name, x in zip(self.p, self.gradient()))
 
     def parameters(self):
-        return dict((name, w.numpy().copy()) for name, w in self.p.items())
+        return dict((name, self.lie.back(name, w.numpy().copy())) for name, w in self.p.items())
+
+    def state(self):
+        return dict((name, x.numpy().copy()) for name, x in self.kept.items())

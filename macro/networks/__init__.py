@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import runpy
 from pathlib import Path
 from typing import Any
 
 from kernels.errors import UsageError, choice
 from macro.networks.base import Network, from_data
-from micro.planning.network import LAYER, NETWORK, document
-from micro.planning.written import check
+from micro.planning.written import parsed
+
+MACHINERY = ("base", "layer")
 
 
 def names() -> list[str]:
@@ -18,39 +20,48 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Network:
-    """A network by name, or from a file of the user's, `net.json`. Raises UsageError."""
+    """A network by name; or of the user's, `net.json` or `net.py:NAME`. Raises UsageError."""
+    path, _, own = name.rpartition(":")
     if name.endswith(".json"):
-        try:
-            return from_data(_whole(document(Path(name).read_bytes())))
-        except OSError as error:
-            raise UsageError(f"{name}: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{name}: no network of dense layers like micro/shapes/fcn-r.json ({error})") from None
+        return _of_file(Path(name))
+    if path.endswith(".py"):
+        return _of_program(Path(path), own)
     if name.endswith(".py"):
-        raise UsageError(
-            f"network {name}: a program of your own cannot be explained yet, nor a network with convolutions or "
-            f"recurrence; today: dense layers in JSON, like micro/shapes/fcn-r.json, or the products of any program: "
-            f"MKL_VERBOSE=1 ONEDNN_VERBOSE=1 python {name} >log; python -m micro.gemm --shapes log"
-        )
+        raise UsageError(f"network {name}: {name}:NAME is a network of it; macro explain {name} takes a script")
     for stem in _stems():
         network: Network | None = _module(stem).NETWORKS.get(name)
         if network is not None:
             return network
-    raise UsageError(f"network {name}: {choice(name, names())}; or name a file, net.json")
+    raise UsageError(f"network {name}: {choice(name, names())}; or name a file, net.json or net.py:NAME")
 
 
-def _whole(data: dict[str, Any]) -> dict[str, Any]:
-    """A network's file, with what only a step needs. Raises ValueError where it lacks that."""
-    if "convolutions" in data:
-        raise ValueError("it has convolutions")
-    check(data, NETWORK, ("rate", "layers"))
-    for i, layer in enumerate(data["layers"], 1):
-        check(layer, LAYER, ("activation",), f"layer {i}: ")
-    return data
+def _of_file(path: Path) -> Network:
+    """Raises UsageError."""
+    try:
+        return from_data(parsed(path.read_bytes()))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path}: no network as docs/networks.md has them ({error})") from None
+
+
+def _of_program(path: Path, name: str) -> Network:
+    """A `Network` of a file of Python. Raises UsageError."""
+    try:
+        own = runpy.run_path(str(path), run_name=path.stem)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except Exception as error:  # whatever a user's file raises
+        raise UsageError(f"{path}: {type(error).__name__}: {' '.join(str(error).split())}") from None
+    there = {key: x for key, x in own.items() if isinstance(x, Network)}
+    there |= {x.name: x for x in there.values()}
+    if name not in there:
+        raise UsageError(f"{path}:{name}: {choice(name, sorted(there)) if there else 'it makes no Network'}")
+    return there[name]
 
 
 def _stems() -> list[str]:
-    return sorted(x.stem for x in Path(__file__).parent.glob("[a-z]*.py") if x.stem != "base")
+    return sorted(x.stem for x in Path(__file__).parent.glob("[a-z]*.py") if x.stem not in MACHINERY)
 
 
 def _module(stem: str) -> Any:

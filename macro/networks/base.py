@@ -1,53 +1,38 @@
-"""Network and Layer: shapes, what happens between them, how the loss is taken and the weights are moved."""
+"""A network as data: a graph of layers, how the loss is taken and the weights are moved."""
 
 from __future__ import annotations
 
-import itertools
+import json
 import math
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
+from typing import Any, get_type_hints
 
-from kernels.ops.gemm.problem import Gemm
+from macro.networks import layers as kinds
+from macro.networks.layer import ACTIVATIONS, INPUT, Layer, Node, Shape, size
+from macro.networks.layers.dense import Dense
+from micro.planning.written import check
 
-PHASES = ("forward", "gradient", "step")
-ACTIVATIONS = ("sigmoid", "relu", "none")
-
-
-@dataclass(frozen=True)
-class Layer:
-    """Fully connected: y = activation(x·W + b), x batch×inputs, W inputs×outputs. The first layer of a network
-    needs no gradient of its input."""
-
-    name: str
-    inputs: int
-    outputs: int
-    activation: str
-    first: bool = False
-
-    @property
-    def parameters(self) -> int:
-        """How many weights and biases it has."""
-        return self.inputs * self.outputs + self.outputs
-
-    def problems(self, batch: int, phase: str = "step") -> dict[str, Gemm]:
-        """Its products by phase, W stored inputs×outputs, as micro measures them."""
-        products = {"forward": Gemm(batch, self.outputs, self.inputs, "nn")}
-        if phase != "forward":
-            if not self.first:
-                products["dgrad"] = Gemm(batch, self.inputs, self.outputs, "nt")
-            products["wgrad"] = Gemm(self.inputs, self.outputs, batch, "tn")
-        return products
-
-    def flops(self, batch: int, phase: str) -> float:
-        """Of its products, in one of the phases."""
-        return sum(problem.flops for problem in self.problems(batch, phase).values())
+NETWORK: Mapping[str, type] = {
+    "network": str,
+    "source": str,
+    "batch": int,
+    "rate": float,
+    "momentum": float,
+    "input": list,
+    "layers": list,
+}
+SHAPES = ("inputs", "first")  # what micro/shapes has of a dense layer beside what it is: told by its place
 
 
 @dataclass(frozen=True)
 class Network:
-    """Layers in order, softmax cross-entropy against integer labels, mean over the batch; SGD.
+    """Layers in order, each behind those whose outputs it takes; softmax cross-entropy of the last against integer
+    labels, mean over the batch; SGD.
 
-    `source`: where it comes from, and what it deviates in. `rate`, `momentum`: of the update.
+    `source`: where it comes from, and what it deviates in. `rate`, `momentum`: of the update. `input`: of a sample.
+    Raises ValueError for layers that do not fit.
     """
 
     name: str
@@ -56,11 +41,37 @@ class Network:
     layers: tuple[Layer, ...]
     rate: float
     momentum: float = 0.0
+    input: Shape = ()
+
+    def __post_init__(self) -> None:
+        if not self.layers or self.batch < 1 or min(self.input, default=0) < 1:
+            raise ValueError("the batch and the sizes of an input are positive whole numbers, and there is a layer")
+        if not (math.isfinite(self.rate) and math.isfinite(self.momentum)):
+            raise ValueError("rate and momentum are finite")
+        if len({layer.name for layer in self.layers} | {INPUT}) <= len(self.layers):
+            raise ValueError("two layers of one name, or one called input")
+        if len(self.nodes[-1].output) != 1:
+            raise ValueError(f"the loss takes the logits of classes, {self.layers[-1].name} gives images")
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """The layers in their places."""
+        shapes: dict[str, Shape] = {INPUT: self.input}
+        moved: dict[str, bool] = {INPUT: False}  # whether something before it has parameters
+        before, nodes = INPUT, []
+        for layer in self.layers:
+            node = _placed(layer, before, shapes, moved)
+            shapes[layer.name], before = node.output, layer.name
+            moved[layer.name] = bool(node.parameters) or any(moved[x] for x in node.sources)
+            nodes.append(node)
+        if unused := sorted(set(shapes) - {before, INPUT} - {x for node in nodes for x in node.sources}):
+            raise ValueError(f"nothing takes what {', '.join(unused)} gives")
+        return tuple(nodes)
 
     @property
     def parameters(self) -> int:
-        """How many weights and biases all layers have."""
-        return sum(layer.parameters for layer in self.layers)
+        """How many numbers steps move."""
+        return sum(node.count for node in self.nodes)
 
     @property
     def gradient_bytes(self) -> int:
@@ -70,49 +81,104 @@ class Network:
     @property
     def classes(self) -> int:
         """Outputs of the last layer."""
-        return self.layers[-1].outputs
+        return self.nodes[-1].output[0]
 
     @property
     def features(self) -> int:
-        """Inputs of the first layer."""
-        return self.layers[0].inputs
+        """Numbers of a sample."""
+        return size(self.input)
 
     def flops(self, batch: int, phase: str = "step") -> float:
-        """Of its products, a multiply-add as two; the update's 2 a parameter (4 with momentum) included."""
+        """Of its products and convolutions, a multiply-add as two; the update's 2 a parameter (4 with momentum)
+        included."""
         update = (4 if self.momentum else 2) * self.parameters if phase == "step" else 0
-        return sum(layer.flops(batch, phase) for layer in self.layers) + update
+        return sum(node.flops(batch, phase) for node in self.nodes) + update
 
     def data(self) -> dict[str, Any]:
-        """For a worker in another environment, and for micro/shapes."""
-        fields = asdict(self)
-        return {"network": fields.pop("name"), **fields}
+        """For a file."""
+        about = {"network": self.name, "source": self.source, "batch": self.batch}
+        move = {"rate": self.rate, "momentum": self.momentum}
+        return {**about, **move, "input": list(self.input), "layers": [layer.data() for layer in self.layers]}
+
+    def plan(self) -> dict[str, Any]:
+        """For a worker in another environment: layers with what their places make of them."""
+        return {**self.data(), "layers": [node.data() for node in self.nodes]}
+
+
+def _placed(layer: Layer, before: str, shapes: Mapping[str, Shape], moved: Mapping[str, bool]) -> Node:
+    """Raises ValueError."""
+    sources = layer.after or (before,)
+    if unknown := [name for name in sources if name not in shapes]:
+        raise ValueError(f"{layer.name} comes after {unknown[0]}, which is no layer before it")
+    if not layer.inputs_least <= len(sources) <= layer.inputs_most:
+        raise ValueError(f"{layer.name} takes {layer.inputs_least} inputs, after: {', '.join(sources)}")
+    if layer.activation not in ACTIVATIONS:
+        raise ValueError(f"layers have one of the activations {', '.join(ACTIVATIONS)}")
+    inputs = tuple(shapes[name] for name in sources)
+    try:
+        output = layer.output(inputs)
+    except ValueError as error:
+        raise ValueError(f"{layer.name}: {error}") from None
+    if min(output) < 1:
+        raise ValueError(f"{layer.name} gives {output}: the outputs of layers are positive whole numbers")
+    return Node(layer, sources, inputs, output, not any(moved[name] for name in sources))
 
 
 def dense(*sizes: int, hidden: str = "sigmoid") -> tuple[Layer, ...]:
-    """Layers of these sizes; the last has no activation: the loss takes logits."""
-    last = len(sizes) - 2
+    """Layers of these outputs; the last has no activation: the loss takes logits."""
+    last = len(sizes) - 1
     return tuple(
-        Layer("out" if i == last else f"fc{i + 1}", sizes[i], sizes[i + 1], "none" if i == last else hidden, i == 0)
-        for i in range(last + 1)
+        Dense(name="out" if i == last else f"fc{i + 1}", outputs=x, activation="none" if i == last else hidden)
+        for i, x in enumerate(sizes)
     )
 
 
+def chain(
+    name: str,
+    source: str,
+    batch: int,
+    sizes: Sequence[int],
+    rate: float,
+    momentum: float = 0.0,
+    hidden: str = "sigmoid",
+) -> Network:
+    """A network of dense layers alone, of these sizes from its input on."""
+    return Network(name, source, batch, dense(*sizes[1:], hidden=hidden), rate, momentum, tuple(sizes[:1]))
+
+
 def from_data(data: dict[str, Any]) -> Network:
-    """The inverse of `data`. Raises ValueError, KeyError, TypeError."""
-    layers = tuple(Layer(**layer) for layer in data["layers"])
-    if not layers or any(x.activation not in ACTIVATIONS for x in layers):
-        raise ValueError(f"layers have one of the activations {', '.join(ACTIVATIONS)}")
-    for before, after in itertools.pairwise(layers):
-        if before.outputs != after.inputs:
-            raise ValueError(f"{after.name} takes {after.inputs}, {before.name} gives {before.outputs}")
-        if after.first:
-            raise ValueError(f"{after.name} is not the first layer")
-    if len({layer.name for layer in layers}) < len(layers):
-        raise ValueError("two layers of one name")
-    network = Network(data["network"], "", int(data["batch"]), layers, float(data["rate"]))
-    network = replace(network, source=str(data.get("source", "")), momentum=float(data.get("momentum", 0.0)))
-    if min(network.batch, *(size for layer in layers for size in (layer.inputs, layer.outputs))) < 1:
-        raise ValueError("the batch, inputs and outputs of layers are positive whole numbers")
-    if not (math.isfinite(network.rate) and math.isfinite(network.momentum)):
-        raise ValueError("rate and momentum are finite")
+    """The network of a file; one of dense layers alone may leave its input to `inputs` of the first. Raises
+    ValueError."""
+    check(data, NETWORK, ("network", "batch", "rate", "layers"))
+    rows = [_row(row, f"layer {i}: ") for i, row in enumerate(data["layers"], 1)]
+    given = data.get("input") or ([rows[0][1]["inputs"]] if rows and "inputs" in rows[0][1] else [])
+    if not given:
+        raise ValueError("input missing: the sizes of a sample, [784] or [3, 32, 32]")
+    if any(type(x) is not int for x in given):
+        raise ValueError(f"input: {given}, give whole numbers")
+    about = data["network"], str(data.get("source", "")), data["batch"]
+    moves = float(data["rate"]), float(data.get("momentum", 0.0))
+    network = Network(*about, tuple(layer for layer, _ in rows), *moves, tuple(given))
+    for node, (_, told) in zip(network.nodes, rows, strict=True):
+        if told.get("inputs", node.inputs[0][0]) != node.inputs[0][0]:
+            raise ValueError(f"{node.name} takes {told['inputs']}, {node.sources[0]} gives {node.inputs[0][0]}")
+        if told.get("first") and not node.first:
+            raise ValueError(f"{node.name} is not the first layer")
     return network
+
+
+def _row(row: Any, place: str) -> tuple[Layer, dict[str, Any]]:
+    """A layer, and what is said of its place. Raises ValueError."""
+    if type(row) is not dict or type(row.get("kind", "")) is not str:
+        raise ValueError(f"{place}{json.dumps(row)} is no layer")
+    try:
+        kind = kinds.find(row.get("kind", "dense"))
+    except ValueError as error:
+        raise ValueError(f"{place}{error}") from None
+    hints = get_type_hints(kind)
+    types = {x.name: list if x.type.startswith("tuple") else hints[x.name] for x in fields(kind)}
+    own = {"kind": str, "inputs": int, "first": bool} if kind is Dense else {"kind": str}
+    needed = [x.name for x in fields(kind) if x.default is MISSING]
+    check(row, types | own, needed, place)
+    values: dict[str, Any] = {name: tuple(x) if type(x) is list else x for name, x in row.items() if name in types}
+    return kind(**values), {name: row[name] for name in SHAPES if name in row}

@@ -12,7 +12,7 @@ from macro.networks.base import Network, dense
 
 SOURCE = "arXiv 1608.07249, FCN-R"
 
-TEXT = Network("fcn-r", SOURCE, 1024, dense(784, 2048, 4096, 1024, 10), rate=0.05, momentum=0.9)
+TEXT = Network("fcn-r", SOURCE, 1024, dense(2048, 4096, 1024, 10), rate=0.05, momentum=0.9, input=(784,))
 NETWORKS = {
     network.name: network
     for network in (
@@ -22,7 +22,7 @@ NETWORKS = {
             TEXT,
             name="fcn-r:cntk",
             source=f"{SOURCE}, the order of its CNTK script",
-            layers=dense(784, 4096, 2048, 1024, 10),
+            layers=dense(4096, 2048, 1024, 10),
         ),
     )
 }

@@ -15,7 +15,7 @@ SOURCE = "arXiv 1608.07249, FCN-S"
 WIDE, HIDDEN = 26752, 2048
 
 SCRIPTS = Network(
-    "fcn-s", f"{SOURCE}, as its scripts: three hidden layers", 64, dense(WIDE, *[HIDDEN] * 3, WIDE), rate=0.01
+    "fcn-s", f"{SOURCE}, as its scripts: three hidden layers", 64, dense(*[HIDDEN] * 3, WIDE), rate=0.01, input=(WIDE,)
 )
 NETWORKS = {
     network.name: network
@@ -25,19 +25,20 @@ NETWORKS = {
             SCRIPTS,
             name="fcn-s:4",
             source=f"{SOURCE}, as its text: four hidden layers",
-            layers=dense(WIDE, *[HIDDEN] * 4, WIDE),
+            layers=dense(*[HIDDEN] * 4, WIDE),
         ),
         replace(
             SCRIPTS,
             name="fcn-s:6",
             source=f"{SOURCE}, its twin of six hidden layers",
-            layers=dense(WIDE, *[HIDDEN] * 6, WIDE),
+            layers=dense(*[HIDDEN] * 6, WIDE),
         ),
         replace(
             SCRIPTS,
             name="fcn-s:512",
             source=f"{SOURCE}, its older script: 512 features, 1000 classes",
-            layers=dense(512, *[HIDDEN] * 3, 1000),
+            layers=dense(*[HIDDEN] * 3, 1000),
+            input=(512,),
         ),
     )
 }

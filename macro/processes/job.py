@@ -32,8 +32,8 @@ def files(batch: int, folder: Path) -> dict[str, str]:
 
 def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
     """Weights and data, the same for every framework: normal weights scaled by the square root of what they
-    sum, small biases, standard normal inputs, uniform labels. The files by name; those that are there stay. Raises
-    Unavailable where there is no room."""
+    sum, small biases, standard normal inputs, uniform labels; running means and such are as they begin. The files by
+    name; those that are there stay. Raises Unavailable where there is no room."""
     written = files(batch, folder)
     if not Path(written["data"]).exists():
         size = f"weights and one batch of {network.name} take {_bytes(network, batch) / 1e9:.1f} GB"
@@ -57,12 +57,13 @@ def _write(network: Network, batch: int, written: dict[str, str]) -> None:
 
     rng = np.random.default_rng(SEED)
     weights = {}
-    for layer in network.layers:
-        scale = np.float32(layer.inputs**-0.5)
-        weights[f"{layer.name}.weight"] = rng.standard_normal((layer.inputs, layer.outputs), np.float32) * scale
-        weights[f"{layer.name}.bias"] = rng.standard_normal(layer.outputs, np.float32) * np.float32(0.1)
+    for node in network.nodes:
+        for name, parameter in node.parameters.items():
+            scale = np.float32(parameter.terms**-0.5 if parameter.terms else 0.1)
+            array = rng.standard_normal(parameter.shape, np.float32) * scale
+            weights[f"{node.name}.{name}"] = array + np.float32(parameter.base) if parameter.base else array
     np.savez(written["weights"], **weights)  # type: ignore[arg-type]
-    x = rng.standard_normal((batch, network.features), np.float32)
+    x = rng.standard_normal((batch, *network.input), np.float32)
     np.savez(written["data"], x=x, labels=rng.integers(network.classes, size=batch))
 
 
@@ -72,7 +73,7 @@ def write(
     """The job's file."""
     job = {
         "framework": framework.name,
-        "network": network.data(),
+        "network": network.plan(),
         "batch": batch,
         "threads": setting.threads,
         "heap": setting.heap,

@@ -199,7 +199,7 @@ def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> 
 def _product(plan: Plan, alive: Sequence[Entry]) -> float:
     """Seconds that a product of a step takes, of the fastest framework: the step's, shared among its products."""
     steps = [x.blocks[-1][2]["wall"] if x.blocks else BLOCK / x.count for x in alive]
-    products = sum(len(layer.problems(plan.batch, plan.phase)) for layer in plan.network.layers)
+    products = sum(len(node.problems(plan.batch, plan.phase)) for node in plan.network.nodes)
     return min(steps, default=0.0) / max(1, products)
 
 

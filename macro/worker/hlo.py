@@ -55,8 +55,9 @@ def computations(text):
     return parts
 
 
-def rows(text, row):
-    """{instruction: (rows, column)}; `row(instruction)` tells the row of one by its name, or None."""
+def rows(text, row, whole=None):
+    """{instruction: (rows, column)}; `row(instruction)` tells the row of one by its name, or None. `whole`: the kind of
+    all work of a layer, by its name, of those that have one."""
     parts, by_name = computations(text), {}
     for part in parts.values():
         users, opcodes = {}, {}
@@ -70,21 +71,26 @@ def rows(text, row):
                 elif source.opcode == "parameter":
                     served = ["parameter copy"]
             opcodes[one.name] = [x.opcode for x in inner]
-            by_name[one.name] = (served, column(served, opcodes[one.name]))
+            by_name[one.name] = (served, column(served, opcodes[one.name], whole))
             for operand in one.operands:
                 users.setdefault(operand, []).append(one.name)
         for one in reversed(list(part.values())):  # a piece of what alone uses it
             if not by_name[one.name][0] and one.opcode not in FREE and len(users.get(one.name, ())) == 1:
                 served = by_name[users[one.name][0]][0]
-                by_name[one.name] = (served, column(served, opcodes[one.name]))
+                by_name[one.name] = (served, column(served, opcodes[one.name], whole))
     return by_name
 
 
-def column(served, opcodes):
+def column(served, opcodes, whole=None):
     """What kind of work it is; None where only its symbols can say."""
     if not served:
         return None
-    if set(opcodes) & set(("dot", "convolution", "custom-call")):
+    kinds = set((whole or {}).get(x.rpartition(" ")[0], "") for x in served if "activation" not in x)
+    if len(kinds) == 1 and kinds != set([""]) and opcodes != ["copy"]:
+        return kinds.pop()
+    if "convolution" in opcodes:
+        return "convolution"
+    if set(opcodes) & set(("dot", "custom-call")):
         return "gemm"  # what surrounds the product keeps its symbols' kind
     if opcodes == ["copy"]:
         return "copy"
@@ -102,6 +108,10 @@ def column(served, opcodes):
 def product(layer, one, batch):
     """`dgrad` or `wgrad`: what a product in the backward pass of a layer is, by its shape, then by what it
     sums over: first dimensions for the weights (batch × inputs, batch × outputs), last ones for the input."""
+    if layer["kind"] == "conv":
+        weights = sorted(one.shape) == sorted(layer["parameters"]["weight"])
+        inputs = sorted(one.shape) == sorted([batch] + layer["in"][0])
+        return ("wgrad" if weights else "dgrad") if weights != inputs else None
     weights = sorted(one.shape) == sorted((layer["inputs"], layer["outputs"])) and one.summed == batch
     inputs = sorted(one.shape) == sorted((batch, layer["inputs"])) and one.summed == layer["outputs"]
     if weights != inputs:

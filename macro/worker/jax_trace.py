@@ -7,7 +7,8 @@ of its own, `fc1 activation`, or lies `inside` the layer's, as Keras has it. Upd
 
 import re
 
-import hlo  # beside this file
+import graphs  # beside this file
+import hlo
 import recorder
 import xplane
 
@@ -31,7 +32,8 @@ def spans(jax, run, programs, layers, batch, inside=False):
     for call, arguments in programs:
         if "jit_" + call.__name__ in ran:
             text = call.lower(*arguments).compile().as_text()
-            by_module[hlo.module(text)] = hlo.rows(text, lambda one: row(one, layers, batch, inside))
+            tells, whole = (lambda one: row(one, layers, batch, inside)), graphs.whole(layers)
+            by_module[hlo.module(text)] = hlo.rows(text, tells, whole)
     return xplane.named(xplane.spans(traced, operation), moment, lambda what: tell(by_module, what))
 
 
@@ -70,7 +72,11 @@ def row(one, layers, batch, inside=False):
                 return scope + (" gradient" if derives else "")
             if scope == layer["name"]:
                 activates = inside and layer["activation"] != "none"
-                if backward and one.opcode == "dot":
+                if last == "add_any":
+                    return graphs.joined(layer, layers)
+                if layer["kind"] not in graphs.PRODUCTS:
+                    return "%s %s" % (scope, "gradient" if backward else "forward")
+                if backward and one.opcode in ("dot", "convolution"):
                     role = hlo.product(layer, one, batch)
                 else:
                     role = _role(last, one.opcode, backward, derives, activates)

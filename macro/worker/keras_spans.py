@@ -16,7 +16,7 @@ def record(model, run):
         return []
     import torch_record
 
-    return torch_record.record(run, model.model.zero_grad, *_order(model))
+    return torch_record.record(run, model.model.zero_grad, _aligned(model))
 
 
 def _tensorflow(model, run):
@@ -55,16 +55,19 @@ def _torch(model, run):
 
     model.model.zero_grad = marked
     try:
-        return torch_trace.spans(run, *_order(model))
+        return torch_trace.spans(run, _aligned(model))
     finally:
         del model.model.zero_grad
 
 
-def _order(model):
-    """How many, the layers and the parameters, as PyTorch's adapter tells them."""
+def _aligned(model):
+    """What tells the rows of PyTorch's events: by how many, the layers and the parameters."""
+    import torch_rows
+
     layers = [(x["name"], x["inputs"], x["outputs"]) for x in model.network["layers"]]
     shapes = [list(v.shape) for v in model.model.trainable_variables]
-    return len(model.labels), layers, [(layers[i // 2][0], shape) for i, shape in enumerate(shapes)]
+    parameters = [(layers[i // 2][0], shape) for i, shape in enumerate(shapes)]
+    return lambda events: torch_rows.align(events, len(model.labels), layers, parameters)
 
 
 BACKENDS = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}

@@ -204,6 +204,8 @@ def equal(model, path, counts):
 
     losses, gradients = [float(model.loss())], model.gradients()
     kept = dict(("gradient." + name, array) for name, array in gradients.items())
+    if hasattr(model, "outputs"):
+        kept["logits"] = model.outputs()
     done = 0
     for count in sorted(counts):
         while done < count:
@@ -211,7 +213,8 @@ def equal(model, path, counts):
             done += 1
             if done < 3:
                 losses.append(float(model.loss()))
-        for name, array in model.parameters().items():
+        after = dict(model.parameters(), **(model.state() if hasattr(model, "state") else {}))
+        for name, array in after.items():
             kept["after%d.%s" % (count, name)] = array
     numpy.savez(path, **dict((name, numpy.asarray(array)) for name, array in kept.items()))
     norms = dict((name, norm(array)) for name, array in gradients.items())
@@ -258,6 +261,11 @@ def main(arguments):
         why_not = adapter.available()
         if why_not:
             channel.send("unavailable", reason=why_not)
+            return
+        kinds = [layer["kind"] for layer in job["network"]["layers"]]
+        lacks = sorted(set(kinds) - set(adapter.kinds() if hasattr(adapter, "kinds") else ("dense",)))
+        if lacks:
+            channel.send("unavailable", reason="there is no %s here" % ", no ".join(lacks))
             return
         model = adapter.build(job)
         identity = dict(observed(), affinity=affinity, python=sys.version.split()[0])

@@ -5,12 +5,15 @@ Standard library alone, and Python 3.6.
 
 import re
 
-import recorder  # beside this file
+import graphs  # beside this file
+import recorder
 
 KERNEL = re.compile(r"([\w./-]+):(_?[A-Z]\w*)$")
 AROUND = ("ThunkExecutor::Execute", "EagerExecute", "TFE_Py_FastPathExecute_C")
 COUNTED = re.compile(r"_\d+$")  # of a scope that was entered before
 UPDATES = ("Mul", "Sub", "AssignAddVariableOp", "AssignSubVariableOp")  # where no optimizer has a kernel of its own
+KINDS = (("Conv2D", "convolution"), ("Pool", "pooling"), ("BatchNorm", "normalization"))  # by a part of a kernel's name
+PRODUCT = "MatMul|Conv2DBackprop"  # how a gradient that is one begins
 EAGER, KERNELS = "eagerly", "in a graph"
 
 
@@ -58,7 +61,8 @@ def rows(name, kind, layers):
     backward, last = parts[0] == "gradient_tape", name.split("/")[-1]
     update = re.search(r"/update_(?:_(\d+))?/", name)
     if update:
-        return [layers[int(update.group(1) or 0) // 2]["name"] + " update"]
+        owners = [layer["name"] for layer in layers for _ in layer["parameters"]]
+        return [owners[int(update.group(1) or 0)] + " update"]
     if kind in ("_MklToTf", "_MklInputConversion", "Transpose"):
         return ["layout"]
     for at, scope in enumerate(parts):
@@ -69,6 +73,8 @@ def rows(name, kind, layers):
         if scope in by_name:
             what = (parts[at + 1 :] or [""])[0] if backward else last
             return _of_layer(by_name[scope], what, last, kind, backward)
+    if last.startswith("AddN"):
+        return ["gradient sums"]
     around = kind in ("_Arg", "_Retval", "NoOp", "Identity", "_SOURCE", "_SINK", "ReadVariableOp")
     return ["framework"] if around or (kind and len(parts) == 1) else []
 
@@ -81,8 +87,10 @@ def _of_layer(layer, what, last, kind, backward):
             return [scope + " activation gradient"]
         if last.startswith("BiasAddGrad"):
             return [scope + " bias gradient"]
-        weights = layer["first"] or last.startswith("MatMul_1")
-        return ["%s %s" % (scope, "wgrad" if weights else "dgrad")] if "MatMul" in last else []
+        if layer["kind"] not in graphs.PRODUCTS:
+            return [scope + " gradient"]
+        weights = layer["first"] or last.startswith("MatMul_1") or "BackpropFilter" in last
+        return ["%s %s" % (scope, "wgrad" if weights else "dgrad")] if re.match(PRODUCT, last) else []
     if activates:
         fused = "Fused" in kind  # with the product and the bias before it
         return [scope + " activation"] + ([scope + " forward"] if fused else [])
@@ -93,6 +101,9 @@ def column(served, kind):
     """What kind of work a kernel does; None for products, where its symbols say."""
     if not served or "MatMul" in kind:
         return None
+    for part, word in KINDS:
+        if part in kind:
+            return word
     if kind.startswith("ResourceApply") or (served[0].endswith(" update") and kind in UPDATES):
         return "update"
     if served == ["loss"]:

@@ -4,7 +4,8 @@ programs, eagerly by the order of operations and the shapes of what they allocat
 Standard library and tensorflow alone, in the style of Python 3.6.
 """
 
-import hlo  # beside this file
+import graphs  # beside this file
+import hlo
 import tf_rows
 import xplane
 
@@ -22,7 +23,10 @@ def spans(tf, run, programs, layers, batch):
     for call, arguments in programs if modules else ():
         if any("inference_%s_" % call.python_function.__name__ in name for name in modules):
             text = call.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
-            by_module[hlo.module(text)] = hlo.rows(text, lambda one: tf_rows.row(one.op_name, layers))
-    tf_rows.eager(traced, layers, batch)
+            by_module[hlo.module(text)] = hlo.rows(
+                text, lambda one: tf_rows.row(one.op_name, layers), graphs.whole(layers)
+            )
+    if all(told["kind"] == "dense" for told in layers):  # else no order tells which layer an operation is of
+        tf_rows.eager(traced, layers, batch)
     intervals = xplane.spans(traced, tf_rows.operation)
     return xplane.named(intervals, moment, lambda what: tf_rows.tell(by_module, layers, what))

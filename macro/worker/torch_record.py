@@ -175,12 +175,13 @@ class Recording(object):
         self._gone = []
 
 
-def record(call, forget, batch, layers, parameters):
-    """(rows, column, what to call) of what `call` does; `forget` drops what it left, which the calls own from then."""
+def record(call, forget, align):
+    """(rows, column, what to call) of what `call` does, as `align` tells of its events; `forget` drops what it left,
+    which the calls own from then."""
     call()  # what is made once is there
     recording = Recording(call)
     forget()
-    aligned = torch_rows.align(recording.events, batch, layers, parameters)
+    aligned = align(recording.events)
     calls = [(torch_rows.FREED, "free", _free(recording.alive))] if recording.alive else []
     for index, again in recording.steps:
         calls.append(aligned[index] + (again,) if index is not None else ([], "free", again))

@@ -56,11 +56,11 @@ def nested(events):
     return placed
 
 
-def spans(run, batch, layers, parameters):
-    """What `run` does, with its rows; what is inside no operation is the framework's."""
+def spans(run, align):
+    """What `run` does, with its rows, as `align` tells of its events; what is in no operation is the framework's."""
     events, moment, (began, ended) = profiled(run)
     mark, events = events[0], nested(events[1:])
-    aligned = torch_rows.align(events, batch, layers, parameters)
+    aligned = align(events)
     inner = [
         {"start": event["start"], "end": event["end"], "name": event["name"], "rows": rows, "column": column}
         for event, (rows, column) in zip(events, aligned)

@@ -119,12 +119,12 @@ class Injected:
         if self.what == "half the threads":
             self.pools.limit(limits=1)
 
-    def _dot(self, row: str, a: Any, b: Any, out: Any) -> None:
-        call = self._calls().get((self.what, row))
+    def dot(self, row: list[str], a: Any, b: Any, out: Any, column: str = "gemm") -> None:
+        call = self._calls().get((self.what, row[0]))
         if call is None:
-            self.plain.Model._dot(self, row, a, b, out)
+            self.plain.Model.dot(self, row, a, b, out, column)
         else:
-            self.do([row], "gemm", call, a, b, out)
+            self.do(row, column, call, a, b, out)
 
     def _calls(self) -> dict[tuple[str | None, str], Any]:
         return {

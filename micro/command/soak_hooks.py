@@ -48,7 +48,10 @@ HOOKS = {"twice": twice, "copied": copied}
 
 def build(job: Any) -> Any:
     """PyTorch's model; after its largest layer's forward pass the hook of this row is called."""
+    import torch
+
     model = plain.build(job)
-    largest = max(model.linears, key=lambda layer: layer.weight.numel())
+    dense = [module for module in model.net.modules() if isinstance(module, torch.nn.Linear)]
+    largest = max(dense, key=lambda layer: layer.weight.numel())
     largest.register_forward_hook(HOOKS[job["knobs"]["hook"]])
     return model

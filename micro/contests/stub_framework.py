@@ -86,7 +86,7 @@ def build(job: dict[str, Any]) -> Any:
     how = HOW.get(job["knobs"].get("how", ""))
 
     class Other(model):  # type: ignore[misc]
-        def _dot(self, row: str, a: Any, b: Any, out: Any) -> None:
-            self.do([row], "gemm", how, a, b, out)
+        def dot(self, row: list[str], a: Any, b: Any, out: Any, column: str = "gemm") -> None:
+            self.do(row, column, how, a, b, out)
 
     return (Other if how else model)(job)

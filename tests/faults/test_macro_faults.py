@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from macro.networks.base import Network, dense
+from macro.networks.base import chain
 from reports import store
 from tests.builds import share
 from tests.processes import MARK, left
 
 ROOT = Path(__file__).parents[2]
-SMALL = Network("small", "a test", 8, dense(12, 10, 9, 4), rate=0.1, momentum=0.5)
+SMALL = chain("small", "a test", 8, (12, 10, 9, 4), rate=0.1, momentum=0.5)
 COMMAND = "import sys, macro.__main__ as m; from macro.timing import turns; turns.BLOCK = 0.02; sys.exit(m.main())"
 ENOUGH = 8  # rounds
 

@@ -12,13 +12,13 @@ import pytest
 
 from kernels import state
 from macro.__main__ import main
-from macro.networks.base import Network, dense
+from macro.networks.base import chain
 from macro.watching import perf, rounds, watch
 from tests import processes
 from tests.builds import share
 from tests.conftest import Ran
 
-EIGHTH = Network("small", "FCN-R, an eighth of it each way", 16, dense(98, 256, 512, 128, 10), 0.05, 0.9)
+EIGHTH = chain("small", "FCN-R, an eighth of it each way", 16, (98, 256, 512, 128, 10), 0.05, 0.9)
 
 
 @pytest.fixture(scope="module")

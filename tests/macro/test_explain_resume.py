@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from macro.networks.base import Network, dense
+from macro.networks.base import chain
 from macro.watching import perf
 from reports import attribution, store
 from tests.conftest import Ran
@@ -186,7 +186,7 @@ def test_two_of_one_file(explaining: Path, place: Path) -> None:
     assert not store.read(place / "run.jsonl").damaged
 
 
-OTHER = Network("other", "a test", 16, dense(98, 256, 512, 10), 0.05, 0.9)
+OTHER = chain("other", "a test", 16, (98, 256, 512, 10), 0.05, 0.9)
 
 
 def test_both_commands_are_named_where_they_differ(explaining: Path, place: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from kernels import state
 from kernels.steering import STEERING
 from macro.__main__ import main
-from macro.networks.base import Network, dense
+from macro.networks.base import chain
 from macro.timing import turns
 from macro.timing.peak import Peak
 from macro.watching import perf, rounds
@@ -27,7 +27,7 @@ from tests.simulated import frameworks
 
 GOLDEN = Path(__file__).parent / "golden"
 DEFECTS = Path(__file__).parent / "defects.py"
-SMALL = Network("small", "a test", 8, dense(12, 10, 9, 4), rate=0.1, momentum=0.5)
+SMALL = chain("small", "a test", 8, (12, 10, 9, 4), rate=0.1, momentum=0.5)
 SHORT = ("--budget", "1ms", "-q")
 RUNS = {
     "run": (0, ("run", "small.json", "--frameworks", "fast.py,slow.py", "--runs", "2", *SHORT)),

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from kernels.errors import Unavailable
-from macro.networks.base import Network, dense
+from macro.networks.base import chain
 from macro.processes import job
 from tests import house
 
-SMALL = Network("small", "a test", 4, dense(6, 5, 3), rate=0.1)
+SMALL = chain("small", "a test", 4, (6, 5, 3), rate=0.1)
 
 
 @pytest.mark.parametrize(

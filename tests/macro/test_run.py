@@ -14,7 +14,7 @@ from kernels.errors import UsageError
 from macro import command as macro_command
 from macro import run
 from macro.frameworks import find
-from macro.networks.base import Network, dense
+from macro.networks.base import chain
 from macro.processes.job import Setting
 from macro.timing import results, resume, turns
 from macro.timing.resume import Round, Row
@@ -24,7 +24,7 @@ from reports.record import Note, Run
 from tests.conftest import Ran
 from tests.simulated import frameworks
 
-SMALL = Network("small", "a test", 8, dense(12, 10, 9, 4), rate=0.1, momentum=0.5)
+SMALL = chain("small", "a test", 8, (12, 10, 9, 4), rate=0.1, momentum=0.5)
 DEFECT = "tests/macro/defects.py:sum-loss"
 PLAN = Plan(SMALL, SMALL.batch, "step", 30.0, 3)
 

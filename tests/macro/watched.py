@@ -7,7 +7,7 @@ from typing import Any
 from macro.explaining.attribute import Attribution, Key
 from macro.explaining.rows import Row, rows
 from macro.frameworks import find
-from macro.networks.base import Network, dense
+from macro.networks.base import chain
 from macro.processes.job import Setting
 from macro.timing.turns import Entry
 from macro.watching.perf import Sample
@@ -15,7 +15,7 @@ from macro.watching.recording import Watched
 from macro.watching.watch import Side
 
 MS = 1_000_000  # nanoseconds
-NET = Network("tiny", "a test", 16, dense(6, 5, 3), rate=0.1)
+NET = chain("tiny", "a test", 16, (6, 5, 3), rate=0.1)
 KNOWN: dict[str, Row] = rows(NET, NET.batch)
 GEMM = ("sgemm_kernel_HASWELL", "/usr/lib/libopenblas.so")
 PYTHON = ("_PyEval_EvalFrameDefault", "/usr/lib/libpython3.11.so.1.0")

@@ -10,12 +10,12 @@ from kernels.errors import LaunchError
 from macro.equality import gate, proof
 from macro.equality.proof import Verdict
 from macro.frameworks import find
-from macro.networks.base import Layer, Network, dense
+from macro.networks.base import Network, chain
 from macro.processes.job import Setting
 from macro.timing.turns import Entry, Plan
 from tests.simulated import frameworks
 
-TINY = Network("tiny", "a test", 4, dense(6, 5, 3), rate=0.1, momentum=0.5)
+TINY = chain("tiny", "a test", 4, (6, 5, 3), rate=0.1, momentum=0.5)
 CHANGED = """
 _{method} = Model.{method}
 
@@ -77,7 +77,7 @@ def test_another_answer_is_not_equal(tmp_path: Path, method: str, change: str, w
 
 @pytest.mark.usefixtures("own_state")
 def test_a_loss_of_zero_is_compared(tmp_path: Path) -> None:
-    one = Network("one", "a class alone", 4, (Layer("out", 6, 1, "none", True),), rate=0.1)
+    one = chain("one", "a class alone", 4, (6, 1), rate=0.1)
     assert verdict(tmp_path, "loss", "pass", one).equal
     assert verdict(tmp_path, "loss", "found += 0.01", one).where == "loss 0"
 

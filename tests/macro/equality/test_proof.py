@@ -18,7 +18,7 @@ from macro import command
 from macro.equality import proof
 from macro.equality.answer import Answer
 from macro.frameworks import Framework, find
-from macro.networks.base import Network, dense
+from macro.networks.base import Network, chain
 from macro.processes.job import Setting
 from macro.watching import perf
 from tests.builds import share
@@ -35,7 +35,7 @@ CAUGHT = {
     "float64-told": "missing input cast (float64)",
     "unit-gain": "unit-gain momentum",
 }
-SMALL = Network("small", "FCN-R, an eighth of it each way", 16, dense(98, 256, 512, 128, 10), 0.05, 0.9)
+SMALL = chain("small", "FCN-R, an eighth of it each way", 16, (98, 256, 512, 128, 10), 0.05, 0.9)
 RIGHT = ("nan-gradients", "transposed", "log-softmax-twice")
 
 
@@ -78,9 +78,10 @@ def test_the_reference_is_summed_in_other_orders_once(tmp_path: Path, monkeypatc
     monkeypatch.setattr(proof, "ask", counted)
     found = [proof.reference(SMALL, 16, tmp_path)[1] for _ in range(2)]
     assert found[0] == found[1] and len(found[0]) > 10
-    assert asked == [{}, {"order": "reversed"}, {"order": "shuffled"}, {"shares": proof.COARSE}, {}]
+    moved = [{"moved": proof.MOVED, "seed": seed} for seed in proof.SEEDS]
+    assert asked == [{}, {"shares": proof.COARSE}, {"order": "reversed"}, {"order": "shuffled"}, *moved, {}]
     proof.reference(SMALL, 8, tmp_path)  # other work, other bounds
-    assert len(asked) == 9
+    assert len(asked) == 15
 
 
 @pytest.mark.parametrize(
@@ -143,3 +144,20 @@ def test_a_proof_of_another_processor_is_none(monkeypatch: pytest.MonkeyPatch) -
     proof.keep(SMALL, 8, numpy, Setting(), IDENTITY, verdict)
     monkeypatch.setattr(proof, "processor", lambda: "another: avx512f")
     assert not proof.proven(SMALL, 8, numpy, Setting(), IDENTITY)
+
+
+def test_a_step_that_goes_another_way_where_weights_are_off_is_within_the_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounding decides on which side of zero a number lies: no order of sums here does, one set of weights does."""
+    import numpy as np
+
+    def answer(framework: Framework, network: Network, batch: int, setting: Setting, folder: Path) -> Answer:
+        other = setting.knobs.get("seed") == 2
+        arrays = {"after10.fc1.weight": np.ones(4, np.float32) * np.float32(1.001 if other else 1)}
+        return Answer("numpy", {}, {}, (1.0, 1.0, 1.002 if other else 1.0), arrays)
+
+    monkeypatch.setattr(proof, "ask", answer)
+    bounds = proof._bounds(answer(find("numpy"), SMALL, 16, Setting(), tmp_path), SMALL, 16, tmp_path)
+    assert bounds["after10.fc1.weight"] == pytest.approx(proof.TWICE * 0.001, rel=1e-3)
+    assert bounds["loss"] == pytest.approx(proof.TWICE * 0.002, rel=1e-3)

@@ -176,7 +176,8 @@ def test_each_command_that_repeats_is_one(sides: list[Side]) -> None:
         )
         assert known.returncode == 0, (command, known.stderr)
     (wgrad,) = [x for x in told.cells if (x.row, x.column) == ("fc1 wgrad", "gemm")]
-    product = NET.layers[0].problems(128)["wgrad"]
+    product = rows(NET, 128)["fc1 wgrad"].product
+    assert product is not None
     assert wgrad.repeat == (
         f"python -m micro.gemm --m {product.m} --n {product.n} --k {product.k} --trans {product.trans}"
     )
@@ -193,8 +194,8 @@ def test_a_run_file_is_shown_as_the_run_itself_did(sides: list[Side], tmp_path: 
 
 
 def test_a_fused_update_is_repeated_by_the_benchmark_that_has_it_fused(sides: list[Side]) -> None:
-    layer, known = NET.layers[0], rows(NET, 128)
-    own = f"python -m micro.update --m {layer.inputs} --n {layer.outputs} --k 128"
+    node, known = NET.nodes[0], rows(NET, 128)
+    own = f"python -m micro.update --m {node.inputs[0][0]} --n {node.output[0]} --k 128"
     fused = Cell(
         "fc1 wgrad + update",
         "optimizer",

@@ -11,7 +11,7 @@ import pytest
 
 from kernels.errors import LaunchError, SuiteError, Unavailable
 from macro.frameworks import Framework, find, home
-from macro.networks.base import Network, dense
+from macro.networks.base import chain
 from macro.processes import job as job_files
 from macro.processes import process as framework_process
 from macro.processes.job import Setting
@@ -21,7 +21,7 @@ from macro.timing.turns import Entry, Plan
 from micro.worker import json_child
 from tests.simulated import frameworks
 
-TINY = Network("tiny", "a test", 4, dense(6, 5, 3), rate=0.1, momentum=0.5)
+TINY = chain("tiny", "a test", 4, (6, 5, 3), rate=0.1, momentum=0.5)
 
 
 @pytest.fixture(autouse=True)

@@ -6,13 +6,13 @@ import shlex
 from dataclasses import replace
 
 from macro.explain import request
-from macro.networks.base import Network, dense
+from macro.networks.base import chain
 from macro.timing.answer import sentences
 from macro.timing.turns import Plan
 from reports.record import Contest, Result, Run, Seconds
 from tests.reports.made import case, run
 
-NET = Network("small", "a test", 8, dense(12, 10, 9, 4), rate=0.1, momentum=0.5)
+NET = chain("small", "a test", 8, (12, 10, 9, 4), rate=0.1, momentum=0.5)
 PLAN = Plan(NET, 8, "step", 30.0, 1, asked="fcn-r")
 PROBLEM = {"network": "small", "batch": 8, "phase": "step", "division": "default"}
 ROUNDS = 8

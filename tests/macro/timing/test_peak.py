@@ -9,13 +9,13 @@ import pytest
 
 from kernels.ops.fma import Fma
 from kernels.ops.fma.fastest import peak_of
-from macro.networks.base import Network, dense
+from macro.networks.base import chain
 from macro.timing import peak, results, turns
 from macro.timing.peak import FEWEST, LONGEST, MOST, SHORTEST, STEPS, TOGETHER, UNIT, Peak
 
 RATE = 100e9  # FLOP/s of a thread
 SLOW = 3.0  # times as long as the others one of three bursts is, of several threads two
-NETWORK = Network("small", "", 32, dense(8, 8, 8), 0.1)
+NETWORK = chain("small", "", 32, (8, 8, 8), 0.1)
 
 
 class Cores:

@@ -9,14 +9,14 @@ import pytest
 
 from kernels.ops.gemm.problem import Gemm
 from macro.frameworks import Framework, find
-from macro.networks.base import Network, dense
+from macro.networks.base import chain
 from macro.processes import job
 from macro.processes.job import Setting
 from macro.timing.turns import Entry, Plan, begin
 from macro.watching import library_log
 from tests.simulated import frameworks
 
-NET = Network("tiny", "a test", 32, dense(24, 40, 16, 8), rate=0.1)
+NET = chain("tiny", "a test", 32, (24, 40, 16, 8), rate=0.1)
 PLAN = Plan(NET, 32, "step", 1.0, 1)
 
 

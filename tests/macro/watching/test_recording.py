@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kernels.errors import UsageError
-from macro.networks.base import Network, dense
+from macro.networks.base import chain
 from macro.timing.resume import left, spent
 from macro.timing.turns import FEWEST, Plan
 from macro.watching import recording, resume
@@ -18,7 +18,7 @@ from macro.watching.perf import Sample, Seen, Switch
 from macro.watching.recording import Round, Watched
 from reports.record import Environment, Note, Run
 
-NET = Network("tiny", "a test", 16, dense(6, 5, 3), rate=0.1)
+NET = chain("tiny", "a test", 16, (6, 5, 3), rate=0.1)
 AT = 5_000_000_000  # nanoseconds
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from macro.frameworks import find
-from macro.networks.base import Network, dense
+from macro.networks.base import chain
 from macro.processes import job as job_files
 from macro.processes.job import Setting
 from tests.conftest import load
@@ -39,7 +39,7 @@ def built(worker: Callable[[str], ModuleType], tmp_path: Path) -> Callable[..., 
     pytest.importorskip("torch", reason="no torch: pip install torch")
 
     def build(hidden: str = "sigmoid", momentum: float = 0.9, **knobs: Any) -> tuple[ModuleType, Any]:
-        network = Network("tiny", "a test", 8, dense(6, 8, 5, 3, hidden=hidden), 0.1, momentum)
+        network = chain("tiny", "a test", 8, (6, 8, 5, 3), 0.1, momentum, hidden=hidden)
         framework = find("pytorch")
         files = job_files.write_arrays(network, network.batch, tmp_path)
         job = job_files.write(framework, network, network.batch, Setting(knobs=knobs), files, tmp_path)

@@ -8,19 +8,18 @@ import struct
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from macro.networks.base import dense
+from macro.networks.base import chain
 
 MACRO = Path(__file__).parents[3] / "macro"
 TRACES = Path(__file__).parents[1] / "traces"
 BATCH = 64
-LAYERS = [asdict(layer) for layer in dense(784, 512, 256, 10)]
+LAYERS = chain("x", "", 1, (784, 512, 256, 10), 0.1).plan()["layers"]
 LATER = LAYERS[1:]
 PRODUCTS = {f"{layer['name']} {what}" for layer in LAYERS for what in ("forward", "wgrad")} | {
     f"{layer['name']} dgrad" for layer in LATER
@@ -132,7 +131,7 @@ def test_products_of_a_backward_pass_by_shape_and_by_what_they_sum() -> None:
     assert hlo.product(LATER[0], dot("64,512", "64,256", "1"), BATCH) == "dgrad"
     assert hlo.product(LATER[0], dot("512,256", "64,512", "0"), BATCH) == "wgrad"
     assert hlo.product(LATER[0], dot("256,512", "64,256", "0"), BATCH) == "wgrad"
-    square = {"name": "fc2", "inputs": 64, "outputs": 64}
+    square = {"name": "fc2", "kind": "dense", "inputs": 64, "outputs": 64}
     assert hlo.product(square, dot("64,64", "64,64", "0"), BATCH) == "wgrad"
     assert hlo.product(square, dot("64,64", "64,64", "1"), BATCH) == "dgrad"
 

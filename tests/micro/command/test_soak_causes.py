@@ -252,12 +252,13 @@ def test_a_hook_throws_away_what_it_adds(hook: str, monkeypatch: pytest.MonkeyPa
     pytest.importorskip("torch")
     import numpy as np
 
+    monkeypatch.syspath_prepend(str(soak_causes.ROOT / "macro/worker"))
     from macro.frameworks import find
-    from macro.networks.base import Network, dense
+    from macro.networks.base import chain
     from macro.processes import job as job_files
     from macro.processes.job import Setting
 
-    network = Network("tiny", "a test", 8, dense(6, 9, 7, 3), 0.1)
+    network = chain("tiny", "a test", 8, (6, 9, 7, 3), 0.1)
     framework = find(f"{soak_causes.ROOT / soak_causes.HOOKS}:{hook}")
     files = job_files.write_arrays(network, network.batch, tmp_path)
     job = job_files.write(framework, network, network.batch, Setting(), files, tmp_path)

@@ -1,0 +1,42 @@
+"""AlexNet-R: a small convolutional net on CIFAR-10's images (Shi, Wang, Xu, Chu, arXiv 1608.07249, "AlexNet-R").
+
+It is no AlexNet: it is cuda-convnet's net of 18 % error without its local response normalizations. Where the second
+pooling stands before its ReLU (TensorFlow, CNTK) results are the same. Caffe rounds the sizes of poolings up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from macro.networks.base import Network
+from macro.networks.layer import Layer
+from macro.networks.layers.conv import Convolution
+from macro.networks.layers.dense import Dense
+from macro.networks.layers.flatten import Flatten
+from macro.networks.layers.pool import Pool
+
+SOURCE = "arXiv 1608.07249, AlexNet-R"
+
+
+def layers(rounding: str = "floor") -> tuple[Layer, ...]:
+    """With sizes of poolings that round down, or up."""
+    return (
+        Convolution(name="conv1", filters=32, kernel=5, pad=2),
+        Pool(name="pool1", window=3, rounding=rounding, activation="relu"),
+        Convolution(name="conv2", filters=32, kernel=5, pad=2, activation="relu"),
+        Pool(name="pool2", window=3, rounding=rounding),
+        Convolution(name="conv3", filters=64, kernel=5, pad=2, activation="relu"),
+        Pool(name="pool3", mode="average", window=3, rounding=rounding),
+        Flatten(name="flat"),
+        Dense(name="fc", outputs=10),
+    )
+
+
+TEXT = Network("alexnet-r", SOURCE, 1024, layers(), rate=0.01, momentum=0.9, input=(3, 32, 32))
+NETWORKS = {
+    network.name: network
+    for network in (
+        TEXT,
+        replace(TEXT, name="alexnet-r:caffe", source=f"{SOURCE}, Caffe's form", layers=layers("ceil")),
+    )
+}

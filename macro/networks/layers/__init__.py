@@ -1,0 +1,22 @@
+"""One file is one kind of layer: LAYER is its class, the file's name the kind's."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+from kernels.errors import choice
+from macro.networks.layer import Layer
+
+
+def names() -> list[str]:
+    """The kinds there are."""
+    return sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
+
+
+def find(kind: str) -> type[Layer]:
+    """A kind by name. Raises ValueError."""
+    if kind not in names():
+        raise ValueError(f"kind {kind}: {choice(kind, names())}")
+    layer: type[Layer] = importlib.import_module(f"macro.networks.layers.{kind}").LAYER
+    return layer

@@ -1,0 +1,72 @@
+"""Convolution of images by filters, cross-correlation as in all frameworks: x N×C×H×W, w K×C/groups×R×S."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from kernels.errors import UsageError
+from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES, SIDES
+from kernels.problem import Problem
+from macro.networks.layer import Layer, Node, Parameter, Shape, image
+from macro.networks.layers.dense import weighted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolution(Layer):
+    """`kernel`: rows and columns of a filter; `pad`: zeros on all sides, or `pads`: above, left, below, right. `bias`:
+    whether each filter has one."""
+
+    kind: ClassVar[str] = "conv"
+    roles: ClassVar[tuple[str, ...]] = ("forward", "dgrad", "wgrad", "bias gradient", "update")
+
+    filters: int
+    kernel: int = 3
+    stride: int = 1
+    pad: int = 0
+    pads: tuple[int, ...] = ()
+    groups: int = 1
+    dilation: int = 1
+    bias: bool = True
+
+    def problem(self, given: Shape, batch: int) -> Conv:
+        """Its forward pass. Raises ValueError for sizes that do not fit."""
+        c, h, w = given
+        sides: dict[str, Any] = dict(zip(SIDES, self.pads, strict=True)) if self.pads else {"pad": self.pad}
+        try:
+            return Conv(
+                n=batch,
+                c=c,
+                h=h,
+                w=w,
+                k=self.filters,
+                r=self.kernel,
+                s=self.kernel,
+                stride=self.stride,
+                groups=self.groups,
+                dilation=self.dilation,
+                **sides,
+            )
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+
+    def output(self, inputs: Sequence[Shape]) -> Shape:
+        p = self.problem(image(inputs, "a convolution"), 1)
+        return (p.k, *(line.outputs for line in p.lines))
+
+    def parameters(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
+        own = (self.filters, inputs[0][0] // self.groups, self.kernel, self.kernel)
+        weight = Parameter(own, own[1] * self.kernel**2)
+        return {"weight": weight, "bias": Parameter((self.filters,))} if self.bias else {"weight": weight}
+
+    def problems(self, node: Node, batch: int) -> Mapping[str, tuple[Problem, ...]]:
+        problem = self.problem(node.inputs[0], batch)
+        return {direction: (replace(problem, direction=direction),) for direction in PASSES}
+
+    def bytes(self, node: Node, batch: int, role: str) -> float:
+        return weighted(node, batch, role)
+
+
+LAYER = Convolution

@@ -1,0 +1,29 @@
+"""A shortcut without parameters: every `stride`th row and column, and channels of zeros behind (option A of He, Zhang,
+Ren, Sun, CVPR 2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from macro.networks.layer import Layer, Shape, image
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortcut(Layer):
+    """`channels`: that it gives."""
+
+    kind: ClassVar[str] = "shortcut"
+
+    channels: int
+    stride: int = 2
+
+    def output(self, inputs: Sequence[Shape]) -> Shape:
+        c, h, w = image(inputs, "a shortcut")
+        if self.channels < c:
+            raise ValueError(f"a shortcut of {self.channels} channels takes {c}: it adds channels")
+        return (self.channels, -(-h // self.stride), -(-w // self.stride))
+
+
+LAYER = Shortcut

@@ -1,0 +1,92 @@
+"""ResNet-56 on CIFAR-10's images (He, Zhang, Ren, Sun, CVPR 2016; Shi, Wang, Xu, Chu, arXiv 1608.07249, "ResNet-56").
+
+Nine blocks of two 3 × 3 convolutions in each of three stages, a normalization behind each convolution, shortcuts
+without parameters. TensorFlow's script has no biases in its convolutions, Torch's and MXNet's have. Caffe's has
+projections as shortcuts, no scales and a pooling of 2 × 2; CNTK's file of that name has eighteen blocks, it is
+ResNet-110.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from macro.networks.base import Network
+from macro.networks.layer import Layer
+from macro.networks.layers.add import Add
+from macro.networks.layers.conv import Convolution
+from macro.networks.layers.dense import Dense
+from macro.networks.layers.flatten import Flatten
+from macro.networks.layers.norm import BatchNorm
+from macro.networks.layers.pool import Pool
+from macro.networks.layers.shortcut import Shortcut
+
+SOURCE = "arXiv 1608.07249, ResNet-56"
+CHANNELS = (16, 32, 64)  # of the stages
+
+
+def block(name: str, before: str, channels: int, stride: int, bias: bool, caffe: bool) -> list[Layer]:
+    """Two convolutions and what leads around them, from `before` to `{name}.add`."""
+    around: list[Layer] = []
+    if stride > 1 and caffe:
+        around = [
+            Convolution(name=f"{name}.shortcut", after=(before,), filters=channels, kernel=1, stride=2, bias=bias)
+        ]
+    elif stride > 1:
+        around = [Shortcut(name=f"{name}.shortcut", after=(before,), channels=channels, stride=stride)]
+    return [
+        Convolution(name=f"{name}.conv1", after=(before,), filters=channels, stride=stride, pad=1, bias=bias),
+        BatchNorm(name=f"{name}.norm1", affine=not caffe, activation="relu"),
+        Convolution(name=f"{name}.conv2", filters=channels, pad=1, bias=bias),
+        BatchNorm(name=f"{name}.norm2", affine=not caffe),
+        *around,
+        Add(name=f"{name}.add", after=(f"{name}.norm2", around[0].name if around else before), activation="relu"),
+    ]
+
+
+def layers(blocks: int = 9, bias: bool = False, caffe: bool = False) -> tuple[Layer, ...]:
+    """`blocks` of a stage; `bias`: whether convolutions have one; `caffe`: what that script has otherwise."""
+    made: list[Layer] = [
+        Convolution(name="conv1", filters=16, pad=1, bias=bias),
+        BatchNorm(name="norm1", affine=not caffe, activation="relu"),
+    ]
+    before = "norm1"
+    for stage, channels in enumerate(CHANNELS, 1):
+        for number in range(blocks):
+            name, stride = f"stage{stage}.{number}", 2 if stage > 1 and number == 0 else 1
+            made += block(name, before, channels, stride, bias, caffe)
+            before = f"{name}.add"
+    return (
+        *made,
+        Pool(name="pool", mode="average", window=2 if caffe else 0),
+        Flatten(name="flat"),
+        Dense(name="fc", outputs=10),
+    )
+
+
+TEXT = Network(
+    "resnet-56", f"{SOURCE}, as its TensorFlow script", 128, layers(), rate=0.01, momentum=0.9, input=(3, 32, 32)
+)
+NETWORKS = {
+    network.name: network
+    for network in (
+        TEXT,
+        replace(
+            TEXT,
+            name="resnet-56:bias",
+            source=f"{SOURCE}, Torch's and MXNet's form: biases in its convolutions",
+            layers=layers(bias=True),
+        ),
+        replace(
+            TEXT,
+            name="resnet-56:caffe",
+            source=f"{SOURCE}, Caffe's form: shortcuts by projection, no scales, a pooling of 2 × 2",
+            layers=layers(bias=True, caffe=True),
+        ),
+        replace(
+            TEXT,
+            name="resnet-56:cntk",
+            source=f"{SOURCE}, CNTK's form: eighteen blocks a stage, ResNet-110",
+            layers=layers(18),
+        ),
+    )
+}

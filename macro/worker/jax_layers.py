@@ -1,0 +1,107 @@
+"""The kinds of layers in JAX, images N×H×W×C and filters H×W×C×K, as its libraries of layers have them.
+
+In the style of Python 3.6. A builder gives what is called with the layer's parameters, its state and the outputs of the
+layers that it comes after, and returns what it gives and its new state.
+"""
+
+import layouts  # beside this file
+
+
+class Kinds(object):
+    def __init__(self, jax):
+        self.jax, self.np, self.lax = jax, jax.numpy, jax.lax
+
+    def dense(self, told):
+        return lambda p, state, x: (x @ p["weight"] + p["bias"], state)
+
+    def conv(self, told):
+        pads = layouts.pads(told)
+        about = {
+            "window_strides": (told["stride"],) * 2,
+            "padding": (pads[0::2], pads[1::2]),
+            "rhs_dilation": (told["dilation"],) * 2,
+            "dimension_numbers": ("NHWC", "HWIO", "NHWC"),
+            "feature_group_count": told["groups"],
+        }
+
+        def convolved(p, state, x):
+            y = self.lax.conv_general_dilated(x, p["weight"], **about)
+            return (y + p["bias"] if told["bias"] else y), state
+
+        return convolved
+
+    def pool(self, told):
+        if told["window"] == 0:
+            whole = self.np.mean if told["mode"] == "average" else self.np.max
+            return lambda p, state, x: (whole(x, axis=(1, 2), keepdims=True), state)
+        window, strides = ((1, told[name], told[name], 1) for name in ("window", "stride"))
+        rows, columns = layouts.around(told)
+        pads = ((0, 0), rows, columns, (0, 0))
+        largest, counts = told["mode"] == "max", layouts.counts(told)
+
+        def pooled(p, state, x):
+            start, call = (-self.np.inf, self.lax.max) if largest else (0.0, self.lax.add)
+            y = self.lax.reduce_window(x, start, call, window, strides, pads)
+            return (y if largest else y / counts[:, :, None]), state
+
+        return pooled
+
+    def norm(self, told):
+        np, epsilon, share = self.np, told["epsilon"], told["share"]
+
+        def normed(p, state, x):
+            if told["frozen"]:
+                mean, variance = state["mean"], state["variance"]
+            else:
+                mean = np.mean(x, axis=(0, 1, 2))
+                variance = np.mean(np.square(x - mean), axis=(0, 1, 2))
+                count = x.size // x.shape[-1]
+                unbiased = variance * (count / max(1.0, count - 1.0))
+                kept = {"mean": mean, "variance": unbiased}
+                state = dict((name, own + share * (kept[name] - own)) for name, own in state.items())
+            y = (x - mean) * self.lax.rsqrt(variance + epsilon)
+            return (y * p["scale"] + p["shift"] if told["affine"] else y), state
+
+        return normed
+
+    def add(self, told):
+        return lambda p, state, a, b: (a + b, state)
+
+    def concat(self, told):
+        return lambda p, state, *given: (self.np.concatenate(given, axis=-1), state)
+
+    def flatten(self, told):
+        """Rows, columns, channels: the weights of what follows lie so too."""
+        return lambda p, state, x: (x.reshape(x.shape[0], -1), state)
+
+    def shortcut(self, told):
+        stride, more = told["stride"], told["channels"] - told["in"][0][0]
+        pads = ((0, 0), (0, 0), (0, 0), (0, more))
+        return lambda p, state, x: (self.np.pad(x[:, ::stride, ::stride], pads), state)
+
+
+NAMES = ("dense", "conv", "pool", "norm", "add", "concat", "flatten", "shortcut")
+
+
+def network(jax, layers):
+    """What gives logits and the new state, from parameters and state by name, and data; each layer under its scope."""
+    kinds = Kinds(jax)
+    calls = [(told, getattr(kinds, told["kind"])(told)) for told in layers]
+    activations = {"sigmoid": jax.nn.sigmoid, "relu": jax.nn.relu}
+
+    def apply(p, state, x):
+        values, kept = {"input": x}, {}
+        for told, call in calls:
+            name = told["name"]
+            own = dict((x, p["%s.%s" % (name, x)]) for x in told["parameters"])
+            before = dict((x, state["%s.%s" % (name, x)]) for x in told["state"])
+            with jax.named_scope(name):
+                y, after = call(own, before, *[values[x] for x in told["after"]])
+            kept.update(("%s.%s" % (name, x), array) for x, array in after.items())
+            if told["activation"] != "none":
+                with jax.named_scope(name + " activation"):
+                    y = activations[told["activation"]](y)
+            values[name] = y
+        return values[layers[-1]["name"]], kept
+
+    return apply

@@ -1,0 +1,79 @@
+"""How the arrays of a network lie where channels come last, and what lies around the windows of a pooling.
+
+In the style of Python 3.6; NumPy alone. The suite's own: images N×C×H×W, filters K×C×H×W, features of an image C×H×W.
+"""
+
+import numpy as np
+
+
+class Last(object):
+    """Arrays by name with the channels last, and back; `layers`: of a network's plan."""
+
+    def __init__(self, layers):
+        self.kinds, self.images = {}, {}
+        shapes = dict((told["name"], told) for told in layers)
+        for told in layers:
+            self.kinds[told["name"]] = told["kind"]
+            source = shapes.get(told["after"][0])
+            if told["kind"] == "dense" and source is not None and source["kind"] == "flatten":
+                self.images[told["name"]] = tuple(source["in"][0])
+
+    def to(self, name, array):
+        """As it is used."""
+        layer, _, what = name.rpartition(".")
+        if what == "weight" and self.kinds[layer] == "conv":
+            return np.ascontiguousarray(array.transpose(2, 3, 1, 0))
+        if what == "weight" and len(self.images.get(layer, ())) == 3:
+            c, h, w = self.images[layer]
+            return np.ascontiguousarray(array.reshape(c, h, w, -1).transpose(1, 2, 0, 3)).reshape(array.shape)
+        return array
+
+    def back(self, name, array):
+        """As the suite has it."""
+        layer, _, what = name.rpartition(".")
+        if what == "weight" and self.kinds[layer] == "conv":
+            return np.ascontiguousarray(array.transpose(3, 2, 0, 1))
+        if what == "weight" and len(self.images.get(layer, ())) == 3:
+            c, h, w = self.images[layer]
+            return np.ascontiguousarray(array.reshape(h, w, c, -1).transpose(2, 0, 1, 3)).reshape(array.shape)
+        return array
+
+    @staticmethod
+    def data(x):
+        """Images, if there are any."""
+        return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if x.ndim == 4 else x
+
+
+def begin(layers):
+    """What is kept between steps, as it begins, by name."""
+    begins = {"mean": 0, "variance": 1}
+    return dict(
+        ("%s.%s" % (told["name"], name), np.full(shape, begins[name], np.float32))
+        for told in layers
+        for name, shape in told["state"].items()
+    )
+
+
+def pads(told):
+    """Above, left, below, right."""
+    return tuple(told["pads"] or [told.get("pad", 0)] * 4)
+
+
+def around(told):
+    """Of a pooling, along rows and along columns: what lies before and behind an image, so that all windows fit."""
+    own, lines = pads(told), []
+    for i in (0, 1):
+        before, length, places = own[i], told["in"][0][1 + i], told["out"][1 + i]
+        reach = (places - 1) * told["stride"] + told["window"]
+        lines.append((before, max(0, reach - before - length)))
+    return tuple(lines)
+
+
+def counts(told):
+    """How many elements of the image each window of a pooling has."""
+    lines = []
+    for i in (0, 1):
+        before, length, places = pads(told)[i], told["in"][0][1 + i], told["out"][1 + i]
+        starts = np.arange(places) * told["stride"] - before
+        lines.append(np.minimum(starts + told["window"], length) - np.maximum(starts, 0))
+    return np.outer(*lines).astype(np.float32)

@@ -1,0 +1,399 @@
+"""The kinds of layers in NumPy: what the adapter of that name calls, layer by layer.
+
+In the style of Python 3.6. Each call goes through the recorder, with the row that it serves. Arrays are allocated once.
+"""
+
+from functools import partial
+
+import numpy as np
+
+WHOLE = "convolution"  # unfolding, products and folding are its parts
+CHUNK = 16 << 20  # bytes of unfolded images at once: about what a last cache holds
+
+
+def aligned(shape):
+    """An array of single precision that begins at a multiple of 64 bytes, as kernels that store past caches want."""
+    count = 4 * int(np.prod(shape))
+    raw = np.zeros(count + 64, np.uint8)
+    start = -raw.__array_interface__["data"][0] % 64
+    return raw[start : start + count].view(np.float32).reshape(shape)
+
+
+def copied(array):
+    """Such a copy."""
+    own = aligned(array.shape)
+    own[...] = array
+    return own
+
+
+class Products(object):
+    """What layers find in their model: `do`, `batch`, `weights` and `grads` by name, `order`: of the terms of each sum,
+    if another than as they come; and how products are made."""
+
+    order = None
+
+    def dot(self, row, a, b, out, column="gemm"):
+        """a·b, of stacks of matrices too; in another order of its terms where there is one."""
+        call = np.dot if a.ndim == 2 else np.matmul
+        if self.order is None:
+            self.do(row, column, call, a, b, out=out)
+        else:
+            order = self.order(a.shape[-1])
+            call(np.ascontiguousarray(a[..., order]), np.ascontiguousarray(b[..., order, :]), out=out)
+
+
+class Layer(object):
+    """`forward` gives z, before the activation; `backward` the gradient of each input, from that of z."""
+
+    def __init__(self, model, told):
+        self.model, self.told, self.do, self.batch = model, told, model.do, model.batch
+        self.name, self.after, self.activation = told["name"], told["after"], told["activation"]
+        self.keeps = self.activation != "none"  # its output is needed again
+        self.z = aligned(self.shape(told["out"]))
+        self.y = aligned(self.z.shape) if self.keeps else self.z
+        self.dx = [None if told["first"] else aligned(self.shape(x)) for x in told["in"]]
+        self.state = {}
+
+    def shape(self, of):
+        return tuple([self.batch] + list(of))
+
+    def row(self, role):
+        return ["%s %s" % (self.name, role)]
+
+    def weight(self, name):
+        return self.model.weights["%s.%s" % (self.name, name)]
+
+    def grad(self, name):
+        return self.model.grads["%s.%s" % (self.name, name)]
+
+    def activate(self, z):
+        pass_ = partial(self.do, self.row("activation"), "element-wise")
+        if self.activation == "sigmoid":
+            pass_(np.negative, z, out=self.y)
+            pass_(np.exp, self.y, out=self.y)
+            pass_(np.add, self.y, np.float32(1), out=self.y)
+            return pass_(np.reciprocal, self.y, out=self.y)
+        if self.activation == "relu":
+            return pass_(np.maximum, z, np.float32(0), out=self.y)
+        return z
+
+    def derive(self, dy):
+        """The gradient of z, in place of z, from that of y."""
+        pass_ = partial(self.do, self.row("activation gradient"), "element-wise")
+        if self.activation == "sigmoid":
+            pass_(np.subtract, np.float32(1), self.y, out=self.z)
+            pass_(np.multiply, self.z, self.y, out=self.z)
+            return pass_(np.multiply, dy, self.z, out=self.z)
+        if self.activation == "relu":
+            alive = pass_(np.greater, self.y, 0)
+            return pass_(np.multiply, dy, alive, out=self.z)
+        return dy
+
+    def keep(self):
+        """What a step keeps for the next."""
+
+
+class Dense(Layer):
+    def forward(self, inputs):
+        self.x = inputs[0]
+        self.model.dot(self.row("forward"), self.x, self.weight("weight"), self.z)
+        self.do(self.row("forward"), "element-wise", np.add, self.z, self.weight("bias"), self.z)
+        return self.z
+
+    def backward(self, dz):
+        self.model.dot(self.row("wgrad"), self.x.T, dz, self.grad("weight"))
+        self.do(self.row("bias gradient"), "reduction", dz.sum, axis=0, out=self.grad("bias"))
+        if self.dx[0] is not None:
+            self.model.dot(self.row("dgrad"), dz, self.weight("weight").T, self.dx[0])
+        return self.dx
+
+
+class Windows(object):
+    """The places of a square window on images with zeros around: of its rows and columns, what lies under each."""
+
+    def __init__(self, size, window, stride, pads, dilation, places):
+        self.window, self.stride, self.dilation, self.places = window, stride, dilation, places
+        self.top, self.left = pads[:2]
+        reach = [(n - 1) * stride + (window - 1) * dilation + 1 for n in places]
+        self.size, self.padded = size, [max(reach[0], self.top + size[0]), max(reach[1], self.left + size[1])]
+
+    def inside(self, padded):
+        """The images among the zeros."""
+        return padded[..., self.top : self.top + self.size[0], self.left : self.left + self.size[1]]
+
+    def around(self, x, value=0.0):
+        """Images with `value` around them."""
+        if self.padded == list(x.shape[-2:]):
+            return x
+        padded = np.full(x.shape[:-2] + tuple(self.padded), value, np.float32)
+        self.inside(padded)[...] = x
+        return padded
+
+    def under(self, padded):
+        """What each element of the window sees: (row, column, a view of images × places)."""
+        ends = [(n - 1) * self.stride + 1 for n in self.places]
+        for r in range(self.window):
+            for s in range(self.window):
+                top, left = r * self.dilation, s * self.dilation
+                view = padded[..., top : top + ends[0] : self.stride, left : left + ends[1] : self.stride]
+                yield r, s, view
+
+
+class Conv(Layer):
+    """By products of filters and unfolded images, some images at a time (im2col: Chellapilla, Puri, Simard, 2006)."""
+
+    def __init__(self, model, told):
+        Layer.__init__(self, model, told)
+        (self.c, h, w), (self.k, oh, ow) = told["in"][0], told["out"]
+        pads = told["pads"] or [told["pad"]] * 4
+        self.windows = Windows((h, w), told["kernel"], told["stride"], pads, told["dilation"], (oh, ow))
+        self.groups, self.taps = told["groups"], told["kernel"] ** 2
+        self.terms = self.c // self.groups * self.taps
+        self.many = max(1, min(self.batch, CHUNK // (4 * self.groups * self.terms * oh * ow)))
+        self.columns = np.empty((self.many, self.groups, self.terms, oh * ow), np.float32)
+
+    def chunks(self):
+        for start in range(0, self.batch, self.many):
+            yield slice(start, min(self.batch, start + self.many))
+
+    def filters(self):
+        """By group: filters × terms."""
+        return self.weight("weight").reshape(self.groups, self.k // self.groups, self.terms)
+
+    def results(self, y):
+        """By image and group: filters × places."""
+        return y.reshape(len(y), self.groups, self.k // self.groups, -1)
+
+    def unfold(self, x):
+        """By image and group: terms × places."""
+        columns = self.columns[: len(x)]
+        taps = columns.reshape(len(x), self.c, self.windows.window, self.windows.window, *self.windows.places)
+        for r, s, view in self.windows.under(self.windows.around(x)):
+            taps[:, :, r, s] = view
+        return columns
+
+    def forward(self, inputs):
+        self.x, row = inputs[0], self.row("forward")
+        for part in self.chunks():
+            columns = self.do(row, WHOLE, self.unfold, self.x[part])
+            self.model.dot(row, self.filters(), columns, self.results(self.z[part]), WHOLE)
+        if self.told["bias"]:
+            self.do(row, "element-wise", np.add, self.z, self.weight("bias")[:, None, None], self.z)
+        return self.z
+
+    def backward(self, dz):
+        self.grad("weight")[...] = 0
+        for part in self.chunks():
+            columns = self.do(self.row("wgrad"), WHOLE, self.unfold, self.x[part])
+            self._weights(self.results(dz[part]), columns)
+            if self.dx[0] is not None:
+                row, inner = self.row("dgrad"), columns  # which is done with
+                self.model.dot(row, self.filters().transpose(0, 2, 1), self.results(dz[part]), inner, WHOLE)
+                self.do(row, WHOLE, self.fold, inner, self.dx[0][part])
+        if self.told["bias"]:
+            self.do(self.row("bias gradient"), "reduction", dz.sum, axis=(0, 2, 3), out=self.grad("bias"))
+        return self.dx
+
+    def _weights(self, dy, columns):
+        """Add what some images give."""
+        row, total = self.row("wgrad"), self.grad("weight").reshape(self.groups, -1, self.terms)
+        own = np.empty((len(dy),) + total.shape, np.float32)
+        self.model.dot(row, dy, columns.transpose(0, 1, 3, 2), own, WHOLE)
+        self.do(row, WHOLE, np.add, total, own.sum(axis=0), out=total)
+
+    def fold(self, columns, dx):
+        """Add what each element of the windows gives to the image under it."""
+        taps = columns.reshape(len(dx), self.c, self.windows.window, self.windows.window, *self.windows.places)
+        padded = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32)
+        for r, s, view in self.windows.under(padded):
+            view += taps[:, :, r, s]
+        dx[...] = self.windows.inside(padded)
+
+
+class Pool(Layer):
+    def __init__(self, model, told):
+        Layer.__init__(self, model, told)
+        size, whole = told["in"][0][1:], told["window"] == 0
+        window, stride = (max(size), max(size)) if whole else (told["window"], told["stride"])
+        self.windows = Windows(size, window, stride, told["pads"] or [0] * 4, 1, told["out"][1:])
+        self.counts = np.zeros(told["out"][1:], np.float32)
+        for _, _, view in self.windows.under(self.windows.around(np.ones((1, 1) + tuple(size), np.float32))):
+            self.counts += view[0, 0]
+
+    def forward(self, inputs):
+        self.x = inputs[0]
+        largest = self.told["mode"] == "max"
+        self.do(self.row("forward"), "pooling", self._largest if largest else self._average, self.x, self.z)
+        return self.z
+
+    def _largest(self, x, z):
+        z[...] = -np.inf
+        for _, _, view in self.windows.under(self.windows.around(x, -np.inf)):
+            np.maximum(z, view, out=z)
+        self.top = z if not self.keeps else z.copy()
+
+    def _average(self, x, z):
+        z[...] = 0
+        for _, _, view in self.windows.under(self.windows.around(x)):
+            z += view
+        z /= self.counts
+
+    def backward(self, dz):
+        if self.dx[0] is not None:
+            largest = self.told["mode"] == "max"
+            self.do(self.row("gradient"), "pooling", self._to_largest if largest else self._to_all, dz, self.dx[0])
+        return self.dx
+
+    def _to_largest(self, dz, dx):
+        """To the first of equal ones, row by row."""
+        padded = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32)
+        given = np.zeros(dz.shape, bool)
+        values = self.windows.under(self.windows.around(self.x, -np.inf))
+        for (_, _, value), (_, _, view) in zip(values, self.windows.under(padded)):
+            own = (value == self.top) & ~given
+            view += dz * own
+            given |= own
+        dx[...] = self.windows.inside(padded)
+
+    def _to_all(self, dz, dx):
+        padded, share = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32), dz / self.counts
+        for _, _, view in self.windows.under(padded):
+            view += share
+        dx[...] = self.windows.inside(padded)
+
+
+class Norm(Layer):
+    def __init__(self, model, told):
+        Layer.__init__(self, model, told)
+        self.channels = told["in"][0][0]
+        self.mean, self.variance = (np.full(self.channels, x, np.float32) for x in (0, 1))
+        self.state = {self.name + ".mean": self.mean, self.name + ".variance": self.variance}
+        self.count = self.z.size // self.channels
+        self.hat = np.empty_like(self.z)
+
+    def forward(self, inputs):
+        self.do(self.row("forward"), "normalization", self._forward, inputs[0], self.z)
+        return self.z
+
+    def _forward(self, x, z):
+        if self.told["frozen"]:
+            self.seen = self.mean, self.variance
+        else:
+            self.seen = self._mean(x), None
+        centered = np.subtract(x, self.seen[0][:, None, None], out=self.hat)
+        if self.seen[1] is None:
+            self.seen = self.seen[0], self._mean(centered * centered)
+        self.root = 1 / np.sqrt(self.seen[1] + np.float32(self.told["epsilon"]))
+        centered *= self.root[:, None, None]
+        if self.told["affine"]:
+            np.multiply(self.hat, self.weight("scale")[:, None, None], out=z)
+            z += self.weight("shift")[:, None, None]
+        else:
+            z[...] = self.hat
+
+    def _mean(self, x):
+        """Of each channel; in another order where there is one."""
+        if self.model.order is None:
+            return x.mean(axis=(0, 2, 3))
+        rows = np.moveaxis(x, 1, 0).reshape(self.channels, -1)
+        return rows[:, self.model.order(rows.shape[1])].sum(axis=1) / np.float32(self.count)
+
+    def backward(self, dz):
+        self.do(self.row("gradient"), "normalization", self._backward, dz, self.dx[0])
+        return self.dx
+
+    def _backward(self, dz, dx):
+        means = self._mean(dz), self._mean(dz * self.hat)
+        if self.told["affine"]:
+            np.multiply(means[0], np.float32(self.count), out=self.grad("shift"))
+            np.multiply(means[1], np.float32(self.count), out=self.grad("scale"))
+        if dx is None:
+            return
+        scale = self.weight("scale") * self.root if self.told["affine"] else self.root
+        if self.told["frozen"]:
+            np.multiply(dz, scale[:, None, None], out=dx)
+            return
+        np.multiply(self.hat, means[1][:, None, None], out=dx)
+        dx += means[0][:, None, None]
+        np.subtract(dz, dx, out=dx)
+        dx *= scale[:, None, None]
+
+    def keep(self):
+        if not self.told["frozen"]:
+            share = np.float32(self.told["share"])
+            unbiased = self.seen[1] * np.float32(self.count / max(1.0, self.count - 1.0))
+            for kept, seen in ((self.mean, self.seen[0]), (self.variance, unbiased)):
+                kept += share * (seen - kept)
+
+
+class Add(Layer):
+    def forward(self, inputs):
+        return self.do(self.row("forward"), "element-wise", np.add, inputs[0], inputs[1], out=self.z)
+
+    def backward(self, dz):
+        return [dz, dz]
+
+
+class Concat(Layer):
+    def __init__(self, model, told):
+        Layer.__init__(self, model, told)
+        ends = np.cumsum([shape[0] for shape in told["in"]])
+        self.parts = [slice(end - shape[0], end) for end, shape in zip(ends, told["in"])]
+
+    def forward(self, inputs):
+        return self.do(self.row("forward"), "copy", np.concatenate, inputs, axis=1, out=self.z)
+
+    def backward(self, dz):
+        for dx, part in zip(self.dx, self.parts):
+            if dx is not None:
+                self.do(self.row("gradient"), "copy", np.copyto, dx, dz[:, part])
+        return self.dx
+
+
+class Flatten(Layer):
+    def forward(self, inputs):
+        self.shape_in = inputs[0].shape
+        self.z = inputs[0].reshape(self.batch, -1) if not self.keeps else self._own(inputs[0])
+        return self.z
+
+    def _own(self, x):
+        """For an activation, which writes behind its gradient into z."""
+        return x.reshape(self.batch, -1).copy()
+
+    def backward(self, dz):
+        return [dz.reshape(self.shape_in)]
+
+
+class Shortcut(Layer):
+    def forward(self, inputs):
+        stride, channels = self.told["stride"], self.told["in"][0][0]
+
+        def subsampled(x, z):
+            z[:, :channels] = x[:, :, ::stride, ::stride]
+            z[:, channels:] = 0
+
+        self.do(self.row("forward"), "copy", subsampled, inputs[0], self.z)
+        return self.z
+
+    def backward(self, dz):
+        stride, channels = self.told["stride"], self.told["in"][0][0]
+
+        def spread(dz, dx):
+            dx[...] = 0
+            dx[:, :, ::stride, ::stride] = dz[:, :channels]
+
+        if self.dx[0] is not None:
+            self.do(self.row("gradient"), "copy", spread, dz, self.dx[0])
+        return self.dx
+
+
+KINDS = {
+    "dense": Dense,
+    "conv": Conv,
+    "pool": Pool,
+    "norm": Norm,
+    "add": Add,
+    "concat": Concat,
+    "flatten": Flatten,
+    "shortcut": Shortcut,
+}

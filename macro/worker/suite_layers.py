@@ -1,0 +1,92 @@
+"""Layers of the suite's own kernels: products and convolutions by the variant that is fastest for each, all else as in
+NumPy.
+
+What a launch is bound to are addresses: a layer's arrays stay where they are from step to step.
+"""
+
+import numpy as np
+import numpy_layers
+
+
+class Bound(object):
+    """The launches of a layer, each made at its first call, again where an array lies elsewhere."""
+
+    def __init__(self, products):
+        self.products, self.made = products, {}
+
+    def __call__(self, what, problem, arrays):
+        where = tuple(array.__array_interface__["data"][0] for array in arrays)
+        if what not in self.made or self.made[what][0] != where:
+            self.made[what] = where, self.products.bind(problem, arrays)
+        return self.made[what][1]
+
+
+class Dense(numpy_layers.Dense):
+    """Its products row by row of the table of `micro.gemm`."""
+
+    def __init__(self, model, told):
+        numpy_layers.Dense.__init__(self, model, told)
+        self.bound = Bound(model.products)
+        self.inputs, self.outputs = told["in"][0][0], told["out"][0]
+
+    def forward(self, inputs):
+        from kernels.ops.gemm import Gemm
+
+        self.x = inputs[0]
+        self.do(self.row("forward"), "element-wise", np.copyto, self.z, self.weight("bias"))
+        problem = Gemm(self.batch, self.outputs, self.inputs, beta=1.0)
+        self.do(self.row("forward"), "gemm", self.bound("forward", problem, [self.x, self.weight("weight"), self.z]))
+        return self.z
+
+    def backward(self, dz):
+        from kernels.ops.gemm import Gemm
+
+        problem = Gemm(self.inputs, self.outputs, self.batch, "tn")
+        self.do(self.row("wgrad"), "gemm", self.bound("wgrad", problem, [self.x, dz, self.grad("weight")]))
+        self.do(self.row("bias gradient"), "reduction", dz.sum, axis=0, out=self.grad("bias"))
+        if self.dx[0] is not None:
+            problem = Gemm(self.batch, self.inputs, self.outputs, "nt")
+            self.do(self.row("dgrad"), "gemm", self.bound("dgrad", problem, [dz, self.weight("weight"), self.dx[0]]))
+        return self.dx
+
+
+class Conv(numpy_layers.Layer):
+    """Its passes row by row of the table of `micro.conv`."""
+
+    def __init__(self, model, told):
+        numpy_layers.Layer.__init__(self, model, told)
+        self.bound = Bound(model.products)
+
+    def problem(self, direction):
+        from kernels.ops.conv.problem import Conv as Problem
+        from kernels.ops.conv.shape import SIDES
+
+        (c, h, w), told = self.told["in"][0], self.told
+        sizes = {"n": self.batch, "c": c, "h": h, "w": w, "k": told["filters"]}
+        sizes.update(r=told["kernel"], s=told["kernel"])
+        sizes.update((name, told[name]) for name in ("stride", "groups", "dilation"))
+        sizes.update(zip(SIDES, told["pads"]) if told["pads"] else {"pad": told["pad"]})
+        return Problem(direction=direction, **sizes)
+
+    def run(self, direction, arrays):
+        call = self.bound(direction, self.problem(direction), arrays)
+        self.do(self.row(direction), numpy_layers.WHOLE, call)
+
+    def forward(self, inputs):
+        self.x = inputs[0]
+        self.run("forward", [self.x, self.weight("weight"), self.z])
+        if self.told["bias"]:
+            bias = self.weight("bias")[:, None, None]
+            self.do(self.row("forward"), "element-wise", np.add, self.z, bias, self.z)
+        return self.z
+
+    def backward(self, dz):
+        self.run("wgrad", [self.x, dz, self.grad("weight")])
+        if self.told["bias"]:
+            self.do(self.row("bias gradient"), "reduction", dz.sum, axis=(0, 2, 3), out=self.grad("bias"))
+        if self.dx[0] is not None:
+            self.run("dgrad", [dz, self.weight("weight"), self.dx[0]])
+        return self.dx
+
+
+KINDS = dict(numpy_layers.KINDS, dense=Dense, conv=Conv)

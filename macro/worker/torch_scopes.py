@@ -1,0 +1,99 @@
+"""Which row of a network of any graph an operation of PyTorch belongs to, by the scopes around its layers.
+
+Standard library alone, and Python 3.6; pure. Events are as in torch_rows. An operation of the forward pass is inside a
+scope of its layer's name, or of its activation's; a gradient belongs to the operation whose sequence number autograd
+gives its node; updates are told by the order of the parameters.
+"""
+
+import graphs  # beside this file
+import torch_rows
+from torch_rows import LOSS, NODE
+
+GRADIENTS = {"AddmmBackward0": ("dgrad", "wgrad"), "MmBackward0": ("wgrad", "dgrad")}  # in their order
+PARTS = ("copy", "clear")  # of a layer whose work is of one kind, what is not
+SUMS = ("add", "add_")  # what autograd's engine adds itself: gradients of what several layers take
+
+
+def align(events, layers, parameters):
+    """(rows, column) of each event. `layers`: of a network's plan; `parameters`: (layer, shape) in the optimizer's
+    order."""
+    return _Scopes(events, layers, parameters).told
+
+
+class _Scopes(torch_rows._Alignment):
+    def __init__(self, events, layers, parameters):
+        self.by_name = dict((told["name"], told) for told in layers)
+        self.scopes = dict(
+            (name + suffix, (name, suffix[1:])) for name in self.by_name for suffix in ("", " activation")
+        )
+        self.plan, self.whole = layers, graphs.whole(layers)
+        self.around = {}  # event: the scope around it
+        torch_rows._Alignment.__init__(self, events, 0, [(name, 0, 0) for name in self.by_name], parameters)
+
+    def _event(self, i):
+        event = self.events[i]
+        self.around[i] = self.scopes.get(event["name"], self.around.get(event["within"]))
+        if event["name"] in self.scopes:
+            return [self._forward_row(self.around[i])], None
+        return torch_rows._Alignment._event(self, i)
+
+    @staticmethod
+    def _forward_row(scope):
+        name, what = scope
+        return "%s %s" % (name, what or "forward")
+
+    def _forward(self, event, short, around, column):
+        scope = self.around[len(self.told)]  # events come in their order
+        if scope is not None:
+            if event["sequence"] >= 0:
+                self.linked[event["sequence"]] = scope
+            return [self._forward_row(scope)], self._column(scope, column)
+        if short in torch_rows.LOSSES or (short == "ones_like" and not around):
+            return LOSS, column
+        if column == "element-wise" and self._words(around, "update"):
+            column = "update"
+        return around or torch_rows.FRAMEWORK, column
+
+    def _backward(self, i, short, node, around, column):
+        if self.events[i]["name"].startswith(NODE):
+            return torch_rows.FRAMEWORK, None
+        if node in ("NllLossBackward0", "LogSoftmaxBackward0"):
+            return LOSS, column
+        name, what = self.linked.get(self._sequence(i), (None, None))
+        if name is None:
+            return around or torch_rows.FRAMEWORK, column
+        if short in SUMS and self._is_engine(i):
+            row = graphs.joined(self.by_name[name], self.plan)
+            return [row] if row else around, "element-wise"
+        if what:
+            return ["%s activation gradient" % name], column
+        return self._of_layer(i, short, node, self.by_name[name]), self._column((name, what), column)
+
+    def _column(self, scope, column):
+        name, what = scope
+        return column if what or column in PARTS else self.whole.get(name, column)
+
+    def _is_engine(self, i):
+        """Whether it is of the engine, behind a node's own work."""
+        return self.events[self.events[i]["within"]]["name"].startswith(NODE)
+
+    def _of_layer(self, i, short, node, told):
+        """The rows of a gradient's operation."""
+        name = told["name"]
+        if told["kind"] == "dense":
+            if short == "mm":
+                return self._dense(i, told, GRADIENTS.get(node, ("wgrad", "dgrad")))
+            return (
+                ["%s bias gradient" % name]
+                if short == "sum"
+                else [name + " wgrad", name + " dgrad"][: 2 - told["first"]]
+            )
+        if told["kind"] == "conv":
+            roles = ["dgrad"] * (not told["first"]) + ["wgrad"] + ["bias gradient"] * told["bias"]
+            return ["%s %s" % (name, role) for role in roles]
+        return ["%s gradient" % name]
+
+    def _dense(self, i, told, order):
+        beside = [x for x in self.inside[self.events[i]["within"]] if self.events[x]["name"] == "aten::mm"]
+        role = "wgrad" if told["first"] or len(beside) == 1 else order[beside.index(i) % 2]
+        return ["%s %s" % (told["name"], role)]

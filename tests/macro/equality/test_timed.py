@@ -1,0 +1,95 @@
+"""A large network is proven twice: against NumPy at a small batch, and at the timed one against PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.errors import Unavailable
+from macro.equality import proof, timed
+from macro.equality.answer import Answer
+from macro.frameworks import Framework, find
+from macro.networks.base import Network, chain
+from macro.processes.job import Setting
+
+NET = chain("small", "a test", 16, (6, 5, 3), rate=0.1)
+COUNTS = {"fc1.weight": 30, "fc1.bias": 5, "out.weight": 15, "out.bias": 3}
+
+
+class Frameworks:
+    """Answers with ones, `off` of them in this array, at this batch; PyTorch is `missing`."""
+
+    def __init__(self, array: str = "", off: float = 0.0, at: int = 16, missing: bool = False) -> None:
+        self.array, self.off, self.at, self.missing = array, off, at, missing
+        self.asked: list[tuple[str, int, tuple[int, ...]]] = []
+
+    def ask(
+        self,
+        framework: Framework,
+        network: Network,
+        batch: int,
+        setting: Setting,
+        folder: Path,
+        counts: Sequence[int] = (1, 10),
+    ) -> Answer:
+        self.asked.append((framework.name, batch, tuple(counts)))
+        if self.missing and framework.name == "pytorch":
+            raise Unavailable("not here")
+        names = [f"{x}.{name}" for x in ("gradient", *(f"after{i}" for i in counts)) for name in COUNTS]
+        arrays: dict[str, Any] = {name: np.ones(COUNTS[name.partition(".")[2]], np.float32) for name in names}
+        arrays |= {f"after{i}.norm.mean": np.ones(3, np.float32) for i in counts}
+        if framework.name == "jax" and batch == self.at and self.array in arrays:
+            arrays[self.array] = arrays[self.array] * np.float32(1 + self.off)
+        built = {"parameters": COUNTS, "batch": batch, "dtype": "float32"}
+        return Answer(framework.name, {"framework": framework.name}, built, (1.0, 0.9, 0.8), arrays)
+
+
+def proven(frameworks: Frameworks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> proof.Verdict:
+    for module in (proof, timed):
+        monkeypatch.setattr(module, "ask", frameworks.ask)
+    monkeypatch.setattr(timed, "LARGE", 1.0)
+    monkeypatch.setattr(proof, "_stored", lambda name: None)
+    monkeypatch.setattr(proof, "_store", lambda name, record: None)
+    (verdict,) = proof.prove(NET, 16, [(find("jax"), Setting())], tmp_path, lambda text: None)
+    return verdict
+
+
+def test_both_batches_are_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    frameworks = Frameworks()
+    verdict = proven(frameworks, monkeypatch, tmp_path)
+    assert verdict.equal and verdict.proof.startswith("against NumPy at batch 2; at batch 16 against pytorch")
+    assert [x for x in frameworks.asked if x[0] != "numpy"] == [
+        ("pytorch", 16, (1,)),
+        ("jax", 2, (1, 10)),
+        ("jax", 16, (1,)),
+    ]
+    assert {x[1] for x in frameworks.asked if x[0] == "numpy"} == {2}
+
+
+@pytest.mark.parametrize(
+    ("array", "at", "why"),
+    [
+        ("gradient.fc1.weight", 16, "norm of gradient.fc1.weight at batch 16 differs"),
+        ("after1.norm.mean", 16, "after1.norm.mean at batch 16 differs"),
+        ("gradient.fc1.weight", 2, "gradient.fc1.weight differs"),
+    ],
+)
+def test_what_differs_at_one_batch_alone_is_found(
+    array: str, at: int, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(proof.defects, "name", lambda *given: None)
+    verdict = proven(Frameworks(array, 0.01, at), monkeypatch, tmp_path)
+    assert not verdict.equal and str(verdict.why).startswith(why)
+
+
+def test_without_pytorch_the_small_batch_alone_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    verdict = proven(Frameworks(missing=True), monkeypatch, tmp_path)
+    assert verdict.equal and verdict.proof.endswith("at the timed batch against nothing: pytorch: not here")
+
+
+def test_a_network_that_numpy_can_do_is_proven_once() -> None:
+    assert timed.small(NET, 16) == 16 and timed.small(NET, 2) == 2

@@ -1,0 +1,36 @@
+"""A network of all kinds of layers."""
+
+from __future__ import annotations
+
+from macro.networks.base import Network
+from macro.networks.layers.add import Add
+from macro.networks.layers.concat import Concat
+from macro.networks.layers.conv import Convolution
+from macro.networks.layers.dense import Dense
+from macro.networks.layers.flatten import Flatten
+from macro.networks.layers.norm import BatchNorm
+from macro.networks.layers.pool import Pool
+from macro.networks.layers.shortcut import Shortcut
+
+NET = Network(
+    "all kinds",
+    "a test",
+    4,
+    (
+        Convolution(name="conv1", filters=8, kernel=5, stride=2, pads=(2, 1, 1, 2)),
+        BatchNorm(name="norm", activation="relu"),
+        Pool(name="pool1", window=3, rounding="ceil"),
+        Convolution(name="conv2", filters=8, pad=1, groups=2, activation="sigmoid"),
+        Add(name="add", after=("conv2", "pool1"), activation="relu"),
+        Shortcut(name="shortcut", after=("add",), channels=12),
+        Convolution(name="conv3", after=("add",), filters=12, stride=2, pad=2, dilation=2, bias=False),
+        Concat(name="concat", after=("shortcut", "conv3")),
+        Pool(name="pool2", mode="average", stride=1, rounding="ceil"),
+        Pool(name="pool3", mode="average", window=0),
+        Flatten(name="flat", activation="relu"),
+        Dense(name="fc", outputs=5),
+    ),
+    rate=0.1,
+    momentum=0.9,
+    input=(3, 20, 18),
+)

@@ -1,0 +1,87 @@
+"""Operations of PyTorch and the rows of a network of any graph that they belong to, on the network of all kinds."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from macro.explaining.rows import rows
+from macro.frameworks import find
+from macro.processes import job
+from macro.processes.job import Setting
+from tests.macro.worker.all_kinds import NET
+from tests.macro.worker.conftest import FOLDER
+
+WORKER = ("recorder", "graphs", "torch_rows", "torch_scopes", "torch_layers", "torch_trace", "torch_record")
+KNOWN = rows(NET, NET.batch)
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    torch = pytest.importorskip("torch", reason="no torch: pip install torch")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    with torch.enable_grad():
+        yield
+    for name in WORKER:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def adapter(worker: None) -> ModuleType:
+    path = find("pytorch").path
+    spec = importlib.util.spec_from_file_location("adapter", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def model(adapter: ModuleType, tmp_path: Path) -> Any:
+    files = job.write_arrays(NET, NET.batch, tmp_path)
+    return adapter.build(json.loads(job.write(find("pytorch"), NET, NET.batch, Setting(), files, tmp_path).read_text()))
+
+
+def test_all_that_a_step_does_is_in_rows_of_the_network(adapter: ModuleType, model: Any) -> None:
+    model.step()
+    told = adapter.trace(model, model.step)
+    served = {row for span in told for row in span["rows"]}
+    wanted = {name for name, row in KNOWN.items() if row.layer}
+    assert served >= wanted, wanted - served
+    assert served <= set(KNOWN), served - set(KNOWN)
+
+
+def test_what_is_called_has_the_kind_of_its_layer(adapter: ModuleType, model: Any) -> None:
+    model.step()
+    kinds: dict[str, set[str | None]] = {}
+    for span in adapter.trace(model, model.step):
+        if span["name"].startswith("aten::"):
+            for row in span["rows"]:
+                kinds.setdefault(row, set()).add(span["column"])
+    assert "convolution" in kinds["conv2 forward"] and "convolution" in kinds["conv3 wgrad"]
+    assert "pooling" in kinds["pool1 forward"] and "pooling" in kinds["pool1 gradient"]
+    assert "normalization" in kinds["norm forward"] and "normalization" in kinds["norm gradient"]
+    assert "gemm" in kinds["fc forward"] and "gemm" in kinds["fc wgrad"] and kinds["fc bias gradient"] == {"reduction"}
+    assert "element-wise" in kinds["pool1 gradient sum"] | kinds["add gradient sum"]
+
+
+def test_a_recorded_step_is_made_again(adapter: ModuleType, model: Any) -> None:
+    """Its calls in order do the step's work, each with its row."""
+    import torch
+
+    model.step()
+    before = {name: own.detach().clone() for name, (own, _) in model.own.items()}
+    calls = adapter.record(model, model.step)
+    moved = {name: own.detach().clone() for name, (own, _) in model.own.items()}
+    with torch.no_grad():
+        for name, (own, _) in model.own.items():
+            own.copy_(before[name])
+    assert {row for served, _, _ in calls for row in served} >= {"conv1 forward", "conv2 dgrad", "norm gradient"}
+    assert any(not torch.equal(moved[name], before[name]) for name in moved)

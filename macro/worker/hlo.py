@@ -7,6 +7,8 @@ as free there. A copy of a parameter, which XLA puts in where it may not write o
 import re
 
 FREE = set("parameter constant broadcast reshape bitcast bitcast-convert get-tuple-element tuple iota copy".split())
+PRODUCTS = ("dot", "convolution")
+WORK = (" forward", " dgrad", " wgrad", " gradient")  # how rows end that are what a layer is for
 LINE = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\((.*)$")
 
 
@@ -75,17 +77,34 @@ def rows(text, row, whole=None):
             for operand in one.operands:
                 users.setdefault(operand, []).append(one.name)
         for one in reversed(list(part.values())):  # a piece of what alone uses it
-            if not by_name[one.name][0] and one.opcode not in FREE and len(users.get(one.name, ())) == 1:
-                served = by_name[users[one.name][0]][0]
+            if not by_name[one.name][0] and one.opcode not in FREE:
+                behind = _behind(one.name, users, part, by_name)
+                served = list(behind.pop()) if len(behind) == 1 else []
+                if set(opcodes[one.name]) & set(PRODUCTS):  # a gradient that only its update uses
+                    served = [re.sub(" update$", " wgrad", x) for x in served]
                 by_name[one.name] = (served, column(served, opcodes[one.name], whole))
     return by_name
+
+
+def _behind(name, users, part, by_name):
+    """The rows of what uses an instruction, each once, through what is as good as free."""
+    found = set()
+    for user in users.get(name, ()):
+        served = by_name[user][0]
+        if served or part[user].opcode not in FREE:
+            found.add(tuple(served))
+        else:
+            found |= _behind(user, users, part, by_name)
+    return found
 
 
 def column(served, opcodes, whole=None):
     """What kind of work it is; None where only its symbols can say."""
     if not served:
         return None
-    kinds = set((whole or {}).get(x.rpartition(" ")[0], "") for x in served if "activation" not in x)
+    kinds = set(
+        (whole or {}).get(x.rpartition(" ")[0], "") for x in served if x.endswith(WORK) and "activation" not in x
+    )
     if len(kinds) == 1 and kinds != set([""]) and opcodes != ["copy"]:
         return kinds.pop()
     if "convolution" in opcodes:

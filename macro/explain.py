@@ -103,7 +103,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _explain(asked: ExplainRequest) -> int:
     from kernels.devices import open_device
-    from macro.explaining import measure, own
+    from macro.explaining import measure, own, recorded
     from macro.watching import resume
     from micro.command import environment as machine
     from micro.command.outputs import open_outputs
@@ -122,6 +122,8 @@ def _explain(asked: ExplainRequest) -> int:
             say(f"{file.path} holds the whole explanation, of `{file.run.environment.command}`: nothing is measured")
         else:
             note, code = measure.measure(kept, asked.kernels, say)
+            if file.path is not None and not kept.full and file.path.is_file():
+                code = code or int(not recorded.keep(kept.plan, kept.sides, file.path, say))
         if kept.full:
             outputs, code = replace(outputs, output=None), code or 1
         return own.say_all(replace(file.run, notes=(note,)), outputs, streams) or code

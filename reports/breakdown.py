@@ -65,6 +65,10 @@ class Module:
         return sum(self.phases.values())
 
 
+AGREES = 0.1  # of what a row says, by which a step without it may be off
+NARROW = 0.25  # of it: with a wider interval they cannot be told apart
+
+
 @dataclass(frozen=True)
 class Witness:
     """A figure that shares nothing with the labels of rows and columns, beside what those say."""

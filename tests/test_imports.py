@@ -12,12 +12,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 HEAVY = {"numpy", "scipy", "torch", "numba", "rich", "msgspec", "matplotlib", "psutil", "threadpoolctl"}
+BESIDE = ("numpy_layers", "suite_layers", "layouts")  # an adapter, which is run by path and never imported
 FILES = [
     path
     for name in ("kernels", "micro", "reports", "macro")
     if (ROOT / name).is_dir()
     for path in sorted((ROOT / name).rglob("*.py"))
-    if path.parent.name != "frameworks" or path.stem == "__init__"  # adapters are run by path, never imported
+    if (path.parent.name != "frameworks" or path.stem == "__init__") and path.stem not in BESIDE
 ]
 SLOW = {"shutil", "subprocess", "tempfile", "random", "statistics", "json"}  # a tenth of a benchmark's start
 COMMANDS = (

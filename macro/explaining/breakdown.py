@@ -10,6 +10,8 @@ from typing import Any
 from macro.explaining import advice, certain, kinds, knock, modules, tree
 from macro.explaining.attribute import Attribution, Key, attribute
 from macro.explaining.nominal import Work, alone_command, work_of
+from macro.explaining.rows import ROLES
+from macro.explaining.rows import phase as phase_of
 from macro.watching import perf
 from macro.watching.recording import Recording, Watched
 from reports.breakdown import Breakdown, Part, Share, Witness
@@ -140,9 +142,10 @@ def _done(
 
 
 def place(row: str) -> tuple[str, str]:
-    """Path and phase of a row's name."""
-    phase = next((x for x in sorted(modules.PHASES, key=len, reverse=True) if row.endswith(f" {x}")), "")
-    return (row.removesuffix(f" {phase}"), phase) if phase else (row, "")
+    """Path and phase of a row's name; of a network's rows what is done for a layer is a phase too."""
+    phases = {**{x: x for x in modules.PHASES}, **{role: phase_of(role) for role in ROLES}}
+    word = next((x for x in sorted(phases, key=len, reverse=True) if row.endswith(f" {x}")), "")
+    return (row.removesuffix(f" {word}"), phases[word]) if word else (row, "")
 
 
 def _shares(
@@ -243,7 +246,7 @@ def _conditions(recording: Recording, processes: Sequence[Watched]) -> list[str]
         conditions.append(f"no samples: {reason}; the operating system's share is inside the rows")
     elif not perf.sees_kernel():
         conditions.append("perf sees no kernel code here: the operating system's share is in the residual")
-    if not recording.called:
+    if not recording.called and not any(process.spans for process in processes):
         conditions.append("no operations are told: kinds of work only, from symbols")
     if again := sum(process.retaken for process in processes):
         conditions.append(f"memory grew in {again} watched blocks, as in most it does not; they were taken again")

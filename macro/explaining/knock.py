@@ -12,10 +12,8 @@ from typing import Any
 
 from macro.explaining import certain, modules
 from macro.watching.recording import Called, Event, Recording, Watched
-from reports.breakdown import Breakdown, Witness
+from reports.breakdown import AGREES, NARROW, Breakdown, Witness
 
-AGREES = 0.1  # of what was said
-NARROW = 0.25  # of it: with a wider interval they cannot be told apart
 MADE = ("gemm", "element-wise", "copy", "clear")  # kinds of the operations that make a gradient
 
 

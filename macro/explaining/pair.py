@@ -117,12 +117,14 @@ def _script(recording: Recording) -> str:
 def _names(a: Recording, b: Recording) -> tuple[str, str]:
     """Of both sides: by what they differ in."""
     first, second = _script(a), _script(b)
+    if first != second:
+        return first, second
     for word, of in (("heap", "heap"), ("threads", "threads"), ("version", "version")):
         x, y = a.program.get(of), b.program.get(of)
         if x != y:
             return f"{first} {word} {x}", f"{second} {word} {y}"
     if a.program["script"] != b.program["script"]:
-        return (first, second) if first != second else (str(a.program["script"]), str(b.program["script"]))
+        return str(a.program["script"]), str(b.program["script"])
     return f"{first} A", f"{second} B"
 
 

@@ -12,6 +12,7 @@ from macro.networks.base import Network
 from macro.networks.layer import size
 
 PRODUCTS = ("forward", "dgrad", "wgrad")
+ROLES = ("activation", "activation gradient", "gradient", "gradient sum", "dgrad", "wgrad", "bias gradient")
 OUTSIDE = "in no span"
 WAITING = "waiting"
 WIDE = ("loss", "gradient sums", "input", "free gradients", "parameter copy", "layout", "framework", OUTSIDE, WAITING)

@@ -24,7 +24,7 @@ class Packed:
     system: list[float]
     steps: list[tuple[int, int, float, float]]
     rounds: list[int]
-    calls: list[tuple[list[str], str]]
+    calls: list[tuple[list[str], str | None]]
     replays: list[tuple[float, list[float]]]
     traces: bool
     span_kinds: list[dict[str, Any]]  # all of a span but its times

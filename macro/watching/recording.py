@@ -48,7 +48,7 @@ class Watched:
     spans: list[dict[str, Any]] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     switches: list[Switch] = field(default_factory=list)
-    calls: list[tuple[list[str], str]] = field(default_factory=list)
+    calls: list[tuple[list[str], str | None]] = field(default_factory=list)
     replays: list[tuple[float, list[float]]] = field(default_factory=list)
     page_faults: list[Sample] = field(default_factory=list)  # each stands for perf.FAULTS of them
     faulted: dict[str, list[float]] = field(default_factory=dict)  # page faults of a step, by level

@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from macro.explaining.knock import AGREES, NARROW
 from micro.command import examples
 from micro.command.examples import EXAMPLES, MODELS
 from micro.command.figure import Figure
 from reports import step, units
-from reports.breakdown import Breakdown, Witness
+from reports.breakdown import AGREES, NARROW, Breakdown, Witness
 
 PATHS = {
     "cnn": ("blocks.0", "blocks.0.conv1", "blocks.1.conv2", "blocks.1.norm2"),

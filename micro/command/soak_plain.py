@@ -3,26 +3,25 @@ print, and watched, in fresh processes in turns, on the same heap."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
-import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 from statistics import fmean, median
 
-from kernels import heap
-from macro.watching import kg, perf
 from micro.command import examples
 from micro.command.examples import EXAMPLES, MODELS
 from micro.command.figure import Figure
-from reports import stats
+from reports import stats, step
+from reports.breakdown import Breakdown
 
-TIMES, SEED = 5, 20161124
+TIMES = 5
 SECONDS = 12  # of a script by itself, and of watching it
 WARM = 4.0  # seconds of its steps that are not counted: the watched ones come later too
 NEAR = (0.97, 1.03)
@@ -32,12 +31,8 @@ PRINTED = re.compile(r"step (\d+\.\d+)$", re.MULTILINE)
 def figures() -> Iterator[Figure]:
     """A ratio of each script, with its interval."""
     for script in MODELS:
-        order, logs = random.Random(SEED), list[float]()
-        for number in range(1, TIMES + 1):
-            took = {}
-            for kind in order.sample(("plain", "own"), 2):
-                took[kind] = _plain(script, number) if kind == "plain" else _own(script, number)
-            logs.append(math.log(took["plain"] / took["own"]))
+        pairs = [(_plain(script, number), _own(script, number)) for number in range(1, TIMES + 1)]
+        logs = [math.log(plain / own) for plain, own in pairs]
         center = fmean(logs)
         error = math.sqrt(sum((x - center) ** 2 for x in logs) / (TIMES - 1) / TIMES)
         half = stats.Estimate(center, ((TIMES - 1, error),)).half(1 - stats.SHOWN)
@@ -49,10 +44,16 @@ def figures() -> Iterator[Figure]:
 
 def _plain(script: str, number: int) -> float:
     """Seconds of a plain step when it is watched: the median block."""
-    name = f"plain-{script}-{number}"
-    examples.explained(name, [EXAMPLES / f"{script}.py"], "--budget", f"{SECONDS}s")
-    recording = kg.read(examples.folder() / f"{name}.part.kg")
-    return median(recording.processes[0].levels["P0"])
+    _watched(script, number)
+    recording = examples.folder() / f"plain-{script}-{number}.part.kg"
+    lines = (json.loads(line) for line in recording.read_text("utf-8").splitlines())
+    seconds: list[float] = next(x["watched"]["levels"]["P0"] for x in lines if x["kind"] == "process")
+    return median(seconds)
+
+
+def _watched(script: str, number: int) -> Breakdown:
+    source = EXAMPLES / f"{script}.py"
+    return step.of(examples.explained(f"plain-{script}-{number}", [source], "--budget", f"{SECONDS}s"))[0]
 
 
 def _own(script: str, number: int) -> float:
@@ -60,15 +61,15 @@ def _own(script: str, number: int) -> float:
     path = examples.folder() / f"own-{script}-{number}.txt"
     if not path.exists():
         part = path.with_suffix(".part")
-        _by_itself(EXAMPLES / f"{script}.py", part)
+        _by_itself(EXAMPLES / f"{script}.py", _watched(script, number).program["variables"], part)
         part.replace(path)
     steps = [float(x) for x in PRINTED.findall(path.read_text("utf-8"))]
     return median(blocks(steps))
 
 
-def _by_itself(script: Path, output: Path) -> None:
-    """With what a watched one has in its environment."""
-    environment = os.environ | perf.NAMED | heap.variables(examples.HEAP)
+def _by_itself(script: Path, variables: Mapping[str, str], output: Path) -> None:
+    """With the variables of a watched one, its heap's among them."""
+    environment = {**os.environ, **variables}
     with output.open("wb") as stream:
         ran = subprocess.Popen([sys.executable, "-u", str(script)], stdout=stream, env=environment)
         try:

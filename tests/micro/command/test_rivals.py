@@ -64,4 +64,6 @@ def test_the_network_of_the_stubs_is_one() -> None:
     from macro.networks.base import from_data
 
     told = generations.stub_network()
-    assert list(from_data(told).data()["layers"]) == told["layers"]
+    nodes = from_data(told).nodes
+    wanted = [(x["name"], x["inputs"], x["outputs"], x["activation"], x["first"]) for x in told["layers"]]
+    assert [(x.name, x.inputs[0][0], x.output[0], x.activation, x.first) for x in nodes] == wanted

@@ -1,31 +1,82 @@
-"""Write a network's shapes where micro reads them: micro/shapes/NAME.json, for `python -m micro.gemm --net NAME`."""
+"""Write a network's shapes where micro reads them: micro/shapes/NAME.json, for `python -m micro.gemm --net NAME` and
+`python -m micro.conv --net NAME`. A file that has the same shapes under names of its own stays as it is."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
+from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import SIDES
 from macro import networks
 from macro.networks.base import Network
 from macro.networks.layer import Node
+from micro.planning import conv_layers, written
 from reports.parser import OneLineParser
 
 FOLDER = Path(__file__).parents[1] / "micro/shapes"
+OF_STEP = ("n", "direction", "layout")  # what a file does not say of a convolution
 
 
 def text(network: Network) -> str:
     """The file, a layer a line."""
-    data = {**network.data(), "layers": [_dense(node) for node in network.nodes if node.layer.kind == "dense"]}
+    data = network.data()
     del data["input"]
-    layers = ",\n".join(f"  {json.dumps(layer)}" for layer in data.pop("layers"))
-    head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in data.items())
-    return f'{{\n{head} "layers": [\n{layers}\n ]\n}}\n'
+    data["layers"] = [_dense(node) for node in network.nodes if node.layer.kind == "dense"]
+    lists = {"convolutions": _convolutions(network), "layers": data.pop("layers")}
+    parts = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in data.items()]
+    for key, rows in lists.items():
+        if rows:
+            lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
+            parts.append(f' "{key}": [\n{lines}\n ]')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def _dense(node: Node) -> dict[str, object]:
     sizes = {"inputs": node.inputs[0][0], "outputs": node.output[0]}
     return {"name": node.name, **sizes, "activation": node.activation, "first": node.first}
+
+
+def _convolutions(network: Network) -> list[dict[str, object]]:
+    """Alike ones once, by the first one's name, with their count."""
+    alike: dict[tuple[Conv, bool], list[str]] = {}
+    for node in network.nodes:
+        for problem in node.problems(network.batch, "forward").get("forward", ()):
+            if isinstance(problem, Conv):
+                alike.setdefault((problem, node.first), []).append(node.name)
+    return [_convolution(*key, names) for key, names in alike.items()]
+
+
+def _convolution(problem: Conv, first: bool, names: Sequence[str]) -> dict[str, object]:
+    sides = SIDES if problem.pad else ()
+    told = {x.name: getattr(problem, x.name) for x in fields(problem) if x.name not in (*OF_STEP, *sides)}
+    plain = {x.name: x.default for x in fields(problem)}
+    sizes = {name: value for name, value in told.items() if value != plain[name] or name in ("r", "s")}
+    count = {"count": len(names)} if len(names) > 1 else {}
+    return {"name": names[0], **count, **sizes, **({"first": True} if first else {})}
+
+
+def shapes(record: dict[str, Any]) -> tuple[int, Counter[Conv], Counter[tuple[int, int]]]:
+    """What a file says, without names. Raises ValueError."""
+    convolutions = Counter[Conv]()
+    if "convolutions" in record:
+        for layer in conv_layers.of_record(record).layers:
+            convolutions[layer.problem] += layer.count
+    dense = Counter((row["inputs"], row["outputs"]) for row in record.get("layers", ()))
+    return record["batch"], convolutions, dense
+
+
+def is_there(network: Network, folder: Path = FOLDER) -> bool:
+    """Whether a file has these shapes and names of its own: one of dense layers alone is written as it is here."""
+    try:
+        record = written.parsed(path(network, folder).read_bytes())
+        return "convolutions" in record and shapes(record) == shapes(written.parsed(text(network)))
+    except (OSError, ValueError, KeyError):
+        return False
 
 
 def path(network: Network, folder: Path = FOLDER) -> Path:
@@ -36,14 +87,16 @@ def path(network: Network, folder: Path = FOLDER) -> Path:
 def request(argv: Sequence[str]) -> list[Network]:
     """The networks that the words of the command name. Raises UsageError."""
     parser = OneLineParser("python -m macro shapes", description=__doc__, allow_abbrev=False)
-    parser.add_argument("network", nargs="+", help="names, or all")
+    parser.add_argument("network", nargs="+", help="names, or all, that have a file")
     words = parser.parse_args(argv)
-    return [networks.find(name) for name in (networks.names() if words.network == ["all"] else words.network)]
+    every = [networks.find(name) for name in (networks.names() if words.network == ["all"] else words.network)]
+    return [one for one in every if words.network != ["all"] or path(one).exists()]
 
 
 def main(argv: Sequence[str]) -> int:
     """0; each network is written, and its file named."""
     for network in request(argv):
-        path(network).write_text(text(network), "utf-8")
+        if not is_there(network):
+            path(network).write_text(text(network), "utf-8")
         print(path(network))
     return 0

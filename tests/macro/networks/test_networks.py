@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,19 @@ def test_convolutions_are_those_that_micro_measures(name: str) -> None:
         theirs[layer.problem] += layer.count
     problems = (node.problems(network.batch)["forward"][0] for node in network.nodes if node.layer.kind == "conv")
     assert Counter(problems) == theirs
+
+
+@pytest.mark.parametrize("name", WITH_CONVOLUTIONS)
+def test_a_file_with_names_of_its_own_stays(name: str, tmp_path: Path) -> None:
+    """What would be written has the same shapes; without the file it is written."""
+    network = networks.find(name)
+    assert shapes.is_there(network) and not shapes.is_there(network, tmp_path)
+    written = json.loads(shapes.text(network))
+    assert shapes.shapes(written) == shapes.shapes(json.loads(shapes.path(network).read_text("utf-8")))
+    shapes.path(network, tmp_path).write_text(shapes.text(network))
+    assert shapes.is_there(network, tmp_path)
+    other = replace(network, batch=network.batch + 1)
+    assert not shapes.is_there(other, tmp_path)
 
 
 @pytest.mark.parametrize("name", FCN)

@@ -9,6 +9,7 @@ that does other work differs by far more.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -39,6 +40,7 @@ MOVED, SEEDS = 2.0**-20, (1, 2, 3)  # sixteen units; of the random numbers by wh
 HOLDS = ("version", "build", "blas", "dnn", "python", "libraries", "flags", "dispatch", "isa_asked")
 # Nor do names of generated code, which `explain` has oneDNN write for perf.
 SAME = re.compile(r"(NUM_THREADS|NTHREADS?|NPROC|JIT_PROFILE)$|^MALLOC_")
+WORKER = Path(__file__).parents[1] / "worker"
 RULE = (COUNTS, FACTOR, TWICE, FLOOR, LOSS_FLOOR, ORDERS, MOVED, SEEDS)  # by which a proof was judged
 
 
@@ -171,12 +173,29 @@ def _at_both(verdict: Verdict, at: int, rival: timed.Reference, shares: Mapping[
 def key(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> str:
     """Of what a proof holds for: network, batch, adapter, knobs, the framework's own build, its libraries and flags,
     the variables that steer them, what they dispatch to, the processor, and the rule."""
-    parts = [network.data(), batch, framework.path.read_text("utf-8"), framework.knobs, setting.knobs, RULE]
+    parts = [
+        network.data(),
+        batch,
+        framework.path.read_text("utf-8"),
+        _computing(),
+        framework.knobs,
+        setting.knobs,
+        RULE,
+    ]
     parts += [identity.get(name) for name in HOLDS]
     variables = identity.get("variables") or {}
     parts.append({name: value for name, value in variables.items() if not SAME.search(name)})
     parts.append(processor())
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+@functools.cache
+def _computing() -> str:
+    """A digest of what computes beside adapters: the builders of layers."""
+    digest = hashlib.sha256()
+    for path in sorted(WORKER.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def keep(

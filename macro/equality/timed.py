@@ -75,7 +75,7 @@ def shares(
 
 
 def _losses(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> list[float]:
-    return [abs(a - b) / abs(b) / bounds["loss"] for a, b in zip(answer.losses, want.losses, strict=True)]
+    return [abs(a - b) / (abs(b) or 1.0) / bounds["loss"] for a, b in zip(answer.losses, want.losses, strict=True)]
 
 
 def _norms(a: float, b: float) -> float:

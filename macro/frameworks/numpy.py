@@ -104,7 +104,7 @@ class Model(numpy_layers.Products):
 
     def gradient(self):
         self.forward()
-        dz = self.logits.copy() if self.layers[-1].keeps else self.logits
+        dz = self.logits if self.layers[-1].owns else self.logits.copy()
         self.do(["loss"], "softmax", self._softmax, dz)
         self._backward(dz)
 
@@ -122,6 +122,8 @@ class Model(numpy_layers.Products):
         """Gradients of all weights from that of the logits; what several layers take has the sum of their gradients."""
         gradients = {self.last: dz}
         for layer in reversed(self.layers):
+            if layer.name not in gradients:  # nothing before it has parameters
+                continue
             dy = layer.derive(gradients.pop(layer.name))
             for name, dx in zip(layer.after, layer.backward(dy)):
                 if dx is not None and name != "input":

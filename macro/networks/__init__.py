@@ -41,7 +41,7 @@ def _of_file(path: Path) -> Network:
         return from_data(parsed(path.read_bytes()))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, ArithmeticError) as error:
         raise UsageError(f"{path}: no network as docs/networks.md has them ({error})") from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
@@ -23,6 +24,8 @@ NETWORK: Mapping[str, type] = {
     "input": list,
     "layers": list,
 }
+NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")  # as scopes of all frameworks can bear
+TAKEN = (INPUT, "loss", "update")
 SHAPES = ("inputs", "first")  # what micro/shapes has of a dense layer beside what it is: told by its place
 
 
@@ -44,12 +47,21 @@ class Network:
     input: Shape = ()
 
     def __post_init__(self) -> None:
-        if not self.layers or self.batch < 1 or min(self.input, default=0) < 1:
-            raise ValueError("the batch and the sizes of an input are positive whole numbers, and there is a layer")
+        if self.batch < 1 or min(self.input, default=0) < 1:
+            raise ValueError(f"batch {self.batch}, input {list(self.input)}: positive whole numbers")
+        if not self.layers:
+            raise ValueError("it has no layers")
+        for name in (layer.name for layer in self.layers):
+            if not NAME.fullmatch(name) or name in TAKEN:
+                raise ValueError(f"{name!r} names no layer: letters, digits, _ and - with dots between, not {TAKEN}")
         if not (math.isfinite(self.rate) and math.isfinite(self.momentum)):
             raise ValueError("rate and momentum are finite")
-        if len({layer.name for layer in self.layers} | {INPUT}) <= len(self.layers):
-            raise ValueError("two layers of one name, or one called input")
+        if len({layer.name for layer in self.layers}) < len(self.layers):
+            raise ValueError("two layers of one name")
+        if inside := [x.name for x in self.layers if any(x.name.startswith(f"{y.name}.") for y in self.layers)]:
+            raise ValueError(f"{inside[0]} is called as if it were inside another layer")
+        if not self.parameters:
+            raise ValueError("no layer has parameters: a step moves nothing")
         if len(self.nodes[-1].output) != 1:
             raise ValueError(f"the loss takes the logits of classes, {self.layers[-1].name} gives images")
 
@@ -111,9 +123,10 @@ def _placed(layer: Layer, before: str, shapes: Mapping[str, Shape], moved: Mappi
     if unknown := [name for name in sources if name not in shapes]:
         raise ValueError(f"{layer.name} comes after {unknown[0]}, which is no layer before it")
     if not layer.inputs_least <= len(sources) <= layer.inputs_most:
-        raise ValueError(f"{layer.name} takes {layer.inputs_least} inputs, after: {', '.join(sources)}")
+        most = "" if layer.inputs_most == layer.inputs_least else f" to {layer.inputs_most}"
+        raise ValueError(f"{layer.name} takes {layer.inputs_least}{most} inputs, after: {', '.join(sources)}")
     if layer.activation not in ACTIVATIONS:
-        raise ValueError(f"layers have one of the activations {', '.join(ACTIVATIONS)}")
+        raise ValueError(f"{layer.name}: activation {layer.activation}: there are {', '.join(ACTIVATIONS)}")
     inputs = tuple(shapes[name] for name in sources)
     try:
         output = layer.output(inputs)
@@ -180,5 +193,7 @@ def _row(row: Any, place: str) -> tuple[Layer, dict[str, Any]]:
     own = {"kind": str, "inputs": int, "first": bool} if kind is Dense else {"kind": str}
     needed = [x.name for x in fields(kind) if x.default is MISSING]
     check(row, types | own, needed, place)
+    if any(type(name) is not str for name in row.get("after", ())):
+        raise ValueError(f"{place}after: {json.dumps(row['after'])}, give names of layers")
     values: dict[str, Any] = {name: tuple(x) if type(x) is list else x for name, x in row.items() if name in types}
     return kind(**values), {name: row[name] for name in SHAPES if name in row}

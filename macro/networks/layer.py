@@ -112,10 +112,12 @@ class Node:
     def roles(self) -> tuple[str, ...]:
         """What a step does for it, in order."""
         acts = ("activation", "activation gradient") if self.activation != "none" else ()
-        without = {"dgrad": self.first, "bias gradient": "bias" not in self.parameters, "update": not self.parameters}
+        none = not self.parameters
+        without = {"dgrad": self.first, "bias gradient": "bias" not in self.parameters, "update": none}
+        without["gradient"] = without["activation gradient"] = self.first and none  # nothing before it is moved
         own = [role for role in self.layer.roles if not without.get(role)]
         forward, rest = [x for x in own if x == "forward"], [x for x in own if x != "forward"]
-        return (*forward, *acts, *rest)
+        return tuple(role for role in (*forward, *acts, *rest) if not without.get(role))
 
     def problems(self, batch: int, phase: str = "step") -> Mapping[str, tuple[Problem, ...]]:
         """Products and convolutions by role."""
@@ -154,6 +156,16 @@ def size(shape: Shape) -> int:
     for length in shape:
         count *= length
     return count
+
+
+def four(pads: Sequence[Any]) -> tuple[int, int, int, int]:
+    """Above, left, below, right; zeros without any. Raises ValueError for anything else."""
+    if not pads:
+        return 0, 0, 0, 0
+    if len(pads) != 4 or any(type(x) is not int or x < 0 for x in pads):
+        raise ValueError(f"pads {list(pads)}: four whole numbers, above, left, below, right")
+    top, left, bottom, right = pads
+    return top, left, bottom, right
 
 
 def image(inputs: Sequence[Shape], what: str) -> Shape:

@@ -19,12 +19,12 @@ def whole(layers):
 def forks(layers):
     """The layers whose output several take: their gradients are added."""
     taken = [name for told in layers for name in told["after"]]
-    return set(name for name in taken if taken.count(name) > 1)
+    return set(name for name in taken if taken.count(name) > 1 and name != "input")
 
 
 def joined(told, layers):
     """The row of a sum of gradients that is made behind a layer's own; None where none is, or one of several."""
-    rows = ["%s gradient sum" % name for name in told["after"] if name in forks(layers)]
+    rows = ["%s gradient sum" % name for name in sorted(set(told["after"]) & forks(layers))]
     return rows[0] if len(rows) == 1 else None
 
 

@@ -8,8 +8,8 @@ import layouts  # beside this file
 
 
 class Kinds(object):
-    def __init__(self, jax):
-        self.jax, self.np, self.lax = jax, jax.numpy, jax.lax
+    def __init__(self, jax, layers):
+        self.jax, self.np, self.lax, self.layers = jax, jax.numpy, jax.lax, layers
 
     def dense(self, told):
         return lambda p, state, x: (x @ p["weight"] + p["bias"], state)
@@ -71,7 +71,9 @@ class Kinds(object):
         return lambda p, state, *given: (self.np.concatenate(given, axis=-1), state)
 
     def flatten(self, told):
-        """Rows, columns, channels: the weights of what follows lie so too."""
+        """Rows, columns, channels: the weights of dense layers behind lie so too."""
+        if layouts.in_order(told, self.layers):
+            return lambda p, state, x: (x.transpose(0, 3, 1, 2).reshape(x.shape[0], -1), state)
         return lambda p, state, x: (x.reshape(x.shape[0], -1), state)
 
     def shortcut(self, told):
@@ -85,7 +87,7 @@ NAMES = ("dense", "conv", "pool", "norm", "add", "concat", "flatten", "shortcut"
 
 def network(jax, layers):
     """What gives logits and the new state, from parameters and state by name, and data; each layer under its scope."""
-    kinds = Kinds(jax)
+    kinds = Kinds(jax, layers)
     calls = [(told, getattr(kinds, told["kind"])(told)) for told in layers]
     activations = {"sigmoid": jax.nn.sigmoid, "relu": jax.nn.relu}
 

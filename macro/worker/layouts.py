@@ -6,6 +6,12 @@ In the style of Python 3.6; NumPy alone. The suite's own: images N×C×H×W, fil
 import numpy as np
 
 
+def in_order(told, layers):
+    """Whether a flattened image has to lie channel by channel: all but dense layers see how it lies."""
+    takers = [other for other in layers if told["name"] in other["after"]]
+    return len(told["in"][0]) == 3 and not (takers and all(other["kind"] == "dense" for other in takers))
+
+
 class Last(object):
     """Arrays by name with the channels last, and back; `layers`: of a network's plan."""
 
@@ -15,7 +21,8 @@ class Last(object):
         for told in layers:
             self.kinds[told["name"]] = told["kind"]
             source = shapes.get(told["after"][0])
-            if told["kind"] == "dense" and source is not None and source["kind"] == "flatten":
+            flat = source is not None and source["kind"] == "flatten"
+            if told["kind"] == "dense" and flat and not in_order(source, layers):
                 self.images[told["name"]] = tuple(source["in"][0])
 
     def to(self, name, array):

@@ -49,6 +49,7 @@ class Layer(object):
         self.model, self.told, self.do, self.batch = model, told, model.do, model.batch
         self.name, self.after, self.activation = told["name"], told["after"], told["activation"]
         self.keeps = self.activation != "none"  # its output is needed again
+        self.owns = not self.keeps and told["kind"] != "flatten"  # nobody needs its output again
         self.z = aligned(self.shape(told["out"]))
         self.y = aligned(self.z.shape) if self.keeps else self.z
         self.dx = [None if told["first"] else aligned(self.shape(x)) for x in told["in"]]

@@ -8,8 +8,8 @@ import layouts  # beside this file
 
 
 class Kinds(object):
-    def __init__(self, tf):
-        self.tf = tf
+    def __init__(self, tf, layers):
+        self.tf, self.layers = tf, layers
 
     def dense(self, told):
         tf = self.tf
@@ -48,15 +48,19 @@ class Kinds(object):
         return pooled
 
     def norm(self, told):
-        call, epsilon, share = self.tf.compat.v1.nn.fused_batch_norm, told["epsilon"], told["share"]
+        call, epsilon, share = self.tf.raw_ops.FusedBatchNormV3, told["epsilon"], told["share"]
         ones, zeros = (self.tf.fill([told["in"][0][0]], x) for x in (1.0, 0.0))
 
         def normed(p, state, kept, x):
             scale, shift = (p["scale"], p["shift"]) if told["affine"] else (ones, zeros)
             if told["frozen"]:
                 mean, variance = state["mean"], state["variance"]
-                return call(x, scale, shift, mean, variance, epsilon=epsilon, is_training=False)[0]
-            y, mean, variance = call(x, scale, shift, epsilon=epsilon, is_training=True)
+                return call(
+                    x=x, scale=scale, offset=shift, mean=mean, variance=variance, epsilon=epsilon, is_training=False
+                ).y
+            empty = self.tf.zeros([0])
+            whole = call(x=x, scale=scale, offset=shift, mean=empty, variance=empty, epsilon=epsilon, is_training=True)
+            y, mean, variance = whole.y, whole.batch_mean, whole.batch_variance
             for name, seen in (("mean", mean), ("variance", variance)):  # this variance has n/(n - 1) already
                 kept[told["name"] + "." + name] = state[name] + share * (seen - state[name])
             return y
@@ -70,8 +74,11 @@ class Kinds(object):
         return lambda p, state, kept, *given: self.tf.concat(given, axis=-1)
 
     def flatten(self, told):
-        """Rows, columns, channels: the weights of what follows lie so too."""
-        return lambda p, state, kept, x: self.tf.reshape(x, (x.shape[0], -1))
+        """Rows, columns, channels: the weights of dense layers behind lie so too."""
+        tf = self.tf
+        if layouts.in_order(told, self.layers):
+            return lambda p, state, kept, x: tf.reshape(tf.transpose(x, (0, 3, 1, 2)), (x.shape[0], -1))
+        return lambda p, state, kept, x: tf.reshape(x, (x.shape[0], -1))
 
     def shortcut(self, told):
         stride, more = told["stride"], told["channels"] - told["in"][0][0]
@@ -84,7 +91,7 @@ NAMES = ("dense", "conv", "pool", "norm", "add", "concat", "flatten", "shortcut"
 
 def network(tf, layers, p, state, scope):
     """What gives logits and new state from data; `p`, `state`: variables by name; each layer in its `scope`."""
-    kinds = Kinds(tf)
+    kinds = Kinds(tf, layers)
     calls = [(told, getattr(kinds, told["kind"])(told)) for told in layers]
     activations = {"sigmoid": tf.sigmoid, "relu": tf.nn.relu}
 

@@ -25,7 +25,7 @@ def pool(torch, told):
     if whole:
         return nn.AdaptiveMaxPool2d(1), {}
     ceil, pads = told["rounding"] == "ceil", told["pads"]
-    alike = not pads or len(set(pads)) == 1
+    alike = not pads or (len(set(pads)) == 1 and 2 * pads[0] <= told["window"])
     about = {"padding": pads[0] if pads and alike else 0, "ceil_mode": ceil}
     if told["mode"] == "max":
         module = nn.MaxPool2d(told["window"], told["stride"], **about)

@@ -10,7 +10,7 @@ from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES, SIDES
 from kernels.problem import Problem
-from macro.networks.layer import Layer, Node, Parameter, Shape, image
+from macro.networks.layer import Layer, Node, Parameter, Shape, four, image
 from macro.networks.layers.dense import weighted
 
 
@@ -34,7 +34,9 @@ class Convolution(Layer):
     def problem(self, given: Shape, batch: int) -> Conv:
         """Its forward pass. Raises ValueError for sizes that do not fit."""
         c, h, w = given
-        sides: dict[str, Any] = dict(zip(SIDES, self.pads, strict=True)) if self.pads else {"pad": self.pad}
+        if self.pads and self.pad:
+            raise ValueError("it has pad and pads: take one of them")
+        sides: dict[str, Any] = dict(zip(SIDES, four(self.pads), strict=True)) if self.pads else {"pad": self.pad}
         try:
             return Conv(
                 n=batch,

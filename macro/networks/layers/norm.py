@@ -26,6 +26,8 @@ class BatchNorm(Layer):
     affine: bool = True
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
+        if not (0 < self.epsilon < 1 and 0 <= self.share <= 1):
+            raise ValueError(f"epsilon {self.epsilon}, share {self.share}: between 0 and 1")
         return image(inputs, "batch normalization")
 
     def parameters(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:

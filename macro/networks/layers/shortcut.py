@@ -21,6 +21,8 @@ class Shortcut(Layer):
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         c, h, w = image(inputs, "a shortcut")
+        if self.stride < 1:
+            raise ValueError(f"stride {self.stride}: 1 or more")
         if self.channels < c:
             raise ValueError(f"a shortcut of {self.channels} channels takes {c}: it adds channels")
         return (self.channels, -(-h // self.stride), -(-w // self.stride))

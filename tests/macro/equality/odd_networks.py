@@ -57,7 +57,7 @@ def changed(change):
     if change == "ceil":
         by_name["pool1"] = replace(by_name["pool1"], rounding="ceil")
     if change == "shifted":
-        by_name["conv1"] = replace(by_name["conv1"], pads=(0, 0, 1, 1))
+        by_name["conv1"] = replace(by_name["conv1"], pad=0, pads=(0, 0, 1, 1))
     if change == "biased":
         by_name["conv2"] = replace(by_name["conv2"], bias=True)
     if change == "wider":

@@ -137,7 +137,12 @@ LAYERS = [
     {"name": "out", "inputs": 4, "outputs": 2, "activation": "none"},
 ]
 FILE = {"network": "mine", "batch": 8, "rate": 0.1, "layers": LAYERS}
-POSITIVE = "the batch and the sizes of an input are positive whole numbers, and there is a layer"
+LAST = {"name": "fc", "outputs": 2}
+
+
+def behind(**layer: object) -> dict[str, object]:
+    """A network whose first layer is this one, on images."""
+    return {"layers": [layer, LAST], "input": [2, 8, 8]}
 
 
 @pytest.mark.parametrize(
@@ -152,14 +157,29 @@ POSITIVE = "the batch and the sizes of an input are positive whole numbers, and 
         ),
         ({"layers": [LAYERS[0] | {"first": "no"}, LAYERS[1]]}, "layer 1: first: 'no', give true or false"),
         ({"layers": [LAYERS[0] | {"inputs": "3"}, LAYERS[1]]}, "layer 1: inputs: '3', give a whole number"),
-        ({"batch": 0}, POSITIVE),
-        ({"input": [0]}, POSITIVE),
+        ({"batch": 0}, "batch 0, input [3]: positive whole numbers"),
+        ({"input": [0]}, "batch 8, input [0]: positive whole numbers"),
         ({"layers": []}, "input missing: the sizes of a sample, [784] or [3, 32, 32]"),
-        ({"layers": [], "input": [3]}, POSITIVE),
+        ({"layers": [], "input": [3]}, "it has no layers"),
+        ({"layers": [{"name": "f", "kind": "flatten"}], "input": [3]}, "no layer has parameters: a step moves"),
+        (behind(name="p", kind="pool", stride=0), "p: window 2, stride 0: 0 or"),
+        (behind(name="p", kind="pool", pads=[1, 1]), "p: pads [1, 1]: four whole"),
+        (behind(name="p", kind="pool", pads=[2] * 4), "of a window of 2: smaller"),
+        (behind(name="p", kind="pool", window=0, pads=[1] * 4), "has no pads"),
+        (behind(name="n", kind="norm", epsilon=-1.0), "n: epsilon -1.0, share"),
+        (behind(name="s", kind="shortcut", channels=1), "s: a shortcut of 1"),
+        (behind(name="c", kind="conv", filters=2, pad=1, pads=[1] * 4), "c: it has pad and pads: take one of them"),
+        ({"layers": [LAYERS[0], LAYERS[1] | {"after": [["fc1"]]}]}, 'layer 2: after: [["fc1"]], give names of layers'),
+        ({"layers": [LAYERS[0], LAYERS[1] | {"name": "a b"}]}, "'a b' names no layer: letters, digits"),
+        ({"layers": [LAYERS[0], LAYERS[1] | {"name": "loss"}]}, "'loss' names no layer"),
+        ({"layers": [LAYERS[0], LAYERS[1] | {"name": "fc1.out"}]}, "fc1.out is called as if it were inside another"),
         ({"layers": [LAYERS[0] | {"outputs": 0}, LAYERS[1]]}, "fc1 gives (0,): the outputs of layers are positive"),
-        ({"layers": [LAYERS[0] | {"name": "out"}, LAYERS[1]]}, "two layers of one name, or one called input"),
+        ({"layers": [LAYERS[0] | {"name": "out"}, LAYERS[1]]}, "two layers of one name"),
         ({"layers": [LAYERS[0], LAYERS[1] | {"first": True}]}, "out is not the first layer"),
-        ({"layers": [LAYERS[0], LAYERS[1] | {"activation": "tanh"}]}, "layers have one of the activations sigmoid"),
+        (
+            {"layers": [LAYERS[0], LAYERS[1] | {"activation": "tanh"}]},
+            "out: activation tanh: there are sigmoid, relu, none",
+        ),
         ({"rate": float("inf")}, "rate and momentum are finite"),
         ({"momentum": float("nan")}, "rate and momentum are finite"),
         ({"layers": [LAYERS[0], {"name": "out", "inputs": 4}]}, "layer 2: outputs missing"),

@@ -1,0 +1,102 @@
+"""Graphs at which frameworks could trip: NumPy, kernels-only and PyTorch give the same gradients of each."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from macro.frameworks import find
+from macro.networks.base import Network
+from macro.networks.layer import Layer
+from macro.networks.layers.add import Add
+from macro.networks.layers.concat import Concat
+from macro.networks.layers.conv import Convolution
+from macro.networks.layers.dense import Dense
+from macro.networks.layers.flatten import Flatten
+from macro.networks.layers.norm import BatchNorm
+from macro.networks.layers.pool import Pool
+from macro.processes import job
+from macro.processes.job import Setting
+from tests.macro.worker.conftest import FOLDER
+
+WORKER = ("recorder", "graphs", "layouts", "torch_rows", "torch_scopes", "torch_layers", "numpy_layers", "suite_layers")
+IMAGE = (2, 7, 7)
+GRAPHS: dict[str, tuple[Layer, ...]] = {
+    "nothing to move in front": (Pool(name="pool"), Flatten(name="flat"), Dense(name="fc", outputs=3)),
+    "a normalization first": (
+        BatchNorm(name="norm", affine=False),
+        Convolution(name="conv", filters=3),
+        Flatten(name="flat"),
+        Dense(name="fc", outputs=3),
+    ),
+    "a view of what is needed again last": (
+        Convolution(name="conv", filters=4, activation="relu"),
+        Pool(name="pool", window=0),
+        Flatten(name="flat"),
+    ),
+    "an activation last": (
+        Flatten(name="flat"),
+        Dense(name="fc1", outputs=6, activation="relu"),
+        Dense(name="fc2", outputs=3, activation="sigmoid"),
+    ),
+    "windows that would begin beyond": (
+        Convolution(name="conv", filters=3, pad=1),
+        Pool(name="pool", pads=(1, 1, 1, 1), rounding="ceil"),
+        Flatten(name="flat"),
+        Dense(name="fc", outputs=3),
+    ),
+    "twice the same": (
+        Convolution(name="conv", filters=3),
+        Add(name="add", after=("conv", "conv"), activation="relu"),
+        Flatten(name="flat"),
+        Dense(name="fc", outputs=3),
+    ),
+    "two views joined": (
+        Convolution(name="conv", filters=3, activation="relu"),
+        Flatten(name="flat1"),
+        Flatten(name="flat2", after=("conv",)),
+        Concat(name="both", after=("flat1", "flat2")),
+        Dense(name="fc", outputs=3),
+    ),
+}
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    torch = pytest.importorskip("torch", reason="no torch: pip install torch")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    with torch.enable_grad():
+        yield
+    for name in WORKER:
+        sys.modules.pop(name, None)
+
+
+def gradients(framework: str, network: Network, folder: Path) -> dict[str, Any]:
+    row = find(framework)
+    files = job.write_arrays(network, network.batch, folder)
+    told = json.loads(job.write(row, network, network.batch, Setting(), files, folder).read_text("utf-8"))
+    spec = importlib.util.spec_from_file_location("adapter", row.path)
+    assert spec is not None and spec.loader is not None
+    adapter = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(adapter)
+    model = adapter.build(told)
+    model.step()
+    found: dict[str, Any] = model.gradients()
+    return found
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("name", GRAPHS)
+def test_all_give_the_same(name: str, tmp_path: Path) -> None:
+    network = Network(name, "a test", 4, GRAPHS[name], rate=0.1, momentum=0.5, input=IMAGE)
+    want = gradients("pytorch", network, tmp_path)
+    for framework in ("numpy", "kernels-only"):
+        for array, ours in gradients(framework, network, tmp_path).items():
+            np.testing.assert_allclose(ours, want[array], rtol=2e-4, atol=2e-6, err_msg=f"{framework}: {array}")

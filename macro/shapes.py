@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ def _convolutions(network: Network) -> list[dict[str, object]]:
 
 def _convolution(problem: Conv, first: bool, names: Sequence[str]) -> dict[str, object]:
     sides = SIDES if problem.pad else ()
-    told = {x.name: getattr(problem, x.name) for x in fields(problem) if x.name not in (*OF_STEP, *sides)}
+    told = {name: value for name, value in asdict(problem).items() if name not in (*OF_STEP, *sides)}
     plain = {x.name: x.default for x in fields(problem)}
     sizes = {name: value for name, value in told.items() if value != plain[name] or name in ("r", "s")}
     count = {"count": len(names)} if len(names) > 1 else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from kernels.errors import SuiteError
@@ -66,7 +66,7 @@ def _axes(problem: Conv) -> dict[str, Any]:
     """As options: those that are not as by default; padding that is the same on all sides once."""
     sides = SIDES if problem.pad else ()
     plain = {x.name: x.default for x in fields(problem)}
-    return {x: getattr(problem, x) for x in plain if getattr(problem, x) != plain[x] and x not in sides}
+    return {name: value for name, value in asdict(problem).items() if value != plain[name] and name not in sides}
 
 
 def transposition(cell: Cell, side: Side, by_name: Mapping[str, Row]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -68,7 +68,8 @@ class Layer:
 
     def data(self) -> dict[str, Any]:
         """For a file, or a worker: fields that are not as by default."""
-        told = {x.name: getattr(self, x.name) for x in fields(self) if getattr(self, x.name) != x.default}
+        plain = {x.name: x.default for x in fields(self)}
+        told = {name: value for name, value in asdict(self).items() if value != plain[name]}
         return {"name": told.pop("name"), "kind": self.kind, **told}
 
 
@@ -138,7 +139,7 @@ class Node:
     def data(self) -> dict[str, Any]:
         """For a worker: all fields of the layer, and what its place makes of it."""
         return {
-            **{x.name: getattr(self.layer, x.name) for x in fields(self.layer)},
+            **asdict(self.layer),
             "kind": self.layer.kind,
             "after": list(self.sources),
             "inputs": size(self.inputs[0]),

@@ -11,6 +11,9 @@ class Kinds(object):
     def __init__(self, jax, layers):
         self.jax, self.np, self.lax, self.layers = jax, jax.numpy, jax.lax, layers
 
+        own = (self.dense, self.conv, self.pool, self.norm, self.add, self.concat, self.flatten, self.shortcut)
+        self.builders = dict(zip(NAMES, own))
+
     def dense(self, told):
         return lambda p, state, x: (x @ p["weight"] + p["bias"], state)
 
@@ -88,7 +91,7 @@ NAMES = ("dense", "conv", "pool", "norm", "add", "concat", "flatten", "shortcut"
 def network(jax, layers):
     """What gives logits and the new state, from parameters and state by name, and data; each layer under its scope."""
     kinds = Kinds(jax, layers)
-    calls = [(told, getattr(kinds, told["kind"])(told)) for told in layers]
+    calls = [(told, kinds.builders[told["kind"]](told)) for told in layers]
     activations = {"sigmoid": jax.nn.sigmoid, "relu": jax.nn.relu}
 
     def apply(p, state, x):

@@ -11,6 +11,9 @@ class Kinds(object):
     def __init__(self, tf, layers):
         self.tf, self.layers = tf, layers
 
+        own = (self.dense, self.conv, self.pool, self.norm, self.add, self.concat, self.flatten, self.shortcut)
+        self.builders = dict(zip(NAMES, own))
+
     def dense(self, told):
         tf = self.tf
         return lambda p, state, kept, x: tf.nn.bias_add(tf.matmul(x, p["weight"]), p["bias"])
@@ -92,7 +95,7 @@ NAMES = ("dense", "conv", "pool", "norm", "add", "concat", "flatten", "shortcut"
 def network(tf, layers, p, state, scope):
     """What gives logits and new state from data; `p`, `state`: variables by name; each layer in its `scope`."""
     kinds = Kinds(tf, layers)
-    calls = [(told, getattr(kinds, told["kind"])(told)) for told in layers]
+    calls = [(told, kinds.builders[told["kind"]](told)) for told in layers]
     activations = {"sigmoid": tf.sigmoid, "relu": tf.nn.relu}
 
     def apply(x):

@@ -133,11 +133,11 @@ def network(torch, layers, weights):
         steps.append((told, module, activation))
         holder = module[-1] if isinstance(module, torch.nn.Sequential) else module
         for name, form in arrays.items():
-            parameter = getattr(holder, NAMES.get(told["kind"], {}).get(name, name), None)
+            parameter = dict(holder.named_parameters(recurse=False)).get(NAMES.get(told["kind"], {}).get(name, name))
             if parameter is not None:
                 own["%s.%s" % (told["name"], name)] = parameter, form
         for name in told["state"]:
-            own["%s.%s" % (told["name"], name)] = getattr(holder, STATE[name]), same
+            own["%s.%s" % (told["name"], name)] = dict(holder.named_buffers())[STATE[name]], same
     with torch.no_grad():
         for name, array in weights.items():
             parameter, form = own[name]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from macro.equality import proof
+from macro.equality import defects, proof
+from macro.equality.answer import Answer
 from macro.frameworks import find
 from macro.processes.job import Setting
 from tests.macro.equality import odd_networks
@@ -32,6 +34,16 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, proof.Verdic
 
 def test_the_right_one_is_equal(verdicts: dict[str, proof.Verdict]) -> None:
     assert verdicts["right"].equal, verdicts["right"].why
+
+
+def test_a_mistake_that_makes_no_difference_has_no_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """On sizes that fit, poolings that round up are the same."""
+    right = Answer("numpy", {}, {"parameters": {}}, (1.0,), {})
+    monkeypatch.setattr(defects, "_suspects", lambda network: iter([("poolings that round up", network)]))
+    monkeypatch.setattr(defects, "ask", lambda *given: right)
+    assert defects._of_the_layers(right, right, odd_networks.NET, 8, tmp_path) is None
+    far = replace(right, losses=(2.0,))
+    assert defects._of_the_layers(right, far, odd_networks.NET, 8, tmp_path) == "poolings that round up"
 
 
 @pytest.mark.parametrize("name", NAMED)

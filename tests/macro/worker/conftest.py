@@ -21,6 +21,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     torch.set_num_threads(1)  # its pool's threads would spin in tests of what a process takes
     monkeypatch.syspath_prepend(str(FOLDER))
     monkeypatch.setenv("KINETO_LOG_LEVEL", "6")
-    yield importlib.import_module("torch_watch")
+    with torch.enable_grad():  # kernels of this suite, in other tests of this process, switch gradients off
+        yield importlib.import_module("torch_watch")
     for name in NAMES:
         sys.modules.pop(name, None)

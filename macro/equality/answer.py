@@ -68,6 +68,17 @@ def relative(got: Array, want: Array) -> float:
     """‖got − want‖ / ‖want‖; ‖got − want‖ where `want` is zero, as of biases that did not move."""
     import numpy as np
 
-    difference = float(np.linalg.norm(got.astype(np.float64) - want.astype(np.float64)))
-    size = float(np.linalg.norm(want.astype(np.float64)))
+    difference, size = norm(got.astype(np.float64) - want.astype(np.float64)), norm(want)
     return difference / size if size else difference
+
+
+def norm(array: Array) -> float:
+    """‖array‖, summed in double."""
+    import numpy as np
+
+    return float(np.linalg.norm(array.astype(np.float64)))
+
+
+def apart(got: float, want: float) -> float:
+    """Their relative difference; the difference itself where `want` is zero, as the loss of a network of one class."""
+    return abs(got - want) / (abs(want) or 1.0)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.devices.cpu import cores
-from macro.equality.answer import Answer, ask, relative
+from macro.equality.answer import Answer, ask, norm, relative
 from macro.frameworks import find as framework
 from macro.networks import find, names
 from macro.networks.layers.conv import Convolution
@@ -77,7 +77,7 @@ def _of_the_layers(answer: Answer, want: Answer, network: Network, batch: int, f
         if abs(suspect.losses[0] - answer.losses[0]) < ALIKE * abs(suspect.losses[0]) and all(
             name in answer.arrays and relative(answer.arrays[name], array) < NEAR
             for name, array in suspect.arrays.items()
-            if name.startswith("gradient.") and relative(array, 0 * array) > LEAST
+            if name.startswith("gradient.") and norm(array) > LEAST
         ):
             return defect
     return None

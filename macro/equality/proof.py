@@ -24,7 +24,7 @@ from kernels import state
 from kernels.devices.cpu import cores, processor
 from kernels.errors import SuiteError
 from macro.equality import defects, timed
-from macro.equality.answer import COUNTS, Answer, ask, relative
+from macro.equality.answer import COUNTS, Answer, apart, ask, relative
 from macro.frameworks import Framework, find
 from macro.networks.base import Network
 from macro.processes.job import Setting
@@ -90,8 +90,8 @@ def _bounds(plain: Answer, network: Network, batch: int, folder: Path) -> dict[s
         )
         for name, array in plain.arrays.items()
     }
-    losses = [_apart(a, b) for other in others for a, b in zip(other.losses, plain.losses, strict=True)]
-    off = [TWICE * _apart(a, b) for other in moved for a, b in zip(other.losses, plain.losses, strict=True)]
+    losses = [apart(a, b) for other in others for a, b in zip(other.losses, plain.losses, strict=True)]
+    off = [TWICE * apart(a, b) for other in moved for a, b in zip(other.losses, plain.losses, strict=True)]
     return bounds | {"loss": max(LOSS_FLOOR, FACTOR * max(losses), *off)}
 
 
@@ -101,7 +101,7 @@ def judge(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> Verdict:
         return Verdict(answer.framework, False, structure, math.inf, "parameters", answer.losses)
     shares: dict[str, float] = {}
     for i, (got, right) in enumerate(zip(answer.losses, want.losses, strict=True)):
-        shares[f"loss {i}"] = _apart(got, right) / bounds["loss"]
+        shares[f"loss {i}"] = apart(got, right) / bounds["loss"]
     for name, array in want.arrays.items():
         theirs = answer.arrays[name]
         same = theirs.shape == array.shape
@@ -111,11 +111,6 @@ def judge(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> Verdict:
     where = max(sizes, key=lambda name: sizes[name])
     why = f"{failed[0]} differs by {shares[failed[0]]:.3g} times its bound" if failed else None
     return Verdict(answer.framework, not failed, why, sizes[where], where, answer.losses)
-
-
-def _apart(loss: float, want: float) -> float:
-    """Their relative difference; the difference itself where `want` is zero, as of a network of one class."""
-    return abs(loss - want) / (abs(want) or 1.0)
 
 
 def _structure(answer: Answer, want: Answer) -> str | None:

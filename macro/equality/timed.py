@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernels.devices.cpu import cores
 from kernels.errors import SuiteError
-from macro.equality.answer import Answer, ask, relative
+from macro.equality.answer import Answer, apart, ask, norm, relative
 from macro.frameworks import Framework, find
 from macro.networks.base import Network
 from macro.processes.job import Setting
@@ -63,19 +63,15 @@ def shares(
     if framework.name == RIVAL and not setting.knobs:
         return {}
     want, answer = rival.answer, ask(framework, network, batch, setting, folder, STEPS)
-    told = {f"loss {i} at batch {batch}": x for i, x in enumerate(_losses(answer, want, bounds))}
+    pairs = enumerate(zip(answer.losses, want.losses, strict=True))
+    told = {f"loss {i} at batch {batch}": apart(a, b) / bounds["loss"] for i, (a, b) in pairs}
     for name, array in want.arrays.items():
         theirs = answer.arrays.get(name)
         if name.startswith("gradient.") and theirs is not None:
-            apart = _norms(relative(theirs, 0 * theirs), relative(array, 0 * array))
-            told[f"norm of {name} at batch {batch}"] = apart / bounds[name]
+            told[f"norm of {name} at batch {batch}"] = _norms(norm(theirs), norm(array)) / bounds[name]
         elif theirs is not None and name.partition(".")[2] not in want.built["parameters"]:
             told[f"{name} at batch {batch}"] = relative(theirs, array) / bounds[name]
     return told
-
-
-def _losses(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> list[float]:
-    return [abs(a - b) / (abs(b) or 1.0) / bounds["loss"] for a, b in zip(answer.losses, want.losses, strict=True)]
 
 
 def _norms(a: float, b: float) -> float:

@@ -21,6 +21,8 @@ SYSTEM = ("OS memory", "OS other")
 AGREES, FEW = 0.05, 0.005  # of the operating system's own account, and of a step
 PASSES = kinds.of_unit(kinds.BYTES)
 PRODUCTS = kinds.of_unit(kinds.FLOP)
+WORDS = {**{x: x for x in modules.PHASES}, **{role: phase_of(role) for role in ROLES}}
+PHASE_OF = {word: WORDS[word] for word in sorted(WORDS, key=len, reverse=True)}  # by a row's last words, longest first
 
 
 @dataclass(frozen=True)
@@ -143,9 +145,8 @@ def _done(
 
 def place(row: str) -> tuple[str, str]:
     """Path and phase of a row's name; of a network's rows what is done for a layer is a phase too."""
-    phases = {**{x: x for x in modules.PHASES}, **{role: phase_of(role) for role in ROLES}}
-    word = next((x for x in sorted(phases, key=len, reverse=True) if row.endswith(f" {x}")), "")
-    return (row.removesuffix(f" {word}"), phases[word]) if word else (row, "")
+    word = next((x for x in PHASE_OF if row.endswith(f" {x}")), "")
+    return (row.removesuffix(f" {word}"), PHASE_OF[word]) if word else (row, "")
 
 
 def _shares(

@@ -49,10 +49,10 @@ def rows(network: Network, batch: int) -> dict[str, Row]:
     for node in network.nodes:
         problems = node.problems(batch)
         for role in node.roles:
-            own = (2.0 if network.momentum else 0.0) * FLOAT * node.count if role == "update" else 0.0
-            reads = 3.0 * FLOAT * node.count if role == "update" else node.bytes(batch, role)
+            moved = (5.0 if network.momentum else 3.0) * FLOAT * node.count
+            touched = moved if role == "update" else node.bytes(batch, role)
             name = f"{node.name} {role}"
-            by_name[name] = Row(name, node.name, phase(role), problems.get(role, ()), reads + own)
+            by_name[name] = Row(name, node.name, phase(role), problems.get(role, ()), touched)
         if taken[node.name] > 1:
             name = f"{node.name} gradient sum"
             by_name[name] = Row(name, node.name, "backward", (), 3.0 * FLOAT * batch * size(node.output))

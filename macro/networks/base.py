@@ -13,17 +13,11 @@ from typing import Any, get_type_hints
 from macro.networks import layers as kinds
 from macro.networks.layer import ACTIVATIONS, INPUT, Layer, Node, Shape, size
 from macro.networks.layers.dense import Dense
+from micro.planning.network import NETWORK as WRITTEN
 from micro.planning.written import check
 
-NETWORK: Mapping[str, type] = {
-    "network": str,
-    "source": str,
-    "batch": int,
-    "rate": float,
-    "momentum": float,
-    "input": list,
-    "layers": list,
-}
+# What a file of shapes says too, but for what is measured alone, and the sizes of a sample.
+NETWORK = {key: kind for key, kind in WRITTEN.items() if key not in ("measured", "convolutions")} | {"input": list}
 NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")  # as scopes of all frameworks can bear
 TAKEN = (INPUT, "loss", "update")
 SHAPES = ("inputs", "first")  # what micro/shapes has of a dense layer beside what it is: told by its place
@@ -56,9 +50,10 @@ class Network:
                 raise ValueError(f"{name!r} names no layer: letters, digits, _ and - with dots between, not {TAKEN}")
         if not (math.isfinite(self.rate) and math.isfinite(self.momentum)):
             raise ValueError("rate and momentum are finite")
-        if len({layer.name for layer in self.layers}) < len(self.layers):
+        called = {layer.name for layer in self.layers}
+        if len(called) < len(self.layers):
             raise ValueError("two layers of one name")
-        if inside := [x.name for x in self.layers if any(x.name.startswith(f"{y.name}.") for y in self.layers)]:
+        if inside := [name for name in sorted(called) if called.intersection(_around(name))]:
             raise ValueError(f"{inside[0]} is called as if it were inside another layer")
         if not self.parameters:
             raise ValueError("no layer has parameters: a step moves nothing")
@@ -115,6 +110,12 @@ class Network:
     def plan(self) -> dict[str, Any]:
         """For a worker in another environment: layers with what their places make of them."""
         return {**self.data(), "layers": [node.data() for node in self.nodes]}
+
+
+def _around(name: str) -> list[str]:
+    """The names that its parts before a dot make: `a` and `a.b` of `a.b.c`."""
+    parts = name.split(".")
+    return [".".join(parts[:i]) for i in range(1, len(parts))]
 
 
 def _placed(layer: Layer, before: str, shapes: Mapping[str, Shape], moved: Mapping[str, bool]) -> Node:

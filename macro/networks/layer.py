@@ -14,7 +14,6 @@ Shape: TypeAlias = tuple[int, ...]  # of a sample, without the batch: features, 
 INPUT = "input"  # the source that is no layer: a batch of data
 PHASES = ("forward", "gradient", "step")
 ACTIVATIONS = ("sigmoid", "relu", "none")
-FORWARD, BACKWARD, UPDATE = ("forward", "activation"), ("activation gradient", "gradient", "dgrad", "wgrad"), "update"
 
 
 @dataclass(frozen=True)

@@ -12,38 +12,35 @@ def in_order(told, layers):
     return len(told["in"][0]) == 3 and not (takers and all(other["kind"] == "dense" for other in takers))
 
 
+def turned(array, axes, split=None):
+    """With its axes in this order; `split`: of what lies in two axes, how it does before, and as it was behind."""
+    if split is None:
+        return np.ascontiguousarray(array.transpose(axes))
+    return np.ascontiguousarray(array.reshape(split).transpose(axes)).reshape(array.shape)
+
+
 class Last(object):
     """Arrays by name with the channels last, and back; `layers`: of a network's plan."""
 
     def __init__(self, layers):
-        self.kinds, self.images = {}, {}
-        shapes = dict((told["name"], told) for told in layers)
+        self.ways = {}  # by the name of a weight: how it is turned, and back
+        by_name = dict((told["name"], told) for told in layers)
         for told in layers:
-            self.kinds[told["name"]] = told["kind"]
-            source = shapes.get(told["after"][0])
-            flat = source is not None and source["kind"] == "flatten"
-            if told["kind"] == "dense" and flat and not in_order(source, layers):
-                self.images[told["name"]] = tuple(source["in"][0])
+            source = by_name.get(told["after"][0])
+            if told["kind"] == "conv":
+                self.ways[told["name"] + ".weight"] = ((2, 3, 1, 0),), ((3, 2, 0, 1),)
+            elif told["kind"] == "dense" and source is not None and source["kind"] == "flatten":
+                if len(source["in"][0]) == 3 and not in_order(source, layers):
+                    c, h, w = source["in"][0]
+                    self.ways[told["name"] + ".weight"] = (((1, 2, 0, 3), (c, h, w, -1)), ((2, 0, 1, 3), (h, w, c, -1)))
 
     def to(self, name, array):
         """As it is used."""
-        layer, _, what = name.rpartition(".")
-        if what == "weight" and self.kinds[layer] == "conv":
-            return np.ascontiguousarray(array.transpose(2, 3, 1, 0))
-        if what == "weight" and len(self.images.get(layer, ())) == 3:
-            c, h, w = self.images[layer]
-            return np.ascontiguousarray(array.reshape(c, h, w, -1).transpose(1, 2, 0, 3)).reshape(array.shape)
-        return array
+        return turned(array, *self.ways[name][0]) if name in self.ways else array
 
     def back(self, name, array):
         """As the suite has it."""
-        layer, _, what = name.rpartition(".")
-        if what == "weight" and self.kinds[layer] == "conv":
-            return np.ascontiguousarray(array.transpose(3, 2, 0, 1))
-        if what == "weight" and len(self.images.get(layer, ())) == 3:
-            c, h, w = self.images[layer]
-            return np.ascontiguousarray(array.reshape(h, w, c, -1).transpose(2, 0, 1, 3)).reshape(array.shape)
-        return array
+        return turned(array, *self.ways[name][1]) if name in self.ways else array
 
     @staticmethod
     def data(x):

@@ -5,6 +5,7 @@ In the style of Python 3.6. Each call goes through the recorder, with the row th
 
 from functools import partial
 
+import layouts  # beside this file
 import numpy as np
 
 WHOLE = "convolution"  # unfolding, products and folding are its parts
@@ -146,8 +147,7 @@ class Conv(Layer):
     def __init__(self, model, told):
         Layer.__init__(self, model, told)
         (self.c, h, w), (self.k, oh, ow) = told["in"][0], told["out"]
-        pads = told["pads"] or [told["pad"]] * 4
-        self.windows = Windows((h, w), told["kernel"], told["stride"], pads, told["dilation"], (oh, ow))
+        self.windows = Windows((h, w), told["kernel"], told["stride"], layouts.pads(told), told["dilation"], (oh, ow))
         self.groups, self.taps = told["groups"], told["kernel"] ** 2
         self.terms = self.c // self.groups * self.taps
         self.many = max(1, min(self.batch, CHUNK // (4 * self.groups * self.terms * oh * ow)))
@@ -216,7 +216,7 @@ class Pool(Layer):
         Layer.__init__(self, model, told)
         size, whole = told["in"][0][1:], told["window"] == 0
         window, stride = (max(size), max(size)) if whole else (told["window"], told["stride"])
-        self.windows = Windows(size, window, stride, told["pads"] or [0] * 4, 1, told["out"][1:])
+        self.windows = Windows(size, window, stride, layouts.pads(told), 1, told["out"][1:])
         self.counts = np.zeros(told["out"][1:], np.float32)
         for _, _, view in self.windows.under(self.windows.around(np.ones((1, 1) + tuple(size), np.float32))):
             self.counts += view[0, 0]

@@ -14,6 +14,7 @@ PRODUCTS = ("linear", "addmm", "matmul", "mm")
 ACTIVATIONS = ("sigmoid", "relu")
 DERIVATIVES = ("SigmoidBackward0", "ReluBackward0", "ThresholdBackward0")
 GRADIENTS = {"AddmmBackward0": ("dgrad", "wgrad"), "MmBackward0": ("wgrad", "dgrad")}  # in their order
+LOSS_NODES = ("NllLossBackward0", "LogSoftmaxBackward0")
 LOSSES = ("cross_entropy_loss", "log_softmax", "_log_softmax", "nll_loss_nd", "nll_loss", "nll_loss_forward")
 KINDS = {
     "gemm": "mm addmm bmm",
@@ -86,6 +87,10 @@ class _Alignment(object):
         if short in ACTIVATIONS:
             self.linked[event["sequence"]] = layer
             return [self.names[layer] + " activation"], column
+        return self._outside(short, around, column)
+
+    def _outside(self, short, around, column):
+        """Of what no layer does in the forward pass, or the optimizer."""
         if short in LOSSES or (short == "ones_like" and not around):
             return LOSS, column
         if column == "element-wise" and self._words(around, "update"):
@@ -118,7 +123,7 @@ class _Alignment(object):
                 self.behind, self.summed = len(self.names) - 1, []
             return FRAMEWORK, None
         layer = self.linked.get(self._sequence(i))
-        if node in ("NllLossBackward0", "LogSoftmaxBackward0"):
+        if node in LOSS_NODES:
             return LOSS, column
         if node in DERIVATIVES:
             return ([self.names[layer] + " activation gradient"] if layer is not None else []), column

@@ -7,9 +7,8 @@ gives its node; updates are told by the order of the parameters.
 
 import graphs  # beside this file
 import torch_rows
-from torch_rows import LOSS, NODE
+from torch_rows import GRADIENTS, LOSS, LOSS_NODES, NODE
 
-GRADIENTS = {"AddmmBackward0": ("dgrad", "wgrad"), "MmBackward0": ("wgrad", "dgrad")}  # in their order
 PARTS = ("copy", "clear")  # of a layer whose work is of one kind, what is not
 SUMS = ("add", "add_")  # what autograd's engine adds itself: gradients of what several layers take
 
@@ -48,16 +47,12 @@ class _Scopes(torch_rows._Alignment):
             if event["sequence"] >= 0:
                 self.linked[event["sequence"]] = scope
             return [self._forward_row(scope)], self._column(scope, column)
-        if short in torch_rows.LOSSES or (short == "ones_like" and not around):
-            return LOSS, column
-        if column == "element-wise" and self._words(around, "update"):
-            column = "update"
-        return around or torch_rows.FRAMEWORK, column
+        return self._outside(short, around, column)
 
     def _backward(self, i, short, node, around, column):
         if self.events[i]["name"].startswith(NODE):
             return torch_rows.FRAMEWORK, None
-        if node in ("NllLossBackward0", "LogSoftmaxBackward0"):
+        if node in LOSS_NODES:
             return LOSS, column
         name, what = self.linked.get(self._sequence(i), (None, None))
         if name is None:
@@ -83,15 +78,12 @@ class _Scopes(torch_rows._Alignment):
         if told["kind"] == "dense":
             if short == "mm":
                 return self._dense(i, told, GRADIENTS.get(node, ("wgrad", "dgrad")))
-            return (
-                ["%s bias gradient" % name]
-                if short == "sum"
-                else [name + " wgrad", name + " dgrad"][: 2 - told["first"]]
-            )
-        if told["kind"] == "conv":
+            roles = ["bias gradient"] if short == "sum" else ["wgrad", "dgrad"][: 2 - told["first"]]
+        elif told["kind"] == "conv":
             roles = ["dgrad"] * (not told["first"]) + ["wgrad"] + ["bias gradient"] * told["bias"]
-            return ["%s %s" % (name, role) for role in roles]
-        return ["%s gradient" % name]
+        else:
+            roles = ["gradient"]
+        return ["%s %s" % (name, role) for role in roles]
 
     def _dense(self, i, told, order):
         beside = [x for x in self.inside[self.events[i]["within"]] if self.events[x]["name"] == "aten::mm"]

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
-from macro.networks.layer import Layer, Node, Parameter, Shape
+from macro.networks.layer import Layer, Node, Parameter, Shape, size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +44,6 @@ class Dense(Layer):
 
 def weighted(node: Node, batch: int, role: str) -> float:
     """Of a layer of weights and a bias; forward: of the bias that is added to the product."""
-    from macro.networks.layer import size
-
     out, inputs = 4.0 * batch * size(node.output), 4.0 * batch * size(node.inputs[0])
     return {"forward": 2 * out, "dgrad": inputs, "bias gradient": out}.get(role, 4.0 * node.count)
 

@@ -11,17 +11,30 @@ from types import ModuleType
 import pytest
 
 FOLDER = Path(__file__).parents[3] / "macro/worker"
-NAMES = ("recorder", "names", "torch_recompute", "torch_watch")
 
 
 @pytest.fixture
-def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The module of that name; others find what lies beside it."""
-    torch = pytest.importorskip("torch", reason="no torch: pip install torch")
-    torch.set_num_threads(1)  # its pool's threads would spin in tests of what a process takes
+def beside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The worker's modules find each other as they do where loop.py runs."""
     monkeypatch.syspath_prepend(str(FOLDER))
+    yield
+    for path in FOLDER.glob("*.py"):
+        sys.modules.pop(path.stem, None)
+
+
+@pytest.fixture
+def with_torch(beside: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """PyTorch too, with gradients: kernels of this suite, in other tests of this process, switch them off."""
+    torch = pytest.importorskip("torch", reason="no torch: pip install torch")
     monkeypatch.setenv("KINETO_LOG_LEVEL", "6")
-    with torch.enable_grad():  # kernels of this suite, in other tests of this process, switch gradients off
-        yield importlib.import_module("torch_watch")
-    for name in NAMES:
-        sys.modules.pop(name, None)
+    with torch.enable_grad():
+        yield
+
+
+@pytest.fixture
+def watch(with_torch: None) -> ModuleType:
+    """The module `torch_watch`."""
+    import torch
+
+    torch.set_num_threads(1)  # its pool's threads would spin in tests of what a process takes
+    return importlib.import_module("torch_watch")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,18 +11,13 @@ import pytest
 
 from macro.frameworks import find
 from macro.processes import job
+from tests.conftest import load
 from tests.macro.worker.all_kinds import NET
-from tests.macro.worker.conftest import FOLDER
 
 
 @pytest.fixture
-def adapter(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(FOLDER))
-    spec = importlib.util.spec_from_file_location("adapter", find("numpy").path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def adapter(beside: None) -> ModuleType:
+    return load(find("numpy").path)
 
 
 @pytest.fixture

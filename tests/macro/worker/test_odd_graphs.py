@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +21,8 @@ from macro.networks.layers.norm import BatchNorm
 from macro.networks.layers.pool import Pool
 from macro.processes import job
 from macro.processes.job import Setting
-from tests.macro.worker.conftest import FOLDER
+from tests.conftest import load
 
-WORKER = ("recorder", "graphs", "layouts", "torch_rows", "torch_scopes", "torch_layers", "numpy_layers", "suite_layers")
 IMAGE = (2, 7, 7)
 GRAPHS: dict[str, tuple[Layer, ...]] = {
     "nothing to move in front": (Pool(name="pool"), Flatten(name="flat"), Dense(name="fc", outputs=3)),
@@ -68,31 +64,17 @@ GRAPHS: dict[str, tuple[Layer, ...]] = {
 }
 
 
-@pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    torch = pytest.importorskip("torch", reason="no torch: pip install torch")
-    monkeypatch.syspath_prepend(str(FOLDER))
-    with torch.enable_grad():
-        yield
-    for name in WORKER:
-        sys.modules.pop(name, None)
-
-
 def gradients(framework: str, network: Network, folder: Path) -> dict[str, Any]:
     row = find(framework)
     files = job.write_arrays(network, network.batch, folder)
     told = json.loads(job.write(row, network, network.batch, Setting(), files, folder).read_text("utf-8"))
-    spec = importlib.util.spec_from_file_location("adapter", row.path)
-    assert spec is not None and spec.loader is not None
-    adapter = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(adapter)
-    model = adapter.build(told)
+    model = load(row.path).build(told)
     model.step()
     found: dict[str, Any] = model.gradients()
     return found
 
 
-@pytest.mark.usefixtures("worker")
+@pytest.mark.usefixtures("with_torch")
 @pytest.mark.parametrize("name", GRAPHS)
 def test_all_give_the_same(name: str, tmp_path: Path) -> None:
     network = Network(name, "a test", 4, GRAPHS[name], rate=0.1, momentum=0.5, input=IMAGE)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,31 +13,15 @@ from macro.explaining.rows import rows
 from macro.frameworks import find
 from macro.processes import job
 from macro.processes.job import Setting
+from tests.conftest import load
 from tests.macro.worker.all_kinds import NET
-from tests.macro.worker.conftest import FOLDER
 
-WORKER = ("recorder", "graphs", "torch_rows", "torch_scopes", "torch_layers", "torch_trace", "torch_record")
 KNOWN = rows(NET, NET.batch)
 
 
 @pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    torch = pytest.importorskip("torch", reason="no torch: pip install torch")
-    monkeypatch.syspath_prepend(str(FOLDER))
-    with torch.enable_grad():
-        yield
-    for name in WORKER:
-        sys.modules.pop(name, None)
-
-
-@pytest.fixture
-def adapter(worker: None) -> ModuleType:
-    path = find("pytorch").path
-    spec = importlib.util.spec_from_file_location("adapter", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def adapter(with_torch: None) -> ModuleType:
+    return load(find("pytorch").path)
 
 
 @pytest.fixture

@@ -1,0 +1,87 @@
+"""Which row of a network with convolutions an operation of JAX or TensorFlow serves: by scopes, and where XLA leaves
+none, by what uses it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("beside")
+
+PIECES = """HloModule jit__update
+
+ENTRY %main (x: f32[4,9,9,3]) -> f32[4,4,4,3] {
+  %x = f32[4,9,9,3]{3,2,1,0} parameter(0)
+  %iota = f32[4,9,9,3]{3,2,1,0} fusion(%x), kind=kLoop, calls=%wrapped
+  %window = (f32[4,4,4,3]{3,2,1,0}, s32[4,4,4,3]{3,2,1,0}) reduce-window(%x, %iota), to_apply=%largest
+  %first = f32[4,4,4,3]{3,2,1,0} get-tuple-element(%window), index=0
+  %second = s32[4,4,4,3]{3,2,1,0} get-tuple-element(%window), index=1
+  %joined = f32[4,4,4,3]{3,2,1,0} scatter(%first, %second), metadata={op_name="jit(_update)/transpose(jvp(pool1))/x"}
+  %filters = f32[3,5,5,32]{3,2,1,0} convolution(%x, %x), dim_labels=b01f_01io->b01f
+  %moved = f32[3,5,5,32]{3,2,1,0} subtract(%filters, %filters), metadata={op_name="jit(_update)/conv1 update/sub"}
+  ROOT %both = (f32[4,4,4,3]{3,2,1,0}) tuple(%joined, %moved)
+}
+"""
+
+
+def test_pieces_that_nothing_names_are_of_what_alone_uses_them() -> None:
+    """The gradient of a pooling is a search for the largest and a scatter, of which the last has a name. A convolution
+    without one, whose result is subtracted from filters, is their gradient."""
+    import graphs
+    import hlo
+    import jax_trace
+
+    layers = [
+        {"name": "conv1", "kind": "conv", "activation": "none", "after": ["input"]},
+        {"name": "pool1", "kind": "pool", "activation": "none", "after": ["conv1"]},
+    ]
+    told = hlo.rows(PIECES, lambda one: jax_trace.row(one, layers, 4), graphs.whole(layers))
+    assert told["window"] == told["iota"] == told["joined"] == (["pool1 gradient"], "pooling")
+    assert told["filters"] == (["conv1 wgrad"], "convolution")
+    assert told["moved"] == (["conv1 update"], "update")
+
+
+def test_gradients_of_a_convolution_by_what_they_are_as_large_as() -> None:
+    import hlo
+
+    layer = {"kind": "conv", "in": [[3, 8, 8]], "parameters": {"weight": [16, 3, 5, 5]}}
+
+    def convolution(shape: str) -> Any:
+        text = "%c () {\n  %a = f32[9]{0} parameter(0)\n"
+        text += f"  ROOT %d = f32[{shape}]{{3,2,1,0}} convolution(%a, %a)\n}}\n"
+        return hlo.computations(text)["c"]["d"]
+
+    assert hlo.product(layer, convolution("5,5,3,16"), 64) == "wgrad"
+    assert hlo.product(layer, convolution("64,8,8,3"), 64) == "dgrad"
+    assert hlo.product(layer, convolution("64,8,8,16"), 64) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "rows", "column"),
+    [
+        ("conv1/Conv2D", "_FusedConv2D", ["conv1 forward"], "convolution"),
+        ("conv1/Relu", "_FusedConv2D", ["conv1 activation", "conv1 forward"], "convolution"),
+        ("gradient_tape/conv2/Conv2D/Conv2DBackpropInput", "Conv2DBackpropInput", ["conv2 dgrad"], "convolution"),
+        ("gradient_tape/conv2/Conv2D/Conv2DBackpropFilter", "Conv2DBackpropFilter", ["conv2 wgrad"], "convolution"),
+        ("gradient_tape/conv2/BiasAddGrad", "BiasAddGrad", ["conv2 bias gradient"], "reduction"),
+        ("pool1/MaxPool2d", "MaxPool", ["pool1 forward"], "pooling"),
+        ("gradient_tape/pool1/MaxPool2d/MaxPoolGrad", "MaxPoolGrad", ["pool1 gradient"], "pooling"),
+        ("s.0.norm/FusedBatchNormV3", "FusedBatchNormV3", ["s.0.norm forward"], "normalization"),
+        ("gradient_tape/s.0.norm/FusedBatchNormGradV3", "FusedBatchNormGradV3", ["s.0.norm gradient"], "normalization"),
+        ("AddN_3", "AddN", ["gradient sums"], None),
+        ("Momentum/update__3/ResourceApplyMomentum", "ResourceApplyMomentum", ["conv2 update"], "update"),
+    ],
+)
+def test_operations_of_a_graph_of_tensorflow(name: str, kind: str, rows: list[str], column: str | None) -> None:
+    import tf_rows
+
+    both = {"weight": [1], "bias": [1]}
+    layers = [
+        {"name": "conv1", "kind": "conv", "first": True, "parameters": both},
+        {"name": "pool1", "kind": "pool", "first": False, "parameters": {}},
+        {"name": "conv2", "kind": "conv", "first": False, "parameters": both},
+        {"name": "s.0.norm", "kind": "norm", "first": False, "parameters": {}},
+    ]
+    assert tf_rows.rows(name, kind, layers) == rows
+    assert tf_rows.column(rows, kind) == column

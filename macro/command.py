@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import re
 import string
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kernels.errors import UsageError
 from kernels.heap import POLICIES
 from macro.frameworks import Framework, find
 from macro.processes.job import Setting
+from micro.worker.process import POOLS
 from reports.parser import OneLineParser
 
 if TYPE_CHECKING:
@@ -22,14 +24,25 @@ DIVISIONS = ("default", "tuned")
 LETTERS = string.ascii_lowercase[1:]  # of twins
 
 
-def parser(command: str, about: str | None) -> argparse.ArgumentParser:
-    """With the options of every command that runs frameworks."""
+def parser(command: str, about: str | None, several: bool = False) -> argparse.ArgumentParser:
+    """With the options of every command that runs frameworks. `several`: batches, in a comma list."""
     options = OneLineParser(f"python -m macro {command}", description=about, allow_abbrev=False)
     options.add_argument("network", help="fcn-s, alexnet-r, resnet-56, …, or of your own, net.json, net.py:NAME")
     options.add_argument("--frameworks", default=DEFAULT, metavar="NAMES", help=f"comma-separated ({DEFAULT})")
-    options.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
+    if several:
+        options.add_argument("--batch", metavar="N", help="samples of a step (the network's own), or several: 16,32,64")
+    else:
+        options.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
     options.add_argument("--threads", default="1", metavar="N", help="threads of every framework (1)")
+    add_variables(options)
     return options
+
+
+def add_variables(options: argparse.ArgumentParser) -> None:
+    """What every framework's process is told beside its settings."""
+    options.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a variable of every framework's process"
+    )
 
 
 def network(name: str) -> Network:
@@ -45,6 +58,15 @@ def batch(asked: int | None, net: Network) -> int:
     if count < 1:
         raise UsageError(f"--batch {asked}: take 1 or more")
     return count
+
+
+def batches(text: str | None, net: Network) -> list[int]:
+    """A comma list of numbers, or the network's own. Raises UsageError."""
+    try:
+        counts = [None] if text is None else [int(word) for word in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--batch {text}: a whole number, or several: 16,32,64") from None
+    return list(dict.fromkeys(batch(count, net) for count in counts))
 
 
 def frameworks(text: str) -> list[Framework]:
@@ -77,12 +99,35 @@ def words(text: str, option: str, choices: Sequence[str]) -> list[str]:
     return chosen
 
 
-def setting(framework: Framework, threads: int, heap: str, division: str) -> tuple[Setting, str]:
+def setting(
+    framework: Framework, threads: int, heap: str, division: str, variables: Mapping[str, str] | None = None
+) -> tuple[Setting, str]:
     """How it runs, and the division it belongs to: in `tuned` with the adapter's TUNED settings, heap among them."""
+    told = {"variables": dict(variables)} if variables else {}
     if division == "default":
-        return Setting(threads, heap), division
-    knobs = dict(framework.tuned)
+        return Setting(threads, heap, told), division
+    knobs = {**framework.tuned, **told}
     return Setting(threads, knobs.pop("heap", heap), knobs), division
+
+
+def unchanged(framework: Framework, division: str) -> str | None:
+    """Why a division says nothing of a framework; None where it does."""
+    if division == "default" or any(framework.knobs.get(name) != value for name, value in framework.tuned.items()):
+        return None
+    return f"{framework.name} has no settings that won: in division {division} it would run as installed"
+
+
+def variables(texts: Sequence[str]) -> dict[str, str]:
+    """By name, of NAME=VALUE each. Raises UsageError."""
+    told = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name):
+            raise UsageError(f"--set {text}: give NAME=VALUE")
+        if name in POOLS:
+            raise UsageError(f"--set {text}: --threads says how many threads there are")
+        told[name] = value
+    return told
 
 
 def threads(text: str) -> list[int]:

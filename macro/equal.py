@@ -39,7 +39,8 @@ def request(argv: Sequence[str]) -> EqualRequest:
     if len(counts) > 1:
         raise UsageError(f"--threads {words.threads}: one number, of every framework")
     rows = command.frameworks(words.frameworks)
-    wanted = [(row, command.setting(row, counts[0], "default", "default")[0]) for row in rows]
+    told = command.variables(words.set)
+    wanted = [(row, command.setting(row, counts[0], "default", "default", told)[0]) for row in rows]
     return EqualRequest(net, batch, wanted, words.quiet)
 
 

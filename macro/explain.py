@@ -16,7 +16,7 @@ from micro.planning.options import Outputs, add_documents, outputs_of
 from micro.planning.request import TIME, number
 
 if TYPE_CHECKING:
-    from macro.timing.turns import Plan
+    from macro.timing.entry import Plan
     from macro.watching.watch import Side
 
 SECONDS = 40.0  # of watching, for each process
@@ -38,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--threads", default="1", metavar="N", help="of both, or A's and B's: 1,2 (1)")
     options.add_argument("--heap", default="default", metavar="WORD", help="of both, or A's and B's: default,keep")
     options.add_argument("--division", default="default", metavar="WORD", help="of both, or A's and B's: default,tuned")
+    command.add_variables(options)
     options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each (1)")
     options.add_argument("--budget", metavar="TIME", help=f"time of watching ({SECONDS:.0f}s a run)")
     options.add_argument(
@@ -63,7 +64,7 @@ class ExplainRequest:
 
 def request(argv: Sequence[str]) -> ExplainRequest:
     """What the words of the command mean. Raises UsageError."""
-    from macro.timing.turns import Plan
+    from macro.timing.entry import Plan
 
     words = parser().parse_args(argv)
     net = command.network(words.network)
@@ -75,22 +76,25 @@ def request(argv: Sequence[str]) -> ExplainRequest:
     divisions = _pair(command.words(words.division, "--division", command.DIVISIONS), "--division")
     if words.resume and words.output is None:
         raise UsageError("--resume: it needs a run file, -o FILE")
-    sides = [_side(*side) for side in zip((words.a, words.b), threads, heaps, divisions, strict=True)]
+    told = command.variables(words.set)
+    sides = [_side(*side, told) for side in zip((words.a, words.b), threads, heaps, divisions, strict=True)]
     if threads[0] != threads[1]:
         raise UsageError(f"--threads {words.threads}: one number for both; steps on other threads are other clocks")
     plan = Plan(net, command.batch(words.batch, net), words.phase, seconds, words.runs, asked=words.network)
     return ExplainRequest(plan, sides, words.kernels, outputs_of(vars(words)))
 
 
-def _side(name: str, threads: int, heap: str, division: str) -> Side:
+def _side(name: str, threads: int, heap: str, division: str, variables: dict[str, str]) -> Side:
     """A framework in one setting. Raises UsageError."""
-    from macro.timing.turns import Entry
+    from macro.timing.entry import Entry
     from macro.watching.watch import Side
 
     rows = command.frameworks(name)
     if len(rows) > 1:
         raise UsageError(f"{name}: name one framework for each side")
-    setting, belongs = command.setting(rows[0], threads, heap, division)
+    if why := command.unchanged(rows[0], division):
+        raise UsageError(f"--division {division}: {why}")
+    setting, belongs = command.setting(rows[0], threads, heap, division, variables)
     return Side(Entry(rows[0], setting, belongs))
 
 

@@ -1,13 +1,21 @@
-"""What a run holds of explanations: of one step, and of the gap between two."""
+"""What a run holds that a person reads whole: explanations of a step and of the gap between two; tables of the
+literature."""
 
 from __future__ import annotations
 
-from reports import attribution, step
+from reports import attribution, authors, step
 from reports.record import Run
 
-TOPICS = (attribution.TOPIC, step.TOPIC)  # of their notes
+TABLE = "table"
+TOPICS = (attribution.TOPIC, step.TOPIC, TABLE)  # of their notes
 
 
 def texts(run: Run) -> list[str]:
     """What a person reads, one for each."""
-    return [*map(attribution.text, attribution.of(run)), *map(step.text, step.of(run))]
+    gaps = ["\n".join([attribution.text(x), *authors.lines(x)]) for x in attribution.of(run)]
+    return [*gaps, *map(step.text, step.of(run)), *tables(run)]
+
+
+def tables(run: Run) -> list[str]:
+    """Of each the last."""
+    return list({str(x.data.get("table")): str(x.data["text"]) for x in run.notes if x.topic == TABLE}.values())

@@ -7,6 +7,7 @@ The estimator and the sharing of the error were chosen by simulation; `tests/rep
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -196,6 +197,25 @@ def nested(groups: Sequence[Floats], margin: float) -> Judgment:
     if len(groups) == 1:
         return judge(groups[0], margin, last_only=True)
     return _judged(generations(groups), (1.0, 1.0), margin, rounds, GENERATIONS)
+
+
+def through(contender: Sequence[Floats], baseline: Sequence[Floats], margin: float) -> Judgment:
+    """Of two that were never timed in the same rounds, each beside a third in rounds of several generations: logarithms
+    of both ratios to it. Their quotient, with the errors of both (Welch 1947)."""
+    sides = contender, baseline
+    rounds = sum(len(x) for groups in sides for x in groups)
+    if any(not groups or min(map(len, groups)) < FEWEST for groups in sides):
+        return Judgment(None, "unresolved", f"{rounds} rounds, an interval needs {FEWEST} a generation", rounds)
+    over, under = generations(contender), generations(baseline)
+    forms = tuple(_added(x, y) for x, y in itertools.product(over.forms, under.forms))
+    return _judged(Estimate(over.center - under.center, forms), (1.0, 1.0), margin, rounds, GENERATIONS)
+
+
+def _added(x: tuple[float, float], y: tuple[float, float]) -> tuple[float, float]:
+    """Degrees of freedom and error of a difference."""
+    (n, a), (m, b) = x, y
+    error = math.hypot(a, b)
+    return (error**4 / (a**4 / n + b**4 / m) if error else min(n, m)), error
 
 
 def generations(groups: Sequence[Floats], trimmed: float = TRIMMED) -> Estimate:

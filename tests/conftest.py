@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import signal
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -46,6 +47,13 @@ def load(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(autouse=True)
+def _gradients() -> None:
+    """As a process begins: PyTorch's kernels of this suite, in tests before, switch them off."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_grad_enabled(True)
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ ROOMS = {
     "macro": (
         "commands",
         "command",
+        "running",
+        "tables",
         "explaining",
         "watching",
         "equality",

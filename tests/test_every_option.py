@@ -66,7 +66,7 @@ COMMANDS: Mapping[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[li
     "equal": (lambda: macro_command.parser("equal", None), of_macro(equal.request), "fcn-r"),
     "explain": (explain.parser, of_macro(explain.request), EXPLAIN),
 }
-FRAMEWORKS = {"--batch": "8", "--threads": "2"}
+FRAMEWORKS = {"--batch": "8", "--threads": "2", "--set": "OMP_WAIT_POLICY=active"}
 VALUES: Mapping[str, Mapping[str, str]] = {
     "ab": {
         "--repo-a": "tests/..",
@@ -83,7 +83,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
     "selftest": {"--full": "", "--soak": "", "--explain": ""},
     "run": {
         **FRAMEWORKS,
-        "--frameworks": "numpy",
+        "--frameworks": "pytorch",
         "--phase": "forward",
         "--heap": "keep",
         "--division": "tuned",

@@ -132,7 +132,7 @@ class Cpu:
     def limits(self) -> Limits:
         from kernels.devices.base import Limits
 
-        return Limits(_memory(), cores(), _caches(), features=features())
+        return Limits(memory(), cores(), _caches(), features=features())
 
 
 # Instructions that multiply coarser numbers, by the names of kernels/ops/fma and kernels/ops/mma, and their flags.
@@ -204,7 +204,7 @@ CGROUP_MEMORY = (  # limit and usage, second and first version
 )
 
 
-def _memory() -> int:
+def memory() -> int:
     """Bytes that can be had now: of the machine, of the cgroup, of this process's own limit."""
     page = os.sysconf("SC_PAGE_SIZE")
     free = [page * os.sysconf("SC_PHYS_PAGES")]

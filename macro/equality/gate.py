@@ -11,7 +11,7 @@ from macro.equality.answer import COUNTS
 from macro.equality.proof import prove, proven
 from macro.processes import job as job_files
 from macro.processes.process import Process
-from macro.timing.turns import WARM, Entry, Plan
+from macro.timing.entry import WARM, Entry, Plan
 
 REFERENCE = 30e9  # FLOP/s of a processor's core, for a forecast
 REFERENCES = 7  # answers of NumPy that set the bounds
@@ -32,7 +32,7 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
     """Mark the entries that cannot run or do other work; outside the budget. Seconds of asking and of proving."""
     began = time.monotonic()
     files = job_files.write_arrays(plan.network, plan.batch, folder)
-    wanted = [entry for entry in entries if _wanted(plan, entry, files, folder, say)]
+    wanted = [entry for entry in entries if entry.status == "ok" and _wanted(plan, entry, files, folder, say)]
     asked = time.monotonic()
     say(_forecast(plan, entries, len(wanted), (asked - began) / max(1, len(entries))))
     if wanted:

@@ -13,7 +13,7 @@ from macro.explaining.repeat import headroom, repeat, transposition
 from macro.explaining.rows import Row, groups, rows
 from macro.explaining.sentences import first_answer, sentences
 from macro.explaining.subject import Subject
-from macro.timing.turns import Plan
+from macro.timing.entry import Plan
 from macro.watching import perf
 from macro.watching.watch import Side
 from reports import units

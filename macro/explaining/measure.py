@@ -11,8 +11,8 @@ from pathlib import Path
 
 from kernels.errors import SuiteError
 from macro.explaining import document
+from macro.timing.entry import FEWEST, Plan
 from macro.timing.resume import left, spent
-from macro.timing.turns import FEWEST, Plan
 from macro.watching import recording, resume, watch
 from macro.watching.recording import Round
 from macro.watching.watch import Side

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kernels.errors import UsageError
-from macro.timing.turns import Plan
+from macro.timing.entry import Plan
 from macro.watching import kg
 from macro.watching.recording import Recording
 from macro.watching.watch import Side

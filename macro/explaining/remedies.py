@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kernels.heap import POLICIES
 from macro.explaining.certain import LEAST
 from macro.explaining.gap import Gap, mean, named_bars
-from macro.timing.turns import Entry, Plan
+from macro.timing.entry import Entry, Plan
 from macro.watching.watch import Side
 from reports.explanation import Bar, Cell
 from reports.units import seconds

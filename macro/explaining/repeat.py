@@ -14,7 +14,7 @@ from macro.explaining.rows import Row
 from macro.networks.layer import size
 from macro.processes.job import Setting
 from macro.timing import results
-from macro.timing.turns import Entry, Plan
+from macro.timing.entry import Entry, Plan
 from macro.watching.watch import Side
 from reports.explanation import Cell, Headroom
 

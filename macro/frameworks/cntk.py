@@ -1,4 +1,4 @@
-"""CNTK 2.7 (the last): Dense layers, cross_entropy_with_softmax, a Trainer with momentum SGD without unit gain.
+"""CNTK 2.7 (the last): its layers, cross_entropy_with_softmax, a Trainer with momentum SGD without unit gain.
 
 Its criterion is summed over the batch; with `minibatch_size` equal to the batch the learner takes the mean and
 leaves rate and momentum as they are.
@@ -29,6 +29,13 @@ def configure(job):
     cntk.device.try_set_default_device(cntk.device.cpu())
     cntk.cntk_py.set_max_num_cputhreads(job["threads"])
     cntk.logging.set_trace_level(cntk.logging.TraceLevel.Error)
+
+
+def kinds():
+    """Of layers, that it has."""
+    import cntk_layers
+
+    return tuple(cntk_layers.KINDS)
 
 
 def available():
@@ -83,22 +90,20 @@ def build(job):
 class Model(object):
     def __init__(self, job):
         import cntk
+        import cntk_layers  # beside the worker's loop
         import numpy as np
 
-        self.cntk, self.batch, self.p = cntk, job["batch"], {}
+        self.cntk, self.batch = cntk, job["batch"]
         layers, rate, momentum = [job["network"][key] for key in ("layers", "rate", "momentum")]
-        kinds = {"sigmoid": cntk.sigmoid, "relu": cntk.relu, "none": None}
-        x = features = cntk.input_variable(layers[0]["inputs"])
+        features = cntk.input_variable(tuple(job["network"]["input"]))
         classes = cntk.input_variable(layers[-1]["outputs"], is_sparse=True)
+        x, self.p = cntk_layers.network(cntk, layers, features)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            for layer in layers:
-                # Its shape is only known once it is applied; the given weights come then.
-                dense = cntk.layers.Dense(layer["outputs"], activation=kinds[layer["activation"]], init=0.0)
-                x = dense(x)
-                for name, own in ((layer["name"] + ".weight", dense.W), (layer["name"] + ".bias", dense.b)):
-                    own.value, self.p[name] = weights[name], own
+            for name, own in self.p.items():
+                own.value = weights[name].reshape(own.shape)
             labels = [int(label) for label in data["labels"]]
             self.inputs = {features: cntk.Value(np.ascontiguousarray(data["x"]))}
+            self.shapes = dict((name, weights[name].shape) for name in self.p)
         self.both = dict(self.inputs)
         self.both[classes] = cntk.Value.one_hot(labels, layers[-1]["outputs"])
         self.logits, self.entropy = x, cntk.cross_entropy_with_softmax(x, classes)
@@ -142,7 +147,7 @@ class Model(object):
 
     def gradients(self):
         gradients = self.entropy.grad(self.both, wrt=list(self.p.values()))
-        return dict((name, gradients[w] / self.batch) for name, w in self.p.items())
+        return dict((name, gradients[w].reshape(self.shapes[name]) / self.batch) for name, w in self.p.items())
 
     def parameters(self):
-        return dict((name, w.value.copy()) for name, w in self.p.items())
+        return dict((name, w.value.reshape(self.shapes[name]).copy()) for name, w in self.p.items())

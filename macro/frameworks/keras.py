@@ -1,9 +1,11 @@
-"""Keras 3 on its back ends: Dense layers, compile(), and train_on_batch() as the step, as a person writes it.
+"""Keras 3 on its back ends: its layers, compile(), and train_on_batch() as the step, as a person writes it.
 
 Keras has no call for the forward pass and the gradients alone that leaves out reading back and metrics: these
 two phases are the back end's own, compiled where Keras compiles its step. SGD's velocity is mu*v - lr*g, added
-to the weight: with a constant rate the formula of all others, times -lr.
+to the weight: with a constant rate the formula of all others, times -lr. Images have their channels last, as by default.
 """
+
+import contextlib
 
 ROWS = {
     "keras-tensorflow": {"backend": "tensorflow"},
@@ -39,6 +41,13 @@ def configure(job):
 
         torch.set_num_threads(job["threads"])
         torch.set_num_interop_threads(job["threads"])
+
+
+def kinds():
+    """Of layers, that it has."""
+    import keras_layers
+
+    return keras_layers.NAMES
 
 
 def available():
@@ -85,47 +94,38 @@ class Model(object):
 
     def __init__(self, job, backend):
         import keras
+        import keras_layers  # beside the worker's loop
+        import layouts
         import numpy as np
 
-        network = job["network"]
-        layers = [keras.Input((network["layers"][0]["inputs"],), batch_size=job["batch"])]
-        for layer in network["layers"]:
-            kind = layer["activation"]
-            layers.append(
-                keras.layers.Dense(
-                    layer["outputs"],
-                    activation=None if kind == "none" else kind,
-                    name=layer["name"],
-                    kernel_initializer="zeros",
-                )
-            )
-        self.model, self.np, self.keras, self.network = keras.Sequential(layers), np, keras, network
-        self.names = []
+        self.np, self.keras, self.network, self.taken = np, keras, job["network"], 0
+        self.lie = layouts.Last(self.network["layers"])
+        self.model, own = keras_layers.network(keras, self.network, job["batch"])
+        names = dict((id(variable), name) for name, variable in own.items())
+        self.names = [names[id(variable)] for variable in self.model.trainable_variables]
+        self.kept = dict((name, x) for name, x in own.items() if name not in self.names)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            for layer, own in zip(network["layers"], self.model.layers):
-                names = [layer["name"] + ".weight", layer["name"] + ".bias"]
-                own.set_weights([weights[name] for name in names])
-                self.names += names
-            self.x = keras.ops.convert_to_tensor(data["x"])
+            for name in weights.files:
+                own[name].assign(self.lie.to(name, weights[name]))
+            self.x = keras.ops.convert_to_tensor(self.lie.data(data["x"]))
             self.labels = keras.ops.convert_to_tensor(data["labels"].astype(np.int32))
         self.entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        optimizer = keras.optimizers.SGD(network["rate"], momentum=network["momentum"])
-        self._name_updates(optimizer)
+        optimizer = keras.optimizers.SGD(self.network["rate"], momentum=self.network["momentum"])
         self.model.compile(optimizer=optimizer, loss=self.entropy)
         Model.jit = self.model.jit_compile
         self.backend = backend
         backend.prepare(self.model, self.entropy)
 
-    def _name_updates(self, optimizer):
-        """A scope around each variable's update, by which traces tell its layer."""
-        layers, update = self.network["layers"], optimizer.update_step
+    @contextlib.contextmanager
+    def _unmoved(self):
+        """What passes write into running statistics is taken back."""
+        before = dict((name, self.np.array(x)) for name, x in self._arrays(self.kept).items())
+        yield
+        for name, array in before.items():
+            self.kept[name].assign(array)
 
-        def scoped(gradient, variable, rate):
-            layer = layers[optimizer._get_variable_index(variable) // 2]["name"]
-            with self.keras.name_scope(layer + ".update"):
-                return update(gradient, variable, rate)
-
-        optimizer.update_step = scoped
+    def _arrays(self, variables):
+        return dict((name, self.keras.ops.convert_to_numpy(x)) for name, x in variables.items())
 
     def work(self):
         variables = self.model.trainable_variables
@@ -146,17 +146,30 @@ class Model(object):
     def step(self):
         self.model.train_on_batch(self.x, self.labels)
         self.backend.finish()
+        self.taken += 1
 
     def loss(self):
-        return float(self.entropy(self.labels, self.backend.forward(self.x)))
+        with self._unmoved():
+            return float(self.entropy(self.labels, self.backend.forward(self.x)))
+
+    def _named(self, arrays):
+        """Of what is trained, in its order."""
+        named = self._arrays(dict(zip(self.names, arrays)))
+        return dict((name, self.np.array(self.lie.back(name, array))) for name, array in named.items())
 
     def gradients(self):
-        arrays = map(self.keras.ops.convert_to_numpy, self.gradient())
-        return dict((name, self.np.array(array)) for name, array in zip(self.names, arrays))
+        with self._unmoved():
+            return self._named(self.gradient())
 
     def parameters(self):
-        arrays = map(self.keras.ops.convert_to_numpy, self.model.trainable_variables)
-        return dict((name, self.np.array(array)) for name, array in zip(self.names, arrays))
+        return self._named(self.model.trainable_variables)
+
+    def state(self):
+        """Keras keeps a batch's own variance, without n/(n - 1): as it would be with it."""
+        import layouts
+
+        arrays = self._arrays(self.kept)
+        return layouts.unbiased(arrays, self.network["layers"], len(self.labels), self.taken)
 
 
 class TensorFlow(object):
@@ -186,7 +199,7 @@ class TensorFlow(object):
             return tape.gradient(loss, [v.value for v in model.trainable_variables])
 
         self.gradient = gradient
-        self.forward = tf.function(lambda x: model(x, training=False), jit_compile=model.jit_compile)
+        self.forward = tf.function(lambda x: model(x, training=True), jit_compile=model.jit_compile)
 
     def finish(self):
         """A function on a CPU returns when it is done."""
@@ -213,7 +226,7 @@ class Jax(object):
             return entropy(labels, model.stateless_call(trained, others, x, training=True)[0])
 
         def forward(trained, others, x):
-            return model.stateless_call(trained, others, x, training=False)[0]
+            return model.stateless_call(trained, others, x, training=True)[0]
 
         self.jax, self.model = jax, model
         self.call_gradient, self.call_forward = jax.jit(jax.grad(mean_loss)), jax.jit(forward)
@@ -255,7 +268,7 @@ class Torch(object):
         import torch
 
         with torch.no_grad():
-            return self.model(x, training=False)
+            return self.model(x, training=True)
 
     def gradient(self, x, labels):
         self.model.zero_grad()

@@ -1,4 +1,6 @@
-"""MXNet 1.9.1 (the last): gluon's Dense layers, hybridized with static memory, and its Trainer's SGD."""
+"""MXNet 1.9.1 (the last): gluon's layers, hybridized with static memory, and its Trainer's SGD."""
+
+import contextlib
 
 ROWS = {"mxnet": {}}
 RECIPE = {
@@ -16,6 +18,13 @@ def configure(job):
 
     # Of operators that may run at once; inside an operator OpenMP's threads count.
     os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(job["threads"])
+
+
+def kinds():
+    """Of layers, that it has."""
+    import mxnet_layers
+
+    return tuple(mxnet_layers.KINDS)
 
 
 def available():
@@ -70,20 +79,17 @@ class Model(object):
 
     def __init__(self, job):
         import mxnet as mx
+        import mxnet_layers  # beside the worker's loop
         import numpy as np
 
-        self.mx, self.np, self.network, self.batch = mx, np, job["network"], job["batch"]
-        self.net = mx.gluon.nn.HybridSequential()
-        for layer in self.network["layers"]:
-            kind = None if layer["activation"] == "none" else layer["activation"]
-            self.net.add(mx.gluon.nn.Dense(layer["outputs"], activation=kind, in_units=layer["inputs"]))
+        self.mx, self.np, self.network, self.batch, self.taken = mx, np, job["network"], job["batch"], 0
+        self.net, own = mxnet_layers.network(mx, self.network["layers"], self.batch)
         self.net.initialize(mx.init.Zero())
-        self.p = {}
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            for layer, own in zip(self.network["layers"], self.net):
-                own.weight.set_data(mx.nd.array(np.ascontiguousarray(weights[layer["name"] + ".weight"].T)))
-                own.bias.set_data(mx.nd.array(weights[layer["name"] + ".bias"]))
-                self.p[layer["name"] + ".weight"], self.p[layer["name"] + ".bias"] = own.weight, own.bias
+            self.p = dict((name, own.pop(name)) for name in weights.files)
+            self.kept = own
+            for name, w in self.p.items():
+                w.set_data(mx.nd.array(turned(weights[name])))
             self.x, self.labels = mx.nd.array(data["x"]), mx.nd.array(data["labels"].astype(np.float32))
         self.entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
         self.net.hybridize(static_alloc=True)
@@ -102,8 +108,13 @@ class Model(object):
             "layout": "outputs x inputs",
         }
 
+    def _logits(self):
+        """As in training: a batch's own statistics."""
+        with self.mx.autograd.train_mode():
+            return self.net(self.x)
+
     def forward(self):
-        self.net(self.x).wait_to_read()
+        self._logits().wait_to_read()
 
     def _backward(self):
         with self.mx.autograd.record():
@@ -118,23 +129,41 @@ class Model(object):
         self._backward()
         self.trainer.step(self.batch)
         self.mx.nd.waitall()
+        self.taken += 1
+
+    @contextlib.contextmanager
+    def _unmoved(self):
+        """What passes write into running statistics is taken back."""
+        before = dict((name, x.data().asnumpy()) for name, x in self.kept.items())
+        yield
+        for name, array in before.items():
+            self.kept[name].set_data(self.mx.nd.array(array))
 
     def loss(self):
         """In double from MXNet's logits: oneDNN's log_softmax, as built in, is off by a millionth, one way.
         The gradients are proven as they are."""
-        logits = self.net(self.x).asnumpy().astype("float64")
+        with self._unmoved():
+            logits = self._logits().asnumpy().astype("float64")
         logits -= logits.max(axis=1, keepdims=True)
         rows, labels = range(self.batch), self.labels.asnumpy().astype(int)
         return float((self.np.log(self.np.exp(logits).sum(axis=1)) - logits[rows, labels]).mean())
 
     def gradients(self):
-        self.gradient()
-        return dict((name, plain(w.grad()) / self.batch) for name, w in self.p.items())
+        with self._unmoved():
+            self.gradient()
+            return dict((name, turned(w.grad().asnumpy()) / self.batch) for name, w in self.p.items())
 
     def parameters(self):
-        return dict((name, plain(w.data())) for name, w in self.p.items())
+        return dict((name, turned(w.data().asnumpy())) for name, w in self.p.items())
+
+    def state(self):
+        """MXNet keeps a batch's own variance, without n/(n - 1): as it would be with it."""
+        import layouts
+
+        arrays = dict((name, x.data().asnumpy()) for name, x in self.kept.items())
+        return layouts.unbiased(arrays, self.network["layers"], self.batch, self.taken)
 
 
-def plain(array):
-    """Canonical: inputs x outputs, MXNet's own being outputs x inputs."""
-    return array.asnumpy().T.copy()
+def turned(array):
+    """A dense layer's weights are inputs x outputs in the suite, outputs x inputs in MXNet; all else is alike."""
+    return (array.T if array.ndim == 2 else array).copy()

@@ -46,16 +46,9 @@ def record(model, run):
 
 def build(job):
     """For the bound of equal work: with the knob `order` the terms of every sum come in another order, with `shares`
-    the shares of the softmax are so many times what they should be, with `moved` each weight is off by about that much
-    of itself, by random numbers of the `seed`."""
+    the shares of the softmax are so many times what they should be."""
     knobs = job["knobs"]
-    model = Model(job, ORDERS.get(knobs.get("order")), knobs.get("shares"))
-    if "moved" in knobs:
-        rng = np.random.RandomState(knobs["seed"])
-        for name in sorted(model.weights):
-            w = model.weights[name]
-            w *= 1 + np.float32(knobs["moved"]) * rng.standard_normal(w.shape).astype(np.float32)
-    return model
+    return Model(job, ORDERS.get(knobs.get("order")), knobs.get("shares"))
 
 
 def _shuffled(count):

@@ -73,6 +73,11 @@ def identity(job):
 
 
 def build(job):
+    dilated = any(told.get("dilation", 1) > 1 for told in job["network"]["layers"])
+    if dilated and job["knobs"]["mode"] != "xla":
+        raise NotImplementedError(
+            "there is no dilation of a convolution here: TensorFlow has no gradient of it on a CPU"
+        )
     return Model(job)
 
 

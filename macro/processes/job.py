@@ -67,6 +67,29 @@ def _write(network: Network, batch: int, written: dict[str, str]) -> None:
     np.savez(written["data"], x=x, labels=rng.integers(network.classes, size=batch))
 
 
+def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -> Path:
+    """A folder inside this one with the same batch, and each weight off by about that share of itself, by random
+    numbers. Raises Unavailable where there is no room."""
+    import numpy as np
+
+    given, own = write_arrays(network, batch, folder), folder / f"moved-{seed}"
+    written = files(batch, own)
+    rng = np.random.RandomState(seed)
+    with np.load(given["weights"]) as weights:
+        off = {
+            name: weights[name] * (1 + np.float32(share) * rng.standard_normal(weights[name].shape).astype(np.float32))
+            for name in sorted(weights.files)
+        }
+    try:
+        own.mkdir(exist_ok=True)
+        np.savez(written["weights"], **off)
+        Path(written["data"]).unlink(missing_ok=True)
+        Path(written["data"]).hardlink_to(given["data"])
+    except OSError as error:
+        raise Unavailable(f"weights of {network.name} once more: {own}: {error.strerror}") from None
+    return own
+
+
 def write(
     framework: Framework, network: Network, batch: int, setting: Setting, arrays: dict[str, str], folder: Path
 ) -> Path:

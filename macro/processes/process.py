@@ -53,7 +53,7 @@ class Process(JsonChild):
             return message
         if message.get("kind") == "unavailable":
             self.close()
-            raise Unavailable(f"{message.get('reason')}{self._remedy()}")
+            raise Unavailable(f"{message.get('reason')}{self._remedy() if message.get('remedy', True) else ''}")
         if message.get("kind") == "failed":
             raise self.fault(str(message.get("reason")))
         raise self.fault(f"says {message.get('kind')!r} where {kind!r} was expected")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
-from macro.timing.turns import Plan
-from reports import stats, units
+from macro.timing import ratios
+from macro.timing.entry import Plan
+from reports import units
 from reports.figures.steps import FLOOR, floor
 from reports.record import Result, Run
 
@@ -18,8 +20,8 @@ WAITS = 0.01  # of a step: what waits less is not spoken of
 
 
 def sentences(plan: Plan, run: Run) -> list[str]:
-    """What is inside; each framework's time, and over the suite's own kernels; where the operating system's memory
-    shows; who is below what should be the floor."""
+    """What is inside; each framework's time, and over the suite's own kernels; who is below what should be the
+    floor."""
     net = plan.network
     asked = {"network": net.name, "batch": plan.batch, "phase": plan.phase}  # a file may hold runs of others
     timed = [r for r in run.results if r.role == "measured" and r.seconds and asked.items() <= r.problem.items()]
@@ -34,26 +36,13 @@ def sentences(plan: Plan, run: Run) -> list[str]:
     return [*lines, *_below(plan, timed)]
 
 
-def _over(result: Result, least: Result) -> stats.Interval | None:
-    """How many times a step's time is another's, round by round as comparisons are; None of too few rounds."""
-    import numpy as np
-
-    groups: dict[int, list[float]] = {}
-    base = dict(zip(zip(least.processes, least.rounds, strict=True), least.samples, strict=True))
-    for generation, number, seconds in zip(result.processes, result.rounds, result.samples, strict=True):
-        if (generation, number) in base:
-            groups.setdefault(generation, []).append(float(np.log(seconds / base[generation, number])))
-    whole = [np.array(x) for x in groups.values() if len(x) >= stats.FEWEST]
-    return stats.nested(whole, 0.0).shown
-
-
-def _times(result: Result, least: Result) -> str:
+def _times(result: Result, least: Result, timed: Sequence[Result]) -> str:
     """`1.13 [1.08, 1.19] times kernels-only`"""
     assert result.seconds is not None and least.seconds is not None
-    ratio = _over(result, least)
+    ratio, through = ratios.over(result, least, timed)
     if ratio is None:
         return f"{result.seconds.median / least.seconds.median:.2f} times {FLOOR}, no interval"
-    return f"{units.ratio(ratio.center, ratio.low, ratio.high)} times {FLOOR}"
+    return f"{units.ratio(ratio.center, ratio.low, ratio.high)} times {FLOOR}{through}"
 
 
 def _below(plan: Plan, timed: list[Result]) -> list[str]:
@@ -63,13 +52,13 @@ def _below(plan: Plan, timed: list[Result]) -> list[str]:
         least = floor(result, timed)
         if least is None or least is result or not least.seconds or not result.seconds:
             continue
-        ratio = _over(result, least)
+        ratio, _ = ratios.over(result, least, timed)
         if (ratio.center if ratio else result.seconds.median / least.seconds.median) >= 1:
             continue
         sure = "" if ratio and ratio.high < 1 else ", which may be chance"
         lines.append(
-            f"{result.variant} (heap {result.heap}) is below {FLOOR}, {_times(result, least)}{sure}: {FLOOR} takes "
-            f"for each product what was fastest in a few calls, and is no bound. Why: {_explained(plan, result)}"
+            f"{result.variant} (heap {result.heap}) is below {FLOOR}, {_times(result, least, timed)}{sure}: {FLOOR} "
+            f"takes for each product what was fastest in a few calls, and is no bound. Why: {_explained(plan, result)}"
         )
     return lines
 
@@ -91,14 +80,13 @@ def _one(result: Result, timed: list[Result]) -> str:
     least = floor(result, timed)
     near = ""
     if least is not None and least.seconds and least is not result:
-        near = f", {_times(result, least)}"
+        near = f", {_times(result, least, timed)}"
     kind = "wall"
     if result.clock == "cpu":
         waits = step.get("blocked", 0.0) > WAITS * result.seconds.median
         kind = "processor and waiting" if waits else "processor"
+    threads = f"{units.counted(result.threads, 'thread')}, " * (len({r.threads for r in timed}) > 1)
     return (
-        f"{result.variant} (heap {result.heap}, division {result.problem['division']}): "
-        f"{units.seconds(result.seconds.median)} of {kind} time, {units.percent(result.percent_of_ceiling)} of the "
-        f"FMA peak{near}; {step.get('faults', 0):.0f} page faults and {units.seconds(step.get('system', 0.0))} of "
-        "system time a step."
+        f"{result.variant} ({threads}heap {result.heap}, division {result.problem['division']}): "
+        f"{units.seconds(result.seconds.median)} of {kind} time{near}."
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,8 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from macro.timing import ratios
+from macro.timing.entry import Entry, Plan
 from macro.timing.peak import UNIT
-from macro.timing.turns import Entry, Plan
 from reports import next_run, record, stats
 
 FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
@@ -150,6 +150,8 @@ def repeat(plan: Plan, entry: Entry) -> str:
     """The line that times the steps of one framework again."""
     s = entry.setting
     division = f" --division {entry.division}" if entry.division != "default" else ""
+    told = s.knobs.get("variables", {})
+    division += "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in told.items())
     return (
         f"python -m macro run {plan.named} --frameworks {shlex.quote(entry.framework.name)} --batch {plan.batch} "
         f"--phase {plan.phase} --threads {s.threads} --heap {s.heap}{division}"
@@ -188,14 +190,14 @@ def _comparison(
     pair: tuple[int, int],
     margin: float,
 ) -> record.Comparison:
-    a, b = (entries[i] for i in pair)
-    groups = _ratios(a, b)
-    scope = f"across {len(groups)} processes" if len(groups) >= PROCESSES else "within process"
+    baseline, contender = pair
+    found = ratios.compare([_by_round(entry) for entry in entries], contender, baseline, margin)
+    scope = f"across {found.generations} processes" if found.generations >= PROCESSES else "within process"
     blank = record.Comparison(
         contest,
         "framework",
-        results[pair[0]].name,
-        results[pair[1]].name,
+        results[baseline].name,
+        results[contender].name,
         None,
         None,
         None,
@@ -207,25 +209,27 @@ def _comparison(
         scope=scope,
         path=(next_run.GENERATIONS,),
     )
-    for entry in (a, b):
+    for entry in (entries[i] for i in pair):
         if entry.status != "ok" or not entry.blocks:
             return replace(blank, reason=f"{entry.framework.name} {entry.status}: {entry.reason}")
-    judged = stats.nested(groups, margin)
+    judged = found.judged
     if judged.shown is None:
         return replace(blank, verdict="unresolved", reason=judged.reason)
     shown = judged.shown
     comparison = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
-    return replace(comparison, verdict=judged.verdict, reason=judged.reason, notes=judged.notes)
+    notes = judged.notes if found.through is None else (*judged.notes, _through(entries[found.through]))
+    return replace(comparison, verdict=judged.verdict, reason=judged.reason, notes=notes)
 
 
-def _ratios(a: Entry, b: Entry) -> list[Any]:
-    """Logarithms of b over a in each round, a generation at a time; one that a kill cut too short is left out."""
-    rows: dict[int, dict[int, list[float | None]]] = {}
-    for i, entry in enumerate((a, b)):
-        for (generation, number, _), seconds in zip(entry.blocks, times(entry), strict=True):
-            rows.setdefault(generation, {}).setdefault(number, [None, None])[i] = seconds
-    groups = [_array([math.log(y / x) for x, y in rounds.values() if x and y]) for rounds in rows.values()]
-    return [group for group in groups if len(group) >= stats.FEWEST]
+def _through(entry: Entry) -> str:
+    return (
+        f"through {entry.framework.name}: both were not in memory at once; the quotient of two ratios to it, with both "
+        "errors"
+    )
+
+
+def _by_round(entry: Entry) -> ratios.Times:
+    return {(g, number): seconds for (g, number, _), seconds in zip(entry.blocks, times(entry), strict=True)}
 
 
 def _array(values: Sequence[float]) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import UsageError
-from macro.timing.turns import FEWEST, Entry, Plan, Taken
+from macro.timing.entry import FEWEST, Entry, Plan, Taken
 from reports.record import Note
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def restore(entries: Mapping[str, Entry], taken: Sequence[Round]) -> None:
             entry.count, entry.setup = row.count, list(row.setup)
             if row.block is not None:
                 entry.blocks.append((one.generation, one.number, row.block))
+                entry.peak = max(entry.peak, int(row.block["peak"]))
             if row.status != "ok" and entry.status == "ok":
                 entry.status, entry.reason = row.status, row.reason
 

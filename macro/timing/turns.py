@@ -3,84 +3,19 @@
 from __future__ import annotations
 
 import random
-import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kernels.errors import KernelError, SuiteError
-from macro.frameworks import Framework
-from macro.networks.base import Network
+from kernels.errors import SuiteError
 from macro.processes import job as job_files
-from macro.processes.job import Setting
-from macro.processes.process import Process
+from macro.timing import groups
+from macro.timing.entry import FEWEST, HANGS, Entry, Plan, Taken
 from macro.timing.peak import Peak
 from reports.units import counted
-
-FEWEST = 6  # rounds of a generation
-BLOCK = 0.2  # seconds of steps in a block, at least
-WARM = 2  # steps before the first block
-HANGS = 60.0  # seconds a block may take at least
-
-
-@dataclass
-class Entry:
-    """One framework in one setting, and what came of it. A row of `blocks` is a round of a generation."""
-
-    framework: Framework
-    setting: Setting
-    division: str = "default"
-    identity: dict[str, Any] = field(default_factory=dict)
-    built: dict[str, Any] = field(default_factory=dict)
-    setup: list[float] = field(default_factory=list)
-    blocks: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)
-    status: str = "ok"
-    reason: str | None = None
-    process: Process | None = None
-    count: int = 1
-
-    def fail(self, error: SuiteError) -> None:
-        """Keep why; no process is left. A kernel's error is a failure, any other a reason to skip it."""
-        self.status = "failed" if isinstance(error, KernelError) else "skipped"
-        self.reason, self.process = str(error), None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is run: a network's phase in several entries. `asked`: the network as a command names it."""
-
-    network: Network
-    batch: int
-    phase: str
-    seconds: float
-    generations: int
-    seed: int = 0
-    first: int = 0  # number of its first generation, in a run taken up again
-    ended: int = 0  # generations that had ended in it; one that was killed is not among them
-    asked: str = ""
-
-    def place(self, generation: int) -> str:
-        """Of a generation among all that a person asked for."""
-        return f"generation {generation - self.first + self.ended + 1} of {self.ended + self.generations}"
-
-    @property
-    def named(self) -> str:
-        """The network, as a word of a shell."""
-        return shlex.quote(self.asked or self.network.name)
-
-
-@dataclass(frozen=True)
-class Taken:
-    """A round that has ended: `number` of `generation`, whose rounds took `seconds` so far; whether it `ended` with
-    it."""
-
-    generation: int
-    number: int
-    seconds: float
-    ended: bool
 
 
 def take(
@@ -94,57 +29,60 @@ def take(
     when a round has ended."""
     threads = max((entry.setting.threads for entry in entries), default=1)
     files, peak = job_files.write_arrays(plan.network, plan.batch, folder), Peak(threads)
-    spent: dict[int, float] = {}
-    for generation in range(plan.first, plan.first + plan.generations):
-        order, began = random.Random(plan.seed * 1000 + generation), time.monotonic()
-        with ExitStack() as stack:
-            alive = []
-            for entry in order.sample(entries, len(entries)):  # else one would always be the first to be given memory
-                if entry.status != "ok":
-                    continue
-                say(f"{plan.place(generation)}: starting {entry.framework.name}")
-                if _start(plan, entry, files, folder, stack):
-                    alive.append(entry)
+    place = _Place(files, folder, peak, say, keep)
+    numbers = range(plan.first, plan.first + plan.generations)
+    return sum(_generation(plan, entries, generation, place) for generation in numbers)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where processes find their arrays and write, what looks at the peak, and who is told."""
+
+    files: dict[str, str]
+    folder: Path
+    peak: Peak
+    say: Callable[[str], None]
+    keep: Callable[[Taken], None] | None
+
+
+def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _Place) -> float:
+    """Seconds of its rounds: those of one group of processes after another's, each with its part of the budget. The
+    rounds of the next go on counting."""
+    order, past = random.Random(plan.seed * 1000 + generation), Taken(generation, -1, 0.0, False)
+    left = wanted = [entry for entry in entries if entry.status == "ok"]
+    shared = groups.reference(entries) if entries else None
+    while left and shared:
+        again = [shared] if shared.status == "ok" and shared not in left else []
+        began, mixed = time.monotonic(), order.sample([*again, *left], len(again) + len(left))
+        with ExitStack() as stack:  # in random order: else one would always be the first to be given memory
+            tell = _prefixed(place.say, plan.place(generation))
+            alive, left = groups.fill(plan, shared, mixed, place.files, place.folder, stack, tell)
+            share = plan.seconds / plan.generations * (len(mixed) - len(left)) / len(wanted)
             starting = time.monotonic() - began
-            for taken in _rounds(plan, generation, order, alive, peak):
-                spent[generation] = taken.seconds
-                if keep:
-                    keep(taken)
-                for text in _progress(plan, taken, starting):
-                    say(text)
-    return sum(spent.values())
+            for taken in _rounds(plan, past, share, order, alive, place.peak):
+                past = replace(taken, ended=taken.ended and not left)
+                if place.keep:
+                    place.keep(past)
+                for text in _progress(plan, past, starting):
+                    place.say(text)
+    return past.seconds
 
 
-def begin(plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], folder: Path, stack: ExitStack) -> Process:
-    """Start an entry's process and wait until it is built; its identity goes to the entry. Raises SuiteError."""
-    job = job_files.write(entry.framework, plan.network, plan.batch, setting, files, folder)
-    process = stack.enter_context(Process(entry.framework, job, setting, job.with_suffix(".log")))
-    entry.identity, entry.built = process.expect("hello"), process.expect("built")
-    return process
-
-
-def _start(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack: ExitStack) -> bool:
-    """Start and warm an entry's process, and choose how many steps make a block; whether that worked."""
-    began = time.monotonic()
-    try:
-        entry.process = begin(plan, entry, entry.setting, files, folder, stack)
-        entry.setup.append(time.monotonic() - began)
-        warm = entry.process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=WARM)
-        entry.count = max(1, round(BLOCK / max(min(warm["wall_ns"]) * 1e-9, 1e-9)))
-    except SuiteError as error:
-        entry.fail(error)
-        return False
-    return True
-
-
-def _rounds(plan: Plan, generation: int, order: random.Random, alive: list[Entry], peak: Peak) -> Iterator[Taken]:
-    """Rounds until this generation's share of the budget is spent, each when it has ended."""
-    share, began, number, seconds = plan.seconds / plan.generations, time.monotonic(), 0, 0.0
+def _rounds(
+    plan: Plan, past: Taken, share: float, order: random.Random, alive: list[Entry], peak: Peak
+) -> Iterator[Taken]:
+    """Rounds until their share of the budget is spent, each when it has ended; `past`: the one before them."""
+    began, number, seconds = time.monotonic(), 0, 0.0
     while alive and (number < FEWEST or seconds < share):
         for entry, block in _round(plan, order, alive, peak):
-            entry.blocks.append((generation, number, block))
+            entry.blocks.append((past.generation, past.number + 1 + number, block))
         number, seconds = number + 1, time.monotonic() - began
-        yield Taken(generation, number - 1, seconds, not alive or (number >= FEWEST and seconds >= share))
+        ended = not alive or (number >= FEWEST and seconds >= share)
+        yield Taken(past.generation, past.number + number, past.seconds + seconds, ended)
+
+
+def _prefixed(say: Callable[[str], None], before: str) -> Callable[[str], None]:
+    return lambda text: say(f"{before}: {text}")
 
 
 def _progress(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
@@ -198,7 +136,7 @@ def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> 
 
 def _product(plan: Plan, alive: Sequence[Entry]) -> float:
     """Seconds that a product of a step takes, of the fastest framework: the step's, shared among its products."""
-    steps = [x.blocks[-1][2]["wall"] if x.blocks else BLOCK / x.count for x in alive]
+    steps = [x.blocks[-1][2]["wall"] if x.blocks else groups.BLOCK / x.count for x in alive]
     products = sum(len(node.problems(plan.batch, plan.phase)) for node in plan.network.nodes)
     return min(steps, default=0.0) / max(1, products)
 

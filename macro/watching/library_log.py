@@ -15,7 +15,7 @@ from kernels.errors import SuiteError
 from kernels.ops.gemm.problem import Gemm
 from macro.processes import job as job_files
 from macro.processes.process import Process
-from macro.timing.turns import HANGS, Entry, Plan
+from macro.timing.entry import HANGS, Entry, Plan
 from micro.planning.library_log import read
 
 TALK = {"MKL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"}

@@ -13,7 +13,7 @@ from typing import IO, Any, TypeAlias
 
 from kernels import heap
 from kernels.errors import LaunchError, Unavailable, UsageError
-from macro.timing.turns import HANGS
+from macro.timing.entry import HANGS
 from macro.watching import ends, perf, reply, rounds
 from macro.watching.ends import Ended
 from macro.watching.perf import Sampler

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from macro.timing.turns import FEWEST, Taken
+from macro.timing.entry import FEWEST, Taken
 from macro.watching.perf import PERIOD, Sample, Seen, Switch
 
 SIDES = 2

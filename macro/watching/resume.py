@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import UsageError
-from macro.timing.turns import Entry, Plan
+from macro.timing.entry import Entry, Plan
 from macro.watching.packed import Packed, packed, unpacked
 from macro.watching.recording import Round
 from macro.watching.watch import Side

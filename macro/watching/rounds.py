@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
-from macro.timing.turns import FEWEST
+from macro.timing.entry import FEWEST
 
 BLOCK = 0.1  # seconds of steps at one level, at least
 SELDOM = 3  # only each third round looks at what a level costs

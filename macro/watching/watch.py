@@ -18,7 +18,8 @@ from kernels.ops.gemm.problem import Gemm
 from macro.equality import gate
 from macro.processes import job
 from macro.processes.process import Process
-from macro.timing.turns import HANGS, WARM, Entry, Plan, begin, over_budget
+from macro.timing.entry import HANGS, WARM, Entry, Plan, begin
+from macro.timing.turns import over_budget
 from macro.watching import library_log, perf, rounds
 from macro.watching.perf import Sampler
 from macro.watching.recording import Round, Watched
@@ -113,7 +114,7 @@ def _start(
 ) -> Look:
     entry = side.entry
     setting = entry.setting
-    named = {**setting.knobs, "variables": {**setting.knobs.get("variables", {}), **perf.NAMED}}
+    named = {**setting.knobs, "variables": {**setting.knobs.get("variables", {}), **perf.NAMED}, "watched": True}
     setting = replace(setting, knobs=named)
     say(f"starting {entry.framework.name}, heap {setting.heap}")
     with _blamed(entry):

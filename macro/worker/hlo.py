@@ -8,6 +8,7 @@ import re
 
 FREE = set("parameter constant broadcast reshape bitcast bitcast-convert get-tuple-element tuple iota copy".split())
 PRODUCTS = ("dot", "convolution")
+MOVES = set("convolution dot custom-call pad reverse transpose slice dynamic-slice gather concatenate".split())
 WORK = (" forward", " dgrad", " wgrad", " gradient")  # how rows end that are what a layer is for
 LINE = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\((.*)$")
 
@@ -105,7 +106,8 @@ def column(served, opcodes, whole=None):
     kinds = set(
         (whole or {}).get(x.rpartition(" ")[0], "") for x in served if x.endswith(WORK) and "activation" not in x
     )
-    if len(kinds) == 1 and kinds != set([""]) and opcodes != ["copy"]:
+    beside = kinds == set(["convolution"]) and not set(opcodes) & MOVES  # its bias, or what somebody added to it
+    if len(kinds) == 1 and kinds != set([""]) and opcodes != ["copy"] and not beside:
         return kinds.pop()
     if "convolution" in opcodes:
         return "convolution"

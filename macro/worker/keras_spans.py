@@ -7,7 +7,26 @@ a step is a single call.
 
 def spans(model, run):
     """What `run` does with the adapter's model."""
-    return BACKENDS[model.keras.backend.backend()](model, run)
+    backend = model.keras.backend.backend()
+    if backend != "torch" and not hasattr(model.model.optimizer.update_step, "scoped"):
+        _name_updates(model)
+    return BACKENDS[backend](model, run)
+
+
+def _name_updates(model):
+    """A scope around each variable's update, by which traces tell its layer. What Keras has compiled is compiled anew
+    with them, and runs once."""
+    optimizer, names = model.model.optimizer, [name.rpartition(".")[0] for name in model.names]
+    update = optimizer.update_step
+
+    def scoped(gradient, variable, rate):
+        with model.keras.name_scope(names[optimizer._get_variable_index(variable)] + ".update"):
+            return update(gradient, variable, rate)
+
+    scoped.scoped = True
+    optimizer.update_step = scoped
+    model.model.make_train_function(force=True)
+    model.step()
 
 
 def record(model, run):
@@ -64,9 +83,11 @@ def _aligned(model):
     """What tells the rows of PyTorch's events: by how many, the layers and the parameters."""
     import torch_rows
 
+    if any(x["kind"] != "dense" for x in model.network["layers"]):
+        return lambda events: [([], None) for _ in events]  # no order tells which layer an operation is of
     layers = [(x["name"], x["inputs"], x["outputs"]) for x in model.network["layers"]]
     shapes = [list(v.shape) for v in model.model.trainable_variables]
-    parameters = [(layers[i // 2][0], shape) for i, shape in enumerate(shapes)]
+    parameters = [(name.rpartition(".")[0], shape) for name, shape in zip(model.names, shapes)]
     return lambda events: torch_rows.align(events, len(model.labels), layers, parameters)
 
 

@@ -58,6 +58,18 @@ def begin(layers):
     )
 
 
+def unbiased(arrays, layers, batch, steps):
+    """Running statistics of a library that keeps a batch's variance as it is, after so many steps: the variance as it
+    would be with n/(n - 1). It began as 1, of which a share is left."""
+    arrays = dict((name, np.array(array)) for name, array in arrays.items())
+    for told in layers:
+        name = told["name"] + ".variance"
+        if name in arrays and not told["frozen"]:
+            count, left = batch * told["out"][1] * told["out"][2], (1 - told["share"]) ** steps
+            arrays[name] = (left + (arrays[name] - left) * (count / max(1.0, count - 1.0))).astype(np.float32)
+    return arrays
+
+
 def pads(told):
     """Above, left, below, right."""
     return tuple(told["pads"] or [told.get("pad", 0)] * 4)

@@ -32,6 +32,7 @@ import recorder  # beside this file
 
 PR_SET_PDEATHSIG = 1
 SPACE = 64 << 10  # bytes: more than lies free at the start, less than gets a mapping of its own
+LONGEST = 400  # characters of an exception
 CANARY = b"\x5a" * (1 << 20)
 TOLD = re.compile(
     "(OMP|MKL|KMP|OPENBLAS|ONEDNN|DNNL|XLA|JAX|TF(?!_CLI|_VAR)|KERAS|MXNET|CNTK|ATEN|TORCH|MALLOC|NPROC)(_|$)"
@@ -72,9 +73,15 @@ class Channel(object):
             os._exit(1)
 
 
+def plain(error):
+    """What an exception says on one line, without a library's stack and colors."""
+    text = " ".join(re.sub("\x1b\\[[0-9;]*m", "", str(error).partition("[CALL STACK]")[0]).split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
 def reason(error):
-    """An exception on one line."""
-    text = " ".join(str(error).split())
+    """That, behind its kind."""
+    text = plain(error)
     return "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
 
 
@@ -265,7 +272,7 @@ def main(arguments):
         kinds = [layer["kind"] for layer in job["network"]["layers"]]
         lacks = sorted(set(kinds) - set(adapter.kinds() if hasattr(adapter, "kinds") else ("dense",)))
         if lacks:
-            channel.send("unavailable", reason="there is no %s here" % ", no ".join(lacks))
+            channel.send("unavailable", reason="there is no %s here" % ", no ".join(lacks), remedy=False)
             return
         model = adapter.build(job)
         identity = dict(observed(), affinity=affinity, python=sys.version.split()[0])
@@ -273,6 +280,8 @@ def main(arguments):
         channel.send("built", **model.work())
         with os.fdopen(read, "r") as requests:
             serve(adapter, job, model, requests, channel)
+    except NotImplementedError as error:  # a kind of layer, or a way of it, that the framework lacks
+        channel.send("unavailable", reason=plain(error), remedy=False)
     except ImportError as error:
         channel.send("unavailable", reason=reason(error))
     except Exception as error:  # whatever a framework raises is its answer

@@ -23,7 +23,9 @@ class Kinds(object):
         rows, columns = (layouts.pads(told)[i::2] for i in (0, 1))
         pads = [[0, 0], list(rows), list(columns), [0, 0]]
         if told["groups"] > 1:
-            raise ImportError("there are no groups of a convolution here: TensorFlow has no gradient of them on a CPU")
+            raise NotImplementedError(
+                "there are no groups of a convolution here: TensorFlow has no gradient of them on a CPU"
+            )
 
         def convolved(p, state, kept, x):
             y = tf.nn.conv2d(x, p["weight"], told["stride"], pads, dilations=told["dilation"])

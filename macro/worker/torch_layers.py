@@ -31,7 +31,7 @@ def pool(torch, told):
         module = nn.MaxPool2d(told["window"], told["stride"], **about)
         return (module if alike else _padded(torch, pads, module, float("-inf"))), {}
     if not alike:
-        raise ImportError("there is no average pooling with padding that differs by side here")
+        raise NotImplementedError("there is no average pooling with padding that differs by side here")
     return nn.AvgPool2d(told["window"], told["stride"], count_include_pad=False, **about), {}
 
 

@@ -35,7 +35,7 @@ def twice(layer: Any, inputs: Any, output: Any) -> None:
     import torch
 
     with torch.no_grad():
-        torch.nn.functional.linear(*inputs, layer.weight, layer.bias)
+        torch.nn.functional.linear(inputs[0], layer.weight, layer.bias)
 
 
 def copied(layer: Any, inputs: Any, output: Any) -> None:

@@ -1,10 +1,10 @@
-"""The comparisons as a Markdown table, the sentences above it; of an attribution what a person reads."""
+"""Comparisons and steps of frameworks as Markdown tables, sentences above; of an attribution what a person reads."""
 
 from __future__ import annotations
 
 from typing import IO
 
-from reports import busy, explained, findings, table, unfinished
+from reports import busy, explained, findings, steps, table, unfinished
 from reports.record import Run
 
 ENDINGS = (".md", ".markdown")
@@ -16,13 +16,19 @@ def write(run: Run, stream: IO[str]) -> None:
     for sentence in findings.said(run):
         stream.write(f"{sentence}\n\n")
     write_attribution(run, stream)
-    comparisons = table.comparisons(run)
-    if comparisons.rows:
-        stream.write(f"{comparisons.title}\n\n| {' | '.join(comparisons.head)} |\n|{'---|' * len(comparisons.head)}\n")
-    for row in comparisons.rows:
-        stream.write(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n")
-    for remark in (*comparisons.notes, *table.kernels(run), *table.troubles(run), *unfinished.sentences(run)):
+    for content in (table.comparisons(run), steps.steps(run)):
+        if content and content.rows:
+            _write_table(content, stream)
+    for remark in (*table.kernels(run), *table.troubles(run), *unfinished.sentences(run)):
         stream.write(f"\n{remark}\n")
+
+
+def _write_table(content: table.Table, stream: IO[str]) -> None:
+    """With its notes."""
+    stream.write(f"{content.title}\n\n| {' | '.join(content.head)} |\n|{'---|' * len(content.head)}\n")
+    for row in content.rows:
+        stream.write(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n")
+    stream.write("".join(f"\n{note}\n" for note in content.notes) + "\n")
 
 
 def write_attribution(run: Run, stream: IO[str]) -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
-from reports import busy, explained, findings, table, unfinished
+from reports import busy, explained, findings, steps, table, unfinished
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -37,12 +37,16 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     for text in attributions:
         console.print(text, markup=False, soft_wrap=True)
     ratios = table.comparisons(run)
-    if ratios.rows:
+    whole = bool(explained.tables(run)) and not verbose  # they hold the ratios and times that a person wants
+    if ratios.rows and not whole:
         _table(console, ratios)
         if finding := findings.sentence(run):
             console.print(finding, markup=False, soft_wrap=True)
+    timed = steps.steps(run)
+    if timed and not whole:
+        _table(wide, timed)
     cases = table.results(run)
-    if cases.rows and (verbose or not (ratios.rows or attributions)):
+    if cases.rows and (verbose or not (ratios.rows or attributions or timed)):
         _table(wide, cases)
     for line in unfinished.sentences(run):
         console.print(line, markup=False, soft_wrap=True)

@@ -19,7 +19,7 @@ from tests.processes import MARK, left
 
 ROOT = Path(__file__).parents[2]
 SMALL = chain("small", "a test", 8, (12, 10, 9, 4), rate=0.1, momentum=0.5)
-COMMAND = "import sys, macro.__main__ as m; from macro.timing import turns; turns.BLOCK = 0.02; sys.exit(m.main())"
+COMMAND = "import sys, macro.__main__ as m; from macro.timing import groups; groups.BLOCK = 0.02; sys.exit(m.main())"
 ENOUGH = 8  # rounds
 
 

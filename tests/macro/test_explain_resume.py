@@ -218,7 +218,7 @@ def test_another_explanation_is_not_gone_on_with(
         ("numpy", "numpy", "--phase", "forward"),
         ("numpy", "numpy", "--batch", "8"),
         ("numpy", "numpy", "--heap", "keep"),
-        ("numpy", "numpy", "--division", "default,tuned"),
+        ("numpy", "numpy", "--set", "OMP_WAIT_POLICY=active"),
         ("numpy", "numpy", "--runs", "2"),
         ("numpy", "numpy", "--kernels"),
     ]

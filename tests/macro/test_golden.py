@@ -18,7 +18,7 @@ from kernels import state
 from kernels.steering import STEERING
 from macro.__main__ import main
 from macro.networks.base import chain
-from macro.timing import turns
+from macro.timing import groups
 from macro.timing.peak import Peak
 from macro.watching import perf, rounds
 from tests.builds import share
@@ -39,6 +39,9 @@ RUNS = {
 }
 NUMBER = r"\d+(\.\d+)?(e[-+]\d+)?"
 MASKS = (
+    (r" +[\d.]+ MB +[\d.]+ m?s( +\d+ +\S+ \w+)$", r"  # MB  # s\1"),  # of a framework's process
+    (r" {2,}(?=.*system$)", "  "),  # its head, as wide as what stands below
+    (r"^─+$", "─"),
     (rf"losses {NUMBER}, {NUMBER}, {NUMBER}", "losses #, #, #"),
     (rf"largest difference {NUMBER} of its bound, in .*", "largest difference # of its bound, in …"),
     (rf"differs by {NUMBER} times its bound", "differs by # times its bound"),
@@ -59,7 +62,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(state.VARIABLE, str(share(folder / "state")))
         patch.chdir(folder)
-        patch.setattr(turns, "BLOCK", 0.1)
+        patch.setattr(groups, "BLOCK", 0.1)
         patch.setattr(rounds, "BLOCK", 0.1)
         patch.setattr(perf, "missing", lambda: "not in this test")
         patch.setattr(Peak, "look", lambda self, product: 1 / 64)

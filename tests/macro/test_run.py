@@ -16,9 +16,9 @@ from macro import run
 from macro.frameworks import find
 from macro.networks.base import chain
 from macro.processes.job import Setting
-from macro.timing import results, resume, turns
+from macro.timing import groups, ratios, results, resume, turns
+from macro.timing.entry import FEWEST, Entry, Plan, Taken
 from macro.timing.resume import Round, Row
-from macro.timing.turns import Entry, Plan, Taken
 from reports import stats, store
 from reports.record import Note, Run
 from tests.conftest import Ran
@@ -38,7 +38,7 @@ def command(
     in_process: Callable[..., Ran],
 ) -> Iterator[Callable[..., Ran]]:
     """`command("--runs", "1")`: `python -m macro run` of a small network, in this process, into run.jsonl."""
-    monkeypatch.setattr(turns, "BLOCK", 0.001)
+    monkeypatch.setattr(groups, "BLOCK", 0.001)
     (tmp_path / "small.json").write_text(json.dumps(SMALL.data()))
     words = [str(tmp_path / "small.json"), "--budget", "0.1s", "-q", "-o", str(tmp_path / "run.jsonl")]
     yield lambda *more: in_process(capsys, run.main, [*words, *more])
@@ -61,8 +61,62 @@ def test_the_peak_is_looked_at_in_every_round(command: Callable[..., Ran], tmp_p
     (result,) = store.read(tmp_path / "run.jsonl").results
     assert result.canary is not None and result.percent_of_ceiling is not None
     looks = result.canary["1 GFLOP of multiply-adds"]
-    assert len(looks) == len(result.samples) >= turns.FEWEST and all(x > 0 for x in looks)
+    assert len(looks) == len(result.samples) >= FEWEST and all(x > 0 for x in looks)
     assert 0 < result.percent_of_ceiling < 100
+
+
+def test_batches_and_phases_are_contests_of_one_file(command: Callable[..., Ran], tmp_path: Path) -> None:
+    told = command("--frameworks", "numpy", "--runs", "1", "--batch", "4,8", "--phase", "forward,step")
+    assert told.code == 0
+    read = store.read(tmp_path / "run.jsonl")
+    assert [(r.problem["batch"], r.problem["phase"]) for r in read.results] == [
+        (4, "forward"),
+        (4, "step"),
+        (8, "forward"),
+        (8, "step"),
+    ]
+    assert "batch 4: " in told.out and "batch 8: " in told.out
+    head = next(line for line in told.out.splitlines() if "samples/s" in line)
+    assert head.split()[:3] == ["framework", "batch", "phase"] and "memory" in head
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--batch", "4,many"), "--batch 4,many: a whole number, or several: 16,32,64"),
+        (("--batch", "4,0"), "--batch 0: take 1 or more"),
+        (("--phase", "step,back"), "--phase back: there are forward, gradient, step"),
+        (("--set", "OMP_WAIT_POLICY"), "--set OMP_WAIT_POLICY: give NAME=VALUE"),
+        (("--set", "OMP_NUM_THREADS=2"), "--set OMP_NUM_THREADS=2: --threads says how many threads there are"),
+        (
+            ("--division", "tuned"),
+            "--division tuned: numpy has no settings that won: in division tuned it would run as installed",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_a_line(command: Callable[..., Ran], words: tuple[str, ...], line: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        command("--frameworks", "numpy", *words)
+    assert str(caught.value) == line
+
+
+def test_a_division_leaves_out_what_it_changes_nothing_of(command: Callable[..., Ran], tmp_path: Path) -> None:
+    asked = run.request([str(tmp_path / "small.json"), "--frameworks", "numpy,pytorch", "--division", "default,tuned"])
+    assert [(x.framework.name, x.division, x.status) for x in asked.entries] == [
+        ("numpy", "default", "ok"),
+        ("pytorch", "default", "ok"),
+        ("numpy", "tuned", "skipped"),
+        ("pytorch", "tuned", "ok"),
+    ]
+
+
+def test_a_variable_reaches_the_framework_and_the_line_that_repeats_it(
+    command: Callable[..., Ran], tmp_path: Path
+) -> None:
+    assert command("--frameworks", "numpy", "--runs", "1", "--set", "OMP_WAIT_POLICY=active").code == 0
+    (result,) = store.read(tmp_path / "run.jsonl").results
+    assert result.identity is not None and result.identity["variables"]["OMP_WAIT_POLICY"] == "active"
+    assert result.repeat.endswith(" --set OMP_WAIT_POLICY=active")
 
 
 def test_what_does_other_work_has_no_time(command: Callable[..., Ran], tmp_path: Path) -> None:
@@ -125,14 +179,14 @@ def test_what_a_step_sleeps_is_in_its_time(command: Callable[..., Ran], tmp_path
 def test_where_the_system_tells_no_queueing_steps_are_timed_by_the_wall(
     command: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = turns.begin
+    begun = groups.begin
 
     def begin(plan: Plan, entry: Entry, *rest: Any) -> Any:
         process = begun(plan, entry, *rest)
         entry.identity["run_delay"] = False
         return process
 
-    monkeypatch.setattr(turns, "begin", begin)
+    monkeypatch.setattr(groups, "begin", begin)
     command("--frameworks", "numpy", "--runs", "1")
     (result,) = store.read(tmp_path / "run.jsonl").results
     assert result.clock == "wall" and not result.wall_samples
@@ -260,7 +314,8 @@ def test_a_generation_cut_short_is_compared_with_nothing() -> None:
     a, b = entry(), entry()
     for made in (a, b):
         made.blocks = [(g, i, STEP) for g, n in ((0, 3), (1, 8), (2, stats.FEWEST)) for i in range(n)]
-    assert [len(group) for group in results._ratios(a, b)] == [8, stats.FEWEST]
+    found = ratios.compare([results._by_round(x) for x in (a, b)], 1, 0, 0.01)
+    assert found.generations == 2 and found.judged.rounds == 8 + stats.FEWEST
 
 
 @pytest.mark.parametrize("block", [{"cpu": 1.0}, {}, {name: x for name, x in STEP.items() if name != "wall"}])

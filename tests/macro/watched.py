@@ -9,7 +9,7 @@ from macro.explaining.rows import Row, rows
 from macro.frameworks import find
 from macro.networks.base import chain
 from macro.processes.job import Setting
-from macro.timing.turns import Entry
+from macro.timing.entry import Entry
 from macro.watching.perf import Sample
 from macro.watching.recording import Watched
 from macro.watching.watch import Side

@@ -3,68 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
 from reports import attribution
-from reports.explanation import Agreement, Bar, Cell, Explanation
+from reports.explanation import Bar, Explanation
 from reports.figures import waterfall
 from reports.record import Note, Run
 from tests.reports.made import SWEEP, one, readable, run, words
+from tests.reports.made_gap import CELLS, cell, told
 
 HOSTILE = ("/home/ü/my $k$_1.py:漢字", "x" * 150)
-
-
-def cell(row: str, column: str, a: float, b: float, sure: bool = True) -> Cell:
-    return Cell(row, column, a, b, a - b - 1e-3, a - b + 1e-3, None, None, {}, {}, (row,), sure)
-
-
-CELLS = [
-    cell("fc1 forward", "gemm", 0.100, 0.240),
-    cell("fc1 wgrad", "OS memory", 0.0, 0.030),
-    cell("fc1 activation", "element-wise", 0.020, 0.010, sure=False),
-]
 
 
 def by_cause(*sure: str) -> dict[str, tuple[Bar, ...]]:
     """Of CELLS; certain are those named."""
     return {"cause": tuple(Bar(x.column, x.a, x.b, x.low, x.high, x.column in sure) for x in CELLS)}
-
-
-def told(cells: list[Cell] = CELLS, **changes: Any) -> Explanation:
-    """300 ms against 480 ms, of which 20 ms are in no cell."""
-    causes: dict[str, float] = {}
-    for x in cells:
-        causes[x.column] = causes.get(x.column, 0.0) + x.gap
-    bars = sorted(causes.items(), key=lambda bar: -abs(bar[1]))
-    made = Explanation(
-        network="net",
-        batch=8,
-        phase="step",
-        threads=1,
-        clock="processor and waiting",
-        runs=1,
-        seconds=3.0,
-        a="numpy",
-        b="pytorch",
-        step={"a": 0.3, "b": 0.48},
-        gap=-0.18,
-        interval=(-0.19, -0.17),
-        resolution=0.01,
-        cells=tuple(cells),
-        residual={"a": 0.3 - sum(x.a for x in cells), "b": 0.48 - sum(x.b for x in cells)},
-        closure={"a": {}, "b": {}},
-        levels={"a": {}, "b": {}},
-        agreement=tuple(Agreement("a", "x", 1.0, 1.0, 0.1, x) for x in ("agree", "disagree", "one witness")),
-        waterfall={"cause": tuple(bars)},
-        faults={},
-        system={},
-        conditions=("1 process of each",),
-    )
-    return replace(made, **changes)
 
 
 def noted(*explanations: Explanation) -> Run:

@@ -12,7 +12,7 @@ from macro.equality.proof import Verdict
 from macro.frameworks import find
 from macro.networks.base import Network, chain
 from macro.processes.job import Setting
-from macro.timing.turns import Entry, Plan
+from macro.timing.entry import Entry, Plan
 from tests.simulated import frameworks
 
 TINY = chain("tiny", "a test", 4, (6, 5, 3), rate=0.1, momentum=0.5)

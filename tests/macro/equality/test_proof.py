@@ -15,7 +15,7 @@ import pytest
 
 from kernels.errors import UsageError
 from macro import command
-from macro.equality import proof
+from macro.equality import proof, timed
 from macro.equality.answer import Answer
 from macro.frameworks import Framework, find
 from macro.networks.base import Network, chain
@@ -76,9 +76,10 @@ def test_the_reference_is_summed_in_other_orders_once(tmp_path: Path, monkeypatc
         return ask(framework, *more)
 
     monkeypatch.setattr(proof, "ask", counted)
+    monkeypatch.setattr(timed, "ask", counted)
     found = [proof.reference(SMALL, 16, tmp_path)[1] for _ in range(2)]
     assert found[0] == found[1] and len(found[0]) > 10
-    moved = [{"moved": proof.MOVED, "seed": seed} for seed in proof.SEEDS]
+    moved: list[dict[str, Any]] = [{}] * len(timed.SEEDS)
     assert asked == [{}, {"shares": proof.COARSE}, {"order": "reversed"}, {"order": "shuffled"}, *moved, {}]
     proof.reference(SMALL, 8, tmp_path)  # other work, other bounds
     assert len(asked) == 15
@@ -152,12 +153,22 @@ def test_a_step_that_goes_another_way_where_weights_are_off_is_within_the_bound(
     """Rounding decides on which side of zero a number lies: no order of sums here does, one set of weights does."""
     import numpy as np
 
-    def answer(framework: Framework, network: Network, batch: int, setting: Setting, folder: Path) -> Answer:
-        other = setting.knobs.get("seed") == 2
+    def answer(
+        framework: Framework, network: Network, batch: int, setting: Setting, folder: Path, counts: Any = (1, 10)
+    ) -> Answer:
+        other = folder.name == "moved-2"
         arrays = {"after10.fc1.weight": np.ones(4, np.float32) * np.float32(1.001 if other else 1)}
-        return Answer("numpy", {}, {}, (1.0, 1.0, 1.002 if other else 1.0), arrays)
+        return Answer("numpy", {}, {"parameters": {}}, (1.0, 1.0, 1.002 if other else 1.0), arrays)
 
     monkeypatch.setattr(proof, "ask", answer)
+    monkeypatch.setattr(timed, "ask", answer)
     bounds = proof._bounds(answer(find("numpy"), SMALL, 16, Setting(), tmp_path), SMALL, 16, tmp_path)
-    assert bounds["after10.fc1.weight"] == pytest.approx(proof.TWICE * 0.001, rel=1e-3)
-    assert bounds["loss"] == pytest.approx(proof.TWICE * 0.002, rel=1e-3)
+    assert bounds["after10.fc1.weight"] == pytest.approx(timed.TWICE * 0.001, rel=1e-3)
+    assert bounds["loss"] == pytest.approx(timed.TWICE * 0.002, rel=1e-3)
+
+
+def test_what_rounding_does_to_one_layer_it_may_do_to_another() -> None:
+    off_by = {"gradient.a.weight": 1e-3, "gradient.b.weight": 1e-6, "gradient.c.weight": 1e-4, "after1.a.weight": 9.0}
+    parameters = {"a.weight": 1, "b.weight": 1, "c.weight": 1}
+    assert timed.usual("gradient.b.weight", off_by, parameters) == 1e-4
+    assert timed.usual("gradient.norm.mean", off_by, parameters) == 0.0

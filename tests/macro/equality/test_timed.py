@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def test_both_batches_are_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     verdict = proven(frameworks, monkeypatch, tmp_path)
     assert verdict.equal and verdict.proof.startswith("against NumPy at batch 2; at batch 16 against pytorch")
     assert [x for x in frameworks.asked if x[0] != "numpy"] == [
-        ("pytorch", 16, (1,)),
+        *[("pytorch", 16, (1,))] * (1 + len(timed.SEEDS)),
         ("jax", 2, (1, 10)),
         ("jax", 16, (1,)),
     ]
@@ -84,6 +85,23 @@ def test_what_differs_at_one_batch_alone_is_found(
     monkeypatch.setattr(proof.defects, "name", lambda *given: None)
     verdict = proven(Frameworks(array, 0.01, at), monkeypatch, tmp_path)
     assert not verdict.equal and str(verdict.why).startswith(why)
+
+
+def test_the_norms_of_gradients_may_be_off_as_pytorch_s_own_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where its weights are a little off: here one of the folders of such weights gives another gradient of a layer."""
+    frameworks = Frameworks("gradient.fc1.weight", 0.01)
+    asked = frameworks.ask
+
+    def ask(framework: Framework, network: Network, batch: int, *rest: Any) -> Answer:
+        answer = asked(framework, network, batch, *rest)
+        if framework.name == "pytorch" and rest[1].name == "moved-2":
+            return replace(answer, arrays={**answer.arrays, "gradient.fc1.weight": np.full(30, 1.002, np.float32)})
+        return answer
+
+    monkeypatch.setattr(frameworks, "ask", ask)
+    assert proven(frameworks, monkeypatch, tmp_path).equal
 
 
 def test_without_pytorch_the_small_batch_alone_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from macro.frameworks import find
 from macro.networks import find as network
 from macro.processes.job import Setting
-from macro.timing.turns import Entry, Plan
+from macro.timing.entry import Entry, Plan
 from macro.watching.perf import parsed
 from macro.watching.recording import Watched
 from macro.watching.watch import Side

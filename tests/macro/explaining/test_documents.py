@@ -17,7 +17,7 @@ import pytest
 from kernels.ops.gemm.problem import Gemm
 from macro.explaining import document
 from macro.explaining import repeat as repeating
-from macro.timing.turns import Plan
+from macro.timing.entry import Plan
 from macro.watching import perf
 from macro.watching.watch import Side
 from reports import attribution

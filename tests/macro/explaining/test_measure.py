@@ -10,7 +10,7 @@ import pytest
 
 from kernels.errors import LaunchError, SuiteError, UsageError
 from macro.explaining import document, measure
-from macro.timing.turns import FEWEST, Plan
+from macro.timing.entry import FEWEST, Plan
 from macro.watching import watch
 from macro.watching.recording import Round, Watched
 from macro.watching.watch import Side

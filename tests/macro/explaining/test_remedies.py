@@ -98,7 +98,7 @@ def test_a_fused_optimizer_is_no_advice_for_a_framework_without_one() -> None:
 
 @pytest.mark.parametrize("remedy", REMEDIES, ids=lambda one: one.name)
 def test_each_command_is_one_of_the_suite(remedy: Remedy) -> None:
-    words = shlex.split(remedy.command.format(net="fcn-r", framework="numpy"))
+    words = shlex.split(remedy.command.format(net="fcn-r", framework="pytorch"))
     _, _, module, *rest = words[words.index("python") :]
     if module == "macro":
         import_module(f"macro.{rest[0]}").request(rest[1:])

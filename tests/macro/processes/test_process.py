@@ -16,8 +16,8 @@ from macro.processes import job as job_files
 from macro.processes import process as framework_process
 from macro.processes.job import Setting
 from macro.processes.process import Process
-from macro.timing import turns
-from macro.timing.turns import Entry, Plan
+from macro.timing import groups, turns
+from macro.timing.entry import FEWEST, Entry, Plan
 from micro.worker import json_child
 from tests.simulated import frameworks
 
@@ -29,7 +29,8 @@ def _short(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> None:
     monkeypatch.setattr(framework_process, "START", 3.0)
     monkeypatch.setattr(json_child, "CLOSE", 0.5)
     monkeypatch.setattr(turns, "HANGS", 3.0)
-    monkeypatch.setattr(turns, "BLOCK", 0.001)
+    monkeypatch.setattr(groups, "HANGS", 0.6)
+    monkeypatch.setattr(groups, "BLOCK", 0.001)
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_a_sick_one_costs_itself_alone(folder: Path, where: str, fault: str) -> 
     take(entries, folder)
     sick, well = entries
     assert sick.status == "failed" and TOLD[fault] in (sick.reason or ""), sick.reason
-    assert well.status == "ok" and len(well.blocks) >= turns.FEWEST
+    assert well.status == "ok" and len(well.blocks) >= FEWEST
 
 
 def test_a_budget_that_six_rounds_overrun_is_said(folder: Path) -> None:

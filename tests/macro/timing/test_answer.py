@@ -8,7 +8,7 @@ from dataclasses import replace
 from macro.explain import request
 from macro.networks.base import chain
 from macro.timing.answer import sentences
-from macro.timing.turns import Plan
+from macro.timing.entry import Plan
 from reports.record import Contest, Result, Run, Seconds
 from tests.reports.made import case, run
 
@@ -50,7 +50,7 @@ def test_what_is_below_is_said_and_whether_for_certain() -> None:
 
 def test_of_few_rounds_there_is_no_interval() -> None:
     _, pytorch, _, below = said(step("kernels-only", 0.10, rounds=3), step("pytorch", 0.08, rounds=3))
-    assert ", 0.80 times kernels-only, no interval; " in pytorch
+    assert pytorch.endswith(", 0.80 times kernels-only, no interval.")
     assert "0.80 times kernels-only, no interval, which may be chance: " in below
 
 

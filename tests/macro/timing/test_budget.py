@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from macro.timing.turns import Plan, over_budget
+from macro.timing.entry import Plan
+from macro.timing.turns import over_budget
 
 NETWORK: Any = SimpleNamespace(name="small")
 

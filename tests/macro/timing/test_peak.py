@@ -10,7 +10,7 @@ import pytest
 from kernels.ops.fma import Fma
 from kernels.ops.fma.fastest import peak_of
 from macro.networks.base import chain
-from macro.timing import peak, results, turns
+from macro.timing import groups, peak, results, turns
 from macro.timing.peak import FEWEST, LONGEST, MOST, SHORTEST, STEPS, TOGETHER, UNIT, Peak
 
 RATE = 100e9  # FLOP/s of a thread
@@ -103,7 +103,7 @@ def test_a_product_has_its_share_of_the_fastest_step() -> None:
     slower.blocks[0][2]["wall"] = 1.0
     assert turns._product(plan, [entry(1), slower]) == pytest.approx(0.04 / 5)
     fresh = turns.Entry(None, None, count=4)  # type: ignore[arg-type]
-    assert turns._product(plan, [fresh]) == pytest.approx(turns.BLOCK / 4 / 5)
+    assert turns._product(plan, [fresh]) == pytest.approx(groups.BLOCK / 4 / 5)
     assert turns._product(plan, []) == 0.0
 
 

@@ -12,7 +12,7 @@ from macro.frameworks import Framework, find
 from macro.networks.base import chain
 from macro.processes import job
 from macro.processes.job import Setting
-from macro.timing.turns import Entry, Plan, begin
+from macro.timing.entry import Entry, Plan, begin
 from macro.watching import library_log
 from tests.simulated import frameworks
 

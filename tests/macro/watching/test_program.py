@@ -11,7 +11,7 @@ from typing import IO, Any
 import pytest
 
 from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError
-from macro.timing.turns import FEWEST
+from macro.timing.entry import FEWEST
 from macro.watching import perf, program
 from macro.watching.ends import Ended
 from macro.watching.program import TRIES, Look, watch

@@ -10,8 +10,8 @@ import pytest
 
 from kernels.errors import UsageError
 from macro.networks.base import chain
+from macro.timing.entry import FEWEST, Plan
 from macro.timing.resume import left, spent
-from macro.timing.turns import FEWEST, Plan
 from macro.watching import recording, resume
 from macro.watching.packed import Packed, packed, unpacked
 from macro.watching.perf import Sample, Seen, Switch

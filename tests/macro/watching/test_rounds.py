@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from macro.timing.turns import FEWEST
+from macro.timing.entry import FEWEST
 from macro.watching import rounds
 from macro.watching.rounds import SPARE, Turn, in_turns
 

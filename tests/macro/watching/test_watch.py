@@ -9,7 +9,7 @@ import pytest
 
 from macro.frameworks import find
 from macro.processes.job import Setting
-from macro.timing.turns import Entry, Plan
+from macro.timing.entry import Entry, Plan
 from macro.watching.watch import TRIES, Look
 from tests.macro.watched import NET
 

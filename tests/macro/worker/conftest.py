@@ -24,7 +24,7 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def with_torch(beside: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """PyTorch too, with gradients: kernels of this suite, in other tests of this process, switch them off."""
+    """PyTorch too, with gradients."""
     torch = pytest.importorskip("torch", reason="no torch: pip install torch")
     monkeypatch.setenv("KINETO_LOG_LEVEL", "6")
     with torch.enable_grad():

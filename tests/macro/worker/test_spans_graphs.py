@@ -42,6 +42,26 @@ def test_pieces_that_nothing_names_are_of_what_alone_uses_them() -> None:
     assert told["moved"] == (["conv1 update"], "update")
 
 
+@pytest.mark.parametrize(
+    ("opcodes", "kind"),
+    [
+        (["convolution"], "convolution"),
+        (["pad"], "convolution"),
+        (["transpose"], "convolution"),
+        (["add", "convolution"], "convolution"),
+        (["add"], "element-wise"),
+        (["exponential", "add", "multiply"], "element-wise"),
+        (["reduce"], "reduction"),
+        (["copy"], "copy"),
+    ],
+)
+def test_what_convolves_nothing_is_no_convolution(opcodes: list[str], kind: str) -> None:
+    """Its bias, or what somebody added to the layer."""
+    import hlo
+
+    assert hlo.column(["conv1 forward"], opcodes, {"conv1": "convolution"}) == kind
+
+
 def test_gradients_of_a_convolution_by_what_they_are_as_large_as() -> None:
     import hlo
 

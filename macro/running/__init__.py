@@ -1,0 +1,1 @@
+"""What commands that time frameworks have in common."""

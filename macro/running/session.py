@@ -1,0 +1,88 @@
+"""Contests of frameworks into a run file: equal work first, then steps in turns; what a stopped run has kept."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernels.errors import UsageError
+from macro.timing.entry import Entry, Plan
+from micro.planning.options import Outputs
+
+if TYPE_CHECKING:
+    from macro.timing.resume import Round
+    from reports.store import RunFile
+
+
+def kept(name: str, outputs: Outputs, planned: Sequence[str], measure: Callable[[RunFile], None]) -> int:
+    """Open what the command writes, measure, report. `name`: of the command. The exit code: 1 where a framework failed
+    or does other work; where it is stopped, what says by what."""
+    from kernels.devices import open_device
+    from micro.command import environment as machine
+    from micro.command.outputs import open_outputs, say
+    from micro.command.session import open_run_file
+
+    with ExitStack() as stack:
+        streams = open_outputs(outputs, stack)
+        environment = machine.environment([open_device("cpu")], machine.command_line())
+        file = open_run_file(outputs.output, environment, outputs.resume, planned)
+        stack.callback(file.close)
+        stopped = 0
+        try:
+            measure(file)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            stopped = 130 if isinstance(stop, KeyboardInterrupt) else int(str(stop.code))
+            print(f"macro {name}: {_interrupted(file)}", file=sys.stderr)
+        failed = say(file.run, outputs, streams) if file.run.contests or not stopped else 0
+    return stopped or failed or int(any(r.status in ("wrong", "failed") for r in file.run.results))
+
+
+def _interrupted(file: RunFile) -> str:
+    """What a stopped run has kept, and how one goes on."""
+    from macro.timing.resume import TOPIC
+
+    rounds = sum(note.topic == TOPIC for note in file.run.notes)
+    there = f"they are in {file.path}, --resume goes on" if file.path else "-o FILE would have kept them"
+    return f"interrupted; {rounds} rounds had ended: {there}"
+
+
+def contest(
+    plan: Plan, entries: Sequence[Entry], division: str, margin: float, file: RunFile, say: Callable[[str], None]
+) -> None:
+    """Prove, take turns, write the contest down; what stands in the file already is left, or gone on with."""
+    from macro.equality import gate
+    from macro.timing import results, resume, turns
+    from reports import next_run
+
+    about = results.contest_name(plan, division)
+    named = {results.name(plan, entry): entry for entry in entries}
+    taken = resume.rounds(file.run, about)
+    if _done(about, list(named), taken, file):
+        return
+    began, before = time.monotonic(), resume.spent(taken)
+    with tempfile.TemporaryDirectory(prefix="kernelgap-macro-") as name:
+        folder = Path(name)
+        seconds = gate.refuse_unequal(plan, entries, folder, say)
+        resume.restore(named, taken)
+        keep = partial(resume.keep, file, about, named)
+        seconds["measuring"] = before + turns.take(resume.left(plan, taken), entries, folder, say, keep)
+    seconds["wall"] = before + time.monotonic() - began
+    record = results.contest(plan, entries, division, margin, seconds)
+    file.append(next_run.foreseen(record, next_run.spreads(file.run.environment)))
+
+
+def _done(contest: str, names: list[str], taken: Sequence[Round], file: RunFile) -> bool:
+    """Whether the file holds it whole. Raises UsageError where it holds one of other frameworks."""
+    finished = [[r.name for r in c.results] for c in file.run.contests if c.contest == contest]
+    if any(held != names for held in [*finished, *(list(one.entries) for one in taken)]):
+        raise UsageError(
+            f"-o {file.path}: it holds {contest} of other frameworks, from `{file.run.environment.command}`: name "
+            "another file"
+        )
+    return bool(finished)

@@ -1,0 +1,162 @@
+"""A table of the literature, measured again: its networks and batches in every framework, beside what it said then."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kernels.errors import UsageError
+from macro import command
+from micro.planning.options import Outputs, add_outputs, outputs_of
+from micro.planning.request import TIME, number
+from reports.parser import OneLineParser
+
+if TYPE_CHECKING:
+    from macro.frameworks import Framework
+    from macro.tables.base import Table
+    from macro.timing.entry import Entry, Plan
+    from reports.store import RunFile
+
+MARGIN = 0.01
+RATE = 40e9  # FLOP/s of a thread, for a forecast
+START = 8.0  # seconds until a process has taken its first steps, for a forecast
+OWN = "own"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    options = OneLineParser("python -m macro table", description=__doc__, allow_abbrev=False)
+    options.add_argument("table", help="shi7: arXiv 1608.07249, table 7")
+    options.add_argument("--networks", default="all", metavar="NAMES", help="of the table, comma-separated (all)")
+    options.add_argument("--frameworks", default="all", metavar="NAMES", help="comma-separated (all)")
+    options.add_argument(
+        "--batches", default=OWN, choices=(OWN, "all"), help="own: the table's; all: its text's pictures' too (own)"
+    )
+    options.add_argument("--threads", metavar="N", help="those of the table that there are cores for")
+    options.add_argument(
+        "--budget", default="6m", metavar="TIME", help="time of measuring (6m); its fewest rounds count"
+    )
+    options.add_argument("--runs", type=int, default=2, metavar="N", help="generations of processes (2)")
+    add_outputs(options)
+    return options
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A plan, and who is timed in it."""
+
+    plan: Plan
+    entries: Sequence[Entry]
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes, proofs of equal work apart."""
+        from macro.timing.entry import FEWEST, WARM
+
+        plan = self.plan
+        steps = [plan.network.flops(plan.batch, plan.phase) / RATE / x.setting.threads for x in self.entries]
+        rounds = sum(max(2 * step, 0.2 + step) for step in steps) * FEWEST
+        starts = sum(START + (WARM + 1) * step for step in steps)
+        return plan.generations * (starts + max(rounds, plan.seconds / plan.generations))
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """What is measured of a table, in order."""
+
+    table: Table
+    cells: Sequence[Cells]
+    outputs: Outputs
+
+
+def request(argv: Sequence[str]) -> TableRequest:
+    """What the words of the command mean. Raises UsageError."""
+    from kernels.devices.cpu import cores
+    from macro import tables
+
+    words = parser().parse_args(argv)
+    table = tables.find(words.table)
+    known = [line.network for line in table.lines]
+    asked = known if words.networks == "all" else command.words(words.networks, "--networks", known)
+    if words.runs < 1:
+        raise UsageError(f"--runs {words.runs}: take 1 or more")
+    if words.resume and words.output is None:
+        raise UsageError("--resume: it needs a run file, -o FILE")
+    default = ",".join(str(count) for count in table.threads if count <= cores())
+    rows, counts = command.frameworks(words.frameworks), command.threads(words.threads or default)
+    wanted = [
+        (line.network, batch, phase)
+        for line in table.lines
+        if line.network in asked
+        for batch in (line.batches if words.batches == "all" else (line.batch,))
+        for phase in (("step", "forward", "gradient") if batch == line.batch else ("step",))
+    ]
+    about = number(words.budget, TIME, "--budget", "6m") / max(1, len(wanted)), words.runs
+    cells = [_cells(table, *one, rows, counts, about) for one in wanted]
+    return TableRequest(table, [one for one in cells if one.entries], outputs_of(vars(words)))
+
+
+def _cells(
+    table: Table,
+    network: str,
+    batch: int,
+    phase: str,
+    rows: Sequence[Framework],
+    counts: Sequence[int],
+    about: tuple[float, int],
+) -> Cells:
+    """Of passes by themselves, those frameworks alone that the table has them of."""
+    from macro.timing.entry import Entry, Plan
+
+    own = [row for row in rows if phase == "step" or row.name in table.passes]
+    settings = [
+        (row, command.setting(row, count, "default", "default")[0]) for count, row in itertools.product(counts, own)
+    ]
+    plan = Plan(command.network(network), batch, phase, *about, asked=network)
+    return Cells(plan, [Entry(row, setting) for row, setting in settings])
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code; 1 where a framework failed or does other work; where it is stopped, what says by what."""
+    from macro.running import session
+    from macro.timing.results import contest_name
+
+    asked = request(argv)
+    planned = [contest_name(one.plan, "default") for one in asked.cells]
+    return session.kept("table", asked.outputs, planned, partial(_measure, asked))
+
+
+def _measure(asked: TableRequest, file: RunFile) -> None:
+    """Cell after cell; then the table, of what there is."""
+    from dataclasses import replace
+
+    from kernels.devices.cpu import cores
+    from macro.running import session
+    from macro.tables import _text
+    from macro.timing.results import contest_name
+    from reports import explained
+    from reports.record import Note
+
+    seed, ended = int(file.run.environment.state["seed"]), {contest.contest for contest in file.run.contests}
+    say = partial(command.say, asked.outputs.quiet)
+    left = [one for one in asked.cells if contest_name(one.plan, "default") not in ended]
+    for i, one in enumerate(left):
+        about = sum(other.seconds for other in left[i:])
+        say(
+            f"{one.plan.network.name}, batch {one.plan.batch}, {one.plan.phase}: {i + 1} of {len(left)}; about "
+            f"{about / 60:.0f} minutes are left, and proofs of equal work that there are none of yet"
+        )
+        plan = replace(one.plan, seed=seed)
+        session.contest(plan, one.entries, "default", MARGIN, file, say)
+    told = _text.text(asked.table, file.run, cores())
+    if told not in [note.data.get("text") for note in file.run.notes]:
+        file.append(Note(explained.TABLE, {"table": asked.table.name, "text": told}))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,125 @@
+"""A table of the literature as it was measured here, beside what it said then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from macro import networks
+from macro.networks.layer import PHASES
+from macro.tables.base import Line, Table
+from macro.timing import ratios
+from reports import units
+from reports.attribution import aligned
+from reports.record import Result, Run
+
+BASE = "pytorch"  # of ratios
+NOT_ASKED = "–"
+
+
+def text(table: Table, run: Run, cores: int) -> str:
+    """All lines of it that the run holds anything of, a batch at a time."""
+    steps = [x for x in run.results if x.op == "step" and x.role == "measured"]
+    blocks = [f"{table.source}, measured again. Then: {table.hardware}; {', '.join(table.devices)}; {table.figures}."]
+    for line in table.lines:
+        own = [x for x in steps if x.problem["network"] == networks.find(line.network).name]
+        for batch in sorted({int(str(x.problem["batch"])) for x in own}):
+            blocks.append("\n".join(_line(table, line, batch, [x for x in own if x.problem["batch"] == batch], cores)))
+    return "\n\n".join(blocks)
+
+
+def _line(table: Table, line: Line, batch: int, own: Sequence[Result], cores: int) -> Iterator[str]:
+    net = networks.find(line.network)
+    flops = units.scaled(net.flops(batch), "FLOP")
+    yield f"{line.name}, batch {batch}: {net.parameters:,} parameters, {flops} a step; seconds of a step"
+    threads = sorted({x.threads for x in own})
+    variants = list(dict.fromkeys(x.variant for x in own))
+    by_cell = {(x.variant, x.threads, str(x.problem["phase"])): x for x in own}
+    reasons: dict[str, list[str]] = {}
+    rows = [_row(variant, threads, by_cell, own, reasons) for variant in variants]
+    head = ["framework", *(word for count in threads for word in (_counted(count), f"over {BASE}"))]
+    head += [f"{phase}, {_counted(count)}" for phase in PHASES[:2] for count in threads]
+    yield from aligned([*head, "samples/s", "of peak", "memory"], rows, left=1)
+    for reason, who in reasons.items():
+        yield f"Empty, {', '.join(who)}: {reason}"
+    yield from _not_here(table, threads, cores)
+    yield from _then(
+        table, line, batch, [by_cell[x, threads[-1], "step"] for x in variants if (x, threads[-1], "step") in by_cell]
+    )
+
+
+def _counted(threads: int) -> str:
+    return units.counted(threads, "thread")
+
+
+def _row(
+    variant: str,
+    threads: Sequence[int],
+    by_cell: Mapping[tuple[str, int, str], Result],
+    own: Sequence[Result],
+    reasons: dict[str, list[str]],
+) -> list[str]:
+    """A framework's cells; why one is empty goes to `reasons`."""
+    cells = [variant]
+    for count in threads:
+        cells += _step(variant, count, by_cell, own, reasons)
+    for phase in PHASES[:2]:
+        cells += [_time(by_cell.get((variant, count, phase))) for count in threads]
+    last = by_cell.get((variant, threads[-1], "step"))
+    if last is None or last.seconds is None:
+        return [*cells, NOT_ASKED, NOT_ASKED, NOT_ASKED]
+    seen, samples = last.step or {}, float(str(last.problem["batch"])) / last.seconds.median
+    peak = units.scaled(seen["peak"], "B") if "peak" in seen else NOT_ASKED
+    return [*cells, f"{samples:.3g}", units.percent(last.percent_of_ceiling), peak]
+
+
+def _step(
+    variant: str,
+    threads: int,
+    by_cell: Mapping[tuple[str, int, str], Result],
+    own: Sequence[Result],
+    reasons: dict[str, list[str]],
+) -> list[str]:
+    """The time of a step, and over PyTorch's."""
+    cell, base = by_cell.get((variant, threads, "step")), by_cell.get((BASE, threads, "step"))
+    if cell is None:
+        return [NOT_ASKED, NOT_ASKED]
+    if cell.seconds is None:
+        who = reasons.setdefault(cell.reason or cell.status, [])
+        who += [variant] * (variant not in who)
+        return [cell.status, ""]
+    if base is None or base is cell or base.seconds is None:
+        return [_time(cell), "1" if base is cell else NOT_ASKED]
+    ratio, through = ratios.over(cell, base, [x for x in own if x.seconds])
+    if ratio is None:
+        return [_time(cell), f"{cell.seconds.median / base.seconds.median:.2f}"]
+    return [_time(cell), units.ratio(ratio.center, ratio.low, ratio.high) + "*" * bool(through)]
+
+
+def _time(cell: Result | None) -> str:
+    if cell is None:
+        return NOT_ASKED
+    return cell.status if cell.seconds is None else f"{cell.seconds.median:.3g}"
+
+
+def _not_here(table: Table, threads: Sequence[int], cores: int) -> Iterator[str]:
+    """Columns of then that have no cells."""
+    more = [count for count in table.threads if count > cores]
+    few = [count for count in table.threads if count <= cores and count not in threads]
+    if more:
+        yield f"Empty, {', '.join(map(str, more))} threads: this process may use {units.counted(cores, 'core')}"
+    if few:
+        yield f"Empty, {', '.join(map(str, few))} threads: not asked"
+    yield f"Empty, {', '.join(table.devices)}: whole networks run on processors here"
+
+
+def _then(table: Table, line: Line, batch: int, timed: Sequence[Result]) -> Iterator[str]:
+    """Orders and figures of then, and what they were of; the order of those of its tools that are still there."""
+    of = "" if batch == line.batch else f", at batch {line.batch}"
+    yield f"Then, fastest first{of}: {line.order}"
+    now = sorted((x for x in timed if x.variant in table.rows and x.seconds), key=lambda x: x.seconds.median)  # type: ignore[union-attr]
+    if now:
+        yield f"Now, of those: {' > '.join(table.rows[x.variant] for x in now)} (medians; {_counted(now[0].threads)})"
+    for seen in line.seen:
+        figures = ", ".join(f"{tool} {seconds:g}" for tool, seconds in seen.seconds.items())
+        yield f"Seconds then: {figures} ({seen.where}; {seen.source})"
+    yield from (f"Never like for like: {why}" for why in line.unlike)

@@ -1,0 +1,91 @@
+"""What takes turns: frameworks in their settings, in the phase of a network that is asked for."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernels.errors import KernelError, SuiteError
+from macro.frameworks import Framework
+from macro.networks.base import Network
+from macro.processes import job as job_files
+from macro.processes.job import Setting
+from macro.processes.process import Process
+
+FEWEST = 6  # rounds of a generation
+WARM = 2  # steps before the first block
+HANGS = 60.0  # seconds a block may take at least
+
+
+@dataclass
+class Entry:
+    """One framework in one setting, and what came of it. A row of `blocks` is a round of a generation. `peak`: bytes
+    that its process had in memory at most, after its first steps."""
+
+    framework: Framework
+    setting: Setting
+    division: str = "default"
+    identity: dict[str, Any] = field(default_factory=dict)
+    built: dict[str, Any] = field(default_factory=dict)
+    setup: list[float] = field(default_factory=list)
+    blocks: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)
+    status: str = "ok"
+    reason: str | None = None
+    process: Process | None = None
+    count: int = 1
+    peak: int = 0
+
+    def fresh(self) -> Entry:
+        """Of which nothing has come yet."""
+        return Entry(self.framework, self.setting, self.division, status=self.status, reason=self.reason)
+
+    def fail(self, error: SuiteError) -> None:
+        """Keep why; no process is left. A kernel's error is a failure, any other a reason to skip it."""
+        self.status = "failed" if isinstance(error, KernelError) else "skipped"
+        self.reason, self.process = str(error), None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run: a network's phase in several entries. `asked`: the network as a command names it."""
+
+    network: Network
+    batch: int
+    phase: str
+    seconds: float
+    generations: int
+    seed: int = 0
+    first: int = 0  # number of its first generation, in a run taken up again
+    ended: int = 0  # generations that had ended in it; one that was killed is not among them
+    asked: str = ""
+
+    def place(self, generation: int) -> str:
+        """Of a generation among all that a person asked for."""
+        return f"generation {generation - self.first + self.ended + 1} of {self.ended + self.generations}"
+
+    @property
+    def named(self) -> str:
+        """The network, as a word of a shell."""
+        return shlex.quote(self.asked or self.network.name)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A round that has ended: `number` of `generation`, whose rounds took `seconds` so far; whether it `ended` with
+    it."""
+
+    generation: int
+    number: int
+    seconds: float
+    ended: bool
+
+
+def begin(plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], folder: Path, stack: ExitStack) -> Process:
+    """Start an entry's process and wait until it is built; its identity goes to the entry. Raises SuiteError."""
+    job = job_files.write(entry.framework, plan.network, plan.batch, setting, files, folder)
+    process = stack.enter_context(Process(entry.framework, job, setting, job.with_suffix(".log")))
+    entry.identity, entry.built = process.expect("hello"), process.expect("built")
+    return process

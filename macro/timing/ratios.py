@@ -1,0 +1,59 @@
+"""Ratios of the times of steps, round by round; of what was never in memory together, through what was with both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from reports import stats
+from reports.record import Result
+
+Times: TypeAlias = Mapping[tuple[int, int], float]  # seconds of a step, by generation and round
+
+
+@dataclass(frozen=True)
+class Compared:
+    """`generations`: of processes that count; `through`: the index of the one between, if there is one."""
+
+    judged: stats.Judgment
+    generations: int
+    through: int | None = None
+
+
+def compare(times: Sequence[Times], contender: int, baseline: int, margin: float) -> Compared:
+    """Of one of these over another. Where they share no round, through the one that shares most with both."""
+    own = _logs(times[contender], times[baseline])
+    between = [i for i in range(len(times)) if i not in (contender, baseline)]
+    if own or not between or times[contender].keys() & times[baseline].keys():
+        return Compared(stats.nested(own, margin), len(own))
+    pairs = {i: (_logs(times[contender], times[i]), _logs(times[baseline], times[i])) for i in between}
+    best = max(pairs, key=lambda i: min(sum(map(len, groups)) for groups in pairs[i]))
+    over, under = pairs[best]
+    if not over or not under:
+        return Compared(stats.nested(own, margin), 0)
+    return Compared(stats.through(over, under, margin), min(len(over), len(under)), best)
+
+
+def over(result: Result, least: Result, timed: Sequence[Result]) -> tuple[stats.Interval | None, str]:
+    """How many times a step's time is another's of the same contest, None of too few rounds; ` through pytorch`, where
+    it is. `timed`: both and those that may lie between."""
+    order = [x for x in timed if x.contest == result.contest]
+    found = compare([_by_round(x) for x in order], order.index(result), order.index(least), 0.0)
+    return found.judged.shown, "" if found.through is None else f" through {order[found.through].variant}"
+
+
+def _by_round(result: Result) -> Times:
+    return dict(zip(zip(result.processes, result.rounds, strict=True), result.samples, strict=True))
+
+
+def _logs(contender: Times, baseline: Times) -> list[Any]:
+    """Logarithms of their ratio in each round, a generation at a time; one that a kill cut too short is left out."""
+    import numpy as np
+
+    rows: dict[int, list[float]] = {}
+    for generation, number in sorted(contender.keys() & baseline.keys()):
+        ratio = contender[generation, number] / baseline[generation, number]
+        rows.setdefault(generation, []).append(math.log(ratio))
+    return [np.array(row) for row in rows.values() if len(row) >= stats.FEWEST]

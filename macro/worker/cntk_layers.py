@@ -1,0 +1,82 @@
+"""The kinds of layers in CNTK, images C×H×W, as its users have them. It trains no batch normalization on a CPU.
+
+In the style of Python 3.6. A builder gives what is called with the outputs of the layers that it comes after, and what
+has the parameters W and b once it was called, or None.
+"""
+
+import layouts  # beside this file
+
+LOW = -3.4e38  # around images whose largest elements are wanted
+VARIABLES = {"weight": "W", "bias": "b"}
+
+
+def dense(cntk, told):
+    own = cntk.layers.Dense(told["outputs"], init=0.0)
+    return own, own
+
+
+def conv(cntk, told):
+    top, left, bottom, right = layouts.pads(told)
+    if told["dilation"] > 1:
+        raise NotImplementedError("there is no dilation of a convolution here: CNTK has none on a CPU")
+    own = cntk.layers.Convolution2D(
+        (told["kernel"],) * 2,
+        told["filters"],
+        strides=told["stride"],
+        pad=False,
+        bias=told["bias"],
+        dilation=told["dilation"],
+        groups=told["groups"],
+        init=0.0,
+    )
+    return (lambda x: own(_padded(cntk, x, ((top, bottom), (left, right)), 0.0))), own
+
+
+def pool(cntk, told):
+    largest, window, stride = told["mode"] == "max", told["window"], told["stride"]
+    kind = cntk.MAX_POOLING if largest else cntk.AVG_POOLING
+    if window == 0:
+        return (lambda x: cntk.pooling(x, kind, tuple(told["in"][0][1:]), strides=(1, 1), auto_padding=[False])), None
+    around, counts = layouts.around(told), layouts.counts(told)
+    scale, low = float(window * window) / counts[None], LOW if largest else 0.0
+
+    def pooled(x):
+        x = _padded(cntk, x, around, low)
+        y = cntk.pooling(x, kind, (window, window), strides=(stride, stride), auto_padding=[False])
+        return y if largest or (scale == 1).all() else y * cntk.constant(scale)
+
+    return pooled, None
+
+
+def add(cntk, told):
+    return (lambda a, b: a + b), None
+
+
+def concat(cntk, told):
+    return (lambda *given: cntk.splice(*given, axis=0)), None
+
+
+def flatten(cntk, told):
+    return (lambda x: cntk.reshape(x, (told["inputs"],))), None
+
+
+KINDS = {"dense": dense, "conv": conv, "pool": pool, "add": add, "concat": concat, "flatten": flatten}
+
+
+def _padded(cntk, x, around, value):
+    if not any(map(any, around)):
+        return x
+    return cntk.pad(x, [(0, 0)] + list(around), mode=cntk.ops.CONSTANT_PAD, constant_value=value)
+
+
+def network(cntk, layers, x):
+    """What gives logits of the input `x`, and the parameters by the suite's names."""
+    activations = {"sigmoid": cntk.sigmoid, "relu": cntk.relu}
+    values, own = {"input": x}, {}
+    for told in layers:
+        call, holder = KINDS[told["kind"]](cntk, told)
+        y = call(*[values[name] for name in told["after"]])
+        for name in told["parameters"]:
+            own["%s.%s" % (told["name"], name)] = getattr(holder, VARIABLES[name])
+        values[told["name"]] = y if told["activation"] == "none" else activations[told["activation"]](y)
+    return values[layers[-1]["name"]], own

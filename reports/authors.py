@@ -1,0 +1,65 @@
+"""A step of AlexNet-S in the form of the trace that the authors of arXiv 1608.07249 kept, with theirs beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reports.attribution import aligned
+from reports.explanation import Cell, Explanation
+
+NETWORK = "alexnet-s"
+THEIRS = "TensorFlow 0.11 on a GTX 980, batch 16: 55.2 ms of kernels a step; its images were trained too"
+FC6 = (1.37, 3.73)  # ms of its weights' gradient, and of their update
+
+
+def _dense(cell: Cell) -> bool:
+    return cell.row.startswith("fc")
+
+
+def _conv(cell: Cell) -> bool:
+    return cell.row.startswith("conv") and cell.column in ("convolution", "gemm", "packing")
+
+
+# Share of all kernels' time in the trace, and which cells are that here; a cell is of the first that takes it.
+ITEMS: tuple[tuple[str, float, Callable[[Cell], bool]], ...] = (
+    ("update", 0.100, lambda x: x.row.endswith(" update")),
+    ("layouts changed", 0.111, lambda x: x.row == "layout" or x.column == "layout reorder"),
+    ("gradient of the images", 0.037, lambda x: x.row.startswith("conv1 dgrad")),
+    ("conv2 by FFT", 0.121, lambda x: _conv(x) and any("fft" in (name or "").lower() for name in x.seen.values())),
+    ("convolutions", 0.329, _conv),
+    ("fc, gradients of weights", 0.035, lambda x: _dense(x) and "wgrad" in x.row),
+    ("fc, the other products", 0.111, lambda x: _dense(x) and x.row.endswith((" forward", " dgrad"))),
+    ("ReLU, bias, pooling", 0.066, lambda x: "activation" in x.row or "bias" in x.row or x.row.startswith("pool")),
+)
+REST = "the rest"
+
+
+def lines(explained: Explanation) -> list[str]:
+    """Shares of a step on both sides, beside theirs; none for another network or phase."""
+    if explained.network.partition(":")[0] != NETWORK or explained.phase != "step":
+        return []
+    shares = {name: [0.0, 0.0] for name in [*(name for name, _, _ in ITEMS), REST]}
+    for cell in explained.cells:
+        item = next((name for name, _, takes in ITEMS if takes(cell)), REST)
+        for i, side in enumerate("ab"):
+            shares[item][i] += cell.seconds(side) / explained.step[side]
+    for i in range(2):  # with what no cell has
+        shares[REST][i] = 1 - sum(own[i] for name, own in shares.items() if name != REST)
+    then = {name: share for name, share, _ in ITEMS}
+    then[REST] = 1 - sum(then.values())
+    rows = [[name, f"{then[name]:.1%}", *(f"{x:.1%}" for x in own)] for name, own in shares.items()]
+    table = aligned(["share of a step", "theirs", explained.a, explained.b], rows, left=1)
+    return [f"In the form of its authors' trace ({THEIRS}):", *table, _update(explained)]
+
+
+def _update(explained: Explanation) -> str:
+    """How dear the update of the largest layer is beside its gradient."""
+    words = [f"{FC6[1] / FC6[0]:.1f} times in theirs"]
+    for side, name in (("a", explained.a), ("b", explained.b)):
+        rows = {
+            role: sum(x.seconds(side) for x in explained.cells if x.row == f"fc6 {role}")
+            for role in ("wgrad", "update")
+        }
+        if all(rows.values()):
+            words.append(f"{rows['update'] / rows['wgrad']:.1f} times in {name}")
+    return f"The update of fc6 takes, of what the gradient of its weights takes: {', '.join(words)}."

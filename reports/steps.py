@@ -1,0 +1,50 @@
+"""Steps of frameworks as a table: their time, samples a second, and what they took of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports import flat, units
+from reports.record import Result, Run
+from reports.table import Table
+
+FACTS = ("network", "batch", "phase", "threads", "heap", "division")
+HEAD = ("time", "samples/s", "of FMA peak", "cores", "memory", "set-up", "faults", "system")
+FOOTNOTE = (
+    "samples/s: the batch over the median; cores: busy with it; memory: the most its process had; set-up: loading "
+    "packages and building the model; faults, system: page faults of a step, and its time in the operating system."
+)
+
+
+def steps(run: Run) -> Table | None:
+    """A row for each framework in each setting that was timed; facts that all share are in the title."""
+    timed = [x for x in run.results if x.op == "step" and x.role == "measured" and x.seconds]
+    if not timed:
+        return None
+    told = [_facts(x) for x in timed]
+    shared = [name for name in FACTS if len({facts[name] for facts in told}) == 1]
+    title = "Steps, " + ", ".join(f"{name} {told[0][name]}" for name in shared if told[0][name] != "default")
+    head = ("framework", *(name for name in FACTS if name not in shared), *HEAD)
+    return Table(title, head, tuple(_row(x, facts, shared) for x, facts in zip(timed, told, strict=True)), (FOOTNOTE,))
+
+
+def _facts(x: Result) -> dict[str, str]:
+    own = {"threads": x.threads, "heap": x.heap}
+    return {name: flat.plain(str(own.get(name, x.problem.get(name, "–")))) for name in FACTS}
+
+
+def _row(x: Result, facts: dict[str, str], shared: Sequence[str]) -> tuple[str, ...]:
+    assert x.seconds is not None
+    seen, samples = x.step or {}, float(x.problem.get("batch", 0)) / x.seconds.median
+    return (
+        flat.plain(x.variant),
+        *(facts[name] for name in FACTS if name not in shared),
+        units.seconds(x.seconds.median),
+        f"{samples:,.0f}" if samples >= 100 else f"{samples:.3g}",
+        units.percent(x.percent_of_ceiling),
+        f"{seen['utilization'] * x.threads:.2f}" if "utilization" in seen else "–",
+        units.scaled(seen["peak"], "B") if "peak" in seen else "–",
+        units.seconds(x.setup_seconds),
+        f"{seen['faults']:.0f}" if "faults" in seen else "–",
+        units.seconds(seen.get("system")),
+    )

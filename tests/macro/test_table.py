@@ -1,0 +1,150 @@
+"""A table of the literature: what is measured of it, what its text says, and that a stopped one goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kernels.devices.cpu import cores
+from kernels.errors import UsageError
+from macro import table as command
+from macro import tables
+from macro.networks.base import chain
+from macro.running import session
+from macro.tables.base import Line, Seen, Table
+from macro.timing import groups
+from reports import formats, store
+from reports.record import Run
+from tests.conftest import Ran
+
+SMALL = chain("small", "a test", 8, (12, 10, 9, 4), rate=0.1, momentum=0.5)
+
+
+def tiny(network: str) -> Table:
+    seen = Seen("a re-run", "a card", {"Torch": 0.026})
+    line = Line("Small", network, 8, (4, 8), "Torch > Theano", (seen,), ("two networks of one name",))
+    rows, passes = {"pytorch": "Torch", "numpy": "Theano"}, ("numpy",)
+    return Table(
+        "tiny", "a text, table 1", (1, 64), "a processor", ("a card",), "without numbers", rows, passes, (line,)
+    )
+
+
+@pytest.fixture
+def measured(
+    tmp_path: Path,
+    own_state: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    in_process: Callable[..., Ran],
+) -> Iterator[Callable[..., Ran]]:
+    """`measured("--runs", "1")`: of a table of one small network, into run.jsonl."""
+    monkeypatch.setattr(groups, "BLOCK", 0.001)
+    (tmp_path / "small.json").write_text(json.dumps(SMALL.data()))
+    monkeypatch.setattr(tables, "find", lambda name: tiny(str(tmp_path / "small.json")))
+    words = ["tiny", "--budget", "0.1s", "-q", "-o", str(tmp_path / "run.jsonl"), "--threads", "1", "--runs", "1"]
+    yield lambda *more: in_process(capsys, command.main, [*words, *more])
+
+
+def test_its_own_batch_has_passes_the_others_steps_alone(measured: Callable[..., Ran], tmp_path: Path) -> None:
+    told = measured("--frameworks", "numpy,kernels-only", "--batches", "all")
+    assert told.code == 0
+    read = store.read(tmp_path / "run.jsonl")
+    assert [(r.problem["batch"], r.problem["phase"], r.variant) for r in read.results] == [
+        (4, "step", "numpy"),
+        (4, "step", "kernels-only"),
+        (8, "step", "numpy"),
+        (8, "step", "kernels-only"),
+        (8, "forward", "numpy"),
+        (8, "gradient", "numpy"),
+    ]
+
+
+def test_its_text_has_what_was_said_then_beside(measured: Callable[..., Ran], tmp_path: Path) -> None:
+    missing = tmp_path / "missing.py"
+    missing.write_text('ROWS = {"missing": {}}\nRECIPE = {}\n\n\ndef available():\n    return "it lacks a library"\n')
+    told = measured("--frameworks", f"numpy,{missing}").out
+    assert told.startswith("a text, table 1, measured again. Then: a processor; a card; without numbers.")
+    for line in (
+        "Small, batch 8: 269 parameters",
+        f"Empty, {missing}: it lacks a library",
+        f"Empty, 64 threads: this process may use {cores()} core",
+        "Empty, a card: whole networks run on processors here",
+        "Then, fastest first: Torch > Theano",
+        "Now, of those: Theano (medians; 1 thread)",
+        "Seconds then: Torch 0.026 (a card; a re-run)",
+        "Never like for like: two networks of one name",
+    ):
+        assert line in told
+    assert "Ratios of time" not in told
+
+
+def test_it_goes_on_where_it_was_stopped(
+    measured: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contest, done = session.contest, list[str]()
+
+    def counted(plan: command.Plan, *rest: object) -> None:  # type: ignore[name-defined]
+        done.append(plan.phase)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        contest(plan, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(session, "contest", counted)
+    told = measured("--frameworks", "numpy")
+    assert told.code == 130 and "--resume goes on" in told.err
+    assert measured("--frameworks", "numpy", "--resume").code == 0
+    assert done == ["step", "forward", "forward", "gradient"]
+    read = store.read(tmp_path / "run.jsonl")
+    assert [r.problem["phase"] for r in read.results] == ["step", "forward", "gradient"]
+    assert measured("--frameworks", "numpy", "--resume").code == 0
+    assert len(store.read(tmp_path / "run.jsonl").notes) == len(read.notes)
+
+
+def test_a_document_has_it_too(measured: Callable[..., Ran], tmp_path: Path) -> None:
+    measured("--frameworks", "numpy")
+    run: Run = store.read(tmp_path / "run.jsonl")
+    with (tmp_path / "table.md").open("w") as stream:
+        formats.write("markdown", run, stream)
+    assert "Then, fastest first: Torch > Theano" in (tmp_path / "table.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            ("shi7", "--networks", "lenet"),
+            "--networks lenet: there are fcn-s, alexnet-s, resnet-50, fcn-r, alexnet-r, ",
+        ),
+        (("shi7", "--runs", "0"), "--runs 0: take 1 or more"),
+        (("shi7", "--resume"), "--resume: it needs a run file, -o FILE"),
+        (("shi8",), "table shi8: did you mean shi7?"),
+        (("base",), "table base: there are shi7"),
+    ],
+)
+def test_what_makes_no_sense_is_a_line(words: tuple[str, ...], line: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        command.request(words)
+    assert str(caught.value).startswith(line)
+
+
+def test_of_the_first_text_all_rows_have_steps_and_three_have_passes() -> None:
+    asked = command.request(["shi7"])
+    assert [x.plan.network.name for x in asked.cells[::3]] == [line.network for line in asked.table.lines]
+    assert [x.plan.batch for x in asked.cells[::3]] == [64, 16, 16, 1024, 1024, 128]
+    counts = [count for count in asked.table.threads if count <= cores()]
+    steps, *passes = asked.cells[:3]
+    assert len(steps.entries) == 13 * len(counts) and steps.plan.phase == "step"
+    assert [x.plan.phase for x in passes] == ["forward", "gradient"]
+    assert {x.framework.name for x in passes[0].entries} == {"pytorch", "jax", "tensorflow-graph"}
+    assert all(row in {x.framework.name for x in steps.entries} for row in asked.table.rows)
+
+
+def test_a_forecast_grows_with_the_work() -> None:
+    few, many = (command.request(["shi7", "--networks", "alexnet-r", "--runs", runs]).cells[0] for runs in "12")
+    assert 0 < few.seconds < many.seconds
+    larger = replace(few, plan=replace(few.plan, batch=2 * few.plan.batch))
+    assert larger.seconds > few.seconds

@@ -1,0 +1,110 @@
+"""Which processes are in memory at once, and in which rounds they meet."""
+
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.errors import Unavailable
+from macro.frameworks import find
+from macro.networks.base import chain
+from macro.processes.job import Setting
+from macro.timing import groups, turns
+from macro.timing.entry import FEWEST, Entry, Plan, Taken
+
+NETWORK = chain("small", "a test", 8, (12, 4), rate=0.1)
+PLAN = Plan(NETWORK, 8, "step", 0.0, 2)
+GIGABYTES = 10**9
+
+
+class Machine:
+    """Ten gigabytes of memory; each process takes what `sizes` says, once it was started; no time passes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, float], fails: str = "") -> None:
+        self.sizes, self.fails, self.started = sizes, fails, list[str]()
+        monkeypatch.setattr(groups, "memory", lambda: 10 * GIGABYTES)
+        monkeypatch.setattr(groups, "_start", self.start)
+        monkeypatch.setattr(turns, "Peak", lambda threads: None)
+        monkeypatch.setattr(turns, "_round", self.round)
+        monkeypatch.setattr(turns.job_files, "write_arrays", lambda *of: {})
+
+    def start(self, plan: Plan, entry: Entry, *rest: Any) -> bool:
+        name = entry.framework.name
+        self.started.append(name)
+        if name == self.fails:
+            entry.fail(Unavailable("it is not here"))
+            return False
+        entry.peak = int(self.sizes[name] * GIGABYTES)
+        return True
+
+    def round(
+        self, plan: Plan, order: random.Random, alive: list[Entry], peak: None
+    ) -> list[tuple[Entry, dict[str, Any]]]:
+        return [(entry, {"wall": 1.0}) for entry in alive]
+
+
+def entries(*names: str) -> list[Entry]:
+    return [Entry(find(name), Setting()) for name in names]
+
+
+def rounds(entry: Entry) -> set[tuple[int, int]]:
+    return {(generation, number) for generation, number, _ in entry.blocks}
+
+
+def test_what_fits_is_one_group(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine = Machine(monkeypatch, {"numpy": 1, "pytorch": 1, "jax": 1})
+    own, taken = entries("numpy", "pytorch", "jax"), list[Taken]()
+    turns.take(PLAN, own, tmp_path, lambda text: None, taken.append)
+    assert sorted(machine.started) == sorted(["numpy", "pytorch", "jax"] * 2)
+    assert all(rounds(x) == {(g, n) for g in (0, 1) for n in range(FEWEST)} for x in own)
+    assert [x.number for x in taken if x.ended] == [FEWEST - 1] * 2
+
+
+def test_the_reference_is_in_every_group_and_the_others_in_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Machine(monkeypatch, {"numpy": 5, "pytorch": 2, "jax": 4, "mxnet": 5})
+    own, taken = entries("numpy", "pytorch", "jax", "mxnet"), list[Taken]()
+    said: list[str] = []
+    turns.take(PLAN, own, tmp_path, said.append, taken.append)
+    numpy, shared, jax, mxnet = own
+    second = [{number for generation, number in rounds(x) if generation == 1} for x in own]
+    assert second[1] == set(range(3 * FEWEST))  # 2 + 5, 2 + 4 and 2 + 5 of 8 gigabytes
+    assert all(len(x) == FEWEST for x in (second[0], second[2], second[3]))
+    assert not second[0] & second[2] and not second[2] & second[3]
+    assert rounds(numpy) | rounds(jax) | rounds(mxnet) == rounds(shared)
+    assert [x.ended for x in taken if x.generation == 1] == [False] * (3 * FEWEST - 1) + [True]
+    assert [x.number for x in taken if x.generation == 1] == list(range(3 * FEWEST))
+    assert any("left for another group: memory is full" in text for text in said)
+
+
+def test_what_is_larger_than_all_memory_is_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Machine(monkeypatch, {"pytorch": 20, "jax": 30})
+    own = entries("pytorch", "jax")
+    turns.take(PLAN, own, tmp_path, lambda text: None)
+    assert all(len(x.blocks) == 2 * FEWEST for x in own)
+
+
+def test_a_reference_that_does_not_start_is_started_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine = Machine(monkeypatch, {"numpy": 5, "jax": 5}, fails="pytorch")
+    own = entries("numpy", "pytorch", "jax")
+    turns.take(PLAN, own, tmp_path, lambda text: None)
+    assert machine.started.count("pytorch") == 1 and own[1].status == "skipped"
+    assert len(own[0].blocks) == len(own[2].blocks) == 2 * FEWEST
+
+
+def test_without_pytorch_the_first_is_the_reference() -> None:
+    assert groups.reference(entries("numpy", "jax")).framework.name == "numpy"
+    assert groups.reference(entries("numpy", "pytorch")).framework.name == "pytorch"
+
+
+def test_one_beside_the_reference_always_fits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Machine(monkeypatch, {"pytorch": 9, "jax": 9, "numpy": 9})
+    own = entries("pytorch", "jax", "numpy")
+    for one in own:
+        one.peak = 9 * GIGABYTES
+    with ExitStack() as stack:
+        alive, left = groups.fill(PLAN, own[0], own, {}, tmp_path, stack, lambda text: None)
+    assert alive == own[:2] and left == own[2:]

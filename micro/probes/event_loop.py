@@ -32,11 +32,12 @@ def loop() -> dict[str, float]:
     import torch
 
     torch_cuda.arithmetic(torch)()
+    event: Any = torch.cuda.Event
     a, b = (torch.randn(SIZE, SIZE, device="cuda") for _ in "ab")
     c = torch.empty_like(a)
     took = []
     for _ in range(BLOCKS):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in "ab")
+        start, end = (event(enable_timing=True) for _ in "ab")
         torch.mm(a, b, out=c)
         start.record()
         for _ in range(LAUNCHES):

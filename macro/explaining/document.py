@@ -12,6 +12,7 @@ from macro.explaining.gap import Gap
 from macro.explaining.repeat import headroom, repeat, transposition
 from macro.explaining.rows import Row, groups, rows
 from macro.explaining.sentences import first_answer, sentences
+from macro.explaining.shared import shared
 from macro.explaining.subject import Subject
 from macro.timing.entry import Plan
 from macro.watching import perf
@@ -103,9 +104,11 @@ def so_far(plan: Plan, sides: Sequence[Side]) -> str:
 
 def _analysis(plan: Plan, sides: Sequence[Side]) -> Analysis:
     sides, by_name = _comparable(sides), rows(plan.network, plan.batch)
-    group = groups(span["rows"] for side in sides for process in side.processes for span in process.spans)
+    group = groups((span["rows"] for side in sides for process in side.processes for span in process.spans), by_name)
     threads = sides[0].entry.setting.threads
-    attributions = [[attribute(process, group, threads) for process in side.processes] for side in sides]
+    attributions = [
+        [shared(attribute(process, group, threads), group, by_name) for process in side.processes] for side in sides
+    ]
     result = gap.gap([side.processes for side in sides], attributions, by_name)
     cells = tuple(_complete(cell, plan, sides, by_name) for cell in result.cells)
     return Analysis(sides, by_name, group, attributions, replace(result, cells=cells))

@@ -69,10 +69,15 @@ def phase(role: str) -> str:
     return "update" if role == "update" else "backward"
 
 
-def groups(spans: Iterable[Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    """Rows that some operation serves together, joined: of each row its group, in the order met."""
+def groups(spans: Iterable[Sequence[str]], by_name: Mapping[str, Row]) -> dict[str, tuple[str, ...]]:
+    """Rows that some operation serves together, joined, but for what only passes over the data of several: of each row
+    its group, in the order met."""
     group: dict[str, list[str]] = {}
     for names in spans:
+        if passes(names, by_name):
+            for name in names:
+                group.setdefault(name, [name])
+            continue
         together: list[str] = []
         for name in names:
             together += [x for x in group.get(name, [name]) if x not in together]
@@ -81,8 +86,15 @@ def groups(spans: Iterable[Iterable[str]]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(members) for name, members in group.items()}
 
 
+def passes(names: Sequence[str], by_name: Mapping[str, Row]) -> bool:
+    """Whether an operation for these is no product, and each of them is known to touch data."""
+    return all(name in by_name and by_name[name].bytes > 0 and not by_name[name].problems for name in names)
+
+
 def together(names: Sequence[str], group: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """A span's rows as one: those of its group, or outside all."""
+    """A span's rows as one: those of its group, of several groups itself, or outside all."""
+    if len({group.get(name, (name,)) for name in names}) > 1:
+        return tuple(names)
     return group.get(names[0], tuple(names)) if names else (OUTSIDE,)
 
 

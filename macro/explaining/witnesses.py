@@ -7,6 +7,7 @@ from typing import Any
 
 from macro.explaining.attribute import Attribution
 from macro.explaining.rows import OUTSIDE, Row, called, together
+from macro.explaining.shared import split
 from macro.watching.watch import Side
 from reports import stats
 from reports.explanation import Agreement
@@ -32,7 +33,7 @@ def agreement(
     for process in attributions:
         for rows, seconds in _by_round(process).items():
             traced.setdefault(rows, []).extend(seconds)
-    replayed = _replayed(side, group)
+    replayed = _replayed(side, group, by_name)
     agreements = []
     for rows, seconds in sorted(traced.items(), key=lambda item: -float(np.mean(item[1]))):
         mean = float(np.mean(seconds))
@@ -92,7 +93,9 @@ def _by_round(process: Attribution) -> dict[tuple[str, ...], list[float]]:
     }
 
 
-def _replayed(side: Side, group: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[float]]:
+def _replayed(
+    side: Side, group: Mapping[str, tuple[str, ...]], by_name: Mapping[str, Row]
+) -> dict[tuple[str, ...], list[float]]:
     """Seconds of each row, a number a replay."""
     replayed: dict[tuple[str, ...], list[float]] = {}
     for process in side.processes:
@@ -101,7 +104,7 @@ def _replayed(side: Side, group: Mapping[str, tuple[str, ...]]) -> dict[tuple[st
             for (rows, _), took in zip(process.calls, seconds, strict=True):
                 key = together(rows, group)
                 sums[key] = sums.get(key, 0.0) + took
-            for key, total in sums.items():
+            for key, total in split(sums, group, by_name).items():
                 replayed.setdefault(key, []).append(total)
     return replayed
 

@@ -63,7 +63,8 @@ def rows(name, kind, layers):
     if update:
         owners = [layer["name"] for layer in layers for _ in layer["parameters"]]
         return [owners[int(update.group(1) or 0)] + " update"]
-    if kind in ("_MklToTf", "_MklInputConversion", "Transpose"):
+    turned = kind == "Transpose" and (name.endswith("LayoutOptimizer") or len(parts) == 1)  # not in a layer's own scope
+    if turned or kind in ("_MklToTf", "_MklInputConversion"):
         return ["layout"]
     for at, scope in enumerate(parts):
         if scope in recorder.LOSSES:
@@ -112,7 +113,7 @@ def column(served, kind):
         return "reduction"
     if re.match("BiasAdd|Sigmoid|Relu", kind):
         return "element-wise"
-    return "packing" if served == ["layout"] else None
+    return "packing" if served == ["layout"] or kind == "Transpose" else None
 
 
 def eager(traced, layers, batch):

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 HERE = Path(__file__).resolve()
 FRAMEWORKS = HERE.parents[2] / "macro/frameworks"
+STEP = 1e-3  # by so much more each time what is computed again is multiplied: no compiler finds it twice
 LITTLE = 1e-30  # of it is added: no number of a layer is changed by so little
 PLUGIN = '''"""A framework of the user's."""
 import importlib.util
@@ -93,14 +94,9 @@ def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
     """`call(p, state, x)` gives its output and new state."""
     np, still, barrier = jax.numpy, jax.lax.stop_gradient, jax.lax.optimization_barrier
 
-    def copied(y: Any, i: int) -> Any:
-        return barrier(np.swapaxes(barrier(y * (1 + i)), 0, -1)).ravel()[0]
-
-    def multiplied(y: Any, i: int) -> Any:
-        flat = barrier(y.reshape(y.shape[0], -1) * (1 + i))
-        return barrier(
-            flat @ barrier(flat[:, :256].T @ flat[:, :256] if flat.shape[1] > 256 else flat.T @ flat)
-        ).ravel()[0]
+    def multiplied(x: Any, i: int) -> Any:
+        flat = barrier(still(x).reshape(x.shape[0], -1) * (1 + STEP * (1 + i)))
+        return np.max(barrier(flat.T @ flat))
 
     def slept(y: Any, i: int) -> Any:
         return jax.pure_callback(_sleep, jax.ShapeDtypeStruct((), np.float32), y.ravel()[0])
@@ -111,15 +107,14 @@ def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
         for i in range(knobs["many"]):
             if knobs["what"] == "operation again":
                 frozen = {name: still(array) for name, array in p.items()}
-                again = call(frozen, state, *(barrier(still(x) * (1 + 1e-6 * i)) for x in given))[0]
+                again = call(frozen, state, *(barrier(still(x) * (1 + STEP * (1 + i))) for x in given))[0]
                 y = y + LITTLE * still(barrier(again))
             elif knobs["what"] == "element-wise":
-                y = y + LITTLE * np.tanh(np.log1p(np.exp(-np.abs(seen * (1 + i)))))
+                y = y + LITTLE * np.tanh(np.log1p(np.exp(-np.abs(seen * (1 + STEP * (1 + i))))))
             elif knobs["what"] == "sums":
-                y = y + LITTLE * np.sum(barrier(seen * (1 + i)), axis=0, keepdims=True)
+                y = y + LITTLE * np.sum(barrier(seen * (1 + STEP * (1 + i))), axis=0, keepdims=True)
             else:
-                made = {"copies": copied, "product": multiplied, "sleep": slept}[knobs["what"]](seen, i)
-                y = y + LITTLE * made
+                y = y + LITTLE * (multiplied(given[0], i) if knobs["what"] == "product" else slept(seen, i))
         return y, kept
 
     return applied
@@ -133,20 +128,22 @@ def _in_tensorflow(tf: Any, call: Any, knobs: dict[str, Any]) -> Any:
         return tf.reshape(y, [-1])[0]
 
     def again(p: Any, state: Any, y: Any, given: Any, i: int) -> Any:
-        return call({name: still(x) for name, x in p.items()}, state, {}, *(still(x) * (1 + 1e-6 * i) for x in given))
+        return call(
+            {name: still(x) for name, x in p.items()}, state, {}, *(still(x) * (1 + STEP * (1 + i)) for x in given)
+        )
 
     def copied(p: Any, state: Any, y: Any, given: Any, i: int) -> Any:
-        return first(tf.transpose(y * (1.0 + i), list(range(len(y.shape)))[::-1]))
+        return tf.reduce_max(tf.transpose(y * (1.0 + STEP * (1 + i)), list(range(len(y.shape)))[::-1]))
 
     def multiplied(p: Any, state: Any, y: Any, given: Any, i: int) -> Any:
-        flat = tf.reshape(y, [y.shape[0], -1]) * (1.0 + i)
-        return first(tf.matmul(flat, tf.matmul(flat, flat, transpose_a=True)))
+        flat = tf.reshape(still(given[0]), [y.shape[0], -1]) * (1.0 + STEP * (1 + i))
+        return tf.reduce_max(tf.matmul(flat, flat, transpose_a=True))
 
     def curved(p: Any, state: Any, y: Any, given: Any, i: int) -> Any:
-        return tf.tanh(tf.math.softplus(y * (1.0 + i)))
+        return tf.tanh(tf.math.softplus(y * (1.0 + STEP * (1 + i))))
 
     def summed(p: Any, state: Any, y: Any, given: Any, i: int) -> Any:
-        return tf.reduce_sum(y * (1.0 + i), axis=0, keepdims=True)
+        return tf.reduce_sum(y * (1.0 + STEP * (1 + i)), axis=0, keepdims=True)
 
     def slept(p: Any, state: Any, y: Any, given: Any, i: int) -> Any:
         value = tf.numpy_function(_sleep, [first(y)], tf.float32)

@@ -59,7 +59,7 @@ def test_samples_are_seconds_of_rows_columns_and_steps() -> None:
     samples = [sample(x) for x in (1, 2, 3)] + [sample(5, PYTHON), sample(7)]  # 7: between the steps
     samples += [sample(11), sample(12, UNKNOWN), sample(13.5, UNKNOWN)]
     made = watched((0, 6), (10, 14), spans=spans, samples=samples, switches=[])
-    found = attribute(made, groups(x["rows"] for x in spans), 1)
+    found = attribute(made, groups((x["rows"] for x in spans), {}), 1)
     assert ms(found) == {
         (FORWARD, "gemm"): [3, 0],
         (OUTSIDE, "interpreter"): [1, 0],
@@ -102,7 +102,7 @@ def test_what_helps_an_operation_is_no_call_of_its_own() -> None:
 
 def test_rows_that_belong_together_are_one_cell() -> None:
     spans = [span(0, 4, "fc1 forward"), span(5, 8, "fc1 forward", "fc1 activation")]
-    group = groups(x["rows"] for x in spans)
+    group = groups((x["rows"] for x in spans), {})
     found = attribute(watched((0, 9), spans=spans, samples=[sample(1), sample(6)]), group, 1)
     assert ms(found) == {(("fc1 forward", "fc1 activation"), "gemm"): [2]}
 
@@ -212,7 +212,7 @@ def test_spans_that_overlap_in_part_are_counted_once() -> None:
 
 def test_recorded_steps_close() -> None:
     made = recorded()
-    found = attribute(made, groups(x["rows"] for x in made.spans), 1)
+    found = attribute(made, groups((x["rows"] for x in made.spans), {}), 1)
     seconds = sum(sum(x) for x in found.cells.values())
     assert found.closure["naming"] == 1 and "waiting" not in {column for _, column in found.cells}
     inside = [s for s in made.samples if any(a <= s.time <= b for a, b, *_ in made.steps)]

@@ -44,14 +44,14 @@ def test_bytes_are_those_of_one_pass() -> None:
 
 
 def test_what_one_operation_serves_is_one_group_through_all_spans() -> None:
-    group = groups([["a", "b"], ["c"], ["d", "e"], ["b", "d"], []])
+    group = groups([["a", "b"], ["c"], ["d", "e"], ["b", "d"], []], {})
     assert set(group["a"]) == {"a", "b", "d", "e"}
     assert group["a"] == group["b"] == group["d"] == group["e"]
     assert group["c"] == ("c",)
 
 
 def test_a_span_is_its_group_and_without_rows_outside() -> None:
-    group = groups([["a", "b"]])
+    group = groups([["a", "b"]], {})
     assert together(["b"], group) == ("a", "b")
     assert together([], group) == (OUTSIDE,)
     assert together(["new"], group) == ("new",)

@@ -82,7 +82,7 @@ def test_a_row_that_is_not_replayed_has_one_witness() -> None:
 
 
 def test_rows_of_one_group_are_one_row_of_both_witnesses() -> None:
-    group = groups([["fc1 forward", "fc1 activation"]])
+    group = groups([["fc1 forward", "fc1 activation"]], {})
     calls = [(["fc1 forward"], "gemm"), (["fc1 activation"], "element-wise")]
     told = attribution({(("fc1 forward", "fc1 activation"), "gemm"): [0.5, 0.5]})
     (found,) = agreement("a", replayed([0.3, 0.2], [0.3, 0.2], calls=calls), [told], group, KNOWN)

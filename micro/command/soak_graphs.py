@@ -6,6 +6,7 @@ Right is what is named first: its layer, its kind of work, and its size, which i
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -42,21 +43,28 @@ class Injection:
 
 
 def injections() -> list[Injection]:
-    """Each kind once in each framework. XLA leaves out copies, or makes them part of what reads them: there is another
-    operation again instead."""
+    """Six in each framework. XLA leaves out copies, or makes them part of what reads them, and no span tells what a
+    callback of JAX waits: there are other operations again instead."""
     return [Injection(framework, *one) for framework, drawn in DRAWN.items() for one in drawn]
 
 
-ALIKE = (
-    ("alexnet-r", "operation again", "conv2", 1),
-    ("alexnet-r", "product", "fc", 30),
-    ("resnet-56", "element-wise", "stage1.4.add", 24),
-    ("alexnet-r", "sums", "conv1", 4),
-    ("resnet-56", "sleep", "stage2.3.norm1", 20),
-)
 DRAWN = {
-    "jax": (*ALIKE, ("alexnet-r", "operation again", "pool1", 3)),
-    "tensorflow-graph": (*ALIKE, ("resnet-56", "copies", "stage1.4.norm1", 80)),
+    "jax": (
+        ("alexnet-r", "operation again", "conv2", 1),
+        ("alexnet-r", "product", "fc", 30),
+        ("alexnet-r", "element-wise", "conv2", 2),
+        ("resnet-56", "sums", "stage1.4.add", 40),
+        ("resnet-56", "operation again", "stage1.4.conv1", 2),
+        ("alexnet-r", "operation again", "pool1", 3),
+    ),
+    "tensorflow-graph": (
+        ("alexnet-r", "operation again", "conv2", 1),
+        ("alexnet-r", "product", "fc", 30),
+        ("resnet-56", "element-wise", "stage1.4.add", 24),
+        ("alexnet-r", "sums", "conv1", 4),
+        ("resnet-56", "sleep", "stage2.3.norm1", 20),
+        ("resnet-56", "copies", "stage1.4.norm1", 80),
+    ),
 }
 
 
@@ -69,7 +77,7 @@ def figures() -> Iterator[Figure]:
         explained = explanation(number, one)
         right += (ok := named_right(one, explained))
         yield Figure(
-            f"{number} of {len(drawn)}: {one.title}", f"{said(explained)}: {'right' if ok else 'WRONG'}", "", True
+            f"{number} of {len(drawn)}: {one.title}", f"{said(one, explained)}: {'right' if ok else 'WRONG'}", "", True
         )
     yield Figure("named first, layer, kind and size", f"{right} of {len(drawn)}", f"at least {RIGHT}", right >= RIGHT)
 
@@ -102,19 +110,28 @@ def explanation(number: int, one: Injection) -> dict[str, Any]:
 
 
 def named_right(one: Injection, explained: dict[str, Any]) -> bool:
-    """Whether what is named first is the injection: its layer, its kind, its size."""
+    """Whether what is named first is of its kind and in its layer, and all that this layer takes more is the gap: what
+    was added has its memory and its own small operations too."""
     first = next(iter(explained["named"]), None)
-    if first is None or first["column"] not in EXPECTED[one.what]:
+    if first is None or first["column"] not in EXPECTED[one.what] or not _of(one.layer, first["row"]):
         return False
-    size, gap = first["a"] - first["b"], float(explained["gap"])
-    near = abs(size - gap) <= max(OFF * abs(gap), explained["resolution"])
-    return bool(near and first["row"].startswith(f"{one.layer} "))
+    size, gap = _more(one.layer, explained), float(explained["gap"])
+    return bool(abs(size - gap) <= max(OFF * abs(gap), explained["resolution"]))
 
 
-def said(explained: dict[str, Any]) -> str:
-    """What is named first, and the gap, in milliseconds."""
+def _of(layer: str, row: str) -> bool:
+    """Whether a row is of this layer, among others that one product serves."""
+    return layer in re.split(r"[ ,;]+", row)
+
+
+def _more(layer: str, explained: dict[str, Any]) -> float:
+    return sum(float(cell["a"] - cell["b"]) for cell in explained["cells"] if _of(layer, cell["row"]))
+
+
+def said(one: Injection, explained: dict[str, Any]) -> str:
+    """What is named first, what its layer takes more, and the gap, in milliseconds."""
     first = next(iter(explained["named"]), None)
     if first is None:
         return f"nothing named, of a gap of {1e3 * explained['gap']:.2f} ms"
-    size = 1e3 * (first["a"] - first["b"])
-    return f"named {first['row']}, {first['column']}, {size:.2f} ms of {1e3 * explained['gap']:.2f} ms"
+    size = 1e3 * _more(one.layer, explained)
+    return f"named {first['row']}, {first['column']}; {one.layer} {size:.2f} ms of {1e3 * explained['gap']:.2f} ms"

@@ -48,6 +48,11 @@ def pool(cntk, told):
     return pooled, None
 
 
+def lrn(cntk, told):
+    reach, alpha = told["size"] // 2, told["alpha"]  # which it divides by the size
+    return (lambda x: cntk.local_response_normalization(x, reach, told["k"], alpha, told["beta"])), None
+
+
 def add(cntk, told):
     return (lambda a, b: a + b), None
 
@@ -60,7 +65,7 @@ def flatten(cntk, told):
     return (lambda x: cntk.reshape(x, (told["inputs"],))), None
 
 
-KINDS = {"dense": dense, "conv": conv, "pool": pool, "add": add, "concat": concat, "flatten": flatten}
+KINDS = {"dense": dense, "conv": conv, "pool": pool, "lrn": lrn, "add": add, "concat": concat, "flatten": flatten}
 
 
 def _padded(cntk, x, around, value):

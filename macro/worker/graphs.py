@@ -8,7 +8,12 @@ import importlib
 import os
 
 PRODUCTS = ("dense", "conv")  # kinds whose gradients are products of their own
-WHOLE = {"conv": "convolution", "pool": "pooling", "norm": "normalization"}  # the kind of work that all of a layer's is
+WHOLE = {
+    "conv": "convolution",
+    "pool": "pooling",
+    "norm": "normalization",
+    "lrn": "normalization",
+}  # the kind of work that all of a layer's is
 
 
 def whole(layers):

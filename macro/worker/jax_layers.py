@@ -11,7 +11,7 @@ class Kinds(object):
     def __init__(self, jax, layers):
         self.jax, self.np, self.lax, self.layers = jax, jax.numpy, jax.lax, layers
 
-        own = (self.dense, self.conv, self.pool, self.norm, self.add, self.concat, self.flatten, self.shortcut)
+        own = self.dense, self.conv, self.pool, self.norm, self.lrn, self.add, self.concat, self.flatten, self.shortcut
         self.builders = dict(zip(NAMES, own))
 
     def dense(self, told):
@@ -67,6 +67,16 @@ class Kinds(object):
 
         return normed
 
+    def lrn(self, told):
+        window, reach = (1, 1, 1, told["size"]), told["size"] // 2
+        share, pads = told["alpha"] / told["size"], ((0, 0), (0, 0), (0, 0), (reach, reach))
+
+        def normed(p, state, x):
+            sums = self.lax.reduce_window(x * x, 0.0, self.lax.add, window, (1, 1, 1, 1), pads)
+            return x * (told["k"] + share * sums) ** -told["beta"], state
+
+        return normed
+
     def add(self, told):
         return lambda p, state, a, b: (a + b, state)
 
@@ -85,7 +95,7 @@ class Kinds(object):
         return lambda p, state, x: (self.np.pad(x[:, ::stride, ::stride], pads), state)
 
 
-NAMES = ("dense", "conv", "pool", "norm", "add", "concat", "flatten", "shortcut")
+NAMES = ("dense", "conv", "pool", "norm", "lrn", "add", "concat", "flatten", "shortcut")
 
 
 def network(jax, layers):

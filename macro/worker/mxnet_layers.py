@@ -66,6 +66,11 @@ def norm(mx, told, batch):
     return own, lambda F, x: own(x)
 
 
+def lrn(mx, told, batch):
+    about = {"nsize": told["size"], "alpha": told["alpha"], "beta": told["beta"], "knorm": told["k"]}
+    return None, lambda F, x: F.LRN(x, **about)
+
+
 def add(mx, told, batch):
     return None, lambda F, a, b: a + b
 
@@ -96,6 +101,7 @@ KINDS = {
     "conv": conv,
     "pool": pool,
     "norm": norm,
+    "lrn": lrn,
     "add": add,
     "concat": concat,
     "flatten": flatten,

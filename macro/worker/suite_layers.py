@@ -4,6 +4,7 @@ NumPy.
 What a launch is bound to are addresses: a layer's arrays stay where they are from step to step.
 """
 
+import graphs
 import numpy as np
 import numpy_layers
 
@@ -89,4 +90,4 @@ class Conv(numpy_layers.Layer):
         return self.dx
 
 
-KINDS = dict(numpy_layers.KINDS, dense=Dense, conv=Conv)
+KINDS = dict(dict(numpy_layers.KINDS, **graphs.builders("numpy")), dense=Dense, conv=Conv)

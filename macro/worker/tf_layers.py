@@ -11,7 +11,7 @@ class Kinds(object):
     def __init__(self, tf, layers):
         self.tf, self.layers = tf, layers
 
-        own = (self.dense, self.conv, self.pool, self.norm, self.add, self.concat, self.flatten, self.shortcut)
+        own = self.dense, self.conv, self.pool, self.norm, self.lrn, self.add, self.concat, self.flatten, self.shortcut
         self.builders = dict(zip(NAMES, own))
 
     def dense(self, told):
@@ -72,6 +72,11 @@ class Kinds(object):
 
         return normed
 
+    def lrn(self, told):
+        about = {"depth_radius": told["size"] // 2, "bias": told["k"], "beta": told["beta"]}
+        share = told["alpha"] / told["size"]
+        return lambda p, state, kept, x: self.tf.nn.local_response_normalization(x, alpha=share, **about)
+
     def add(self, told):
         return lambda p, state, kept, a, b: a + b
 
@@ -91,7 +96,7 @@ class Kinds(object):
         return lambda p, state, kept, x: self.tf.pad(x[:, ::stride, ::stride], pads)
 
 
-NAMES = ("dense", "conv", "pool", "norm", "add", "concat", "flatten", "shortcut")
+NAMES = ("dense", "conv", "pool", "norm", "lrn", "add", "concat", "flatten", "shortcut")
 
 
 def network(tf, layers, p, state, scope):

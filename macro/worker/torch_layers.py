@@ -43,6 +43,11 @@ def norm(torch, told):
     return module, {"scale": same, "shift": same}
 
 
+def lrn(torch, told):
+    about = dict((name, told[name]) for name in ("size", "alpha", "beta", "k"))
+    return torch.nn.LocalResponseNorm(**about), {}
+
+
 def add(torch, told):
     return _called(torch, lambda a, b: a + b), {}
 
@@ -66,6 +71,7 @@ KINDS = {
     "conv": conv,
     "pool": pool,
     "norm": norm,
+    "lrn": lrn,
     "add": add,
     "concat": concat,
     "flatten": flatten,

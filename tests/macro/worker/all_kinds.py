@@ -8,6 +8,7 @@ from macro.networks.layers.concat import Concat
 from macro.networks.layers.conv import Convolution
 from macro.networks.layers.dense import Dense
 from macro.networks.layers.flatten import Flatten
+from macro.networks.layers.lrn import LocalResponseNorm
 from macro.networks.layers.norm import BatchNorm
 from macro.networks.layers.pool import Pool
 from macro.networks.layers.shortcut import Shortcut
@@ -21,7 +22,8 @@ NET = Network(
         BatchNorm(name="norm", activation="relu"),
         Pool(name="pool1", window=3, rounding="ceil"),
         Convolution(name="conv2", filters=8, pad=1, groups=2, activation="sigmoid"),
-        Add(name="add", after=("conv2", "pool1"), activation="relu"),
+        LocalResponseNorm(name="lrn", size=3, alpha=0.5, beta=0.6, k=2.0),
+        Add(name="add", after=("lrn", "pool1"), activation="relu"),
         Shortcut(name="shortcut", after=("add",), channels=12),
         Convolution(name="conv3", after=("add",), filters=12, stride=2, pad=2, dilation=2, bias=False),
         Concat(name="concat", after=("shortcut", "conv3")),

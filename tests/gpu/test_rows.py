@@ -157,6 +157,7 @@ def test_a_row_tells_how_many_kernels_a_call_enqueues(device: Cuda, row: Variant
 WARNS = "ignore:invalid value:RuntimeWarning"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(REAL, reason="they run on the GPU above")
 @pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="no numba: pip install numba")
 @pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="this is that process")

@@ -203,6 +203,7 @@ def test_both_commands_are_named_where_they_differ(explaining: Path, place: Path
     assert "--runs 2`, and this is `" in err and "--runs 3 --resume`: name another file" in err
 
 
+@pytest.mark.slow
 def test_another_explanation_is_not_gone_on_with(
     explaining: Path, explain: Callable[..., Ran], without_perf: None, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def rows(document: dict[str, Any]) -> set[str]:
     return {cell["row"] for cell in document["cells"]}
 
 
+@pytest.mark.slow
 def test_a_script_without_torch_marks_its_steps(tmp_path: Path) -> None:
     told = explain(tmp_path, MARKED)
     assert told.code == 0, told.err
@@ -90,6 +91,7 @@ def test_a_missing_interpreter_or_script_is_a_usage_error(tmp_path: Path) -> Non
     assert (ran.returncode, ran.stderr) == (2, "macro explain: no.py: there is no such script\n")
 
 
+@pytest.mark.slow
 def test_nothing_of_ours_hides_a_scripts_own_files(tmp_path: Path) -> None:
     (tmp_path / "names.py").write_text("MINE = 5\n")
     (tmp_path / "loop.py").write_text("MINE = 6\n")

@@ -20,6 +20,7 @@ from tests.conftest import Ran
 SMALL = Limits(memory=8 << 30, cores=2, caches=(32 << 10, 1 << 20, 2 << 20))  # main memory begins at 8 MiB
 
 
+@pytest.mark.slow
 def test_every_ceiling_is_measured_kept_and_told(
     capsys: pytest.CaptureFixture[str],
     own_state: Path,

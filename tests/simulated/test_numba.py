@@ -31,6 +31,7 @@ def simulate(*change: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_twins_are_right_in_the_simulator() -> None:
     done = simulate()
     assert done.returncode == 0, done.stderr[-2000:]

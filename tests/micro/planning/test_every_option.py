@@ -57,7 +57,11 @@ def forms() -> Iterator[tuple[str, tuple[str, ...]]]:
         yield from ((name, ("--net", "alexnet-r")) for _ in [benchmark.net] if benchmark.net)
 
 
-FORMS = list(forms())
+LARGE = ("conv", "cpu")  # whose questions plan hundreds of cases: each option plans them anew
+FORMS = [
+    pytest.param(name, form, marks=pytest.mark.slow if name in LARGE and form else (), id=" ".join((name, *form)))
+    for name, form in forms()
+]
 
 
 def plan(name: str, words: tuple[str, ...]) -> tuple[Plan, str | None]:
@@ -97,7 +101,7 @@ def other(form: tuple[str, ...], name: str, option: str) -> bool:
     return option not in form and not (not form and option == option_of(BENCHMARKS[name].default))
 
 
-@pytest.mark.parametrize(("name", "form"), FORMS, ids=[" ".join((name, *form)) for name, form in FORMS])
+@pytest.mark.parametrize(("name", "form"), FORMS)
 def test_every_option_is_used_or_refused(name: str, form: tuple[str, ...]) -> None:
     before = essence(name, form)
     for option, value in lines(name, form):
@@ -111,7 +115,7 @@ def test_every_option_is_used_or_refused(name: str, form: tuple[str, ...]) -> No
         either((name, *words), option, used, refusal)
 
 
-@pytest.mark.parametrize(("name", "form"), FORMS, ids=[" ".join((name, *form)) for name, form in FORMS])
+@pytest.mark.parametrize(("name", "form"), FORMS)
 def test_every_variant_is_measured_or_refused(name: str, form: tuple[str, ...]) -> None:
     before = essence(name, form)
     meant, _ = request(BENCHMARKS[name], name, form, raising=True)

@@ -141,6 +141,7 @@ racecheck) {said(RACE)}
     assert [" --padding 512 " in line for line in asked] == [True, True, False, False, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -285,6 +286,7 @@ def test_a_tool_is_found_beside_nvcc_and_where_toolkits_have_it(
         assert tools.find("ncu") == str(path)
 
 
+@pytest.mark.slow
 def test_neither_a_tool_nor_what_it_started_outlives_its_time(program: Write, tmp_path: Path) -> None:
     program("ncu", f"launched\nsleep 60 &\necho $$ $! >{tmp_path}/pids\necho begun\nwait")
     ran = tools.run(["ncu", "x"], "small", ["fma_chains10"], 3.0)

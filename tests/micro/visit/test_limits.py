@@ -37,6 +37,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 def test_a_step_that_hangs_is_ended_and_the_later_ones_run(
     tmp_path: Path, plan: Plan, modules: Callable[[str, str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 HEAVY = {"numpy", "scipy", "torch", "numba", "rich", "msgspec", "matplotlib", "psutil", "threadpoolctl"}
-BESIDE = ("numpy_layers", "suite_layers", "layouts")  # an adapter, which is run by path and never imported
+BESIDE = (
+    "numpy_layers",
+    "numpy_kind_lrn",
+    "suite_layers",
+    "layouts",
+)  # an adapter, which is run by path and never imported
 FILES = [
     path
     for name in ("kernels", "micro", "reports", "macro")

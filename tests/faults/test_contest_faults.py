@@ -120,6 +120,7 @@ def test_kernel_that_fails_when_timed_costs_itself_only(name: str, reason: str) 
     assert result.error is not None  # it had passed its check
 
 
+@pytest.mark.slow
 def test_what_was_checked_in_a_worker_that_died_is_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the one that times it; not where the one that checked it lives."""
     asked: list[str] = []

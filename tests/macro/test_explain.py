@@ -113,6 +113,7 @@ def test_what_the_libraries_log_is_told(explain: Callable[..., Ran], tmp_path: P
     assert [x["trans"] for x in told["a"]] == ["nt"] and told["b"] == []
 
 
+@pytest.mark.slow
 def test_without_perf_spans_alone_are_enough(explain: Callable[..., Ran], without_perf: None, tmp_path: Path) -> None:
     ran = explain("numpy", "numpy", "--heap", "default,keep", "--budget", "1s", "--json", "-")
     assert ran.code == 0, ran.err

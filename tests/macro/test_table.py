@@ -104,6 +104,7 @@ def test_it_goes_on_where_it_was_stopped(
     assert len(store.read(tmp_path / "run.jsonl").notes) == len(read.notes)
 
 
+@pytest.mark.slow
 def test_a_document_has_it_too(measured: Callable[..., Ran], tmp_path: Path) -> None:
     measured("--frameworks", "numpy")
     run: Run = store.read(tmp_path / "run.jsonl")

@@ -27,6 +27,7 @@ def logged(framework: Framework, folder: Path) -> list[Gemm]:
     return library_log.logged(PLAN, entry, files, folder, lambda said: None)
 
 
+@pytest.mark.slow
 def test_each_product_of_a_step_of_pytorch(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="no torch: pip install torch")
     if not torch.backends.mkl.is_available():

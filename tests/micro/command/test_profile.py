@@ -112,6 +112,7 @@ def records(folder: Path) -> str | None:
     return None if ran.returncode == 0 else f"perf may not record: {ran.stderr.strip()[-200:]}"
 
 
+@pytest.mark.slow
 def test_a_real_run_under_the_printed_line(own_state: Path, tmp_path: Path) -> None:
     """perf sees the kernel, and of the command around it nothing that takes time."""
     if reason := records(tmp_path):

@@ -139,6 +139,7 @@ def test_what_goes_wrong_costs_its_line_alone(probe: Callable[..., Path]) -> Non
     assert found["empty"]["error"].startswith("AttributeError")
 
 
+@pytest.mark.slow
 def test_what_was_found_before_the_end_is_kept(probe: Callable[..., Path]) -> None:
     facts = "from micro.probing.facts import Facts\nfacts = Facts()\nfacts.note('one', 1)\n"
     probe("dies", facts + "facts.ask('two', lambda: 1 // 0)\nimport os\nos.abort()")
@@ -147,6 +148,7 @@ def test_what_was_found_before_the_end_is_kept(probe: Callable[..., Path]) -> No
     assert found["dies"]["so_far"]["two"]["error"].startswith("ZeroDivisionError")
 
 
+@pytest.mark.slow
 def test_what_a_probe_started_ends_with_it(probe: Callable[..., Path], tmp_path: Path) -> None:
     """Whether it is killed or answers."""
     start = "import subprocess, time\nx = subprocess.Popen(['sleep', '60'])\n"

@@ -57,6 +57,7 @@ def test_a_step_that_hangs_is_ended_and_the_later_ones_run(
     assert "gpu: stuck: exit code 124" in said and "not well: stuck of part 1" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_step_is_told_to_end_before_it_is_made_to(
     stop: signal.Signals,

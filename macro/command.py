@@ -69,6 +69,14 @@ def batches(text: str | None, net: Network) -> list[int]:
     return list(dict.fromkeys(batch(count, net) for count in counts))
 
 
+def check(words: argparse.Namespace) -> None:
+    """Of what measures into a run file, in generations. Raises UsageError."""
+    if words.runs < 1:
+        raise UsageError(f"--runs {words.runs}: take 1 or more")
+    if words.resume and words.output is None:
+        raise UsageError("--resume: it needs a run file, -o FILE")
+
+
 def frameworks(text: str) -> list[Framework]:
     """Rows by name; `all` is every one there is; one named again is its own twin, `row~b`. Raises UsageError."""
     from macro.frameworks import names

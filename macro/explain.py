@@ -68,14 +68,11 @@ def request(argv: Sequence[str]) -> ExplainRequest:
 
     words = parser().parse_args(argv)
     net = command.network(words.network)
-    if words.runs < 1:
-        raise UsageError(f"--runs {words.runs}: take 1 or more")
+    command.check(words)
     seconds = number(words.budget, TIME, "--budget", "60s") if words.budget else SECONDS * words.runs
     threads = _pair(command.threads(words.threads), "--threads")
     heaps = _pair(command.heaps(words.heap), "--heap")
     divisions = _pair(command.words(words.division, "--division", command.DIVISIONS), "--division")
-    if words.resume and words.output is None:
-        raise UsageError("--resume: it needs a run file, -o FILE")
     told = command.variables(words.set)
     sides = [_side(*side, told) for side in zip((words.a, words.b), threads, heaps, divisions, strict=True)]
     if threads[0] != threads[1]:

@@ -62,13 +62,10 @@ def request(argv: Sequence[str]) -> RunRequest:
 
     words = parser().parse_args(argv)
     net = command.network(words.network)
-    if words.runs < 1:
-        raise UsageError(f"--runs {words.runs}: take 1 or more")
+    command.check(words)
     entries = _entries(words.frameworks, words.division, words.threads, words.heap, command.variables(words.set))
     seconds = number(words.budget, TIME, "--budget", "60s")
     margin = number(words.margin, SHARE, "--margin", "1%")
-    if words.resume and words.output is None:
-        raise UsageError("--resume: it needs a run file, -o FILE")
     phases = dict.fromkeys(command.words(words.phase, "--phase", PHASES))
     wanted = list(itertools.product(command.batches(words.batch, net), phases))
     about = seconds / len(wanted), words.runs

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kernels.errors import UsageError
 from macro import command
 from micro.planning.options import Outputs, add_outputs, outputs_of
 from micro.planning.request import TIME, number
@@ -83,10 +82,7 @@ def request(argv: Sequence[str]) -> TableRequest:
     table = tables.find(words.table)
     known = [line.network for line in table.lines]
     asked = known if words.networks == "all" else command.words(words.networks, "--networks", known)
-    if words.runs < 1:
-        raise UsageError(f"--runs {words.runs}: take 1 or more")
-    if words.resume and words.output is None:
-        raise UsageError("--resume: it needs a run file, -o FILE")
+    command.check(words)
     default = ",".join(str(count) for count in table.threads if count <= cores())
     rows, counts = command.frameworks(words.frameworks), command.threads(words.threads or default)
     wanted = [
@@ -138,21 +134,18 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
     from kernels.devices.cpu import cores
     from macro.running import session
     from macro.tables import _text
-    from macro.timing.results import contest_name
     from reports import explained
     from reports.record import Note
 
-    seed, ended = int(file.run.environment.state["seed"]), {contest.contest for contest in file.run.contests}
-    say = partial(command.say, asked.outputs.quiet)
-    left = [one for one in asked.cells if contest_name(one.plan, "default") not in ended]
+    seed, say = int(file.run.environment.state["seed"]), partial(command.say, asked.outputs.quiet)
+    left = [one for one in asked.cells if not session.done(one.plan, one.entries, "default", file)]
     for i, one in enumerate(left):
         about = sum(other.seconds for other in left[i:])
         say(
             f"{one.plan.network.name}, batch {one.plan.batch}, {one.plan.phase}: {i + 1} of {len(left)}; about "
             f"{about / 60:.0f} minutes are left, and proofs of equal work that there are none of yet"
         )
-        plan = replace(one.plan, seed=seed)
-        session.contest(plan, one.entries, "default", MARGIN, file, say)
+        session.contest(replace(one.plan, seed=seed), one.entries, "default", MARGIN, file, say)
     told = _text.text(asked.table, file.run, cores())
     if told not in [note.data.get("text") for note in file.run.notes]:
         file.append(Note(explained.TABLE, {"table": asked.table.name, "text": told}))

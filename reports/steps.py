@@ -33,17 +33,25 @@ def _facts(x: Result) -> dict[str, str]:
     return {name: flat.plain(str(own.get(name, x.problem.get(name, "–")))) for name in FACTS}
 
 
-def _row(x: Result, facts: dict[str, str], shared: Sequence[str]) -> tuple[str, ...]:
+def taken(x: Result) -> tuple[str, str, str]:
+    """Samples a second, the share of the peak, and memory; of a result with a time."""
     assert x.seconds is not None
     seen, samples = x.step or {}, float(x.problem.get("batch", 0)) / x.seconds.median
+    rate = f"{samples:,.0f}" if samples >= 100 else f"{samples:.3g}"
+    return rate, units.percent(x.percent_of_ceiling), units.scaled(seen["peak"], "B") if "peak" in seen else "–"
+
+
+def _row(x: Result, facts: dict[str, str], shared: Sequence[str]) -> tuple[str, ...]:
+    assert x.seconds is not None
+    seen, (rate, share, memory) = x.step or {}, taken(x)
     return (
         flat.plain(x.variant),
         *(facts[name] for name in FACTS if name not in shared),
         units.seconds(x.seconds.median),
-        f"{samples:,.0f}" if samples >= 100 else f"{samples:.3g}",
-        units.percent(x.percent_of_ceiling),
+        rate,
+        share,
         f"{seen['utilization'] * x.threads:.2f}" if "utilization" in seen else "–",
-        units.scaled(seen["peak"], "B") if "peak" in seen else "–",
+        memory,
         units.seconds(x.setup_seconds),
         f"{seen['faults']:.0f}" if "faults" in seen else "–",
         units.seconds(seen.get("system")),

@@ -4,6 +4,7 @@ becomes of PyTorch's answer where its weights are off: in a larger batch roundin
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,8 +69,12 @@ def reference(network: Network, batch: int, folder: Path) -> Reference:
 
 def moved(framework: Framework, network: Network, batch: int, folder: Path, steps: Sequence[int]) -> list[Answer]:
     """Its answers from weights that are off. Raises SuiteError."""
-    folders = [job.moved(network, batch, folder, MOVED, seed) for seed in SEEDS]
-    return [ask(framework, network, batch, Setting(cores()), own, steps) for own in folders]
+    answers = []
+    for seed in SEEDS:
+        own = job.moved(network, batch, folder, MOVED, seed)
+        answers.append(ask(framework, network, batch, Setting(cores()), own, steps))
+        shutil.rmtree(own)  # of a large network a gigabyte
+    return answers
 
 
 def usual(name: str, off_by: Mapping[str, float], parameters: Mapping[str, Any]) -> float:

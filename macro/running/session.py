@@ -16,7 +16,6 @@ from macro.timing.entry import Entry, Plan
 from micro.planning.options import Outputs
 
 if TYPE_CHECKING:
-    from macro.timing.resume import Round
     from reports.store import RunFile
 
 
@@ -60,11 +59,11 @@ def contest(
     from macro.timing import results, resume, turns
     from reports import next_run
 
+    if done(plan, entries, division, file):
+        return
     about = results.contest_name(plan, division)
     named = {results.name(plan, entry): entry for entry in entries}
     taken = resume.rounds(file.run, about)
-    if _done(about, list(named), taken, file):
-        return
     began, before = time.monotonic(), resume.spent(taken)
     with tempfile.TemporaryDirectory(prefix="kernelgap-macro-") as name:
         folder = Path(name)
@@ -77,8 +76,12 @@ def contest(
     file.append(next_run.foreseen(record, next_run.spreads(file.run.environment)))
 
 
-def _done(contest: str, names: list[str], taken: Sequence[Round], file: RunFile) -> bool:
+def done(plan: Plan, entries: Sequence[Entry], division: str, file: RunFile) -> bool:
     """Whether the file holds it whole. Raises UsageError where it holds one of other frameworks."""
+    from macro.timing import results, resume
+
+    contest, names = results.contest_name(plan, division), [results.name(plan, entry) for entry in entries]
+    taken = resume.rounds(file.run, contest)
     finished = [[r.name for r in c.results] for c in file.run.contests if c.contest == contest]
     if any(held != names for held in [*finished, *(list(one.entries) for one in taken)]):
         raise UsageError(

@@ -8,7 +8,7 @@ from macro import networks
 from macro.networks.layer import PHASES
 from macro.tables.base import Line, Table
 from macro.timing import ratios
-from reports import units
+from reports import steps, units
 from reports.attribution import aligned
 from reports.record import Result, Run
 
@@ -18,10 +18,10 @@ NOT_ASKED = "–"
 
 def text(table: Table, run: Run, cores: int) -> str:
     """All lines of it that the run holds anything of, a batch at a time."""
-    steps = [x for x in run.results if x.op == "step" and x.role == "measured"]
+    measured = [x for x in run.results if x.op == "step" and x.role == "measured"]
     blocks = [f"{table.source}, measured again. Then: {table.hardware}; {', '.join(table.devices)}; {table.figures}."]
     for line in table.lines:
-        own = [x for x in steps if x.problem["network"] == networks.find(line.network).name]
+        own = [x for x in measured if x.problem["network"] == networks.find(line.network).name]
         for batch in sorted({int(str(x.problem["batch"])) for x in own}):
             blocks.append("\n".join(_line(table, line, batch, [x for x in own if x.problem["batch"] == batch], cores)))
     return "\n\n".join(blocks)
@@ -39,6 +39,8 @@ def _line(table: Table, line: Line, batch: int, own: Sequence[Result], cores: in
     head = ["framework", *(word for count in threads for word in (_counted(count), f"over {BASE}"))]
     head += [f"{phase}, {_counted(count)}" for phase in PHASES[:2] for count in threads]
     yield from aligned([*head, "samples/s", "of peak", "memory"], rows, left=1)
+    if any(cell.endswith("*") for row in rows for cell in row):
+        yield f"*: never in memory with {BASE} of as many threads: through a third, the errors of both ratios in it"
     for reason, who in reasons.items():
         yield f"Empty, {', '.join(who)}: {reason}"
     yield from _not_here(table, threads, cores)
@@ -67,9 +69,7 @@ def _row(
     last = by_cell.get((variant, threads[-1], "step"))
     if last is None or last.seconds is None:
         return [*cells, NOT_ASKED, NOT_ASKED, NOT_ASKED]
-    seen, samples = last.step or {}, float(str(last.problem["batch"])) / last.seconds.median
-    peak = units.scaled(seen["peak"], "B") if "peak" in seen else NOT_ASKED
-    return [*cells, f"{samples:.3g}", units.percent(last.percent_of_ceiling), peak]
+    return [*cells, *steps.taken(last)]
 
 
 def _step(

@@ -11,7 +11,7 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,15 +50,22 @@ def figures(draws: int = DRAWS, empty: int = EMPTY) -> Iterator[Figure]:
 
 
 def explanation(draw: Draw) -> dict[str, Any]:
-    """What `macro explain` tells of it against plain NumPy, in a process of its own. Raises LaunchError."""
+    """What `macro explain` tells of it against plain NumPy. Raises RuntimeError."""
     threads = EXPECTED[draw.what].threads if draw.what else 1
     with tempfile.TemporaryDirectory() as folder:
         plugin = written(Path(folder), draw.what, draw.layer, draw.share)
-        command = [sys.executable, "-m", "macro", "explain", "fcn-r", f"{plugin}:plugin", "numpy", "--runs", "1"]
-        command += ["--threads", str(threads), "--budget", BUDGET, "--json", "-", "-q"]
-        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    document: dict[str, Any] = json.loads(ran.stdout)
-    return document
+        words = ["fcn-r", f"{plugin}:plugin", "numpy", "--runs", "1", "--threads", str(threads), "--budget", BUDGET]
+        return document(words)
+
+
+def document(words: Sequence[str]) -> dict[str, Any]:
+    """That of `macro explain WORDS`, in a process of its own. Raises RuntimeError where there is none."""
+    command = [sys.executable, "-m", "macro", "explain", *words, "--json", "-", "-q"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if not ran.stdout.startswith("{"):
+        raise RuntimeError((ran.stderr.strip().splitlines() or ["it says nothing"])[-1])
+    told: dict[str, Any] = json.loads(ran.stdout)
+    return told
 
 
 def named_right(draw: Draw, explained: dict[str, Any]) -> bool:

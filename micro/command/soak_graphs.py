@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,8 +16,8 @@ from typing import Any
 from kernels import state
 from micro.command.figure import Figure
 from micro.command.injected_graphs import EXPECTED, written
+from micro.command.soak_explain import document
 
-ROOT = Path(__file__).parents[2]
 BUDGET, SECONDS = "40s", 110  # of watching; about what a run takes in all, equal work proven
 RIGHT = 11  # of twelve
 OFF = 0.1  # of the gap that a size may be off, or the resolution, where that is more
@@ -99,14 +97,10 @@ def explanation(number: int, one: Injection) -> dict[str, Any]:
     if not path.exists():
         with tempfile.TemporaryDirectory() as folder:
             plugin = written(Path(folder), one.framework, one.what, one.layer, one.many)
-            command = [sys.executable, "-m", "macro", "explain", one.network, f"{plugin}:plugin", one.framework]
-            command += ["--batch", str(BATCH[one.network]), "--budget", BUDGET, "--json", "-", "-q"]
-            ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        if not ran.stdout.startswith("{"):
-            raise RuntimeError((ran.stderr.strip().splitlines() or ["it says nothing"])[-1])
-        path.write_text(ran.stdout, "utf-8")
-    document: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return document
+            words = [one.network, f"{plugin}:plugin", one.framework, "--batch", str(BATCH[one.network])]
+            path.write_text(json.dumps(document([*words, "--budget", BUDGET])), "utf-8")
+    kept: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return kept
 
 
 def named_right(one: Injection, explained: dict[str, Any]) -> bool:

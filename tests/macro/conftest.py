@@ -13,11 +13,13 @@ import pytest
 from kernels import state
 from macro.__main__ import main
 from macro.networks.base import chain
+from macro.timing import groups
 from macro.watching import perf, rounds, watch
 from tests import processes
 from tests.builds import share
 from tests.conftest import Ran
 
+SMALL = chain("small", "a test", 8, (12, 10, 9, 4), rate=0.1, momentum=0.5)
 EIGHTH = chain("small", "FCN-R, an eighth of it each way", 16, (98, 256, 512, 128, 10), 0.05, 0.9)
 
 
@@ -62,3 +64,12 @@ def without_perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 link.symlink_to(path)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert shutil.which("perf") is None
+
+
+@pytest.fixture
+def small(tmp_path: Path, own_state: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a network whose steps take no time, run in short blocks, in a state of its own."""
+    monkeypatch.setattr(groups, "BLOCK", 0.001)
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(SMALL.data()))
+    return path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from kernels.errors import UsageError
 from macro import command as macro_command
 from macro import run
 from macro.frameworks import find
-from macro.networks.base import chain
 from macro.processes.job import Setting
 from macro.timing import groups, ratios, results, resume, turns
 from macro.timing.entry import FEWEST, Entry, Plan, Taken
@@ -22,25 +20,19 @@ from macro.timing.resume import Round, Row
 from reports import stats, store
 from reports.record import Note, Run
 from tests.conftest import Ran
+from tests.macro.conftest import SMALL
 from tests.simulated import frameworks
 
-SMALL = chain("small", "a test", 8, (12, 10, 9, 4), rate=0.1, momentum=0.5)
 DEFECT = "tests/macro/defects.py:sum-loss"
 PLAN = Plan(SMALL, SMALL.batch, "step", 30.0, 3)
 
 
 @pytest.fixture
 def command(
-    tmp_path: Path,
-    own_state: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    in_process: Callable[..., Ran],
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
 ) -> Iterator[Callable[..., Ran]]:
     """`command("--runs", "1")`: `python -m macro run` of a small network, in this process, into run.jsonl."""
-    monkeypatch.setattr(groups, "BLOCK", 0.001)
-    (tmp_path / "small.json").write_text(json.dumps(SMALL.data()))
-    words = [str(tmp_path / "small.json"), "--budget", "0.1s", "-q", "-o", str(tmp_path / "run.jsonl")]
+    words = [str(small), "--budget", "0.1s", "-q", "-o", str(tmp_path / "run.jsonl")]
     yield lambda *more: in_process(capsys, run.main, [*words, *more])
 
 

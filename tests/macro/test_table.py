@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +12,11 @@ from kernels.devices.cpu import cores
 from kernels.errors import UsageError
 from macro import table as command
 from macro import tables
-from macro.networks.base import chain
 from macro.running import session
 from macro.tables.base import Line, Seen, Table
-from macro.timing import groups
 from reports import formats, store
 from reports.record import Run
 from tests.conftest import Ran
-
-SMALL = chain("small", "a test", 8, (12, 10, 9, 4), rate=0.1, momentum=0.5)
 
 
 def tiny(network: str) -> Table:
@@ -35,16 +30,14 @@ def tiny(network: str) -> Table:
 
 @pytest.fixture
 def measured(
+    small: Path,
     tmp_path: Path,
-    own_state: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     in_process: Callable[..., Ran],
 ) -> Iterator[Callable[..., Ran]]:
     """`measured("--runs", "1")`: of a table of one small network, into run.jsonl."""
-    monkeypatch.setattr(groups, "BLOCK", 0.001)
-    (tmp_path / "small.json").write_text(json.dumps(SMALL.data()))
-    monkeypatch.setattr(tables, "find", lambda name: tiny(str(tmp_path / "small.json")))
+    monkeypatch.setattr(tables, "find", lambda name: tiny(str(small)))
     words = ["tiny", "--budget", "0.1s", "-q", "-o", str(tmp_path / "run.jsonl"), "--threads", "1", "--runs", "1"]
     yield lambda *more: in_process(capsys, command.main, [*words, *more])
 
@@ -102,6 +95,12 @@ def test_it_goes_on_where_it_was_stopped(
     assert [r.problem["phase"] for r in read.results] == ["step", "forward", "gradient"]
     assert measured("--frameworks", "numpy", "--resume").code == 0
     assert len(store.read(tmp_path / "run.jsonl").notes) == len(read.notes)
+
+
+def test_what_was_measured_in_other_frameworks_is_not_gone_on_with(measured: Callable[..., Ran]) -> None:
+    measured("--frameworks", "numpy")
+    with pytest.raises(UsageError, match=r"of other frameworks, from .*: name another file"):
+        measured("--frameworks", "numpy,numpy", "--resume")
 
 
 @pytest.mark.slow

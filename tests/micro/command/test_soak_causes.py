@@ -20,6 +20,7 @@ from reports.explanation import Bar, Explanation
 from reports.record import Environment
 from reports.store import RunFile
 from tests.conftest import Ran, load
+from tests.reports.made_gap import told
 
 EQUAL = Kind("it against itself", [("it", "it")], pairs=20)
 HEAP = Kind("heap default against keep", [("it", "it")], "OS memory")
@@ -32,29 +33,11 @@ def bar(name: str, gap: float, sure: bool = True) -> Bar:
 
 def explained(*causes: Bar, layers: Sequence[Bar] = ()) -> Explanation:
     """Of steps of 0.5 s and 0.4 s: a difference is worth a word from 5 ms on."""
-    both = {"a": 0.0, "b": 0.0}
-    return Explanation(
-        network="fcn-r",
-        batch=64,
-        phase="step",
-        threads=1,
-        clock="wall",
-        runs=1,
-        seconds=12.0,
-        a="it",
-        b="it",
+    return told(
+        [],
         step={"a": 0.5, "b": 0.4},
         gap=0.1,
         interval=(0.09, 0.11),
-        resolution=0.01,
-        cells=(),
-        residual=both,
-        closure={"a": {}, "b": {}},
-        levels={"a": {}, "b": {}},
-        agreement=(),
-        waterfall={},
-        faults=both,
-        system=both,
         bars={"cause": causes, "layer": tuple(layers), "phase": ()},
     )
 

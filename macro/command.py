@@ -103,7 +103,7 @@ def words(text: str, option: str, choices: Sequence[str]) -> list[str]:
     chosen = text.split(",")
     for word in chosen:
         if word not in choices:
-            raise UsageError(f"{option} {word}: there are {', '.join(choices)}")
+            raise UsageError(f"{option} {word or text}: there are {', '.join(choices)}")
     return chosen
 
 
@@ -149,7 +149,7 @@ def threads(text: str) -> list[int]:
     for count in counts:
         if not 1 <= count <= cores():
             raise UsageError(f"--threads {count}: this process may use 1 to {cores()} cores")
-    return counts
+    return list(dict.fromkeys(counts))
 
 
 def heaps(text: str) -> list[str]:

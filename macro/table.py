@@ -134,7 +134,7 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
     from kernels.devices.cpu import cores
     from macro.running import session
     from macro.tables import _text
-    from reports import explained
+    from reports import explained, units
     from reports.record import Note
 
     seed, say = int(file.run.environment.state["seed"]), partial(command.say, asked.outputs.quiet)
@@ -143,7 +143,7 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
         about = sum(other.seconds for other in left[i:])
         say(
             f"{one.plan.network.name}, batch {one.plan.batch}, {one.plan.phase}: {i + 1} of {len(left)}; about "
-            f"{about / 60:.0f} minutes are left, and proofs of equal work that there are none of yet"
+            f"{units.counted(round(about / 60), 'minute')} left, and proofs of equal work that there are none of yet"
         )
         session.contest(replace(one.plan, seed=seed), one.entries, "default", MARGIN, file, say)
     told = _text.text(asked.table, file.run, cores())

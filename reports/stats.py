@@ -208,7 +208,10 @@ def through(contender: Sequence[Floats], baseline: Sequence[Floats], margin: flo
         return Judgment(None, "unresolved", f"{rounds} rounds, an interval needs {FEWEST} a generation", rounds)
     over, under = generations(contender), generations(baseline)
     forms = tuple(_added(x, y) for x, y in itertools.product(over.forms, under.forms))
-    return _judged(Estimate(over.center - under.center, forms), (1.0, 1.0), margin, rounds, GENERATIONS)
+    alone = [(groups[0], side) for groups, side in zip(sides, (over, under), strict=True) if len(groups) == 1]
+    notes = dict.fromkeys(text for x, side in alone for text in slow.notes(len(x), side.forms, side.lag1))
+    kind = ROUNDS if alone else GENERATIONS
+    return _judged(Estimate(over.center - under.center, forms), (1.0, 1.0), margin, rounds, kind, tuple(notes))
 
 
 def _added(x: tuple[float, float], y: tuple[float, float]) -> tuple[float, float]:

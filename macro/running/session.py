@@ -85,7 +85,7 @@ def done(plan: Plan, entries: Sequence[Entry], division: str, file: RunFile) -> 
     finished = [[r.name for r in c.results] for c in file.run.contests if c.contest == contest]
     if any(held != names for held in [*finished, *(list(one.entries) for one in taken)]):
         raise UsageError(
-            f"-o {file.path}: it holds {contest} of other frameworks, from `{file.run.environment.command}`: name "
-            "another file"
+            f"-o {file.path}: it holds {contest} of other frameworks, from `{file.run.environment.command}`, or in "
+            "other settings: name another file"
         )
     return bool(finished)

@@ -23,17 +23,16 @@ class Compared:
 
 
 def compare(times: Sequence[Times], contender: int, baseline: int, margin: float) -> Compared:
-    """Of one of these over another. Where they share no round, through the one that shares most with both."""
+    """Of one of these over another. Where they met in fewer generations than each met a third, through that one: what
+    differs from generation to generation is seen in all of them."""
     own = _logs(times[contender], times[baseline])
     between = [i for i in range(len(times)) if i not in (contender, baseline)]
-    if own or not between or times[contender].keys() & times[baseline].keys():
-        return Compared(stats.nested(own, margin), len(own))
     pairs = {i: (_logs(times[contender], times[i]), _logs(times[baseline], times[i])) for i in between}
-    best = max(pairs, key=lambda i: min(sum(map(len, groups)) for groups in pairs[i]))
-    over, under = pairs[best]
-    if not over or not under:
-        return Compared(stats.nested(own, margin), 0)
-    return Compared(stats.through(over, under, margin), min(len(over), len(under)), best)
+    met = {i: min(map(len, sides)) for i, sides in pairs.items()}  # generations
+    best = max(pairs, key=lambda i: (met[i], min(sum(map(len, side)) for side in pairs[i])), default=None)
+    if best is None or len(own) >= met[best]:
+        return Compared(stats.nested(own, margin), len(own))
+    return Compared(stats.through(*pairs[best], margin), met[best], best)
 
 
 def over(result: Result, least: Result, timed: Sequence[Result]) -> tuple[stats.Interval | None, str]:

@@ -50,7 +50,8 @@ def _problem(plan: Plan) -> str:
 def name(plan: Plan, entry: Entry) -> str:
     """The name of an entry's result."""
     s, variant = entry.setting, _escaped(entry.framework.name)
-    return f"{_problem(plan)}/variant:{variant}/threads:{s.threads}/heap:{s.heap}"
+    told = "".join(f"/set:{_escaped(f'{word}={value}')}" for word, value in s.knobs.get("variables", {}).items())
+    return f"{_problem(plan)}/variant:{variant}/threads:{s.threads}/heap:{s.heap}{told}"
 
 
 def _escaped(word: str) -> str:

@@ -79,7 +79,8 @@ def restore(entries: Mapping[str, Entry], taken: Sequence[Round]) -> None:
         for name, row in one.entries.items():
             entry = entries[name]
             entry.count, entry.setup = row.count, list(row.setup)
-            if row.block is not None:
+            told = entry.blocks and entry.blocks[-1][:2] == (one.generation, one.number)  # again, that it was the last
+            if row.block is not None and not told:
                 entry.blocks.append((one.generation, one.number, row.block))
                 entry.peak = max(entry.peak, int(row.block["peak"]))
             if row.status != "ok" and entry.status == "ok":

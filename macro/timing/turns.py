@@ -52,19 +52,24 @@ def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _P
     left = wanted = [entry for entry in entries if entry.status == "ok"]
     shared = groups.reference(entries) if entries else None
     while left and shared:
+        before, count = past, len(left)
         again = [shared] if shared.status == "ok" and shared not in left else []
         began, mixed = time.monotonic(), order.sample([*again, *left], len(again) + len(left))
         with ExitStack() as stack:  # in random order: else one would always be the first to be given memory
             tell = _prefixed(place.say, plan.place(generation))
             alive, left = groups.fill(plan, shared, mixed, place.files, place.folder, stack, tell)
-            share = plan.seconds / plan.generations * (len(mixed) - len(left)) / len(wanted)
+            share = plan.seconds / plan.generations * (count - len(left)) / len(wanted)
+            told = replace(plan, seconds=share * plan.generations)  # as far as this group goes
             starting = time.monotonic() - began
             for taken in _rounds(plan, past, share, order, alive, place.peak):
                 past = replace(taken, ended=taken.ended and not left)
                 if place.keep:
                     place.keep(past)
-                for text in _progress(plan, past, starting):
+                own = replace(past, number=past.number - before.number - 1, seconds=past.seconds - before.seconds)
+                for text in _progress(told, own, starting):
                     place.say(text)
+    if past.number >= 0 and not past.ended and place.keep:  # of its last group none could start
+        place.keep(replace(past, ended=True))
     return past.seconds
 
 

@@ -25,8 +25,8 @@ class Kinds(object):
         self.builders = dict(zip(NAMES, builders))
 
     def called(self, told):
-        """A layer's name there; parameters of PyTorch have no dots in theirs."""
-        return told["name"].replace(".", "-") if self.keras.backend.backend() == "torch" else told["name"]
+        """A layer's name there; parameters of PyTorch have no dots in theirs. No layer has a > in its name."""
+        return told["name"].replace(".", ">") if self.keras.backend.backend() == "torch" else told["name"]
 
     def dense(self, told):
         own = self.own.Dense(told["outputs"], activation(told), name=self.called(told), kernel_initializer="zeros")
@@ -56,7 +56,7 @@ class Kinds(object):
         )
         if same or not any((top, left, bottom, right)):
             return own, own
-        around = self.own.ZeroPadding2D(((top, bottom), (left, right)), name=self.called(told) + "_pad")
+        around = self.own.ZeroPadding2D(((top, bottom), (left, right)), name=self.called(told) + ">pad")
         return (lambda x: own(around(x))), own
 
     def pool(self, told):
@@ -70,11 +70,11 @@ class Kinds(object):
         if not any(map(any, around)):
             return own, None
         pads, low = [(0, 0)] + list(around) + [(0, 0)], -3.4e38 if largest else 0.0
-        pad = self._called(lambda x: self.keras.ops.pad(x, pads, constant_values=low), name + "_pad")
+        pad = self._called(lambda x: self.keras.ops.pad(x, pads, constant_values=low), name + ">pad")
         if largest:
             return (lambda x: own(pad(x))), None
         tensor = self.keras.ops.convert_to_tensor
-        of_those = self._called(lambda x: x * tensor(whole / counts[:, :, None]), name + "_counted")
+        of_those = self._called(lambda x: x * tensor(whole / counts[:, :, None]), name + ">counted")
         return (lambda x: of_those(own(pad(x)))), None
 
     def norm(self, told):
@@ -95,7 +95,7 @@ class Kinds(object):
         """Rows, columns, channels: the weights of dense layers behind lie so too."""
         own = self.own.Flatten(name=self.called(told))
         if layouts.in_order(told, self.layers):
-            turn = self.own.Permute((3, 1, 2), name=self.called(told) + "_turned")
+            turn = self.own.Permute((3, 1, 2), name=self.called(told) + ">turned")
             return (lambda x: own(turn(x))), None
         return own, None
 
@@ -137,7 +137,7 @@ def network(keras, plan, batch):
         call, holder = kinds.builders[told["kind"]](told)
         y = call(*[values[name] for name in told["after"]])
         if told["activation"] != "none" and told["kind"] not in INSIDE:
-            y = keras.layers.Activation(told["activation"], name=kinds.called(told) + "_activation")(y)
+            y = keras.layers.Activation(told["activation"], name=kinds.called(told) + ">activation")(y)
         values[told["name"]] = y
         for name in list(told["parameters"]) + list(told["state"]):
             own["%s.%s" % (told["name"], name)] = getattr(holder, VARIABLES[name])

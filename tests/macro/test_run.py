@@ -111,6 +111,14 @@ def test_a_variable_reaches_the_framework_and_the_line_that_repeats_it(
     assert result.repeat.endswith(" --set OMP_WAIT_POLICY=active")
 
 
+def test_another_variable_is_another_file_s(command: Callable[..., Ran], tmp_path: Path) -> None:
+    words = ("--frameworks", "numpy", "--runs", "1", "--set")
+    told = command(*words, "OMP_WAIT_POLICY=active")
+    assert told.code == 0
+    with pytest.raises(UsageError, match=r"or in other settings: name another file$"):
+        command(*words, "OMP_WAIT_POLICY=passive", "--resume")
+
+
 def test_what_does_other_work_has_no_time(command: Callable[..., Ran], tmp_path: Path) -> None:
     told = command("--frameworks", f"numpy,{DEFECT}", "--runs", "1")
     assert told.code == 1
@@ -332,3 +340,11 @@ def test_a_block_is_kept_whole() -> None:
     counts = {key: [0] for key in ("faults", "voluntary", "involuntary")}
     block = turns._block({**numbers, **counts, "foreign": 0.0, "canary": 1.0, "peak_bytes": 1})
     assert {*block, "fma"} >= resume.BLOCK
+
+
+def test_that_a_round_was_the_last_adds_none_of_it() -> None:
+    row = Row("ok", None, 3, (1.0,), STEP)
+    one = Round("x", 0, 5, 1.0, False, {"a": row})
+    again = entry()
+    resume.restore({"a": again}, [one, replace(one, ended=True)])
+    assert again.blocks == [(0, 5, STEP)]

@@ -143,6 +143,11 @@ def test_of_the_first_text_all_rows_have_steps_and_three_have_passes() -> None:
     assert all(row in {x.framework.name for x in steps.entries} for row in asked.table.rows)
 
 
+def test_threads_named_twice_are_asked_once() -> None:
+    asked = command.request(["shi7", "--networks", "fcn-r", "--threads", "1,1", "--frameworks", "pytorch"])
+    assert [len(cell.entries) for cell in asked.cells] == [1, 1, 1]
+
+
 def test_a_forecast_grows_with_the_work() -> None:
     few, many = (command.request(["shi7", "--networks", "alexnet-r", "--runs", runs]).cells[0] for runs in "12")
     assert 0 < few.seconds < many.seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,47 @@ def test_the_reference_is_in_every_group_and_the_others_in_one(monkeypatch: pyte
     assert [x.ended for x in taken if x.generation == 1] == [False] * (3 * FEWEST - 1) + [True]
     assert [x.number for x in taken if x.generation == 1] == list(range(3 * FEWEST))
     assert any("left for another group: memory is full" in text for text in said)
+
+
+def test_groups_share_the_budget_by_whom_they_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Machine(monkeypatch, {"numpy": 5, "pytorch": 2, "jax": 4, "mxnet": 5})
+    shares, plan = list[float](), replace(PLAN, seconds=8.0)
+    rounds_of = turns._rounds
+
+    def noted(plan: Plan, past: Taken, share: float, *rest: Any) -> Any:
+        shares.append(share)
+        return rounds_of(plan, past, 0.0, *rest)
+
+    monkeypatch.setattr(turns, "_rounds", noted)
+    turns.take(plan, entries("numpy", "pytorch", "jax", "mxnet"), tmp_path, lambda text: None)
+    assert sum(shares) == pytest.approx(8.0) and len(shares) > 2
+
+
+def test_a_generation_whose_last_group_does_not_start_has_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine = Machine(monkeypatch, {"numpy": 5, "pytorch": 2, "jax": 9})
+    own, taken = entries("numpy", "pytorch", "jax"), list[Taken]()
+    own[2].peak = 9 * GIGABYTES
+    start = machine.start
+
+    def late(plan: Plan, entry: Entry, *rest: Any) -> bool:
+        if own[0].blocks:  # of the second group nobody starts
+            entry.fail(Unavailable("no memory"))
+            return False
+        return start(plan, entry, *rest)
+
+    monkeypatch.setattr(groups, "_start", late)
+    monkeypatch.setattr(turns.random, "Random", lambda seed: Unmixed())
+    turns.take(replace(PLAN, generations=1), own, tmp_path, lambda text: None, taken.append)
+    assert taken[-1].ended and taken[-1].number == FEWEST - 1
+
+
+class Unmixed(random.Random):
+    """In the order given."""
+
+    def sample(self, population: Any, k: int, **rest: Any) -> list[Any]:
+        return list(population)[:k]
 
 
 def test_what_is_larger_than_all_memory_is_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -33,6 +33,28 @@ def test_what_never_met_is_compared_through_what_met_both() -> None:
     assert found.judged.shown.low < 1.2 < found.judged.shown.high
 
 
+def test_one_generation_in_which_they_met_is_not_all_that_is_known() -> None:
+    """Generations of the pair lie 3 % apart: in the one that it shares it looks like a difference."""
+    apart = [0.03, -0.03, 0.0]
+    shared, first = times(2.0), times(1.0, seed=5)
+    second = {(g, ROUNDS * (g > 0) + n): seconds * float(np.exp(apart[g])) for (g, n), seconds in times(1.0).items()}
+    shared |= dict.fromkeys(second, 2.0)
+    found = ratios.compare([first, shared, second], 2, 0, 0.01)
+    assert (found.through, found.generations) == (1, 3)
+    assert found.judged.shown is not None and found.judged.shown.low < 1 < found.judged.shown.high
+    together = ratios.compare([first, shared, {key: x for key, x in second.items() if key[0] == 0}], 2, 0, 0.01)
+    assert together.through is None and together.generations == 1
+
+
+def test_through_a_third_one_generation_has_the_notes_of_one() -> None:
+    first, second = times(1.0, generations=1), times(1.2, ROUNDS, generations=1, seed=2)
+    shared = {**times(2.0, generations=1), **times(2.0, ROUNDS, generations=1, seed=4)}
+    found = ratios.compare([first, shared, second], 2, 0, 0.01)
+    direct = ratios.compare([first, times(1.2, generations=1, seed=2)], 1, 0, 0.01)
+    assert found.through == 1
+    assert (found.judged.kind, found.judged.notes) == (direct.judged.kind, direct.judged.notes)
+
+
 def test_without_one_that_met_both_there_is_no_ratio() -> None:
     for others in ([], [times(1.0, 99)]):
         found = ratios.compare([times(1.0), times(1.2, ROUNDS), *others], 1, 0, 0.01)

@@ -12,24 +12,27 @@ THEIRS = "TensorFlow 0.11 on a GTX 980, batch 16: 55.2 ms of kernels a step; its
 FC6 = (1.37, 3.73)  # ms of its weights' gradient, and of their update
 
 
-def _dense(cell: Cell) -> bool:
-    return cell.row.startswith("fc")
+PRODUCT = ("convolution", "gemm", "packing")
 
 
-def _conv(cell: Cell) -> bool:
-    return cell.row.startswith("conv") and cell.column in ("convolution", "gemm", "packing")
+def _product(cell: Cell, layers: str) -> bool:
+    return cell.row.startswith(layers) and cell.column in PRODUCT
 
 
 # Share of all kernels' time in the trace, and which cells are that here; a cell is of the first that takes it.
 ITEMS: tuple[tuple[str, float, Callable[[Cell], bool]], ...] = (
-    ("update", 0.100, lambda x: x.row.endswith(" update")),
+    ("update", 0.100, lambda x: all(name.endswith(" update") for name in x.members)),
     ("layouts changed", 0.111, lambda x: x.row == "layout" or x.column == "layout reorder"),
     ("gradient of the images", 0.037, lambda x: x.row.startswith("conv1 dgrad")),
-    ("conv2 by FFT", 0.121, lambda x: _conv(x) and any("fft" in (name or "").lower() for name in x.seen.values())),
-    ("convolutions", 0.329, _conv),
-    ("fc, gradients of weights", 0.035, lambda x: _dense(x) and "wgrad" in x.row),
-    ("fc, the other products", 0.111, lambda x: _dense(x) and x.row.endswith((" forward", " dgrad"))),
-    ("ReLU, bias, pooling", 0.066, lambda x: "activation" in x.row or "bias" in x.row or x.row.startswith("pool")),
+    (
+        "conv2 by FFT",
+        0.121,
+        lambda x: _product(x, "conv") and any("fft" in (name or "").lower() for name in x.seen.values()),
+    ),
+    ("convolutions", 0.329, lambda x: _product(x, "conv")),
+    ("fc, products", 0.146, lambda x: _product(x, "fc")),
+    ("ReLU, bias, pooling", 0.066, lambda x: x.column in ("element-wise", "pooling")),
+    ("memory from the system", 0.0, lambda x: x.column == "OS memory"),
 )
 REST = "the rest"
 
@@ -56,10 +59,11 @@ def _update(explained: Explanation) -> str:
     """How dear the update of the largest layer is beside its gradient."""
     words = [f"{FC6[1] / FC6[0]:.1f} times in theirs"]
     for side, name in (("a", explained.a), ("b", explained.b)):
-        rows = {
-            role: sum(x.seconds(side) for x in explained.cells if x.row == f"fc6 {role}")
-            for role in ("wgrad", "update")
-        }
-        if all(rows.values()):
-            words.append(f"{rows['update'] / rows['wgrad']:.1f} times in {name}")
+        cells = [x for x in explained.cells if x.seconds(side)]
+        update, gradient = (
+            sum(x.seconds(side) for x in cells if f"fc6 {role}" in x.members) for role in ("update", "wgrad")
+        )
+        both = any({"fc6 wgrad", "fc6 dgrad"} <= set(x.members) for x in cells)
+        if update and gradient:
+            words.append(f"{update / gradient:.1f} times in {name}{' (of both its gradients)' if both else ''}")
     return f"The update of fc6 takes, of what the gradient of its weights takes: {', '.join(words)}."

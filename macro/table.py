@@ -55,11 +55,11 @@ class Cells:
     @property
     def seconds(self) -> float:
         """About how long it takes, proofs of equal work apart."""
-        from macro.timing.entry import FEWEST, WARM
+        from macro.timing.entry import FEWEST, LONG, WARM
 
         plan = self.plan
         steps = [plan.network.flops(plan.batch, plan.phase) / RATE / x.setting.threads for x in self.entries]
-        rounds = sum(max(2 * step, 0.2 + step) for step in steps) * FEWEST
+        rounds = sum(step if step >= LONG else max(2 * step, 0.2 + step) for step in steps) * FEWEST
         starts = sum(START + (WARM + 1) * step for step in steps)
         return plan.generations * (starts + max(rounds, plan.seconds / plan.generations))
 

@@ -18,6 +18,7 @@ from macro.processes.process import Process
 FEWEST = 6  # rounds of a generation
 WARM = 2  # steps before the first block
 HANGS = 60.0  # seconds a block may take at least
+LONG = 1.0  # seconds: in a step of so many a cold cache and memory given back are a small part
 
 
 @dataclass
@@ -36,6 +37,7 @@ class Entry:
     reason: str | None = None
     process: Process | None = None
     count: int = 1
+    long: bool = False  # whether a step is as long as LONG
     peak: int = 0
 
     def fresh(self) -> Entry:

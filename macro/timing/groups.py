@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kernels.devices.cpu import memory
 from kernels.errors import SuiteError
-from macro.timing.entry import HANGS, WARM, Entry, Plan, begin
+from macro.timing.entry import HANGS, LONG, WARM, Entry, Plan, begin
 from reports.units import counted
 
 BLOCK = 0.2  # seconds of steps in a block, at least
@@ -67,6 +67,7 @@ def _start(
     except SuiteError as error:
         entry.fail(error)
         return False
-    entry.count = max(1, round(BLOCK / max(min(warm["wall_ns"]) * 1e-9, 1e-9)))
+    step = max(min(warm["wall_ns"]) * 1e-9, 1e-9)
+    entry.count, entry.long = max(1, round(BLOCK / step)), step >= LONG
     entry.peak = max(entry.peak, int(warm["peak_bytes"]))
     return True

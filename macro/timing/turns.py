@@ -120,7 +120,8 @@ def over_budget(plan: Plan, generation: int, first: float, starting: float) -> I
 def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> list[tuple[Entry, dict[str, Any]]]:
     """A block of steps from each and a look at the peak, in turns, in fresh random order, while the others wait
     on their pipes. The first step of a turn is discarded: while other processes ran, the hypervisor may have reclaimed
-    freed pages, and the caches are cold. An entry that fails is removed from `alive`."""
+    freed pages, and the caches are cold; a step of seconds pays that with a small part of itself, and counts. An entry
+    that fails is removed from `alive`."""
     blocks, fma = [], None
     for entry in order.sample([*alive, None], len(alive) + 1):
         if entry is None:
@@ -129,7 +130,7 @@ def _round(plan: Plan, order: random.Random, alive: list[Entry], peak: Peak) -> 
         assert entry.process is not None
         patience = max(HANGS, 20 * entry.count * (entry.blocks[-1][2]["wall"] if entry.blocks else 1.0))
         try:
-            for count in (1, entry.count):
+            for count in (entry.count,) if entry.long else (1, entry.count):
                 reply = entry.process.ask(patience, "steps", do="steps", phase=plan.phase, count=count)
         except SuiteError as error:
             entry.fail(error)

@@ -1,0 +1,48 @@
+"""Which steps of a turn count."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from macro.frameworks import find
+from macro.networks.base import chain
+from macro.processes.job import Setting
+from macro.timing import groups, turns
+from macro.timing.entry import LONG, Entry, Plan
+
+PLAN = Plan(chain("small", "a test", 8, (12, 4), rate=0.1), 8, "step", 0.0, 1)
+
+
+class Stepping:
+    """A process whose steps take `seconds`; `asked`: how many steps each time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.asked = seconds, list[int]()
+
+    def ask(self, patience: float, kind: str, count: int, **request: Any) -> dict[str, Any]:
+        self.asked.append(count)
+        each = dict.fromkeys(("cpu_ns", "blocked_ns", "system_ns", "faults", "voluntary", "involuntary"), [0] * count)
+        wall = [int(self.seconds * 1e9)] * count
+        return {**each, "wall_ns": wall, "foreign": 0.0, "canary": 0.0, "peak_bytes": 1}
+
+
+class Peak:
+    threads = 1
+
+    def look(self, seconds: float) -> None:
+        return None
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [(0.01, [1, 20]), (0.5, [1, 1]), (LONG, [1]), (4.0, [1])])
+def test_the_first_step_of_a_turn_counts_only_where_steps_are_long(
+    seconds: float, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry, process = Entry(find("numpy"), Setting()), Stepping(seconds)
+    monkeypatch.setattr(groups, "begin", lambda *of: process)
+    assert groups._start(PLAN, entry, {}, *(None,) * 2, print)  # type: ignore[arg-type]
+    entry.process, process.asked = process, []  # type: ignore[assignment]
+    turns._round(PLAN, random.Random(1), [entry], Peak())  # type: ignore[arg-type]
+    assert process.asked == asked

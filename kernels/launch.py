@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 @dataclass(frozen=True, slots=True)
 class Setting:
     """How, not what. `device`, `threads`, `isa`, the instruction set or kernel family that libraries are asked
-    for, and `heap`, the allocator's policy, are fixed per process; `cold` names the operands not in cache, `data`
-    what all are drawn from; `workspace`: bytes that a kernel may hold beside its operands, None: as many as it likes.
+    for, `heap`, the allocator's policy, and `preload`, libraries loaded before its own, are fixed per process; `cold`
+    names the operands not in cache, `data` what all are drawn from; `workspace`: bytes that a kernel may hold beside
+    its operands, None: as many as it likes.
     """
 
     threads: int = 1
@@ -21,6 +22,7 @@ class Setting:
     isa: str = "default"
     data: str = "normal"
     heap: str = "default"
+    preload: str = "none"
     workspace: int | None = None
 
     @property
@@ -35,6 +37,8 @@ class Setting:
             words.append(f"data:{self.data}")
         if self.heap != "default":
             words.append(f"heap:{self.heap}")
+        if self.preload != "none":
+            words.append(f"preload:{self.preload}")
         if self.workspace is not None:
             words.append(f"workspace:{self.workspace}")
         return "/".join(words + ([f"cold:{'+'.join(self.cold)}"] if self.cold else []))

@@ -60,7 +60,7 @@ def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
     if any((comparison.reason or "").startswith(APART) for contest in contests for comparison in contest.comparisons):
         answer += again.sentences(first, second, PROCESSES)
     damaged = tuple(dict.fromkeys((*first.damaged, *second.damaged)))
-    return Run(second.environment, contests, (Note("answer", {"sentences": answer}),), damaged)
+    return Run(second.environment, contests, (Note("answer", {"sentences": answer}),), damaged=damaged)
 
 
 def _measured(run: Run) -> list[Result]:

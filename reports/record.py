@@ -43,6 +43,7 @@ class Result:
     cold: tuple[str, ...] = ()  # names of the operands that were not in cache
     isa: str | None = None  # instruction set asked for; null: none was
     heap: str = "default"  # policy of the allocator: default, keep
+    preload: str = "none"  # what was loaded before its libraries: mkl-intel, jemalloc …, several joined by +
     interpreter: str | None = None  # Python, where it is not the one of the environment
     data: str = "normal"  # what the inputs were drawn from
     error: float | None = None  # worst absolute error against float64
@@ -168,12 +169,48 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """Seconds of a step, changed less unchanged: what a change brings is below zero."""
+
+    seconds: float  # its center
+    low: float  # lower end of its interval
+    high: float  # upper end
+    confidence: float  # of the interval: 0.9
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a change of a step should bring, written before the changed step is timed; then once more, under the same
+    id, with what it brought. The latter counts."""
+
+    id: str  # the same of both lines
+    network: str  # whose step it is
+    framework: str  # as it was unchanged
+    change: str  # as typed
+    batch: int  # samples of the step
+    phase: str  # of it: step, gradient, forward
+    threads: int  # of the unchanged step
+    step: float  # seconds of the unchanged step: as watched, then as timed in turns
+    predicted: Expected | None  # null: not predictable
+    parts: dict[str, float] = field(default_factory=dict)  # of what is predicted: seconds by kernel
+    effect: str = ""  # what shows that the change is in the process
+    costs: str = ""  # what it changes beside the time
+    measured: Expected | None = None  # null: not measured yet, or it could not be
+    resolution: float | None = None  # seconds that two unchanged steps in the same rounds differ by at most
+    verdict: str | None = None  # confirmed, refuted, below resolution; null: of what was not predicted, or not measured
+    reason: str | None = None  # why there is no prediction, no measurement, or no verdict
+    contest: str | None = None  # in which it was measured
+    kind: str = "prediction"  # prediction
+
+
+@dataclass(frozen=True)
 class Run:
     """A whole run file."""
 
     environment: Environment  # first line
     contests: tuple[Contest, ...] = ()  # in the order measured
     notes: tuple[Note, ...] = ()  # in the order written
+    predictions: tuple[Prediction, ...] = ()  # of each change the last line
     damaged: tuple[str, ...] = ()  # lines of the file that were passed over, and why; not in a file
 
     @property

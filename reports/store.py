@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from reports.record import FORMAT, Contest, Environment, Note, Run
+from reports.record import FORMAT, Contest, Environment, Note, Prediction, Run
 
 BEGINNING = b'{"digest":"'
 LONGEST = 256 << 20  # bytes of a line; more is no record of ours
@@ -86,10 +86,12 @@ class RunFile:
         if not last.endswith(b"\n") and _decoded(last) is not None:
             self._stream.write(b"\n")
 
-    def append(self, record: Contest | Note) -> None:
+    def append(self, record: Contest | Note | Prediction) -> None:
         """Raises Unwritable; the record is then in `run`, and the file ends with the one before."""
         if isinstance(record, Contest):
             self.run = replace(self.run, contests=(*self.run.contests, record))
+        elif isinstance(record, Prediction):
+            self.run = replace(self.run, predictions=_with(self.run.predictions, record))
         else:
             self.run = replace(self.run, notes=(*self.run.notes, record))
         self._write(record)
@@ -192,11 +194,17 @@ def _head(path: Path, line: bytes) -> dict[str, Any]:
     return head
 
 
+def _with(predictions: Sequence[Prediction], one: Prediction) -> tuple[Prediction, ...]:
+    """The last line of each change, in the order in which they were predicted."""
+    return tuple({**{x.id: x for x in predictions}, one.id: one}.values())
+
+
 def _collect(run: Run, path: Path, lines: Iterator[tuple[int, bytes]]) -> Run:
     import msgspec
 
     contests: list[Contest] = []
     notes: list[Note] = []
+    predictions: tuple[Prediction, ...] = ()
     damaged: list[str] = []
     for number, line in lines:
         record = _decoded(line)
@@ -209,6 +217,9 @@ def _collect(run: Run, path: Path, lines: Iterator[tuple[int, bytes]]) -> Run:
                 contests.append(msgspec.convert(record, Contest))
             elif record.get("kind") == "note":
                 notes.append(msgspec.convert(record, Note))
+            elif record.get("kind") == "prediction":
+                predictions = _with(predictions, msgspec.convert(record, Prediction))
         except msgspec.ValidationError as error:
             damaged.append(f"{path}, line {number}: {error}; passed over")
-    return replace(run, contests=tuple(contests), notes=tuple(notes), damaged=tuple(damaged))
+    whole = replace(run, contests=tuple(contests), notes=tuple(notes))
+    return replace(whole, predictions=predictions, damaged=tuple(damaged))

@@ -19,6 +19,8 @@ ROOMS = {
         "command",
         "running",
         "tables",
+        "predicting",
+        "changes",
         "explaining",
         "watching",
         "equality",

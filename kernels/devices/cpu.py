@@ -121,7 +121,7 @@ class Cpu:
         flags = info.get("flags", "").split()
         return {
             "model": info.get("model name", os.uname().machine),
-            "vendor": info.get("vendor_id", "unknown"),
+            "vendor": vendor(),
             "family": info.get("cpu family"),
             "model_number": info.get("model"),
             "isa": [name for name, flag in FLAG.items() if flag in flags],
@@ -145,6 +145,11 @@ COARSE = {
     "amxint8": "amx_int8",
 }
 FLAG = {"sse": "sse4_2", "avx": "avx", "avx2": "avx2", "avx512": "avx512f"}
+
+
+def vendor() -> str:
+    """Of the processor: GenuineIntel, AuthenticAMD …"""
+    return _cpuinfo().get("vendor_id", "unknown")
 
 
 def _cpuinfo() -> dict[str, str]:

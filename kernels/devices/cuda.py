@@ -60,6 +60,7 @@ KIND = Kind(
         "cold": "its cache is emptied as a whole: --cold all",
         "isa": "it has one instruction set",
         "heap": "it has its memory from its own allocator",
+        "preload": "its products are no library's of the processor",
     },
     flushes=True,
     ceilings=("fma", "mma", "stream"),

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 ALIGNMENT = 64  # bytes: a cache line of a CPU, and its widest vector
 # Fields of kernels.launch.Setting beside the device itself.
-SETTINGS = ("threads", "cold", "isa", "data", "heap", "workspace")
+SETTINGS = ("threads", "cold", "isa", "data", "heap", "preload", "workspace")
 PROCESSOR = "processor"  # the clock of a device whose kernels run in the thread that calls them
 
 # compiled: our loop in C calls C functions between two readings of the clock. held: everything is enqueued behind a

@@ -18,13 +18,14 @@ from kernels.libs.cblas import Blas, address, symbol
 
 def missing(owner: str) -> str | None:
     """Why `owner`'s OpenBLAS is not here, told without importing it."""
-    if _path(owner) is None:
+    if path(owner) is None:
         return f"{owner} here bundles no OpenBLAS: install the wheel (pip install {owner})"
     return None
 
 
 @functools.cache
-def _path(owner: str) -> Path | None:
+def path(owner: str) -> Path | None:
+    """The file of `owner`'s OpenBLAS; None where it bundles none."""
     spec = importlib.util.find_spec(owner)
     if spec is None or spec.origin is None:
         return None
@@ -37,16 +38,16 @@ def _path(owner: str) -> Path | None:
 @functools.cache
 def load(owner: str) -> Blas:
     """The OpenBLAS bundled with "numpy" or "scipy". Raises Unavailable."""
-    path = _path(owner)
-    if path is None:
+    file = path(owner)
+    if file is None:
         raise Unavailable(missing(owner) or "")
-    library = ctypes.CDLL(str(path))
+    library = ctypes.CDLL(str(file))
     for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
         sgemm = symbol(library, [f"{prefix}cblas_sgemm{suffix}"])
         if sgemm:
             break
     else:
-        raise Unavailable(f"{path.name} exports no cblas_sgemm under a known name")
+        raise Unavailable(f"{file.name} exports no cblas_sgemm under a known name")
 
     def get(name: str) -> ctypes._NamedFuncPointer:
         return library[f"{prefix}openblas_{name}{suffix}"]
@@ -62,7 +63,7 @@ def load(owner: str) -> Blas:
     cgemm = symbol(library, [f"{prefix}cblas_cgemm{suffix}"])
     return Blas(
         name=f"OpenBLAS of {owner}",
-        path=path,
+        path=file,
         version=" ".join(text("get_config").split()[:2]),
         kernels=core,
         isa=FAMILIES.get(core),

@@ -23,6 +23,7 @@ from typing import Any
 from kernels import state
 from kernels.devices.cpu import cores, processor
 from kernels.errors import SuiteError
+from kernels.libs import preload
 from macro.equality import defects, timed
 from macro.equality.answer import COUNTS, Answer, apart, ask, relative
 from macro.frameworks import Framework, find
@@ -193,6 +194,7 @@ def key(network: Network, batch: int, framework: Framework, setting: Setting, id
     parts += [identity.get(name) for name in HOLDS]
     variables = identity.get("variables") or {}
     parts.append({name: value for name, value in variables.items() if not SAME.search(name)})
+    parts += [setting.preload] if setting.preload != preload.NONE else []
     parts.append(processor())
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:24]
 

@@ -62,7 +62,7 @@ def convolution(cell: Cell, by_name: Mapping[str, Row]) -> Conv | None:
     return max(found, key=lambda x: x.flops, default=None)
 
 
-def _axes(problem: Conv) -> dict[str, Any]:
+def axes(problem: Conv) -> dict[str, Any]:
     """As options: those that are not as by default; padding that is the same on all sides once."""
     sides = SIDES if problem.pad else ()
     plain = {x.name: x.default for x in fields(problem)}
@@ -103,7 +103,7 @@ def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, 
         p = as_called(row, side, by_name)
         return Kernels("gemm", {"m": p.m, "n": p.n, "k": p.k, "trans": p.trans, **_settings(side.entry.setting)})
     if cell.column == "convolution" and (conv := convolution(cell, by_name)) is not None:
-        return Kernels("conv", {**_axes(conv), **_settings(side.entry.setting)})
+        return Kernels("conv", {**axes(conv), **_settings(side.entry.setting)})
     if cell.column == "OS memory":
         return Kernels("memory", {"faults": True})
     passes = _pass(cell, plan, by_name)

@@ -20,6 +20,7 @@ def configure(job):
 
     torch.set_num_threads(job["threads"])
     torch.set_num_interop_threads(job["threads"])
+    torch.backends.mkldnn.set_flags(job["knobs"].get("onednn", True))
 
 
 def kinds():
@@ -56,6 +57,7 @@ def identity(job):
             "optimizer": job["knobs"].get("optimizer", "default"),
             "precision": torch.get_float32_matmul_precision(),
             "mkldnn": torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled,
+            "layout": "channels_last" if job["knobs"].get("channels_last") else "contiguous",
         },
     }
 
@@ -100,6 +102,9 @@ class Model(object):
             self.names = list(weights.files)
             self.x = torch.from_numpy(data["x"].copy())
             self.labels = torch.from_numpy(data["labels"].astype(np.int64))
+        if job["knobs"].get("channels_last"):
+            self.net.to(memory_format=torch.channels_last)
+            self.x = self.x.contiguous(memory_format=torch.channels_last)
         net = job["network"]
         how = {"fused": {"fused": True}, "foreach": {"foreach": True}}.get(job["knobs"].get("optimizer"), {})
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=net["rate"], momentum=net["momentum"], **how)

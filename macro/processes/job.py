@@ -23,6 +23,7 @@ class Setting:
     threads: int = 1
     heap: str = "default"
     knobs: dict[str, Any] = field(default_factory=dict)
+    preload: str = "none"  # before its own libraries
 
 
 def files(batch: int, folder: Path) -> dict[str, str]:
@@ -100,10 +101,15 @@ def write(
         "batch": batch,
         "threads": setting.threads,
         "heap": setting.heap,
+        "preload": setting.preload,
         "knobs": {**framework.knobs, **setting.knobs},
         **arrays,
     }
-    name = "-".join((framework.name, str(setting.threads), setting.heap)).replace(":", "-").replace("/", "-")
+    name = (
+        "-".join((framework.name, str(setting.threads), setting.heap, setting.preload))
+        .replace(":", "-")
+        .replace("/", "-")
+    )
     number = len(list(folder.glob(f"{name}-*.json")))
     path = folder / f"{name}-{number}.json"
     path.write_text(json.dumps(job), "utf-8")

@@ -9,6 +9,7 @@ from typing import Any
 
 from kernels import heap
 from kernels.errors import Unavailable
+from kernels.libs import preload
 from macro.frameworks import Framework, interpreter, remedy
 from macro.processes.job import Setting
 from micro.worker.json_child import JsonChild
@@ -29,6 +30,7 @@ class Process(JsonChild):
         self.said: list[dict[str, Any]] = []
         self._maps = "ONEDNN_JIT_PROFILE" in setting.knobs.get("variables", {})
         environment = os.environ | dict.fromkeys(POOLS, str(setting.threads)) | heap.variables(setting.heap)
+        environment |= preload.variables(setting.preload)
         environment |= {str(k): str(v) for k, v in framework.recipe.get("variables", {}).items()}
         environment |= {str(k): str(v) for k, v in setting.knobs.get("variables", {}).items()}
         environment.pop("PYTHONPATH", None)

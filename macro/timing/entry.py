@@ -15,7 +15,7 @@ from macro.processes import job as job_files
 from macro.processes.job import Setting
 from macro.processes.process import Process
 
-FEWEST = 6  # rounds of a generation
+FEWEST = 6  # rounds of a generation; of so many on it counts
 WARM = 2  # steps before the first block
 HANGS = 60.0  # seconds a block may take at least
 LONG = 1.0  # seconds: in a step of so many a cold cache and memory given back are a small part
@@ -24,7 +24,7 @@ LONG = 1.0  # seconds: in a step of so many a cold cache and memory given back a
 @dataclass
 class Entry:
     """One framework in one setting, and what came of it. A row of `blocks` is a round of a generation. `peak`: bytes
-    that its process had in memory at most, after its first steps."""
+    that its process had in memory at most, after its first steps; `change`: what of it is changed, in words."""
 
     framework: Framework
     setting: Setting
@@ -36,13 +36,17 @@ class Entry:
     status: str = "ok"
     reason: str | None = None
     process: Process | None = None
+    change: str = ""
     count: int = 1
+    ended: str = ""  # why no more of its steps are wanted
     long: bool = False  # whether a step is as long as LONG
     peak: int = 0
 
     def fresh(self) -> Entry:
         """Of which nothing has come yet."""
-        return Entry(self.framework, self.setting, self.division, status=self.status, reason=self.reason)
+        return Entry(
+            self.framework, self.setting, self.division, status=self.status, reason=self.reason, change=self.change
+        )
 
     def fail(self, error: SuiteError) -> None:
         """Keep why; no process is left. A kernel's error is a failure, any other a reason to skip it."""
@@ -63,6 +67,7 @@ class Plan:
     first: int = 0  # number of its first generation, in a run taken up again
     ended: int = 0  # generations that had ended in it; one that was killed is not among them
     asked: str = ""
+    fewest: int = FEWEST  # rounds of a generation
 
     def place(self, generation: int) -> str:
         """Of a generation among all that a person asked for."""

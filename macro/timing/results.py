@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from kernels.libs import preload
 from macro.timing import ratios
 from macro.timing.entry import Entry, Plan
 from macro.timing.peak import UNIT
@@ -33,12 +34,35 @@ def contest(
     the starts of its processes, which the entries know."""
     name = contest_name(plan, division)
     question = f"which framework takes longest for a {plan.phase} of {plan.network.name}, {division}?"
+    return _contest(plan, entries, (name, question, "framework"), margin, seconds)
+
+
+def changed_name(plan: Plan, entries: Sequence[Entry]) -> str:
+    """Of the contest of a step with what is changed of it."""
+    changes = "+".join(_escaped(entry.change) for entry in entries if entry.change)
+    return f"{_problem(plan)}/variant:{_escaped(entries[0].framework.name)}/changes:{changes}"
+
+
+def changed(plan: Plan, entries: Sequence[Entry], margin: float, seconds: Mapping[str, float]) -> record.Contest:
+    """Of a step with what is changed of it; the first is unchanged."""
+    changes = " or ".join(entry.change for entry in entries if entry.change)
+    question = f"what does {changes} do to a {plan.phase} of {plan.network.name} in {entries[0].framework.name}?"
+    return _contest(plan, entries, (changed_name(plan, entries), question, "change"), margin, seconds)
+
+
+def _contest(
+    plan: Plan, entries: Sequence[Entry], asked: tuple[str, str, str], margin: float, seconds: Mapping[str, float]
+) -> record.Contest:
+    """`asked`: its name, its question, what its cases differ in."""
+    name, question, differs = asked
     results = tuple(_result(plan, entry, name) for entry in entries)
     pairs = [(0, i) for i in range(1, len(entries))]
-    comparisons = tuple(_comparison(plan, entries, results, name, pair, margin) for pair in pairs)
+    comparisons = tuple(
+        replace(_comparison(plan, entries, results, name, pair, margin), differs=differs) for pair in pairs
+    )
     setup = sum(sum(entry.setup) for entry in entries)
     return record.Contest(
-        name, question, "framework", results, comparisons, {**seconds, "setup": setup}, stopped="the budget ran out"
+        name, question, differs, results, comparisons, {**seconds, "setup": setup}, stopped="the budget ran out"
     )
 
 
@@ -51,6 +75,10 @@ def name(plan: Plan, entry: Entry) -> str:
     """The name of an entry's result."""
     s, variant = entry.setting, _escaped(entry.framework.name)
     told = "".join(f"/set:{_escaped(f'{word}={value}')}" for word, value in s.knobs.get("variables", {}).items())
+    if s.preload != preload.NONE:
+        told += f"/preload:{s.preload}"
+    if entry.change:
+        told += f"/change:{_escaped(entry.change)}"
     return f"{_problem(plan)}/variant:{variant}/threads:{s.threads}/heap:{s.heap}{told}"
 
 
@@ -131,6 +159,7 @@ def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:
         entry.setting.threads,
         "planned",
         heap=entry.setting.heap,
+        preload=entry.setting.preload,
         repeat=repeat(plan, entry),
         axes={},
         kernel=" ".join(str(who[x]) for x in ("framework", "version", "blas") if who.get(x)) or None,
@@ -151,6 +180,8 @@ def repeat(plan: Plan, entry: Entry) -> str:
     """The line that times the steps of one framework again."""
     s = entry.setting
     division = f" --division {entry.division}" if entry.division != "default" else ""
+    if entry.change:
+        return f"python -m macro whatif {plan.named} {shlex.quote(entry.framework.name)} {entry.change}"
     told = s.knobs.get("variables", {})
     division += "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in told.items())
     return (

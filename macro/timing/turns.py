@@ -13,7 +13,7 @@ from typing import Any
 from kernels.errors import SuiteError
 from macro.processes import job as job_files
 from macro.timing import groups
-from macro.timing.entry import FEWEST, HANGS, Entry, Plan, Taken
+from macro.timing.entry import HANGS, Entry, Plan, Taken
 from macro.timing.peak import Peak
 from reports.units import counted
 
@@ -78,11 +78,11 @@ def _rounds(
 ) -> Iterator[Taken]:
     """Rounds until their share of the budget is spent, each when it has ended; `past`: the one before them."""
     began, number, seconds = time.monotonic(), 0, 0.0
-    while alive and (number < FEWEST or seconds < share):
+    while (alive := [entry for entry in alive if not entry.ended]) and (number < plan.fewest or seconds < share):
         for entry, block in _round(plan, order, alive, peak):
             entry.blocks.append((past.generation, past.number + 1 + number, block))
         number, seconds = number + 1, time.monotonic() - began
-        ended = not alive or (number >= FEWEST and seconds >= share)
+        ended = not alive or (number >= plan.fewest and seconds >= share)
         yield Taken(past.generation, past.number + number, past.seconds + seconds, ended)
 
 
@@ -93,8 +93,8 @@ def _prefixed(say: Callable[[str], None], before: str) -> Callable[[str], None]:
 def _progress(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
     """Signs of life after a round; after the first also whether the budget is too small."""
     share, count = plan.seconds / plan.generations, taken.number + 1
-    past = taken.seconds > share and count <= FEWEST  # its rounds end it, not its share
-    so_far = f"{count} of {FEWEST} rounds" if past else counted(count, "round")
+    past = taken.seconds > share and count <= plan.fewest  # its rounds end it, not its share
+    so_far = f"{count} of {plan.fewest} rounds" if past else counted(count, "round")
     whole = "" if past else f" of {share:.0f}"
     yield f"{plan.place(taken.generation)}: {so_far}, {taken.seconds:.0f}{whole} s"
     if taken.number == 0:
@@ -104,14 +104,14 @@ def _progress(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
 def over_budget(plan: Plan, generation: int, first: float, starting: float) -> Iterator[str]:
     """Where the fewest rounds of a generation take longer than its share of the budget: how long all will take, and
     what makes it less. `first`: seconds of the first round; `starting`: of starting the processes before it."""
-    share, fewest = plan.seconds / plan.generations, first * FEWEST
+    share, fewest = plan.seconds / plan.generations, first * plan.fewest
     if fewest <= share:
         return
     later = plan.first + plan.generations - generation - 1
     less = ["--runs 1"] * (plan.generations > 1) + ["a smaller --batch"] * (plan.batch > 1)
     why = "longer than its share of the budget" if share else "and nothing of the budget is left"
     yield (
-        f"its {FEWEST} rounds take about {fewest:.0f} s, {why}: "
+        f"its {plan.fewest} rounds take about {fewest:.0f} s, {why}: "
         f"about {fewest - first + later * (starting + fewest):.0f} s more"
         + (f"; {' or '.join(less)} takes less" if less else "")
     )

@@ -27,6 +27,7 @@ from macro.watching.rounds import GROWN, MANY, SELDOM
 
 START = 10.0  # seconds of a process, for a forecast
 REPLAYS = 2  # of a recorded step, in a round that replays
+GROWING = 4  # plain steps until a heap that keeps its memory has it
 TRIES = 3  # of a block of watched steps in a round
 SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, see macro/worker/recorder.py
 
@@ -56,7 +57,7 @@ def take(
         order, began = random.Random(plan.seed * 1000 + generation), time.monotonic()
         with ExitStack() as stack:
             starts = order.sample(range(len(sides)), len(sides))
-            looks = {number: _start(plan, sides[number], files, folder, stack, say) for number in starts}
+            looks = {number: start(plan, sides[number], files, folder, stack, say) for number in starts}
             warn = partial(over_budget, plan, generation, starting=time.monotonic() - began)
             for ended in _rounds(plan, generation, order, looks, say, warn):
                 keep(ended)
@@ -109,9 +110,10 @@ def _blamed(entry: Entry) -> Iterator[None]:
         raise type(error)(f"{entry.framework.name}: {error}") from None
 
 
-def _start(
+def start(
     plan: Plan, side: Side, files: dict[str, str], folder: Path, stack: ExitStack, say: Callable[[str], None]
 ) -> Look:
+    """A process with perf beside it, whose equal work is proven, warm. Raises SuiteError."""
     entry = side.entry
     setting = entry.setting
     named = {**setting.knobs, "variables": {**setting.knobs.get("variables", {}), **perf.NAMED}, "watched": True}
@@ -232,6 +234,18 @@ class Look:
             if not any(one.samples for one in unread):
                 raise LaunchError(f"perf took no samples: {self.sampler.said()}")
         return unread
+
+    def once(self) -> tuple[Watched, float]:
+        """One traced step, whose clocks nobody reads, and page faults of a plain one."""
+        self.seen = kept = Watched()
+        with _blamed(self.entry):
+            for _ in range(GROWING):
+                self._plain(1, keep=False)
+            plain = self.faulted
+            self._traced(1, spans=True, samples=True, keep=kept)
+        if self.sampler:
+            kept.sampled(self.sampler.read())
+        return kept, plain
 
     def end(self) -> Watched:
         """A last plain block."""

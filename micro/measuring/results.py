@@ -121,6 +121,7 @@ class Finished:
             data=case.setting.data,
             isa=None if case.setting.isa == "default" else case.setting.isa,
             heap=case.setting.heap,
+            preload=case.setting.preload,
             workspace_limit=case.setting.workspace,
             precision=row.computes(case.problem),
             blas=row.blas(case.problem),

@@ -18,6 +18,7 @@ SETTINGS = {
     "isa": "the instruction set",
     "data": "what the operands hold",
     "heap": "the allocator's policy",
+    "preload": "what is loaded before its libraries",
     "workspace": "the bytes allowed beside the operands",
 }
 Role: TypeAlias = Literal["measured", "canary", "ceiling"]

@@ -53,6 +53,7 @@ class Options:
     threads: str
     isa: str
     heap: str
+    preload: str
     workspace: str
     data: str
     cold: str
@@ -192,6 +193,7 @@ def _add_settings(how: argparse._ArgumentGroup) -> None:
             "instruction sets that libraries may take, such as default,avx2; or an OpenBLAS family",
         ),
         ("--heap", "default", "POLICIES", "of glibc's allocator, such as default,keep"),
+        ("--preload", "none", "NAMES", "libraries before a kernel's own, such as none,mkl-intel; joined by +"),
         ("--workspace", UNLIMITED, "BYTES", "a kernel may hold beside its operands, such as 0,8MiB (unlimited)"),
         ("--data", None, "KINDS", "what is multiplied: normal, uniform, integers, zeros"),
         ("--cold", "", "OPERANDS", "operands out of cache, such as a,b; or all (the others are not warmed up)"),

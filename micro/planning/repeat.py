@@ -37,7 +37,7 @@ class Repeat:
         words = [f"python -m micro.{self.command}", *self._axes(case)]
         words.append(f"--variant {shlex.quote(case.variant)} --threads {case.setting.threads}")
         values, defaults = asdict(case.setting), asdict(Setting())
-        for name in ("isa", "data", "heap"):
+        for name in ("isa", "data", "heap", "preload"):
             if values[name] != defaults[name] or (case.problem.op, name) in self.swept:
                 words.append(f"--{name} {values[name]}")
         if case.setting.workspace is not None:

@@ -15,6 +15,7 @@ from kernels.devices import kind_of, missing
 from kernels.dtypes import DATA
 from kernels.errors import UsageError, choice
 from kernels.launch import Setting
+from kernels.libs import preload
 from micro.planning import dropped, why, workspace
 from micro.planning.axes import along, by_variant, problems, values
 from micro.planning.benchmark import Benchmark, NothingWritten, Question, Request, default_rows
@@ -129,10 +130,13 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str], mos
     cold, threads = _cold(options.cold, operands), values(options.threads, int, "--threads")
     sets, data = values(options.isa, str, "--isa"), values(options.data, str, "--data")
     heaps, limits = values(options.heap, str, "--heap"), workspace.limits(options.workspace)
+    preloads = values(options.preload, str, "--preload")
     for word in sets:
         isa.variables(word)
     for word in heaps:
         heap.variables(word)
+    for word in preloads:
+        preload.words(word)
     for word in data:
         if word not in DATA:
             raise UsageError(f"--data {word}: {choice(word, DATA)}")
@@ -144,6 +148,7 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str], mos
             ("cold", options.cold, some_cold),
             ("isa", options.isa, options.isa != "default"),
             ("heap", options.heap, options.heap != "default"),
+            ("preload", options.preload, options.preload != preload.NONE),
             ("threads", options.threads, threads != (1,) and all("threads" in kind_of(one).refuses for one in devices)),
         ):
             if asked and name in refuses:
@@ -154,7 +159,7 @@ def _settings(options: Options, devices: Sequence[str], operands: list[str], mos
         settings += [
             Setting(count, cold, device, *more)
             for count in counts
-            for more in itertools.product(sets, data, heaps, limits)
+            for more in itertools.product(sets, data, heaps, preloads, limits)
         ]
     return tuple(settings)
 

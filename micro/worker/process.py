@@ -21,6 +21,7 @@ from kernels import isa as isa_asked
 from kernels.catalog import find
 from kernels.devices import kind_of, open_device
 from kernels.errors import BuildError, LaunchError, LeftRunning, NoRoom, SuiteError, Unavailable, WrongResult
+from kernels.libs import preload as preloaded
 from kernels.users import raised
 from micro.planning.contest import Case
 from micro.worker import fences
@@ -56,7 +57,17 @@ class Worker:
     not run on them has all cores for its float64 references, its compilers and its driver's threads, and is pinned
     while it measures."""
 
-    def __init__(self, device: str, threads: int, isa: str = "default", heap: str = "default", rank: int = 0) -> None:
+    def __init__(
+        self,
+        device: str,
+        threads: int,
+        isa: str = "default",
+        heap: str = "default",
+        preload: str = preloaded.NONE,
+        rank: int = 0,
+    ) -> None:
+        """Raises Unavailable where what it is to be started with is not here."""
+        before = preloaded.variables(preload)
         self._running = -1
         self._cell = tempfile.TemporaryFile()
         self._cell.write((-1).to_bytes(4, "little", signed=True))
@@ -66,7 +77,7 @@ class Worker:
         environment = (
             (WAITING if threads > 1 else {}) | os.environ | dict.fromkeys(POOLS, str(pool)) | isa_asked.variables(isa)
         )
-        environment |= heap_asked.variables(heap)
+        environment |= heap_asked.variables(heap) | before
         root = str(Path(__file__).parents[2])
         environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         handles = (theirs[0], ours[1], self._cell.fileno())
@@ -150,17 +161,17 @@ class Workers:
     def key(case: Case) -> tuple[Any, ...]:
         """What is fixed per process; with several threads the pool too: two in a process spin against each other."""
         setting = case.setting
-        place = (setting.device, setting.threads, setting.isa, setting.heap)
+        place = (setting.device, setting.threads, setting.isa, setting.heap, setting.preload)
         pool = find(case.problem.op, case.variant).provider if setting.threads > 1 else None
         return (*place, pool) if pool else place
 
     def get(self, key: tuple[Any, ...]) -> Client:
         if key not in self._alive:
-            device, threads, isa, heap = key[:4]
+            device, threads, isa, heap, preload = key[:5]
             if kind_of(device).scripted:
                 self._alive[key] = Local(Host(open_device(device), 0))
             else:
-                self._alive[key] = Worker(device, threads, isa, heap)
+                self._alive[key] = Worker(device, threads, isa, heap, preload)
         return self._alive[key]
 
     def alive(self, key: tuple[Any, ...]) -> Client | None:

@@ -1,4 +1,5 @@
-"""One document: `{format, environment, results[], comparisons[], notes[]}`; of an attribution, itself."""
+"""One document: `{format, environment, results[], comparisons[], notes[]}`, of predictions with `predictions[]`; of an
+attribution, itself."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ def write(run: Run, stream: IO[str]) -> None:
         "results": run.results,
         "comparisons": run.comparisons,
         "notes": run.notes,
+        **({"predictions": run.predictions} if run.predictions else {}),
     }
     stream.write(msgspec.json.encode(document).decode() + "\n")
 

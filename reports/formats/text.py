@@ -37,7 +37,8 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     for text in attributions:
         console.print(text, markup=False, soft_wrap=True)
     ratios = table.comparisons(run)
-    whole = bool(explained.tables(run)) and not verbose  # they hold the ratios and times that a person wants
+    # Some hold the ratios and times that a person wants.
+    whole = bool(explained.tables(run) or run.predictions) and not verbose
     if ratios.rows and not whole:
         _table(console, ratios)
         if finding := findings.sentence(run):

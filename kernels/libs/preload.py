@@ -1,0 +1,92 @@
+"""Libraries that a process is started with before its own: shims of ours, and other allocators."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from kernels import build
+from kernels.errors import SuiteError, Unavailable, UsageError
+from kernels.libs import openblas
+
+NONE = "none"
+HERE = Path(__file__).parent
+FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
+
+
+def _mkl_intel() -> Path:
+    return build.shared(HERE / "mkl_intel.c")
+
+
+def _sgemm_openblas() -> Path:
+    path = openblas.path("scipy")
+    if path is None:
+        raise Unavailable(openblas.missing("scipy") or "")
+    return build.shared(HERE / "sgemm_openblas.c", (f'-DLIBRARY="{path}"',))
+
+
+def _allocator(stem: str, package: str) -> Path:
+    for folder in (*filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)), *FOLDERS):
+        if found := sorted(Path(folder).glob(f"lib{stem}.so*")):
+            return found[0]
+    raise Unavailable(f"no lib{stem} here: apt-get install {package} (Debian)")
+
+
+# By word: what makes or finds its file. Two that are after the same thing cannot be had at once.
+WORDS: dict[str, Callable[[], Path]] = {
+    "mkl-intel": _mkl_intel,
+    "sgemm-openblas": _sgemm_openblas,
+    "jemalloc": partial(_allocator, "jemalloc", "libjemalloc2"),
+    "tcmalloc": partial(_allocator, "tcmalloc_minimal", "libtcmalloc-minimal4t64"),
+    "mimalloc": partial(_allocator, "mimalloc", "libmimalloc3"),
+}
+ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
+
+
+def words(asked: str) -> tuple[str, ...]:
+    """Of `none`, or of names joined by +. Raises UsageError."""
+    told = () if asked == NONE else tuple(asked.split("+"))
+    for word in told:
+        if word not in WORDS:
+            raise UsageError(f"--preload {asked}: there are {NONE}, {', '.join(WORDS)}, and several joined by +")
+    if len(set(told)) < len(told) or len(set(told) & set(ALLOCATORS)) > 1:
+        raise UsageError(f"--preload {asked}: each once, and one allocator")
+    return told
+
+
+def joined(asked: str, more: str) -> str:
+    """With one more."""
+    return more if asked == NONE else f"{asked}+{more}"
+
+
+@functools.cache
+def library(word: str) -> Path:
+    """Its file. Raises Unavailable."""
+    try:
+        return WORDS[word]()
+    except Unavailable:
+        raise
+    except SuiteError as error:
+        raise Unavailable(str(error)) from None
+
+
+def variables(asked: str) -> dict[str, str]:
+    """What a process is started with. What the environment preloads stays, behind. Raises UsageError, Unavailable."""
+    told = words(asked)
+    if not told:
+        return {}
+    if sys.platform != "linux":
+        raise Unavailable(f"--preload {asked}: this is for Linux's dynamic linker")
+    files = [str(library(word)) for word in told]
+    return {"LD_PRELOAD": " ".join([*files, *filter(None, [os.environ.get("LD_PRELOAD")])])}
+
+
+def missing(asked: Sequence[str], maps: str) -> str | None:
+    """The first of these that a process has not loaded, by its /proc/PID/maps; None: all are there."""
+    return next(
+        (word for word in asked if str(library(word).resolve()) not in maps and str(library(word)) not in maps), None
+    )

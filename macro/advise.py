@@ -1,0 +1,49 @@
+"""What would make a step faster on this machine? Every change that applies is predicted, the best are made and told."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernels.errors import UsageError
+from macro import command, whatif
+from micro.planning.options import outputs_of
+
+if TYPE_CHECKING:
+    from reports.store import RunFile
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    options = whatif.step_options("advise", __doc__, "5m")
+    options.add_argument("--shell", metavar="FILE", type=Path, help="write what sets the winners, to be sourced")
+    return options
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code; where it is stopped, what says by what."""
+    from macro.running import session
+
+    words = parser().parse_args(argv)
+    step, seconds = whatif.step_of(words)
+    if words.shell is not None and words.shell.exists():
+        raise UsageError(f"--shell {words.shell}: there is such a file: name another")
+    planned = f"advise {step.plan.network.name} {step.framework.name}"
+    outputs = outputs_of(vars(words))
+
+    def measure(file: RunFile) -> None:
+        from macro.predicting import advice
+
+        told = advice.advise(whatif.seeded(step, file), seconds, file, partial(command.say, outputs.quiet))
+        if words.shell is not None:
+            words.shell.write_text(told, "utf-8")
+
+    return session.kept("advise", outputs, [planned], measure)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

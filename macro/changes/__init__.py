@@ -1,0 +1,71 @@
+"""One file is one change; its name is the change's, with - for _. A user's own is a file.py with a CHANGE."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernels.errors import UsageError
+from macro.changes.base import Change, Step
+
+
+@dataclass(frozen=True)
+class Named:
+    """A change with what stands behind its `=`, as it is typed."""
+
+    change: Change
+    value: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"{self.change.name}={self.value}" if self.value else self.change.name
+
+    def refused(self, step: Step) -> str | None:
+        """Why it does not apply."""
+        return self.change.applies(step, self.value)
+
+    def made(self, step: Step) -> Step:
+        return self.change.make(step, self.value)
+
+
+def names() -> list[str]:
+    """Of the changes that there are."""
+    paths = Path(__file__).parent.glob("[a-z]*.py")
+    return sorted(path.stem.replace("_", "-") for path in paths if path.stem != "base")
+
+
+def find(text: str) -> Named:
+    """By `name` or `name=value`, or `file.py`. Raises UsageError."""
+    name, equals, value = text.partition("=")
+    change = _own(Path(name)) if name.endswith(".py") else known(name)
+    if bool(equals and value) != (change.takes is not None):
+        told = f"{change.name}={change.takes}" if change.takes else f"{change.name}, without a value"
+        raise UsageError(f"{text}: give {told}")
+    return Named(change, value)
+
+
+@functools.cache
+def known(name: str) -> Change:
+    """One that there is. Raises UsageError."""
+    if name not in names():
+        raise UsageError(f"{name}: there is no such change; there are {', '.join(names())}, or a file.py of yours")
+    change: Change = importlib.import_module(f"macro.changes.{name.replace('-', '_')}").CHANGE
+    return change
+
+
+@functools.cache
+def _own(path: Path) -> Change:
+    spec = importlib.util.spec_from_file_location(f"change_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise UsageError(f"{path}: there is no such file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(f"{path}: {type(error).__name__}: {error}") from None
+    if not isinstance(change := getattr(module, "CHANGE", None), Change):
+        raise UsageError(f"{path}: it has no CHANGE, a macro.changes.base.Change")
+    return change

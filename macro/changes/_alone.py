@@ -1,0 +1,140 @@
+"""Kernels of a step measured by themselves, unchanged and changed, as predictions are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernels.ops.conv.problem import Conv
+from kernels.ops.gemm.problem import Gemm
+from kernels.problem import Problem
+from macro.changes.base import CONFIDENCE, Asked, Before, Forecast, Part
+from macro.explaining import repeat
+
+MODEL = 0.1  # of a part: by so much is what a kernel does alone not what it does in a step; see docs/whatif.md
+NARROWER = 1.645 / 1.960  # of an interval of 95 %, one of 90
+PRODUCTS = ("gemm", "packing")
+RATE, LAUNCHES = 30e9, 60  # FLOP/s of a kernel at least; launches that a ratio of two needs
+LEAST = 256  # of a product's sizes, so that it stays a large one
+# Of a framework's row the kernel of this suite that makes the same calls.
+GEMMS = {"pytorch": "torch", "pytorch-compile": "torch", "keras-torch": "torch", "numpy": "numpy"}
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Time changed over time unchanged, with an interval of CONFIDENCE."""
+
+    value: float
+    low: float
+    high: float
+
+
+def part(what: str, seconds: float, ratio: Ratio) -> Part:
+    """What becomes of so many seconds of a step."""
+    change = seconds * (ratio.value - 1)
+    half = max(ratio.high - ratio.value, ratio.value - ratio.low) * seconds
+    return around(what, change, half)
+
+
+def around(what: str, change: float, half: float) -> Part:
+    """With what its model may err beside its error."""
+    half = (half**2 + (MODEL * change) ** 2) ** 0.5
+    return Part(what, change, change - half, change + half)
+
+
+def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Ratio:
+    """Of the second of two cases over the first. Raises SuiteError."""
+    import micro
+    from kernels.errors import Unavailable
+
+    assert CONFIDENCE == 0.9
+    run = micro.measure(micro.plan(benchmark, **options, budget=f"{seconds:.1f}s"))
+    found = [x for x in run.comparisons if x.ratio is not None]
+    if not found:
+        reasons = [x.reason for x in run.results if x.reason] + [x.reason for x in run.comparisons if x.reason]
+        raise Unavailable(next(iter(reasons), "nothing could be measured"))
+    one = found[0]
+    assert one.ratio is not None
+    low = one.ratio if one.low is None else one.low
+    high = one.ratio if one.high is None else one.high
+    return Ratio(one.ratio, *(one.ratio + (end - one.ratio) * NARROWER for end in (low, high)))
+
+
+def problems(before: Before, kind: type[Problem], columns: Sequence[str]) -> dict[Problem, float]:
+    """Each problem of this kind as the framework has it, and the seconds that rows with it take in these columns; of
+    rows with several each its share of their FLOP."""
+    seconds: dict[Problem, float] = {}
+    for (names, column), took in before.cells.items():
+        if column not in columns:
+            continue
+        found = list(_called(before, names, kind))
+        whole = sum(x.flops for x in found)
+        for x in found:
+            seconds[x] = seconds.get(x, 0.0) + took * x.flops / whole
+    return seconds
+
+
+def _called(before: Before, names: Sequence[str], kind: type[Problem]) -> Iterator[Problem]:
+    for row in (before.rows[name] for name in names if name in before.rows):
+        if kind is Gemm and row.product is not None:
+            yield repeat.as_called(row, before.side, before.rows)
+        else:
+            yield from (x for x in row.problems if isinstance(x, kind))
+
+
+def swapped(asked: Asked, field: str, kind: type[Problem] = Gemm, columns: Sequence[str] = PRODUCTS) -> Forecast:
+    """Each product of the step alone in both settings, which differ in this field; the rest stays as it is."""
+    variant = GEMMS.get(asked.unchanged.framework.name.partition("~")[0])
+    if variant is None:
+        return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
+    both = ",".join(str(getattr(x.setting, field)) for x in (asked.unchanged, asked.changed))
+    same = {name: getattr(asked.unchanged.setting, name) for name in ("threads", "heap", "preload") if name != field}
+
+    def options(x: Problem) -> dict[str, Any]:
+        return {**axes(x), **same, "variant": variant, "vary": field, field: both, "cold": "all"}
+
+    return each(asked, problems(asked.before, kind, columns), "gemm", options)
+
+
+def each(
+    asked: Asked, seconds: Mapping[Problem, float], benchmark: str, options: Callable[[Problem], dict[str, Any]]
+) -> Forecast:
+    """Of each problem the ratio alone times its seconds in the step: those that are at least a hundredth of it, which
+    share the time; what is smaller is taken to change as the rest of them does."""
+    large = {x: took for x, took in seconds.items() if took >= 0.01 * asked.before.seconds}
+    if not large:
+        return Forecast(why="no kernel that it changes takes a hundredth of the step")
+    each_has = asked.alone / len(large)
+    parts = [
+        part(x.name, took, measured(benchmark, options(smaller(x, each_has * RATE / LAUNCHES)), each_has))
+        for x, took in large.items()
+    ]
+    if small := sum(seconds.values()) - sum(large.values()):
+        share = sum(x.seconds for x in parts) / sum(large.values())
+        parts.append(around("the smaller ones", share * small, abs(share * small)))
+    return Forecast(tuple(parts))
+
+
+def smaller(x: Problem, flops: float) -> Problem:
+    """The same with its largest sizes halved until it is so little work: a ratio of large kernels changes little, and
+    a second of each launch would leave no time for rounds. Of a convolution fewer images alone."""
+    while x.flops > flops:
+        sizes = ("n",) if isinstance(x, Conv) else ("m", "n", "k")
+        name = max(sizes, key=lambda one: int(getattr(x, one)))
+        if getattr(x, name) < 2 * (1 if isinstance(x, Conv) else LEAST):
+            break
+        x = replace(x, **{name: getattr(x, name) // 2})
+    return x
+
+
+def axes(x: Problem) -> dict[str, Any]:
+    """As options."""
+    return repeat.axes(x) if isinstance(x, Conv) else {"m": x.m, "n": x.n, "k": x.k, "trans": x.trans}  # type: ignore[attr-defined]
+
+
+def together(*forecasts: Forecast) -> Forecast:
+    """Of several parts of a step; unknown where one is."""
+    if why := next((x.why for x in forecasts if x.why), None):
+        return Forecast(why=why)
+    return Forecast(tuple(x for one in forecasts for x in one.parts))

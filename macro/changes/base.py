@@ -1,0 +1,129 @@
+"""What a change is: when it applies, how it is made, what shows that it took effect, what it should bring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from kernels.libs import preload
+from macro.explaining.rows import Row
+from macro.frameworks import Framework
+from macro.processes.job import Setting
+from macro.timing.entry import Plan
+from macro.watching.watch import Side
+
+CONFIDENCE = 0.9  # of the interval of a prediction
+Key = tuple[tuple[str, ...], str]  # rows, kind
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a network in a framework, in one setting."""
+
+    plan: Plan
+    framework: Framework
+    setting: Setting
+
+    def with_variables(self, variables: Mapping[str, str]) -> Step:
+        """With these in its process's environment."""
+        told = {**self.setting.knobs.get("variables", {}), **variables}
+        return self.with_knob("variables", told)
+
+    def with_knob(self, name: str, value: object) -> Step:
+        """With an adapter's knob at this."""
+        return replace(self, setting=replace(self.setting, knobs={**self.setting.knobs, name: value}))
+
+    def with_library(self, word: str) -> Step:
+        """With one more loaded before its own libraries."""
+        return replace(self, setting=replace(self.setting, preload=preload.joined(self.setting.preload, word)))
+
+    def knob(self, name: str) -> Any:
+        """What an adapter's knob is at."""
+        return self.setting.knobs.get(name, self.framework.knobs.get(name))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one traced step shows of a process, without its clocks. `operations`: calls a step by rows and kind;
+    `symbols`: functions that samples were in; `maps`: the files it has mapped; `variables`: of its
+    environment; `faults`: page faults of a plain step."""
+
+    operations: Mapping[Key, float]
+    symbols: frozenset[str]
+    maps: str
+    variables: Mapping[str, str]
+    faults: float
+    identity: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Before(Seen):
+    """The unchanged step, watched. `seconds` of a plain one, and of them the operating system's; `cells`: seconds by
+    rows and kind; `rows` of the network by name; `side`: who was watched, with the products that its libraries log."""
+
+    side: Side
+    seconds: float = 0.0
+    system: float = 0.0
+    cells: Mapping[Key, float] = field(default_factory=dict)
+    rows: Mapping[str, Row] = field(default_factory=dict)
+
+    def kinds(self, *names: str) -> float:
+        """Seconds of all cells of these kinds."""
+        return sum(seconds for (_, kind), seconds in self.cells.items() if kind in names)
+
+
+class Part(NamedTuple):
+    """A part of a prediction: seconds of a step, changed less unchanged, with an interval of CONFIDENCE."""
+
+    what: str
+    seconds: float
+    low: float
+    high: float
+
+
+class Forecast(NamedTuple):
+    """What a change should bring, part by part; or why nobody can say."""
+
+    parts: tuple[Part, ...] = ()
+    why: str | None = None
+
+
+class Effect(NamedTuple):
+    """Whether a change is in the process, and what shows it."""
+
+    there: bool
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a prediction is made from. `alone`: seconds that kernels measured by themselves may take."""
+
+    before: Before
+    after: Seen
+    unchanged: Step
+    changed: Step
+    alone: float
+
+
+def _once(step: Step) -> Sequence[str]:
+    return ("",)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a setting, a library, a layout or a call. `takes`: what stands behind its `=`, in words; `costs`:
+    what it changes beside the time; `code`: what is written into a program, where no variable does it; `tries`: the
+    values at which `advise` has it. `applies` gives the reason why not, or None; `brings` may raise SuiteError."""
+
+    name: str
+    about: str
+    applies: Callable[[Step, str], str | None]
+    make: Callable[[Step, str], Step]
+    took: Callable[[Before, Seen], Effect]
+    brings: Callable[[Asked], Forecast]
+    takes: str | None = None
+    costs: str = "nothing"
+    code: str = ""
+    tries: Callable[[Step], Sequence[str]] = _once

@@ -1,0 +1,5 @@
+"""tcmalloc in place of glibc's malloc."""
+
+from macro.changes import _heaps
+
+CHANGE = _heaps.tcmalloc()

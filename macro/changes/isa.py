@@ -1,0 +1,57 @@
+"""Libraries are held to an instruction set, or OpenBLAS to a kernel family, by the variables that they read."""
+
+from __future__ import annotations
+
+from kernels import isa
+from kernels.errors import UsageError
+from kernels.ops.gemm.problem import Gemm
+from kernels.problem import Problem
+from macro.changes import _alone, _products
+from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+
+
+def applies(step: Step, value: str) -> str | None:
+    try:
+        isa.variables(value)
+    except UsageError as error:
+        return str(error).removeprefix("--isa ")
+    return None
+
+
+def took(before: Before, after: Seen) -> Effect:
+    was, now = before.identity, after.identity
+    told = [
+        (name, was.get(name), now.get(name)) for name in ("blas", "dnn", "dispatch") if was.get(name) != now.get(name)
+    ]
+    if told:
+        return Effect(True, "; ".join(f"{name} {a}, now {b}" for name, a, b in told))
+    kernels = _products.kernels(before.symbols), _products.kernels(after.symbols)
+    if all(kernels) and set(kernels[0]) != set(kernels[1]):
+        return Effect(True, f"{kernels[0][0]} before, {kernels[1][0]} with it")
+    return Effect(False, "no library says that it took another, and products are in the same functions")
+
+
+def brings(asked: Asked) -> Forecast:
+    variant = _alone.GEMMS.get(asked.unchanged.framework.name.partition("~")[0])
+    if variant != "numpy":
+        return Forecast(why="MKL and oneDNN do not say which instructions they took")
+    value = asked.changed.setting.knobs["variables"]["OPENBLAS_CORETYPE"]
+    seconds = _alone.problems(asked.before, Gemm, _alone.PRODUCTS)
+
+    def options(x: Problem) -> dict[str, object]:
+        return {**_alone.axes(x), "variant": variant, "vary": "isa", "isa": f"default,{value}", "cold": "all"}
+
+    return _alone.each(asked, seconds, "gemm", options)
+
+
+CHANGE = Change(
+    "isa",
+    "libraries take this instruction set, OpenBLAS this family of kernels",
+    applies,
+    lambda step, value: step.with_variables(isa.variables(value)),
+    took,
+    brings,
+    takes="avx2",
+    tries=lambda step: ("avx2",),
+    costs="the last bits of results",
+)

@@ -1,0 +1,106 @@
+"""Every change that applies, predicted; the promising ones made; those that help combined while they still do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from macro import changes
+from macro.changes import Named
+from macro.changes.base import Step
+from macro.predicting import typed
+from macro.predicting.forecast import Foreseen, Foreseer
+from macro.predicting.made import make
+from macro.timing.entry import FEWEST
+from reports.advice import TOPIC
+from reports.record import Expected, Note
+
+if TYPE_CHECKING:
+    from reports.store import RunFile
+
+WORTH = 0.01  # of a step: a saving of less is no advice
+BEST = 3  # changes that are timed again, and combined
+WATCHED, ALONE, FIRST, LAST = 0.1, 0.2, 0.35, 0.35  # of the budget
+
+
+def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]) -> str:
+    """Into the run file; the shell file of what helped most, which is empty but for a comment where nothing did."""
+    asked = list(_candidates(step))
+    foreseer = Foreseer(step, seconds * WATCHED, file, say)
+    say(f"{len(asked)} changes apply: {', '.join(one.words for one in asked)}")
+    foreseen = [foreseer.single(one, seconds * ALONE / len(asked)) for one in asked]
+    wanted = [one for one in foreseen if one.there and promising(one)]
+    first = replace(step, plan=replace(step.plan, seconds=seconds * FIRST, fewest=FEWEST))
+    tried = make(first, wanted, file, say, hopeless=WORTH) if wanted else []
+    best = sorted((one for one in tried if saves(one)), key=_seconds)[:BEST]
+    last = replace(step, plan=replace(step.plan, seconds=seconds * LAST))
+    chain = _chain(foreseer, best)
+    told = make(last, [*best, *chain], file, say) if best else []
+    winner = combined(told[: len(best)], told[len(best) :])
+    text = _shell(step, winner)
+    order = [one.words for one in sorted(told[: len(best)], key=_seconds) if saves(one)]
+    data = {"winner": winner.words if winner else None, "order": order, "shell": text, "worth": WORTH}
+    file.append(Note(TOPIC, {**data, "tried": [one.words for one in tried], "applied": len(asked)}))
+    return text
+
+
+def _candidates(step: Step) -> Sequence[Named]:
+    """Each change that applies, at the values that it tries."""
+    every = [
+        Named(change, value)
+        for name in changes.names()
+        for change in [changes.known(name)]
+        for value in change.tries(step)
+    ]
+    return [one for one in every if one.refused(step) is None]
+
+
+def promising(one: Foreseen) -> bool:
+    """What costs a variable alone is tried in any case; of the rest what is not certain to bring nothing."""
+    predicted = one.told.predicted
+    if all(not named.change.code for named in one.changes) or predicted is None:
+        return True
+    return predicted.low < -WORTH * one.told.step
+
+
+def saves(one: Foreseen) -> bool:
+    """For certain, more than two unchanged steps differ by, and enough to be worth a word."""
+    found, told = one.told.measured, one.told
+    if found is None:
+        return False
+    return found.high < 0 and -found.seconds > max(told.resolution or 0.0, WORTH * told.step)
+
+
+def _seconds(one: Foreseen) -> float:
+    return one.told.measured.seconds if one.told.measured else 0.0
+
+
+def _chain(foreseer: Foreseer, best: Sequence[Foreseen]) -> list[Foreseen]:
+    """The best with the next, and that with the one behind, as far as one applies to the other."""
+    chain, taken = list[Foreseen](), list(best[:1])
+    for one in best[1:]:
+        before = taken[0].changed if len(taken) == 1 else chain[-1].changed
+        if one.changes[0].refused(before) is None:
+            taken.append(one)
+            chain.append(foreseer.both(taken))
+    return chain
+
+
+def combined(best: Sequence[Foreseen], chain: Sequence[Foreseen]) -> Foreseen | None:
+    """The best one, or as many together as each still adds more than two unchanged steps differ by."""
+    winner = min((one for one in best if saves(one)), key=_seconds, default=None)
+    for one in chain:
+        if winner is not None and saves(one) and _seconds(one) < _seconds(winner) - (one.told.resolution or 0.0):
+            winner = one
+    return winner
+
+
+def _shell(step: Step, winner: Foreseen | None) -> str:
+    name = f"{step.plan.network.name}, batch {step.plan.batch}, in {step.framework.name}"
+    if winner is None:
+        return f"# Nothing that was tried makes a {step.plan.phase} of {name} faster by {100 * WORTH:.0f} %.\n"
+    found: Expected | None = winner.told.measured
+    assert found is not None
+    about = f"{winner.words}: a {step.plan.phase} of {name} takes {-100 * found.seconds / winner.told.step:.1f} % less."
+    return typed.shell(step, winner.changed, [named.change.code for named in winner.changes], about)

@@ -1,0 +1,117 @@
+"""From words to a line of the run file: each change seen in one step, and what it should bring from kernels alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kernels.errors import SuiteError
+from macro.changes import Named
+from macro.changes._alone import around
+from macro.changes.base import Asked, Before, Effect, Forecast, Step
+from macro.predicting import judged, watched
+from reports.record import Prediction
+
+if TYPE_CHECKING:
+    from reports.store import RunFile
+
+NOT_TIMED = "not timed"
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """A change, or several at once: the step with them, and what is told of it before it is timed."""
+
+    changes: Sequence[Named]
+    changed: Step
+    told: Prediction
+
+    @property
+    def words(self) -> str:
+        return joined(self.changes)
+
+    @property
+    def there(self) -> bool:
+        """Whether it is in the process, so that it is worth timing."""
+        return NOT_TIMED not in (self.told.reason or "")
+
+
+def joined(changes: Sequence[Named]) -> str:
+    """All of them in one word."""
+    return "+".join(one.words for one in changes)
+
+
+def made(step: Step, changes: Sequence[Named]) -> Step:
+    """With all of these."""
+    for one in changes:
+        step = one.made(step)
+    return step
+
+
+@dataclass
+class Foreseer:
+    """Of one unchanged step. `watching`: seconds that it is watched, once, where anything is to be predicted. What the
+    run file holds already is not predicted again; what is new is in it on return."""
+
+    step: Step
+    watching: float
+    file: RunFile
+    say: Callable[[str], None]
+    held: dict[str, Prediction] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.held = {one.change: one for one in self.file.run.predictions}
+
+    @cached_property
+    def before(self) -> Before:
+        return watched.before(self.step, self.watching, self.say)
+
+    def single(self, named: Named, alone: float) -> Foreseen:
+        """One change; kernels are measured by themselves for `alone` seconds. A step that does not run, or shows
+        nothing of the change, is not timed."""
+        changed = named.made(self.step)
+        if told := self.held.get(named.words):
+            return Foreseen([named], changed, told)
+        effect, forecast = Effect(False, ""), Forecast(why="the changed step does not run")
+        try:
+            after = watched.after(changed, self.say)
+            effect = named.change.took(self.before, after)
+            self.say(f"{named.words}: {effect.evidence}; kernels by themselves, {alone:.0f} s and their checks")
+            why = f"{NOT_TIMED}: it has no effect"
+            forecast = Forecast(why="it has no effect")
+            if effect.there:
+                why, forecast = "", self._brings(named, Asked(self.before, after, self.step, changed, alone))
+        except SuiteError as error:
+            why = f"{NOT_TIMED}: {error}"
+        return self._kept([named], changed, named.change.costs, effect, forecast, why)
+
+    def _brings(self, named: Named, asked: Asked) -> Forecast:
+        try:
+            return named.change.brings(asked)
+        except SuiteError as error:
+            return Forecast(why=str(error))
+
+    def both(self, single: Sequence[Foreseen]) -> Foreseen:
+        """All of these at once, as the sum of each: what they do to each other is what the measurement shows."""
+        changes = [change for one in single for change in one.changes]
+        changed = made(self.step, changes)
+        if told := self.held.get(joined(changes)):
+            return Foreseen(changes, changed, told)
+        predicted = [(one.words, one.told.predicted) for one in single]
+        unknown = next((words for words, told in predicted if told is None), None)
+        parts = tuple(around(words, x.seconds, x.high - x.seconds) for words, x in predicted if x is not None)
+        forecast = Forecast(why=f"{unknown} is not") if unknown else Forecast(parts)
+        effect = Effect(True, "; ".join(one.told.effect for one in single))
+        costs = "; ".join(dict.fromkeys(one.told.costs for one in single if one.told.costs != "nothing")) or "nothing"
+        return self._kept(changes, changed, costs, effect, forecast, "")
+
+    def _kept(
+        self, changes: Sequence[Named], changed: Step, costs: str, effect: Effect, forecast: Forecast, why: str
+    ) -> Foreseen:
+        seconds = self.before.seconds
+        told = judged.prediction(self.step, joined(changes), costs, seconds, effect, forecast)
+        told = judged.refused(told, why) if why else told
+        self.file.append(told)
+        return Foreseen(changes, changed, told)

@@ -1,0 +1,90 @@
+"""A prediction against what was measured: the rule, and the records of both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from macro.changes.base import CONFIDENCE, Effect, Forecast, Step
+from macro.timing.entry import Entry
+from macro.timing.results import times
+from reports import stats
+from reports.record import Expected, Prediction
+
+NEAR = 0.1  # of what was measured: by so much at most may a confirmed prediction be off
+TWINS = 0.95  # confidence of how much two unchanged steps may differ
+
+
+def expected(forecast: Forecast) -> Expected | None:
+    """The sum of its parts; their errors are of different kernels."""
+    if forecast.why is not None:
+        return None
+    center = sum(part.seconds for part in forecast.parts)
+    below = math.sqrt(sum((part.seconds - part.low) ** 2 for part in forecast.parts))
+    above = math.sqrt(sum((part.high - part.seconds) ** 2 for part in forecast.parts))
+    return Expected(center, center - below, center + above, CONFIDENCE)
+
+
+def prediction(step: Step, change: str, costs: str, seconds: float, effect: Effect, forecast: Forecast) -> Prediction:
+    """The line that stands in the file before the changed step is timed. `seconds`: of the unchanged one."""
+    plan = step.plan
+    words = (plan.network.name, step.framework.name, change, plan.batch, plan.phase, step.setting.threads)
+    return Prediction(
+        "/".join(map(str, words)),
+        *words,
+        seconds,
+        expected(forecast),
+        {part.what: part.seconds for part in forecast.parts},
+        effect.evidence,
+        costs,
+        reason=None if forecast.why is None else f"not predictable: {forecast.why}",
+    )
+
+
+def measured(told: Prediction, unchanged: Entry, twin: Entry, changed: Entry, contest: str) -> Prediction:
+    """The same with what was measured, and the verdict."""
+    for one in (unchanged, twin, changed):
+        if one.status != "ok" or not one.blocks:
+            return refused(told, f"{one.framework.name} {one.status}: {one.reason}")
+    found, same = difference(changed, (unchanged, twin)), difference(twin, (unchanged,))
+    if found is None or same is None:
+        return refused(told, "too few rounds: a longer --budget")
+    resolution = abs(same.center) + same.half(1 - TWINS)
+    half = found.half(1 - CONFIDENCE)
+    brought = Expected(found.center, found.center - half, found.center + half, CONFIDENCE)
+    step = sum(times(unchanged) + times(twin)) / len(times(unchanged) + times(twin))
+    verdict = judge(told.predicted, brought, resolution)
+    return replace(told, step=step, measured=brought, resolution=resolution, verdict=verdict, contest=contest)
+
+
+def refused(told: Prediction, why: str) -> Prediction:
+    """The same, of what could not be measured."""
+    return replace(told, reason="; ".join(filter(None, [told.reason, why])))
+
+
+def judge(predicted: Expected | None, brought: Expected, resolution: float) -> str | None:
+    """Confirmed: off by a tenth of what was measured at most, or by what two unchanged steps differ by, and with the
+    same sign."""
+    if predicted is None:
+        return None
+    if max(abs(predicted.seconds), abs(brought.seconds)) <= resolution:
+        return "below resolution"
+    near = abs(predicted.seconds - brought.seconds) <= max(NEAR * abs(brought.seconds), resolution)
+    return "confirmed" if near and predicted.seconds * brought.seconds > 0 else "refuted"
+
+
+def difference(of: Entry, unchanged: Sequence[Entry], fewest: int = stats.FEWEST) -> stats.Estimate | None:
+    """Seconds of a step, of one less the mean of others in the same rounds; None of fewer in each generation."""
+    import numpy as np
+
+    own, others = _by_round(of), [_by_round(entry) for entry in unchanged]
+    groups: dict[int, list[float]] = {}
+    for at in sorted(set(own).intersection(*others)):
+        groups.setdefault(at[0], []).append(own[at] - sum(other[at] for other in others) / len(others))
+    whole: Sequence[object] = [np.array(x) for x in groups.values() if len(x) >= fewest]
+    return stats.generations(whole) if whole else None  # type: ignore[arg-type]
+
+
+def _by_round(entry: Entry) -> dict[tuple[int, int], float]:
+    return {(g, number): seconds for (g, number, _), seconds in zip(entry.blocks, times(entry), strict=True)}

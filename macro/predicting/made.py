@@ -1,0 +1,80 @@
+"""Changes made: the unchanged step, the same once more, and what is changed of it, in turns."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from macro import frameworks
+from macro.changes.base import CONFIDENCE, Step
+from macro.equality import gate
+from macro.predicting import judged
+from macro.predicting.forecast import Foreseen
+from macro.timing import results, resume, turns
+from macro.timing.entry import Entry, Plan, Taken
+from macro.timing.results import times
+from reports import next_run
+
+if TYPE_CHECKING:
+    from reports.store import RunFile
+
+MARGIN = 0.01
+SOON = 3  # rounds from which on what does not help is left out
+TWIN = "unchanged"  # the change of the same once more
+
+
+def make(
+    step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Callable[[str], None], hopeless: float | None = None
+) -> list[Foreseen]:
+    """All of these in turns with the unchanged step; each with what was measured, in the file too. `hopeless`: a saving
+    in shares of the step; what certainly brings less is left out after some rounds."""
+    twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN)
+    unchanged = Entry(step.framework, step.setting)
+    changed = [Entry(x.changed.framework, x.changed.setting, change=x.words) for x in foreseen]
+    end = partial(_end, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
+    contest = _take(step.plan, [unchanged, twin, *changed], file, say, end)
+    told = []
+    for one, entry in zip(foreseen, changed, strict=True):
+        told.append(replace(one, told=judged.measured(one.told, unchanged, twin, entry, contest)))
+        file.append(told[-1].told)
+    return told
+
+
+def _end(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:
+    """Want no more steps of what certainly does not save that share."""
+    whole = [seconds for entry in unchanged for seconds in times(entry)]
+    step = sum(whole) / max(1, len(whole))
+    for entry in changed:
+        found = judged.difference(entry, unchanged, SOON)
+        if found is not None and found.center - found.half(1 - CONFIDENCE) > -hopeless * step:
+            entry.ended = "it does not help"
+
+
+def _take(
+    plan: Plan, taking: Sequence[Entry], file: RunFile, say: Callable[[str], None], end: Callable[[], None]
+) -> str:
+    """Turns into the run file, with the contest at their end; what stands in it is gone on with. The contest's name."""
+    name = results.changed_name(plan, taking)
+    by_name = {results.name(plan, entry): entry for entry in taking}
+    earlier = resume.rounds(file.run, name)
+    began, before = time.monotonic(), resume.spent(earlier)
+    with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as folder:
+        seconds = gate.refuse_unequal(plan, taking, Path(folder), say)
+        resume.restore(by_name, earlier)
+
+        def keep(taken: Taken) -> None:
+            resume.keep(file, name, by_name, taken)
+            end()
+
+        left = resume.left(plan, earlier)
+        seconds["measuring"] = before + turns.take(left, taking, Path(folder), say, keep)
+    seconds["wall"] = before + time.monotonic() - began
+    if name not in [one.contest for one in file.run.contests]:
+        record = results.changed(plan, taking, MARGIN, seconds)
+        file.append(next_run.foreseen(record, next_run.spreads(file.run.environment)))
+    return name

@@ -1,0 +1,104 @@
+"""The unchanged step watched, and one step of the changed one looked at for what it does, whose clocks nobody reads."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import macro.explaining.rows as rows_of
+from kernels.errors import Unavailable
+from macro.changes.base import Before, Seen, Step
+from macro.explaining.attribute import Attribution, attribute
+from macro.explaining.gap import mean
+from macro.explaining.shared import shared
+from macro.processes import job
+from macro.timing.entry import Entry
+from macro.watching import library_log, perf, rounds, watch
+from macro.watching.recording import Watched
+from macro.watching.watch import Look, Side
+
+
+def before(step: Step, seconds: float, say: Callable[[str], None]) -> Before:
+    """Watch its steps for so long. Raises SuiteError."""
+    if why := perf.missing():
+        raise Unavailable(f"a prediction needs to see where the time goes: {why}")
+    plan, side = replace(step.plan, seconds=seconds), Side(Entry(step.framework, step.setting))
+    with _started(step, side, say) as (look, folder):
+        process = Watched()
+        for turn in rounds.in_turns([look], seconds, random.Random(plan.seed)):
+            say(f"watching {step.framework.name}: {turn.number} rounds, {turn.seconds:.0f} of {seconds:.0f} s")
+            if turn.read:
+                _add(process, look)
+        _add(process, look)
+        about = _maps(look), _variables(look)
+        side.processes = [process]
+        side.products = library_log.logged(plan, side.entry, job.files(plan.batch, folder), folder, say)
+    found = _attributed(step, process)
+    cells = {key: mean(taken) for key, taken in found.cells.items()}
+    return Before(
+        found.calls,
+        _symbols(process),
+        *about,
+        mean(process.faults),
+        side.entry.identity,
+        side,
+        mean(process.levels["P0"]),
+        mean(process.system),
+        cells,
+        rows_of.rows(plan.network, plan.batch),
+    )
+
+
+def after(step: Step, say: Callable[[str], None]) -> Seen:
+    """One traced step of it. Raises SuiteError."""
+    side = Side(Entry(step.framework, step.setting))
+    with _started(step, side, say) as (look, _):
+        process, faults = look.once()
+        about = _maps(look), _variables(look)
+    return Seen(_attributed(step, process).calls, _symbols(process), *about, faults, side.entry.identity)
+
+
+@contextmanager
+def _started(step: Step, side: Side, say: Callable[[str], None]) -> Iterator[tuple[Look, Path]]:
+    with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as name, ExitStack() as stack:
+        folder = Path(name)
+        files = job.write_arrays(step.plan.network, step.plan.batch, folder)
+        yield watch.start(step.plan, side, files, folder, stack, say), folder
+
+
+def _add(process: Watched, look: Look) -> None:
+    for one in look.read():
+        process.add(one)
+
+
+def _attributed(step: Step, process: Watched) -> Attribution:
+    by_name = rows_of.rows(step.plan.network, step.plan.batch)
+    group = rows_of.groups((span["rows"] for span in process.spans), by_name)
+    return shared(attribute(process, group, step.setting.threads), group, by_name)
+
+
+def _symbols(process: Watched) -> frozenset[str]:
+    return frozenset(sample.symbol for sample in process.samples)
+
+
+def _maps(look: Look) -> str:
+    """What the process has mapped."""
+    return _told(look, "maps")
+
+
+def _variables(look: Look) -> dict[str, str]:
+    """Its environment."""
+    pairs = (line.partition("=") for line in _told(look, "environ").split("\0") if line)
+    return {name: value for name, _, value in pairs}
+
+
+def _told(look: Look, name: str) -> str:
+    """Of a process, by the system; nothing where it does not tell."""
+    try:
+        return Path(f"/proc/{look.process.pid}/{name}").read_text("utf-8", "replace")
+    except OSError:
+        return ""

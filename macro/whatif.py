@@ -1,0 +1,156 @@
+"""What would a change bring? Predicted from kernels by themselves, then made and measured, and how wrong that was."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kernels.errors import UsageError
+from macro import command
+from micro.planning.options import Outputs, add_outputs, outputs_of
+from micro.planning.request import TIME, number
+
+if TYPE_CHECKING:
+    from macro.changes import Named
+    from macro.changes.base import Step
+    from reports.store import RunFile
+
+WATCHED = 0.25  # of the budget the unchanged step is watched
+ALONE = 0.25  # … and kernels are measured by themselves, all changes together
+ROUNDS = 10
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    options = step_options("whatif", __doc__, "2m")
+    options.add_argument("changes", nargs="*", metavar="CHANGE", help="such as heap-keep threads=2; none: lists them")
+    return options
+
+
+def step_options(name: str, about: str | None, budget: str) -> argparse.ArgumentParser:
+    """Those of a command that changes a step."""
+    from macro.networks.layer import PHASES
+    from reports.parser import OneLineParser
+
+    options = OneLineParser(f"python -m macro {name}", description=about, allow_abbrev=False)
+    options.add_argument("network", help="fcn-s, alexnet-r, …, or of your own, net.json, net.py:NAME")
+    options.add_argument("framework", help="whose step is changed: pytorch, jax, …")
+    options.add_argument("--phase", choices=PHASES, default="step", help="what is timed (step)")
+    options.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
+    options.add_argument("--threads", default="1", metavar="N", help="of the unchanged step (1)")
+    options.add_argument("--heap", default="default", metavar="WORD", help="of the unchanged step: default, keep")
+    command.add_variables(options)
+    options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each that take turns (1)")
+    options.add_argument(
+        "--budget",
+        default=budget,
+        metavar="TIME",
+        help=f"a fourth of it watches, a fourth measures kernels, half takes turns ({budget})",
+    )
+    add_outputs(options)
+    return options
+
+
+def step_of(words: argparse.Namespace) -> tuple[Step, float]:
+    """The unchanged step, and seconds of the whole budget. Raises UsageError."""
+    from macro.changes.base import Step
+    from macro.timing.entry import Plan
+
+    net = command.network(words.network)
+    command.check(words)
+    seconds = number(words.budget, TIME, "--budget", "2m")
+    rows, threads, heaps = (
+        command.frameworks(words.framework),
+        command.threads(words.threads),
+        command.heaps(words.heap),
+    )
+    if len(rows) > 1 or len(threads) > 1 or len(heaps) > 1:
+        raise UsageError("one framework, one --threads, one --heap: what is changed is named behind them")
+    setting, _ = command.setting(rows[0], threads[0], heaps[0], "default", command.variables(words.set))
+    batch = command.batch(words.batch, net)
+    plan = Plan(net, batch, words.phase, seconds / 2, words.runs, asked=words.network, fewest=ROUNDS)
+    return Step(plan, rows[0], setting), seconds
+
+
+def seeded(step: Step, file: RunFile) -> Step:
+    """With the seed of the run file."""
+    return replace(step, plan=replace(step.plan, seed=int(file.run.environment.state["seed"])))
+
+
+@dataclass(frozen=True)
+class WhatIfRequest:
+    """A step and the changes that are made to it; `seconds`: the whole budget."""
+
+    step: Step
+    changes: Sequence[Named]
+    seconds: float
+    outputs: Outputs
+
+
+def request(argv: Sequence[str]) -> WhatIfRequest:
+    """What the words of the command mean. Raises UsageError."""
+    words = parser().parse_args(argv)
+    step, seconds = step_of(words)
+    return WhatIfRequest(step, _changes(words.changes, step), seconds, outputs_of(vars(words)))
+
+
+def _changes(asked: Sequence[str], step: Step) -> list[Named]:
+    """Raises UsageError for one that is none, or does not apply, alone or behind those before it."""
+    from macro import changes
+
+    found = [changes.find(text) for text in dict.fromkeys(asked)]
+    made = step
+    for one in found:
+        if why := one.refused(made):
+            raise UsageError(f"{one.words}: it does not apply: {why}")
+        made = one.made(made)
+    return found
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code; 1 where a changed step failed or does other work; where it is stopped, what says by what."""
+    from macro.running import session
+
+    asked = request(argv)
+    if not asked.changes:
+        return _list(asked.step)
+    words = " ".join(one.words for one in asked.changes)
+    planned = f"whatif {asked.step.plan.network.name} {asked.step.framework.name} {words}"
+    return session.kept("whatif", asked.outputs, [planned], partial(_measure, asked))
+
+
+def _list(step: Step) -> int:
+    """The changes that there are, and why some do not apply to this step."""
+    from macro import changes
+
+    for name in changes.names():
+        change = changes.known(name)
+        why = change.applies(step, change.takes or "")
+        typed = f"{name}={change.takes}" if change.takes else name
+        print(f"{typed:<18}{change.about}" + (f"; not here: {why}" if why else ""))
+    return 0
+
+
+def _measure(asked: WhatIfRequest, file: RunFile) -> None:
+    """Predict each, and of several all at once; then make them in turns, and judge."""
+    from macro.predicting import made
+    from macro.predicting.forecast import Foreseer
+
+    say = partial(command.say, asked.outputs.quiet)
+    step = seeded(asked.step, file)
+    foreseer = Foreseer(step, asked.seconds * WATCHED, file, say)
+    alone = asked.seconds * ALONE / len(asked.changes)
+    told = [foreseer.single(one, alone) for one in asked.changes]
+    told = [one for one in told if one.there]
+    if len(told) > 1:
+        told.append(foreseer.both(told))
+    if told:
+        made.make(step, told, file, say)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

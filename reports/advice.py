@@ -1,0 +1,60 @@
+"""What a person reads of advice: what helps, in order, what it takes, what was tried and did not help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reports import units
+from reports.record import Prediction, Run
+
+TOPIC = "advice"
+
+
+def texts(run: Run) -> list[str]:
+    """One for each advice that a run holds."""
+    return ["\n".join(_told(note.data, run)) for note in run.notes if note.topic == TOPIC]
+
+
+def _told(data: dict[str, object], run: Run) -> Iterator[str]:
+    by_name = {one.change: one for one in run.predictions}
+    order, winner, tried = (data.get(name) or [] for name in ("order", "winner", "tried"))
+    assert isinstance(order, list) and isinstance(tried, list)
+    if not winner:
+        least = units.percent(100 * float(str(data["worth"])))
+        yield f"Of {units.counted(len(tried), 'change')} tried none certainly makes a step faster by {least}."
+    else:
+        best = by_name[str(winner)]
+        yield f"{_saves(best)} with {best.change}, equal results proven. What helps, in order:"
+    for number, name in enumerate(order, start=1):
+        one = by_name[name]
+        yield f"  {number}. {one.change}: {_saves(one)}; predicted: {_agrees(one)}; changes: {one.costs}"
+    if winner and "+" in str(winner):
+        one = by_name[str(winner)]
+        yield f"  together: {_saves(one)}; the sum of them alone was predicted: {_agrees(one)}; changes: {one.costs}"
+    if rest := [name for name in tried if name not in order]:
+        yield f"Tried, without a saving that is certain: {', '.join(map(_brought, (by_name[name] for name in rest)))}."
+    if left := [one for one in run.predictions if one.change not in tried and "+" not in one.change]:
+        yield "Not tried: " + "; ".join(f"{one.change} ({one.reason or 'nothing to be won'})" for one in left) + "."
+    if winner:
+        yield "To have it:"
+        yield from (f"  {line}" for line in str(data["shell"]).splitlines() if not line.startswith("# " + str(winner)))
+
+
+def _saves(x: Prediction) -> str:
+    found = x.measured
+    if found is None:
+        return "not measured"
+    low, center, high = (100 * -one / x.step for one in (found.high, found.seconds, found.low))
+    return f"a step takes {center:.1f} % less [{low:.1f}, {high:.1f}]"
+
+
+def _agrees(x: Prediction) -> str:
+    if x.predicted is None:
+        return "not predictable"
+    return f"{-100 * x.predicted.seconds / x.step:.1f} %, {x.verdict or 'not judged'}"
+
+
+def _brought(x: Prediction) -> str:
+    if x.measured is None:
+        return f"{x.change} ({x.reason})"
+    return f"{x.change} ({100 * x.measured.seconds / x.step:+.1f} %)"

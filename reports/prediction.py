@@ -1,0 +1,65 @@
+"""What a person reads of predictions: what each change should bring, what it brought, whether that agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from reports import units
+from reports.record import Expected, Prediction
+
+HEAD = ("change", "predicted", "measured", "of the step", "verdict")
+
+
+def text(predictions: Sequence[Prediction]) -> str:
+    """A table for each step that is changed, what it says in sentences, and what lies behind."""
+    steps = list(dict.fromkeys(map(_step, predictions)))
+    return "\n\n".join("\n".join(_told([x for x in predictions if _step(x) == one])) for one in steps)
+
+
+def _step(x: Prediction) -> tuple[str, str, int, str, int]:
+    return x.network, x.framework, x.batch, x.phase, x.threads
+
+
+def _told(predictions: Sequence[Prediction]) -> Iterator[str]:
+    first = next((x for x in predictions if x.measured), predictions[0])
+    threads = units.counted(first.threads, "thread")
+    yield (
+        f"A {first.phase} of {first.network}, batch {first.batch}, in {first.framework}, {threads}, takes "
+        f"{units.seconds(first.step)}. Changes of it, in seconds of a step (changed less unchanged; 90 % intervals):"
+    )
+    yield from _aligned([HEAD, *map(_row, predictions)])
+    if first.resolution is not None:
+        share = units.percent(100 * first.resolution / first.step)
+        yield (
+            f"Resolution: two unchanged steps in the same rounds differ by {units.seconds(first.resolution)} at most, "
+            f"{share} of a step."
+        )
+    for x in predictions:
+        yield from _behind(x)
+
+
+def _row(x: Prediction) -> tuple[str, ...]:
+    share = "–" if x.measured is None else f"{100 * x.measured.seconds / x.step:+.1f} %"
+    return x.change, _seconds(x.predicted), _seconds(x.measured), share, x.verdict or "–"
+
+
+def _seconds(x: Expected | None) -> str:
+    if x is None:
+        return "–"
+    return f"{units.signed(x.seconds)} [{units.signed(x.low)}, {units.signed(x.high)}]"
+
+
+def _behind(x: Prediction) -> Iterator[str]:
+    if x.effect:
+        yield f"  {x.change}: {x.effect}; costs: {x.costs or 'nothing'}"
+    largest = sorted(x.parts.items(), key=lambda one: -abs(one[1]))[:4]
+    if len(largest) > 1:
+        yield f"    predicted of {', '.join(f'{what} {units.signed(seconds)}' for what, seconds in largest)}"
+    if x.reason:
+        yield f"  {x.change}: {x.reason}"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  " + "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip()

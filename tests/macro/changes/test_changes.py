@@ -1,0 +1,263 @@
+"""Changes: which there are, when they apply, what they set, and that one without effect is found out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels import heap
+from kernels.errors import Unavailable, UsageError
+from kernels.libs import preload
+from macro import changes, networks
+from macro.changes import _alone, mkl_dispatch
+from macro.changes.base import Before, Seen, Step
+from macro.frameworks import find
+from macro.networks.base import chain
+from macro.processes.job import Setting
+from macro.timing.entry import Entry, Plan
+from macro.watching.watch import Side
+
+NETWORK = chain("small", "a test", 8, (12, 10, 4), rate=0.1)
+AVX2, AVX512 = "mkl_blas_avx2_sgemm_kernel_0", "mkl_blas_avx512_sgemm_kernel_0"
+OWN = """
+from dataclasses import replace
+from macro.changes.base import Change, Effect, Forecast
+CHANGE = Change("mine", "a test", lambda step, value: None, lambda step, value: step.with_variables({"MINE": value}),
+    lambda before, after: Effect(True, "seen"), lambda asked: Forecast(why="who knows"), takes="1")
+"""
+
+
+def step(framework: str = "pytorch", network: str | None = None, **setting: Any) -> Step:
+    net = networks.find(network) if network else NETWORK
+    return Step(Plan(net, 8, "step", 1.0, 1), find(framework), Setting(**setting))
+
+
+def seen(**of: Any) -> Seen:
+    plain: dict[str, Any] = {
+        "operations": {},
+        "symbols": frozenset([AVX2]),
+        "maps": "",
+        "variables": {},
+        "faults": 9000.0,
+        "identity": {"flags": {"optimizer": "default", "mkldnn": True, "layout": "contiguous", "compile": False}},
+    }
+    return Seen(**{**plain, **of})
+
+
+def before(**of: Any) -> Before:
+    plain = seen()
+    told: dict[str, Any] = {name: getattr(plain, name) for name in plain.__dataclass_fields__}
+    side = Side(Entry(find("pytorch"), Setting()))
+    return Before(**{**told, "side": side, "seconds": 1.0, "system": 0.2, **of})
+
+
+def flags(**of: object) -> dict[str, Any]:
+    return {"identity": {"flags": {**seen().identity["flags"], **of}}}
+
+
+@pytest.fixture
+def another_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mkl_dispatch, "vendor", lambda: "AuthenticAMD")
+
+
+def test_a_change_is_named_as_its_file() -> None:
+    for name in changes.names():
+        assert changes.known(name).name == name
+    assert {"heap-keep", "heap-jemalloc", "mkl-dispatch", "openblas-shim", "threads", "isa"} <= set(changes.names())
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("faster", "there is no such change; there are .*heap-keep"),
+        ("threads", "give threads=2"),
+        ("threads=", "give threads=2"),
+        ("heap-keep=1", "give heap-keep, without a value"),
+        ("gone.py", "there is no such file"),
+    ],
+)
+def test_what_is_no_change_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        changes.find(text)
+
+
+def test_a_change_of_ones_own_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN)
+    mine = changes.find(f"{tmp_path}/mine.py=3")
+    assert mine.words == "mine=3" and mine.made(step()).setting.knobs == {"variables": {"MINE": "3"}}
+    (tmp_path / "broken.py").write_text("CHANGE = 1")
+    with pytest.raises(UsageError, match="it has no CHANGE"):
+        changes.find(f"{tmp_path}/broken.py")
+    (tmp_path / "raises.py").write_text("1 / 0")
+    with pytest.raises(UsageError, match="ZeroDivisionError"):
+        changes.find(f"{tmp_path}/raises.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "reason"),
+    [
+        ("heap-keep", step(heap="keep"), "it keeps freed memory already"),
+        ("heap-keep", step(preload="jemalloc"), "its allocator is not glibc's"),
+        ("heap-jemalloc", step(heap="keep"), "not the default"),
+        ("mkl-dispatch", step("numpy"), "the products of numpy are not MKL's"),
+        ("mkl-dispatch", step(preload="mkl-intel"), "made already"),
+        ("openblas-shim", step("jax"), "the products of jax are not MKL's"),
+        ("onednn-off", step(), "the network has none"),
+        ("onednn-off", step("jax", "alexnet-r"), "no switch of jax's"),
+        ("channels-last", step(), "no images"),
+        ("channels-last", step(network="alexnet-r", knobs={"channels_last": True}), "made already"),
+        ("fused-optimizer", step("numpy"), "no switch of numpy's"),
+        ("fused-optimizer", step(knobs={"optimizer": "fused"}), "made already"),
+        ("compile", step("pytorch-compile"), "torch.compile is PyTorch's"),
+        ("threads=1", step(), "it has 1 already"),
+        ("threads=999", step(), "this process may use"),
+        ("isa=mmx", step(), "mmx: there are default"),
+    ],
+)
+def test_a_change_that_does_not_apply_says_why(text: str, where: Step, reason: str) -> None:
+    assert reason in (changes.find(text).refused(where) or "")
+
+
+@pytest.mark.usefixtures("another_vendor")
+@pytest.mark.parametrize(
+    ("text", "where", "field", "value"),
+    [
+        ("heap-keep", step(), "heap", "keep"),
+        ("mkl-dispatch", step(), "preload", "mkl-intel"),
+        ("mkl-dispatch", step(preload="jemalloc"), "preload", "jemalloc+mkl-intel"),
+        ("openblas-shim", step(), "preload", "sgemm-openblas"),
+        ("threads=1", step(threads=2), "threads", 1),
+        ("onednn-off", step(network="alexnet-r"), "knobs", {"onednn": False}),
+        ("channels-last", step(network="alexnet-r"), "knobs", {"channels_last": True}),
+        ("fused-optimizer", step(), "knobs", {"optimizer": "fused"}),
+        ("isa=Haswell", step("numpy"), "knobs", {"variables": {"OPENBLAS_CORETYPE": "Haswell"}}),
+    ],
+)
+def test_a_change_changes_one_thing(text: str, where: Step, field: str, value: object) -> None:
+    change = changes.find(text)
+    assert change.refused(where) is None
+    made = change.made(where)
+    assert getattr(made.setting, field) == value
+    assert replace(made.setting, **{field: getattr(where.setting, field)}) == where.setting
+    assert (made.plan, made.framework) == (where.plan, where.framework)
+
+
+def test_compiled_it_is_another_row() -> None:
+    assert changes.find("compile").made(step()).framework.name == "pytorch-compile"
+
+
+KEPT = {"variables": heap.variables("keep"), "faults": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "there", "evidence"),
+    [
+        ("heap-keep", seen(**KEPT), "9000 page faults a step before, 0 with it"),
+        ("onednn-off", seen(**flags(mkldnn=False)), "oneDNN is off"),
+        ("channels-last", seen(**flags(layout="channels_last")), "NHWC"),
+        ("fused-optimizer", seen(**flags(optimizer="fused")), "fused"),
+        ("compile", seen(**flags(compile=True)), "compiled"),
+        ("threads=2", seen(identity={"threads": 2}), "threads None before, 2 with it"),
+        ("isa=avx2", seen(identity={"dispatch": "AVX2"}), "dispatch None, now AVX2"),
+        ("isa=avx2", seen(symbols=frozenset([AVX512])), AVX512),
+    ],
+)
+def test_a_switch_that_does_nothing_is_no_effect(text: str, there: Seen, evidence: str) -> None:
+    change = changes.find(text).change
+    effect = change.took(before(), there)
+    assert effect.there and evidence in effect.evidence
+    assert not change.took(before(), seen()).there
+
+
+def test_a_heap_whose_variables_are_there_and_whose_faults_stay_has_no_effect() -> None:
+    change = changes.find("heap-keep").change
+    assert not change.took(before(), seen(**{**KEPT, "faults": 8000.0})).there
+    assert not change.took(before(), seen(faults=0.0)).there
+
+
+@pytest.mark.parametrize("word", ["mkl-intel", "sgemm-openblas"])
+def test_a_preload_that_is_not_mapped_has_no_effect(word: str) -> None:
+    change = changes.find({"mkl-intel": "mkl-dispatch", "sgemm-openblas": "openblas-shim"}[word]).change
+    mapped = f"{preload.library(word)} libscipy_openblas-1.so"
+    assert change.took(before(), seen(maps=mapped, symbols=frozenset([AVX512]))).there
+    assert not change.took(before(), seen(maps="/usr/lib/libc.so.6", symbols=frozenset([AVX512]))).there
+
+
+def test_products_in_the_same_functions_as_before_are_no_other_dispatch() -> None:
+    change, mapped = changes.find("mkl-dispatch").change, str(preload.library("mkl-intel"))
+    assert not change.took(before(), seen(maps=mapped)).there
+
+
+def test_an_allocator_is_in_effect_where_it_is_mapped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    (tmp_path / "libjemalloc.so.2").touch()
+    preload.library.cache_clear()
+    change = changes.find("heap-jemalloc").change
+    assert change.took(before(), seen(maps=f"{tmp_path}/libjemalloc.so.2")).there
+    assert not change.took(before(), seen()).there
+    preload.library.cache_clear()
+
+
+def asked(changed: Step, watched: Before, after: Seen | None = None) -> _alone.Asked:
+    return _alone.Asked(watched, after or seen(), step(), changed, 10.0)
+
+
+def test_a_heap_brings_the_time_of_the_page_faults_that_go() -> None:
+    brings = changes.find("heap-keep").change.brings
+    (part,) = brings(asked(step(heap="keep"), before(), seen(faults=900.0))).parts
+    assert part.seconds == pytest.approx(-0.9 * 0.2) and part.low < part.seconds < part.high < 0
+    (none,) = brings(asked(step(heap="keep"), before(faults=3.0), seen(faults=2.0))).parts
+    assert none.seconds == 0 and none.low < 0 < none.high
+
+
+def test_products_are_swapped_by_their_ratios_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from macro.explaining.rows import rows
+
+    by_name = rows(NETWORK, 8)
+    cells = {(("fc1 forward",), "gemm"): 0.4, (("fc1 wgrad",), "packing"): 0.1, (("loss",), "softmax and loss"): 0.3}
+    watched = before(cells=cells, rows=by_name)
+    calls: list[dict[str, Any]] = []
+
+    def measured(benchmark: str, options: dict[str, Any], seconds: float) -> _alone.Ratio:
+        calls.append({"benchmark": benchmark, "seconds": seconds, **options})
+        return _alone.Ratio(0.8, 0.79, 0.81)
+
+    monkeypatch.setattr(_alone, "measured", measured)
+    found = _alone.swapped(asked(step(preload="mkl-intel"), watched), "preload")
+    assert [part.seconds for part in found.parts] == pytest.approx([-0.08, -0.02])
+    assert all(part.low < part.seconds < part.high for part in found.parts)
+    assert {call["preload"] for call in calls} == {"none,mkl-intel"} and {call["variant"] for call in calls} == {
+        "torch"
+    }
+    assert {(call["m"], call["n"], call["k"]) for call in calls} == {(8, 10, 12), (12, 10, 8)}
+
+
+def test_what_no_kernel_here_calls_is_not_predictable() -> None:
+    jax = replace(asked(step(), before()), unchanged=step("jax"))
+    assert "no kernel here calls the products of jax" in (_alone.swapped(jax, "heap").why or "")
+
+
+def test_a_large_product_is_measured_smaller() -> None:
+    from kernels.ops.gemm.problem import Gemm
+
+    whole = Gemm(m=1024, n=4096, k=2048)
+    less = _alone.smaller(whole, 1e9)
+    assert isinstance(less, Gemm) and less.flops <= 1e9 and min(less.m, less.n, less.k) >= _alone.LEAST
+    assert _alone.smaller(whole, 1e12) == whole
+    least = _alone.smaller(whole, 1.0)
+    assert isinstance(least, Gemm) and (least.m, least.n, least.k) == (256, 256, 256)
+
+
+def test_what_could_not_be_measured_alone_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    import micro
+
+    class Run:
+        comparisons, results = (), (type("Result", (), {"reason": "torch is not installed"}),)
+
+    monkeypatch.setattr(micro, "plan", lambda *of, **options: None)
+    monkeypatch.setattr(micro, "measure", lambda plan: Run)
+    with pytest.raises(Unavailable, match="torch is not installed"):
+        _alone.measured("gemm", {}, 1.0)

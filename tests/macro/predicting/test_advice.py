@@ -1,0 +1,75 @@
+"""What is tried, which of it helps for certain, and what of that is combined."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from macro import changes
+from macro.changes.base import Effect, Forecast, Part, Step
+from macro.predicting import advice, judged, typed
+from macro.predicting.forecast import Foreseen, joined, made
+from reports.record import Expected
+from tests.macro.changes.test_changes import step
+
+
+def foreseen(words: str, seconds: float | None = None, error: float = 0.01, predicted: float | None = -0.1) -> Foreseen:
+    named = [changes.find(word) for word in words.split("+")]
+    forecast = Forecast(why="who knows")
+    if predicted is not None:
+        forecast = Forecast((Part("a", predicted, predicted - 0.001, predicted + 0.001),))
+    told = judged.prediction(step(), joined(named), "nothing", 1.0, Effect(True, "seen"), forecast)
+    if seconds is not None:
+        found = Expected(seconds, seconds - error, seconds + error, 0.9)
+        told = replace(told, measured=found, resolution=0.01, verdict="confirmed")
+    return Foreseen(named, made(step(), named), told)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "error", "there"),
+    [(-0.1, 0.01, True), (-0.1, 0.2, False), (-0.009, 0.001, False), (0.1, 0.01, False), (None, 0.0, False)],
+)
+def test_a_saving_is_one_that_is_certain_and_worth_a_word(seconds: float | None, error: float, there: bool) -> None:
+    assert advice.saves(foreseen("heap-keep", seconds, error)) is there
+
+
+@pytest.mark.parametrize(
+    ("words", "predicted", "tried"),
+    [
+        ("heap-keep", 0.0, True),  # costs a variable
+        ("heap-keep", None, True),
+        ("fused-optimizer", 0.0, False),  # is written into a program, and brings nothing
+        ("fused-optimizer", -0.1, True),
+        ("fused-optimizer", None, True),
+    ],
+)
+def test_what_costs_a_variable_alone_is_tried_in_any_case(words: str, predicted: float | None, tried: bool) -> None:
+    assert advice.promising(foreseen(words, predicted=predicted)) is tried
+
+
+def test_more_is_combined_as_long_as_it_helps() -> None:
+    best = [foreseen("heap-keep", -0.2), foreseen("fused-optimizer", -0.1), foreseen("threads=2", -0.05)]
+    two = foreseen("heap-keep+fused-optimizer", -0.3)
+    three = foreseen("heap-keep+fused-optimizer+threads=2", -0.305)
+    assert advice.combined(best, [two, three]) is two
+    assert advice.combined(best, [foreseen("heap-keep+fused-optimizer", -0.205), three]) is three
+    assert advice.combined(best, []) is best[0]
+    assert advice.combined([foreseen("heap-keep", 0.1)], []) is None
+
+
+def test_the_shell_file_sets_what_differs_and_says_what_is_to_be_written() -> None:
+    one = foreseen("heap-keep+fused-optimizer", -0.3)
+    text = advice._shell(step(), one)
+    assert "export MALLOC_MMAP_MAX_=0\n" in text and "# In the program: torch.optim.SGD(…, fused=True)\n" in text
+    assert "THREADS" not in text and text.startswith(
+        "# heap-keep+fused-optimizer: a step of small, batch 8, in pytorch"
+    )
+    assert "30.0 % less" in text
+    assert advice._shell(step(), None).startswith("# Nothing that was tried makes a step of small")
+
+
+def test_threads_are_every_pools() -> None:
+    two: Step = changes.find("threads=2").made(step())
+    assert typed.variables(step(), two).keys() >= {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}
+    assert typed.variables(step(), step()) == {}

@@ -1,0 +1,98 @@
+"""A prediction against what was measured: the rule, and the records."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from macro.changes.base import Effect, Forecast, Part
+from macro.predicting import judged
+from macro.processes.job import Setting
+from macro.timing.entry import Entry
+from reports.record import Expected, Prediction
+from tests.macro.changes.test_changes import step
+
+
+def expected(seconds: float) -> Expected:
+    return Expected(seconds, seconds - 0.01, seconds + 0.01, 0.9)
+
+
+def told(seconds: float | None = -0.2) -> Prediction:
+    forecast = Forecast((Part("gemm", seconds, seconds, seconds),)) if seconds is not None else Forecast(why="it fuses")
+    return judged.prediction(step(), "heap-keep", "memory", 1.0, Effect(True, "seen"), forecast)
+
+
+def entry(seconds: Sequence[float], generation: int = 0) -> Entry:
+    own = Entry(step().framework, Setting())
+    own.blocks = [(generation, i, {"cpu": x, "blocked": 0.0, "wall": x, "steps": 1}) for i, x in enumerate(seconds)]
+    return own
+
+
+def around(seconds: float, seed: int, spread: float = 0.005) -> Entry:
+    draw = random.Random(seed)
+    return entry([seconds + draw.gauss(0, spread) for _ in range(12)])
+
+
+@pytest.mark.parametrize(
+    ("predicted", "brought", "resolution", "verdict"),
+    [
+        (-0.20, -0.21, 0.001, "confirmed"),
+        (-0.20, -0.25, 0.001, "refuted"),
+        (-0.20, -0.25, 0.06, "confirmed"),
+        (-0.02, +0.02, 0.05, "below resolution"),
+        (-0.02, +0.02, 0.01, "refuted"),
+        (+0.20, -0.20, 0.30, "below resolution"),
+        (0.0, -0.20, 0.01, "refuted"),
+        (None, -0.20, 0.01, None),
+    ],
+)
+def test_the_rule(predicted: float | None, brought: float, resolution: float, verdict: str | None) -> None:
+    said = None if predicted is None else expected(predicted)
+    assert judged.judge(said, expected(brought), resolution) == verdict
+
+
+def test_parts_add_up_and_their_errors_as_those_of_different_kernels() -> None:
+    whole = judged.expected(Forecast((Part("a", -1.0, -1.3, -0.7), Part("b", -2.0, -2.4, -1.6))))
+    assert whole is not None and whole.seconds == -3.0
+    assert (whole.low, whole.high) == pytest.approx((-3.5, -2.5))
+    assert judged.expected(Forecast(why="who knows")) is None
+
+
+def test_what_is_predicted_stands_there_before_what_is_measured() -> None:
+    one = told()
+    assert one.measured is one.verdict is one.reason is None and one.predicted is not None
+    assert one.parts == {"gemm": -0.2} and one.effect == "seen" and one.costs == "memory"
+    assert told(None).predicted is None and told(None).reason == "not predictable: it fuses"
+
+
+def test_a_saving_that_is_there_is_measured_against_both_unchanged_steps() -> None:
+    found = judged.measured(told(), around(1.0, 1), around(1.0, 2), around(0.8, 3), "contest")
+    assert found.measured is not None and found.measured.seconds == pytest.approx(-0.2, abs=0.01)
+    assert found.measured.low < -0.19 < -0.18 and found.measured.confidence == 0.9
+    assert found.verdict == "confirmed" and found.contest == "contest" and found.id == told().id
+    assert found.resolution is not None and 0 < found.resolution < 0.02
+
+
+def test_twins_that_differ_make_the_resolution_coarse() -> None:
+    found = judged.measured(told(-0.03), around(1.0, 1), around(1.1, 2), around(1.02, 3), "contest")
+    assert found.resolution is not None and found.resolution > 0.1 and found.verdict == "below resolution"
+
+
+def test_what_failed_has_its_reason_and_no_verdict() -> None:
+    broken = entry([])
+    broken.status, broken.reason = "failed", "it died"
+    found = judged.measured(told(), around(1.0, 1), around(1.0, 2), broken, "contest")
+    assert found.measured is found.verdict is None and found.reason == "pytorch failed: it died"
+    few = judged.measured(told(), around(1.0, 1), around(1.0, 2), entry([0.8] * 3), "contest")
+    assert few.measured is None and few.reason == "too few rounds: a longer --budget"
+
+
+def test_processes_are_compared_within_their_generation() -> None:
+    first, second = entry([1.0] * 6), entry([2.0] * 6, 1)
+    first.blocks += second.blocks
+    changed = entry([0.9] * 6)
+    changed.blocks += entry([1.9] * 6, 1).blocks
+    found = judged.difference(changed, (first,))
+    assert found is not None and found.center == pytest.approx(-0.1) and found.half(0.1) == pytest.approx(0.0, abs=1e-9)
